@@ -1,0 +1,40 @@
+"""What all three rings of tests share: the `--slow` option and the reasons for which a ring is skipped.
+
+A test's ring is the folder that it lies in (unit, switch, network), so a test file needs no marker of
+its own. A skipped test shows its reason in pytest's summary.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.leftovers import why_no_network
+
+HERE = Path(__file__).parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the tests marked slow too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    no_network = why_no_network()
+    no_compiler = None if shutil.which("cc") or shutil.which("gcc") else "no C compiler (cc or gcc)"
+    for item in items:
+        try:
+            ring = Path(item.path).relative_to(HERE).parts[0]
+        except ValueError:
+            continue
+        if ring == "network":
+            item.add_marker(pytest.mark.network)
+            if no_network:
+                item.add_marker(pytest.mark.skip(reason=no_network))
+        elif ring == "switch":
+            item.add_marker(pytest.mark.switch)
+            if no_compiler:
+                item.add_marker(pytest.mark.skip(reason=no_compiler))
+        if item.get_closest_marker("slow") and not config.getoption("--slow"):
+            item.add_marker(pytest.mark.skip(reason="slow: runs with --slow (./test --all)"))
