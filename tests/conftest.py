@@ -1,7 +1,8 @@
-"""What all three rings of tests share: the `--slow` option and the reasons for which a ring is skipped.
+"""What all three rings of tests share: the `--slow` option and the reasons for which a ring is
+skipped.
 
-A test's ring is the folder that it lies in (unit, switch, network), so a test file needs no marker of
-its own. A skipped test shows its reason in pytest's summary.
+A test's ring is the folder that it lies in (unit, switch, network), so a test file needs no marker
+of its own. A skipped test shows its reason in pytest's summary.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Only what can be ours is looked at: processes that carry the testbed's mark in their environment or
 command line, network interfaces and named namespaces that appeared, files below the run directory.
 Other people's runs on the same machine come and go during a test, so processes count only when they
-descend from this test process (or lost their parent) and interfaces only in the root namespace, where
-no run ever puts one.
+descend from this test process (or lost their parent) and interfaces only in the root namespace,
+where no run ever puts one.
 """
 
 from __future__ import annotations

@@ -1,0 +1,49 @@
+"""Entry point of the testbed: `sudo python3 run.py experiments/quickstart.yaml`, `run.py --help`.
+
+Whatever Python this is started with, from whatever folder and PATH (sudo resets it), it hands over
+to the environment that ./demo has set up, and only then imports the testbed. So this file keeps to
+what every Python understands.
+"""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ENVIRONMENT = os.path.join(HERE, ".venv")
+PYTHON = os.path.join(ENVIRONMENT, "bin", "python")
+REMEDY = "run `sudo ./demo` in %s first: it sets everything up, once" % HERE
+
+
+def stop(message):
+    sys.stderr.write("error: %s\n" % message)
+    sys.exit(2)
+
+
+def hand_over():
+    """Continue in the project's own environment, unless this is it."""
+    if os.path.realpath(sys.prefix) == os.path.realpath(ENVIRONMENT):
+        return
+    if not os.access(PYTHON, os.X_OK):
+        stop("the testbed is not set up on this machine: " + REMEDY)
+    if os.environ.get("INA_TESTBED_HANDED_OVER"):
+        stop("%s is not a working environment (its Python may be gone): %s" % (ENVIRONMENT, REMEDY))
+    os.environ["INA_TESTBED_HANDED_OVER"] = "1"
+    try:
+        os.execv(PYTHON, [PYTHON, os.path.abspath(__file__)] + sys.argv[1:])
+    except OSError as error:
+        stop("cannot start %s (%s): %s" % (PYTHON, error, REMEDY))
+
+
+if __name__ == "__main__":
+    hand_over()
+    os.environ.pop("INA_TESTBED_HANDED_OVER", None)
+    if os.geteuid() == 0 and os.environ.get("SUDO_UID", "0") != "0":
+        # Root's byte code has no business in a user's checkout.
+        sys.dont_write_bytecode = True
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    sys.path[0] = HERE
+    try:
+        from testbed.run.commands import main
+    except ImportError as error:
+        stop("%s; the set-up is incomplete: %s" % (error, REMEDY))
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,134 @@
+# Set-up shared by ./demo and ./test; read with `.`, never run. POSIX sh, because it must work on a
+# machine that has neither make, pip nor venv yet. The caller sets `here` to the checkout and then
+# calls `become_root "$@"` and `set_up`.
+#
+# Three things are made: system packages (apt), the environment .venv, warm compile caches. Each is
+# looked at before it is made, and a stamp in .venv, keyed by everything that the result depends on,
+# lets the next call skip even the looking. Deleting .venv undoes it all.
+
+system_python=/usr/bin/python3
+environment=$here/.venv
+python=$environment/bin/python
+# python3 from the system because Mininet is installed for that one; net-tools because Mininet calls
+# ifconfig; ethtool for users who want to look at a host's offload settings.
+packages="python3 python3-venv mininet gcc libc6-dev iproute2 net-tools ethtool"
+
+say() { printf '%s\n' "$*" >&2; }
+
+fail() {
+    say "error: $*"
+    exit 2
+}
+
+# Networks need root. Ask sudo for it where the caller is not root yet.
+become_root() {
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null 2>&1 ||
+            fail "$(basename "$0") builds networks and needs root, and there is no sudo here: run it as root"
+        exec sudo -- "$0" "$@"
+    fi
+    # Where sudo keeps the user's HOME, root's caches must not land in it.
+    if [ -n "${HOME:-}" ] && [ "$(stat -c %u "$HOME" 2>/dev/null)" != 0 ]; then
+        HOME=$(getent passwd 0 | cut -d: -f6)
+        export HOME
+    fi
+    trap hand_over EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+}
+
+# Under sudo, what root made in the user's checkout becomes the user's, whichever way we end.
+hand_over() {
+    [ -n "${SUDO_UID:-}" ] && [ "$SUDO_UID" != 0 ] || return 0
+    [ "$(stat -c %u "$here")" = "$SUDO_UID" ] || return 0
+    find "$here" -user 0 -exec chown -h "$SUDO_UID:${SUDO_GID:-$SUDO_UID}" {} + 2>/dev/null || true
+}
+
+missing_packages() {
+    for package in $packages; do
+        dpkg-query -W -f='${Status}\n' "$package" 2>/dev/null | grep -q 'ok installed' ||
+            printf '%s ' "$package"
+    done
+}
+
+install_packages() {
+    if ! command -v apt-get >/dev/null 2>&1; then
+        # Not Debian or Ubuntu: nothing can be installed for the user, but it may all be there.
+        for command in "$system_python" mnexec cc ip ifconfig; do
+            command -v "$command" >/dev/null 2>&1 ||
+                fail "$command is missing, and without apt-get it cannot be installed from here"
+        done
+        return 0
+    fi
+    missing=$(missing_packages)
+    [ -n "$missing" ] || return 0
+    say "set-up: installing $missing"
+    DEBIAN_FRONTEND=noninteractive
+    export DEBIAN_FRONTEND
+    apt="apt-get -qq -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0"
+    # The package lists are fetched only where the ones at hand do not do.
+    # shellcheck disable=SC2086
+    $apt install --no-install-recommends $missing >"$log" 2>&1 ||
+        { $apt update && $apt install --no-install-recommends $missing; } >"$log" 2>&1 ||
+        { tail -n 15 "$log" >&2; fail "apt-get could not install: $missing"; }
+}
+
+make_environment() {
+    version='import sys; print(*sys.version_info[:2])'
+    if [ "$("$python" -c "$version" 2>/dev/null)" != "$("$system_python" -c "$version")" ]; then
+        say "set-up: making the environment .venv"
+        "$system_python" -m venv --clear --system-site-packages "$environment" >"$log" 2>&1 ||
+            { tail -n 15 "$log" >&2; fail "$system_python could not make .venv"; }
+    fi
+    # The dependencies stand in pyproject.toml and nowhere else; Python 3.10 has no tomllib of its own.
+    "$python" - "$here/pyproject.toml" >"$log" <<'END' || fail "cannot read pyproject.toml"
+import sys
+
+try:
+    import tomllib
+except ImportError:
+    from pip._vendor import tomli as tomllib
+with open(sys.argv[1], "rb") as file:
+    print("\n".join(tomllib.load(file)["project"]["dependencies"]))
+END
+    cp "$log" "$log.dependencies"
+    PIP_ROOT_USER_ACTION=ignore
+    export PIP_ROOT_USER_ACTION
+    say "set-up: installing Python packages into .venv (a minute or two the first time)"
+    "$python" -m pip install --quiet --disable-pip-version-check --no-input \
+        -r "$log.dependencies" >"$log" 2>&1 ||
+        { tail -n 15 "$log" >&2; fail "pip could not install the Python packages (see above)"; }
+}
+
+# What is compiled is kept per user, so its stamp is, too.
+warm_caches() {
+    warm=$(find "$here/testbed" "$here/p4" \( -name '*.py' -o -name '*.[ch]' -o -name '*.p4' \) \
+        -exec cat {} + 2>/dev/null | sha256sum | cut -c1-32)
+    stamp=$environment/.warm-$(id -u)
+    [ "$(cat "$stamp" 2>/dev/null)" = "$warm" ] && return 0
+    say "set-up: compiling switch programs and protocols"
+    (cd "$here" && "$python" -m testbed.warm) || fail "could not compile (see above)"
+    printf '%s\n' "$warm" >"$stamp"
+}
+
+# Everything that the environment depends on; a change makes the next call look again.
+set_up_inputs() {
+    cat "$here/setup.sh" "$here/pyproject.toml" | sha256sum | cut -c1-32
+    printf '%s\n%s\n' "$(readlink -f "$system_python")" "$here"
+}
+
+set_up() {
+    # Two set-ups of one checkout wait for each other; the lock is the folder itself.
+    exec 9<"$here"
+    ! command -v flock >/dev/null 2>&1 || flock 9
+    if [ "$(cat "$environment/.setup-stamp" 2>/dev/null)" != "$(set_up_inputs)" ]; then
+        log=$(mktemp)
+        install_packages
+        make_environment
+        rm -f "$log" "$log.dependencies"
+        set_up_inputs >"$environment/.setup-stamp"
+    fi
+    warm_caches
+    ! command -v flock >/dev/null 2>&1 || flock -u 9
+    exec 9<&-
+}

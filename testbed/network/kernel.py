@@ -1,0 +1,126 @@
+"""The few Linux calls that Python 3.10 lacks or that a shell command would make slow.
+
+`setns` and `unshare` came to the os module with Python 3.12, `prctl` never did, and one `ethtool`
+process per interface and setting costs more than building the rest of a small network. All
+functions raise OSError as the os module would.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import fcntl
+import os
+import signal
+import socket
+import struct
+import time
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWNET = 0x40000000
+MS_REC = 0x4000
+MS_SLAVE = 1 << 19
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_SIOCGIFFLAGS = 0x8913
+_SIOCSIFFLAGS = 0x8914
+_SIOCETHTOOL = 0x8946
+_IFF_UP = 0x1
+_IFF_RUNNING = 0x40
+# ethtool's one-word settings: transmit checksum, TCP segmentation, generic segmentation, generic
+# receive.
+_OFFLOADS = {"tx": 0x17, "tso": 0x1F, "gso": 0x24, "gro": 0x2C}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def unshare(flags: int) -> None:
+    """Give this process namespaces of its own (CLONE_NEWNET, CLONE_NEWNS)."""
+    _check(_libc.unshare(flags), "unshare")
+
+
+def enter_network(pid: int) -> None:
+    """Move this process into the network namespace of process `pid`."""
+    descriptor = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _check(_libc.setns(descriptor, CLONE_NEWNET), "setns")
+    finally:
+        os.close(descriptor)
+
+
+def mount(source: str, target: str, kind: str | None, flags: int) -> None:
+    """mount(2) without data."""
+    kind_bytes = kind.encode() if kind else None
+    arguments = source.encode(), target.encode(), kind_bytes, ctypes.c_ulong(flags), None
+    _check(_libc.mount(*arguments), f"mount {target}")
+
+
+def die_with_parent(parent: int, with_signal: int = signal.SIGKILL) -> None:
+    """Have the kernel send this process a signal when process `parent`, its parent, ends.
+
+    A parent that died before the call is noticed, too: the process then ends at once.
+    """
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, with_signal, 0, 0, 0), "prctl")
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def set_process_name(name: str) -> None:
+    """Set what `ps` and `top` show as the command (the first 15 bytes)."""
+    _libc.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+
+
+def switch_offloads_off(interfaces: list[str]) -> None:
+    """Make packets on these interfaces of this namespace what they would be on a wire.
+
+    With checksum offload a capture shows checksums that nobody computed, and a P4 program that
+    verifies them drops everything; with segmentation offload it shows packets larger than the MTU.
+    A setting that the driver does not know is already off.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        for name in interfaces:
+            for command in _OFFLOADS.values():
+                value = array.array("B", struct.pack("II", command, 0))
+                request = struct.pack("16sP", name.encode(), value.buffer_info()[0])
+                try:
+                    fcntl.ioctl(control, _SIOCETHTOOL, request)
+                except OSError as error:
+                    if error.errno != 95:  # EOPNOTSUPP
+                        raise OSError(
+                            error.errno, f"offloads of {name}: {error.strerror}"
+                        ) from error
+
+
+def set_interfaces_up(interfaces: list[str]) -> None:
+    """What `ip link set NAME up` does, for interfaces of this namespace."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        for name in interfaces:
+            request = struct.pack("16sh22x", name.encode(), _flags(control, name) | _IFF_UP)
+            fcntl.ioctl(control, _SIOCSIFFLAGS, request)
+
+
+def wait_running(interfaces: list[str], timeout: float) -> None:
+    """Wait until interfaces of this namespace carry packets; else TimeoutError with the name.
+
+    An interface that came up before its peer drops what is sent until the kernel has taken notice
+    of the link in the background.
+    """
+    deadline = time.monotonic() + timeout
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        for name in interfaces:
+            while not _flags(control, name) & _IFF_RUNNING:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{name} is not up after {timeout:g} s")
+                time.sleep(0.001)
+
+
+def _flags(control: socket.socket, name: str) -> int:
+    request = struct.pack("16sh22x", name.encode(), 0)
+    return struct.unpack_from("16sh", fcntl.ioctl(control, _SIOCGIFFLAGS, request))[1]

@@ -1,0 +1,79 @@
+"""What happens inside a node's network namespace: it is held, and it is configured.
+
+Both run in children of a spawner. A namespace has no name; it lives as long as its holder, a
+process that does nothing, so that a kill of the whole tree of processes takes the network away
+without anybody cleaning up.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from testbed.network import kernel
+
+# Set before the first interface exists, as an interface takes over `default` when it is made.
+# Without IPv6 no router solicitations or multicast reports disturb counters and captures. Packets
+# arrive from addresses that no route points to (a switch sends results as the parameter server), so
+# reverse path filtering must be off.
+_SETTINGS = {
+    "net/ipv6/conf/all/disable_ipv6": "1",
+    "net/ipv6/conf/default/disable_ipv6": "1",
+    "net/ipv4/conf/all/rp_filter": "0",
+    "net/ipv4/conf/default/rp_filter": "0",
+}
+
+
+def hold(arguments: dict, descriptors: list[int]) -> int:
+    """Be a new, configured network namespace until killed. A byte on descriptors[0] says it is
+    there.
+
+    The mount namespace is new, too, so that /sys shows the node's own interfaces to tools that a
+    user starts inside. It stays a slave of the machine's: an unmount outside must not fail because
+    of us.
+    """
+    kernel.unshare(kernel.CLONE_NEWNET | kernel.CLONE_NEWNS)
+    kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_SLAVE)
+    kernel.mount("sysfs", "/sys", "sysfs", 0)
+    for name, value in _SETTINGS.items():
+        path = Path("/proc/sys") / name
+        if path.exists():  # a kernel without IPv6 has no IPv6 to switch off
+            path.write_text(value)
+    os.write(descriptors[0], b"\1")
+    while True:
+        signal.pause()
+
+
+def build(arguments: dict, descriptors: list[int]) -> int:
+    """Make all links of a network and configure all its nodes. Exit code 1 with the reason in the
+    log.
+
+    arguments: {"links": [command of ip-link, ...], "nodes": [{"name", "pid": holder, "interfaces",
+    "commands": [ip commands inside]}, ...]}. One `ip -batch` per namespace: a process per command,
+    as Mininet does it, takes longer than all the rest.
+    """
+    _ip_batch("links", arguments["links"])
+    for node in arguments["nodes"]:
+        kernel.enter_network(node["pid"])
+        kernel.switch_offloads_off(node["interfaces"])
+        kernel.set_interfaces_up(["lo", *node["interfaces"]])
+        if node["commands"]:
+            _ip_batch(node["name"], node["commands"])
+    for node in arguments["nodes"]:
+        kernel.enter_network(node["pid"])
+        kernel.wait_running(node["interfaces"], 5)
+    return 0
+
+
+def _ip_batch(what: str, commands: list[str]) -> None:
+    result = subprocess.run(
+        ["ip", "-batch", "-"], input="\n".join(commands) + "\n", capture_output=True, text=True
+    )
+    if result.returncode != 0:
+        # "Command failed -:N" is the last line; the ones before it are the kernel's reasons.
+        number = result.stderr.rpartition("-:")[2].strip()
+        line = commands[int(number) - 1] if number.isdigit() else commands[0]
+        sys.exit(f"{what}: ip {line}: {result.stderr.strip()}")

@@ -1,0 +1,152 @@
+"""The network of a run: a Mininet object made from a `Topology`, in three steps, not thousands.
+
+Mininet builds a network by typing commands into the shells of its nodes, one after the other. Here
+all namespaces are forked first, then one batch makes all veth pairs directly inside them (no
+interface ever appears in the machine's own namespace), then one batch per host sets addresses. The
+result is a Mininet object: `net["h1"].cmd("ip addr")`, `net.pingAll()` and Mininet's CLI work on
+it.
+
+Addresses: a host has its address as a /32, and its switch's address as gateway with a permanent
+neighbour entry, so that a host sends no ARP and all its traffic goes through the switch's L3
+forwarding.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mininet.net import Mininet
+from mininet.node import Node
+
+from testbed import topology as addresses
+from testbed.errors import RunError
+from testbed.network.nodes import BuiltIntf, BuiltLink, P4Switch, TestbedHost
+from testbed.network.spawner import Process, Spawner
+
+# A packet with 256 values of 4 bytes, all headers and room to spare.
+MTU_BYTES = 9000
+
+
+class Network(Mininet):
+    """A built network; its switches wait for `start`.
+
+    topology: hosts, switches and links. spawner: forks the processes that hold the namespaces.
+    logs: folder for what those write. sockets: folder for the switches' control sockets (a short
+    path). launch: starts a switch process, see `P4Switch`.
+    """
+
+    def __init__(
+        self,
+        topology: addresses.Topology,
+        spawner: Spawner,
+        logs: Path,
+        sockets: Path,
+        launch: Callable[[P4Switch], None] | None = None,
+    ) -> None:
+        """Build everything. Raises RunError if the kernel refuses something, naming the command."""
+        # Mininet would raise limits of the whole machine here and never put them back.
+        was, Mininet.inited = Mininet.inited, True
+        try:
+            super().__init__(build=False, controller=None, intf=BuiltIntf, link=BuiltLink)
+        finally:
+            Mininet.inited = was
+        self.topology = topology
+        self.spawner = spawner
+        self.holders = self._hold(logs / "namespaces.log")
+        for number, name in enumerate(topology.hosts, 1):
+            ip = addresses.host_ip(number)
+            self.addHost(name, cls=TestbedHost, namespace=self.holders[name].pid, ip=f"{ip}/32")
+        for name in topology.switches:
+            self.addSwitch(
+                name,
+                cls=P4Switch,
+                dpid="1",  # means nothing here, but Mininet wants a number in every switch's name
+                namespace=self.holders[name].pid,
+                control_path=sockets / f"{name}.sock",
+                launch=launch,
+            )
+        links = [self._link_command(*ends[:2]) for ends in topology.links]
+        nodes = [self._description(node) for node in (*self.hosts, *self.switches)]
+        arguments = {"links": links, "nodes": nodes}
+        log = logs / "network.log"
+        process = spawner.spawn("build", "testbed.network.namespace:build", arguments, log)
+        spawner.wait_ended([process], 60, "building the network")
+        if process.code != 0:
+            raise RunError("cannot build the network", process.log_tail(), str(log))
+        self.built = True
+
+    def _hold(self, log: Path) -> dict[str, Process]:
+        """A namespace per node, each held by a process; by name of the node."""
+        names = [*self.topology.hosts, *self.topology.switches]
+        ready, theirs = os.pipe()
+        try:
+            target = "testbed.network.namespace:hold"
+            holders = {
+                name: self.spawner.spawn(f"{name}-net", target, {}, log, descriptors=[theirs])
+                for name in names
+            }
+            waiting = len(names)
+            deadline = time.monotonic() + 30
+            while waiting:
+                readable, _, _ = select.select([ready, self.spawner], [], [], 1)
+                if ready in readable:
+                    waiting -= len(os.read(ready, waiting))
+                if self.spawner.pump() or time.monotonic() > deadline:
+                    tail = next(iter(holders.values())).log_tail()
+                    raise RunError("cannot make network namespaces", tail, str(log))
+        finally:
+            os.close(ready)
+            os.close(theirs)
+        self.spawner.wait_started(list(holders.values()))
+        return holders
+
+    def _link_command(self, first: str, second: str) -> str:
+        """Add a link to Mininet's books; returns the `ip` command that makes it."""
+        link = self.addLink(first, second, addr1=self._mac(first), addr2=self._mac(second))
+        described = []
+        for end, intf in enumerate((link.intf1, link.intf2)):
+            if isinstance(intf.node, TestbedHost):
+                intf.ip, intf.prefixLen = addresses.host_ip(self._number(intf.node.name)), 32
+            # The kernel is in no hurry (up to a second) to take notice of a link whose two ends
+            # have the same interface number, each in its own namespace: so they get different ones.
+            described.append(
+                f"name {intf.name} index {2 * len(self.links) + end + 10} mtu {MTU_BYTES}"
+                f" address {intf.mac} netns {intf.node.pid}"
+            )
+        return f"link add {described[0]} type veth peer {described[1]}"
+
+    def _description(self, node: Node) -> dict:
+        """What `namespace.build` has to know of one node."""
+        commands = []
+        if isinstance(node, TestbedHost):
+            intf = node.defaultIntf()
+            ends = intf.link.intf1, intf.link.intf2
+            neighbour = next(end.node.name for end in ends if end is not intf)
+            gateway = addresses.switch_ip(self._number(neighbour))
+            mac = addresses.switch_mac(self._number(neighbour))
+            commands = [
+                f"addr add {intf.ip}/32 dev {intf.name}",
+                f"neigh add {gateway} lladdr {mac} dev {intf.name} nud permanent",
+                f"route add default via {gateway} dev {intf.name} onlink",
+            ]
+        interfaces = [intf.name for intf in node.intfList()]
+        return {"name": node.name, "pid": node.pid, "interfaces": interfaces, "commands": commands}
+
+    def _number(self, name: str) -> int:
+        """A host's number among the hosts or a switch's among the switches, from 1."""
+        kind = self.topology.hosts if name in self.topology.hosts else self.topology.switches
+        return list(kind).index(name) + 1
+
+    def _mac(self, name: str) -> str:
+        """A host's address. A switch's interfaces get others than the switch has as a gateway: the
+        kernel then sees packets to the gateway as somebody else's, and leaves them to the switch.
+        """
+        number = self._number(name)
+        if name in self.topology.hosts:
+            return addresses.host_mac(number)
+        port = self[name].newPort()
+        return f"02:00:{number >> 8 | 0x80:02x}:{number & 255:02x}:{port >> 8:02x}:{port & 255:02x}"

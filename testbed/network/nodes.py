@@ -1,0 +1,215 @@
+"""Mininet nodes of ours: hosts and P4 switches, usable in any Mininet script.
+
+Mininet's own nodes each start an interactive bash when they are made, and each setting is typed
+into it; that takes seconds for a network of 32 hosts. Ours can live in a namespace that exists
+already (see namespace.py), and then start that shell only when somebody calls `cmd`. In a script
+that uses plain Mininet, nothing is prepared, and they behave like Mininet's own:
+
+    net = Mininet(controller=None)
+    net.addSwitch("s1", cls=P4Switch, program="my.p4")
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mininet.link import Intf, Link
+from mininet.node import Host, Node, Switch
+
+from testbed.errors import RunError
+from testbed.network import kernel
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class PreparedNode(Node):
+    """A node whose namespace may exist already: `namespace` is the id of the process that holds it.
+    XXX
+    """
+
+    def __init__(self, name: str, namespace: int | None = None, **params: object) -> None:
+        self.namespace = namespace
+        super().__init__(name, **params)
+
+    def startShell(self, mnopts: str | None = None) -> None:
+        """Mininet's way where no namespace is prepared; else only note where the node lives."""
+        if self.namespace is None:
+            super().startShell(mnopts)
+        else:
+            self.pid = self.namespace
+            self.execed = False
+
+    def cmd(self, *args: object, **kwargs: object) -> str:
+        """Mininet's, with the shell started before the first command."""
+        self._start_shell_inside()
+        return super().cmd(*args, **kwargs)
+
+    def sendCmd(self, *args: object, **kwargs: object) -> None:
+        """Mininet's, with the shell started before the first command."""
+        self._start_shell_inside()
+        return super().sendCmd(*args, **kwargs)
+
+    def _start_shell_inside(self) -> None:
+        if self.shell is not None or self.namespace is None:
+            return
+        # Mininet would have mnexec make a namespace exactly where `inNamespace` is set, and would
+        # take the shell for the process that holds it.
+        self.namespace, held = None, self.namespace
+        was, self.inNamespace = self.inNamespace, False
+        try:
+            super().startShell(f"-cda{held}")
+        finally:
+            self.inNamespace = was
+            self.namespace = self.pid = held
+
+    def _popen(self, cmd: list[str], **params: object) -> subprocess.Popen:
+        """A process in a prepared namespace dies with this one, like the rest of its network."""
+        if self.namespace is not None:
+            parent = os.getpid()
+            params.setdefault("preexec_fn", lambda: kernel.die_with_parent(parent))
+        return super()._popen(cmd, **params)
+
+
+class TestbedHost(PreparedNode, Host):
+    """A host of a run."""
+
+
+class P4Switch(PreparedNode, Switch):
+    """A Mininet switch that runs a P4 program in the native switch, in a namespace of its own.
+
+    program: path of the P4 source. defines: preprocessor constants. arguments: further command line
+    arguments of `python -m testbed.p4engine switch`. launch: starts the switch process in another
+    way (a run forks it); it is called with this node and must return once the control socket
+    answers, and `control_path` must be given, too. Port n is the interface that Mininet calls
+    `<name>-eth<n>`.
+
+    After `start`, `client` is the connected control client.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        program: str | Path | None = None,
+        defines: Mapping[str, str | int] | None = None,
+        arguments: tuple[str, ...] = (),
+        launch: Callable[[P4Switch], None] | None = None,
+        control_path: Path | None = None,
+        **params: object,
+    ) -> None:
+        # Mininet's Switch.defaultIntf reads it, but Mininet sets it only without namespace.
+        self.controlIntf = None
+        params["inNamespace"] = True  # Mininet passes its own default, False, explicitly
+        super().__init__(name, **params)
+        self.program = program
+        self.defines = dict(defines or {})
+        self.arguments = arguments
+        self.launch = launch
+        self.client = None
+        self._scratch = None if control_path else Path(tempfile.mkdtemp(prefix=f"p4switch-{name}-"))
+        self.control_path = control_path or self._scratch / "control.sock"
+        self.process: subprocess.Popen | None = None
+
+    def ports_in_use(self) -> dict[int, str]:
+        """Interface name by port number."""
+        return {number: intf.name for number, intf in sorted(self.intfs.items()) if number > 0}
+
+    def start(self, controllers: object = ()) -> None:
+        """Start the switch process and wait until its control socket answers.
+
+        Raises RunError with the switch's own words (a P4 error with its place, for instance) when
+        it does not come up.
+        """
+        if self.launch is not None:
+            self.launch(self)
+            return
+        command = [sys.executable, "-m", "testbed.p4engine", "switch", str(self.program)]
+        for key, value in self.defines.items():
+            command += ["-D", f"{key}={value}"]
+        for port, interface in self.ports_in_use().items():
+            command += ["-i", f"{port}@{interface}"]
+        command += ["--control", str(self.control_path), *self.arguments]
+        log = self._log()
+        with log.open("wb") as output:
+            self.process = self.popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=dict(os.environ, PYTHONPATH=str(ROOT)),
+            )
+        self.client = connect(
+            self.control_path, lambda: self.process.poll() is None, self.name, log
+        )
+
+    def stop(self, deleteIntfs: bool = True) -> None:
+        """Stop the switch process; Mininet calls this."""
+        if self.client is not None:
+            self.client.close()
+            self.client = None
+        if self.process is not None:
+            self.process.terminate()
+            try:
+                self.process.wait(3)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+            self.process = None
+        if self.namespace is None:
+            super().stop(deleteIntfs)
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _log(self) -> Path:
+        return self.control_path.with_name("switch.log")
+
+
+def connect(path: Path, alive: Callable[[], bool], name: str, log: Path, timeout: float = 30):
+    """A control client of the switch at `path`, once it answers.
+
+    Raises RunError when `alive()` turns false (the message is what the switch wrote) or after
+    `timeout` s.
+    """
+    from testbed.p4engine.control import Client
+
+    deadline = time.monotonic() + timeout
+    while True:
+        if path.exists():
+            try:
+                return Client(path)
+            except (ConnectionError, FileNotFoundError):
+                pass  # bound, but not listening yet
+        if not alive() or time.monotonic() > deadline:
+            reason = "ended before it was up" if not alive() else f"is not up after {timeout:g} s"
+            tail = log.read_text(errors="replace") if log.exists() else ""
+            raise RunError(f"switch {name} {reason}", tail.strip(), str(log))
+        time.sleep(0.002)
+
+
+class BuiltIntf(Intf):
+    """An interface that has been made and configured already: nothing is left to run."""
+
+    def config(self, ip: str | None = None, prefixLen: int | None = None, **params: object) -> dict:
+        self.ip, self.prefixLen = ip, prefixLen
+        return {}
+
+    def delete(self) -> None:
+        self.node.delIntf(self)
+        self.link = None
+
+
+class BuiltLink(Link):
+    """A link whose veth pair is made with all others at once, and goes with the namespaces."""
+
+    @classmethod
+    def makeIntfPair(cls, *args: object, **kwargs: object) -> None:
+        return None
+
+    def stop(self) -> None:
+        return None

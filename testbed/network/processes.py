@@ -1,0 +1,68 @@
+"""Which process is which: a process id together with its start time.
+
+Process ids are used again after a while, so a bare id in a file written by a dead run may name
+somebody else's process. The pair (id, start time in clock ticks since boot) never comes twice
+within one boot.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Identity:
+    """One process of this boot; `start` is field 22 of /proc/PID/stat (clock ticks since boot)."""
+
+    pid: int
+    start: int
+
+    @staticmethod
+    def of(pid: int) -> Identity | None:
+        """The process that has this id now, None where there is none (or only its zombie)."""
+        fields = stat_fields(pid)
+        if fields is None or fields[0] in "ZX":
+            return None
+        return Identity(pid, int(fields[19]))
+
+    def alive(self) -> bool:
+        return Identity.of(self.pid) == self
+
+    def kill(self) -> bool:
+        """Kill the process if it still is this one; True if it was."""
+        try:
+            # The descriptor pins the process: between the look and the signal its id cannot pass
+            # on.
+            descriptor = os.pidfd_open(self.pid)
+        except OSError:
+            return False
+        try:
+            if not self.alive():
+                return False
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            return True
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(descriptor)
+
+
+def stat_fields(pid: int) -> list[str] | None:
+    """Fields of /proc/PID/stat from the third (state) on, None where the process is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The command, in parentheses, may hold anything, parentheses included.
+    return text.rpartition(")")[2].split()
+
+
+def cpu_ns(pid: int) -> int | None:
+    """CPU time that all threads of a process have used, in ns (in steps of one clock tick)."""
+    fields = stat_fields(pid)
+    if fields is None:
+        return None
+    return (int(fields[11]) + int(fields[12])) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,365 @@
+"""Processes of a run, forked from a small parent that has already imported what they need.
+
+Importing numba and loading compiled protocols takes more than a second; a network of 32 hosts
+cannot afford that 32 times. So one *spawner* process per kind (hosts; switches and namespaces)
+imports it once and forks a child per request, which enters its node's namespace and calls a
+function. Children share the parent's memory, too: that is what keeps a worker below its memory
+target.
+
+The spawner is a fresh interpreter, not a fork of the runner, so that children inherit neither
+threads nor open files. It lives in a session of its own, so that Ctrl-C reaches only the runner,
+which then ends things in order. Every process dies with its parent (PR_SET_PDEATHSIG): runner,
+spawner, children.
+
+Between runner and spawner goes a Unix socket of JSON messages:
+  runner -> {"spawn": key, "target": "module:function", "namespace": process id or null}, with open
+            files: the arguments (a memory file of JSON), the log, then those for the function
+         -> {"signal": key, "number": n}
+  spawner -> {"ready": true} or {"failed": text}, {"started": key, "pid": n},
+             {"exited": key, "code": n}
+A function is called as `function(arguments, descriptors)`; it returns the exit code (None: 0).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.errors import RunError
+from testbed.network import kernel
+
+MAX_MESSAGE = 65536
+MAX_DESCRIPTORS = 16
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass
+class Process:
+    """A child as the runner sees it. `code` is None while it runs, negative for a signal."""
+
+    key: str
+    log: Path
+    pid: int = 0
+    code: int | None = None
+
+    def log_tail(self, lines: int = 12) -> str:
+        """The last lines that the process wrote."""
+        try:
+            text = self.log.read_text(errors="replace")
+        except OSError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+
+class Spawner:
+    """The runner's side: starts the spawner process and asks it for children.
+
+    Must be made in the runner's main thread: the kernel takes the death of the *thread* that
+    started a process for the death of its parent.
+    """
+
+    def __init__(self, name: str, preload: Sequence[str], log: Path) -> None:
+        """Start the process; it imports the modules of `preload` while the caller goes on.
+
+        A preloaded module's function `preload()`, if there is one, is called before the first fork.
+        """
+        self.name = name
+        self.log = log
+        self.processes: dict[str, Process] = {}
+        self._ready = False
+        self._ended: list[Process] = []
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = dict(os.environ, PYTHONPATH=str(ROOT))
+        with theirs, log.open("ab") as output:
+            command = [sys.executable, "-m", "testbed.network.spawner"]
+            self._process = subprocess.Popen(
+                [*command, str(theirs.fileno()), str(os.getpid()), name, *preload],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=[theirs.fileno()],
+                env=environment,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def fileno(self) -> int:
+        """For select: readable when `pump` has something to do."""
+        return self._socket.fileno()
+
+    def spawn(
+        self,
+        key: str,
+        target: str,
+        arguments: object,
+        log: Path,
+        *,
+        namespace: int | None = None,
+        descriptors: Sequence[int] = (),
+    ) -> Process:
+        """Ask for a child that calls `target` ("module:function"); does not wait for it.
+
+        arguments: anything that JSON holds. namespace: id of a process whose network namespace the
+        child enters first. descriptors: open files that the child gets, in this order. Its standard
+        output and error go to `log`.
+        """
+        process = self.processes[key] = Process(key, log)
+        content = os.memfd_create("arguments", os.MFD_CLOEXEC)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            with open(os.dup(content), "w") as file:
+                json.dump(arguments, file)
+            message = {"spawn": key, "target": target, "namespace": namespace}
+            self._send(message, [content, output, *descriptors])
+        finally:
+            os.close(content)
+            os.close(output)
+        return process
+
+    def signal(self, process: Process, number: int) -> None:
+        """Send a signal to a child; nothing happens if it has ended."""
+        if process.code is None:
+            with contextlib.suppress(RunError):
+                self._send({"signal": process.key, "number": number})
+
+    def pump(self) -> list[Process]:
+        """Take in what the spawner has said, without waiting; returns the children that ended
+        since.
+        """
+        self._receive()
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _receive(self) -> None:
+        while True:
+            try:
+                data = self._socket.recv(MAX_MESSAGE, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            except ConnectionError:
+                data = b""
+            if not data:
+                raise self._lost()
+            message = json.loads(data)
+            if "started" in message:
+                self.processes[message["started"]].pid = message["pid"]
+            elif "exited" in message:
+                process = self.processes[message["exited"]]
+                process.code = message["code"]
+                self._ended.append(process)
+            elif "ready" in message:
+                self._ready = True
+            else:
+                raise RunError(
+                    f"the {self.name} could not start: {message['failed']}",
+                    self._tail(),
+                    str(self.log),
+                )
+
+    def wait(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
+        """Take in messages until `condition()` holds. Raises RunError naming `what` after `timeout`
+        s.
+        """
+        deadline = time.monotonic() + timeout
+        with selectors.DefaultSelector() as selector:
+            selector.register(self, selectors.EVENT_READ)
+            while True:
+                self._receive()
+                if condition():
+                    return
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise RunError(
+                        f"{what} took longer than {timeout:g} s", self._tail(), str(self.log)
+                    )
+                selector.select(left)
+
+    def wait_ready(self, timeout: float = 120) -> None:
+        """Wait until everything is imported (compiling protocols for the first time takes long)."""
+        self.wait(lambda: self._ready, timeout, f"start of the {self.name}")
+
+    def wait_started(self, processes: Sequence[Process], timeout: float = 30) -> None:
+        """Wait until all of these have a process id."""
+        self.wait(
+            lambda: all(p.pid for p in processes), timeout, f"start of processes ({self.name})"
+        )
+
+    def wait_ended(self, processes: Sequence[Process], timeout: float, what: str) -> None:
+        """Wait until all of these have ended, whatever their exit codes."""
+        self.wait(lambda: all(p.code is not None for p in processes), timeout, what)
+
+    def close(self, timeout: float = 5) -> None:
+        """Kill all children and the spawner, and wait until they are gone."""
+        self._socket.close()
+        if not self._ready:
+            # It may import or compile for a long while yet, and has no children so far.
+            self._process.kill()
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _send(self, message: dict, descriptors: Sequence[int] = ()) -> None:
+        data = json.dumps(message).encode()
+        while True:
+            try:
+                socket.send_fds(self._socket, [data], list(descriptors), socket.MSG_DONTWAIT)
+                return
+            except BlockingIOError:
+                # Full: the spawner may itself wait for us to read.
+                self._receive()
+                select.select([self._socket], [self._socket], [], 1)
+            except OSError as error:
+                raise self._lost() from error
+
+    def _lost(self) -> RunError:
+        return RunError(f"the {self.name} (process {self.pid}) ended", self._tail(), str(self.log))
+
+    def _tail(self) -> str:
+        return Process(self.name, self.log).log_tail()
+
+
+class _Server:
+    """The spawner process itself: waits for requests and for the end of children."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(channel, selectors.EVENT_READ)
+        self.children: dict[str, tuple[int, int]] = {}  # key -> (pid, pidfd)
+
+    def serve(self) -> None:
+        """Until the runner closes its end; then no child is left."""
+        try:
+            while True:
+                for event, _ in self.selector.select():
+                    if event.fileobj is self.channel:
+                        if not self._request():
+                            return
+                    else:
+                        self._reap(event.data)
+        finally:
+            for pid, _ in self.children.values():
+                os.kill(pid, signal.SIGKILL)
+            for pid, _ in self.children.values():
+                os.waitpid(pid, 0)
+
+    def _request(self) -> bool:
+        data, descriptors, _, _ = socket.recv_fds(self.channel, MAX_MESSAGE, MAX_DESCRIPTORS)
+        if not data:
+            return False
+        message = json.loads(data)
+        if "spawn" in message:
+            self._spawn(message, descriptors)
+        elif message["signal"] in self.children:
+            # Only we reap this child, so its id still is its own.
+            os.kill(self.children[message["signal"]][0], message["number"])
+        return True
+
+    def _spawn(self, message: dict, descriptors: list[int]) -> None:
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            _child(message, descriptors, parent)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        watch = os.pidfd_open(pid)
+        self.children[message["spawn"]] = pid, watch
+        self.selector.register(watch, selectors.EVENT_READ, message["spawn"])
+        self._tell({"started": message["spawn"], "pid": pid})
+
+    def _reap(self, key: str) -> None:
+        pid, watch = self.children.pop(key)
+        self.selector.unregister(watch)
+        os.close(watch)
+        _, status = os.waitpid(pid, 0)
+        self._tell({"exited": key, "code": os.waitstatus_to_exitcode(status)})
+
+    def _tell(self, message: dict) -> None:
+        # A runner that no longer listens is noticed at the next select.
+        with contextlib.suppress(OSError):
+            self.channel.send(json.dumps(message).encode())
+
+
+def _child(message: dict, descriptors: list[int], parent: int) -> None:
+    """The rest of a forked child's life; never returns."""
+    code = 1
+    try:
+        kernel.die_with_parent(parent)
+        kernel.set_process_name(f"ina-{message['spawn']}")
+        content, output, *own = descriptors
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        _close_all_but({0, 1, 2, content, *own})
+        os.lseek(content, 0, os.SEEK_SET)  # the writer shares the position with us
+        with open(content) as file:
+            arguments = json.load(file)
+        if message["namespace"] is not None:
+            kernel.enter_network(message["namespace"])
+        module, _, function = message["target"].partition(":")
+        result = getattr(importlib.import_module(module), function)(arguments, own)
+        code = int(result) if result is not None else 0
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        if isinstance(error.code, str):
+            print(error.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _close_all_but(keep: set[int]) -> None:
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in keep:
+            with contextlib.suppress(OSError):  # the listing's own descriptor is closed by now
+                os.close(int(name))
+
+
+def main(arguments: list[str]) -> int:
+    """`python -m testbed.network.spawner SOCKET RUNNER NAME MODULE...`, started by `Spawner` only.
+    XXX
+    """
+    kernel.die_with_parent(int(arguments[1]))
+    kernel.set_process_name(f"ina-{arguments[2]}")
+    channel = socket.socket(fileno=int(arguments[0]))
+    try:
+        for name in arguments[3:]:
+            module = importlib.import_module(name)
+            getattr(module, "preload", lambda: None)()
+    except BaseException as error:
+        traceback.print_exc()
+        channel.send(json.dumps({"failed": f"{type(error).__name__}: {error}"}).encode())
+        return 1
+    # What is imported stays: neither the collector nor its marks shall touch (and copy) those
+    # pages.
+    gc.collect()
+    gc.freeze()
+    channel.send(json.dumps({"ready": True}).encode())
+    _Server(channel).serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,144 @@
+"""The command line of run.py: which command, what it prints when it goes wrong, the exit code.
+
+Exit codes: 0 done, 1 a run that failed, 2 something that the user can put right, 130 Ctrl-C.
+Commands import what they need when they are called, so that `run.py --help` and errors of usage
+come at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.errors import RunError, UserError
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command: `arguments` and `help` are what the usage shows."""
+
+    arguments: str
+    help: str
+    call: Callable[[list[str]], int | None]
+
+
+def _one_file(name: str, arguments: list[str]) -> Path:
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        raise UserError(f"usage: run.py {name} FILE.yaml")
+    return Path(arguments[0])
+
+
+def run_command(arguments: list[str]) -> int | None:
+    from testbed.run.experiment_run import run_file
+
+    return run_file(_one_file("run", arguments))
+
+
+def check_command(arguments: list[str]) -> int | None:
+    from testbed.experiment import check_command
+
+    return check_command(_one_file("check", arguments))
+
+
+def show_command(arguments: list[str]) -> int | None:
+    from testbed.experiment import show_command
+
+    return show_command(_one_file("show", arguments))
+
+
+def report_command(arguments: list[str]) -> int | None:
+    from analysis.report import report_command
+
+    if not arguments:
+        raise UserError("usage: run.py report RESULTS... (one or more folders below results/)")
+    return report_command([Path(argument) for argument in arguments])
+
+
+def clean_command(arguments: list[str]) -> int | None:
+    from testbed.network import registry
+    from testbed.run.preflight import require_root
+
+    if arguments:
+        raise UserError("usage: run.py clean (takes no arguments)")
+    require_root("run.py clean")
+    removed = registry.clean()
+    for line in removed:
+        print(f"removed {line}")
+    for record in registry.live_runs():
+        print(f"left alone: {record.title or 'a run'} is running (process {record.runner.pid})")
+    if not removed:
+        print("nothing to remove")
+    return 0
+
+
+COMMANDS = {
+    "run": Command("FILE.yaml", "run an experiment (`run` may be left out)", run_command),
+    "check": Command("FILE.yaml", "only look whether the experiment file is right", check_command),
+    "show": Command("FILE.yaml", "print the experiment with all defaults", show_command),
+    "report": Command("RESULTS...", "tables and figures again; compare runs", report_command),
+    "clean": Command("", "remove what killed runs left on this machine", clean_command),
+}
+
+
+def usage() -> str:
+    """The help text."""
+    lines = ["usage: run.py FILE.yaml", "       run.py COMMAND ARGUMENTS...", "", "commands:"]
+    for name, command in COMMANDS.items():
+        lines.append(f"  {f'{name} {command.arguments}':<20}{command.help}")
+    return "\n".join(lines)
+
+
+def select(arguments: list[str]) -> tuple[Callable[[list[str]], int | None], list[str]]:
+    """The function for a command line, and the arguments that remain. Raises UserError."""
+    first = arguments[0]
+    if first in COMMANDS:
+        return COMMANDS[first].call, arguments[1:]
+    if first.endswith((".yaml", ".yml")) or os.path.exists(first):
+        return run_command, arguments
+    near = difflib.get_close_matches(first, COMMANDS, 1)
+    hint = f"did you mean `{near[0]}`?" if near else f"commands are: {', '.join(COMMANDS)}"
+    raise UserError(f"there is no command or file `{first}`; {hint}")
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command line; returns the exit code. Prints errors to stderr."""
+    # A closed terminal or a polite kill tears the run down like Ctrl-C does.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        if not arguments or arguments[0] in ("-h", "--help", "help"):
+            print(usage(), file=sys.stdout if arguments else sys.stderr)
+            return 0 if arguments else 2
+        call, rest = select(arguments)
+        return call(rest) or 0
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except RunError as error:
+        print(describe(error), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # `run.py show FILE | head`: the reader has enough. Python must not complain again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def describe(error: RunError) -> str:
+    """A failed run's message with the end of the log that explains it."""
+    text = f"failed: {error}"
+    if error.log_tail:
+        tail = "\n".join(f"  | {line}" for line in error.log_tail.splitlines())
+        text += f"\nthe end of {error.log}:\n{tail}" if error.log else f"\n{tail}"
+    return text
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt

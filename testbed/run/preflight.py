@@ -1,0 +1,55 @@
+"""Whether this machine can do a run, looked at before anything is built; each lack has its remedy.
+XXX
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+
+from testbed.errors import UserError
+
+SET_UP = "run `sudo ./demo`, which installs it"
+
+
+def require_root(what: str) -> None:
+    """Namespaces and links are root's business."""
+    if os.geteuid() != 0:
+        raise UserError(f"{what} needs root: start it with sudo")
+
+
+def require_machine() -> None:
+    """Everything that a run on a Mininet network needs. Raises UserError naming all that is
+    missing.
+    """
+    require_root("a run")
+    missing = []
+    if importlib.util.find_spec("mininet") is None or not shutil.which("mnexec"):
+        missing.append(f"Mininet is missing: {SET_UP}")
+    if not (shutil.which("cc") or shutil.which("gcc")):
+        missing.append(
+            f"there is no C compiler (cc), which P4 programs are compiled with: {SET_UP}"
+        )
+    if not shutil.which("ip"):
+        missing.append(f"the command `ip` (iproute2) is missing: {SET_UP}")
+    if missing:
+        raise UserError("\n".join(missing))
+
+
+def user_behind_sudo() -> tuple[int, int] | None:
+    """(uid, gid) of whoever called sudo, None where nobody did."""
+    uid = int(os.environ.get("SUDO_UID", "0"))
+    if os.geteuid() != 0 or uid == 0:
+        return None
+    return uid, int(os.environ.get("SUDO_GID", uid))
+
+
+def hand_over(folder: os.PathLike[str]) -> None:
+    """Give a folder that root made, with all in it, to the user behind sudo."""
+    owner = user_behind_sudo()
+    if owner is None:
+        return
+    for parent, _, files in os.walk(folder):
+        for path in [parent, *(os.path.join(parent, name) for name in files)]:
+            os.chown(path, *owner, follow_symlinks=False)
