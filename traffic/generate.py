@@ -1,0 +1,152 @@
+"""Makes the files of traffic/models/ again: `python -m traffic.generate MODEL... | --all`.
+
+Needs the extra `traces` of pyproject.toml (torch); nothing else in the testbed does. Every number
+of a file comes from the model's definition, from the published times in `times.py`, or from a
+rate stated in the file, so on the same torch version the output is the same to the last
+character.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import io
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.errors import UserError
+from traffic.trace import COLUMNS, MODELS_FOLDER, Layer, Trace
+
+if TYPE_CHECKING:
+    from traffic.train import Training
+
+
+def generate(name: str, folder: Path) -> list[Path]:
+    """Write the trace of the model `name` (and its gradients, if it is trained) into `folder`.
+
+    Returns the files written. Raises UserError for an unknown name or a missing torch.
+    """
+    _need_torch()
+    from traffic import definitions, times
+
+    if name not in definitions.MODELS:
+        near = difflib.get_close_matches(name, definitions.MODELS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UserError(
+            f"unknown model {name!r}{hint}\n  models: {', '.join(definitions.MODELS)}\n"
+            "  a new one: add it to traffic/definitions/ (docs/models.md)"
+        )
+    model = definitions.MODELS[name]
+    layers = times.operations(model)
+    timing = times.timing(name, layers)
+    sources = [f"layers: {model.architecture}; counted on torch's meta device", timing.source]
+    path = folder / f"{name}.csv"
+    written = [path]
+    gradients = None
+    if model.kind == "small":
+        from traffic import train
+
+        gradients = folder / f"{name}.npz"
+        sources.append(train.SOURCE)
+        _write_gradients(gradients, train.train(layers))
+        written.append(gradients)
+    trace = Trace(
+        name=name,
+        title=model.title,
+        layers=tuple(
+            Layer(layer.name, tuple(layer.shape), layer.values, forward, backward)
+            for layer, forward, backward in zip(
+                layers, timing.forward_ns, timing.backward_ns, strict=True
+            )
+        ),
+        times=timing.times,
+        hardware=timing.hardware,
+        sources=tuple(sources),
+        path=path,
+        batch=timing.batch,
+        sample=model.sample,
+        gradients=gradients,
+    )
+    path.write_text(trace_text(trace), encoding="utf-8")
+    return written
+
+
+def trace_text(trace: Trace) -> str:
+    """The text of a trace file, as docs/models.md describes it."""
+    lines = [
+        f"## One training iteration of {trace.title}, layer by layer in forward order.",
+        f"## Format: docs/models.md. Made by: python -m traffic.generate {trace.name}",
+        f"# name: {trace.name}",
+        f"# title: {trace.title}",
+        f"# values: {trace.values}",
+        f"# times: {trace.times}",
+        f"# hardware: {trace.hardware}",
+    ]
+    if trace.batch is not None:
+        lines.append(f"# batch: {trace.batch}")
+    if trace.sample:
+        lines.append(f"# sample: {trace.sample}")
+    if trace.gradients is not None:
+        lines.append(f"# gradients: {trace.gradients.name}")
+    lines += [f"# source: {source}" for source in trace.sources]
+    lines.append(",".join(COLUMNS))
+    for layer in trace.layers:
+        shape = "+".join("x".join(map(str, part)) for part in layer.shape)
+        cells = (layer.name, shape, layer.values, layer.forward_ns, layer.backward_ns)
+        lines.append(",".join(map(str, cells)))
+    return "\n".join(lines) + "\n"
+
+
+def _write_gradients(path: Path, training: Training) -> None:
+    """An .npz without time stamps, so that equal gradients give equal files."""
+    import numpy as np
+
+    arrays = {
+        "gradients": training.gradients,
+        "iterations": training.iterations,
+        "loss": training.loss,
+    }
+    with zipfile.ZipFile(path, "w") as archive:
+        for key, array in arrays.items():
+            buffer = io.BytesIO()
+            np.save(buffer, array, allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{key}.npy"), buffer.getvalue())
+
+
+def _need_torch() -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise UserError(
+            "making traces needs torch, which is not installed: "
+            "install the extra `traces` (pip install '.[traces]')"
+        ) from None
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m traffic.generate", description=__doc__)
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="names as in traffic/models/")
+    parser.add_argument("--all", action="store_true", help="every model that ships")
+    parser.add_argument("--output", type=Path, default=MODELS_FOLDER, help="folder (%(default)s)")
+    chosen = parser.parse_args(arguments)
+    if chosen.all == bool(chosen.models):
+        parser.error("name the models, or give --all")
+    try:
+        _need_torch()
+        from traffic.definitions import MODELS
+
+        chosen.output.mkdir(parents=True, exist_ok=True)
+        for name in MODELS if chosen.all else chosen.models:
+            for path in generate(name, chosen.output):
+                print(path)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

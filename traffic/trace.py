@@ -1,0 +1,438 @@
+"""A trace: what one training iteration of a model computes and sends, layer by layer.
+
+The testbed replays models, it does not train them. All that it has to know of a model is the list
+of its tensors in forward order, the number of values in each, and how long the forward and
+backward step of each takes. That is a small table, so a trace is a text file that a person can
+read, compare with diff and write by hand: header lines `# key: value`, then comma-separated
+columns (docs/models.md). Reading one must cost nothing beside starting a host, so this module
+needs only the standard library; numpy is loaded when somebody asks for the float gradients of a
+trace that has them.
+
+One entry is one module's parameters (weight and bias together), because they become ready at the
+same time. Operations without parameters are part of the entry before them: their time has to be
+spent, and nothing is sent for them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MODELS_FOLDER = Path(__file__).parent / "models"
+COLUMNS = ("name", "shape", "values", "forward_ns", "backward_ns")
+TIMES = {
+    "published": "totals from a publication, split over the layers by floating-point operations",
+    "computed": "floating-point operations at the stated batch size divided by a stated rate",
+    "measured": "measured on the stated hardware",
+}
+REQUIRED = ("name", "values", "times", "hardware", "source")
+OPTIONAL = ("title", "batch", "sample", "gradients")
+
+MAX_VALUES = 2**31 - 1  # per layer; positions are int32 on their way through the hosts
+MAX_NS = 10**15  # eleven days for one layer: surely a wrong unit
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]*")
+_WHOLE = re.compile(r"[0-9]{1,18}")
+_SHAPE = re.compile(r"[0-9]{1,10}(?:[x+][0-9]{1,10})*")
+_HEADER = re.compile(r"#\s*([A-Za-z_][A-Za-z_ -]*?)\s*:(.*)")
+
+
+class TraceError(UserError):
+    """A trace that does not exist or cannot be used. Names file, line, key and remedy."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One tensor: the parameters that become ready together.
+
+    `values` is the number of gradient values sent for it. `shape` holds the shape of each parameter
+    of the unscaled model (weight, then bias), so `full_values` is the size before any scaling.
+    Times in ns include those operations without parameters that follow the layer.
+    """
+
+    name: str
+    shape: tuple[tuple[int, ...], ...]
+    values: int
+    forward_ns: int
+    backward_ns: int
+
+    @property
+    def full_values(self) -> int:
+        """Values of the unscaled layer."""
+        return sum(math.prod(part) for part in self.shape)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One training iteration of a model: `layers` in forward order and where the numbers come from.
+
+    `times` is a key of `TIMES`. `hardware` says on what the times hold; times of different hardware
+    do not belong into one experiment without a warning. `batch` is None where the source does not
+    state it. `gradients` is the .npz file of kept float32 gradients, or None.
+    """
+
+    name: str
+    title: str
+    layers: tuple[Layer, ...]
+    times: str
+    hardware: str
+    sources: tuple[str, ...]
+    path: Path
+    batch: int | None = None
+    sample: str = ""
+    gradients: Path | None = None
+
+    @cached_property
+    def values(self) -> int:
+        """Gradient values per worker and iteration."""
+        return sum(layer.values for layer in self.layers)
+
+    @cached_property
+    def forward_ns(self) -> int:
+        """Time of the whole forward pass in ns."""
+        return sum(layer.forward_ns for layer in self.layers)
+
+    @cached_property
+    def backward_ns(self) -> int:
+        """Time of the whole backward pass in ns."""
+        return sum(layer.backward_ns for layer in self.layers)
+
+    def scaled(self, scale: float, compute_scale: float | None = None) -> Trace:
+        """The same model with fewer (or more) values and shorter (or longer) times.
+
+        Every layer keeps at least one value, and the total is `round(scale * self.values)`, or the
+        number of layers where that is larger. Layers shrink in proportion; the rounding error of a
+        layer is carried to the next one. Times shrink by `compute_scale` (default: `scale`; 0 = no
+        compute time at all); their totals are rounded likewise.
+        Raises TraceError unless scale > 0 and compute_scale >= 0, both finite.
+        """
+        compute_scale = scale if compute_scale is None else compute_scale
+        if not (math.isfinite(scale) and scale > 0):
+            raise TraceError(f"model {self.name}: scale is {scale}; it must be above 0")
+        if not (math.isfinite(compute_scale) and compute_scale >= 0):
+            raise TraceError(
+                f"model {self.name}: compute_scale is {compute_scale}; it must be 0 or above"
+            )
+        values = scale_values([layer.values for layer in self.layers], scale)
+        forward = scale_times([layer.forward_ns for layer in self.layers], compute_scale)
+        backward = scale_times([layer.backward_ns for layer in self.layers], compute_scale)
+        layers = tuple(
+            replace(layer, values=v, forward_ns=f, backward_ns=b)
+            for layer, v, f, b in zip(self.layers, values, forward, backward, strict=True)
+        )
+        return replace(self, layers=layers)
+
+
+def share_out(total: int, weights: Sequence[int]) -> list[int]:
+    """Split the integer `total` in proportion to `weights` (integers >= 0, not all 0).
+
+    Each boundary between two shares is rounded to the nearest integer, which carries the rounding
+    error along: the shares add up to `total`, and any run of them is off by less than one.
+    """
+    whole = sum(weights)
+    shares, before, reached = [], 0, 0
+    for weight in weights:
+        reached += weight
+        boundary = (2 * total * reached + whole) // (2 * whole)
+        shares.append(boundary - before)
+        before = boundary
+    return shares
+
+
+def scale_values(values: Sequence[int], scale: float) -> list[int]:
+    """Values per layer after scaling: see `Trace.scaled`."""
+    total = max(len(values), round(scale * sum(values)))
+    pinned = [False] * len(values)  # layers whose share is below one value get exactly one
+    while True:
+        left = total - sum(pinned)
+        whole = sum(v for v, pin in zip(values, pinned, strict=True) if not pin)
+        below = [not pin and v * left < whole for v, pin in zip(values, pinned, strict=True)]
+        if not any(below):
+            break
+        # What a pinned layer gets beyond its share, the others lose: look again.
+        pinned = [pin or small for pin, small in zip(pinned, below, strict=True)]
+        if all(pinned):
+            return [1] * len(values)
+    rest = iter(share_out(left, [v for v, pin in zip(values, pinned, strict=True) if not pin]))
+    return [1 if pin else next(rest) for pin in pinned]
+
+
+def scale_times(times_ns: Sequence[int], scale: float) -> list[int]:
+    """Times per layer after scaling, in ns: see `Trace.scaled`."""
+    total = sum(times_ns)
+    return share_out(round(scale * total), times_ns) if total else [0] * len(times_ns)
+
+
+def shipped() -> list[str]:
+    """The names of the traces in traffic/models/, sorted."""
+    return sorted(path.stem for path in MODELS_FOLDER.glob("*.csv"))
+
+
+def load_trace(name_or_path: str | Path, folder: str | Path | None = None) -> Trace:
+    """Read a shipped trace by name, or a trace file by its path.
+
+    Anything that ends in `.csv` or has a `/` in it is a path, relative to `folder` (default: the
+    working directory). Names may be written as in papers: `ResNet-50` is `resnet50`.
+    Raises TraceError with everything that is wrong with the file.
+    """
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or "/" in text or text.endswith(".csv"):
+        return _read(Path(folder or ".") / Path(text).expanduser())
+    known = {_plain(name): name for name in shipped()}
+    if _plain(text) in known:
+        return _read(MODELS_FOLDER / f"{known[_plain(text)]}.csv")
+    near = difflib.get_close_matches(_plain(text), known, n=1)
+    hint = f"; did you mean {known[near[0]]}?" if near else ""
+    raise TraceError(
+        f"unknown model {text!r}{hint}\n"
+        f"  shipped models: {', '.join(known.values())}\n"
+        "  a trace file of your own: give its path, ending in .csv (format: docs/models.md)"
+    )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _read(path: Path) -> Trace:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise TraceError(
+            f"{path}: no such trace file; check the path (it is relative to the experiment file)"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise TraceError(f"{path}: not a text file in UTF-8 (byte {error.start})") from None
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
+    return _Reader(path, text).trace()
+
+
+class _Reader:
+    """Reads one file and collects what is wrong with it, so that one attempt shows every error."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path = path
+        self.errors: list[str] = []
+        self.header: dict[str, tuple[int, str]] = {}
+        self.sources: list[str] = []
+        self.layers: list[Layer] = []
+        self.lines_of: dict[str, int] = {}
+        columns_seen = False
+        for number, raw in enumerate(text.split("\n"), start=1):
+            line = raw.strip()
+            if not line or line.startswith("##"):
+                continue
+            if line.startswith("#"):
+                self._header_line(number, line)
+            elif not columns_seen:
+                columns_seen = True
+                if tuple(cell.strip() for cell in line.split(",")) != COLUMNS:
+                    self._wrong(number, "columns", line, f"write {','.join(COLUMNS)}")
+                    break  # what the cells below mean is unknown
+            else:
+                self._layer_line(number, line)
+        else:
+            if not self.lines_of and not self.errors:
+                self.errors.append("no layers; write one line per tensor, in forward order")
+
+    def _wrong(self, line: int, key: str, found: str, remedy: str) -> None:
+        shown = found if len(found) <= 60 else found[:57] + "..."
+        self.errors.append(f"line {line}, {key}: found {shown!r}; {remedy}")
+
+    def _header_line(self, number: int, line: str) -> None:
+        match = _HEADER.fullmatch(line)
+        if not match:
+            self._wrong(number, "header", line, "write '# key: value', or '## ...' for a remark")
+            return
+        key, value = match.group(1), match.group(2).strip()
+        if key not in REQUIRED + OPTIONAL:
+            near = difflib.get_close_matches(key, REQUIRED + OPTIONAL, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            self._wrong(number, key, value, f"{hint}known keys: {', '.join(REQUIRED + OPTIONAL)}")
+        elif not value:
+            self._wrong(number, key, value, "write a value or take the line out")
+        elif key == "source":
+            self.sources.append(value)
+        elif key in self.header:
+            first = self.header[key][0]
+            self._wrong(number, key, value, f"already given in line {first}; keep one of them")
+        else:
+            self.header[key] = (number, value)
+
+    def _layer_line(self, number: int, line: str) -> None:
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) != len(COLUMNS):
+            self._wrong(
+                number, "layer", line, f"{len(cells)} cells instead of the 5 of {','.join(COLUMNS)}"
+            )
+            return
+        name, shape_text = cells[0], cells[1]
+        before = len(self.errors)
+        if not _NAME.fullmatch(name):
+            self._wrong(number, "name", name, "use letters, digits and _ . : / -")
+        elif name in self.lines_of:
+            self._wrong(number, "name", name, f"already used in line {self.lines_of[name]}; rename")
+        self.lines_of.setdefault(name, number)
+        values = self._whole(number, "values", cells[2], 1, MAX_VALUES, "values")
+        forward = self._whole(number, "forward_ns", cells[3], 0, MAX_NS, "nanoseconds")
+        backward = self._whole(number, "backward_ns", cells[4], 0, MAX_NS, "nanoseconds")
+        shape: tuple[tuple[int, ...], ...] = ((values,),)
+        if shape_text:
+            if not _SHAPE.fullmatch(shape_text):
+                self._wrong(
+                    number, "shape", shape_text, "write e.g. 64x3x7x7+64, or leave it empty"
+                )
+            else:
+                shape = tuple(
+                    tuple(int(side) for side in part.split("x")) for part in shape_text.split("+")
+                )
+                product = sum(math.prod(part) for part in shape)
+                if len(self.errors) == before and product != values:
+                    self._wrong(
+                        number, "values", cells[2], f"shape {shape_text} has {product} values"
+                    )
+        if len(self.errors) == before:
+            self.layers.append(Layer(name, shape, values, forward, backward))
+
+    def _whole(self, line: int, key: str, text: str, low: int, high: int, unit: str) -> int:
+        if not _WHOLE.fullmatch(text) or not low <= int(text) <= high:
+            self._wrong(line, key, text, f"write a whole number of {unit} from {low} to {high}")
+            return low
+        return int(text)
+
+    def trace(self) -> Trace:
+        header = {key: value for key, (_, value) in self.header.items()}
+        for key in REQUIRED:
+            if key not in header and not (key == "source" and self.sources):
+                self.errors.append(f"header has no {key}; add a line '# {key}: ...'")
+        if "name" in header and not _NAME.fullmatch(header["name"]):
+            line, text = self.header["name"]
+            self._wrong(line, "name", text, "use letters, digits and _ . : / -")
+        if "times" in header and header["times"] not in TIMES:
+            line, text = self.header["times"]
+            self._wrong(line, "times", text, f"write one of {', '.join(TIMES)}")
+        batch = None
+        if "batch" in header:
+            line, text = self.header["batch"]
+            batch = self._whole(line, "batch", text, 1, 10**9, "samples")
+        if "values" in header:
+            line, text = self.header["values"]
+            total = self._whole(line, "values", text, 1, 10**12, "values")
+            found = sum(layer.values for layer in self.layers)
+            if not self.errors and total != found:
+                self._wrong(
+                    line, "values", text, f"the layers below have {found}; correct one of them"
+                )
+        gradients = None
+        if "gradients" in header:
+            line, text = self.header["gradients"]
+            gradients = self.path.parent / text
+            if not text.endswith(".npz") or not gradients.is_file():
+                self._wrong(line, "gradients", text, "name an .npz file beside the trace file")
+        if self.errors:
+            shown = self.errors[:20]
+            more = len(self.errors) - len(shown)
+            tail = f"\n  ... and {more} more" if more else ""
+            lines = "".join(f"\n  {error}" for error in shown)
+            raise TraceError(
+                f"{self.path}: not a usable trace (format: docs/models.md){lines}{tail}"
+            )
+        return Trace(
+            name=header["name"],
+            title=header.get("title", header["name"]),
+            layers=tuple(self.layers),
+            times=header["times"],
+            hardware=header["hardware"],
+            sources=tuple(self.sources),
+            path=self.path,
+            batch=batch,
+            sample=header.get("sample", ""),
+            gradients=gradients,
+        )
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Kept float32 gradients of a really trained model, read with `load_gradients`.
+
+    `values`: float32 [worker, iteration, position], the layers one after the other in forward order
+    (read-only). `iterations`: int64 [iteration], the training iterations that were kept.
+    `loss`: float32 [worker, iteration]. `trace` may be scaled.
+    """
+
+    trace: Trace
+    values: np.ndarray
+    iterations: np.ndarray
+    loss: np.ndarray
+
+    def tensor(self, worker: int, iteration: int, layer: int) -> np.ndarray:
+        """The gradient of one tensor: float32 [trace.layers[layer].values].
+
+        Worker and iteration numbers beyond the kept ones start again from 0. A layer that was
+        scaled down is cut off at its length, one that was scaled up is repeated.
+        """
+        import numpy as np
+
+        workers, iterations, _ = self.values.shape
+        row = self.values[worker % workers, iteration % iterations]
+        entry = self.trace.layers[layer]
+        start = sum(each.full_values for each in self.trace.layers[:layer])
+        full = row[start : start + entry.full_values]
+        return full[: entry.values] if entry.values <= len(full) else np.resize(full, entry.values)
+
+
+def load_gradients(trace: Trace) -> Gradients:
+    """Read the float gradients of `trace` (or of a scaled copy of it).
+
+    Raises TraceError if the trace has none or the file does not fit it.
+    """
+    import zipfile
+
+    import numpy as np
+
+    if trace.gradients is None:
+        raise TraceError(
+            f"model {trace.name} has no float gradients; use one that has (smallcnn), "
+            "or add '# gradients: FILE.npz' to its trace file"
+        )
+    try:
+        with np.load(trace.gradients, allow_pickle=False) as archive:
+            values, iterations, loss = (archive[k] for k in ("gradients", "iterations", "loss"))
+    except KeyError as error:
+        raise TraceError(
+            f"{trace.gradients}: {error.args[0]}; the file must hold gradients, iterations, loss"
+        ) from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise TraceError(f"{trace.gradients}: not a readable .npz file: {error}") from None
+    total = sum(layer.full_values for layer in trace.layers)
+    if (
+        values.dtype != np.float32
+        or values.ndim != 3
+        or values.shape[2] != total
+        or not values.size
+    ):
+        raise TraceError(
+            f"{trace.gradients}: gradients are {values.dtype} {values.shape}; "
+            f"{trace.path} needs float32 (workers, iterations, {total})"
+        )
+    if iterations.shape != values.shape[1:2] or loss.shape != values.shape[:2]:
+        raise TraceError(
+            f"{trace.gradients}: iterations {iterations.shape} and loss {loss.shape} do not fit "
+            f"gradients {values.shape}"
+        )
+    if not np.isfinite(values).all():
+        raise TraceError(f"{trace.gradients}: some gradients are not finite; train again")
+    values.flags.writeable = False
+    return Gradients(trace, values, iterations.astype(np.int64), loss)
