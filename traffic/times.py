@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from traffic.definitions import MODELS, Model
 from traffic.profile import Counted, profile
-from traffic.trace import share_out
+from traffic.scaling import share_out
 
 SOURCE = (
     "ModelStats in the SwitchML-omnetpp simulator (github.com/ChenYuHo/SwitchML-omnetpp), "

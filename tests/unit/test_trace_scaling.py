@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from traffic.trace import Layer, Trace, TraceError, load_trace, scale_times, scale_values, shipped
-from traffic.trace import share_out as share
+from traffic.scaling import scale_times, scale_values, share_out
+from traffic.trace import Layer, Trace, TraceError, load_trace, shipped
 
 SIZES = st.lists(st.integers(1, 10**9), min_size=1, max_size=60)
 TIMES = st.lists(st.integers(0, 10**12), min_size=1, max_size=60)
@@ -64,7 +64,7 @@ def test_times(times: list[int], scale: float) -> None:
 def test_share_out(total: int, weights: list[int]) -> None:
     if not any(weights):
         return
-    shares = share(total, weights)
+    shares = share_out(total, weights)
     assert sum(shares) == total
     whole = sum(weights)
     for weight, part in zip(weights, shares, strict=True):
