@@ -11,10 +11,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.leftovers import why_no_network
 
 HERE = Path(__file__).parent
+
+# The first call of a compiled function loads it; that is no sign of a flaky test.
+settings.register_profile("testbed", deadline=None)
+settings.load_profile("testbed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,0 +1,117 @@
+/* The packet that every system of this testbed speaks.
+ *
+ *     Ethernet / IPv4 / UDP (port 18766) / ina / workers / [values]
+ *
+ * One header serves all systems, so that one dissector, one trace and one capture filter do.
+ * A field that a system has no use for is 0. docs/wire.md describes every field. The parser and
+ * the deparser are in parser.p4.
+ *
+ * Compile-time parameters: VALUES (see values.p4) and BITMAP_WIDTH, the number of workers that
+ * a bitmap can name.
+ */
+#ifndef INA_P4
+#define INA_P4
+
+#include <core.p4>
+#include <v1model.p4>
+#include "values.p4"
+
+#ifndef BITMAP_WIDTH
+#define BITMAP_WIDTH 32
+#endif
+
+const bit<16> ETHERTYPE_IPV4 = 0x0800;
+const bit<8>  PROTOCOL_UDP   = 17;
+const bit<16> INA_PORT       = 18766;   // "IN"
+const bit<4>  INA_VERSION    = 1;
+
+/* What a packet is. */
+const bit<4> KIND_GRADIENT       = 1;   // a sum of the gradients of the workers in the bitmap
+const bit<4> KIND_RESULT         = 2;   // the aggregated fragment, for every worker of the job
+const bit<4> KIND_RESULT_ONE     = 3;   // the same, served again to one worker
+const bit<4> KIND_REMINDER       = 4;   // PS to a switch: give me what you hold of this fragment
+const bit<4> KIND_REMINDER_EMPTY = 5;   // the switch's answer when it holds nothing of it
+const bit<4> KIND_ASK            = 6;   // PS to a worker: send this fragment again
+const bit<4> KIND_CONTROL        = 7;   // between hosts: neither values nor a slot
+
+/* What has happened to it. */
+const bit<16> FLAG_PARTIAL   = 0x0001;  // a sum that lacks workers; not aggregated further up
+const bit<16> FLAG_COLLISION = 0x0002;  // found its slot taken; not aggregated further up
+const bit<16> FLAG_RESEND    = 0x0004;  // a retransmission: takes a matching slot along
+const bit<16> FLAG_ECN       = 0x0008;  // passed a queue above its threshold
+const bit<16> FLAG_OVERFLOW  = 0x0010;  // an addition left the range of int32
+const bit<16> FLAG_REMINDED  = 0x0020;  // a partial that a reminder has pulled
+const bit<16> FLAG_OVER_RATE = 0x0040;  // found the switch's aggregation capacity used up
+
+typedef bit<BITMAP_WIDTH> bitmap_t;
+typedef bit<48> mac_t;
+typedef bit<32> ipv4_t;
+
+header ethernet_t {
+    mac_t   destination;
+    mac_t   source;
+    bit<16> ethertype;
+}
+
+header ip_t {
+    bit<4>  version;
+    bit<4>  ihl;
+    bit<6>  dscp;
+    bit<2>  ecn;
+    bit<16> length;
+    bit<16> identification;
+    bit<3>  flags;
+    bit<13> offset;
+    bit<8>  ttl;
+    bit<8>  protocol;
+    bit<16> checksum;
+    ipv4_t  source;
+    ipv4_t  destination;
+}
+
+header udp_t {
+    bit<16> source;
+    bit<16> destination;
+    bit<16> length;
+    bit<16> checksum;
+}
+
+header ina_t {
+    bit<4>  version;
+    bit<4>  kind;
+    bit<8>  priority;        // 1..255, the higher the more urgent
+    bit<16> flags;
+    bit<16> job;
+    bit<16> node;            // the switch that aggregates; 0 = every switch on the way
+    bit<32> fragment;        // never repeats within a job
+    bit<32> index;           // where in the pool
+    bit<32> extra;           // a second index or a chunk number, where a system needs one
+    bit<16> sender;          // worker number, or 0x8000 + switch number
+    bit<8>  exponent;        // of these values (block floating point)
+    bit<8>  next_exponent;   // of the values one window ahead
+}
+
+header workers_t {
+    bitmap_t bitmap;         // bit n: worker n is in the sum
+}
+
+header values_t {
+#define VALUE_FIELD(n) bit<32> v##n;
+    EACH_VALUE(VALUE_FIELD)
+}
+
+struct headers_t {
+    ethernet_t ethernet;
+    ip_t       ip;
+    udp_t      udp;
+    ina_t      ina;
+    workers_t  workers;
+    values_t   values;
+}
+
+const bit<16> INA_BYTES = 24 + BITMAP_WIDTH / 8;   // ina and workers
+const bit<16> VALUES_BYTES = 4 * VALUES;
+const bit<16> IP_BYTES = 20;
+const bit<16> UDP_BYTES = 8;
+
+#endif

@@ -1,0 +1,143 @@
+"""Filling a switch's tables for an experiment.
+
+The tables are those of p4/esa.p4: which workers make a sum complete *here* and where a job's sums
+and results go next (from the job's tree of switches), plain routes to every host and switch, and
+the addresses of each copy of a multicast packet.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.routing.tree import JobTree, job_tree, next_hops
+from testbed.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+TO_SERVER = 1  # p4/esa.p4
+TO_WORKERS = 2
+PREEMPTION = {"priority": 0, "always": 1, "coin": 2}
+WHOLE_INDEX = 0xFFFFFFFF
+SWITCH_RID = 0x1000  # replication ids: worker number + 1, or this + switch number
+
+
+def program(experiment: Experiment) -> tuple[Path, dict[str, int], tuple[Path, ...]]:
+    """The P4 program of the experiment's switches: file, definitions, include folders."""
+    return (
+        experiment.program,
+        {
+            "AGGREGATORS": experiment.memory.aggregators,
+            "VALUES": experiment.values_per_packet,
+            "BITMAP_WIDTH": experiment.bitmap_bits,
+        },
+        (Path(__file__).resolve().parents[2] / "p4",),
+    )
+
+
+def install(experiment: Experiment, switch: str, client: Any) -> None:
+    """Fill all tables and multicast groups of one switch, in one batch.
+
+    `client` is the switch's control interface (testbed.p4engine.control.Client)."""
+    calls: list[tuple] = []
+    topology = experiment.topology_object()
+    _install_node(experiment, topology, switch, calls)
+    _install_routes(topology, switch, calls)
+    _install_marks(experiment, topology, switch, calls)
+    receivers: dict[tuple[int, int], str] = {}
+    for number, job in enumerate(experiment.jobs):
+        placement = job.fixed_placement
+        tree = job_tree(topology, placement.workers, placement.ps)
+        if switch in tree.parent:
+            _install_job(experiment, topology, switch, number, tree, receivers, calls)
+    for (port, rid), node in sorted(receivers.items()):
+        mac, ip = addresses(topology, node)
+        calls.append(("table_add", "receiver", "address", [port, rid], [mac, ip]))
+    client.batch(calls)
+
+
+def addresses(topology: Topology, node: str) -> tuple[str, str]:
+    """MAC and IPv4 address of a host or switch."""
+    number = topology.number(node)
+    if node in topology.hosts:
+        return host_mac(number), host_ip(number)
+    return switch_mac(number), switch_ip(number)
+
+
+def _install_node(
+    experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
+) -> None:
+    options = experiment.system
+    mac, ip = addresses(topology, switch)
+    max_age = -(-options.max_age_ns // 1000)  # the embedded switch's clock counts microseconds
+    calls.append(
+        (
+            "table_set_default",
+            "node",
+            "set_node",
+            [
+                topology.number(switch),
+                mac,
+                ip,
+                int(options.release == "on_result"),
+                int(options.downgrading),
+                PREEMPTION[options.preempt],
+                max_age,
+            ],
+        )
+    )
+
+
+def _install_routes(topology: Topology, switch: str, calls: list[tuple]) -> None:
+    for node in (*topology.hosts, *topology.switches):
+        hop = next_hops(topology, node).get(switch)
+        if hop is None:
+            continue
+        port, neighbour = hop
+        _, ip = addresses(topology, node)
+        mac, _ = addresses(topology, neighbour)
+        calls.append(("table_add", "route", "forward", [(ip, 32)], [port, mac]))
+
+
+def _install_marks(
+    experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
+) -> None:
+    for port, (_, link, end) in topology.ports(switch).items():
+        threshold = experiment.link(link)[end].ecn_threshold_packets
+        if threshold:
+            calls.append(("table_add", "congestion", "set_threshold", [port], [threshold]))
+
+
+def _install_job(
+    experiment: Experiment,
+    topology: Topology,
+    switch: str,
+    number: int,
+    tree: JobTree,
+    receivers: dict[tuple[int, int], str],
+    calls: list[tuple],
+) -> None:
+    complete = sum(1 << worker for worker in tree.below[switch])
+    pool = experiment.memory.aggregators
+    calls.append(("table_add", "job", "aggregate", [number], [complete, 0, WHOLE_INDEX, pool]))
+
+    port, following = tree.parent[switch]
+    mac, _ = addresses(topology, following)
+    _, server_ip = addresses(topology, tree.server)
+    calls.append(
+        ("table_add", "job_route", "to_server", [number, TO_SERVER], [port, mac, server_ip])
+    )
+
+    copies = []
+    workers = experiment.jobs[number].fixed_placement.workers
+    for port, child in tree.children[switch]:
+        if child in topology.hosts:
+            rid = workers.index(child) + 1
+        else:
+            rid = SWITCH_RID + topology.number(child)
+        copies.append((port, rid))
+        receivers[port, rid] = child
+    group = number + 1
+    calls.append(("multicast_group", group, copies))
+    calls.append(("table_add", "job_route", "to_workers", [number, TO_WORKERS], [group]))

@@ -1,0 +1,88 @@
+"""The scapy layer of the testbed's packets, for tests, labs and captures; never in the data path.
+
+    >>> from scapy.layers.inet import IP, UDP
+    >>> from scapy.layers.l2 import Ether
+    >>> p = Ether() / IP() / UDP(dport=18766) / Ina(kind="gradient", job=1, values=[1, -2])
+    >>> Ether(bytes(p))[Ina].values
+    [1, -2]
+
+The header is p4/ina.p4's; docs/wire.md describes it. The width of the bitmap and the number of
+values are not in the packet: a dissector takes the bitmap's width from `Ina.bitmap_width` (32
+unless set) and reads values to the packet's end.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from scapy.fields import (
+    BitEnumField,
+    BitField,
+    ByteField,
+    Field,
+    FieldListField,
+    FlagsField,
+    IntField,
+    ShortField,
+    SignedIntField,
+)
+from scapy.layers.inet import UDP
+from scapy.packet import Packet, bind_layers
+
+from testbed.protocols import wire
+
+KINDS = {
+    wire.GRADIENT: "gradient",
+    wire.RESULT: "result",
+    wire.RESULT_ONE: "result_one",
+    wire.REMINDER: "reminder",
+    wire.REMINDER_EMPTY: "reminder_empty",
+    wire.ASK: "ask",
+    wire.CONTROL: "control",
+}
+FLAGS = ["partial", "collision", "resend", "ecn", "overflow", "reminded", "over_rate"]
+
+
+class BitmapField(Field):
+    """An unsigned integer as wide as the packet's bitmap_width."""
+
+    def __init__(self, name: str, default: int) -> None:
+        super().__init__(name, default, "I")
+
+    def addfield(self, packet: Packet, raw: bytes, value: int) -> bytes:
+        return raw + int(value).to_bytes(packet.bitmap_width // 8, "big")
+
+    def getfield(self, packet: Packet, raw: bytes) -> tuple[bytes, int]:
+        size = packet.bitmap_width // 8
+        return raw[size:], int.from_bytes(raw[:size], "big")
+
+    def i2repr(self, packet: Packet, value: int) -> str:
+        return bin(value)
+
+
+class Ina(Packet):
+    """The header of every system, with bitmap and values."""
+
+    name = "INA"
+    bitmap_width: ClassVar[int] = 32
+
+    fields_desc = [
+        BitField("version", wire.VERSION, 4),
+        BitEnumField("kind", wire.GRADIENT, 4, KINDS),
+        ByteField("priority", 0),
+        FlagsField("flags", 0, 16, FLAGS),
+        ShortField("job", 0),
+        ShortField("node", 0),
+        IntField("fragment", 0),
+        IntField("index", 0),
+        IntField("extra", 0),
+        ShortField("sender", 0),
+        ByteField("exponent", 0),
+        ByteField("next_exponent", 0),
+        BitmapField("bitmap", 0),
+        FieldListField("values", [], SignedIntField("value", 0)),
+    ]
+
+
+bind_layers(UDP, Ina, dport=wire.PORT)
+bind_layers(UDP, Ina, sport=wire.PORT, dport=wire.PORT)

@@ -1,0 +1,1 @@
+"""What turns a state machine into a host process: sockets and a clock, nothing else."""

@@ -1,0 +1,56 @@
+"""The systems' host side: workers and servers as state machines without sockets and clocks.
+
+A machine is a named tuple of numpy arrays and a few functions over it: packets and the time in,
+packets and the next deadline out. Mininet's host processes and virtual time drive the same code.
+It runs once per packet, so numba compiles it; with ``NUMBA_DISABLE_JIT=1`` the same functions run
+as plain Python and give the same results.
+
+Reading order: `wire` (the packet), `values` (what workers send and how a sum is checked),
+`counters`, `heap` and `book` (what a worker knows of an iteration's fragments), then a system,
+such as `esa`.
+
+numba's file cache does not notice a change in an imported module. So the cache directory is named
+after all sources of this package and the versions of numba, numpy and Python; it is set here,
+before numba is imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import pwd
+from importlib.metadata import version
+from pathlib import Path
+
+from testbed.errors import UserError
+
+SOURCES = ("protocols", "workload")
+
+
+def cache_directory() -> Path:
+    """The folder of compiled protocol code for this source, library versions and user.
+
+    Raises UserError when the folder belongs to another user, whose code would then be run.
+    """
+    digest = hashlib.sha256()
+    package = Path(__file__).resolve().parent.parent
+    for name in SOURCES:
+        for source in sorted((package / name).glob("*.py")):
+            digest.update(source.name.encode())
+            digest.update(source.read_bytes())
+    for library in ("numba", "numpy", "llvmlite"):
+        digest.update(version(library).encode())
+    digest.update(platform.python_version().encode())
+    base = os.environ.get("XDG_CACHE_HOME") if os.geteuid() == os.getuid() else None
+    home = Path(base) if base else Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".cache"
+    top = home / "ina-testbed"
+    folder = top / "numba" / digest.hexdigest()[:16]
+    for part in (top, folder.parent, folder):
+        part.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if part.stat().st_uid != os.geteuid():
+            raise UserError(f"{part}: belongs to another user; remove it or set XDG_CACHE_HOME")
+    return folder
+
+
+os.environ["NUMBA_CACHE_DIR"] = str(cache_directory())

@@ -1,0 +1,375 @@
+"""The parameter server of a system with a shared pool of aggregators.
+
+What reaches it are sums over some of the job's workers: of all of them when the switch completed
+the fragment, of fewer when a sum left its aggregator early or a contribution found no room. The
+server adds them up by their bitmaps, never by counting packets, and answers a fragment that has all
+workers with one result, which the switch multicasts.
+
+A fragment that is here in part may have a remainder in a switch, which can never complete there:
+the *reminder* pulls it out. If the switch has nothing, the missing workers are *asked* one by one.
+Both back off and stop when the fragment is complete.
+
+Results stay here, to be served again to a worker that asks for one. A worker that sends something
+of iteration i + 1 has received all of iteration i. So two iterations' results are all that is ever
+needed, and the store has one row for each fragment of an even and of an odd iteration.
+
+`receive` takes a batch of packets and fills another; `send` does what is due by the clock.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from testbed.protocols import counters as n
+from testbed.protocols import heap, wire
+from testbed.protocols.index import index_of
+
+NEVER = (1 << 62) - 1
+
+# Destinations: the workers' multicast group, then each worker, then each switch of the job's tree.
+TO_WORKERS = 0
+FIRST_WORKER = 1
+
+# Places in Server.c, the configuration
+JOB = 0
+WORKERS = 1
+FRAGMENTS = 2  # per iteration
+VALUES = 3  # per fragment
+BITMAP_WORDS = 4
+ITERATIONS = 5
+REMIND = 6  # 0: no reminders
+DELAY_NS = 7  # of the reminder; 0: adaptive
+LEAST_DELAY_NS = 8
+MOST_DELAY_NS = 9
+INDEX_MODE = 10
+POOL = 11
+CONFIGURATION = 12
+
+# Places in Server.s, the state
+TIMERS = 0  # entries in the heap
+SPREAD_NS = 1  # smoothed time from a fragment's first arrival here to its last
+ROUND_TRIP_NS = 2  # smoothed time from a reminder to its answer
+ITERATION = 3  # latest that has been heard of
+COMPLETED = 4  # fragments with a result, all iterations
+STATE = 5
+
+# Values of Server.stage
+EMPTY = 0
+PART = 1
+COMPLETE = 2
+
+
+class Server(NamedTuple):
+    """Rows: fragment f of iteration i is row (i & 1) * F + f. B words of bitmap, V values."""
+
+    c: np.ndarray  # int64[CONFIGURATION]
+    s: np.ndarray  # int64[STATE]
+    nodes: np.ndarray  # int64[*], switch numbers on the job's tree
+    everyone: np.ndarray  # uint32[B], bitmap of all workers in packet order
+    iteration: np.ndarray  # int32[2F], -1: none yet
+    stage: np.ndarray  # uint8[2F]
+    flags: np.ndarray  # uint16[2F]
+    bitmap: np.ndarray  # uint32[2F, B], in packet order, native bytes
+    sums: np.ndarray  # int32[2F, V]
+    attempts: np.ndarray  # uint8[2F], reminders sent
+    first_ns: np.ndarray  # int64[2F], first arrival
+    reminded_ns: np.ndarray  # int64[2F], last reminder
+    due_ns: np.ndarray  # int64[2F], next reminder
+    timers: np.ndarray  # int32[2F]
+    counters: np.ndarray  # int64
+
+
+def bitmap_of(workers: int, words: int) -> np.ndarray:
+    """The bitmap that names workers 0 .. workers - 1; uint32[words], most significant first."""
+    whole = (1 << workers) - 1
+    return np.array(
+        [(whole >> (32 * (words - 1 - i))) & 0xFFFFFFFF for i in range(words)], np.uint32
+    )
+
+
+def new_server(configuration: np.ndarray, nodes: list[int], counters: np.ndarray) -> Server:
+    rows = 2 * int(configuration[FRAGMENTS])
+    words = int(configuration[BITMAP_WORDS])
+    return Server(
+        c=configuration,
+        s=np.array([0, 0, 0, -1, 0], np.int64),
+        nodes=np.asarray(nodes, np.int64),
+        everyone=bitmap_of(int(configuration[WORKERS]), words),
+        iteration=np.full(rows, -1, np.int32),
+        stage=np.zeros(rows, np.uint8),
+        flags=np.zeros(rows, np.uint16),
+        bitmap=np.zeros((rows, words), np.uint32),
+        sums=np.zeros((rows, int(configuration[VALUES])), np.int32),
+        attempts=np.zeros(rows, np.uint8),
+        first_ns=np.zeros(rows, np.int64),
+        reminded_ns=np.zeros(rows, np.int64),
+        due_ns=np.zeros(rows, np.int64),
+        timers=np.zeros(rows, np.int32),
+        counters=counters,
+    )
+
+
+@njit(cache=True)
+def delay_ns(v):
+    """How long an incomplete fragment waits for its first reminder.
+
+    Adaptive: twice the usual spread of a fragment's arrivals plus the round trip to the switch, so
+    that what is merely late is not pulled."""
+    if v.c[DELAY_NS] > 0:
+        return v.c[DELAY_NS]
+    adaptive = 2 * v.s[SPREAD_NS] + v.s[ROUND_TRIP_NS]
+    return min(max(adaptive, v.c[LEAST_DELAY_NS]), v.c[MOST_DELAY_NS])
+
+
+@njit(cache=True)
+def _smooth(s, place, sample):
+    if s[place] == 0:
+        s[place] = sample
+    else:
+        s[place] += (sample - s[place]) >> 3
+
+
+@njit(cache=True)
+def _write(v, row, kind, flags, node, place):
+    """Header of a packet about the fragment in row `place` of the store."""
+    c = v.c
+    whole = v.iteration[place] * c[FRAGMENTS] + place % c[FRAGMENTS]
+    index = index_of(c[INDEX_MODE], c[POOL], c[JOB], whole)
+    wire.write_header(row, kind, 255, flags, c[JOB], node, whole, index, 0x4000)
+
+
+@njit(cache=True)
+def _write_result(v, row, kind, place):
+    c = v.c
+    base = wire.HEADER_WORDS + c[BITMAP_WORDS]
+    _write(v, row, kind, np.int64(v.flags[place]), 0, place)
+    for i in range(c[BITMAP_WORDS]):
+        row[wire.HEADER_WORDS + i] = wire.swap(v.everyone[i])
+    for i in range(c[VALUES]):
+        row[base + i] = wire.swap(np.uint32(v.sums[place, i]))
+    return 4 * (base + c[VALUES])
+
+
+@njit(cache=True)
+def _ask_missing(v, place, packets, lengths, destinations, m):
+    """Ask each worker that the row lacks, as far as the batch has room; returns the new count."""
+    c = v.c
+    for worker in range(c[WORKERS]):
+        word = c[BITMAP_WORDS] - 1 - worker // 32
+        if (v.bitmap[place, word] >> np.uint32(worker % 32)) & np.uint32(1):
+            continue
+        if m == packets.shape[0]:
+            break
+        _write(v, packets[m], wire.ASK, 0, 0, place)
+        wire.set_worker(packets[m], c[BITMAP_WORDS], worker)
+        lengths[m] = 4 * (wire.HEADER_WORDS + c[BITMAP_WORDS])
+        destinations[m] = FIRST_WORKER + worker
+        v.counters[n.ASKS] += 1
+        m += 1
+    return m
+
+
+@njit(cache=True)
+def _arm(v, place, due):
+    v.due_ns[place] = due
+    v.s[TIMERS] = heap.push(v.timers, v.s[TIMERS], v.due_ns, place)
+
+
+@njit(cache=True)
+def _open_row(v, place, iteration):
+    v.iteration[place] = iteration
+    v.stage[place] = EMPTY
+    v.flags[place] = 0
+    v.attempts[place] = 0
+    for i in range(v.c[BITMAP_WORDS]):
+        v.bitmap[place, i] = np.uint32(0)
+
+
+@njit(cache=True)
+def _begin(v, iteration):
+    """The first packet of an iteration: rows are used again, so no timer of their past may stay."""
+    s = v.s
+    s[ITERATION] = iteration
+    size = s[TIMERS]
+    s[TIMERS] = 0
+    for i in range(size):
+        place = v.timers[i]
+        if v.stage[place] == PART:
+            s[TIMERS] = heap.push(v.timers, s[TIMERS], v.due_ns, place)
+
+
+@njit(cache=True)
+def _count_arrival(k, flags):
+    k[n.PS_PACKETS] += 1
+    if flags & wire.PARTIAL:
+        k[n.PS_PARTIALS] += 1
+    if flags & wire.COLLISION:
+        k[n.PS_COLLISIONS] += 1
+    if flags & wire.RESEND:
+        k[n.PS_RESENDS] += 1
+
+
+@njit(cache=True)
+def receive(v, now, packets, lengths, count, out, out_lengths, destinations):
+    """Take `count` packets and fill `out`; returns the number of packets filled.
+
+    `out` has room for at least one packet per packet taken, and for asks beyond that as far as it
+    goes: an ask that finds no room is made up for by the next reminder."""
+    c, s, k = v.c, v.s, v.counters
+    base = wire.HEADER_WORDS + c[BITMAP_WORDS]
+    m = 0
+    for i in range(count):
+        row = packets[i]
+        if lengths[i] < 4 * base or wire.version(row) != wire.VERSION or wire.job(row) != c[JOB]:
+            k[n.FOREIGN] += 1
+            continue
+        kind = wire.kind(row)
+        whole = wire.fragment(row)
+        iteration = whole // c[FRAGMENTS]
+        place = (iteration & 1) * c[FRAGMENTS] + whole - iteration * c[FRAGMENTS]
+        if kind == wire.REMINDER_EMPTY:
+            k[n.REMINDERS_EMPTY] += 1
+            if v.iteration[place] == iteration and v.attempts[place] == 1:
+                _smooth(s, ROUND_TRIP_NS, now - v.reminded_ns[place])
+            continue
+        if kind != wire.GRADIENT or lengths[i] != 4 * (base + c[VALUES]):
+            k[n.FOREIGN] += 1
+            continue
+        if iteration >= c[ITERATIONS]:
+            k[n.FOREIGN] += 1
+            continue
+
+        flags = wire.flags(row)
+        _count_arrival(k, flags)
+        if iteration < v.iteration[place]:
+            k[n.STALE] += 1
+            continue
+        if iteration > v.iteration[place]:
+            if iteration > s[ITERATION]:
+                _begin(v, iteration)
+            _open_row(v, place, iteration)
+        if v.stage[place] == COMPLETE:
+            k[n.PS_KNOWN] += 1
+            worker = wire.sender(row)
+            if flags & wire.RESEND and worker < c[WORKERS]:
+                out_lengths[m] = _write_result(v, out[m], wire.RESULT_ONE, place)
+                destinations[m] = FIRST_WORKER + worker
+                k[n.DUPLICATE_RESULTS] += 1
+                m += 1
+            continue
+
+        # How does the packet's set of workers lie to the row's?
+        common = False  # they share workers
+        more = False  # the packet has workers that the row lacks
+        lacks = False  # the row has workers that the packet lacks
+        whole_set = True
+        outside = False
+        for j in range(c[BITMAP_WORDS]):
+            bits = wire.swap(row[wire.HEADER_WORDS + j])
+            have = v.bitmap[place, j]
+            common |= (bits & have) != 0
+            more |= (bits & ~have) != 0
+            lacks |= (have & ~bits) != 0
+            whole_set &= bits == v.everyone[j]
+            outside |= (bits & ~v.everyone[j]) != 0
+        if outside:
+            k[n.FOREIGN] += 1
+            continue
+        if whole_set:
+            k[n.PS_AGGREGATES] += 1
+        if flags & wire.REMINDED and v.attempts[place] == 1:
+            _smooth(s, ROUND_TRIP_NS, now - v.reminded_ns[place])
+        if not more:
+            k[n.PS_KNOWN] += 1
+            continue
+        kept = flags & (wire.ECN | wire.OVERFLOW)
+        if not common:
+            if v.stage[place] == EMPTY:
+                v.first_ns[place] = now
+                for j in range(c[VALUES]):
+                    v.sums[place, j] = np.int32(wire.swap(row[base + j]))
+            else:
+                overflow = 0
+                for j in range(c[VALUES]):
+                    old = v.sums[place, j]
+                    new = np.int32(wire.swap(row[base + j]))
+                    total = np.int32(np.int64(old) + np.int64(new) & 0xFFFFFFFF)
+                    overflow |= (old ^ total) & (new ^ total)
+                    v.sums[place, j] = total
+                if overflow < 0:
+                    kept |= wire.OVERFLOW
+            v.flags[place] |= np.uint16(kept)
+        elif not lacks:
+            k[n.PS_REPLACED] += 1
+            for j in range(c[VALUES]):
+                v.sums[place, j] = np.int32(wire.swap(row[base + j]))
+            v.flags[place] = np.uint16(kept)
+        else:
+            k[n.PS_OVERLAPS] += 1
+            if m + count - i + c[WORKERS] < out.shape[0]:
+                m = _ask_missing(v, place, out, out_lengths, destinations, m)
+            continue
+        complete = True
+        for j in range(c[BITMAP_WORDS]):
+            v.bitmap[place, j] |= wire.swap(row[wire.HEADER_WORDS + j])
+            complete &= v.bitmap[place, j] == v.everyone[j]
+        if complete:
+            if v.stage[place] == PART and v.attempts[place] == 0:
+                _smooth(s, SPREAD_NS, now - v.first_ns[place])
+            v.stage[place] = COMPLETE
+            s[COMPLETED] += 1
+            out_lengths[m] = _write_result(v, out[m], wire.RESULT, place)
+            destinations[m] = TO_WORKERS
+            k[n.RESULTS] += 1
+            m += 1
+        elif v.stage[place] == EMPTY:
+            v.stage[place] = PART
+            if c[REMIND] == 1:
+                _arm(v, place, now + delay_ns(v))
+    return m
+
+
+@njit(cache=True)
+def _drop_done_timers(v):
+    s = v.s
+    while s[TIMERS] > 0 and v.stage[v.timers[0]] == COMPLETE:
+        s[TIMERS] = heap.pop(v.timers, s[TIMERS], v.due_ns)
+
+
+@njit(cache=True)
+def send(v, now, m, out, out_lengths, destinations):
+    """Add to a batch of `m` packets the reminders and asks that are due; returns the new count."""
+    c, s = v.c, v.s
+    room = v.nodes.size + c[WORKERS]
+    while True:
+        _drop_done_timers(v)
+        if s[TIMERS] == 0 or v.due_ns[v.timers[0]] > now or m + room > out.shape[0]:
+            return m
+        place = v.timers[0]
+        s[TIMERS] = heap.pop(v.timers, s[TIMERS], v.due_ns)
+        for i in range(v.nodes.size):
+            _write(v, out[m], wire.REMINDER, 0, v.nodes[i], place)
+            for j in range(c[BITMAP_WORDS]):
+                out[m, wire.HEADER_WORDS + j] = np.uint32(0)
+            out_lengths[m] = 4 * (wire.HEADER_WORDS + c[BITMAP_WORDS])
+            destinations[m] = FIRST_WORKER + c[WORKERS] + i
+            v.counters[n.REMINDERS] += 1
+            m += 1
+        if v.attempts[place] > 0:
+            m = _ask_missing(v, place, out, out_lengths, destinations, m)
+        if v.attempts[place] < 6:
+            v.attempts[place] += 1
+        v.reminded_ns[place] = now
+        _arm(v, place, now + (delay_ns(v) << v.attempts[place]))
+
+
+@njit(cache=True)
+def deadline(v):
+    """When to call `send` although nothing has arrived; ns, NEVER if not at all."""
+    _drop_done_timers(v)
+    if v.s[TIMERS] == 0:
+        return NEVER
+    return v.due_ns[v.timers[0]]

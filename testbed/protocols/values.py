@@ -1,0 +1,132 @@
+"""What workers send as gradients, and how every received sum is checked.
+
+Generated gradients: the value of a position is h * c with h a hash of (seed, job, iteration,
+fragment, position in the fragment) and c a small odd number drawn per (job, iteration, worker).
+The expected sum of a position is then h times the sum of the c, at the same cost for any number of
+workers, and a missing, doubled or swapped worker shows, since the c differ.
+
+Invariant: abs(h) <= 2^31 / (15 W) for W workers, so that no sum leaves int32; `hash_shift` sees to
+it. A test that wants overflow passes a smaller shift.
+
+Recorded gradients (a trace with float32 values): the workers' quantised int32 values and their sums
+lie in arrays, and the check compares with those.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from testbed.protocols.wire import swap
+
+LARGEST_FACTOR = 15
+
+
+def hash_shift(workers: int) -> int:
+    """Right shift of a 32-bit hash that keeps sums over `workers` workers inside int32."""
+    if workers < 1:
+        raise ValueError(f"workers must be at least 1, not {workers}")
+    shift = 1
+    while ((1 << 31) >> shift) * LARGEST_FACTOR * workers >= 1 << 31:
+        shift += 1
+    return shift
+
+
+@njit(cache=True)
+def mix(x):
+    """A uint32 well mixed (multiply and xor-shift, after Wellons' search for low bias)."""
+    x = np.uint32(x ^ (x >> np.uint32(16)))
+    x = np.uint32(x * np.uint32(0x7FEB352D))
+    x = np.uint32(x ^ (x >> np.uint32(15)))
+    x = np.uint32(x * np.uint32(0x846CA68B))
+    return np.uint32(x ^ (x >> np.uint32(16)))
+
+
+@njit(cache=True)
+def mix2(a, b):
+    """A hash, from 0 to 2^32 - 1, of two int64 of which the low 32 bits count."""
+    first = mix(np.uint32(a & 0xFFFFFFFF))
+    return np.int64(mix(np.uint32((np.int64(first) + 0x9E3779B9 + b) & 0xFFFFFFFF)))
+
+
+@njit(cache=True)
+def factor(seed, job, iteration, worker):
+    """The odd factor c, 1 to 15, of a worker in an iteration."""
+    return 2 * (mix2(mix2(mix2(seed, job), iteration), 0x5EED + worker) >> 29) + 1
+
+
+@njit(cache=True)
+def factor_sum(seed, job, iteration, workers):
+    """Sum of the factors of workers 0 .. workers - 1."""
+    total = 0
+    for worker in range(workers):
+        total += factor(seed, job, iteration, worker)
+    return total
+
+
+@njit(cache=True)
+def fragment_key(seed, job, fragment):
+    """The uint32 from which the hashes of a fragment's positions are made."""
+    return np.uint32(mix2(mix2(seed, job + 0x10000), fragment))
+
+
+@njit(cache=True)
+def position_hash(key, position, shift):
+    """h of one position, as int32."""
+    x = mix(np.uint32(key + np.uint32(np.uint32(position) * np.uint32(0x9E3779B1))))
+    return np.int32(x) >> np.int32(shift)
+
+
+@njit(cache=True)
+def write_generated(row, base, count, key, multiplier, shift):
+    """Write `count` values, h times `multiplier`, into a packet from word `base` on."""
+    m = np.int32(multiplier)
+    for i in range(count):
+        row[base + i] = swap(np.uint32(np.int32(position_hash(key, i, shift) * m)))
+
+
+@njit(cache=True)
+def wrong_generated(row, base, count, key, multiplier, shift):
+    """Position of the first value that is not h times `multiplier`, or -1."""
+    m = np.int32(multiplier)
+    wrong = 0
+    for i in range(count):
+        expected = swap(np.uint32(np.int32(position_hash(key, i, shift) * m)))
+        wrong |= np.int64(row[base + i] ^ expected)
+    if wrong == 0:
+        return -1
+    for i in range(count):
+        if row[base + i] != swap(np.uint32(np.int32(position_hash(key, i, shift) * m))):
+            return i
+    return -1
+
+
+@njit(cache=True)
+def write_recorded(row, base, values):
+    """Write int32 `values` into a packet from word `base` on."""
+    for i in range(values.size):
+        row[base + i] = swap(np.uint32(values[i]))
+
+
+@njit(cache=True)
+def wrong_recorded(row, base, values):
+    """Position of the first word that differs from int32 `values`, or -1."""
+    for i in range(values.size):
+        if row[base + i] != swap(np.uint32(values[i])):
+            return i
+    return -1
+
+
+@njit(cache=True)
+def write_zeros(row, start, stop):
+    for i in range(start, stop):
+        row[i] = np.uint32(0)
+
+
+@njit(cache=True)
+def first_nonzero(row, start, stop):
+    """Offset from `start` of the first word that is not 0, or -1."""
+    for i in range(start, stop):
+        if row[i] != np.uint32(0):
+            return i - start
+    return -1

@@ -1,0 +1,128 @@
+"""The packet as the hosts see it: rows of 32-bit words in network byte order.
+
+A packet's UDP payload is one row of a uint32 array: six header words, the bitmap, the values
+(docs/wire.md; p4/ina.p4 declares the same header). Batches of packets are such arrays, which the
+host process hands to the kernel as they are, so that nothing is copied or packed per packet.
+
+Arithmetic here is int64 on the inside: uint64 mixed with int64 is an integer in numba and a float
+in numpy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+PORT = 18766
+VERSION = 1
+
+GRADIENT = 1
+RESULT = 2
+RESULT_ONE = 3
+REMINDER = 4
+REMINDER_EMPTY = 5
+ASK = 6
+CONTROL = 7
+
+PARTIAL = 0x0001
+COLLISION = 0x0002
+RESEND = 0x0004
+ECN = 0x0008
+OVERFLOW = 0x0010
+REMINDED = 0x0020
+OVER_RATE = 0x0040
+
+HEADER_WORDS = 6
+FRAME_OVERHEAD = 14 + 20 + 8  # Ethernet, IPv4, UDP
+MAX_FRAGMENTS = 1 << 32
+
+
+def packet_words(values: int, bitmap_width: int) -> int:
+    """32-bit words of a packet that carries `values` values and a bitmap of `bitmap_width` bits."""
+    return HEADER_WORDS + bitmap_width // 32 + values
+
+
+def frame_bytes(values: int, bitmap_width: int) -> int:
+    """Bytes of such a packet's frame, from the Ethernet header to the end of the payload."""
+    return FRAME_OVERHEAD + 4 * packet_words(values, bitmap_width)
+
+
+@njit(cache=True)
+def swap(word):
+    """A uint32 with its bytes reversed."""
+    return np.uint32(
+        ((word & np.uint32(0xFF)) << np.uint32(24))
+        | ((word & np.uint32(0xFF00)) << np.uint32(8))
+        | ((word >> np.uint32(8)) & np.uint32(0xFF00))
+        | (word >> np.uint32(24))
+    )
+
+
+@njit(cache=True)
+def word(row, position):
+    """Word `position` of a packet as an int64 from 0 to 2^32 - 1."""
+    return np.int64(swap(row[position]))
+
+
+@njit(cache=True)
+def set_word(row, position, value):
+    row[position] = swap(np.uint32(value & 0xFFFFFFFF))
+
+
+@njit(cache=True)
+def write_header(row, kind, priority, flags, job, node, fragment, index, sender):
+    """Fill the six header words; `extra` and the exponents are 0."""
+    set_word(row, 0, (VERSION << 28) | (kind << 24) | (priority << 16) | flags)
+    set_word(row, 1, (job << 16) | node)
+    set_word(row, 2, fragment)
+    set_word(row, 3, index)
+    row[4] = np.uint32(0)
+    set_word(row, 5, sender << 16)
+
+
+@njit(cache=True)
+def version(row):
+    return word(row, 0) >> 28
+
+
+@njit(cache=True)
+def kind(row):
+    return (word(row, 0) >> 24) & 0xF
+
+
+@njit(cache=True)
+def flags(row):
+    return word(row, 0) & 0xFFFF
+
+
+@njit(cache=True)
+def job(row):
+    return word(row, 1) >> 16
+
+
+@njit(cache=True)
+def node(row):
+    return word(row, 1) & 0xFFFF
+
+
+@njit(cache=True)
+def fragment(row):
+    return word(row, 2)
+
+
+@njit(cache=True)
+def index(row):
+    return word(row, 3)
+
+
+@njit(cache=True)
+def sender(row):
+    return word(row, 5) >> 16
+
+
+@njit(cache=True)
+def set_worker(row, bitmap_words, worker):
+    """Make the bitmap name `worker` alone. Bit 0 is the last bit of the last bitmap word."""
+    for i in range(bitmap_words):
+        row[HEADER_WORDS + i] = np.uint32(0)
+    set_word(row, HEADER_WORDS + bitmap_words - 1 - worker // 32, 1 << (worker % 32))

@@ -1,0 +1,1 @@
+"""Which switch aggregates whose gradient, and over which path it goes."""

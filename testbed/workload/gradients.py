@@ -1,0 +1,68 @@
+"""Float gradients of a trace that has them, quantised as the workers do it.
+
+A worker sends round(g * scale) as int32. The scale is the largest power of two for which no sum
+over W workers can leave int32: W * max|g| * scale < 2^31. The received integers are exactly the sum
+of the workers' integers; the sum of the floats is then off by at most W / (2 scale), half a step
+per worker.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from testbed.protocols.book import fragments_of
+from traffic.trace import Gradients, load_gradients, load_trace
+
+
+def quantisation_scale(largest: float, workers: int) -> float:
+    """Largest power of two with workers * largest * scale < 2^31; 2^30 if all gradients are 0."""
+    if largest <= 0:
+        return float(2**30)
+    return 2.0 ** (math.ceil(math.log2(2**31 / (workers * largest))) - 1)
+
+
+def error_bound(scale: float, workers: int) -> float:
+    """Largest difference between a received sum over `scale` and the sum of the floats."""
+    return workers / (2 * scale)
+
+
+def quantise(gradients: np.ndarray, scale: float) -> np.ndarray:
+    """round(g * scale) as int32; `gradients` is float32 of any shape, and fits by the scale."""
+    return np.rint(gradients.astype(np.float64) * scale).astype(np.int32)
+
+
+def of_worker(spec: dict) -> tuple[np.ndarray, np.ndarray] | None:
+    """(own, sums) of a worker's specification, int32[I, F * V] both; None if values are generated.
+
+    Fragment f's values start at f * V. Workers beyond the recorded ones take the recorded ones' in
+    turn, iterations likewise."""
+    if spec["gradients"] is None:
+        return None
+    recorded = _load(spec["gradients"])
+    scale = shared_scale(spec["gradients"], spec["workers"])
+    values, layers = spec["values"], recorded.trace.layers
+    first = fragments_of([layer.values for layer in layers], values)
+    iterations = recorded.values.shape[1]
+    own = np.zeros((iterations, int(first[-1]) * values), np.int32)
+    sums = np.zeros_like(own)
+    for i in range(iterations):
+        for tensor, layer in enumerate(layers):
+            start = int(first[tensor]) * values
+            for worker in range(spec["workers"]):
+                part = quantise(recorded.tensor(worker, i, tensor), scale)
+                sums[i, start : start + layer.values] += part
+                if worker == spec["worker"]:
+                    own[i, start : start + layer.values] = part
+    return own, sums
+
+
+def _load(source: dict) -> Gradients:
+    """`source`: the trace's file and the scale of its values."""
+    return load_gradients(load_trace(source["trace"]).scaled(source["scale"], 1.0))
+
+
+def shared_scale(source: dict, workers: int) -> float:
+    """The quantisation scale that all workers of a job use, from the largest recorded gradient."""
+    return quantisation_scale(float(np.abs(_load(source).values).max()), workers)

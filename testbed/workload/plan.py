@@ -1,0 +1,145 @@
+"""From an experiment to one specification per host: who it is, what it computes, whom it talks to.
+
+A specification is a plain dict that survives JSON, since it crosses to another process. All hosts
+of a job get the same numbers where they must agree (pool, index, quantisation, priorities).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from testbed.errors import UserError
+from testbed.protocols.book import fragments_of
+from testbed.protocols.wire import MAX_FRAGMENTS, frame_bytes
+from testbed.routing.tree import job_tree, switch_of
+from testbed.topology import host_ip, switch_ip
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+MS = 1_000_000
+
+# What a real clock needs: a host is at times not scheduled for milliseconds, so timers shorter than
+# that would fire although nothing is lost.
+BURST_NS = 2 * MS  # lateness of a host that its pacing makes up for
+LEAST_TIMEOUT_NS = 50 * MS
+MOST_TIMEOUT_NS = 1000 * MS
+LEAST_REMINDER_DELAY_NS = 2 * MS
+MOST_REMINDER_DELAY_NS = 200 * MS
+
+# Link rate that a job's communication time is reckoned with where its links are unlimited.
+NOMINAL_RATE_BPS = 10**9
+
+
+def plan(experiment: Experiment, repetition: int = 0) -> list[dict]:
+    """The specifications of all hosts: of each job the workers in order, then its server.
+
+    Raises UserError when a job has more fragments than the packet's 32-bit number can name, or when
+    a worker has no path to its server."""
+    specs = []
+    for number in range(len(experiment.jobs)):
+        specs += _job_specs(experiment, number, repetition)
+    return specs
+
+
+def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dict]:
+    topology = experiment.topology_object()
+    job, options = experiment.jobs[number], experiment.system
+    placement = job.fixed_placement
+    tree = job_tree(topology, placement.workers, placement.ps)
+    trace = job.trace()
+    values, width = experiment.values_per_packet, experiment.bitmap_bits
+    fragments = int(fragments_of([layer.values for layer in trace.layers], values)[-1])
+    if fragments * job.iterations > MAX_FRAGMENTS:
+        raise UserError(
+            f"job {job.name}: {fragments} fragments x {job.iterations} iterations do not fit the "
+            "packet's 32-bit fragment number; take fewer iterations "
+            f"(at most {MAX_FRAGMENTS // fragments})"
+        )
+    reference = min(
+        (_uplink_rate(experiment, worker) or NOMINAL_RATE_BPS) for worker in placement.workers
+    )
+    gradients = None
+    if trace.gradients is not None:
+        gradients = {"trace": str(trace.path), "scale": job.scale}
+    common = {
+        "system": options.name,
+        "job": number,
+        "job_name": job.name,
+        "seed": experiment.repetition_seed(repetition),
+        "workers": job.workers,
+        "iterations": job.iterations,
+        "start_ns": job.start_ns,
+        "tensors": [
+            {
+                "name": layer.name,
+                "values": layer.values,
+                "forward_ns": layer.forward_ns,
+                "backward_ns": layer.backward_ns,
+            }
+            for layer in trace.layers
+        ],
+        "fragments": fragments,
+        "values": values,
+        "bitmap_width": width,
+        "gradients": gradients,
+        "pool": experiment.memory.aggregators,
+        "index": options.index,
+        "order": options.order,
+        "window": options.window,
+        "priority": options.priority,
+        "communication_ns": fragments * frame_bytes(values, width) * 8 * 10**9 // reference,
+        "computation_ns": trace.forward_ns + trace.backward_ns,
+        "burst_ns": BURST_NS,
+        "timeout_ns": options.timeout_ns or 0,
+        "least_timeout_ns": LEAST_TIMEOUT_NS,
+        "most_timeout_ns": MOST_TIMEOUT_NS,
+        "reminder": options.reminder,
+        "reminder_delay_ns": options.reminder_delay_ns or 0,
+        "least_reminder_delay_ns": LEAST_REMINDER_DELAY_NS,
+        "most_reminder_delay_ns": MOST_REMINDER_DELAY_NS,
+        "switches": [
+            (topology.number(name), switch_ip(topology.number(name))) for name in tree.switches
+        ],
+    }
+
+    def address(host: str) -> str:
+        return host_ip(topology.number(host))
+
+    gateway = switch_ip(topology.number(switch_of(topology, placement.ps)))
+    specs = []
+    for worker, host in enumerate(placement.workers):
+        specs.append(
+            {
+                **common,
+                "role": "worker",
+                "host": host,
+                "worker": worker,
+                "address": address(host),
+                "peers": [address(placement.ps)],
+                "rate_bps": _uplink_rate(experiment, host),
+            }
+        )
+    specs.append(
+        {
+            **common,
+            "role": "ps",
+            "host": placement.ps,
+            "worker": None,
+            "address": address(placement.ps),
+            "peers": [
+                gateway,
+                *(address(host) for host in placement.workers),
+                *(ip for _, ip in common["switches"]),
+            ],
+            "rate_bps": _uplink_rate(experiment, placement.ps),
+        }
+    )
+    return specs
+
+
+def _uplink_rate(experiment: Experiment, host: str) -> int:
+    """Rate in bit/s of a host's link towards its switch; 0 if unlimited."""
+    topology = experiment.topology_object()
+    _, link, end = topology.ports(host)[1]
+    return experiment.link(link)[end].bandwidth_bps or 0

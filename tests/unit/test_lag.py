@@ -1,0 +1,21 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.protocols import lag
+
+
+@given(st.lists(st.integers(0, 2**39), min_size=1, max_size=200), st.sampled_from([0.5, 0.99]))
+def test_percentile_is_at_most_a_quarter_octave_high(lags, share):
+    histogram = lag.new_lag()
+    for value in lags:
+        lag.record(histogram, value)
+    exact = int(np.sort(lags)[int(np.ceil(share * len(lags))) - 1])
+    found = lag.percentile(histogram, share)
+    assert exact <= found <= max(lags)
+    assert found <= exact * 1.25 + 1
+    assert histogram[lag.MAXIMUM] == max(lags)
+
+
+def test_nothing_recorded():
+    assert lag.percentile(lag.new_lag(), 0.99) == 0

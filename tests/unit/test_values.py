@@ -1,0 +1,84 @@
+"""Gradient values: sums that tell which worker is missing, and no overflow below the invariant."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.protocols import values as val
+from testbed.protocols import wire
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+
+
+def contribution(seed, job, iteration, worker, fragment, shift, count=64):
+    row = np.zeros(count, np.uint32)
+    key = val.fragment_key(seed, job, fragment)
+    val.write_generated(row, 0, count, key, val.factor(seed, job, iteration, worker), shift)
+    return row.byteswap().view(np.int32).astype(np.int64)
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    job=st.integers(0, 255),
+    iteration=st.integers(0, 1000),
+    workers=st.integers(1, 64),
+    fragment=st.integers(0, 2**32 - 1),
+)
+def test_sum_over_workers_is_what_the_check_expects(seed, job, iteration, workers, fragment):
+    shift = val.hash_shift(workers)
+    total = sum(contribution(seed, job, iteration, w, fragment, shift) for w in range(workers))
+    assert np.abs(total).max() < 2**31
+    row = total.astype(np.int32).view(np.uint32).byteswap()
+    key = val.fragment_key(seed, job, fragment)
+    expected = val.factor_sum(seed, job, iteration, workers)
+    assert val.wrong_generated(row, 0, 64, key, expected, shift) == -1
+    row[17] ^= 0x100
+    assert val.wrong_generated(row, 0, 64, key, expected, shift) == 17
+
+
+@pytest.mark.parametrize("workers", [2, 8, 32])
+def test_a_missing_or_doubled_worker_shows(workers):
+    shift = val.hash_shift(workers)
+    parts = [contribution(1, 2, 3, w, 99, shift) for w in range(workers)]
+    key = val.fragment_key(1, 2, 99)
+    expected = val.factor_sum(1, 2, 3, workers)
+    for fault in (-parts[0], parts[workers - 1]):
+        row = (sum(parts) + fault).astype(np.int32).view(np.uint32).byteswap()
+        assert val.wrong_generated(row, 0, 64, key, expected, shift) >= 0
+
+
+def test_a_swapped_worker_shows_because_factors_differ():
+    factors = {int(val.factor(1, 0, i, w)) for i in range(20) for w in range(8)}
+    assert factors == {1, 3, 5, 7, 9, 11, 13, 15}
+
+
+def test_shift_is_the_smallest_that_cannot_overflow():
+    for workers in (1, 4, 64, 256):
+        shift = val.hash_shift(workers)
+        assert (2**31 >> shift) * 15 * workers < 2**31
+        assert shift == 1 or (2**31 >> (shift - 1)) * 15 * workers >= 2**31
+    with pytest.raises(ValueError):
+        val.hash_shift(0)
+
+
+def test_fragments_have_values_of_their_own():
+    rows = {contribution(1, 0, 0, 0, f, 8).tobytes() for f in range(200)}
+    assert len(rows) == 200
+    assert abs(contribution(1, 0, 0, 0, 5, 8).mean()) < 2**22  # of values up to 2^23 * 15
+
+
+def test_swap_and_words():
+    row = np.zeros(8, np.uint32)
+    wire.write_header(row, wire.GRADIENT, 7, wire.RESEND, 513, 9, 2**32 - 1, 70000, 3)
+    assert row.tobytes()[:8] == bytes([0x11, 7, 0, 4, 2, 1, 0, 9])
+    assert (wire.version(row), wire.kind(row), wire.flags(row)) == (1, wire.GRADIENT, wire.RESEND)
+    assert (wire.job(row), wire.node(row), wire.fragment(row)) == (513, 9, 2**32 - 1)
+    assert (wire.index(row), wire.sender(row)) == (70000, 3)
+
+
+@pytest.mark.parametrize(("words", "worker"), [(1, 0), (1, 31), (2, 32), (8, 255)])
+def test_bitmap_names_one_worker(words, worker):
+    row = np.full(wire.HEADER_WORDS + words, 0xFFFFFFFF, np.uint32)
+    wire.set_worker(row, words, worker)
+    assert int.from_bytes(row[wire.HEADER_WORDS :].tobytes(), "big") == 1 << worker
