@@ -20,7 +20,7 @@
  *   reminder from the PS                      PULL: the sum leaves as a partial, or NOTHING_HELD
  *   result from the PS                        RELEASE if the owner matches; multicast
  *
- * The apply block of Ingress is this table. It reads the aggregator's record, names the event,
+ * The apply block of EsaIngress is this table. It reads the aggregator's record, names the event,
  * moves the values, writes the record, counts, and routes by the job of whatever leaves.
  *
  * Compile-time parameters: AGGREGATORS (pool size), VALUES, BITMAP_WIDTH.
@@ -138,7 +138,7 @@ struct metadata_t {
 
 #include "parser.p4"
 
-control Ingress(inout headers_t hdr, inout metadata_t meta,
+control EsaIngress(inout headers_t hdr, inout metadata_t meta,
                 inout standard_metadata_t standard) {
     aggregator_t slot;                   // the aggregator's record as the packet finds it
     aggregator_t next;                   // and as the packet leaves it
@@ -570,7 +570,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta,
     }
 }
 
-control Egress(inout headers_t hdr, inout metadata_t meta,
+control EsaEgress(inout headers_t hdr, inout metadata_t meta,
                inout standard_metadata_t standard) {
     bit<19> threshold = 0;
 
@@ -612,4 +612,4 @@ control Egress(inout headers_t hdr, inout metadata_t meta,
     }
 }
 
-V1Switch(InaParser(), NoVerify(), Ingress(), Egress(), IpChecksum(), InaDeparser()) main;
+V1Switch(InaParser(), NoVerify(), EsaIngress(), EsaEgress(), IpChecksum(), InaDeparser()) main;
