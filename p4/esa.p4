@@ -139,7 +139,7 @@ struct metadata_t {
 #include "parser.p4"
 
 control EsaIngress(inout headers_t hdr, inout metadata_t meta,
-                inout standard_metadata_t standard) {
+                   inout standard_metadata_t standard) {
     aggregator_t slot;                   // the aggregator's record as the packet finds it
     aggregator_t next;                   // and as the packet leaves it
 
@@ -571,7 +571,7 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
 }
 
 control EsaEgress(inout headers_t hdr, inout metadata_t meta,
-               inout standard_metadata_t standard) {
+                  inout standard_metadata_t standard) {
     bit<19> threshold = 0;
 
     /* A queue that a packet found at least this long marks it; 0: never. */

@@ -1,0 +1,195 @@
+"""An experiment's hosts and switches in one process, under a clock of the test's own.
+
+The machines are the hosts' real ones, the switches run the compiled P4 program; only the wires are
+the test's. A frame on a wire may be lost, doubled or held up, as a schedule decides, so that a test
+can drive the protocol through any history and still check every value.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+import socket
+import struct
+from collections.abc import Callable
+
+import numpy as np
+
+from testbed.protocols import counters as n
+from testbed.protocols import pool_worker, wire
+from testbed.workload import gradients, machine, training
+from testbed.workload.plan import plan
+
+ROWS = 256
+US = 1000
+MS = 1000 * US
+
+# A schedule sees (time, node, frame) of each frame put on a wire and answers with the delays in ns
+# after which copies of it arrive: (0,) at once, () lost, (0, 5000) doubled.
+Schedule = Callable[[int, str, bytes], tuple[int, ...]]
+
+
+def perfect(now: int, node: str, frame: bytes) -> tuple[int, ...]:
+    return (0,)
+
+
+def lossy(seed: int, loss: float = 0.0, duplicate: float = 0.0, reorder: float = 0.0) -> Schedule:
+    """Independent faults on every wire and both directions."""
+    draw = random.Random(seed)
+
+    def schedule(now: int, node: str, frame: bytes) -> tuple[int, ...]:
+        if draw.random() < loss:
+            return ()
+        delays = [draw.randrange(20, 400) * US if draw.random() < reorder else 0]
+        if draw.random() < duplicate:
+            delays.append(draw.randrange(1, 300) * US)
+        return tuple(delays)
+
+    return schedule
+
+
+class Host:
+    """One machine with its batches, as a host process has them."""
+
+    def __init__(self, spec: dict) -> None:
+        self.spec = spec
+        self.is_worker = spec["role"] == "worker"
+        if self.is_worker:
+            self.machine = machine.new_worker(spec, gradients.of_worker(spec))
+            self.step = machine.step_worker
+            self.counts = self.machine.protocol.counters
+        else:
+            self.machine = machine.new_server(spec)
+            self.step = machine.step_server
+            self.counts = self.machine.counters
+        self.arrived = machine.new_batch(ROWS, spec["values"], spec["bitmap_width"])
+        self.out = machine.new_batch(4 * ROWS, spec["values"], spec["bitmap_width"])
+        self.bytes = self.out.packets.view(np.uint8)
+        self.count = 0
+        self.paused_until = 0
+
+    def take(self, frame: bytes) -> None:
+        payload = np.frombuffer(frame, np.uint8, offset=wire.FRAME_OVERHEAD)
+        row = self.arrived.packets.view(np.uint8)[self.count]
+        row[: payload.size] = payload
+        self.arrived.lengths[self.count] = payload.size
+        self.count += 1
+
+    def run(self, now: int) -> tuple[list[tuple[str, bytes]], int]:
+        """(frames to send as (peer, payload), next deadline)."""
+        filled, deadline = self.step(self.machine, now, self.arrived, self.count, self.out)
+        self.count = 0
+        out = []
+        for i in range(filled):
+            peer = self.spec["peers"][int(self.out.destinations[i])]
+            out.append((peer, self.bytes[i, : self.out.lengths[i]].tobytes()))
+        return out, int(deadline)
+
+    def finished(self) -> bool:
+        return self.machine.training.s[training.PHASE] == training.FINISHED
+
+    def counters(self) -> dict[str, int]:
+        return {name: int(v) for name, v in zip(n.NAMES, self.counts, strict=True)}
+
+
+def udp_frame(source: str, destination: str, payload: bytes) -> bytes:
+    """A frame as a host's kernel makes it (UDP checksum 0, MAC addresses without meaning)."""
+    udp = struct.pack("!HHHH", wire.PORT, wire.PORT, 8 + len(payload), 0)
+    ip = bytearray(
+        struct.pack("!BBHHHBBH", 0x45, 2, 28 + len(payload), 0, 0x4000, 64, 17, 0)
+        + socket.inet_aton(source)
+        + socket.inet_aton(destination)
+    )
+    total = sum(struct.unpack("!10H", ip))
+    total = (total & 0xFFFF) + (total >> 16)
+    struct.pack_into("!H", ip, 10, ~(total + (total >> 16)) & 0xFFFF)
+    return bytes(12) + b"\x08\x00" + bytes(ip) + udp + payload
+
+
+class Fabric:
+    """All nodes of an experiment. `switches` maps each switch's name to a started
+    testbed.p4engine.library.Switch whose tables are installed."""
+
+    def __init__(
+        self, experiment, switches: dict, schedule: Schedule = perfect, delay_ns: int = 5 * US
+    ) -> None:
+        self.experiment = experiment
+        self.topology = experiment.topology_object()
+        self.switches = switches
+        self.schedule = schedule
+        self.delay_ns = delay_ns
+        self.hosts = {spec["host"]: Host(spec) for spec in plan(experiment)}
+        self.now = 0
+        self.frames = 0
+        self._events: list[tuple[int, int, str, object]] = []
+        self._serial = itertools.count()
+        self._wake: dict[str, int] = {}
+        for name in self.hosts:
+            self._call(0, name)
+
+    def workers(self) -> list[Host]:
+        return [host for host in self.hosts.values() if host.is_worker]
+
+    def servers(self) -> list[Host]:
+        return [host for host in self.hosts.values() if not host.is_worker]
+
+    def run(self, until_ns: int = 60_000 * MS) -> None:
+        """Run until every worker has finished; AssertionError on a wrong value or at the end of
+        the time, with who is not finished."""
+        while self._events and not all(host.finished() for host in self.workers()):
+            self.now, _, name, frame = heapq.heappop(self._events)
+            if self.now > until_ns:
+                break
+            if name in self.switches:
+                self._at_switch(name, frame)
+            elif name in self.hosts:
+                self._at_host(name, frame)
+        waiting = [host.spec["host"] for host in self.workers() if not host.finished()]
+        assert not waiting, f"at {self.now / MS:.1f} ms still not finished: {waiting}"
+
+    def _call(self, when: int, name: str, frame: object = None) -> None:
+        heapq.heappush(self._events, (when, next(self._serial), name, frame))
+
+    def _put(self, node: str, port: int, frame: bytes) -> None:
+        """`node` sends a frame on the wire at its port."""
+        neighbour, _, _ = self.topology.ports(node)[port]
+        back = self._port(neighbour, node)
+        self.frames += 1
+        for extra in self.schedule(self.now, node, frame):
+            self._call(self.now + self.delay_ns + extra, neighbour, (back, frame))
+
+    def _port(self, node: str, neighbour: str) -> int:
+        return next(p for p, (o, _, _) in self.topology.ports(node).items() if o == neighbour)
+
+    def _at_switch(self, name: str, arrival: tuple[int, bytes] | None) -> None:
+        switch = self.switches[name]
+        if arrival is not None:
+            switch.receive(arrival[0], arrival[1], self.now)
+        for _, port, frame in switch.advance(self.now):
+            self._put(name, port, frame)
+
+    def _at_host(self, name: str, arrival: tuple[int, bytes] | None) -> None:
+        host = self.hosts[name]
+        if self.now < host.paused_until:
+            self._call(host.paused_until, name, arrival)
+            return
+        if arrival is not None:
+            host.take(arrival[1])
+        elif self.now < self._wake.get(name, 0):
+            return  # an earlier alarm that has been set anew since
+        out, deadline = host.run(self.now)
+        if host.is_worker:
+            s = host.machine.protocol.s
+            assert not s[pool_worker.FAILED], (
+                f"{name}: wrong value in fragment {s[pool_worker.FAILED_FRAGMENT]} at position "
+                f"{s[pool_worker.FAILED_POSITION]}: {s[pool_worker.FAILED_FOUND]} instead of "
+                f"{s[pool_worker.FAILED_EXPECTED]}"
+            )
+        for peer, payload in out:
+            self._put(name, 1, udp_frame(host.spec["address"], peer, payload))
+        if deadline < pool_worker.NEVER:
+            when = max(deadline, self.now)
+            if self._wake.get(name) != when:
+                self._wake[name] = when
+                self._call(when, name)
