@@ -110,7 +110,8 @@ class Network(Mininet):
         described = []
         for end, intf in enumerate((link.intf1, link.intf2)):
             if isinstance(intf.node, TestbedHost):
-                intf.ip, intf.prefixLen = addresses.host_ip(self._number(intf.node.name)), 32
+                intf.ip = addresses.host_ip(self.topology.number(intf.node.name))
+                intf.prefixLen = 32
             # The kernel is in no hurry (up to a second) to take notice of a link whose two ends
             # have the same interface number, each in its own namespace: so they get different ones.
             described.append(
@@ -124,10 +125,8 @@ class Network(Mininet):
         commands = []
         if isinstance(node, TestbedHost):
             intf = node.defaultIntf()
-            ends = intf.link.intf1, intf.link.intf2
-            neighbour = next(end.node.name for end in ends if end is not intf)
-            gateway = addresses.switch_ip(self._number(neighbour))
-            mac = addresses.switch_mac(self._number(neighbour))
+            neighbour = self.topology.number(self.topology.switch_of(node.name))
+            gateway, mac = addresses.switch_ip(neighbour), addresses.switch_mac(neighbour)
             commands = [
                 f"addr add {intf.ip}/32 dev {intf.name}",
                 f"neigh add {gateway} lladdr {mac} dev {intf.name} nud permanent",
@@ -136,16 +135,11 @@ class Network(Mininet):
         interfaces = [intf.name for intf in node.intfList()]
         return {"name": node.name, "pid": node.pid, "interfaces": interfaces, "commands": commands}
 
-    def _number(self, name: str) -> int:
-        """A host's number among the hosts or a switch's among the switches, from 1."""
-        kind = self.topology.hosts if name in self.topology.hosts else self.topology.switches
-        return list(kind).index(name) + 1
-
     def _mac(self, name: str) -> str:
         """A host's address. A switch's interfaces get others than the switch has as a gateway: the
         kernel then sees packets to the gateway as somebody else's, and leaves them to the switch.
         """
-        number = self._number(name)
+        number = self.topology.number(name)
         if name in self.topology.hosts:
             return addresses.host_mac(number)
         port = self[name].newPort()

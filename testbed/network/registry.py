@@ -62,15 +62,17 @@ class Record:
         return DIRECTORY / self.run
 
     @staticmethod
-    def create(title: str) -> Record:
-        """Register this process as the runner of a new run; makes its folder."""
-        directory = _directory()
+    def new(title: str) -> Record:
+        """A record of a run whose runner is this process; nothing is written yet."""
         runner = Identity.of(os.getpid())
         assert runner is not None
-        record = Record(f"{runner.pid}-{secrets.token_hex(3)}", runner, title)
-        record.save()
-        (directory / record.run).mkdir(mode=0o700)
-        return record
+        return Record(f"{runner.pid}-{secrets.token_hex(3)}", runner, title)
+
+    def register(self) -> None:
+        """Write the record, then make the run's folder."""
+        _directory()
+        self.save()
+        self.folder.mkdir(mode=0o700)
 
     def add(self, name: str, pid: int) -> None:
         """Note a process of ours (not yet in the file)."""

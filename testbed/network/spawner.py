@@ -38,6 +38,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from testbed.errors import RunError
 from testbed.network import kernel
@@ -45,6 +46,12 @@ from testbed.network import kernel
 MAX_MESSAGE = 65536
 MAX_DESCRIPTORS = 16
 ROOT = Path(__file__).resolve().parents[2]
+
+
+class HasFileno(Protocol):
+    """Whatever select can wait for."""
+
+    def fileno(self) -> int: ...
 
 
 @dataclass
@@ -173,22 +180,30 @@ class Spawner:
                     str(self.log),
                 )
 
-    def wait(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
-        """Take in messages until `condition()` holds. Raises RunError naming `what` after `timeout`
-        s.
+    def wait(
+        self,
+        condition: Callable[[], bool],
+        timeout: float,
+        what: str,
+        others: Sequence[HasFileno] = (),
+    ) -> None:
+        """Take in messages until `condition()` holds. After `timeout` s, RunError naming `what`.
+
+        The condition is looked at again whenever the spawner says something or one of `others` is
+        readable.
         """
         deadline = time.monotonic() + timeout
         with selectors.DefaultSelector() as selector:
-            selector.register(self, selectors.EVENT_READ)
+            for source in (self, *others):
+                selector.register(source, selectors.EVENT_READ)
             while True:
                 self._receive()
                 if condition():
                     return
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise RunError(
-                        f"{what} took longer than {timeout:g} s", self._tail(), str(self.log)
-                    )
+                    message = f"{what} took longer than {timeout:g} s"
+                    raise RunError(message, self._tail(), str(self.log))
                 selector.select(left)
 
     def wait_ready(self, timeout: float = 120) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import difflib
 import os
-import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import RunError, UserError
+from testbed.run import interrupts
 
 
 @dataclass(frozen=True)
@@ -34,28 +34,31 @@ def _one_file(name: str, arguments: list[str]) -> Path:
 
 
 def run_command(arguments: list[str]) -> int | None:
+    path = _one_file("run", arguments)
     from testbed.run.experiment_run import run_file
 
-    return run_file(_one_file("run", arguments))
+    return run_file(path)
 
 
 def check_command(arguments: list[str]) -> int | None:
+    path = _one_file("check", arguments)
     from testbed.experiment import check_command
 
-    return check_command(_one_file("check", arguments))
+    return check_command(path)
 
 
 def show_command(arguments: list[str]) -> int | None:
+    path = _one_file("show", arguments)
     from testbed.experiment import show_command
 
-    return show_command(_one_file("show", arguments))
+    return show_command(path)
 
 
 def report_command(arguments: list[str]) -> int | None:
-    from analysis.report import report_command
-
     if not arguments:
         raise UserError("usage: run.py report RESULTS... (one or more folders below results/)")
+    from analysis.report import report_command
+
     return report_command([Path(argument) for argument in arguments])
 
 
@@ -107,9 +110,7 @@ def select(arguments: list[str]) -> tuple[Callable[[list[str]], int | None], lis
 
 def main(arguments: list[str]) -> int:
     """Run one command line; returns the exit code. Prints errors to stderr."""
-    # A closed terminal or a polite kill tears the run down like Ctrl-C does.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    interrupts.install()
     try:
         if not arguments or arguments[0] in ("-h", "--help", "help"):
             print(usage(), file=sys.stdout if arguments else sys.stderr)
@@ -124,7 +125,7 @@ def main(arguments: list[str]) -> int:
         return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        return 130
+        return interrupts.exit_code()
     except BrokenPipeError:
         # `run.py show FILE | head`: the reader has enough. Python must not complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -138,7 +139,3 @@ def describe(error: RunError) -> str:
         tail = "\n".join(f"  | {line}" for line in error.log_tail.splitlines())
         text += f"\nthe end of {error.log}:\n{tail}" if error.log else f"\n{tail}"
     return text
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt

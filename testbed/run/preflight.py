@@ -35,21 +35,3 @@ def require_machine() -> None:
         missing.append(f"the command `ip` (iproute2) is missing: {SET_UP}")
     if missing:
         raise UserError("\n".join(missing))
-
-
-def user_behind_sudo() -> tuple[int, int] | None:
-    """(uid, gid) of whoever called sudo, None where nobody did."""
-    uid = int(os.environ.get("SUDO_UID", "0"))
-    if os.geteuid() != 0 or uid == 0:
-        return None
-    return uid, int(os.environ.get("SUDO_GID", uid))
-
-
-def hand_over(folder: os.PathLike[str]) -> None:
-    """Give a folder that root made, with all in it, to the user behind sudo."""
-    owner = user_behind_sudo()
-    if owner is None:
-        return
-    for parent, _, files in os.walk(folder):
-        for path in [parent, *(os.path.join(parent, name) for name in files)]:
-            os.chown(path, *owner, follow_symlinks=False)

@@ -1,0 +1,46 @@
+"""What the forked processes of a run call: from a spawner's arguments to the part that does the
+work.
+
+Nothing is imported here that one of the two kinds of process would not need anyway: a switch
+process never loads numba.
+"""
+
+from __future__ import annotations
+
+import mmap
+import signal
+import socket
+
+BOARD_COLUMNS = 16
+
+
+def host(arguments: dict, descriptors: list[int]) -> int:
+    """A worker or a parameter server. arguments: {"spec", "row", "rows"}; descriptors: its end of
+    the control socket, then the board, a memory file of int64[rows, BOARD_COLUMNS].
+    """
+    import numpy as np
+
+    from testbed.hosts.process import run_host
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    control, board = descriptors
+    rows = arguments["rows"]
+    shared = mmap.mmap(board, rows * BOARD_COLUMNS * 8)
+    table = np.frombuffer(shared, np.int64).reshape(rows, BOARD_COLUMNS)
+    with socket.socket(fileno=control) as channel:
+        run_host(arguments["spec"], table[arguments["row"]], channel)
+    return 0
+
+
+def switch(arguments: dict, descriptors: list[int]) -> int | None:
+    """A P4 switch. arguments: program, defines, include_dirs, interfaces by port, control, seed."""
+    from testbed.p4engine.switch import serve
+
+    return serve(
+        arguments["program"],
+        defines=arguments["defines"],
+        include_dirs=arguments["include_dirs"],
+        interfaces={int(port): name for port, name in arguments["interfaces"].items()},
+        control=arguments["control"],
+        seed=arguments["seed"],
+    )

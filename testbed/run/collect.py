@@ -1,0 +1,181 @@
+"""From what hosts and switches hand over at the end to the rows of the results' tables.
+
+Every function makes the rows of one table for one repetition; columns are those of
+testbed/results/schema.py. Times are ns since the run's start, which all processes share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from testbed.run.hosts import HostGroup, HostProcess
+
+Row = dict[str, Any]
+
+
+def host_rows(hosts: HostGroup, cpu_peaks: Mapping[str, float | None]) -> list[Row]:
+    """Table hosts: one row per process that said that it is done."""
+    rows = []
+    for host in hosts.hosts:
+        done = host.done or {}
+        rows.append(
+            {
+                "host": host.spec["host"],
+                "role": host.spec["role"],
+                "job": host.spec["job"],
+                "worker": host.spec["worker"] if host.spec["role"] == "worker" else None,
+                "packets_sent": done["packets_sent"],
+                "packets_received": done["packets_received"],
+                "bytes_sent": done["bytes_sent"],
+                "bytes_received": done["bytes_received"],
+                "retransmissions": done["retransmissions"],
+                "duplicate_results": done["duplicate_results"],
+                "socket_drops": done.get("socket_drops"),
+                "lag_p50_ns": done.get("lag_p50_ns"),
+                "lag_p99_ns": done.get("lag_p99_ns"),
+                "lag_max_ns": done.get("lag_max_ns"),
+                "cpu_ns": done.get("cpu_ns"),
+                "cpu_peak_share": cpu_peaks.get(host.spec["host"]),
+                "pss_bytes": done.get("pss_bytes"),
+            }
+        )
+    return rows
+
+
+def job_rows(
+    hosts: HostGroup, links: Iterable[Row], models: Mapping[int, str], bounds: Mapping[int, int]
+) -> list[Row]:
+    """Table jobs. links: rows of table links, which know the servers' links. models: name of the
+    model by job. bounds: lower bound of the communication time in ns by job, where one is known.
+    """
+    by_host = {(row["neighbour"], row["direction"]): row for row in links}
+    rows = []
+    for job in hosts.jobs():
+        workers, servers = hosts.of_job(job, "worker"), hosts.of_job(job, "ps")
+        spec = workers[0].spec
+        end_ns = max(host.done["end_ns"] for host in workers)
+        values = sum(tensor["values"] for tensor in spec["tensors"])
+        checked = _total(workers, "values_checked")
+        # As its switch sees it: what leaves the switch's port goes to the server.
+        at_server = [
+            by_host.get((server.spec["host"], direction), {}).get("bytes")
+            for server in servers
+            for direction in ("egress", "ingress")
+        ]
+        rows.append(
+            {
+                "job": job,
+                "name": spec["job_name"],
+                "model": models[job],
+                "system": spec["system"],
+                "workers": len(workers),
+                "iterations": spec["iterations"],
+                "values": values,
+                "fragments": fragments(spec),
+                "start_ns": spec["start_ns"],
+                "end_ns": end_ns,
+                "jct_ns": end_ns - spec["start_ns"],
+                # A worker that finds a wrong value ends the run; these are all that were compared.
+                "exact": checked == values * spec["iterations"] * len(workers),
+                "values_checked": checked,
+                "gradient_packets": _total(workers, "gradient_packets"),
+                "retransmissions": _total(workers, "retransmissions"),
+                "ps_packets": _total(servers, "ps_packets"),
+                "ps_link_bytes_in": at_server[0] if servers else None,
+                "ps_link_bytes_out": at_server[1] if servers else None,
+                "results": _total(servers, "results"),
+                "reminders": _total(servers, "reminders"),
+                "asks": _total(servers, "asks"),
+                # Every worker sees the same results.
+                "saturated": max(host.done["saturated"] for host in workers),
+                "communication_bound_ns": bounds.get(job),
+            }
+        )
+    return rows
+
+
+def fragments(spec: Mapping[str, Any]) -> int:
+    """Fragments per iteration of a role's job: each tensor fills its last one up."""
+    return sum(-(-tensor["values"] // spec["values"]) for tensor in spec["tensors"])
+
+
+def _total(hosts: list[HostProcess], counter: str) -> int | None:
+    return sum(host.done[counter] for host in hosts) if hosts else None
+
+
+def time_tables(hosts: HostGroup) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tables iterations and tensors, as columns, from the files that the workers wrote."""
+    iterations: list[dict[str, np.ndarray]] = []
+    tensors: list[dict[str, np.ndarray]] = []
+    for host in hosts.hosts:
+        if host.spec["role"] != "worker":
+            continue
+        with np.load(host.spec["output"]) as file:
+            times = {name: file[name] for name in file.files}
+        who = host.spec["job"], host.spec["worker"]
+        begun = np.flatnonzero(times["start_ns"] >= 0)
+        iterations.append(
+            _block(
+                who,
+                {"iteration": begun},
+                {name: times[name][begun] for name in ("start_ns", "compute_end_ns", "end_ns")},
+            )
+        )
+        iteration, tensor = np.nonzero(times["ready_ns"] >= 0)
+        names = "ready_ns", "first_sent_ns", "done_ns"
+        tensors.append(
+            _block(
+                who,
+                {"iteration": iteration, "tensor": tensor},
+                {name: times[name][iteration, tensor] for name in names},
+            )
+        )
+    return _columns(iterations), _columns(tensors)
+
+
+def _block(
+    who: tuple[int, int], keys: dict[str, np.ndarray], times: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    size = len(next(iter(keys.values())))
+    job, worker = (np.full(size, number, np.int64) for number in who)
+    return {"job": job, "worker": worker, **keys, **times}
+
+
+def _columns(blocks: list[dict[str, np.ndarray]]) -> dict[str, Any]:
+    """Blocks below each other; a time of -1 means never, which is null."""
+    columns: dict[str, Any] = {}
+    for name in blocks[0] if blocks else ():
+        column = np.concatenate([block[name] for block in blocks])
+        columns[name] = np.ma.masked_less(column, 0) if name.endswith("_ns") else column
+    return columns
+
+
+def link_rows(switch: str, stats: Any, neighbours: Mapping[int, str]) -> list[Row]:
+    """Table links: one switch's ports, from its `port_stats()`. neighbours: node by port."""
+    rows = []
+    for port, directions in stats.items():
+        for direction in ("ingress", "egress"):
+            counted = directions[direction]
+            rows.append(
+                {
+                    "node": switch,
+                    "port": int(port),
+                    "neighbour": neighbours[int(port)],
+                    "direction": direction,
+                    **{
+                        name: counted.get(name)
+                        for name in (
+                            "packets",
+                            "bytes",
+                            "queue_drops",
+                            "losses",
+                            "unmodelled_drops",
+                            "max_queue",
+                        )
+                    },
+                }
+            )
+    return rows

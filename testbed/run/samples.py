@@ -1,0 +1,116 @@
+"""What can only be known by looking now and then: processor time, and aggregators in use.
+
+The fidelity mark looks at a process's worst second. Windows slide by a quarter of a second, so that
+a busy second cannot hide on the border of two.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.errors import RunError
+from testbed.network.processes import cpu_ns
+from testbed.run.switches import SwitchGroup
+
+CPU_STEP_NS = 250_000_000
+CPU_WINDOW_STEPS = 4
+MEMORY_STEP_NS = 100_000_000
+# A sample of a large pool takes long; it may use this share of the time, not more.
+MEMORY_SHARE = 0.02
+
+
+class CpuSampler:
+    """Processor time of a set of processes, by name."""
+
+    def __init__(self, processes: Mapping[str, int], now_ns: int) -> None:
+        """processes: process id by name. now_ns: CLOCK_MONOTONIC."""
+        self._processes = dict(processes)
+        self._samples = deque([(now_ns, self._read())], maxlen=CPU_WINDOW_STEPS + 1)
+        self._peak: dict[str, float] = {}
+
+    def _read(self) -> dict[str, int | None]:
+        return {name: cpu_ns(pid) for name, pid in self._processes.items()}
+
+    def tick(self, now_ns: int, last: bool = False) -> None:
+        """Take a sample if one is due. `last`: take it anyway, at the end of the run."""
+        before_ns = self._samples[-1][0]
+        if now_ns - before_ns < (CPU_STEP_NS // 10 if last else CPU_STEP_NS):
+            return
+        sample = self._read()
+        self._samples.append((now_ns, sample))
+        # A run that is shorter than a window counts as one window.
+        if len(self._samples) <= CPU_WINDOW_STEPS and not (last and not self._peak):
+            return
+        first_ns, first = self._samples[0]
+        for name, value in sample.items():
+            earlier = first.get(name)
+            if value is not None and earlier is not None:
+                share = (value - earlier) / (now_ns - first_ns)
+                self._peak[name] = max(self._peak.get(name, 0.0), share)
+
+    def peaks(self) -> dict[str, float | None]:
+        """Largest share of a core in any second, by name; None where it could not be measured."""
+        return {name: self._peak.get(name) for name in self._processes}
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """A switch's aggregators at one moment, of all jobs together."""
+
+    filling: int
+    held: int
+    capacity: int
+
+
+class MemorySampler:
+    """Aggregators in use, over time, of every switch; `rows` are those of table memory."""
+
+    def __init__(
+        self,
+        switches: SwitchGroup,
+        read: Callable[[Any], list[tuple[int, int, int]]],
+        capacity: int,
+        start_ns: int,
+    ) -> None:
+        """read: (job, filling, held) of each job that has aggregators, from a control client.
+        capacity: aggregators per switch. start_ns: the run's start on CLOCK_MONOTONIC.
+        """
+        self._switches = switches
+        self._read = read
+        self._capacity = capacity
+        self._start_ns = start_ns
+        self._next_ns = start_ns
+        self.latest: dict[str, Occupancy] = {}
+        self.rows: list[dict[str, Any]] = []
+
+    def tick(self, now_ns: int, last: bool = False) -> None:
+        """Take a sample if one is due. Raises RunError when a switch does not answer."""
+        if now_ns < self._next_ns and not last:
+            return
+        for name, client in self._switches.clients.items():
+            time_ns = max(time.monotonic_ns() - self._start_ns, 0)
+            try:
+                jobs = self._read(client)
+            except OSError as error:
+                process = self._switches.processes[name]
+                message = f"switch {name} does not answer ({error})"
+                raise RunError(message, process.log_tail(), str(process.log)) from error
+            filling, held = sum(row[1] for row in jobs), sum(row[2] for row in jobs)
+            self.latest[name] = Occupancy(filling, held, self._capacity)
+            for job, occupied, holding in [(None, filling, held), *jobs]:
+                self.rows.append(
+                    {
+                        "switch": name,
+                        "time_ns": time_ns,
+                        "job": job,
+                        "occupied": occupied,
+                        "held": holding,
+                        "capacity": self._capacity,
+                    }
+                )
+        taken_ns = time.monotonic_ns() - now_ns
+        self._next_ns = now_ns + max(MEMORY_STEP_NS, int(taken_ns / MEMORY_SHARE))

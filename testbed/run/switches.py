@@ -1,0 +1,137 @@
+"""The switch processes of one repetition: forked into their namespaces, shaped, filled with tables.
+
+A repetition gets new switch processes, so that registers and counters start from zero; the network
+around them stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.errors import RunError
+from testbed.network.nodes import P4Switch, connect
+from testbed.network.spawner import Process, Spawner
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+    from testbed.network.net import Network
+    from testbed.topology import Topology
+
+
+@dataclass(frozen=True)
+class Program:
+    """The P4 program of a run, with the constants that it is compiled with."""
+
+    path: Path
+    defines: Mapping[str, str | int]
+    include_dirs: tuple[Path, ...] = ()
+
+
+class SwitchGroup:
+    """All switch processes of one repetition."""
+
+    def __init__(
+        self,
+        network: Network,
+        program: Program,
+        spawner: Spawner,
+        logs: Path,
+        seed: int,
+        repetition: int,
+    ) -> None:
+        """Ask for all processes; does not wait for them."""
+        self.spawner = spawner
+        self.nodes: list[P4Switch] = list(network.switches)
+        self.processes: dict[str, Process] = {}
+        self.clients: dict[str, object] = {}
+        for number, node in enumerate(self.nodes):
+            suffix = "" if repetition == 0 else f"-r{repetition}"
+            node.control_path.unlink(missing_ok=True)
+            self.processes[node.name] = spawner.spawn(
+                f"{node.name}-r{repetition}",
+                "testbed.run.children:switch",
+                {
+                    "program": str(program.path),
+                    "defines": dict(program.defines),
+                    "include_dirs": [str(path) for path in program.include_dirs],
+                    "interfaces": node.ports_in_use(),
+                    "control": str(node.control_path),
+                    "seed": seed * 1000 + number + 1000 * 1000 * repetition,
+                },
+                logs / f"{node.name}{suffix}.log",
+                namespace=network.holders[node.name].pid,
+            )
+
+    def wait_ready(self) -> None:
+        """Until every switch answers its control socket. Raises RunError with the words of one that
+        does not.
+        """
+        for node in self.nodes:
+            process = self.processes[node.name]
+
+            def alive(process: Process = process) -> bool:
+                self.spawner.pump()
+                return process.code is None
+
+            client = connect(node.control_path, alive, node.name, process.log)
+            self.clients[node.name] = node.client = client
+
+    def check(self) -> None:
+        """Raises RunError if one of the processes has ended."""
+        for name, process in self.processes.items():
+            if process.code is not None:
+                raise RunError(
+                    f"the process of switch {name} {describe_exit(process.code)}",
+                    process.log_tail(),
+                    str(process.log),
+                )
+
+    def stop(self) -> None:
+        """Ask all to end and wait; what does not end in time is killed."""
+        for node in self.nodes:
+            if node.client is not None:
+                node.client.close()
+                node.client = None
+        self.clients.clear()
+        running = [process for process in self.processes.values() if process.code is None]
+        for process in running:
+            self.spawner.signal(process, 15)
+        try:
+            self.spawner.wait_ended(running, 3, "end of the switches")
+        except RunError:
+            for process in running:
+                self.spawner.signal(process, 9)
+            self.spawner.wait_ended(running, 10, "end of the switches")
+
+
+def describe_exit(code: int) -> str:
+    """How a process ended, for a message."""
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+
+def shape_links(experiment: Experiment, topology: Topology, clients: Mapping[str, object]) -> None:
+    """Give every link its bandwidth, delay, jitter, loss and queue, in both directions.
+
+    A switch shapes what leaves its ports. What enters one from a host it shapes, too, on the host's
+    behalf; what enters one from a switch has been shaped there.
+    """
+    for name, client in clients.items():
+        for port, (neighbour, link, end) in topology.ports(name).items():
+            forward, backward = experiment.link(link)
+            leaving, entering = (forward, backward) if end == 0 else (backward, forward)
+            directions = {"egress": leaving}
+            if neighbour in topology.hosts:
+                directions["ingress"] = entering
+            for direction, link_direction in directions.items():
+                client.port_shape(
+                    port,
+                    direction,
+                    rate_bps=link_direction.bandwidth_bps or 0,
+                    queue_packets=link_direction.queue_packets,
+                    delay_ns=link_direction.delay_ns,
+                    jitter_ns=link_direction.jitter_ns,
+                    loss=link_direction.loss,
+                )

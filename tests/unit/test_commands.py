@@ -1,0 +1,119 @@
+"""The command line: what is run, what a mistake looks like, which exit code comes out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import RunError, UserError
+from testbed.run import commands, interrupts
+from testbed.run.commands import Command
+
+ROOT = Path(__file__).resolve().parents[2]
+SYSTEM_PYTHON = "/usr/bin/python3"
+
+
+@pytest.fixture(autouse=True)
+def signals_stay_as_they_are(monkeypatch):
+    monkeypatch.setattr(interrupts, "install", lambda: None)
+
+
+@pytest.fixture
+def one_command(monkeypatch):
+    """A command line with the single command `go`; `calls` collects its arguments."""
+    calls: list[list[str]] = []
+
+    def go(arguments: list[str]) -> None:
+        calls.append(arguments)
+        if arguments[:1] and isinstance(arguments[0], BaseException):
+            raise arguments[0]
+
+    monkeypatch.setattr(commands, "COMMANDS", {"go": Command("", "", go)})
+    return calls
+
+
+def test_a_command_gets_its_arguments(one_command):
+    assert commands.main(["go", "a", "b"]) == 0
+    assert one_command == [["a", "b"]]
+
+
+def test_a_yaml_file_is_run(monkeypatch):
+    call, rest = commands.select(["some/experiment.yaml"])
+    assert call is commands.run_command and rest == ["some/experiment.yaml"]
+
+
+def test_an_unknown_command_names_the_nearest():
+    with pytest.raises(UserError, match="did you mean `report`"):
+        commands.select(["repot"])
+    with pytest.raises(UserError, match="commands are: run, check"):
+        commands.select(["zzzzzz"])
+
+
+@pytest.mark.parametrize("arguments", [["check"], ["check", "a", "b"], ["show", "--all"]])
+def test_a_command_for_one_file_wants_one_file(arguments, capsys):
+    assert commands.main(arguments) == 2
+    assert f"usage: run.py {arguments[0]} FILE.yaml" in capsys.readouterr().err
+
+
+def test_a_user_error_is_one_message_and_exit_code_2(one_command, capsys):
+    assert commands.main(["go", UserError("line 3: bandwidth is negative")]) == 2
+    assert capsys.readouterr().err == "error: line 3: bandwidth is negative\n"
+
+
+def test_a_failed_run_shows_the_log_that_explains_it(one_command, capsys):
+    error = RunError("switch s1 was killed by signal 9", "last words\nreally", "logs/s1.log")
+    assert commands.main(["go", error]) == 1
+    shown = capsys.readouterr().err
+    assert shown.splitlines() == [
+        "failed: switch s1 was killed by signal 9",
+        "the end of logs/s1.log:",
+        "  | last words",
+        "  | really",
+    ]
+
+
+def test_ctrl_c_is_130(one_command):
+    assert commands.main(["go", KeyboardInterrupt()]) == 130
+
+
+def test_a_defect_keeps_its_traceback(one_command):
+    with pytest.raises(ZeroDivisionError):
+        commands.main(["go", ZeroDivisionError()])
+
+
+def run_py(*arguments: str, python: str = SYSTEM_PYTHON, script: Path = ROOT / "run.py", **options):
+    return subprocess.run(
+        [python, str(script), *arguments], capture_output=True, text=True, timeout=60, **options
+    )
+
+
+@pytest.mark.skipif(not (ROOT / ".venv").exists(), reason="the project is not set up here")
+def test_any_python_and_any_folder_will_do(tmp_path):
+    bare = {"PATH": "/usr/bin:/bin"}
+    done = run_py("--help", python=SYSTEM_PYTHON, cwd=tmp_path, env=bare)
+    assert done.returncode == 0, done.stderr
+    assert "run an experiment" in done.stdout
+
+
+def test_without_set_up_there_is_one_clear_message(tmp_path):
+    shutil.copy(ROOT / "run.py", tmp_path)
+    done = run_py("--help", script=tmp_path / "run.py")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "sudo ./demo" in done.stderr and str(tmp_path) in done.stderr
+
+
+def test_an_environment_whose_python_is_gone_is_noticed(tmp_path):
+    shutil.copy(ROOT / "run.py", tmp_path)
+    binaries = tmp_path / ".venv" / "bin"
+    binaries.mkdir(parents=True)
+    # Runs, but is not the environment: what a moved or half-removed .venv looks like.
+    (binaries / "python").symlink_to(os.path.realpath(sys.executable))
+    done = run_py("--help", script=tmp_path / "run.py")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr and "sudo ./demo" in done.stderr

@@ -1,0 +1,52 @@
+"""Process identities: a process id alone is not enough."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+from testbed.network.processes import Identity, cpu_ns, stat_fields
+
+
+def test_a_living_process_is_itself():
+    me = Identity.of(os.getpid())
+    assert me is not None and me.alive()
+
+
+def test_an_id_that_passed_on_is_not_the_same_process():
+    me = Identity.of(os.getpid())
+    assert not Identity(me.pid, me.start - 1).alive()
+    assert not Identity(me.pid, me.start - 1).kill()
+
+
+def test_a_dead_process_and_a_zombie_are_not_alive():
+    child = subprocess.Popen(["sleep", "60"])
+    identity = Identity.of(child.pid)
+    assert identity.kill()
+    while identity.alive():
+        time.sleep(0.001)
+    assert stat_fields(child.pid)[0] == "Z" and Identity.of(child.pid) is None
+    child.wait()
+    assert not identity.alive() and not identity.kill()
+
+
+def test_a_command_with_parentheses_is_read_right(tmp_path):
+    odd = tmp_path / "a) R 1 (b"
+    odd.symlink_to("/bin/sleep")
+    child = subprocess.Popen([str(odd), "60"])
+    try:
+        while stat_fields(child.pid)[0] == "R":
+            time.sleep(0.001)
+        assert int(stat_fields(child.pid)[1]) == os.getpid()
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_processor_time_grows_with_work():
+    before = cpu_ns(os.getpid())
+    end = time.process_time() + 0.1
+    while time.process_time() < end:
+        pass
+    assert cpu_ns(os.getpid()) - before >= 80_000_000

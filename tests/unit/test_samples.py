@@ -1,0 +1,42 @@
+"""Processor shares: the worst second counts, wherever it lies."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.run import samples
+from testbed.run.samples import CpuSampler
+
+S = 1_000_000_000
+
+
+@pytest.fixture
+def processor_time(monkeypatch):
+    """Processor time by process id, to be set by the test."""
+    used: dict[int, int | None] = {1: 0, 2: 0}
+    monkeypatch.setattr(samples, "cpu_ns", used.get)
+    return used
+
+
+def test_a_busy_second_between_two_whole_seconds_is_seen(processor_time):
+    sampler = CpuSampler({"h1": 1, "s1": 2}, 0)
+    for quarter in range(1, 17):
+        processor_time[1] += S // 4 if 7 <= quarter <= 10 else 0
+        processor_time[2] += S // 40
+        sampler.tick(quarter * S // 4)
+    assert sampler.peaks()["h1"] == pytest.approx(1.0)
+    assert sampler.peaks()["s1"] == pytest.approx(0.1)
+
+
+def test_a_run_shorter_than_a_second_counts_as_one_window(processor_time):
+    sampler = CpuSampler({"h1": 1}, 0)
+    processor_time[1] = S // 4
+    sampler.tick(S // 2, last=True)
+    assert sampler.peaks() == {"h1": pytest.approx(0.5)}
+
+
+def test_a_process_that_is_gone_has_no_share(processor_time):
+    processor_time[1] = None
+    sampler = CpuSampler({"h1": 1}, 0)
+    sampler.tick(S, last=True)
+    assert sampler.peaks() == {"h1": None}
