@@ -1,0 +1,28 @@
+"""The results store: one folder per run, which outlives the run, the code and the machine.
+
+A runtime writes it (`Writer`), analysis reads it (`read`), and neither knows the other: what they
+share is the declaration of the tables in `schema.py`. Nothing here imports numpy, pandas or
+matplotlib before they are needed, so that a runner pays nothing for being able to store results.
+docs/results.md describes the folder for people who read it with other tools.
+"""
+
+from testbed.results.environment import describe
+from testbed.results.errors import ResultsError, SchemaError
+from testbed.results.ownership import hand_over
+from testbed.results.reader import Results, find, read
+from testbed.results.schema import TABLES, Column, Table
+from testbed.results.writer import Writer
+
+__all__ = [
+    "TABLES",
+    "Column",
+    "Results",
+    "ResultsError",
+    "SchemaError",
+    "Table",
+    "Writer",
+    "describe",
+    "find",
+    "hand_over",
+    "read",
+]

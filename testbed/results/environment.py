@@ -1,0 +1,103 @@
+"""What a run ran on: enough to say later why two runs differ.
+
+Versions are looked up in the packages' metadata, so that nothing is imported for it, and whatever
+can't be found out (no git, no compiler) is null.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("numpy", "numba", "pandas", "pyarrow", "pydantic", "mininet", "matplotlib")
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def describe(timestamp_unit_ns: int, **more: Any) -> dict[str, Any]:
+    """The environment of this process, ready for JSON.
+
+    `timestamp_unit_ns` is the unit of timestamps inside the P4 program (1000 on a real clock, 1 in
+    virtual time). `more` adds entries of the runtime's own, such as the switch.
+    """
+    return {
+        "time_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "timestamp_unit_ns": timestamp_unit_ns,
+        "kernel": f"{platform.system()} {platform.release()}",
+        "distribution": _distribution(),
+        "machine": platform.machine(),
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "cores_usable": len(os.sched_getaffinity(0)),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "cc": _first_line(shutil.which("cc"), "--version"),
+        **_commit(),
+        **more,
+    }
+
+
+def _distribution() -> str | None:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME")
+    except OSError:
+        return None
+
+
+def _cpu_model() -> str | None:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return None
+    fields = dict(
+        (part.strip() for part in line.split(":", 1)) for line in text.splitlines() if ":" in line
+    )
+    return fields.get("model name") or fields.get("CPU part")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _first_line(*command: str | None) -> str | None:
+    output = _output(*command)
+    return output.splitlines()[0] if output else None
+
+
+def _output(*command: str | None) -> str | None:
+    if command[0] is None:
+        return None
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=5, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _commit() -> dict[str, Any]:
+    """Commit of the checkout, and whether files differ from it (untracked ones count)."""
+    # Root reads a user's checkout (git calls that dubious) and must not leave root's index there.
+    git = (
+        shutil.which("git"),
+        "-c",
+        "safe.directory=*",
+        "--no-optional-locks",
+        "-C",
+        str(_CHECKOUT),
+    )
+    if not (_CHECKOUT / ".git").exists():
+        return {"commit": None, "dirty": None}
+    commit = _output(*git, "rev-parse", "HEAD")
+    changes = _output(*git, "status", "--porcelain")
+    return {"commit": commit, "dirty": None if changes is None else bool(changes)}

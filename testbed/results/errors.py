@@ -1,0 +1,18 @@
+"""What can go wrong with a results folder: the user's mistake, or the program's.
+
+A folder that is missing, half copied or from another version is something the user can put right
+(`ResultsError`, a `UserError`). Rows that break the declared tables are a defect of whoever wrote
+them (`SchemaError`), and must never be mended on the way.
+"""
+
+from __future__ import annotations
+
+from testbed.errors import UserError
+
+
+class ResultsError(UserError):
+    """A folder that can't be read or created; the message names the place and the remedy."""
+
+
+class SchemaError(ValueError):
+    """Rows that do not fit their declared table; the message names table, column and row."""

@@ -1,0 +1,80 @@
+"""How far a real-clock run can be trusted: the invariants, their limits, and the rows that say so.
+
+An emulated network keeps its promises only while the machine beneath keeps up. Three things show
+that it did not: packets lost where the experiment has no queue, a process that had no processor
+left, and senders that fell behind their own schedule. The limits are deliberately simple, so that
+everybody can check a mark by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import inf
+from typing import Any
+
+DROPS_LIMIT = 0  # packets
+CPU_LIMIT = 0.8  # of a core, in any second
+LAG_LIMIT = 0.01  # 99th percentile of a sender's lag, as a share of its job's mean iteration
+
+
+def row(scope: str, name: str, measure: str, value: float | None, limit: float) -> dict[str, Any]:
+    """One row of table fidelity. A value that could not be measured (None) is not ok."""
+    return {
+        "scope": scope,
+        "name": name,
+        "measure": measure,
+        "value": value,
+        "limit": limit,
+        "ok": value is not None and value <= limit,
+    }
+
+
+def rows(
+    jobs: Iterable[Mapping[str, Any]],
+    hosts: Iterable[Mapping[str, Any]],
+    links: Iterable[Mapping[str, Any]],
+    switch_cpu: Mapping[str, float | None],
+) -> list[dict[str, Any]]:
+    """The rows of table fidelity for one repetition.
+
+    jobs, hosts, links: rows as they go into those tables. switch_cpu: per switch, the largest share
+    of a core that it used in any second.
+    """
+    iteration_ns = {
+        job["job"]: job["jct_ns"] / job["iterations"] if job.get("jct_ns") else None for job in jobs
+    }
+    found = []
+    for host in hosts:
+        name = host["host"]
+        found.append(row("host", name, "socket drops", host.get("socket_drops"), DROPS_LIMIT))
+        found.append(row("host", name, "cpu peak share", host.get("cpu_peak_share"), CPU_LIMIT))
+        lag, whole = host.get("lag_p99_ns"), iteration_ns.get(host["job"])
+        share = None if lag is None or whole is None else lag / whole
+        found.append(row("host", name, "lag p99 / iteration", share, LAG_LIMIT))
+    for link in links:
+        name = f"{link['node']}-eth{link['port']} {link['direction']}"
+        drops = link.get("unmodelled_drops")
+        found.append(row("link", name, "unmodelled drops", drops, DROPS_LIMIT))
+    for switch, share in switch_cpu.items():
+        found.append(row("switch", switch, "cpu peak share", share, CPU_LIMIT))
+    return found
+
+
+def broken(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """One sentence per measure that is not ok anywhere, naming the worst place; [] when all are.
+
+    rows: rows of table fidelity, of any number of repetitions.
+    """
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for entry in rows:
+        if not entry["ok"]:
+            groups.setdefault((entry["scope"], entry["measure"]), []).append(entry)
+    sentences = []
+    for (scope, measure), bad in groups.items():
+        worst = max(bad, key=lambda entry: inf if entry["value"] is None else entry["value"])
+        value = "could not be measured" if worst["value"] is None else f"{worst['value']:.3g}"
+        place = scope if scope == "run" else f"{scope} {worst['name']}"
+        others = len({entry["name"] for entry in bad}) - 1
+        more = f" (and {others} more)" if others else ""
+        sentences.append(f"{measure} {value}, limit {worst['limit']:g}, at {place}{more}")
+    return sentences

@@ -1,0 +1,177 @@
+"""A results folder as data frames, whatever became of its run.
+
+An unfinished folder is readable as far as it got, but it says so: `Results.finished` is false and
+`Results.notice` holds the sentence that a report must print. Tables are loaded when first asked
+for, with the declared dtypes even when they are empty.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.results.errors import ResultsError
+from testbed.results.process import is_alive
+from testbed.results.schema import FORMAT, TABLES, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass
+class Results:
+    """One run. Every table of schema.py is an attribute: `results.jobs`, `results.iterations`, ...
+
+    state: finished, failed, interrupted, running (its process lives) or killed (it does not).
+    fidelity: "ok", "degraded" or None (not recorded); `reasons` says why it is degraded.
+    experiment, environment: the files' content as dictionaries, {} where the run did not get there.
+    """
+
+    folder: Path
+    name: str
+    state: str
+    fidelity: str | None
+    reasons: list[str]
+    error: str | None
+    started_utc: str
+    ended_utc: str | None
+    experiment: dict[str, Any] = field(repr=False)
+    environment: dict[str, Any] = field(repr=False)
+    _frames: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
+
+    @property
+    def finished(self) -> bool:
+        return self.state == "finished"
+
+    @property
+    def notice(self) -> str:
+        """What a reader must know before believing a number; "" for a finished, undegraded run."""
+        why = f": {self.error}" if self.error else ""
+        if self.state == "running":
+            return "UNFINISHED: this run is still going on"
+        if self.state == "killed":
+            return "UNFINISHED: this run was killed before it could say how it ended"
+        if self.state in ("failed", "interrupted"):
+            return f"{self.state.upper()}{why}"
+        if self.fidelity == "degraded":
+            return "DEGRADED: " + "; ".join(self.reasons)
+        return ""
+
+    def __getattr__(self, name: str) -> pd.DataFrame:
+        if name not in TABLES:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        if name not in self._frames:
+            self._frames[name] = _load(TABLES[name], self.folder / "tables" / f"{name}.parquet")
+        return self._frames[name]
+
+
+def read(folder: str | Path) -> Results:
+    """Opens a results folder. Raises ResultsError when it is none, or of another format."""
+    folder = Path(folder)
+    status = _json(folder / "status.json") if folder.is_dir() else None
+    if status is None:
+        raise ResultsError(_not_results(folder))
+    if status.get("format") != FORMAT:
+        raise ResultsError(
+            f"{folder}: results of format {status.get('format')}, this version reads {FORMAT}; "
+            f"use the version of the testbed that wrote it (environment.json names its commit)"
+        )
+    state = status["state"]
+    if state == "running" and not is_alive(status.get("process") or {}):
+        state = "killed"
+    return Results(
+        folder=folder,
+        name=status["name"],
+        state=state,
+        fidelity=status["fidelity"],
+        reasons=status["reasons"],
+        error=status["error"],
+        started_utc=status["started_utc"],
+        ended_utc=status["ended_utc"],
+        experiment=_yaml(folder / "experiment.yaml"),
+        environment=_json(folder / "environment.json") or {},
+    )
+
+
+def find(parent: str | Path) -> list[Path]:
+    """The results folders directly in `parent`, oldest first; [] when it is no folder."""
+    parent = Path(parent)
+    if not parent.is_dir():
+        return []
+    found = [path.parent for path in parent.glob("*/status.json")]
+    return sorted(found, key=lambda path: ((path / "status.json").stat().st_mtime, path.name))
+
+
+def _not_results(folder: Path) -> str:
+    if not folder.exists():
+        near = find(folder.parent)
+        hint = f"; the newest one there is {near[-1]}" if near else ""
+        return f"{folder}: no such results folder{hint}"
+    inside = find(folder)
+    if inside:
+        names = "\n".join(f"  {path}" for path in inside[-5:])
+        return f"{folder} holds results folders; name those to report, for instance\n{names}"
+    return f"{folder} is not a results folder: it has no status.json"
+
+
+def _json(path: Path) -> dict[str, Any] | None:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ResultsError(f"{path} can't be read: {error}") from None
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    try:
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {}
+    except yaml.YAMLError as error:
+        raise ResultsError(f"{path} can't be read: {error}") from None
+
+
+def _load(table: Table, path: Path) -> pd.DataFrame:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    from testbed.results.check import arrow_schema
+
+    if path.exists():
+        try:
+            # One file, no data set: not `read_table`, which imports the data set machinery.
+            rows = parquet.ParquetFile(path).read()
+        except (OSError, pa.ArrowInvalid) as error:
+            raise ResultsError(f"{path} is damaged: {error}") from None
+        missing = [column.name for column in table.columns if column.name not in rows.column_names]
+        if missing:
+            raise ResultsError(f"{path} lacks column {missing[0]}: it is of another version")
+        rows = rows.select([column.name for column in table.columns])
+    else:
+        rows = arrow_schema(table).empty_table()
+    frame = rows.to_pandas(types_mapper=_nullable_type)
+    # Only a nullable column carries pandas' own nullable dtype; the rest are plain numpy.
+    plain = {
+        column.name: column.dtype
+        for column in table.columns
+        if not column.nullable and column.dtype != "string"
+    }
+    return frame.astype(plain)
+
+
+def _nullable_type(arrow_type: Any) -> Any:
+    import pandas as pd
+    import pyarrow as pa
+
+    return {
+        pa.int16(): pd.Int16Dtype(),
+        pa.int32(): pd.Int32Dtype(),
+        pa.int64(): pd.Int64Dtype(),
+    }.get(arrow_type)

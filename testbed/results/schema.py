@@ -1,0 +1,250 @@
+"""Every table of a results folder: columns, dtypes, units and meanings, declared once.
+
+Every runtime and every switch fills the same columns, so that analysis needs no special case and a
+virtual run can be laid beside an emulated one. What a runtime can't measure is null, never 0, and
+only where the declaration allows it. docs/results.md is generated from this module.
+
+Dtypes are those of Arrow ("int64", "bool", "string", ...), because the files are Parquet. A unit
+is "ns", "bytes", "count", "share" (0..1, more where a limit is broken), "aggregators", or "" where
+the value has none. Times are int64 nanoseconds since the start of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from testbed.results.counters import COUNTERS
+
+FORMAT = 1  # of the folder; raised when a reader of the old format would misread the new one
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. `minimum` bounds numbers from below, `allowed` lists the values of a string."""
+
+    name: str
+    dtype: str
+    unit: str
+    meaning: str
+    nullable: bool = False
+    minimum: int | None = None
+    allowed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: `key` names the columns that identify a row, `ordered` lists pairs of columns of
+    which the first may not exceed the second (nulls are skipped)."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    ordered: tuple[tuple[str, str], ...] = ()
+    by_name: Mapping[str, Column] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_name", {column.name: column for column in self.columns})
+
+
+def _count(name: str, meaning: str, nullable: bool = False, unit: str = "count") -> Column:
+    return Column(name, "int64", unit, meaning, nullable, minimum=0)
+
+
+def _time(name: str, meaning: str, nullable: bool = False) -> Column:
+    return Column(name, "int64", "ns", meaning, nullable, minimum=0)
+
+
+def _number(name: str, meaning: str, nullable: bool = False, dtype: str = "int32") -> Column:
+    return Column(name, dtype, "", meaning, nullable, minimum=0)
+
+
+def _name(name: str, meaning: str, nullable: bool = False, allowed: tuple[str, ...] = ()) -> Column:
+    return Column(name, "string", "", meaning, nullable, allowed=allowed)
+
+
+_REPETITION = _number("repetition", "which repetition of the run, from 0", dtype="int16")
+_JOB = _number("job", "job, in the order of the experiment file, from 0")
+_WORKER = _number("worker", "worker within its job, from 0")
+_ITERATION = _number("iteration", "iteration of the training loop, from 0")
+_SWITCH = _name("switch", "name of the switch")
+
+_DECLARED = (
+    Table(
+        "jobs",
+        "One row per job: what it was, how long it took, what it cost, whether its values were "
+        "right.",
+        (
+            _REPETITION,
+            _JOB,
+            _name("name", "name of the job in the experiment file"),
+            _name("model", "model whose trace it replays"),
+            _name("system", "system that aggregated its gradients"),
+            Column("workers", "int32", "count", "workers", minimum=1),
+            Column("iterations", "int32", "count", "iterations asked for", minimum=1),
+            Column("values", "int64", "count", "values per iteration and worker", minimum=1),
+            Column("fragments", "int64", "count", "fragments per iteration and worker", minimum=1),
+            _time("start_ns", "the job's start"),
+            _time("end_ns", "end of its last iteration at its last worker; null: never", True),
+            _time("jct_ns", "job completion time (JCT): end_ns - start_ns; null: never", True),
+            Column("exact", "bool", "", "every value that was checked was right"),
+            _count("values_checked", "values compared with the expected sum, all workers"),
+            _count("gradient_packets", "gradient packets that its workers sent, of every kind"),
+            _count("retransmissions", "of these, those that were sent again"),
+            _count("ps_packets", "gradient packets that reached its PS; null: no PS", True),
+            _count("ps_link_bytes_in", "bytes on the PS's link towards the PS", True, "bytes"),
+            _count("ps_link_bytes_out", "bytes on the PS's link from the PS", True, "bytes"),
+            _count("results", "result packets that its PS sent", True),
+            _count("reminders", "reminders that its PS sent", True),
+            _count("asks", "requests to single workers that its PS sent", True),
+            _count("saturated", "values that quantisation or addition saturated", True),
+            _time(
+                "communication_bound_ns",
+                "lower bound of the communication time of all its iterations; null: none known",
+                True,
+            ),
+        ),
+        key=("repetition", "job"),
+        ordered=(("start_ns", "end_ns"), ("retransmissions", "gradient_packets")),
+    ),
+    Table(
+        "iterations",
+        "One row per worker and iteration that it began. The next iteration may start before the "
+        "rear tensors of this one have arrived, so rows of one worker can overlap in time.",
+        (
+            _REPETITION,
+            _JOB,
+            _WORKER,
+            _ITERATION,
+            _time("start_ns", "the first layer's forward step starts"),
+            _time("compute_end_ns", "the last backward step ends; null: never", True),
+            _time("end_ns", "the last tensor's aggregate has arrived; null: never", True),
+        ),
+        key=("repetition", "job", "worker", "iteration"),
+        ordered=(("start_ns", "compute_end_ns"), ("start_ns", "end_ns")),
+    ),
+    Table(
+        "tensors",
+        "One row per worker, iteration and tensor that became ready.",
+        (
+            _REPETITION,
+            _JOB,
+            _WORKER,
+            _ITERATION,
+            _number("tensor", "tensor, in forward order of the trace, from 0"),
+            _time("ready_ns", "its backward step has ended"),
+            _time("first_sent_ns", "its first fragment leaves; null: never", True),
+            _time("done_ns", "its last result has arrived; null: never", True),
+        ),
+        key=("repetition", "job", "worker", "iteration", "tensor"),
+        ordered=(("ready_ns", "first_sent_ns"), ("first_sent_ns", "done_ns")),
+    ),
+    Table(
+        "hosts",
+        "One row per host process: its traffic and how well it kept up with its schedule.",
+        (
+            _REPETITION,
+            _name("host", "name of the host"),
+            _name("role", "what it does in its job", allowed=("worker", "ps")),
+            _JOB,
+            _number("worker", "worker within its job; null for a PS", True),
+            _count("packets_sent", "packets sent"),
+            _count("packets_received", "packets received"),
+            _count("bytes_sent", "bytes sent, from the Ethernet header on", unit="bytes"),
+            _count("bytes_received", "bytes received, from the Ethernet header on", unit="bytes"),
+            _count("retransmissions", "packets that it sent again"),
+            _count("duplicate_results", "results that it had already"),
+            _count("socket_drops", "packets that its socket dropped", True),
+            _time("lag_p50_ns", "how late it sent against its own schedule: median", True),
+            _time("lag_p99_ns", "the same: 99th percentile", True),
+            _time("lag_max_ns", "the same: maximum", True),
+            _time("cpu_ns", "processor time used", True),
+            Column(
+                "cpu_peak_share",
+                "float64",
+                "share",
+                "largest share of a core used in any second",
+                True,
+                minimum=0,
+            ),
+            _count("pss_bytes", "proportional set size at the end", True, "bytes"),
+        ),
+        key=("repetition", "host"),
+        ordered=(("lag_p50_ns", "lag_p99_ns"), ("lag_p99_ns", "lag_max_ns")),
+    ),
+    Table(
+        "switch_counters",
+        "One row per counter: totals of the run, read from the P4 program's registers at its end. "
+        "The counters are listed below.",
+        (
+            _REPETITION,
+            _SWITCH,
+            _number("job", "job that it counts for; null: the whole switch", True),
+            _name(
+                "counter",
+                "name of the counter; its ending _ns says that it is a time",
+                allowed=tuple(COUNTERS),
+            ),
+            _count("value", "its value", unit="count or ns"),
+        ),
+        key=("repetition", "switch", "job", "counter"),
+    ),
+    Table(
+        "memory",
+        "Aggregators in use, sampled. For pictures: shares of time come from switch_counters, "
+        "which do not depend on a sampling period. A switch has at least one row, which tells "
+        "its pool size.",
+        (
+            _REPETITION,
+            _SWITCH,
+            _time("time_ns", "time of the sample"),
+            _number("job", "job that owns them; null: all jobs together", True),
+            _count("occupied", "aggregators that are filling (incomplete)", unit="aggregators"),
+            _count("held", "complete, not yet released", unit="aggregators"),
+            Column(
+                "capacity",
+                "int64",
+                "aggregators",
+                "aggregators in the switch's pool, of all jobs",
+                minimum=1,
+            ),
+        ),
+        key=("repetition", "switch", "time_ns", "job"),
+    ),
+    Table(
+        "links",
+        "One row per node, port and direction: what went over a link, and what got lost where.",
+        (
+            _REPETITION,
+            _name("node", "switch or host that counts"),
+            _number("port", "its port, from 1"),
+            _name("neighbour", "node at the other end"),
+            _name("direction", "as the node sees it", allowed=("ingress", "egress")),
+            _count("packets", "packets carried"),
+            _count("bytes", "bytes carried, from the Ethernet header on", unit="bytes"),
+            _count("queue_drops", "dropped because the modelled queue was full", True),
+            _count("losses", "dropped by the experiment's loss rate", True),
+            _count("unmodelled_drops", "dropped where the experiment has no queue", True),
+            _count("max_queue", "longest modelled queue in packets", True),
+        ),
+        key=("repetition", "node", "port", "direction"),
+    ),
+    Table(
+        "fidelity",
+        "One row per invariant of a real-clock run. The run is `ok` when all rows are, else "
+        "`degraded`. An invariant that should have been measured and was not is not ok.",
+        (
+            _REPETITION,
+            _name("scope", "what was measured", allowed=("run", "host", "switch", "link")),
+            _name("name", "which one"),
+            _name("measure", "the invariant"),
+            Column("value", "float64", "that of the measure", "measured; null: could not be", True),
+            Column("limit", "float64", "that of the measure", "largest value that is ok"),
+            Column("ok", "bool", "", "the value is known and within the limit"),
+        ),
+        key=("repetition", "scope", "name", "measure"),
+    ),
+)
+
+TABLES: Mapping[str, Table] = {table.name: table for table in _DECLARED}

@@ -1,0 +1,205 @@
+"""The life of a results folder, from the first second of a run to whichever end it finds.
+
+`status.json` is written before anything else and says "running", together with the process that
+says so; at the end it is replaced in one step. A run that is killed therefore leaves a folder that
+reads as unfinished without anybody having to tidy up, and no reader ever sees half a file: every
+file appears under its name only when it is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from testbed.results.check import check_key, to_arrow
+from testbed.results.errors import ResultsError, SchemaError
+from testbed.results.fidelity import broken
+from testbed.results.ownership import hand_over
+from testbed.results.process import identity
+from testbed.results.schema import FORMAT, TABLES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FOLDERS = ("logs", "tables", "figures")
+
+
+def now_utc() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+class Writer:
+    """One run's folder while the run lasts. Use `Writer.create`, and as a context manager:
+
+        with Writer.create(Path("results"), "quickstart", yaml_text, describe(1000)) as writer:
+            writer.write("jobs", rows, repetition=0)
+            writer.finish()
+
+    A block that ends without `finish` marks the run failed, with its exception as the reason, or
+    interrupted after Ctrl-C. Attributes: `folder`, `logs`, `tables`, `figures` (paths), `state`.
+    """
+
+    def __init__(self, folder: Path, status: dict[str, Any]) -> None:
+        self.folder = folder
+        self.logs = folder / "logs"
+        self.tables = folder / "tables"
+        self.figures = folder / "figures"
+        self._status = status
+        self._rows: dict[str, pa.Table] = {}
+
+    @classmethod
+    def create(
+        cls, parent: Path, name: str, experiment: str, environment: dict[str, Any]
+    ) -> Writer:
+        """Makes `parent`/name-time-id. `experiment` is the resolved YAML text, `environment` comes
+        from `describe`. Raises ResultsError when the folder can't be made."""
+        started = datetime.now(timezone.utc)
+        slug = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.") or "run"
+        folder = parent / f"{slug}-{started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+        status = {
+            "format": FORMAT,
+            "name": name,
+            "state": "running",
+            "started_utc": started.isoformat(timespec="milliseconds"),
+            "ended_utc": None,
+            "fidelity": None,
+            "reasons": [],
+            "error": None,
+            "process": identity(os.getpid()),
+        }
+        try:
+            for path in reversed([parent, *parent.parents]):
+                if not path.exists():
+                    path.mkdir()
+                    hand_over(path)
+            folder.mkdir()
+            writer = cls(folder, status)
+            writer._save_status()
+            for sub in FOLDERS:
+                (folder / sub).mkdir()
+            writer._save("experiment.yaml", experiment)
+            writer._save("environment.json", json.dumps(environment, indent=1) + "\n")
+        except OSError as error:
+            raise ResultsError(
+                f"can't make a results folder in {parent}: {error.strerror}"
+            ) from None
+        hand_over(folder, below=True)
+        return writer
+
+    @property
+    def state(self) -> str:
+        """running, finished, failed or interrupted"""
+        return self._status["state"]
+
+    def write(self, table: str, rows: Any, repetition: int | None = None) -> None:
+        """Adds rows to a table and saves it.
+
+        `rows`: columns (mapping of name to sequence), a list of mappings, or a data frame;
+        `repetition` fills that column. Raises SchemaError when they do not fit the declaration in
+        schema.py; then nothing is written.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+
+        if table not in TABLES:
+            raise SchemaError(f"no table {table}; there are {', '.join(TABLES)}")
+        declared = TABLES[table]
+        constants = {} if repetition is None else {"repetition": repetition}
+        added = to_arrow(declared, rows, **constants)
+        if table in self._rows:
+            added = pa.concat_tables([self._rows[table], added])
+            check_key(declared, added)
+        path = self.tables / f"{table}.parquet"
+        parquet.write_table(added, _beside(path), compression="zstd")
+        _into_place(path)
+        self._rows[table] = added
+
+    def finish(self) -> str | None:
+        """Marks the run finished and returns its fidelity mark: "ok", "degraded", or None where
+        the runtime recorded no invariants.
+
+        Raises SchemaError, and leaves the state to the caller, when a job did not end or its values
+        were not all checked and right: such a run has failed.
+        """
+        self._check_jobs()
+        self._status["fidelity"], self._status["reasons"] = self._fidelity()
+        self._end("finished")
+        return self._status["fidelity"]
+
+    def fail(self, error: str) -> None:
+        """Marks the run failed; `error` names the cause, for whoever reads the folder."""
+        self._status["fidelity"], self._status["reasons"] = self._fidelity()
+        self._end("failed", error)
+
+    def interrupt(self, error: str = "interrupted by the user") -> None:
+        """Marks the run interrupted."""
+        self._end("interrupted", error)
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.state != "running":
+            return
+        if kind is None:
+            self.fail("the run ended without saying how")
+        elif issubclass(kind, KeyboardInterrupt):
+            self.interrupt()
+        else:
+            self.fail(str(error) or kind.__name__)
+
+    def _check_jobs(self) -> None:
+        jobs = self._rows["jobs"].to_pylist() if "jobs" in self._rows else []
+        if not jobs:
+            raise SchemaError("a run without a row in table jobs has not finished")
+        for job in jobs:
+            name = f"job {job['job']} ({job['name']}), repetition {job['repetition']}"
+            wanted = job["values"] * job["iterations"] * job["workers"]
+            if job["jct_ns"] is None:
+                raise SchemaError(f"{name} did not end: the run has not finished")
+            if not job["exact"]:
+                raise SchemaError(f"{name} has wrong values: the run has failed")
+            if job["values_checked"] != wanted:
+                raise SchemaError(
+                    f"{name}: {job['values_checked']} of {wanted} values were checked"
+                )
+
+    def _fidelity(self) -> tuple[str | None, list[str]]:
+        rows = self._rows["fidelity"].to_pylist() if "fidelity" in self._rows else []
+        if not rows:
+            return None, []
+        reasons = broken(rows)
+        return ("degraded" if reasons else "ok"), reasons
+
+    def _end(self, state: str, error: str | None = None) -> None:
+        self._status.update(state=state, error=error, ended_utc=now_utc())
+        self._save_status()
+        hand_over(self.folder, below=True)
+
+    def _save_status(self) -> None:
+        self._save("status.json", json.dumps(self._status, indent=1) + "\n")
+
+    def _save(self, name: str, text: str) -> None:
+        path = self.folder / name
+        _beside(path).write_text(text, encoding="utf-8")
+        _into_place(path)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.part")
+
+
+def _into_place(path: Path) -> None:
+    hand_over(_beside(path))
+    os.replace(_beside(path), path)

@@ -1,0 +1,204 @@
+"""A small run whose numbers fit together, written through the Writer, worked out by hand.
+
+One switch with 8 aggregators and release on the result, two jobs of two workers, 10 fragments (640
+values) per iteration, no loss. Packets, per fragment of two:
+
+    job 0 ("big", 2 iterations, 20 fragments, 40 packets)
+        12 fragments complete in the switch:  12 claims, 12 completions      -> 12 packets to the PS
+         5 fragments collide with both:       10 downgrades                  -> 10
+         3 fragments are evicted:              3 claims, evicted             ->  3
+           and their second packets claim:     3 claims, pulled by reminders ->  3
+    job 1 ("small", 3 iterations, 30 fragments, 60 packets)
+        24 fragments complete:                24 claims, 24 completions      -> 24
+         3 complete after evicting job 0:      3 preemptions, 3 completions  ->  3
+         3 fragments collide with both:        6 downgrades                  ->  6
+
+A frame is 326 bytes. Times are in ms, times `stretch`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from testbed.results import Writer
+from testbed.results.fidelity import rows as fidelity_rows
+
+FRAME = 14 + 20 + 8 + 24 + 4 + 256
+ENVIRONMENT = {"kernel": "Linux test", "timestamp_unit_ns": 1000}
+
+COUNTERS = {
+    0: {
+        "allocations": 18,
+        "completions": 12,
+        "downgrades": 10,
+        "reminders": 3,
+        "releases": 12,
+        "ended_completed": 12,
+        "ended_evicted": 3,
+        "ended_pulled": 3,
+        "filling_completed_ns": 100,
+        "filling_evicted_ns": 40,
+        "filling_pulled_ns": 24,
+        "held_ns": 48,
+    },
+    1: {
+        "allocations": 24,
+        "preemptions": 3,
+        "completions": 27,
+        "downgrades": 6,
+        "releases": 27,
+        "ended_completed": 27,
+        "filling_completed_ns": 60,
+        "held_ns": 32,
+    },
+}
+# per job and worker: (start, compute end, end) of each iteration
+ITERATIONS = {
+    (0, 0): [(0, 30, 50), (45, 80, 100)],
+    (0, 1): [(0, 32, 50), (47, 81, 100)],
+    (1, 0): [(20, 30, 40), (40, 50, 60), (60, 70, 80)],
+    (1, 1): [(20, 30, 40), (40, 50, 60), (60, 70, 80)],
+}
+
+
+def tables(
+    system: str = "esa", stretch: float = 1.0, cpu: float = 0.5
+) -> dict[str, list[dict] | dict]:
+    """All tables of one repetition, as rows."""
+    ms = round(1_000_000 * stretch)
+    jobs = []
+    for job, name, iterations, start, end, ps_packets, reminders in (
+        (0, "big", 2, 0, 100, 28, 3),
+        (1, "small", 3, 20, 80, 33, 0),
+    ):
+        jobs.append(
+            {
+                "job": job,
+                "name": name,
+                "model": "vgg16" if job == 0 else "resnet50",
+                "system": system,
+                "workers": 2,
+                "iterations": iterations,
+                "values": 640,
+                "fragments": 10,
+                "start_ns": start * ms,
+                "end_ns": end * ms,
+                "jct_ns": (end - start) * ms,
+                "exact": True,
+                "values_checked": 640 * iterations * 2,
+                "gradient_packets": 20 * iterations,
+                "retransmissions": 0,
+                "ps_packets": ps_packets,
+                "ps_link_bytes_in": ps_packets * FRAME,
+                "ps_link_bytes_out": 10 * iterations * FRAME + reminders * 70,
+                "results": 10 * iterations,
+                "reminders": reminders,
+                "asks": 0,
+                "saturated": 0,
+            }
+        )
+    iterations, tensors = [], []
+    for (job, worker), spans in ITERATIONS.items():
+        for number, (start, compute_end, end) in enumerate(spans):
+            place = {"job": job, "worker": worker, "iteration": number}
+            times = {"start_ns": start, "compute_end_ns": compute_end, "end_ns": end}
+            iterations.append(place | {name: value * ms for name, value in times.items()})
+            half = (start + compute_end) // 2
+            for tensor, ready in ((0, compute_end), (1, half)):
+                times = {"ready_ns": ready, "first_sent_ns": ready, "done_ns": end - 2 * tensor}
+                times = {name: value * ms for name, value in times.items()}
+                tensors.append(place | {"tensor": tensor} | times)
+    hosts, links = [], []
+    names = [("worker", 0, 0), ("worker", 0, 1), ("ps", 0, None)]
+    names += [("worker", 1, 0), ("worker", 1, 1), ("ps", 1, None)]
+    for number, (role, job, worker) in enumerate(names):
+        fragments = 20 if job == 0 else 30
+        sent = jobs[job]["results"] + jobs[job]["reminders"] if role == "ps" else fragments
+        received = jobs[job]["ps_packets"] if role == "ps" else fragments
+        hosts.append(
+            {
+                "host": f"h{number + 1}",
+                "role": role,
+                "job": job,
+                "worker": worker,
+                "packets_sent": sent,
+                "packets_received": received,
+                "bytes_sent": sent * FRAME,
+                "bytes_received": received * FRAME,
+                "retransmissions": 0,
+                "duplicate_results": 0,
+                "socket_drops": 0,
+                "lag_p50_ns": 1000,
+                "lag_p99_ns": 20_000,
+                "lag_max_ns": 90_000,
+                "cpu_ns": 40 * ms,
+                "cpu_peak_share": cpu,
+                "pss_bytes": 30_000_000,
+            }
+        )
+        for direction, packets in (("ingress", sent), ("egress", received)):
+            links.append(
+                {
+                    "node": "s1",
+                    "port": number + 1,
+                    "neighbour": f"h{number + 1}",
+                    "direction": direction,
+                    "packets": packets,
+                    "bytes": packets * FRAME,
+                    "queue_drops": 0,
+                    "losses": 0,
+                    "unmodelled_drops": 0,
+                    "max_queue": 7,
+                }
+            )
+    counters = [
+        {
+            "switch": "s1",
+            "job": job,
+            "counter": name,
+            "value": value * ms if name.endswith("_ns") else value,
+        }
+        for job, values in COUNTERS.items()
+        for name, value in values.items()
+    ]
+    memory = [
+        {
+            "switch": "s1",
+            "time_ns": time * ms,
+            "job": job,
+            "occupied": occupied,
+            "held": held,
+            "capacity": 8,
+        }
+        for time in range(0, 101, 10)
+        for job, occupied, held in (
+            (0, 2 if time < 100 else 0, time % 20 // 10),
+            (1, 3 if 20 <= time < 80 else 0, 0),
+        )
+    ]
+    return {
+        "jobs": jobs,
+        "iterations": iterations,
+        "tensors": tensors,
+        "hosts": hosts,
+        "switch_counters": counters,
+        "memory": memory,
+        "links": links,
+        "fidelity": fidelity_rows(jobs, hosts, links, {"s1": 0.6}),
+    }
+
+
+def write_run(
+    parent: Path,
+    name: str = "synthetic",
+    system: str = "esa",
+    stretches: tuple[float, ...] = (1.0,),
+    cpu: float = 0.5,
+) -> Path:
+    """A finished run with one repetition per stretch; returns its folder."""
+    with Writer.create(parent, name, f"name: {name}\nsystem: {system}\n", ENVIRONMENT) as writer:
+        for repetition, stretch in enumerate(stretches):
+            for table, rows in tables(system, stretch, cpu).items():
+                writer.write(table, rows, repetition=repetition)
+        writer.finish()
+    return writer.folder
