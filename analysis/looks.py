@@ -1,0 +1,107 @@
+"""How things look in every figure, so that a system or a job is recognised from one to the next.
+
+Colours are those of Okabe and Ito, which people with any of the common colour deficiencies can tell
+apart; a hatch or a marker always repeats what the colour says, for print. A system's colour and
+marker come from its own entry in `testbed.systems`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from testbed.results import Results
+
+BLACK = "#000000"
+ORANGE = "#E69F00"
+SKY = "#56B4E9"
+GREEN = "#009E73"
+YELLOW = "#F0E442"
+BLUE = "#0072B2"
+VERMILION = "#D55E00"
+PURPLE = "#CC79A7"
+GREY = "#999999"
+
+JOB_COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, YELLOW, GREY)
+HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---", "ooo", "+++")
+
+# States of an aggregator: greys, so that they are not taken for jobs or systems. Filling that ended
+# in a partial is drawn lighter than filling that ended in a complete sum.
+FILLING = "#4D4D4D"
+PARTIAL = "#9A9A9A"
+HELD = YELLOW
+FREE = "#EFEFEF"
+EDGE = "#BBBBBB"
+
+# Widths of a paper's columns in inches.
+COLUMN = 3.5
+PAGE = 7.1
+
+RC = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "hatch.linewidth": 0.5,
+    "pdf.fonttype": 42,  # TrueType, so that text stays text and publishers accept it
+    "savefig.dpi": 200,
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """Title, colour (#rrggbb), marker and hatch of one run in a comparison."""
+
+    title: str
+    color: str
+    marker: str
+    hatch: str
+
+
+def job_color(job: int) -> str:
+    return JOB_COLORS[job % len(JOB_COLORS)]
+
+
+def job_hatch(job: int) -> str:
+    """Changes where the colours begin again too, so that 64 jobs can be told apart."""
+    return HATCHES[(job + job // len(JOB_COLORS)) % len(HATCHES)]
+
+
+def system_of(results: Results) -> str:
+    """Name of the system that the run used, "" where it did not get to say."""
+    if len(results.jobs):
+        return str(results.jobs["system"].iloc[0])
+    entry = results.experiment.get("system", "")
+    return str(entry.get("name", "")) if isinstance(entry, dict) else str(entry)
+
+
+def looks(runs: Sequence[Results]) -> list[Look]:
+    """One look per run. Runs of one system share its colour and marker; titles are as short as
+    they can be while no two are equal: the system, else the run's name, else its folder."""
+    from testbed.systems import SYSTEMS
+
+    systems = [system_of(run) for run in runs]
+    titles = [SYSTEMS[name].title if name in SYSTEMS else name or "?" for name in systems]
+    for better in ([run.name for run in runs], [run.folder.name for run in runs]):
+        count = Counter(titles)
+        titles = [new if count[old] > 1 else old for old, new in zip(titles, better, strict=True)]
+    found = []
+    seen: Counter[str] = Counter()
+    for name, title in zip(systems, titles, strict=True):
+        system = SYSTEMS.get(name)
+        hatch = HATCHES[seen[name] % len(HATCHES)]
+        seen[name] += 1
+        color, marker = (system.color, system.marker) if system else (GREY, "o")
+        found.append(Look(title, color, marker, hatch))
+    return found

@@ -1,0 +1,135 @@
+"""From results folders to what a person sees: printed tables, report.txt, figures.
+
+A run's own report goes into its folder. A comparison goes beside the runs, in a folder named after
+them, because it belongs to none of them. Failed and unfinished runs are printed as far as they got,
+under a headline that says so, and get no figures.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from analysis import tables
+from analysis.looks import looks
+from analysis.summary import summary
+from testbed.results import Results, ResultsError, hand_over, read
+
+_WIDTH = 150  # of report.txt, and of a terminal that does not tell its own
+
+
+def after_run(folder: str | Path, console: Console | None = None) -> None:
+    """What happens at the end of a run: prints the report first, then draws the figures."""
+    _one(read(folder), console or Console())
+
+
+def report_command(paths: Sequence[str | Path], console: Console | None = None) -> None:
+    """`run.py report RESULTS...`: reports each run, and compares them where there are several.
+
+    Raises ResultsError (a UserError) when a path is no results folder.
+    """
+    console = console or Console()
+    if not paths:
+        raise ResultsError("name at least one results folder: run.py report RESULTS...")
+    runs = [read(path) for path in dict.fromkeys(Path(path).resolve() for path in paths)]
+    for results in runs:
+        _one(results, console)
+    if len(runs) > 1:
+        _comparison(runs, console)
+
+
+def print_report(runs: Sequence[Results], console: Console | None = None) -> None:
+    """Prints the tables of one run, or the comparison of several; writes nothing."""
+    console = console or Console()
+    console.print(render(runs[0]) if len(runs) == 1 else render_comparison(runs))
+
+
+def render(results: Results) -> RenderableType:
+    """Headline and tables of one run; tables without rows are left out."""
+    frames = summary(results)
+    parts: list[RenderableType] = [tables.headline(results, frames)]
+    if len(frames["jobs"]):
+        parts += ["", tables.jobs(frames), tables.traffic(frames)]
+    if len(frames["switches"]):
+        parts += [tables.memory(frames)]
+    if len(frames["events"]):
+        parts += [tables.events(frames)]
+    return Group(*parts)
+
+
+def render_comparison(runs: Sequence[Results]) -> RenderableType:
+    """Notices of runs that are not to be trusted, and the comparison."""
+    frames = [summary(results) for results in runs]
+    styles = looks(runs)
+    parts: list[RenderableType] = []
+    for results, look in zip(runs, styles, strict=True):
+        if results.notice:
+            parts.append(Text(f"{look.title}: {results.notice}", style="yellow"))
+    parts.append(tables.comparison(runs, frames, styles))
+    return Group(*parts)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ResultsError(
+            f"can't write the report into {folder}: {error.strerror} ({error.filename})"
+        ) from None
+
+
+def _one(results: Results, console: Console) -> None:
+    with _writing(results.folder):
+        _show_and_draw(results, console)
+
+
+def _show_and_draw(results: Results, console: Console) -> None:
+    _show(render(results), console, results.folder / "report.txt")
+    if not results.finished:
+        console.print(f"no figures: {results.notice}", style="yellow", markup=False)
+        return
+    from analysis import figures  # matplotlib, only now that the table is on the screen
+
+    drawn = figures.draw([results], results.folder / "figures")
+    _tell(drawn, console)
+
+
+def _comparison(runs: list[Results], console: Console) -> None:
+    names = "\n".join(results.folder.name for results in runs)
+    short = hashlib.sha256(names.encode()).hexdigest()[:6]
+    folder = runs[0].folder.parent / f"comparison-{short}"
+    with _writing(folder):
+        folder.mkdir(exist_ok=True)
+        hand_over(folder)
+        _compare(runs, folder, console)
+
+
+def _compare(runs: list[Results], folder: Path, console: Console) -> None:
+    console.print()
+    _show(render_comparison(runs), console, folder / "report.txt")
+    finished = [results for results in runs if results.finished]
+    if len(finished) < 2:
+        console.print("no figures: fewer than two of these runs have finished", style="yellow")
+        return
+    from analysis import figures
+
+    _tell(figures.draw(finished, folder), console)
+
+
+def _show(content: RenderableType, console: Console, path: Path) -> None:
+    console.print(content)
+    with path.open("w", encoding="utf-8") as file:
+        Console(file=file, width=_WIDTH, color_system=None).print(content)
+    hand_over(path)
+
+
+def _tell(drawn: Sequence[Path], console: Console) -> None:
+    if drawn:
+        names = ", ".join(path.name for path in drawn if path.suffix == ".png")
+        console.print(f"\nfigures in {drawn[0].parent}: {names} (and PDF)", soft_wrap=True)

@@ -1,0 +1,213 @@
+"""The numbers that explain a run, computed from its tables.
+
+PS packets per fragment come first: 1 is perfect aggregation, the number of workers is none, and it
+explains the job completion time (JCT) better than the share of fragments that the switch completed,
+because an evicted partial is already a sum.
+
+Shares of aggregator-time come from the switch's own accumulators over pool size x duration, so no
+sampling period enters them. The duration is the *span* of a repetition: from the first job's start
+to the last job's end. What a run did not measure is null (NaN) here too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from testbed.results.counters import ABSORBED, ENDINGS, EVENTS, FILLING, HELD
+
+if TYPE_CHECKING:
+    from testbed.results import Results
+
+_JOB = ["repetition", "job"]
+_CARRIED = [
+    "name",
+    "model",
+    "system",
+    "workers",
+    "iterations",
+    "exact",
+    "values_checked",
+    "gradient_packets",
+    "retransmissions",
+    "reminders",
+    "asks",
+    "ps_packets",
+    "ps_link_bytes_in",
+    "ps_link_bytes_out",
+    "communication_bound_ns",
+]
+
+
+def summary(results: Results) -> dict[str, pd.DataFrame]:
+    """All frames: "jobs" (one row per repetition and job), "switches" (per repetition and switch),
+    "events" (per repetition, switch, event and job) and "run" (per repetition)."""
+    per_job = jobs(results)
+    per_switch = switches(results)
+    return {
+        "jobs": per_job,
+        "switches": per_switch,
+        "events": events(results),
+        "run": run(results, per_job, per_switch),
+    }
+
+
+def iteration_times(results: Results) -> pd.DataFrame:
+    """Columns repetition, job, worker, iteration, time_ns (float64; NaN where it did not end).
+
+    An iteration lasts from its start to the start of the worker's next one, the last one to its
+    end, so that the times of a worker add up to the time that it trained. Iterations overlap (the
+    next one starts while rear tensors are under way), so end - start would count time twice.
+    """
+    rows = results.iterations.sort_values([*_JOB, "worker", "iteration"], ignore_index=True)
+    following = rows.groupby([*_JOB, "worker"])["start_ns"].shift(-1)
+    until = following.astype("float64").fillna(rows["end_ns"].astype("float64"))
+    out = rows[[*_JOB, "worker", "iteration"]].copy()
+    out["time_ns"] = until - rows["start_ns"]
+    return out
+
+
+def jobs(results: Results) -> pd.DataFrame:
+    """One row per repetition and job. Beside columns of table jobs:
+
+    fragments (of all iterations), ps_packets_per_fragment, in_switch_share (fragments that the
+    switch at the PS completed / fragments), jct_ns, iteration_mean_ns, iteration_min_ns,
+    iteration_max_ns (over workers and iterations), all float64.
+    """
+    table = results.jobs
+    out = table[[*_JOB, *_CARRIED]].copy()
+    out["jct_ns"] = table["jct_ns"].astype("float64")
+    out["fragments"] = table["fragments"] * table["iterations"]
+    out["ps_packets_per_fragment"] = table["ps_packets"].astype("float64") / out["fragments"]
+    completions = _completions_before_ps(results)
+    out = out.merge(completions, on=_JOB, how="left")
+    out["in_switch_share"] = out["completions"] / out["fragments"]
+    times = iteration_times(results).groupby(_JOB)["time_ns"].agg(["mean", "min", "max"])
+    times.columns = [f"iteration_{name}_ns" for name in times.columns]
+    return out.merge(times.reset_index(), on=_JOB, how="left")
+
+
+def _completions_before_ps(results: Results) -> pd.DataFrame:
+    """Columns repetition, job, completions: at the switch that the job's PS hangs on.
+
+    Where several switches aggregate in turn, only that one's completions carry all workers.
+    """
+    rows = results.switch_counters
+    rows = rows[(rows["counter"] == "completions") & rows["job"].notna()]
+    rows = rows[["repetition", "switch", "job", "value"]].rename(columns={"value": "completions"})
+    rows = rows.astype({"job": "int32", "completions": "float64"})
+    if rows["switch"].nunique() > 1:
+        servers = results.hosts[results.hosts["role"] == "ps"][["repetition", "job", "host"]]
+        links = results.links[["repetition", "node", "neighbour"]].drop_duplicates()
+        down = links.rename(columns={"node": "switch", "neighbour": "host"})
+        up = links.rename(columns={"node": "host", "neighbour": "switch"})
+        attached = pd.concat([down, up]).drop_duplicates()
+        servers = servers.merge(attached, on=["repetition", "host"])
+        rows = rows.merge(servers, on=["repetition", "job", "switch"])
+    return rows[[*_JOB, "completions"]]
+
+
+def spans(results: Results) -> pd.Series:
+    """Span of each repetition in ns (float64, NaN when a job never ended), by repetition."""
+    groups = results.jobs.groupby("repetition")
+    end = groups["end_ns"].agg(lambda ends: float("nan") if ends.isna().any() else ends.max())
+    return end.astype("float64") - groups["start_ns"].min()
+
+
+def switches(results: Results) -> pd.DataFrame:
+    """One row per repetition and switch that reports memory.
+
+    aggregators (pool size), span_ns; shares of aggregator-time (float64, 0..1) filling_share and
+    its parts filling_completed_share, filling_evicted_share, ... by how the occupation ended,
+    held_share, free_share; absorbed (contributions) and absorbed_per_aggregator_s.
+    """
+    pools = results.memory.groupby(["repetition", "switch"])["capacity"].max()
+    out = pools.rename("aggregators").reset_index()
+    out["span_ns"] = out["repetition"].map(spans(results)).astype("float64")
+    counters = results.switch_counters.pivot_table(
+        index=["repetition", "switch"], columns="counter", values="value", aggfunc="sum"
+    )
+    out = out.merge(counters.reset_index(), on=["repetition", "switch"], how="left")
+    for name in (*FILLING, *HELD, *ABSORBED):
+        if name not in out:
+            out[name] = float("nan")
+    whole = out["aggregators"] * out["span_ns"]
+    for ending in ENDINGS:
+        out[f"filling_{ending}_share"] = out[f"filling_{ending}_ns"] / whole
+    out["filling_share"] = out[list(FILLING)].sum(axis=1, min_count=1) / whole
+    out["held_share"] = out[list(HELD)].sum(axis=1, min_count=1) / whole
+    out["free_share"] = 1 - out["filling_share"] - out["held_share"].fillna(0)
+    out["absorbed"] = out[list(ABSORBED)].sum(axis=1, min_count=1)
+    out["absorbed_per_aggregator_s"] = out["absorbed"] / (whole / 1e9)
+    columns = [
+        "repetition",
+        "switch",
+        "aggregators",
+        "span_ns",
+        "filling_share",
+        *(f"filling_{ending}_share" for ending in ENDINGS),
+        "held_share",
+        "free_share",
+        "absorbed",
+        "absorbed_per_aggregator_s",
+    ]
+    return out[columns]
+
+
+def events(results: Results) -> pd.DataFrame:
+    """Columns repetition, switch, event, job (nullable), value; events in the order of their
+    declaration, without those that the switch does not count."""
+    rows = results.switch_counters
+    rows = rows[rows["counter"].isin(list(EVENTS))].rename(columns={"counter": "event"})
+    rank = rows["event"].map({name: number for number, name in enumerate(EVENTS)})
+    rows = rows.assign(rank=rank).sort_values(["repetition", "switch", "rank", "job"])
+    return rows[["repetition", "switch", "event", "job", "value"]].reset_index(drop=True)
+
+
+def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd.DataFrame:
+    """One row per repetition, over all jobs and switches.
+
+    ps_packets_per_fragment and in_switch_share weigh every fragment alike; jct_mean_ns is the mean
+    over jobs (NaN when one never ended); shares of memory weigh every aggregator alike.
+    """
+    rows = []
+    for repetition, group in per_job.groupby("repetition"):
+        pools = per_switch[per_switch["repetition"] == repetition]
+        weights = pools["aggregators"] / pools["aggregators"].sum()
+        fragments = group["fragments"].sum()
+        row = {
+            "repetition": repetition,
+            "ps_packets_per_fragment": _total(group["ps_packets"]) / fragments,
+            "in_switch_share": _total(group["completions"]) / fragments,
+            "jct_mean_ns": group["jct_ns"].mean(skipna=False),
+            "ps_link_bytes_in": _total(group["ps_link_bytes_in"]),
+            "ps_link_bytes_out": _total(group["ps_link_bytes_out"]),
+            "retransmissions": _total(group["retransmissions"]),
+            "values_checked": group["values_checked"].sum(),
+            "exact": bool(group["exact"].all()),
+        }
+        endings = [f"filling_{ending}_share" for ending in ENDINGS]
+        for share in ("filling_share", *endings, "held_share", "free_share"):
+            row[share] = (pools[share] * weights).sum(min_count=1, skipna=False)
+        rate = pools["absorbed_per_aggregator_s"] * weights
+        row["absorbed_per_aggregator_s"] = rate.sum(min_count=1, skipna=False)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _total(values: pd.Series) -> float:
+    """The sum as a float, NaN when a part is unknown."""
+    return float(values.astype("float64").sum(skipna=False))
+
+
+def interval(values: pd.Series, confidence: float = 0.95) -> tuple[float, float]:
+    """(mean, half the width of its confidence interval) by Student's t; the half width is NaN for
+    fewer than two values."""
+    values = values.astype("float64").dropna()
+    if len(values) < 2:
+        return (float(values.mean()) if len(values) else float("nan")), float("nan")
+    from scipy.special import stdtrit
+
+    t = float(stdtrit(len(values) - 1, 0.5 + confidence / 2))
+    return float(values.mean()), t * float(values.std(ddof=1)) / len(values) ** 0.5

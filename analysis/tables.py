@@ -1,0 +1,237 @@
+"""The printed tables of one run and of a comparison, as rich renderables.
+
+PS packets per fragment stand first because they explain the times that follow (see summary.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from analysis import units
+from analysis.summary import interval
+from testbed.results.counters import ENDINGS
+
+if TYPE_CHECKING:
+    from analysis.looks import Look
+    from testbed.results import Results
+
+Frames = dict[str, pd.DataFrame]
+
+
+def _table(title: str, *columns: str, left: int = 1) -> Table:
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number < left else "right", vertical="top")
+    return table
+
+
+def _mean(values: pd.Series, text: object) -> str:
+    """The mean over repetitions in words, with its 95 % interval where there is one."""
+    mean, half = interval(values)
+    if math.isnan(half) or half <= 1e-9 * abs(mean):
+        return text(mean)
+    return f"{text(mean)} ±{100 * half / abs(mean):.1f} %" if mean else text(mean)
+
+
+def headline(results: Results, frames: Frames) -> Text:
+    """Name, state, fidelity and what was checked, in a few lines."""
+    text = Text()
+    text.append(f"{results.name}", style="bold")
+    text.append(f"  ({results.folder})\n")
+    if results.notice:
+        text.append(f"{results.notice}\n", style="bold red" if not results.finished else "yellow")
+    elif results.fidelity:
+        text.append(f"fidelity: {results.fidelity}\n", style="green")
+    else:
+        text.append("fidelity: not recorded by this runtime\n")
+    run = frames["run"]
+    if len(run):
+        checked = units.number(run["values_checked"].sum())
+        if bool(run["exact"].all()):
+            end = "all right" if results.finished else "all of these right"
+            text.append(f"exactness: {checked} aggregated values checked, {end}")
+        else:
+            text.append(f"exactness: WRONG VALUES among {checked} checked", style="bold red")
+        if len(run) > 1:
+            text.append(f"\nrepetitions: {len(run)} (mean, and 95 % confidence interval)")
+    return text
+
+
+def jobs(frames: Frames) -> Table:
+    """One row per job (means over repetitions) and the average."""
+    table = _table(
+        "Jobs",
+        "job",
+        "model",
+        "workers",
+        "PS packets\n/ fragment",
+        "completed\nin switch",
+        "JCT",
+        "iteration\n(min .. max)",
+        left=2,
+    )
+    per_job, run = frames["jobs"], frames["run"]
+    for _, rows in per_job.groupby("job"):
+        table.add_row(
+            rows["name"].iloc[0],
+            rows["model"].iloc[0],
+            str(rows["workers"].iloc[0]),
+            _mean(rows["ps_packets_per_fragment"], units.ratio),
+            _mean(rows["in_switch_share"], units.share),
+            _mean(rows["jct_ns"], units.time),
+            units.times(
+                rows["iteration_mean_ns"].mean(),
+                rows["iteration_min_ns"].min(),
+                rows["iteration_max_ns"].max(),
+            ),
+        )
+    if len(run):
+        table.add_section()
+        table.add_row(
+            "all",
+            "",
+            "",
+            _mean(run["ps_packets_per_fragment"], units.ratio),
+            _mean(run["in_switch_share"], units.share),
+            f"mean {_mean(run['jct_mean_ns'], units.time)}",
+            style="bold",
+        )
+    return table
+
+
+def traffic(frames: Frames) -> Table:
+    """What each job cost the network (means over repetitions)."""
+    table = _table(
+        "Traffic",
+        "job",
+        "gradient\npackets",
+        "resent",
+        "reminders",
+        "asks",
+        "PS link\nto PS",
+        "PS link\nfrom PS",
+    )
+    for _, rows in frames["jobs"].groupby("job"):
+        counts = ("gradient_packets", "retransmissions", "reminders", "asks")
+        table.add_row(
+            rows["name"].iloc[0],
+            *(_mean(rows[count], units.number) for count in counts),
+            _mean(rows["ps_link_bytes_in"], units.size),
+            _mean(rows["ps_link_bytes_out"], units.size),
+        )
+    return table
+
+
+def memory(frames: Frames) -> Table:
+    """Shares of aggregator-time per switch, filling split by how the occupation ended."""
+    rows = frames["switches"]
+    endings = [name for name in ENDINGS if rows[f"filling_{name}_share"].notna().any()]
+    table = _table(
+        "Switch memory (shares of aggregator-time; filling is split by how it ended)",
+        "switch",
+        "aggre-\ngators",
+        "filling",
+        *(f"filling,\n{ending}" for ending in endings),
+        "held",
+        "free",
+        "absorbed / s\n/ aggregator",
+    )
+    for switch, group in rows.groupby("switch"):
+        table.add_row(
+            switch,
+            units.number(group["aggregators"].max()),
+            _mean(group["filling_share"], units.share),
+            *(_mean(group[f"filling_{ending}_share"], units.share) for ending in endings),
+            _mean(group["held_share"], units.share),
+            _mean(group["free_share"], units.share),
+            _mean(group["absorbed_per_aggregator_s"], units.number),
+        )
+    return table
+
+
+def events(frames: Frames) -> Table:
+    """How often each event of the P4 program occurred, per switch and job (all repetitions)."""
+    rows = frames["events"]
+    names = frames["jobs"].drop_duplicates("job").set_index("job")["name"]
+    owners = sorted(rows["job"].dropna().unique())
+    table = _table(
+        "Switch events (packets)",
+        "switch",
+        "event",
+        *(str(names.get(job, job)) for job in owners),
+        "all",
+        left=2,
+    )
+    for switch, here in rows.groupby("switch"):
+        for event, group in here.groupby("event", sort=False):
+            counts = [group[group["job"] == job]["value"] for job in owners]
+            table.add_row(
+                switch,
+                event.replace("_", " "),
+                *(units.number(count.sum()) if len(count) else units.UNKNOWN for count in counts),
+                units.number(group["value"].sum()),
+            )
+        table.add_section()
+    return table
+
+
+def comparison(runs: Sequence[Results], frames: Sequence[Frames], looks: Sequence[Look]) -> Table:
+    """One column per run, one row per measure. "relative" is the average JCT over that of the first
+    run that has one (1.25x = that much longer); shares are of aggregator-time."""
+    table = _table("Comparison", "", *(look.title for look in looks))
+    over_all = [each["run"] for each in frames]
+    means = [interval(run["jct_mean_ns"])[0] if len(run) else math.nan for run in over_all]
+    base = next((mean for mean in means if not math.isnan(mean)), math.nan)
+    for title, column, text in _MEASURES:
+        cells = [_mean(run[column], text) if len(run) else units.UNKNOWN for run in over_all]
+        if any(cell != units.UNKNOWN for cell in cells):
+            table.add_row(title, *cells)
+        if column == "jct_mean_ns":
+            ratios = [mean / base for mean in means]
+            table.add_row("relative", *(units.UNKNOWN if r != r else f"{r:.3f}x" for r in ratios))
+            for name in dict.fromkeys(name for each in frames for name in each["jobs"]["name"]):
+                table.add_row(f"  JCT of {name}", *(_jct(each["jobs"], name) for each in frames))
+    table.add_section()
+    table.add_row("repetitions", *(str(len(run)) for run in over_all))
+    table.add_row("exact", *("-" if not len(run) else _yes(run["exact"].all()) for run in over_all))
+    marks = [r.fidelity or units.UNKNOWN if r.finished else r.state.upper() for r in runs]
+    table.add_row("fidelity", *marks)
+    return table
+
+
+_MEASURES = (
+    ("PS packets / fragment", "ps_packets_per_fragment", units.ratio),
+    ("completed in switch", "in_switch_share", units.share),
+    ("average JCT", "jct_mean_ns", units.time),
+    ("PS link, to PS", "ps_link_bytes_in", units.size),
+    ("PS link, from PS", "ps_link_bytes_out", units.size),
+    ("memory filling", "filling_share", units.share),
+    *((f"  {ending}", f"filling_{ending}_share", units.share) for ending in ENDINGS),
+    ("memory held", "held_share", units.share),
+    ("memory free", "free_share", units.share),
+    ("absorbed / s / aggregator", "absorbed_per_aggregator_s", units.number),
+    ("resent packets", "retransmissions", units.number),
+)
+
+
+def _jct(per_job: pd.DataFrame, name: str) -> str:
+    rows = per_job[per_job["name"] == name]
+    return _mean(rows["jct_ns"], units.time) if len(rows) else units.UNKNOWN
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "NO"
