@@ -45,11 +45,9 @@ def host_rows(hosts: HostGroup, cpu_peaks: Mapping[str, float | None]) -> list[R
     return rows
 
 
-def job_rows(
-    hosts: HostGroup, links: Iterable[Row], models: Mapping[int, str], bounds: Mapping[int, int]
-) -> list[Row]:
+def job_rows(hosts: HostGroup, links: Iterable[Row], models: Mapping[int, str]) -> list[Row]:
     """Table jobs. links: rows of table links, which know the servers' links. models: name of the
-    model by job. bounds: lower bound of the communication time in ns by job, where one is known.
+    model by job.
     """
     by_host = {(row["neighbour"], row["direction"]): row for row in links}
     rows = []
@@ -74,7 +72,7 @@ def job_rows(
                 "workers": len(workers),
                 "iterations": spec["iterations"],
                 "values": values,
-                "fragments": fragments(spec),
+                "fragments": spec["fragments"],
                 "start_ns": spec["start_ns"],
                 "end_ns": end_ns,
                 "jct_ns": end_ns - spec["start_ns"],
@@ -91,15 +89,19 @@ def job_rows(
                 "asks": _total(servers, "asks"),
                 # Every worker sees the same results.
                 "saturated": max(host.done["saturated"] for host in workers),
-                "communication_bound_ns": bounds.get(job),
+                "communication_bound_ns": _communication_bound_ns(workers),
             }
         )
     return rows
 
 
-def fragments(spec: Mapping[str, Any]) -> int:
-    """Fragments per iteration of a role's job: each tensor fills its last one up."""
-    return sum(-(-tensor["values"] // spec["values"]) for tensor in spec["tensors"])
+def _communication_bound_ns(workers: list[HostProcess]) -> int | None:
+    """Every worker sends all its fragments over its link at least once; None if it is unlimited."""
+    rates = [host.spec["rate_bps"] for host in workers]
+    if not all(rates):
+        return None
+    spec = workers[0].spec
+    return spec["communication_ns"] * spec["iterations"]
 
 
 def _total(hosts: list[HostProcess], counter: str) -> int | None:

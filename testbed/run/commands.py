@@ -42,14 +42,14 @@ def run_command(arguments: list[str]) -> int | None:
 
 def check_command(arguments: list[str]) -> int | None:
     path = _one_file("check", arguments)
-    from testbed.experiment import check_command
+    from testbed.experiment.commands import check_command
 
     return check_command(path)
 
 
 def show_command(arguments: list[str]) -> int | None:
     path = _one_file("show", arguments)
-    from testbed.experiment import show_command
+    from testbed.experiment.commands import show_command
 
     return show_command(path)
 

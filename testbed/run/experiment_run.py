@@ -45,6 +45,8 @@ def run_file(path: Path) -> int:
     from testbed.experiment import load
 
     experiment = load(path)
+    for warning in experiment.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     require_machine()
     for line in registry.clean():
         print(f"removed what a killed run had left: {line}", file=sys.stderr)
@@ -114,7 +116,7 @@ class Repetition:
 
         session, repetition = self.session, self.repetition
         logs, network = session.logs, session.network
-        seed = self.experiment.seed
+        seed = self.experiment.repetition_seed(repetition)
         switches = SwitchGroup(network, self.program, session.nodes, logs, seed, repetition)
         namespaces = {name: process.pid for name, process in network.holders.items()}
         specs = plan(self.experiment, repetition)
@@ -142,7 +144,7 @@ class Repetition:
             title += f", repetition {self.repetition + 1} of {experiment.repetitions}"
         start_ns = time.monotonic_ns() + START_DELAY_NS
         read = functools.partial(dataplane.occupancy, experiment)
-        memory = MemorySampler(switches, read, experiment.aggregators, start_ns)
+        memory = MemorySampler(switches, read, experiment.memory.aggregators, start_ns)
         hosts.start(start_ns)
         with Progress(jobs, hosts, title, console) as progress:
             watch = Watch(
@@ -177,7 +179,7 @@ class Repetition:
         peaks = watch.cpu.peaks()
         host_rows = collect.host_rows(hosts, peaks)
         models = {number: job.model for number, job in enumerate(experiment.jobs)}
-        job_rows = collect.job_rows(hosts, links, models, {})
+        job_rows = collect.job_rows(hosts, links, models)
         iterations, tensors = collect.time_tables(hosts)
         switch_cpu = {name: peaks.get(name) for name in switches.processes}
         tables = {

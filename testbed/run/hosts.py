@@ -26,6 +26,8 @@ HEARTBEAT, ITERATION, SENT, FINISHED, BYTES_SENT, BYTES_RECEIVED, STATE, PACKETS
 PACKETS_RECEIVED, RETRANSMISSIONS = 8, 9
 # Long enough for a machine that is busy with other things, short enough to be noticed.
 START_TIMEOUT_S = 60
+# What a host process calls.
+TARGET = "testbed.run.children:host"
 
 
 @dataclass
@@ -114,7 +116,7 @@ class HostGroup:
             with theirs:
                 process = spawner.spawn(
                     f"{name}-r{repetition}",
-                    "testbed.run.children:host",
+                    TARGET,
                     {"spec": spec, "row": row, "rows": len(specs)},
                     log,
                     namespace=namespaces[name],

@@ -29,32 +29,42 @@ class CpuSampler:
     def __init__(self, processes: Mapping[str, int], now_ns: int) -> None:
         """processes: process id by name. now_ns: CLOCK_MONOTONIC."""
         self._processes = dict(processes)
-        self._samples = deque([(now_ns, self._read())], maxlen=CPU_WINDOW_STEPS + 1)
+        self._samples: dict[str, deque[tuple[int, int]]] = {
+            name: deque(maxlen=CPU_WINDOW_STEPS + 1) for name in processes
+        }
         self._peak: dict[str, float] = {}
-
-    def _read(self) -> dict[str, int | None]:
-        return {name: cpu_ns(pid) for name, pid in self._processes.items()}
+        self._next_ns = now_ns
+        self.tick(now_ns)
 
     def tick(self, now_ns: int, last: bool = False) -> None:
-        """Take a sample if one is due. `last`: take it anyway, at the end of the run."""
-        before_ns = self._samples[-1][0]
-        if now_ns - before_ns < (CPU_STEP_NS // 10 if last else CPU_STEP_NS):
+        """Take a sample if one is due; with `last` in any case, before processes end."""
+        if now_ns < self._next_ns and not last:
             return
-        sample = self._read()
-        self._samples.append((now_ns, sample))
-        # A run that is shorter than a window counts as one window.
-        if len(self._samples) <= CPU_WINDOW_STEPS and not (last and not self._peak):
-            return
-        first_ns, first = self._samples[0]
-        for name, value in sample.items():
-            earlier = first.get(name)
-            if value is not None and earlier is not None:
-                share = (value - earlier) / (now_ns - first_ns)
-                self._peak[name] = max(self._peak.get(name, 0.0), share)
+        self._next_ns = now_ns + CPU_STEP_NS
+        for name, pid in self._processes.items():
+            used_ns = cpu_ns(pid)
+            if used_ns is None:
+                continue
+            samples = self._samples[name]
+            samples.append((now_ns, used_ns))
+            if len(samples) > CPU_WINDOW_STEPS:
+                self._peak[name] = max(self._peak.get(name, 0.0), _share(samples))
 
     def peaks(self) -> dict[str, float | None]:
-        """Largest share of a core in any second, by name; None where it could not be measured."""
-        return {name: self._peak.get(name) for name in self._processes}
+        """Largest share of a core in any second, by name; None where it could not be measured.
+
+        The life of a process that was shorter than a second counts as its second.
+        """
+        return {
+            name: self._peak.get(name, _share(samples) if len(samples) > 1 else None)
+            for name, samples in self._samples.items()
+        }
+
+
+def _share(samples: deque[tuple[int, int]]) -> float:
+    (first_ns, first_used_ns), (last_ns, last_used_ns) = samples[0], samples[-1]
+    # Processor time comes in ticks of 10 ms, too coarse for a span of a few.
+    return (last_used_ns - first_used_ns) / max(last_ns - first_ns, CPU_STEP_NS)
 
 
 @dataclass(frozen=True)

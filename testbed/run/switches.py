@@ -59,7 +59,7 @@ class SwitchGroup:
                     "include_dirs": [str(path) for path in program.include_dirs],
                     "interfaces": node.ports_in_use(),
                     "control": str(node.control_path),
-                    "seed": seed * 1000 + number + 1000 * 1000 * repetition,
+                    "seed": seed * 1000 + number,
                 },
                 logs / f"{node.name}{suffix}.log",
                 namespace=network.holders[node.name].pid,

@@ -77,7 +77,6 @@ class Watch:
                 self.cpu.tick(now_ns)
                 self.memory.tick(now_ns)
                 self.progress.tick(now_ns - self.start_ns, self.memory.latest)
-        self.cpu.tick(time.monotonic_ns(), last=True)
 
     def _check_processes(self) -> None:
         for spawner in self.spawners:
@@ -95,8 +94,9 @@ class Watch:
         workers, servers = self.hosts.of_job(job, "worker"), self.hosts.of_job(job, "ps")
         if not all(host.done for host in workers):
             return False
-        for host in (*workers, *servers):
-            if not host.stopping:
+        if not workers[0].stopping:
+            self.cpu.tick(time.monotonic_ns(), last=True)
+            for host in (*workers, *servers):
                 host.stopping = True
                 host.say(stop=True)
         return all(host.done for host in servers)

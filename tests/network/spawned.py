@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import signal
+import socket
 import sys
 import time
 
@@ -47,3 +49,50 @@ def stubborn(arguments: dict, descriptors: list[int]) -> None:
 def talk_and_sleep(arguments: dict, descriptors: list[int]) -> None:
     print("before the end", flush=True)
     time.sleep(600)
+
+
+def host(arguments: dict, descriptors: list[int]) -> int:
+    """A stand-in for testbed.hosts.process: keeps to the control protocol, sends no packet.
+
+    spec["behaviour"] says how it goes wrong: "die", "fail", "freeze" (no sign of life), "idle"
+    (signs of life, but no progress), "early" (ends before it is ready); "" is a good one.
+    """
+    control, shared = socket.socket(fileno=descriptors[0]), descriptors[1]
+    size = 16 * 8
+    memory = mmap.mmap(shared, arguments["rows"] * size)
+    row = memoryview(memory).cast("q")[arguments["row"] * 16 : (arguments["row"] + 1) * 16]
+    spec, behaviour = arguments["spec"], arguments["spec"].get("behaviour", "")
+    if behaviour == "early":
+        sys.exit("cannot open the socket")
+    control.send(json.dumps({"ready": True, "pid": os.getpid()}).encode())
+    start_ns = json.loads(control.recv(65536))["start_ns"]
+    while time.monotonic_ns() < start_ns:
+        time.sleep(0.001)
+    print("began", flush=True)
+    for iteration in range(1, spec["iterations"] + 1):
+        row[0] = time.monotonic_ns()
+        if behaviour == "die":
+            print("cannot go on", flush=True)
+            os._exit(7)
+        if behaviour == "fail":
+            control.send(json.dumps({"failed": "wrong value: job a, iteration 0"}).encode())
+        while behaviour in ("freeze", "idle"):
+            time.sleep(0.01)
+            if behaviour == "idle":
+                row[0] = time.monotonic_ns()
+        row[1] = iteration
+        time.sleep(0.01)
+    done = {"done": {"end_ns": time.monotonic_ns() - start_ns, "start_ns": start_ns}}
+    if spec["role"] == "worker":
+        control.send(json.dumps(done).encode())
+    control.settimeout(0.02)
+    while True:
+        row[0] = time.monotonic_ns()
+        try:
+            control.recv(65536)
+            break
+        except TimeoutError:
+            pass
+    if spec["role"] == "ps":
+        control.send(json.dumps(done).encode())
+    return 0

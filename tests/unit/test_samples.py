@@ -35,6 +35,16 @@ def test_a_run_shorter_than_a_second_counts_as_one_window(processor_time):
     assert sampler.peaks() == {"h1": pytest.approx(0.5)}
 
 
+def test_a_process_that_ends_early_keeps_its_share(processor_time):
+    sampler = CpuSampler({"h1": 1, "h2": 2}, 0)
+    processor_time[1] = S // 4
+    sampler.tick(S // 2)
+    processor_time[1] = None
+    for half in range(2, 8):
+        sampler.tick(half * S // 2)
+    assert sampler.peaks() == {"h1": pytest.approx(0.5), "h2": 0.0}
+
+
 def test_a_process_that_is_gone_has_no_share(processor_time):
     processor_time[1] = None
     sampler = CpuSampler({"h1": 1}, 0)
