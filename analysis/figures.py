@@ -311,7 +311,15 @@ def timeline(results: Results) -> Figure:
     rows = rows.merge(first_sent, on=["job", "worker", "iteration"], how="left")
     names = results.jobs.drop_duplicates("job").set_index("job")["name"]
     workers = list(rows.groupby(["job", "worker"]))
-    shown = workers[:_WORKERS]
+    shown = workers
+    if len(workers) > _WORKERS:  # some of every job rather than all of the first
+        of_each = max(1, _WORKERS // rows["job"].nunique())
+        rank: dict[int, int] = {}
+        shown = []
+        for (job, worker), spans in workers:
+            rank[job] = rank.get(job, 0) + 1
+            if rank[job] <= of_each and len(shown) < _WORKERS:
+                shown.append(((job, worker), spans))
     scale, unit = units.time_unit(float(rows["end_ns"].max()))
     figure = _figure(looks.PAGE, 0.9 + 0.24 * len(shown))
     axes = figure.add_subplot()
@@ -350,7 +358,7 @@ def timeline(results: Results) -> Figure:
     axes.set_xlim(0, float(rows["end_ns"].max()) / scale)
     axes.set_xlabel(f"time ({unit}){_which(results, repetition)}")
     if len(workers) > len(shown):
-        axes.set_title(f"the first {len(shown)} of {len(workers)} workers", loc="left")
+        axes.set_title(f"{len(shown)} of {len(workers)} workers", loc="left")
     figure.legend(
         handles=[
             Patch(facecolor=looks.BLACK, alpha=0.9, label="compute: forward to backward"),

@@ -280,3 +280,20 @@ def test_reports_and_figures_belong_to_the_user_behind_sudo(tmp_path, console, m
     monkeypatch.setenv("SUDO_GID", "12345")
     report_command([write_run(tmp_path, "first"), write_run(tmp_path, "second")], console)
     assert {path.stat().st_uid for path in tmp_path.rglob("*")} == {12345}
+
+
+def test_a_long_timeline_shows_some_workers_of_every_job(tmp_path):
+    iterations = [
+        row | {"job": job, "worker": worker}
+        for row in tables()["iterations"][:2]
+        for job in (0, 1)
+        for worker in range(20)
+    ]
+    with Writer.create(tmp_path, "wide", "", ENVIRONMENT) as writer:
+        writer.write("jobs", tables()["jobs"], repetition=0)
+        writer.write("iterations", iterations, repetition=0)
+        writer.finish()
+    axes = figures.timeline(read(writer.folder)).axes[0]
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == [f"{job} w{worker}" for job in ("big", "small") for worker in range(16)]
+    assert axes.get_title(loc="left") == "32 of 40 workers"
