@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mininet.link import Intf, Link
 from mininet.node import Host, Node, Switch
@@ -26,7 +27,12 @@ from mininet.node import Host, Node, Switch
 from testbed.errors import RunError
 from testbed.network import kernel
 
+if TYPE_CHECKING:
+    from testbed.p4engine.control import Client
+
 ROOT = Path(__file__).resolve().parents[2]
+# A switch answers within milliseconds, or not at all.
+CALL_TIMEOUT_S = 10
 
 
 class PreparedNode(Node):
@@ -111,7 +117,7 @@ class P4Switch(PreparedNode, Switch):
         self.defines = dict(defines or {})
         self.arguments = arguments
         self.launch = launch
-        self.client = None
+        self.client: Client | None = None
         self._scratch = None if control_path else Path(tempfile.mkdtemp(prefix=f"p4switch-{name}-"))
         self.control_path = control_path or self._scratch / "control.sock"
         self.process: subprocess.Popen | None = None
@@ -170,20 +176,22 @@ class P4Switch(PreparedNode, Switch):
         return self.control_path.with_name("switch.log")
 
 
-def connect(path: Path, alive: Callable[[], bool], name: str, log: Path, timeout: float = 30):
+def connect(
+    path: Path, alive: Callable[[], bool], name: str, log: Path, timeout: float = 30
+) -> Client:
     """A control client of the switch at `path`, once it answers.
 
     Raises RunError when `alive()` turns false (the message is what the switch wrote) or after
     `timeout` s.
     """
-    from testbed.p4engine.control import Client
+    from testbed.p4engine.control import CallError, Client
 
     deadline = time.monotonic() + timeout
     while True:
         if path.exists():
             try:
-                return Client(path)
-            except (ConnectionError, FileNotFoundError):
+                return Client(path, CALL_TIMEOUT_S)
+            except CallError:
                 pass  # bound, but not listening yet
         if not alive() or time.monotonic() > deadline:
             reason = "ended before it was up" if not alive() else f"is not up after {timeout:g} s"

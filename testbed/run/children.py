@@ -32,15 +32,18 @@ def host(arguments: dict, descriptors: list[int]) -> int:
     return 0
 
 
-def switch(arguments: dict, descriptors: list[int]) -> int | None:
+def switch(arguments: dict, descriptors: list[int]) -> int:
     """A P4 switch. arguments: program, defines, include_dirs, interfaces by port, control, seed."""
+    from testbed.p4engine import compile_program
     from testbed.p4engine.switch import serve
 
+    # The runner has compiled it; this finds it in the cache.
+    compiled = compile_program(
+        arguments["program"], arguments["defines"], arguments["include_dirs"]
+    )
     return serve(
-        arguments["program"],
-        defines=arguments["defines"],
-        include_dirs=arguments["include_dirs"],
-        interfaces={int(port): name for port, name in arguments["interfaces"].items()},
-        control=arguments["control"],
+        compiled,
+        {int(port): name for port, name in arguments["interfaces"].items()},
+        arguments["control"],
         seed=arguments["seed"],
     )

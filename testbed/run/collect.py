@@ -155,29 +155,18 @@ def _columns(blocks: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     return columns
 
 
-def link_rows(switch: str, stats: Any, neighbours: Mapping[int, str]) -> list[Row]:
+LINK_COUNTERS = "packets", "bytes", "queue_drops", "losses", "unmodelled_drops", "max_queue"
+
+
+def link_rows(switch: str, stats: Iterable[Row], neighbours: Mapping[int, str]) -> list[Row]:
     """Table links: one switch's ports, from its `port_stats()`. neighbours: node by port."""
-    rows = []
-    for port, directions in stats.items():
-        for direction in ("ingress", "egress"):
-            counted = directions[direction]
-            rows.append(
-                {
-                    "node": switch,
-                    "port": int(port),
-                    "neighbour": neighbours[int(port)],
-                    "direction": direction,
-                    **{
-                        name: counted.get(name)
-                        for name in (
-                            "packets",
-                            "bytes",
-                            "queue_drops",
-                            "losses",
-                            "unmodelled_drops",
-                            "max_queue",
-                        )
-                    },
-                }
-            )
-    return rows
+    return [
+        {
+            "node": switch,
+            "port": row["port"],
+            "neighbour": neighbours[row["port"]],
+            "direction": row["direction"],
+            **{name: row.get(name) for name in LINK_COUNTERS},
+        }
+        for row in stats
+    ]

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from testbed import dataplane
-from testbed.errors import UserError
+from testbed.errors import RunError, UserError
 from testbed.network import registry
+from testbed.p4engine.diagnostics import P4Error
 from testbed.run import collect
 from testbed.run.hosts import HostGroup
 from testbed.run.preflight import require_machine
@@ -62,7 +63,7 @@ def compile_program(experiment: Experiment) -> Program:
     """The switches' program, compiled (into the cache). Raises UserError with the compiler's words.
     XXX
     """
-    from testbed.p4engine import P4Error, compile_program
+    from testbed.p4engine import compile_program
 
     path, defines, include_dirs = dataplane.program(experiment)
     program = Program(path, defines, tuple(include_dirs))
@@ -123,15 +124,22 @@ class Repetition:
         hosts = HostGroup(specs, session.pool, namespaces, logs, session.scratch, repetition)
         try:
             switches.wait_ready()
-            shape_links(self.experiment, self.topology, switches.clients)
-            for name, client in switches.clients.items():
-                dataplane.install(self.experiment, name, client)
+            self._configure(switches)
             hosts.wait_ready()
             session.note_processes()
             self._watch_and_collect(switches, hosts, console)
         finally:
             switches.stop()
             hosts.close()
+
+    def _configure(self, switches: SwitchGroup) -> None:
+        """Links and tables of every switch."""
+        for name, client in switches.clients.items():
+            try:
+                shape_links(self.experiment, self.topology, name, client)
+                dataplane.install(self.experiment, name, client)
+            except P4Error as error:
+                raise RunError(f"switch {name} cannot be configured: {error}") from error
 
     def _watch_and_collect(self, switches: SwitchGroup, hosts: HostGroup, console: Console) -> None:
         experiment, session = self.experiment, self.session

@@ -14,6 +14,7 @@ from typing import Any
 
 from testbed.errors import RunError
 from testbed.network.processes import cpu_ns
+from testbed.p4engine.diagnostics import P4Error
 from testbed.run.switches import SwitchGroup
 
 CPU_STEP_NS = 250_000_000
@@ -105,7 +106,7 @@ class MemorySampler:
             time_ns = max(time.monotonic_ns() - self._start_ns, 0)
             try:
                 jobs = self._read(client)
-            except OSError as error:
+            except P4Error as error:
                 process = self._switches.processes[name]
                 message = f"switch {name} does not answer ({error})"
                 raise RunError(message, process.log_tail(), str(process.log)) from error

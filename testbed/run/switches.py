@@ -16,8 +16,9 @@ from testbed.network.nodes import P4Switch, connect
 from testbed.network.spawner import Process, Spawner
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment
+    from testbed.experiment import Experiment, LinkDirection
     from testbed.network.net import Network
+    from testbed.p4engine.control import Client
     from testbed.topology import Topology
 
 
@@ -46,7 +47,7 @@ class SwitchGroup:
         self.spawner = spawner
         self.nodes: list[P4Switch] = list(network.switches)
         self.processes: dict[str, Process] = {}
-        self.clients: dict[str, object] = {}
+        self.clients: dict[str, Client] = {}
         for number, node in enumerate(self.nodes):
             suffix = "" if repetition == 0 else f"-r{repetition}"
             node.control_path.unlink(missing_ok=True)
@@ -112,26 +113,27 @@ def describe_exit(code: int) -> str:
     return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
 
-def shape_links(experiment: Experiment, topology: Topology, clients: Mapping[str, object]) -> None:
-    """Give every link its bandwidth, delay, jitter, loss and queue, in both directions.
+def shape_links(experiment: Experiment, topology: Topology, switch: str, client: Client) -> None:
+    """Give a switch's links their bandwidth, delay, jitter, loss and queue.
 
     A switch shapes what leaves its ports. What enters one from a host it shapes, too, on the host's
     behalf; what enters one from a switch has been shaped there.
     """
-    for name, client in clients.items():
-        for port, (neighbour, link, end) in topology.ports(name).items():
-            forward, backward = experiment.link(link)
-            leaving, entering = (forward, backward) if end == 0 else (backward, forward)
-            directions = {"egress": leaving}
-            if neighbour in topology.hosts:
-                directions["ingress"] = entering
-            for direction, link_direction in directions.items():
-                client.port_shape(
-                    port,
-                    direction,
-                    rate_bps=link_direction.bandwidth_bps or 0,
-                    queue_packets=link_direction.queue_packets,
-                    delay_ns=link_direction.delay_ns,
-                    jitter_ns=link_direction.jitter_ns,
-                    loss=link_direction.loss,
-                )
+    calls = []
+    for port, (neighbour, link, end) in topology.ports(switch).items():
+        forward, backward = experiment.link(link)
+        leaving, entering = (forward, backward) if end == 0 else (backward, forward)
+        calls.append(("port_shape", port, "egress", _shape(leaving)))
+        if neighbour in topology.hosts:
+            calls.append(("port_shape", port, "ingress", _shape(entering)))
+    client.batch(calls)
+
+
+def _shape(link: LinkDirection) -> dict[str, int | float]:
+    return {
+        "rate_bps": link.bandwidth_bps or 0,
+        "queue_packets": link.queue_packets,
+        "delay_ns": link.delay_ns,
+        "jitter_ns": link.jitter_ns,
+        "loss": link.loss,
+    }
