@@ -1,0 +1,233 @@
+/* The pool of aggregators in an ingress control: registers, the actions on them, and the tables.
+ *
+ * Included inside the control, which has `hdr`, `meta` and `standard` (see pool_types.p4).
+ */
+
+    aggregator_t slot;                   // the aggregator's record as the packet finds it
+    aggregator_t next;                   // and as the packet leaves it
+
+    /* ---- The pool: one record per aggregator ---- */
+    register<bit<8>>(AGGREGATORS)   slot_state;
+    register<bit<8>>(AGGREGATORS)   slot_priority;
+    register<bit<16>>(AGGREGATORS)  slot_flags;
+    register<bit<16>>(AGGREGATORS)  slot_job;
+    register<bit<32>>(AGGREGATORS)  slot_fragment;
+    register<bit<32>>(AGGREGATORS)  slot_index;
+    register<bitmap_t>(AGGREGATORS) slot_bitmap;
+    register<bit<48>>(AGGREGATORS)  slot_since;
+    register<bit<48>>(AGGREGATORS)  slot_touched;
+#define VALUE_REGISTER(n) register<bit<32>>(AGGREGATORS) value_##n;
+    EACH_VALUE(VALUE_REGISTER)
+
+    /* ---- Statistics: per job, and event or ending ---- */
+    register<bit<64>>(JOBS * 32) events;
+    register<bit<64>>(JOBS * 4)  endings;
+    register<bit<64>>(JOBS * 4)  filling_time;
+    register<bit<64>>(JOBS)      releases;
+    register<bit<64>>(JOBS)      held_time;
+
+    action read_slot() {
+        slot_state.read(slot.state, meta.slot);
+        slot_priority.read(slot.priority, meta.slot);
+        slot_flags.read(slot.flags, meta.slot);
+        slot_job.read(slot.job, meta.slot);
+        slot_fragment.read(slot.fragment, meta.slot);
+        slot_index.read(slot.index, meta.slot);
+        slot_bitmap.read(slot.bitmap, meta.slot);
+        slot_since.read(slot.since, meta.slot);
+        slot_touched.read(slot.touched, meta.slot);
+    }
+
+    action write_slot() {
+        slot_state.write(meta.slot, next.state);
+        slot_priority.write(meta.slot, next.priority);
+        slot_flags.write(meta.slot, next.flags);
+        slot_job.write(meta.slot, next.job);
+        slot_fragment.write(meta.slot, next.fragment);
+        slot_index.write(meta.slot, next.index);
+        slot_bitmap.write(meta.slot, next.bitmap);
+        slot_since.write(meta.slot, next.since);
+        slot_touched.write(meta.slot, next.touched);
+    }
+
+    /* The packet's fragment becomes the owner, with the packet's workers in the sum. */
+    action occupy() {
+        next.state = FILLING;
+        next.priority = hdr.ina.priority;
+        next.flags = hdr.ina.flags & KEPT_FLAGS;
+        next.job = hdr.ina.job;
+        next.fragment = hdr.ina.fragment;
+        next.index = hdr.ina.index;
+        next.bitmap = hdr.workers.bitmap;
+        next.since = standard.ingress_global_timestamp;
+        next.touched = standard.ingress_global_timestamp;
+        meta.move = STORE;
+        meta.heading = NOWHERE;
+    }
+
+    /* The packet's workers join the sum. */
+    action join() {
+        next.flags = slot.flags | (hdr.ina.flags & KEPT_FLAGS);
+        next.bitmap = meta.merged;
+        next.touched = standard.ingress_global_timestamp;
+        meta.move = SUM;
+        meta.bitmap = meta.merged;
+    }
+
+    /* The packet leaves with the aggregator's content, which is its owner's: to the owner's PS. */
+    action take_content(bit<16> flags) {
+        meta.leaves = 1;
+        meta.heading = TO_SERVER;
+        meta.flags = flags;
+    }
+
+    action vacate(bit<2> ending) {
+        meta.vacated = 1;
+        meta.ending = ending;
+        next.state = EMPTY;
+    }
+
+    action write_content_header() {
+        hdr.ina.kind = KIND_GRADIENT;
+        hdr.ina.flags = meta.flags;
+        hdr.ina.job = slot.job;
+        hdr.ina.fragment = slot.fragment;
+        hdr.ina.index = slot.index;
+        hdr.workers.bitmap = meta.bitmap;
+        hdr.ip.source = meta.ip;
+        hdr.ip.length = IP_BYTES + UDP_BYTES + INA_BYTES + VALUES_BYTES;
+        hdr.udp.length = UDP_BYTES + INA_BYTES + VALUES_BYTES;
+        meta.job = slot.job;
+    }
+
+    /* ---- Moving values. The switch adds 64 numbers in one pass; so does a P4 target. ---- */
+    action store_values() {
+#define STORE_VALUE(n) value_##n.write(meta.slot, hdr.values.v##n);
+        EACH_VALUE(STORE_VALUE)
+    }
+
+    /* The sign of (old ^ sum) & (packet ^ sum) is set when an addition overflows. */
+    action sum_values() {
+        bit<32> old;
+        bit<32> sum;
+        bit<32> overflow = 0;
+#define SUM_VALUE(n)                                                  \
+        value_##n.read(old, meta.slot);                               \
+        sum = old + hdr.values.v##n;                                  \
+        overflow = overflow | ((old ^ sum) & (hdr.values.v##n ^ sum)); \
+        value_##n.write(meta.slot, sum);                              \
+        hdr.values.v##n = sum;
+        EACH_VALUE(SUM_VALUE)
+        meta.overflow = overflow;
+    }
+
+    action trade_values() {
+        bit<32> old;
+#define TRADE_VALUE(n)                                \
+        value_##n.read(old, meta.slot);               \
+        value_##n.write(meta.slot, hdr.values.v##n);  \
+        hdr.values.v##n = old;
+        EACH_VALUE(TRADE_VALUE)
+    }
+
+    action take_values() {
+        hdr.values.setValid();
+#define TAKE_VALUE(n) value_##n.read(hdr.values.v##n, meta.slot);
+        EACH_VALUE(TAKE_VALUE)
+    }
+
+    /* ---- Statistics ---- */
+    action count_event() {
+        bit<64> n;
+        events.read(n, (bit<32>) (meta.event_job ++ meta.event));
+        events.write((bit<32>) (meta.event_job ++ meta.event), n + 1);
+    }
+
+    action count_ending() {
+        bit<64> n;
+        endings.read(n, (bit<32>) (slot.job ++ meta.ending));
+        endings.write((bit<32>) (slot.job ++ meta.ending), n + 1);
+        filling_time.read(n, (bit<32>) (slot.job ++ meta.ending));
+        filling_time.write((bit<32>) (slot.job ++ meta.ending), n + (bit<64>) meta.spent);
+    }
+
+    action count_release() {
+        bit<64> n;
+        releases.read(n, (bit<32>) slot.job);
+        releases.write((bit<32>) slot.job, n + 1);
+        held_time.read(n, (bit<32>) slot.job);
+        held_time.write((bit<32>) slot.job, n + (bit<64>) meta.spent);
+    }
+
+    /* ---- Tables that the control plane fills ---- */
+
+    /* This switch and its policies. */
+    action set_node(bit<16> number, mac_t mac, ipv4_t ip, bit<1> hold, bit<1> downgrading,
+                    bit<2> preemption, bit<48> max_age) {
+        meta.node = number;
+        meta.mac = mac;
+        meta.ip = ip;
+        meta.hold = hold;
+        meta.downgrading = downgrading;
+        meta.preemption = preemption;
+        meta.max_age = max_age;
+    }
+    table node {
+        actions = { set_node; }
+        default_action = set_node(0, 0, 0, 0, 0, BY_PRIORITY, 0);
+        size = 1;
+    }
+
+    /* A job that this switch aggregates: which workers make a sum complete here, and its part of
+     * the pool. A packet's index maps to base + (index & mask), if that offset is below slots. */
+    action aggregate(bitmap_t complete, bit<32> base, bit<32> mask, bit<32> slots) {
+        meta.aggregated = 1;
+        meta.complete = complete;
+        meta.offset = hdr.ina.index & mask;
+        meta.slots = slots;
+        meta.slot = base + (hdr.ina.index & mask);
+    }
+    action do_not_aggregate() {
+        meta.aggregated = 0;
+    }
+    table job {
+        key = { hdr.ina.job: exact; }
+        actions = { aggregate; do_not_aggregate; }
+        default_action = do_not_aggregate();
+        size = JOBS;
+    }
+
+    /* Where a job's packets go from here. */
+    action to_server(bit<9> port, mac_t mac, ipv4_t ip) {
+        standard.egress_spec = port;
+        hdr.ethernet.source = meta.mac;
+        hdr.ethernet.destination = mac;
+        hdr.ip.destination = ip;
+    }
+    action to_workers(bit<16> group) {
+        standard.mcast_grp = group;
+        hdr.ethernet.source = meta.mac;
+    }
+    action drop() {
+        mark_to_drop(standard);
+    }
+    table job_route {
+        key = { meta.job: exact; meta.heading: exact; }
+        actions = { to_server; to_workers; drop; }
+        default_action = drop();
+        size = 2 * JOBS;
+    }
+
+    /* Everything else goes by its address. */
+    action forward(bit<9> port, mac_t mac) {
+        standard.egress_spec = port;
+        hdr.ethernet.source = meta.mac;
+        hdr.ethernet.destination = mac;
+        hdr.ip.ttl = hdr.ip.ttl - 1;
+    }
+    table route {
+        key = { hdr.ip.destination: lpm; }
+        actions = { forward; drop; }
+        default_action = drop();
+        size = 1024;
+    }

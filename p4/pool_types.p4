@@ -1,0 +1,121 @@
+/* The pool of aggregators: its record, and the words in which a program speaks of it.
+ *
+ * esa.p4 and atp.p4 differ in who gets an aggregator and when it is free again. What an aggregator
+ * is, what is counted, and where packets go is the same: this file has the types and constants,
+ * pool.p4 the registers, actions and tables.
+ *
+ * Compile-time parameter: AGGREGATORS, the size of the pool.
+ */
+#ifndef POOL_TYPES_P4
+#define POOL_TYPES_P4
+
+#ifndef AGGREGATORS
+#define AGGREGATORS 1024
+#endif
+
+#define JOBS 256                         // jobs that have statistics
+
+/* State of an aggregator. */
+const bit<8> EMPTY   = 0;
+const bit<8> FILLING = 1;                // holds a sum that lacks workers
+const bit<8> HELD    = 2;                // complete; the sum has left and waits for its result
+
+/* Events, counted per job of the arriving packet in register `events`. */
+const bit<5> NOTHING       = 0;
+const bit<5> CLAIM         = 1;
+const bit<5> ADD           = 2;
+const bit<5> COMPLETE      = 3;
+const bit<5> DUPLICATE     = 4;
+const bit<5> RE_EMIT       = 5;
+const bit<5> OVERLAP       = 6;
+const bit<5> SWAP          = 7;
+const bit<5> SWAP_HELD     = 8;
+const bit<5> COLLISION     = 9;          // the aggregator's priority stays
+const bit<5> DOWNGRADE     = 10;         // a collision that halves it
+const bit<5> GHOST         = 11;
+const bit<5> FLUSH         = 12;         // the sum leaves; it has the resender already
+const bit<5> FLUSH_ADD     = 13;         // the sum leaves with the resender's values added
+const bit<5> PULL          = 14;
+const bit<5> NOTHING_HELD  = 15;
+const bit<5> RELEASE       = 16;
+const bit<5> RESULT_PASSES = 17;
+const bit<5> PASS          = 18;         // not to be aggregated here
+const bit<5> OUTSIDE       = 19;         // index outside the job's part of the pool
+
+const bit<16> KEPT_FLAGS = FLAG_ECN | FLAG_OVERFLOW;   // what a sum inherits from its parts
+
+/* How an occupation ended, counted per job of the owner in `endings` and `filling_time`. */
+const bit<2> COMPLETED = 0;
+const bit<2> EVICTED   = 1;              // left as a partial by a swap
+const bit<2> PULLED    = 2;              // left as a partial by a reminder or a resend
+const bit<2> DISCARDED = 3;              // ghost, or its result came before it was complete
+
+/* What happens to the packet's and the aggregator's values. */
+const bit<3> KEEP  = 0;
+const bit<3> STORE = 1;                  // aggregator := packet
+const bit<3> SUM   = 2;                  // aggregator, packet := aggregator + packet
+const bit<3> TRADE = 3;                  // aggregator, packet := packet, aggregator
+const bit<3> TAKE  = 4;                  // packet := aggregator
+
+/* Where the packet goes. */
+const bit<2> BY_ADDRESS = 0;             // to its IPv4 destination
+const bit<2> TO_SERVER  = 1;             // up to the next aggregation point of its job, or its PS
+const bit<2> TO_WORKERS = 2;             // down to all workers of its job
+const bit<2> NOWHERE    = 3;
+
+/* Preemption modes, set by the control plane. */
+const bit<2> BY_PRIORITY = 0;
+const bit<2> ALWAYS      = 1;
+const bit<2> COIN_FLIP   = 2;
+
+/* An aggregator's record, without the values. */
+struct aggregator_t {
+    bit<8>   state;
+    bit<8>   priority;
+    bit<16>  flags;                      // ECN and OVERFLOW of what is in the sum
+    bit<16>  job;
+    bit<32>  fragment;
+    bit<32>  index;
+    bitmap_t bitmap;
+    bit<48>  since;                      // time of the claim; when held, of the completion
+    bit<48>  touched;                    // time of the last packet that used it
+}
+
+struct metadata_t {
+    /* this switch and its policies */
+    bit<16>  node;
+    mac_t    mac;
+    ipv4_t   ip;
+    bit<1>   hold;                       // release on the result instead of on completion
+    bit<1>   downgrading;
+    bit<2>   preemption;
+    bit<48>  max_age;                    // 0: aggregators do not age
+    /* the packet's job, at this switch */
+    bit<1>   aggregated;
+    bitmap_t complete;                   // the workers that complete a sum here
+    bit<32>  offset;                     // in the job's part of the pool
+    bit<32>  slots;                      // the size of that part
+    bit<32>  slot;                       // in the pool
+    /* what the packet meets */
+    bit<1>   mine;                       // the aggregator belongs to the packet's fragment
+    bit<1>   aged;
+    bit<1>   preempts;
+    bitmap_t known;                      // the packet's workers that are in the sum already
+    bitmap_t merged;
+    /* what follows from it */
+    bit<5>   event;
+    bit<16>  event_job;
+    bit<3>   move;
+    bit<1>   vacated;                    // an occupation ends, while filling or while held
+    bit<2>   ending;
+    bit<48>  spent;                      // how long it has been filling or held
+    bit<32>  overflow;
+    /* what leaves, and where to */
+    bit<1>   leaves;                     // the packet leaves as the aggregator's content
+    bit<16>  flags;
+    bitmap_t bitmap;
+    bit<16>  job;
+    bit<2>   heading;
+}
+
+#endif

@@ -1,0 +1,126 @@
+"""Helpers of the switch ring: a compiled system program in one switch, and its packets by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+
+from testbed import dataplane
+from testbed.dissect import Ina
+from testbed.experiment import load_text
+from testbed.p4engine import compile_program
+from testbed.p4engine.library import Switch
+from testbed.protocols import wire
+from testbed.topology import host_ip
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TWO_JOBS = """
+name: test
+topology: {kind: star, hosts: 8}
+system: {name: esa%(options)s}
+memory: {aggregators: %(aggregators)d}
+values_per_packet: 4
+jobs:
+  - {model: alexnet, workers: 3, iterations: 1}
+  - {model: alexnet, workers: 3, iterations: 1}
+"""
+
+
+def experiment(text: str):
+    return load_text(text, folder=ROOT / "experiments")
+
+
+def start_switches(experiment, program: Path | None = None) -> dict[str, Switch]:
+    """A switch for each of the experiment's, with its tables filled; `program` replaces the P4."""
+    source, defines, include_dirs = dataplane.program(experiment)
+    compiled = compile_program(program or source, defines, include_dirs)
+    topology = experiment.topology_object()
+    switches = {}
+    for name in topology.switches:
+        switches[name] = Switch(compiled, ports=sorted(topology.ports(name)), seed=1)
+        dataplane.install(experiment, name, switches[name])
+    return switches
+
+
+@dataclass
+class Sent:
+    """A packet that left the switch."""
+
+    port: int
+    packet: Ether
+
+    @property
+    def ina(self) -> Ina:
+        return self.packet[Ina]
+
+    def __getattr__(self, name: str):
+        return getattr(self.packet[Ina], name)
+
+
+class OneSwitch:
+    """An ESA switch with two jobs of three workers: job 0 on ports 1 to 3 with its PS on port 4,
+    job 1 on ports 5 to 7 with its PS on port 8. Four values per packet."""
+
+    def __init__(self, aggregators: int = 8, **options: object) -> None:
+        listed = "".join(f", {key}: {value}" for key, value in options.items())
+        self.experiment = experiment(TWO_JOBS % {"aggregators": aggregators, "options": listed})
+        self.switch = start_switches(self.experiment)["s1"]
+        self.now = 1_000_000
+
+    def send(self, port: int, to: str = "10.0.0.4", **fields: object) -> list[Sent]:
+        """Send one packet in at a port; returns what comes out, by port."""
+        self.now += 1000
+        frame = bytes(
+            Ether(src="02:00:00:00:00:99", dst="02:00:00:01:00:01")
+            / IP(src=host_ip(port), dst=to)
+            / UDP(sport=wire.PORT, dport=wire.PORT, chksum=0)
+            / Ina(**fields)
+        )
+        self.switch.receive(port, frame, self.now)
+        out = [Sent(port, Ether(data)) for _, port, data in self.switch.advance(self.now)]
+        return sorted(out, key=lambda sent: sent.port)
+
+    def gradient(
+        self, job: int, worker: int, fragment: int = 0, index: int = 0, values=None, **fields
+    ) -> list[Sent]:
+        """Worker `worker` of job `job` sends its part of a fragment."""
+        fields = {"priority": 100, "bitmap": 1 << worker, **fields}
+        return self.send(
+            1 + 4 * job + worker,
+            to=host_ip(4 + 4 * job),
+            kind=wire.GRADIENT,
+            job=job,
+            fragment=fragment,
+            index=index,
+            sender=worker,
+            values=values or [10**worker] * 4,
+            **fields,
+        )
+
+    def from_server(self, job: int, kind: int, fragment: int = 0, index: int = 0, **fields):
+        """The PS of a job sends a packet to its switch."""
+        if kind != wire.REMINDER:
+            fields.setdefault("values", [7] * 4)
+        return self.send(
+            4 + 4 * job,
+            to="10.255.0.1",
+            kind=kind,
+            job=job,
+            fragment=fragment,
+            index=index,
+            sender=0x4000,
+            bitmap=fields.pop("bitmap", 0),
+            **fields,
+        )
+
+    def counters(self, job: int) -> dict[str, int]:
+        """The switch's counters of a job that are not 0."""
+        rows = dataplane.counters(self.experiment, self.switch)
+        return {name: value for owner, name, value in rows if owner == job and value}
+
+    def occupancy(self) -> list[tuple[int, int, int]]:
+        return dataplane.occupancy(self.experiment, self.switch)
