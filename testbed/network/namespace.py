@@ -28,8 +28,7 @@ _SETTINGS = {
 
 
 def hold(arguments: dict, descriptors: list[int]) -> int:
-    """Be a new, configured network namespace until killed. A byte on descriptors[0] says it is
-    there.
+    """Be a new network namespace until killed; a byte on descriptors[0] says that it is there.
 
     The mount namespace is new, too, so that /sys shows the node's own interfaces to tools that a
     user starts inside. It stays a slave of the machine's: an unmount outside must not fail because
@@ -48,8 +47,7 @@ def hold(arguments: dict, descriptors: list[int]) -> int:
 
 
 def build(arguments: dict, descriptors: list[int]) -> int:
-    """Make all links of a network and configure all its nodes. Exit code 1 with the reason in the
-    log.
+    """Make all links of a network and configure all nodes; a failure's reason goes to the log.
 
     arguments: {"links": [command of ip-link, ...], "nodes": [{"name", "pid": holder, "interfaces",
     "commands": [ip commands inside]}, ...]}. One `ip -batch` per namespace: a process per command,

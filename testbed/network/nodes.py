@@ -36,9 +36,7 @@ CALL_TIMEOUT_S = 10
 
 
 class PreparedNode(Node):
-    """A node whose namespace may exist already: `namespace` is the id of the process that holds it.
-    XXX
-    """
+    """A node whose namespace may exist already; `namespace` is its holder's process id."""
 
     def __init__(self, name: str, namespace: int | None = None, **params: object) -> None:
         self.namespace = namespace

@@ -147,9 +147,7 @@ class Spawner:
                 self._send({"signal": process.key, "number": number})
 
     def pump(self) -> list[Process]:
-        """Take in what the spawner has said, without waiting; returns the children that ended
-        since.
-        """
+        """Take in what the spawner has said, without waiting. Returns the children that ended."""
         self._receive()
         ended, self._ended = self._ended, []
         return ended
@@ -353,9 +351,7 @@ def _close_all_but(keep: set[int]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """`python -m testbed.network.spawner SOCKET RUNNER NAME MODULE...`, started by `Spawner` only.
-    XXX
-    """
+    """`python -m testbed.network.spawner SOCKET RUNNER NAME MODULE...`: only for `Spawner`."""
     kernel.die_with_parent(int(arguments[1]))
     kernel.set_process_name(f"ina-{arguments[2]}")
     channel = socket.socket(fileno=int(arguments[0]))

@@ -8,21 +8,21 @@ process never loads numba.
 from __future__ import annotations
 
 import mmap
-import signal
 import socket
 
 BOARD_COLUMNS = 16
 
 
 def host(arguments: dict, descriptors: list[int]) -> int:
-    """A worker or a parameter server. arguments: {"spec", "row", "rows"}; descriptors: its end of
-    the control socket, then the board, a memory file of int64[rows, BOARD_COLUMNS].
+    """A worker or a parameter server.
+
+    arguments: {"spec", "row", "rows"}. descriptors: its end of the control socket, then the board,
+    a memory file of int64[rows, BOARD_COLUMNS].
     """
     import numpy as np
 
     from testbed.hosts.process import run_host
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     control, board = descriptors
     rows = arguments["rows"]
     shared = mmap.mmap(board, rows * BOARD_COLUMNS * 8)

@@ -46,8 +46,9 @@ def host_rows(hosts: HostGroup, cpu_peaks: Mapping[str, float | None]) -> list[R
 
 
 def job_rows(hosts: HostGroup, links: Iterable[Row], models: Mapping[int, str]) -> list[Row]:
-    """Table jobs. links: rows of table links, which know the servers' links. models: name of the
-    model by job.
+    """Table jobs.
+
+    links: rows of table links, which know the servers' links. models: name of the model by job.
     """
     by_host = {(row["neighbour"], row["direction"]): row for row in links}
     rows = []

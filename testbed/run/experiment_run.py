@@ -13,7 +13,7 @@ import functools
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -60,9 +60,7 @@ def run_file(path: Path) -> int:
 
 
 def compile_program(experiment: Experiment) -> Program:
-    """The switches' program, compiled (into the cache). Raises UserError with the compiler's words.
-    XXX
-    """
+    """The switches' program, compiled into the cache. Raises UserError in the compiler's words."""
     from testbed.p4engine import compile_program
 
     path, defines, include_dirs = dataplane.program(experiment)
@@ -86,51 +84,56 @@ def run_experiment(experiment: Experiment, program: Program, console: Console) -
         with Session(f"{experiment.name} ({writer.folder})", writer.logs) as session:
             session.start()
             session.build(topology)
-            session.pool.wait_ready()
-            for repetition in range(experiment.repetitions):
-                Repetition(experiment, program, session, writer, repetition).run(console)
+            for number in range(experiment.repetitions):
+                with Repetition(experiment, program, session, number) as repetition:
+                    repetition.run(console, writer)
         writer.finish()
     return writer.folder
 
 
 class Repetition:
-    """One pass over the experiment in a network that stands."""
+    """One pass over the experiment in a network that stands. A context manager: inside, switches
+    are configured and hosts ready; afterwards their processes are gone.
+    """
 
     def __init__(
-        self,
-        experiment: Experiment,
-        program: Program,
-        session: Session,
-        writer: Writer,
-        repetition: int,
+        self, experiment: Experiment, program: Program, session: Session, number: int
     ) -> None:
+        """number: which repetition, from 0."""
         self.experiment = experiment
         self.program = program
         self.session = session
-        self.writer = writer
-        self.repetition = repetition
+        self.number = number
         self.topology = session.network.topology
+        self.switches: SwitchGroup | None = None
+        self.hosts: HostGroup | None = None
 
-    def run(self, console: Console) -> None:
-        """Start, watch, collect, stop. Raises RunError with a named cause."""
+    def __enter__(self) -> Repetition:
+        """Start all processes, then do what each is good for while the others still start."""
         from testbed.workload.plan import plan
 
-        session, repetition = self.session, self.repetition
-        logs, network = session.logs, session.network
-        seed = self.experiment.repetition_seed(repetition)
-        switches = SwitchGroup(network, self.program, session.nodes, logs, seed, repetition)
-        namespaces = {name: process.pid for name, process in network.holders.items()}
-        specs = plan(self.experiment, repetition)
-        hosts = HostGroup(specs, session.pool, namespaces, logs, session.scratch, repetition)
-        try:
-            switches.wait_ready()
-            self._configure(switches)
-            hosts.wait_ready()
-            session.note_processes()
-            self._watch_and_collect(switches, hosts, console)
-        finally:
-            switches.stop()
-            hosts.close()
+        session, number = self.session, self.number
+        seed = self.experiment.repetition_seed(number)
+        self.switches = SwitchGroup(
+            session.network, self.program, session.nodes, session.logs, seed, number
+        )
+        specs = plan(self.experiment, number)
+        namespaces = {name: process.pid for name, process in session.network.holders.items()}
+        session.pool.wait_ready()
+        self.hosts = HostGroup(
+            specs, session.pool, namespaces, session.logs, session.scratch, number
+        )
+        self.switches.wait_ready()
+        self._configure(self.switches)
+        self.hosts.wait_ready()
+        session.note_processes()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        # After an error the session takes everything away, faster and in any case.
+        if kind is None:
+            self.switches.stop()
+            self.hosts.close()
 
     def _configure(self, switches: SwitchGroup) -> None:
         """Links and tables of every switch."""
@@ -141,7 +144,9 @@ class Repetition:
             except P4Error as error:
                 raise RunError(f"switch {name} cannot be configured: {error}") from error
 
-    def _watch_and_collect(self, switches: SwitchGroup, hosts: HostGroup, console: Console) -> None:
+    def run(self, console: Console, writer: Writer) -> None:
+        """Start, watch, collect. Raises RunError with a named cause."""
+        switches, hosts = self.switches, self.hosts
         experiment, session = self.experiment, self.session
         jobs = {
             number: JobTitle(job.name, job.iterations, job.start_ns)
@@ -149,7 +154,7 @@ class Repetition:
         }
         title = experiment.name
         if experiment.repetitions > 1:
-            title += f", repetition {self.repetition + 1} of {experiment.repetitions}"
+            title += f", repetition {self.number + 1} of {experiment.repetitions}"
         start_ns = time.monotonic_ns() + START_DELAY_NS
         read = functools.partial(dataplane.occupancy, experiment)
         memory = MemorySampler(switches, read, experiment.memory.aggregators, start_ns)
@@ -166,15 +171,20 @@ class Repetition:
                 experiment.timeout_ns,
             )
             watch.run()
-        memory.tick(time.monotonic_ns(), last=True)
-        self._collect(switches, hosts, memory, watch)
+        tables = self._collect(memory, watch)
+        for table, rows in tables.items():
+            writer.write(table, rows, repetition=self.number)
+        for job in tables["jobs"]:
+            if not job["exact"]:
+                raise RunError(
+                    f"job {job['name']}: only {job['values_checked']} values were checked"
+                )
 
-    def _collect(
-        self, switches: SwitchGroup, hosts: HostGroup, memory: MemorySampler, watch: Watch
-    ) -> None:
+    def _collect(self, memory: MemorySampler, watch: Watch) -> dict[str, Any]:
+        """The rows of all tables, by table."""
         from testbed.results import fidelity
 
-        experiment = self.experiment
+        experiment, switches, hosts = self.experiment, self.switches, self.hosts
         counters, links = [], []
         for name, client in switches.clients.items():
             counters += [
@@ -184,13 +194,14 @@ class Repetition:
             ports = self.topology.ports(name)
             neighbours = {port: neighbour for port, (neighbour, _, _) in ports.items()}
             links += collect.link_rows(name, client.port_stats(), neighbours)
+        memory.tick(time.monotonic_ns(), last=True)
         peaks = watch.cpu.peaks()
         host_rows = collect.host_rows(hosts, peaks)
         models = {number: job.model for number, job in enumerate(experiment.jobs)}
         job_rows = collect.job_rows(hosts, links, models)
         iterations, tensors = collect.time_tables(hosts)
         switch_cpu = {name: peaks.get(name) for name in switches.processes}
-        tables = {
+        return {
             "switch_counters": counters,
             "links": links,
             "memory": memory.rows,
@@ -200,5 +211,3 @@ class Repetition:
             "jobs": job_rows,
             "fidelity": fidelity.rows(job_rows, host_rows, links, switch_cpu),
         }
-        for table, rows in tables.items():
-            self.writer.write(table, rows, repetition=self.repetition)

@@ -1,6 +1,4 @@
-"""Whether this machine can do a run, looked at before anything is built; each lack has its remedy.
-XXX
-"""
+"""Whether this machine can do a run, looked at before anything is built; lacks have remedies."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ def require_root(what: str) -> None:
 
 
 def require_machine() -> None:
-    """Everything that a run on a Mininet network needs. Raises UserError naming all that is
-    missing.
-    """
+    """What a run on a Mininet network needs. Raises UserError that names all that is missing."""
     require_root("a run")
     missing = []
     if importlib.util.find_spec("mininet") is None or not shutil.which("mnexec"):

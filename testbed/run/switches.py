@@ -67,9 +67,7 @@ class SwitchGroup:
             )
 
     def wait_ready(self) -> None:
-        """Until every switch answers its control socket. Raises RunError with the words of one that
-        does not.
-        """
+        """Until every switch answers. Raises RunError with the words of one that does not."""
         for node in self.nodes:
             process = self.processes[node.name]
 

@@ -40,9 +40,7 @@ class NoMemory:
 
 @pytest.fixture
 def group(tmp_path, monkeypatch):
-    """Makes the hosts of jobs; `jobs` has per job the behaviours of its workers, then its server's.
-    XXX
-    """
+    """Makes the hosts of jobs, given per job: its workers' behaviours, then its server's."""
     monkeypatch.setattr(hosts_module, "TARGET", "tests.network.spawned:host")
     spawner = Spawner("host pool", ["tests.network.spawned"], tmp_path / "pool.log")
     made = []
