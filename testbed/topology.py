@@ -1,0 +1,196 @@
+"""A topology: which hosts and switches there are, and which are linked. Pure data.
+
+A topology knows nothing of Mininet, processes or time. Whatever needs it (the network builder, the
+control plane, virtual time, a planner) reads the same lists, so all agree on the same numbering:
+hosts and switches are numbered from 1 in order of creation, links from 0, and the ports of a node
+from 1 in the order of its links. Addresses follow from the numbers.
+
+A topology of one's own is a subclass that adds nodes and links in `__init__`:
+
+    class Pair(Topology):
+        def __init__(self, hosts: int = 2):
+            self.add_switch("s1")
+            for number in range(1, hosts + 1):
+                self.add_link(self.add_host(f"h{number}"), "s1", bandwidth="10 Mbit/s")
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import Any
+
+from testbed.errors import UserError
+
+# Linux limits interface names to 15 characters, and `<node>-eth<port>` has to fit.
+NAME = re.compile(r"[a-z][a-z0-9]{0,7}")
+MAX_NODES = 65_000  # numbers have 16 bits in addresses
+
+
+class TopologyError(UserError):
+    """A topology that cannot be. `option` names the constructor's argument at fault, if it is
+    one."""
+
+    def __init__(self, message: str, option: str | None = None) -> None:
+        super().__init__(message)
+        self.option = option
+
+
+class Topology:
+    """Hosts, switches and links; see the module's text.
+
+    `hosts`, `switches`: tuples of names. `links`: tuple of (a, b). `link_options`: one dict per
+    link, with the keys of `links:` in an experiment file (bandwidth, delay, ..., forward = a to b,
+    backward), which override the experiment's; they are checked when an experiment uses the
+    topology.
+    """
+
+    # Made here and not in __init__, so that a subclass need not call super().__init__().
+    def __new__(cls, *args: Any, **options: Any) -> Topology:
+        self = super().__new__(cls)
+        self._hosts: dict[str, int] = {}
+        self._switches: dict[str, int] = {}
+        self._links: list[tuple[str, str]] = []
+        self._link_options: list[dict[str, Any]] = []
+        self._ports: dict[str, list[tuple[str, int, int]]] = {}
+        return self
+
+    def add_host(self, name: str) -> str:
+        """Add a host; returns its name. Raises TopologyError if the name is taken or malformed."""
+        return self._add(name, self._hosts, "host")
+
+    def add_switch(self, name: str) -> str:
+        """Add a switch; returns its name. Raises TopologyError if the name is taken or
+        malformed."""
+        return self._add(name, self._switches, "switch")
+
+    def add_link(self, a: str, b: str, **options: Any) -> int:
+        """Link two nodes that exist; returns the link's index. Parallel links are allowed between
+        switches. Raises TopologyError."""
+        for name in (a, b):
+            if name not in self._ports:
+                raise TopologyError(
+                    f"link {a}-{b}: there is no node {name!r}; add it before its links"
+                )
+        if a == b:
+            raise TopologyError(f"link {a}-{b}: a node cannot be linked to itself")
+        index = len(self._links)
+        self._links.append((a, b))
+        self._link_options.append(dict(options))
+        self._ports[a].append((b, index, 0))
+        self._ports[b].append((a, index, 1))
+        return index
+
+    def _add(self, name: str, kind: dict[str, int], word: str) -> str:
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise TopologyError(
+                f"{word} {name!r}: a name is a small letter and up to 7 small letters or digits"
+            )
+        if name in self._ports:
+            raise TopologyError(f"{word} {name!r}: the name is already taken")
+        if len(kind) == MAX_NODES:
+            raise TopologyError(f"more than {MAX_NODES} nodes of a kind")
+        kind[name] = len(kind) + 1
+        self._ports[name] = []
+        return name
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return tuple(self._hosts)
+
+    @property
+    def switches(self) -> tuple[str, ...]:
+        return tuple(self._switches)
+
+    @property
+    def links(self) -> tuple[tuple[str, str], ...]:
+        return tuple(self._links)
+
+    @property
+    def link_options(self) -> tuple[dict[str, Any], ...]:
+        return tuple(self._link_options)
+
+    def number(self, name: str) -> int:
+        """The number of a host among the hosts, or of a switch among the switches, from 1."""
+        return self._hosts[name] if name in self._hosts else self._switches[name]
+
+    def ports(self, node: str) -> dict[int, tuple[str, int, int]]:
+        """{port number: (neighbour, link index, end)}; `end` is 0 if `node` is the link's a, else
+        1."""
+        return dict(enumerate(self._ports[node], 1))
+
+    def switch_of(self, host: str) -> str:
+        """The switch that a host hangs on."""
+        return self._ports[host][0][0]
+
+    def check(self) -> None:
+        """Raises TopologyError unless every host has exactly one link, to a switch, and all nodes
+        are connected."""
+        if not self._hosts or not self._switches:
+            missing = "hosts" if not self._hosts else "switches"
+            raise TopologyError(f"it has no {missing}; it needs at least one host and one switch")
+        for host in self._hosts:
+            neighbours = [neighbour for neighbour, _, _ in self._ports[host]]
+            if len(neighbours) != 1:
+                raise TopologyError(
+                    f"host {host} has {len(neighbours)} links; a host has exactly 1"
+                )
+            if neighbours[0] in self._hosts:
+                raise TopologyError(
+                    f"host {host} is linked to host {neighbours[0]}, not to a switch"
+                )
+        start = next(iter(self._ports))
+        reached, queue = {start}, deque([start])
+        while queue:
+            for neighbour, _, _ in self._ports[queue.popleft()]:
+                if neighbour not in reached:
+                    reached.add(neighbour)
+                    queue.append(neighbour)
+        lost = [name for name in self._ports if name not in reached]
+        if lost:
+            raise TopologyError(f"{lost[0]} is not connected to {start}; add the missing link")
+
+    def plain(self) -> Topology:
+        """A copy without the subclass: nothing but the data, so it can be compared and pickled."""
+        copy = Topology()
+        for host in self._hosts:
+            copy.add_host(host)
+        for switch in self._switches:
+            copy.add_switch(switch)
+        for (a, b), options in zip(self._links, self._link_options, strict=True):
+            copy.add_link(a, b, **options)
+        return copy
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Topology) and self._parts() == other._parts()
+
+    __hash__ = None  # type: ignore[assignment]  # it can be changed
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.hosts, self.switches, self.links, self.link_options
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__}: {len(self._hosts)} hosts, {len(self._switches)} switches,"
+            f" {len(self._links)} links>"
+        )
+
+
+def host_ip(number: int) -> str:
+    """IPv4 address of host `number` (from 1): 10.0.x.y."""
+    return f"10.0.{number >> 8}.{number & 255}"
+
+
+def host_mac(number: int) -> str:
+    """MAC address of host `number` (from 1)."""
+    return f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}"
+
+
+def switch_ip(number: int) -> str:
+    """IPv4 address of switch `number` (from 1): 10.255.x.y, its hosts' gateway."""
+    return f"10.255.{number >> 8}.{number & 255}"
+
+
+def switch_mac(number: int) -> str:
+    """MAC address of switch `number` (from 1), the same on all its ports."""
+    return f"02:00:00:01:{number >> 8:02x}:{number & 255:02x}"

@@ -1,0 +1,13 @@
+"""Topologies that an experiment can name: `topology: {kind: star, hosts: 10}`.
+
+A topology is one small class in a file of its own. The arguments of its `__init__` are the keys
+that the experiment file may set. To add one, write the file and enter it here; to use one without
+adding it, name its file in the experiment: `topology: {class: my.py:MyTopology}`.
+"""
+
+from __future__ import annotations
+
+from testbed.topology import Topology
+from topos.star import Star
+
+KINDS: dict[str, type[Topology]] = {"star": Star}

@@ -1,0 +1,23 @@
+"""Star: one switch, every host linked to it. The smallest network on which jobs share a switch."""
+
+from __future__ import annotations
+
+from testbed.topology import Topology, TopologyError
+
+MAX_HOSTS = 4096
+
+
+class Star(Topology):
+    """Switch s1 with hosts h1 to hN.
+
+    hosts: number of hosts, 2 to 4096
+    """
+
+    def __init__(self, hosts: int) -> None:
+        if not 2 <= hosts <= MAX_HOSTS:
+            raise TopologyError(
+                f"found {hosts}; allowed: a whole number from 2 to {MAX_HOSTS}", option="hosts"
+            )
+        switch = self.add_switch("s1")
+        for number in range(1, hosts + 1):
+            self.add_link(self.add_host(f"h{number}"), switch)
