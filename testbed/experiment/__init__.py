@@ -1,0 +1,14 @@
+"""What an experiment file may say, and how it becomes an `Experiment`.
+
+    experiment = load("experiments/quickstart.yaml")
+
+units.py reads quantities, fields.py knows the kinds of value, schema.py lists every key,
+document.py reads YAML with line numbers, load.py puts them together, resolve.py decides what was
+left open.
+"""
+
+from testbed.experiment.experiment import Experiment, LinkDirection
+from testbed.experiment.load import load, load_text
+from testbed.experiment.problems import ExperimentError
+
+__all__ = ["Experiment", "ExperimentError", "LinkDirection", "load", "load_text"]

@@ -1,0 +1,67 @@
+"""`run.py check FILE` and `run.py show FILE`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from testbed.experiment import units
+from testbed.experiment.experiment import Experiment
+from testbed.experiment.load import load
+
+
+def check_command(path: str | Path) -> int:
+    """Say in one line what a valid file holds; warnings follow. Raises UserError for any other."""
+    experiment = load(path)
+    print(f"{path}: valid: {summary(experiment)}")
+    for warning in experiment.warnings:
+        print(f"warning: {warning}")
+    return 0
+
+
+def show_command(path: str | Path) -> int:
+    """Print the experiment with all defaults, as a file that loads to the same experiment."""
+    experiment = load(path)
+    print(f"# {summary(experiment)}")
+    for line in _facts(experiment):
+        print(f"# {line}")
+    for warning in experiment.warnings:
+        print(f"# warning: {warning}")
+    print()
+    print(experiment.resolved_yaml(), end="")
+    return 0
+
+
+def summary(experiment: Experiment) -> str:
+    """E.g. `2 jobs with 8 workers on star (10 hosts, 1 switch), ESA, 256 aggregators per
+    switch`."""
+    topology = experiment.topology_object()
+    workers = sum(job.workers for job in experiment.jobs)
+    network = f"{_count(topology.hosts, 'host')}, {_count(topology.switches, 'switch', 'es')}"
+    jobs = f"{_count(experiment.jobs, 'job')} with {workers} worker{'s' if workers > 1 else ''}"
+    memory = f"{experiment.memory.aggregators} aggregators per switch"
+    system = experiment.system_entry.title
+    return f"{jobs} on {experiment.topology.title()} ({network}), {system}, {memory}"
+
+
+def _facts(experiment: Experiment) -> list[str]:
+    """What follows from the file and is good to know before a run."""
+    aggregators = experiment.memory.aggregators or 0
+    size = f"{aggregators * experiment.aggregator_bytes / 1024:.1f} KiB"
+    lines = [
+        f"memory: {aggregators} aggregators of {experiment.aggregator_bytes} B = {size} per switch"
+    ]
+    total = 0
+    for number, job in enumerate(experiment.jobs):
+        trace, fragments = job.trace(), experiment.fragments(number)
+        total += fragments * job.workers * job.iterations
+        compute = units.show(trace.forward_ns + trace.backward_ns, units.TIME)
+        lines.append(
+            f"jobs[{number}] {job.name}: per iteration {trace.values} values in {fragments}"
+            f" fragments and {len(trace.layers)} tensors, {compute} of computing"
+        )
+    lines.append(f"gradient packets in all, without retransmissions: {total} per repetition")
+    return lines
+
+
+def _count(things: tuple, word: str, plural: str = "s") -> str:
+    return f"{len(things)} {word}{plural if len(things) != 1 else ''}"

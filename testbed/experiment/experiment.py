@@ -1,0 +1,92 @@
+"""An experiment: everything that a run has to know, decided.
+
+Made by `load`; nothing in it is optional any more (names, placements, number of aggregators) and
+nothing changes. Other parts of the testbed take an `Experiment` and look nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import PrivateAttr
+
+from testbed import systems
+from testbed.experiment.schema import ExperimentFile
+from testbed.topology import Topology
+
+
+@dataclass(frozen=True)
+class LinkDirection:
+    """What a link does to packets from `source` to `target`. `bandwidth_bps` None: unlimited;
+    `loss`: share, 0 to 1; `ecn_threshold_packets` None: no congestion marks."""
+
+    source: str
+    target: str
+    bandwidth_bps: int | None
+    delay_ns: int
+    jitter_ns: int
+    loss: float
+    queue_packets: int
+    ecn_threshold_packets: int | None
+
+
+class Experiment(ExperimentFile):
+    """A loaded experiment. Its fields are those of `ExperimentFile`, all filled in."""
+
+    _topology: Topology = PrivateAttr()
+    _directions: tuple[tuple[LinkDirection, LinkDirection], ...] = PrivateAttr()
+    _warnings: tuple[str, ...] = PrivateAttr()
+
+    def topology_object(self) -> Topology:
+        """The network as data."""
+        return self._topology
+
+    def link(self, index: int) -> tuple[LinkDirection, LinkDirection]:
+        """Both directions of link `index` = (a, b) of the topology: a to b, b to a."""
+        return self._directions[index]
+
+    def fragments(self, job: int) -> int:
+        """Fragments that one worker of the job sends per iteration; a fragment has values of one
+        tensor only, so each tensor's last may be shorter."""
+        layers = self.jobs[job].trace().layers
+        return sum(-(-layer.values // self.values_per_packet) for layer in layers)
+
+    @property
+    def system_entry(self) -> systems.System:
+        """The system's entry in the list of systems."""
+        return systems.SYSTEMS[self.system.name]
+
+    @property
+    def program(self) -> Path:
+        """The P4 program to load."""
+        own = self.system.program == "default"
+        return self.system_entry.program if own else Path(self.system.program)
+
+    @property
+    def bitmap_bits(self) -> int:
+        """Width of a bitmap of workers: the smallest of 32, 64, 128, 256 that fits the largest
+        job."""
+        most = max(job.workers for job in self.jobs)
+        return next(bits for bits in (32, 64, 128, 256) if bits >= most)
+
+    @property
+    def aggregator_bytes(self) -> int:
+        """Switch memory of one aggregator."""
+        return self.system_entry.aggregator_bytes(self.values_per_packet, self.bitmap_bits)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know before trusting the results; one line each."""
+        return self._warnings
+
+    def repetition_seed(self, repetition: int) -> int:
+        """The seed of a repetition (from 0)."""
+        return self.seed + repetition
+
+    def resolved_yaml(self) -> str:
+        """The whole experiment with all defaults, as a file that loads to the same experiment."""
+        from testbed.experiment.document import write_yaml
+        from testbed.experiment.resolve import as_data
+
+        return write_yaml(as_data(self))

@@ -1,0 +1,263 @@
+"""The kinds of value that a key of an experiment file can have.
+
+Each kind reads what YAML gave (`parse`), prints it again so that it reads back the same (`show`),
+and says in words what it allows (`allowed`), for errors and for docs/experiment.md alike.
+pydantic's own coercions are not used: they would turn `true` into 1 and "3" into 3. A kind stands
+in an annotation, `Annotated[int, Quantity(TIME, 0, HOUR)]`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from testbed.experiment import units
+from testbed.experiment.units import Dimension, FieldError, describe
+
+US = 1_000
+MS = 1_000_000
+SECOND = 1_000_000_000
+HOUR = 3600 * SECOND
+
+
+def as_pydantic(error: FieldError) -> PydanticCustomError:
+    """The same error in the form that pydantic collects, keeping its parts."""
+    parts = {"found": error.found, "allowed": error.allowed, "hint": error.hint}
+    return PydanticCustomError("field", "{found}; {allowed}", parts)
+
+
+def nearest_word(word: object, known: Iterable[str]) -> str:
+    """The nearest of the known words, or "" if none is near."""
+    if not isinstance(word, str):
+        return ""
+    by_case = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(word.lower(), by_case, n=1, cutoff=0.6)
+    return by_case[near[0]] if near else ""
+
+
+def nearest(word: object, known: Iterable[str]) -> str:
+    """A hint that names the nearest of the known words, or ""."""
+    near = nearest_word(word, known)
+    return f"did you mean {near}?" if near else ""
+
+
+def user_file(name: str, folder: Path) -> Path:
+    """The absolute path of a file that an experiment in `folder` names. Raises FieldError unless
+    it is there."""
+    file = (folder / name).absolute()
+    try:
+        there = file.is_file()
+    except OSError:  # a name that no file can have
+        there = False
+    if not there:
+        raise FieldError(describe(name), f"a file; there is no {describe(str(file))[1:-1]}")
+    return file.resolve()
+
+
+class Kind:
+    """A kind of value. Subclasses say how it is read, printed and described."""
+
+    def parse(self, value: Any) -> Any:
+        """The value inside the testbed. Raises FieldError."""
+        raise NotImplementedError
+
+    def show(self, value: Any) -> Any:
+        """What to write into YAML for it (a string, number or boolean)."""
+        return value
+
+    @property
+    def allowed(self) -> str:
+        raise NotImplementedError
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        def validate(value: Any) -> Any:
+            try:
+                return self.parse(value)
+            except FieldError as error:
+                raise as_pydantic(error) from None
+
+        return core_schema.no_info_plain_validator_function(validate)
+
+
+@dataclass(frozen=True)
+class Quantity(Kind):
+    """A number with a unit, from `low` to `high` base units. `word` is an alternative that becomes
+    `meaning` (`unlimited`: None). Percentages become a float from 0 to 1, everything else an
+    int."""
+
+    dimension: Dimension
+    low: int
+    high: int
+    word: str = ""
+    meaning: int | None = None
+
+    def parse(self, value: Any) -> int | float | None:
+        if self.word and value == self.word:
+            return self.meaning
+        try:
+            amount = units.parse(value, self.dimension, self.low, self.high)
+        except FieldError as error:
+            hint = error.hint or (nearest(value, [self.word]) if self.word else "")
+            raise FieldError(error.found, self._or_word(error.allowed), hint) from None
+        return float(amount / 100) if self.dimension is units.PERCENT else int(amount)
+
+    def show(self, value: int | float | None) -> str:
+        if self.word and value == self.meaning:
+            return self.word
+        if self.dimension is units.PERCENT:
+            # The shortest decimal of the float, so that reading it gives the same float again.
+            return units.show(Fraction(repr(value)) * 100, self.dimension)
+        return units.show(value, self.dimension)
+
+    @property
+    def allowed(self) -> str:
+        low, high = (units.show(each, self.dimension) for each in (self.low, self.high))
+        return self._or_word(f"{self.dimension.name}, {low} to {high}")
+
+    def _or_word(self, text: str) -> str:
+        return f"{text}, or {self.word}" if self.word else text
+
+
+@dataclass(frozen=True)
+class Whole(Kind):
+    """A whole number from `low` to `high`; with `power_of_two`, only those."""
+
+    low: int
+    high: int
+    power_of_two: bool = False
+
+    def parse(self, value: Any) -> int:
+        fits = isinstance(value, int) and not isinstance(value, bool)
+        if isinstance(value, float):
+            fits = value.is_integer()  # 1e3
+        if not fits or not self.low <= value <= self.high:
+            hint = ""
+            if isinstance(value, str):
+                quoted = re.fullmatch(r"[1-9][0-9]{0,17}", value)
+                hint = "write it without quotes" if quoted else "digits only, without a unit"
+            raise FieldError(describe(value), self.allowed, hint)
+        if self.power_of_two and int(value) & (int(value) - 1):
+            raise FieldError(describe(value), self.allowed)
+        return int(value)
+
+    @property
+    def allowed(self) -> str:
+        if self.power_of_two:
+            powers, power = [], self.low
+            while power <= self.high:
+                powers.append(str(power))
+                power *= 2
+            return f"a power of two: {', '.join(powers)}"
+        return f"a whole number from {self.low} to {self.high}"
+
+
+@dataclass(frozen=True)
+class Number(Kind):
+    """A number from `low` to `high`; `low` itself only if `with_low`."""
+
+    low: float
+    high: float
+    with_low: bool = True
+
+    def parse(self, value: Any) -> float:
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        if not fits or not math.isfinite(value) or not self.low <= value <= self.high:
+            raise FieldError(describe(value), self.allowed)
+        if value == self.low and not self.with_low:
+            raise FieldError(describe(value), self.allowed)
+        return float(value)
+
+    @property
+    def allowed(self) -> str:
+        return f"a number {'from' if self.with_low else 'above'} {self.low:g} up to {self.high:g}"
+
+
+@dataclass(frozen=True)
+class Flag(Kind):
+    """true or false; on, off, yes and no are understood."""
+
+    allowed = "true or false"
+
+    def parse(self, value: Any) -> bool:
+        words = {"on": True, "yes": True, "off": False, "no": False}
+        if isinstance(value, str) and value.lower() in words:
+            return words[value.lower()]
+        if not isinstance(value, bool):
+            raise FieldError(describe(value), self.allowed)
+        return value
+
+
+@dataclass(frozen=True)
+class Choice(Kind):
+    """One of some words. `later` maps words that will be allowed one day to why not now."""
+
+    words: tuple[str, ...]
+    later: tuple[tuple[str, str], ...] = ()
+
+    def parse(self, value: Any) -> str:
+        reasons = dict(self.later)
+        if isinstance(value, str) and value in reasons:
+            raise FieldError(describe(value), self.allowed, reasons[value])
+        if not isinstance(value, str) or value not in self.words:
+            raise FieldError(describe(value), self.allowed, nearest(value, self.words))
+        return value
+
+    @property
+    def allowed(self) -> str:
+        return ", ".join(self.words)
+
+
+@dataclass(frozen=True)
+class Text(Kind):
+    """Text that matches a pattern; `words` describes the pattern."""
+
+    pattern: str
+    words: str
+
+    def parse(self, value: Any) -> str:
+        if not isinstance(value, str) or not re.fullmatch(self.pattern, value):
+            hint = "put it in quotes" if isinstance(value, int | float) else ""
+            raise FieldError(describe(value), self.words, hint)
+        return value
+
+    @property
+    def allowed(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True)
+class Shorthand:
+    """In an annotation: lets a word stand for a whole section. `expand` gets what YAML gave and
+    returns what the section's model is to read; it may raise FieldError."""
+
+    expand: Callable[[Any], Any]
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        def validate(value: Any) -> Any:
+            try:
+                return self.expand(value)
+            except FieldError as error:
+                raise as_pydantic(error) from None
+
+        return core_schema.no_info_before_validator_function(validate, handler(source))
+
+
+NAME = Text(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+    "a name of letters, digits and . _ - (at most 64, a letter or digit first)",
+)
+NODE = Text(r"[a-z][a-z0-9]{0,7}", "the name of a host or switch, such as h1")
+ANY_TEXT = Text(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,4096}", "text")

@@ -1,0 +1,180 @@
+"""docs/experiment.md, made from the schema, so that it cannot say anything else than the program
+does.
+
+    python -m testbed.experiment.reference > docs/experiment.md
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from testbed import systems
+from testbed.experiment.fields import Kind
+from testbed.experiment.schema import (
+    ExperimentFile,
+    Job,
+    LinkException,
+    Links,
+    LinkSettings,
+    Memory,
+    Placement,
+)
+from testbed.experiment.topologies import parameters
+from topos import KINDS
+
+OPENING = """\
+# The experiment file
+
+An experiment is one YAML file. `run.py check FILE` says whether it is valid, `run.py show FILE`
+prints it with all defaults, `run.py FILE` runs it. The smallest one:
+
+```yaml
+topology: {kind: star, hosts: 5}
+system: esa
+memory: {aggregators: 256}
+jobs:
+  - {model: resnet50, workers: 4, iterations: 3, scale: 0.02}
+```
+
+Everything is checked before anything is built. An error names the line, the key, what was
+found, what is allowed and, for a misspelt key, the nearest one; all errors come at once.
+
+**Quantities carry units**: rates `bit/s kbit/s Mbit/s Gbit/s Tbit/s` (also `bps`, `Mbps`, ...),
+times `ns us ms s min`, sizes `B KiB MiB GiB` (powers of 1024) and `kB MB GB` (powers of 1000),
+`packets`, `%`. Only 0 needs none. A quantity is a whole number of its base unit (bit/s, ns, B,
+packets).
+
+**Paths** (a trace, a topology, a P4 program of your own) are relative to the experiment file.
+
+**YAML**: a word is a number if it looks like one in decimal (`1e3` is), a boolean if it is
+`true` or `false` (where a boolean is asked, `on`, `off`, `yes` and `no` do too), else text. A
+key without a value, a key given twice, tags and merge keys (`<<`) are errors; anchors and
+aliases work.
+
+This page is made from the schema by `python -m testbed.experiment.reference`.
+"""
+
+TOPOLOGY = """\
+`kind` names a topology of the folder topos/, `class` one of your own: `class: my.py:MyTopology`
+is the class `MyTopology` in `my.py`, a subclass of `testbed.topology.Topology` (one of
+Mininet's `Topo` is converted: `bw`, `delay`, `jitter`, `loss`, `max_queue_size` of its links
+are kept). The other keys are the arguments of the class.
+
+```python
+from testbed.topology import Topology
+
+class Pair(Topology):
+    def __init__(self, hosts: int = 2):
+        self.add_switch("s1")
+        for number in range(1, hosts + 1):
+            self.add_link(self.add_host(f"h{number}"), "s1", bandwidth="10 Mbit/s")
+```
+
+Names are a small letter and up to 7 small letters or digits; a host has exactly one link, to a
+switch; everything is connected. `add_link` takes the keys of `links:`, `forward` and
+`backward`.
+"""
+
+MEMORY = """\
+The state of one aggregator is counted in full: values, bitmap (as wide as the largest job
+needs: 32, 64, 128 or 256 bits) and what the system keeps beside them. `run.py show` prints its
+size.
+"""
+
+
+def reference() -> str:
+    """The page."""
+    parts = [OPENING, "## Top level\n", _table(ExperimentFile)]
+    parts += ["## topology\n", TOPOLOGY, *_topologies()]
+    parts += ["## links\n", _table(Links), "### links.each[]\n", _text(LinkException)]
+    parts += [_table(LinkException, leave_out=LinkSettings), "## system\n"]
+    for system in systems.SYSTEMS.values():
+        parts += [f"### {system.name}\n", _text(system.options), _options(system)]
+    parts += ["## memory\n", _text(Memory), _table(Memory), MEMORY]
+    parts += ["## jobs[]\n", _text(Job), _table(Job)]
+    parts += ["### jobs[].placement\n", _text(Placement), _table(Placement)]
+    return "\n".join(parts)
+
+
+def _text(model: type) -> str:
+    return (inspect.getdoc(model) or "") + "\n"
+
+
+def _options(system: systems.System) -> str:
+    """The table of a system's options, with its own name as the only one allowed."""
+    table = _table(system.options).split("\n")
+    table[2] = f"| `name` | {system.name} | required | Which system. |"
+    return "\n".join(table)
+
+
+def _table(model: Any, leave_out: Any = None) -> str:
+    rows = ["| key | allowed | default | meaning |", "|---|---|---|---|"]
+    for name, info in model.model_fields.items():
+        if leave_out is not None and name in leave_out.model_fields:
+            continue
+        cells = (f"`{info.alias or name}`", _allowed(name, info), _default(info), info.description)
+        rows.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def _kind(info: FieldInfo) -> Kind | None:
+    return next((each for each in info.metadata if isinstance(each, Kind)), None)
+
+
+def _allowed(name: str, info: FieldInfo) -> str:
+    kind = _kind(info)
+    if kind:
+        return kind.allowed
+    sections = {
+        "topology": "see [topology](#topology)",
+        "links": "see [links](#links)",
+        "system": "a name, or a mapping; see [system](#system)",
+        "memory": "see [memory](#memory)",
+        "jobs": "a list of 1 to 256; see [jobs](#jobs)",
+        "each": "a list; see [below](#linkseach)",
+        "forward": "a mapping",
+        "backward": "a mapping",
+        "between": "two names",
+        "workers": "a list of hosts",
+        "placement": "`packed`, or a mapping; see [below](#jobsplacement)",
+    }
+    return sections[name]
+
+
+def _default(info: FieldInfo) -> str:
+    extra = info.json_schema_extra
+    if isinstance(extra, dict) and "default" in extra:
+        return str(extra["default"])
+    if info.is_required():
+        return "required"
+    kind = _kind(info)
+    if kind is None:
+        return "all defaults" if info.default == Links() else "none"
+    value = kind.show(info.default) if info.default is not None or _has_word(kind) else None
+    if value is None:
+        return "none"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _has_word(kind: Kind) -> bool:
+    return bool(getattr(kind, "word", ""))
+
+
+def _topologies() -> Iterator[str]:
+    for kind, cls in KINDS.items():
+        yield f"### kind: {kind}\n"
+        yield (inspect.getdoc(cls) or "") + "\n"
+        rows = ["| key | type | default |", "|---|---|---|"]
+        for name, (annotation, default) in parameters(cls).items():
+            required = default is inspect.Parameter.empty
+            shown = "required" if required else f"`{default}`"
+            rows.append(f"| `{name}` | {getattr(annotation, '__name__', annotation)} | {shown} |")
+        yield "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

@@ -1,0 +1,362 @@
+"""From sound sections to an experiment: decide what was left open, check what must agree.
+
+What is checked here needs more than one key: hosts for all roles, links that exist, jitter against
+delay, files that the experiment names, fragment numbers that fit the packet.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ValidationError
+
+from testbed.errors import UserError
+from testbed.experiment.document import Inline
+from testbed.experiment.experiment import Experiment, LinkDirection
+from testbed.experiment.fields import NAME, Kind, nearest, user_file
+from testbed.experiment.problems import Path as KeyPath
+from testbed.experiment.problems import Problem, sentence
+from testbed.experiment.schema import (
+    MAX_AGGREGATORS,
+    ExperimentFile,
+    Job,
+    LinkOptions,
+    Links,
+    LinkSettings,
+    Memory,
+    Placement,
+    SystemOptions,
+    TopologyChoice,
+)
+from testbed.experiment.units import FieldError
+from testbed.topology import Topology
+
+if TYPE_CHECKING:
+    from traffic.trace import Trace
+
+# Fragment numbers never repeat within a job's run and are int32 on their way through the hosts.
+MAX_FRAGMENTS = 2**31 - 1
+
+
+def resolve(
+    parts: dict[str, Any], topology: Topology | None, folder: Path, stem: str
+) -> tuple[Experiment | None, list[Problem]]:
+    """Build the experiment from the sound sections `parts` (by attribute name).
+
+    Returns it, or None and the problems that stand in the way. Sections that are missing from
+    `parts` were not sound; what needs them is not checked.
+    """
+    resolver = _Resolver(dict(parts), topology, folder)
+    resolver.name(stem)
+    resolver.links()
+    resolver.jobs()
+    resolver.memory()
+    resolver.program()
+    if resolver.problems or len(resolver.parts) < len(ExperimentFile.model_fields):
+        return None, resolver.problems
+    return resolver.experiment(), []
+
+
+class _Resolver:
+    def __init__(self, parts: dict[str, Any], topology: Topology | None, folder: Path) -> None:
+        self.parts = parts
+        self.topology = topology
+        self.folder = folder
+        self.problems: list[Problem] = []
+        self.directions: list[tuple[LinkDirection, LinkDirection]] = []
+
+    def wrong(self, path: KeyPath, message: str) -> None:
+        self.problems.append(Problem(path, message))
+
+    def experiment(self) -> Experiment:
+        made = Experiment.model_construct(**self.parts)
+        made._topology = self.topology
+        made._directions = tuple(self.directions)
+        made._warnings = tuple(_warnings([job.trace() for job in made.jobs]))
+        return made
+
+    def name(self, stem: str) -> None:
+        if self.parts.get("name") != "":
+            return
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:64]
+        self.parts["name"] = plain if re.fullmatch(NAME.pattern, plain) else "experiment"
+
+    # -- links
+
+    def links(self) -> None:
+        links: Links | None = self.parts.get("links")
+        if links is None:
+            return
+        sound = self.fits(links, ("links",), "")
+        if self.topology is None:
+            return
+        named = self.exceptions(links)
+        for index, (a, b) in enumerate(self.topology.links):
+            base = {name: getattr(links, name) for name in LinkSettings.model_fields}
+            ways = [dict(base), dict(base)]
+            place: KeyPath = ("topology",)
+            options = self.topology_options(index)
+            layers: list[tuple[LinkOptions, bool]] = [(options, False)] if options else []
+            for position, flipped in named.get(index, []):
+                layers.append((links.each[position], flipped))
+                place = ("links", "each", position)
+            for layer, flipped in layers:
+                forward, backward = (1, 0) if flipped else (0, 1)
+                for way in ways:
+                    way.update(layer.given())
+                ways[forward].update(layer.forward.given() if layer.forward else {})
+                ways[backward].update(layer.backward.given() if layer.backward else {})
+            there, back = LinkDirection(a, b, **ways[0]), LinkDirection(b, a, **ways[1])
+            if sound:
+                for way in (there, back):
+                    self.fits(way, place, f"{way.source} to {way.target}: ")
+            self.directions.append((there, back))
+
+    def exceptions(self, links: Links) -> dict[int, list[tuple[int, bool]]]:
+        """{link index: [(position in `each`, whether `between` names it the other way round)]}."""
+        assert self.topology is not None
+        by_ends: dict[frozenset[str], list[int]] = {}
+        for index, ends in enumerate(self.topology.links):
+            by_ends.setdefault(frozenset(ends), []).append(index)
+        nodes = [*self.topology.hosts, *self.topology.switches]
+        first: dict[frozenset[str], int] = {}
+        result: dict[int, list[tuple[int, bool]]] = {}
+        for position, each in enumerate(links.each):
+            path = ("links", "each", position, "between")
+            unknown = [name for name in each.between if name not in nodes]
+            ends = frozenset(each.between)
+            if unknown:
+                near = nearest(unknown[0], nodes)
+                self.wrong(path, sentence(f"there is no node {unknown[0]} in the topology", near))
+            elif ends not in by_ends:
+                here = self.neighbours(each.between[0])
+                message = f"there is no link between {' and '.join(each.between)}"
+                self.wrong(path, f"{message}; {each.between[0]} is linked to {here}")
+            elif ends in first:
+                message = f"these links are already in links.each[{first[ends]}]; keep one of them"
+                self.wrong(path, message)
+            else:
+                first[ends] = position
+                for index in by_ends[ends]:
+                    flipped = self.topology.links[index] != each.between
+                    result.setdefault(index, []).append((position, flipped))
+        return result
+
+    def neighbours(self, node: str) -> str:
+        assert self.topology is not None
+        names = [neighbour for neighbour, _, _ in self.topology.ports(node).values()]
+        return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+
+    def topology_options(self, index: int) -> LinkOptions | None:
+        from testbed.experiment.load import explain
+
+        assert self.topology is not None
+        a, b = self.topology.links[index]
+        try:
+            return LinkOptions.model_validate(self.topology.link_options[index])
+        except ValidationError as error:
+            for problem in explain(error, (), LinkOptions):
+                self.wrong(("topology",), f"link {a}-{b}, {problem}")
+            return None
+
+    def fits(self, way: LinkSettings | LinkDirection, path: KeyPath, who: str) -> bool:
+        """Whether the settings of a direction agree with each other."""
+        before = len(self.problems)
+        at = path if who else (*path, "jitter")
+        if way.jitter_ns > way.delay_ns:
+            jitter, delay = _shown(way, "jitter_ns"), _shown(way, "delay_ns")
+            self.wrong(
+                at, f"{who}found jitter {jitter}; allowed: at most the delay, which is {delay}"
+            )
+        threshold = way.ecn_threshold_packets
+        if threshold is not None and threshold > way.queue_packets:
+            at = path if who else (*path, "ecn_threshold")
+            shown, queue = f"{threshold} packets", f"{way.queue_packets} packets"
+            self.wrong(
+                at,
+                f"{who}found ecn_threshold {shown}; allowed: at most the queue, which is {queue}",
+            )
+        return len(self.problems) == before
+
+    # -- jobs
+
+    def jobs(self) -> None:
+        jobs: tuple[Job, ...] | None = self.parts.get("jobs")
+        if jobs is None:
+            return
+        names: dict[str, int] = {}
+        resolved = []
+        for number, job in enumerate(jobs):
+            trace, model = self.load_model(number, job)
+            plain = re.sub(r"[^A-Za-z0-9._-]+", "-", trace.name if trace else "job").lstrip("._-")
+            name = job.name or f"{plain[:50]}-{number}"
+            if name in names:
+                message = f"found {name!r}, which is already the name of jobs[{names[name]}]"
+                self.wrong(("jobs", number, "name"), f"{message}; rename one of them")
+            names.setdefault(name, number)
+            compute_scale = job.scale if job.compute_scale is None else job.compute_scale
+            update = {"name": name, "model": model, "compute_scale": compute_scale}
+            resolved.append(job.model_copy(update=update))
+            resolved[-1]._trace = trace
+        self.place(resolved)
+        self.parts["jobs"] = tuple(resolved)
+
+    def load_model(self, number: int, job: Job) -> tuple[Trace | None, str]:
+        """The scaled trace of a job, and the name or absolute path by which to find it again;
+        (None, what the file says) if there is no such trace."""
+        from traffic.trace import MODELS_FOLDER, load_trace
+
+        path = ("jobs", number, "model")
+        try:
+            trace = load_trace(job.model, self.folder)
+            model = (
+                trace.path.stem
+                if trace.path.parent == MODELS_FOLDER
+                else str(trace.path.absolute())
+            )
+            scaled = trace.scaled(job.scale, job.compute_scale)
+        except UserError as error:
+            self.wrong(path, str(error))
+            return None, job.model
+        size = self.parts.get("values_per_packet")
+        if size:
+            fragments = sum(-(-layer.values // size) for layer in scaled.layers) * job.iterations
+            if fragments > MAX_FRAGMENTS:
+                self.wrong(
+                    ("jobs", number, "iterations"),
+                    f"found {job.iterations}, which makes {fragments} fragments; allowed: up to"
+                    f" {MAX_FRAGMENTS}, so at most {MAX_FRAGMENTS * job.iterations // fragments}"
+                    " iterations at this scale",
+                )
+        return scaled, model
+
+    def place(self, jobs: list[Job]) -> None:
+        """Give every role a host, those that are named first; `jobs` is changed in place."""
+        topology = self.topology
+        taken: dict[str, str] = {}
+        sound = True
+        for number, job in enumerate(jobs):
+            if job.placement is None:
+                continue
+            path = ("jobs", number, "placement")
+            count = len(job.placement.workers)
+            if count != job.workers:
+                message = f"found {count} host{'s' if count != 1 else ''}; the job has"
+                self.wrong((*path, "workers"), f"{message} {job.workers} workers")
+                sound = False
+            roles = [((*path, "workers", i), host) for i, host in enumerate(job.placement.workers)]
+            roles.append(((*path, "ps"), job.placement.ps))
+            for role, host in roles:
+                if topology is not None and host not in topology.hosts:
+                    near = nearest(host, topology.hosts)
+                    what = "is a switch" if host in topology.switches else "is not in the topology"
+                    self.wrong(role, sentence(f"{host} {what}", near))
+                    sound = False
+                elif host in taken:
+                    message = f"{host} already has a role in {taken[host]}; a host has one role"
+                    self.wrong(role, message)
+                    sound = False
+                taken.setdefault(host, f"jobs[{number}]")
+        if topology is None or not sound:
+            return
+        needed = sum(job.workers + 1 for job in jobs)
+        if needed > len(topology.hosts):
+            workers = needed - len(jobs)
+            self.wrong(
+                ("jobs",),
+                f"found {workers} workers and {len(jobs)} parameter servers, together {needed}"
+                f" roles; the topology has {len(topology.hosts)} hosts, and each takes one role",
+            )
+            return
+        free = iter([host for host in topology.hosts if host not in taken])
+        for number, job in enumerate(jobs):
+            if job.placement is None:
+                workers = tuple(next(free) for _ in range(job.workers))
+                placement = Placement(workers=workers, ps=next(free))
+                jobs[number] = job.model_copy(update={"placement": placement})
+
+    # -- memory and program
+
+    def memory(self) -> None:
+        memory: Memory | None = self.parts.get("memory")
+        if memory is None or memory.size_bytes is None:
+            return
+        needs = ("system", "values_per_packet", "jobs")
+        if any(name not in self.parts for name in needs):
+            return
+        known = Experiment.model_construct(**{name: self.parts[name] for name in needs})
+        count = memory.size_bytes // known.aggregator_bytes
+        if not 1 <= count <= MAX_AGGREGATORS:
+            self.wrong(
+                ("memory", "size"),
+                f"found {_shown(memory, 'size_bytes')}, which is room for {count} aggregators of"
+                f" {known.aggregator_bytes} B; allowed: 1 to {MAX_AGGREGATORS} aggregators",
+            )
+            return
+        self.parts["memory"] = memory.model_copy(update={"aggregators": count, "size_bytes": None})
+
+    def program(self) -> None:
+        system: SystemOptions | None = self.parts.get("system")
+        if system is None or system.program == "default":
+            return
+        try:
+            file = user_file(system.program, self.folder)
+        except FieldError as error:
+            self.problems.append(Problem.of(("system", "program"), error))
+            return
+        self.parts["system"] = system.model_copy(update={"program": str(file)})
+
+
+def _warnings(traces: list[Trace]) -> list[str]:
+    hardware: dict[str, list[str]] = {}
+    for trace in traces:
+        names = hardware.setdefault(trace.hardware, [])
+        if trace.name not in names:
+            names.append(trace.name)
+    if len(hardware) < 2:
+        return []
+    groups = "; ".join(f"{where}: {', '.join(names)}" for where, names in hardware.items())
+    return [f"the compute times of these jobs' models belong to different hardware ({groups})"]
+
+
+# -- printing
+
+
+def _kind(model: type[BaseModel], name: str) -> Kind | None:
+    metadata = model.model_fields[name].metadata
+    return next((each for each in metadata if isinstance(each, Kind)), None)
+
+
+def _shown(part: Any, name: str) -> Any:
+    model = LinkSettings if isinstance(part, LinkDirection) else type(part)
+    kind = _kind(model, name)
+    value = getattr(part, name)
+    return kind.show(value) if kind else value
+
+
+def as_data(part: Any, given_only: bool = False) -> Any:
+    """A resolved part of an experiment as plain data, as it would stand in a file."""
+    if isinstance(part, TopologyChoice):
+        head = {"kind": part.kind} if part.kind else {"class": f"{part.file}:{part.class_name}"}
+        return {**head, **part.options}
+    if isinstance(part, tuple):
+        return (Inline if all(isinstance(each, str) for each in part) else list)(
+            as_data(each, given_only=isinstance(each, LinkOptions)) for each in part
+        )
+    if not isinstance(part, BaseModel):
+        return part
+    data: dict[str, Any] = {}
+    for name, info in type(part).model_fields.items():
+        value = getattr(part, name)
+        if given_only and name not in part.model_fields_set:
+            continue
+        if isinstance(part, Memory) and value is None:
+            continue
+        inner = given_only and isinstance(value, BaseModel)
+        kind = _kind(type(part), name)
+        data[info.alias or name] = kind.show(value) if kind else as_data(value, inner)
+    if isinstance(part, LinkOptions):  # the links' names first, for the reader
+        data = {"between": data.pop("between"), **data}
+    return data

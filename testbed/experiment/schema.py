@@ -1,0 +1,300 @@
+"""What an experiment file may say: every key with its unit, range, default and meaning.
+
+One model per section of the file. An attribute is called like its key, with the unit added where it
+has one (`bandwidth` in the file is `bandwidth_bps` here). Only what one key alone can get wrong is
+checked here; what several keys must agree on is in resolve.py. docs/experiment.md is made from this
+module.
+
+A new key is one more field. A new section is one more model and one more field of `ExperimentFile`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+
+from testbed.experiment.fields import (
+    ANY_TEXT,
+    HOUR,
+    NAME,
+    NODE,
+    SECOND,
+    Choice,
+    Number,
+    Quantity,
+    Shorthand,
+    Text,
+    Whole,
+    as_pydantic,
+)
+from testbed.experiment.units import PACKETS, PERCENT, RATE, SIZE, TIME, FieldError, describe
+
+if TYPE_CHECKING:
+    from traffic.trace import Trace
+
+MAX_RATE = 100 * 10**12
+MAX_WORKERS = 256  # the widest bitmap
+MAX_AGGREGATORS = 2**22
+
+
+class Section(BaseModel):
+    """A part of the file: unknown keys are errors, and nothing changes after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Bandwidth = Annotated[int | None, Quantity(RATE, 1000, MAX_RATE, "unlimited")]
+Delay = Annotated[int, Quantity(TIME, 0, 100 * SECOND)]
+Loss = Annotated[float, Quantity(PERCENT, 0, 99)]
+Queue = Annotated[int, Quantity(PACKETS, 1, 10**6)]
+Threshold = Annotated[int | None, Quantity(PACKETS, 1, 10**6, "none")]
+
+
+class LinkSettings(Section):
+    """One direction of a link."""
+
+    bandwidth_bps: Bandwidth = Field(
+        default=None,
+        alias="bandwidth",
+        description="Rate. Counts bytes from the Ethernet header to the end of the payload.",
+    )
+    delay_ns: Delay = Field(
+        default=0,
+        alias="delay",
+        description="Propagation delay.",
+    )
+    jitter_ns: Delay = Field(
+        default=0,
+        alias="jitter",
+        description="The delay of each packet is drawn from delay - jitter to delay + jitter;"
+        " packets keep their order. Not more than the delay.",
+    )
+    loss: Loss = Field(
+        default=0.0,
+        description="Share of packets lost, each independently.",
+    )
+    queue_packets: Queue = Field(
+        default=1000,
+        alias="queue",
+        description="Packets that can wait for the link; more are dropped.",
+    )
+    ecn_threshold_packets: Threshold = Field(
+        default=None,
+        alias="ecn_threshold",
+        description="Packets that leave a queue longer than this carry a congestion mark. Not more"
+        " than the queue.",
+    )
+
+    def given(self) -> dict[str, Any]:
+        """The settings that are written down here, by attribute name."""
+        names = LinkSettings.model_fields
+        return {name: getattr(self, name) for name in names if name in self.model_fields_set}
+
+
+class LinkOptions(LinkSettings):
+    """What a topology may say about a link: settings of both directions, then of each."""
+
+    forward: LinkSettings | None = Field(default=None)
+    backward: LinkSettings | None = Field(default=None)
+
+
+class LinkException(LinkOptions):
+    """Settings for particular links. Takes the keys of `links:` (bandwidth, delay, jitter, loss,
+    queue, ecn_threshold) for both directions; what is not given stays as it is."""
+
+    between: Annotated[tuple[Annotated[str, NODE], ...], Field(min_length=2, max_length=2)] = Field(
+        description="The two nodes; all links between them are meant.",
+    )
+    forward: LinkSettings | None = Field(
+        default=None,
+        description="The same keys for the direction from the first to the second node only.",
+    )
+    backward: LinkSettings | None = Field(
+        default=None,
+        description="The same keys for the direction from the second to the first node only.",
+    )
+
+
+class Links(LinkSettings):
+    """What all links have in common, and the exceptions."""
+
+    each: tuple[LinkException, ...] = Field(
+        default=(),
+        description="Links that differ, and in what. Where several places set a key, the"
+        " last of these counts: `links:`, the topology's class, `each`, its `forward` and"
+        " `backward`.",
+    )
+
+
+class Memory(Section):
+    """Memory of each switch for aggregation: one of the two keys."""
+
+    aggregators: Annotated[int | None, Whole(1, MAX_AGGREGATORS)] = Field(
+        default=None,
+        description="Number of aggregators.",
+    )
+    size_bytes: Annotated[int | None, Quantity(SIZE, 1, 2**40)] = Field(
+        default=None,
+        alias="size",
+        description="Memory for aggregators; it holds as many as fit with all their state.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Memory:
+        if (self.aggregators is None) == (self.size_bytes is None):
+            found = "neither" if self.aggregators is None else "both"
+            raise as_pydantic(FieldError(found, "one of aggregators, size"))
+        return self
+
+
+class Placement(Section):
+    """Which hosts a job runs on. A host has one role."""
+
+    workers: tuple[Annotated[str, NODE], ...] = Field(
+        description="The workers' hosts, as many as the job has workers.",
+    )
+    ps: Annotated[str, NODE] = Field(
+        description="The parameter server's host.",
+    )
+
+
+def _packed(value: Any) -> Any:
+    if isinstance(value, str) and value == "packed" or isinstance(value, dict):
+        return None if isinstance(value, str) else value
+    raise FieldError(describe(value), "packed, or a mapping {workers: [h1, h2], ps: h3}")
+
+
+class Job(Section):
+    """One training job. Jobs are numbered from 0 in the order of the file."""
+
+    name: Annotated[str, NAME] = Field(
+        default="",
+        json_schema_extra={"default": "model and number, such as `resnet50-0`"},
+        description="What tables and figures call it.",
+    )
+    model: Annotated[str, ANY_TEXT] = Field(
+        description="A trace: the name of a shipped one, or the path of a file of your own.",
+    )
+    workers: Annotated[int, Whole(1, MAX_WORKERS)] = Field(
+        description="Number of workers, each on a host of its own.",
+    )
+    iterations: Annotated[int, Whole(1, 10**6)] = Field(
+        description="Training iterations to replay.",
+    )
+    scale: Annotated[float, Number(0, 100, with_low=False)] = Field(
+        default=1.0,
+        description="Factor on the number of values of the model (every layer keeps at least one).",
+    )
+    compute_scale: Annotated[float | None, Number(0, 10_000)] = Field(
+        default=None,
+        json_schema_extra={"default": "the same as `scale`"},
+        description="Factor on the model's compute times; 0: workers only communicate.",
+    )
+    start_ns: Annotated[int, Quantity(TIME, 0, HOUR)] = Field(
+        default=0,
+        alias="start",
+        description="When the job starts, counted from the start of the run.",
+    )
+    placement: Annotated[Placement | None, Shorthand(_packed)] = Field(
+        default=None,
+        json_schema_extra={"default": "`packed`"},
+        description="`packed`: the next free hosts in the topology's order, workers first, then the"
+        " parameter server. Hosts named by any job are not free.",
+    )
+
+    _trace: Trace | None = PrivateAttr(default=None)
+
+    def trace(self) -> Trace:
+        """What the job computes and sends per iteration, scaled (of a loaded experiment only)."""
+        if self._trace is None:
+            raise ValueError(f"job {self.name}: the model is not resolved")
+        return self._trace
+
+    @property
+    def fixed_placement(self) -> Placement:
+        """The placement of a loaded experiment, which is always decided."""
+        if self.placement is None:
+            raise ValueError(f"job {self.name}: the placement is not resolved")
+        return self.placement
+
+
+class SystemOptions(Section):
+    """What every system has; each system adds the options of its own (testbed/systems.py)."""
+
+    name: Annotated[str, NAME] = Field(
+        description="Which system.",
+    )
+    program: Annotated[str, Text(ANY_TEXT.pattern, "the path of a P4 file, or default")] = Field(
+        default="default",
+        description="A P4 program to load instead of the system's own.",
+    )
+
+
+@dataclass(frozen=True)
+class TopologyChoice:
+    """Which topology: `kind` names one of topos/, else `file` and `class_name` one of the user's.
+    `options` are its constructor's arguments."""
+
+    kind: str | None
+    file: Path | None = None
+    class_name: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def title(self) -> str:
+        return self.kind or self.class_name
+
+
+VIRTUAL_LATER = (("virtual", "virtual time is not available yet"),)
+BMV2_LATER = (("bmv2", "BMv2 is not available yet"),)
+
+
+class ExperimentFile(BaseModel):
+    """The whole file. Quantities carry units (`100 Mbit/s`, `10 us`, `1 %`); 0 needs none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, NAME] = Field(
+        default="",
+        json_schema_extra={"default": "the file's name without its ending"},
+        description="What the results folder and figures call the experiment.",
+    )
+    seed: Annotated[int, Whole(0, 2 * 10**9)] = Field(
+        default=1,
+        description="Where all random numbers come from. Repetition r (from 0) uses seed + r.",
+    )
+    runtime: Annotated[str, Choice(("mininet",), VIRTUAL_LATER)] = Field(
+        default="mininet",
+        description="What moves packets and what a clock is.",
+    )
+    switch: Annotated[str, Choice(("embedded",), BMV2_LATER)] = Field(
+        default="embedded",
+        description="Which switch runs the P4 program.",
+    )
+    repetitions: Annotated[int, Whole(1, 10_000)] = Field(
+        default=1,
+        description="How often the run is repeated.",
+    )
+    timeout_ns: Annotated[int, Quantity(TIME, SECOND, 24 * HOUR)] = Field(
+        default=20 * SECOND,
+        alias="timeout",
+        description="A run without any progress for this long is stopped and counts as failed.",
+    )
+    topology: TopologyChoice = Field(description="The network.")
+    links: Links = Field(
+        default=Links(),
+        description="What the links can carry.",
+    )
+    system: SystemOptions = Field(
+        description="Who aggregates, and how: a name, or a mapping of `name` and options.",
+    )
+    memory: Memory = Field(description="Memory of each switch for aggregation.")
+    values_per_packet: Annotated[int, Whole(1, 256, power_of_two=True)] = Field(
+        default=64,
+        description="Values (int32) in a packet, which are one fragment.",
+    )
+    jobs: Annotated[tuple[Job, ...], Field(min_length=1, max_length=256)] = Field(
+        description="The training jobs that share the network.",
+    )

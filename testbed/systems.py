@@ -1,0 +1,124 @@
+"""The systems that can aggregate gradients, in one list.
+
+A system is one P4 program, one protocol module and one entry here: how it is called, how figures
+draw it, and which options an experiment may set under `system:`. Adding an entry makes it known to
+every command and every figure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from testbed.experiment.fields import HOUR, SECOND, US, Choice, Flag, Quantity, Whole
+from testbed.experiment.schema import SystemOptions
+from testbed.experiment.units import TIME
+
+P4 = Path(__file__).resolve().parent.parent / "p4"
+
+PRIORITIES = ("esa", "communication", "remaining", "layer", "constant", "random")
+
+
+class EsaOptions(SystemOptions):
+    """Options of ESA: preemptive allocation of switch memory by priority."""
+
+    window: Annotated[int, Whole(1, 65_536)] = Field(
+        default=128,
+        description="Fragments that a worker may have in flight.",
+    )
+    order: Annotated[str, Choice(("front", "fifo"))] = Field(
+        default="front",
+        description="Which ready tensor a worker sends first: the one nearest to the model's front,"
+        " or the one that was ready first.",
+    )
+    index: Annotated[str, Choice(("consecutive", "hash"))] = Field(
+        default="consecutive",
+        description="How a fragment finds its aggregator: neighbouring fragments side by side,"
+        " or each anywhere.",
+    )
+    priority: Annotated[str, Choice(PRIORITIES)] = Field(
+        default="esa",
+        description="What a fragment's priority follows: the whole score (communication over"
+        " computation time, remaining work, layer), one of its factors, nothing (constant), or"
+        " chance (random).",
+    )
+    preempt: Annotated[str, Choice(("priority", "always", "coin"))] = Field(
+        default="priority",
+        description="When an arriving fragment evicts another: if its priority is higher, always,"
+        " or by the toss of a coin.",
+    )
+    downgrading: Annotated[bool, Flag()] = Field(
+        default=True,
+        description="Whether an aggregator that defends itself against an arriving fragment loses"
+        " half of its priority.",
+    )
+    release: Annotated[str, Choice(("on_completion", "on_result"))] = Field(
+        default="on_completion",
+        description="When an aggregator is free again: when its sum is complete and has left, or"
+        " when the result comes back from the parameter server.",
+    )
+    max_age_ns: Annotated[int, Quantity(TIME, 0, HOUR, "none", 0)] = Field(
+        default=0,
+        alias="max_age",
+        description="An aggregator untouched for longer counts as empty for the next arrival;"
+        " none or 0: never.",
+    )
+    reminder: Annotated[bool, Flag()] = Field(
+        default=True,
+        description="Whether the parameter server pulls the remainder of an incomplete fragment"
+        " out of the switch. Without it such a fragment waits for the workers' retransmissions.",
+    )
+    reminder_delay_ns: Annotated[int | None, Quantity(TIME, US, HOUR, "adaptive")] = Field(
+        default=None,
+        alias="reminder_delay",
+        description="How long the parameter server waits before it reminds; adaptive: about one"
+        " round-trip time beyond the spread of arrivals.",
+    )
+    timeout_ns: Annotated[int | None, Quantity(TIME, 10 * US, 100 * SECOND, "adaptive")] = Field(
+        default=None,
+        alias="timeout",
+        description="How long a worker waits for a result before it sends a fragment again;"
+        " adaptive: from the measured round-trip time.",
+    )
+
+
+@dataclass(frozen=True)
+class System:
+    """A system. `color` and `marker` are matplotlib's; `program` is its P4 file; `options` the
+    model of its part of an experiment file; `protocol` the module with its worker and server.
+
+    `slot_bytes` is the state that its P4 program keeps per aggregator beside bitmap and values.
+    """
+
+    name: str
+    title: str
+    color: str
+    marker: str
+    program: Path
+    options: type[SystemOptions]
+    protocol: str
+    slot_bytes: int
+
+    def aggregator_bytes(self, values: int, bitmap_bits: int) -> int:
+        """Switch memory of one aggregator: its registers, int32 values and bitmap included."""
+        return self.slot_bytes + bitmap_bits // 8 + 4 * values
+
+
+SYSTEMS: dict[str, System] = {
+    system.name: system
+    for system in (
+        System(
+            name="esa",
+            title="ESA",
+            color="#D55E00",
+            marker="o",
+            program=P4 / "esa.p4",
+            options=EsaOptions,
+            protocol="testbed.protocols.esa",
+            slot_bytes=26,
+        ),
+    )
+}

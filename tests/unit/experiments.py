@@ -1,0 +1,36 @@
+"""A valid experiment that tests change one thing of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import UserError
+from testbed.experiment import load_text
+
+BASE = """\
+name: base
+topology: {kind: star, hosts: 10}
+links:
+  bandwidth: 100 Mbit/s
+  delay: 10 us
+system: {name: esa, window: 64}
+memory: {aggregators: 128}
+jobs:
+  - {model: resnet50, workers: 4, iterations: 2, scale: 0.01}
+  - {model: vgg16, workers: 3, iterations: 1, scale: 0.001, start: 5 ms}
+"""
+
+
+def changed(old: str, new: str) -> str:
+    """BASE with one piece of text replaced, which must be there once."""
+    assert BASE.count(old) == 1
+    return BASE.replace(old, new)
+
+
+def message(text: str, folder: Path | str = ".") -> str:
+    """The message with which an experiment is refused."""
+    with pytest.raises(UserError) as caught:
+        load_text(text, file="file.yaml", folder=folder)
+    return str(caught.value)
