@@ -12,6 +12,8 @@ from pathlib import Path
 from pydantic import PrivateAttr
 
 from testbed import systems
+from testbed.experiment.document import write_yaml
+from testbed.experiment.printing import as_data
 from testbed.experiment.schema import ExperimentFile
 from testbed.topology import Topology
 
@@ -86,7 +88,4 @@ class Experiment(ExperimentFile):
 
     def resolved_yaml(self) -> str:
         """The whole experiment with all defaults, as a file that loads to the same experiment."""
-        from testbed.experiment.document import write_yaml
-        from testbed.experiment.resolve import as_data
-
         return write_yaml(as_data(self))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import GetCoreSchemaHandler
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from testbed.experiment import units
@@ -234,6 +235,11 @@ class Text(Kind):
     @property
     def allowed(self) -> str:
         return self.words
+
+
+def kind_of(info: FieldInfo) -> Kind | None:
+    """The kind of value that a model's field holds; None for a section or a list of them."""
+    return next((each for each in info.metadata if isinstance(each, Kind)), None)
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,11 @@ from testbed.errors import UserError
 from testbed.experiment import topologies
 from testbed.experiment.document import MAX_BYTES, Document, read_yaml
 from testbed.experiment.experiment import Experiment
+from testbed.experiment.explain import explain, first_words, unknown
 from testbed.experiment.fields import nearest
 from testbed.experiment.problems import ExperimentError, Problem, sentence
 from testbed.experiment.resolve import resolve
-from testbed.experiment.schema import ExperimentFile, Section
+from testbed.experiment.schema import ExperimentFile
 from testbed.experiment.units import FieldError, describe
 from testbed.topology import Topology
 
@@ -73,7 +74,8 @@ def _with_lines(problems: list[Problem], document: Document) -> list[Problem]:
     """Fill in lines; leave out repetitions, and what only follows from something else: errors of a
     value that cannot be read, a key missing because it is misspelt."""
     unread = {problem.path for problem in document.problems if problem.path}
-    unread |= {each.instead for each in problems if each.instead not in document.lines}
+    meant = {each.instead for each in problems if each.instead}
+    unread |= meant - set(document.lines)
     found: dict[tuple, Problem] = {}
     for each in problems:
         if each.path not in unread or each in document.problems:
@@ -92,6 +94,7 @@ class _Sections:
         self.parts: dict[str, Any] = {}
         self.topology: Topology | None = None
         self.problems: list[Problem] = []
+        self.models: dict[str, Any] = {}  # where the model depends on what the file says
 
     def read(self) -> None:
         if not isinstance(self.data, dict):
@@ -103,12 +106,12 @@ class _Sections:
         }
         for key in self.data:
             if key not in fields:
-                self.problems.append(_unknown((key,), list(fields)))
+                self.problems.append(unknown((key,), list(fields)))
         for key, (name, info) in fields.items():
             if key in self.data:
                 self.section(key, name, info, self.data[key])
             elif info.is_required():
-                self.problems.append(Problem.missing((key,), _first_words(info)))
+                self.problems.append(Problem.missing((key,), first_words(info)))
             else:
                 self.parts[name] = info.default
 
@@ -121,18 +124,16 @@ class _Sections:
             elif name == "system":
                 self.parts[name] = self.system(value)
             else:
-                kind = (
-                    Annotated[(info.annotation, *info.metadata)]
-                    if info.metadata
-                    else info.annotation
-                )
+                kind = info.annotation
+                if info.metadata:
+                    kind = Annotated[(kind, *info.metadata)]
                 self.parts[name] = TypeAdapter(kind).validate_python(value)
         except topologies.TopologyProblem as error:
             self.problems += error.problems
         except FieldError as error:
             self.problems.append(Problem.of((key,), error))
         except ValidationError as error:
-            self.problems += explain(error, (key,), info.annotation)
+            self.problems += explain(error, (key,), self.models.get(key, info.annotation))
 
     def system(self, value: Any) -> Any:
         value = {"name": value} if isinstance(value, str) else value
@@ -146,99 +147,5 @@ class _Sections:
             raise FieldError(
                 describe(name), ", ".join(systems.SYSTEMS), nearest(name, systems.SYSTEMS)
             )
-        try:
-            return systems.SYSTEMS[name].options.model_validate(value)
-        except ValidationError as error:
-            self.problems += explain(error, ("system",), systems.SYSTEMS[name].options)
-
-
-def explain(error: ValidationError, path: tuple[str | int, ...], model: Any) -> list[Problem]:
-    """pydantic's errors in the words of this package. `path` leads to what was validated, which was
-    read as `model`."""
-    problems = []
-    for each in error.errors(include_url=False):
-        where = (*path, *each["loc"])
-        context = each.get("ctx", {})
-        kind = each["type"]
-        if kind == "field":
-            field_error = FieldError(context["found"], context["allowed"], context["hint"])
-            problems.append(Problem.of(where, field_error))
-        elif kind == "extra_forbidden":
-            problems.append(_unknown(where, _keys_at(model, each["loc"][:-1])))
-        elif kind == "missing":
-            problems.append(Problem.missing(where, _meaning(model, each["loc"])))
-        elif kind in ("tuple_type", "list_type"):
-            problems.append(Problem.of(where, FieldError(describe(each["input"]), "a list")))
-        elif kind in ("model_type", "model_attributes_type", "dict_type"):
-            keys = ", ".join(_keys_at(model, each["loc"]))
-            allowed = f"a mapping with the keys {keys}"
-            problems.append(Problem.of(where, FieldError(describe(each["input"]), allowed)))
-        elif kind in ("too_short", "too_long"):
-            low, high = context.get("min_length", 0), context.get("max_length")
-            if kind == "too_short" and len(each["input"]) >= low:
-                continue  # pydantic counts only sound entries; the others have their own errors
-            limit = f"at least {low}" if kind == "too_short" else f"at most {high}"
-            found = f"a list of {len(each['input'])}"
-            problems.append(Problem.of(where, FieldError(found, f"a list of {limit}")))
-        else:
-            problems.append(Problem(where, f"found {describe(each['input'])}; {each['msg']}"))
-    return problems
-
-
-def _unknown(path: tuple[str | int, ...], known: list[str]) -> Problem:
-    homes = _homes().get(str(path[-1]), [])
-    return Problem.unknown(path, known, f"it belongs under {homes[0]}" if homes else "")
-
-
-def _homes() -> dict[str, list[str]]:
-    """{key: sections that have it}, for keys written one level too high."""
-    homes: dict[str, list[str]] = {}
-    for name, info in ExperimentFile.model_fields.items():
-        model = section_model(info.annotation)
-        for key in _keys(model) if model else []:
-            homes.setdefault(key, []).append(f"{info.alias or name}:")
-    for system in systems.SYSTEMS.values():
-        for key in _keys(system.options):
-            homes.setdefault(key, []).append("system:")
-    return homes
-
-
-def section_model(annotation: Any) -> type[Section] | None:
-    """The section's model in an annotation such as `tuple[Job, ...]`, if there is one."""
-    if isinstance(annotation, type) and issubclass(annotation, Section):
-        return annotation
-    for part in getattr(annotation, "__args__", ()):
-        model = section_model(part)
-        if model is not None:
-            return model
-    return None
-
-
-def _keys(model: type[Section]) -> list[str]:
-    return [info.alias or name for name, info in model.model_fields.items()]
-
-
-def _field_at(model: Any, location: tuple[str | int, ...]) -> tuple[Any, FieldInfo | None]:
-    """The model that `location` leads to (if any) and the last field on the way."""
-    current, info = section_model(model), None
-    for part in location:
-        if isinstance(part, int) or current is None:
-            continue
-        fields = {each.alias or name: each for name, each in current.model_fields.items()}
-        info = fields.get(part)
-        current = section_model(info.annotation) if info else None
-    return current, info
-
-
-def _keys_at(model: Any, location: tuple[str | int, ...]) -> list[str]:
-    found, _ = _field_at(model, location)
-    return _keys(found) if found else []
-
-
-def _meaning(model: Any, location: tuple[str | int, ...]) -> str:
-    _, info = _field_at(model, location)
-    return _first_words(info) if info else ""
-
-
-def _first_words(info: FieldInfo) -> str:
-    return (info.description or "").split(". ")[0].rstrip(".")
+        self.models["system"] = systems.SYSTEMS[name].options
+        return self.models["system"].model_validate(value)

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from testbed import systems
-from testbed.experiment.fields import Kind
+from testbed.experiment.fields import Kind, kind_of
 from testbed.experiment.schema import (
     ExperimentFile,
     Job,
@@ -121,12 +121,8 @@ def _table(model: Any, leave_out: Any = None) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _kind(info: FieldInfo) -> Kind | None:
-    return next((each for each in info.metadata if isinstance(each, Kind)), None)
-
-
 def _allowed(name: str, info: FieldInfo) -> str:
-    kind = _kind(info)
+    kind = kind_of(info)
     if kind:
         return kind.allowed
     sections = {
@@ -151,7 +147,7 @@ def _default(info: FieldInfo) -> str:
         return str(extra["default"])
     if info.is_required():
         return "required"
-    kind = _kind(info)
+    kind = kind_of(info)
     if kind is None:
         return "all defaults" if info.default == Links() else "none"
     value = kind.show(info.default) if info.default is not None or _has_word(kind) else None

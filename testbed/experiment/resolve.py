@@ -10,12 +10,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from testbed.errors import UserError
-from testbed.experiment.document import Inline
 from testbed.experiment.experiment import Experiment, LinkDirection
-from testbed.experiment.fields import NAME, Kind, nearest, user_file
+from testbed.experiment.explain import explain
+from testbed.experiment.fields import NAME, nearest, user_file
+from testbed.experiment.printing import shown
 from testbed.experiment.problems import Path as KeyPath
 from testbed.experiment.problems import Problem, sentence
 from testbed.experiment.schema import (
@@ -28,7 +29,6 @@ from testbed.experiment.schema import (
     Memory,
     Placement,
     SystemOptions,
-    TopologyChoice,
 )
 from testbed.experiment.units import FieldError
 from testbed.topology import Topology
@@ -150,8 +150,6 @@ class _Resolver:
         return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
 
     def topology_options(self, index: int) -> LinkOptions | None:
-        from testbed.experiment.load import explain
-
         assert self.topology is not None
         a, b = self.topology.links[index]
         try:
@@ -166,17 +164,17 @@ class _Resolver:
         before = len(self.problems)
         at = path if who else (*path, "jitter")
         if way.jitter_ns > way.delay_ns:
-            jitter, delay = _shown(way, "jitter_ns"), _shown(way, "delay_ns")
+            jitter, delay = shown(way, "jitter_ns"), shown(way, "delay_ns")
             self.wrong(
                 at, f"{who}found jitter {jitter}; allowed: at most the delay, which is {delay}"
             )
         threshold = way.ecn_threshold_packets
         if threshold is not None and threshold > way.queue_packets:
             at = path if who else (*path, "ecn_threshold")
-            shown, queue = f"{threshold} packets", f"{way.queue_packets} packets"
+            found, queue = f"{threshold} packets", f"{way.queue_packets} packets"
             self.wrong(
                 at,
-                f"{who}found ecn_threshold {shown}; allowed: at most the queue, which is {queue}",
+                f"{who}found ecn_threshold {found}; allowed: at most the queue, which is {queue}",
             )
         return len(self.problems) == before
 
@@ -291,7 +289,7 @@ class _Resolver:
         if not 1 <= count <= MAX_AGGREGATORS:
             self.wrong(
                 ("memory", "size"),
-                f"found {_shown(memory, 'size_bytes')}, which is room for {count} aggregators of"
+                f"found {shown(memory, 'size_bytes')}, which is room for {count} aggregators of"
                 f" {known.aggregator_bytes} B; allowed: 1 to {MAX_AGGREGATORS} aggregators",
             )
             return
@@ -319,44 +317,3 @@ def _warnings(traces: list[Trace]) -> list[str]:
         return []
     groups = "; ".join(f"{where}: {', '.join(names)}" for where, names in hardware.items())
     return [f"the compute times of these jobs' models belong to different hardware ({groups})"]
-
-
-# -- printing
-
-
-def _kind(model: type[BaseModel], name: str) -> Kind | None:
-    metadata = model.model_fields[name].metadata
-    return next((each for each in metadata if isinstance(each, Kind)), None)
-
-
-def _shown(part: Any, name: str) -> Any:
-    model = LinkSettings if isinstance(part, LinkDirection) else type(part)
-    kind = _kind(model, name)
-    value = getattr(part, name)
-    return kind.show(value) if kind else value
-
-
-def as_data(part: Any, given_only: bool = False) -> Any:
-    """A resolved part of an experiment as plain data, as it would stand in a file."""
-    if isinstance(part, TopologyChoice):
-        head = {"kind": part.kind} if part.kind else {"class": f"{part.file}:{part.class_name}"}
-        return {**head, **part.options}
-    if isinstance(part, tuple):
-        return (Inline if all(isinstance(each, str) for each in part) else list)(
-            as_data(each, given_only=isinstance(each, LinkOptions)) for each in part
-        )
-    if not isinstance(part, BaseModel):
-        return part
-    data: dict[str, Any] = {}
-    for name, info in type(part).model_fields.items():
-        value = getattr(part, name)
-        if given_only and name not in part.model_fields_set:
-            continue
-        if isinstance(part, Memory) and value is None:
-            continue
-        inner = given_only and isinstance(value, BaseModel)
-        kind = _kind(type(part), name)
-        data[info.alias or name] = kind.show(value) if kind else as_data(value, inner)
-    if isinstance(part, LinkOptions):  # the links' names first, for the reader
-        data = {"between": data.pop("between"), **data}
-    return data

@@ -16,11 +16,10 @@ import traceback
 import typing
 from collections.abc import Iterator
 from contextlib import contextmanager
-from fractions import Fraction
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from testbed.experiment import units
 from testbed.experiment.fields import ANY_TEXT, Flag, Kind, Number, Whole, nearest, user_file
 from testbed.experiment.problems import Problem, sentence
 from testbed.experiment.schema import TopologyChoice
@@ -236,7 +235,7 @@ def _from_mininet(topo: Any) -> Topology:
             if value is None or key in ("node1", "node2", "port1", "port2", "cls", "use_htb"):
                 continue
             if key == "bw":
-                options["bandwidth"] = f"{units.decimal(Fraction(str(value)))} Mbit/s"
+                options["bandwidth"] = f"{Decimal(str(value)):f} Mbit/s"
             elif key in ("delay", "jitter"):
                 options[key] = str(value)
             elif key == "loss":

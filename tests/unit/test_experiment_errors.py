@@ -158,6 +158,16 @@ def test_a_misspelt_key_beside_the_right_one_hides_no_error_of_that() -> None:
     assert "2 errors" in text and "jobs[0].workers: found 0" in text
 
 
+def test_an_error_in_one_section_leaves_the_others_checked() -> None:
+    text = changed("window: 64", "windw: 64").replace("aggregators: 128", "size: 1 B")
+    text = text.replace("workers: 4", "workers: 40").replace("delay: 10 us", "jitter: 1 us")
+    found = message(text)
+    for part in ("3 errors", "links.jitter", "system.windw", "together 45 roles"):
+        assert part in found
+    # The size of an aggregator depends on the system, so that is not judged here.
+    assert "memory" not in found
+
+
 def test_hundreds_of_errors_are_cut() -> None:
     text = message(BASE + "".join(f"key{number}: 1\n" for number in range(200)))
     assert "200 errors" in text and text.endswith("... and 150 more") and text.count("\n") == 51

@@ -1,0 +1,45 @@
+"""A loaded experiment as data that could stand in a file, every quantity with its unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from testbed.experiment.document import Inline
+from testbed.experiment.fields import kind_of
+from testbed.experiment.schema import LinkOptions, LinkSettings, Memory, TopologyChoice
+
+
+def shown(part: Any, name: str) -> Any:
+    """One attribute of a section (or the same of a direction of a link), as written in a file."""
+    model = type(part) if isinstance(part, BaseModel) else LinkSettings
+    kind = kind_of(model.model_fields[name])
+    value = getattr(part, name)
+    return kind.show(value) if kind else value
+
+
+def as_data(part: Any, given_only: bool = False) -> Any:
+    """A resolved part of an experiment as plain data, as it would stand in a file."""
+    if isinstance(part, TopologyChoice):
+        head = {"kind": part.kind} if part.kind else {"class": f"{part.file}:{part.class_name}"}
+        return {**head, **part.options}
+    if isinstance(part, tuple):
+        return (Inline if all(isinstance(each, str) for each in part) else list)(
+            as_data(each, given_only=isinstance(each, LinkOptions)) for each in part
+        )
+    if not isinstance(part, BaseModel):
+        return part
+    data: dict[str, Any] = {}
+    for name, info in type(part).model_fields.items():
+        value = getattr(part, name)
+        if given_only and name not in part.model_fields_set:
+            continue
+        if isinstance(part, Memory) and value is None:
+            continue
+        inner = given_only and isinstance(value, BaseModel)
+        kind = kind_of(info)
+        data[info.alias or name] = kind.show(value) if kind else as_data(value, inner)
+    if isinstance(part, LinkOptions):  # the links' names first, for the reader
+        data = {"between": data.pop("between"), **data}
+    return data
