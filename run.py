@@ -6,6 +6,7 @@ what every Python understands.
 """
 
 import os
+import signal
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -35,6 +36,8 @@ def hand_over():
 
 
 if __name__ == "__main__":
+    # Nothing is built yet: until the testbed listens for it, Ctrl-C is simply the end.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     hand_over()
     os.environ.pop("INA_TESTBED_HANDED_OVER", None)
     if os.geteuid() == 0 and os.environ.get("SUDO_UID", "0") != "0":

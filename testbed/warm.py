@@ -1,37 +1,37 @@
-"""Fill the compile caches, so that the first run does not wait for compilers: `python -m
-testbed.warm`.
+"""Fill the compile caches, so that the first run does not wait: `python -m testbed.warm`.
 
-The last step of set-up. Host protocols are compiled by numba, the switch programs in p4/ by the P4
-engine with each program's default constants; both caches are per user and keyed by content, so
-warming twice costs only the look.
+The last step of set-up. Host protocols are compiled by numba, the quickstart's switch program by
+the P4 engine; both caches are per user and keyed by content, so warming twice costs only the look.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+from pathlib import Path
+
+QUICKSTART = Path(__file__).resolve().parents[1] / "experiments" / "quickstart.yaml"
 
 
 def warm_hosts() -> None:
     """Compile every function that a host process runs per packet."""
-    import testbed.hosts.process
+    from testbed.hosts.process import warm
 
-    testbed.hosts.process.warm()
+    warm()
+
+
+def warm_switches() -> None:
+    """Compile the P4 program that the quickstart runs, and with it the runtime of all programs."""
+    from testbed.experiment import load
+    from testbed.run.experiment_run import compile_program
+
+    compile_program(load(QUICKSTART))
 
 
 def warm_figures() -> None:
-    """Let matplotlib write its font list, which it otherwise does in the middle of the first
-    report.
-    """
+    """Have matplotlib write its list of fonts, or it does so amid the first report."""
     import matplotlib.font_manager  # noqa: F401
 
 
-def main() -> int:
-    if importlib.util.find_spec("testbed.hosts.process") is not None:
-        warm_hosts()
-    warm_figures()
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    warm_hosts()
+    warm_switches()
+    warm_figures()

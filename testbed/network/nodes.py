@@ -133,6 +133,8 @@ class P4Switch(PreparedNode, Switch):
         if self.launch is not None:
             self.launch(self)
             return
+        if self.namespace is None:
+            self._prepare_links()
         command = [sys.executable, "-m", "testbed.p4engine", "switch", str(self.program)]
         for key, value in self.defines.items():
             command += ["-D", f"{key}={value}"]
@@ -148,9 +150,12 @@ class P4Switch(PreparedNode, Switch):
                 stderr=output,
                 env=dict(os.environ, PYTHONPATH=str(ROOT)),
             )
-        self.client = connect(
-            self.control_path, lambda: self.process.poll() is None, self.name, log
-        )
+        try:
+            alive = self.process.poll
+            self.client = connect(self.control_path, lambda: alive() is None, self.name, log)
+        except RunError as error:
+            # In somebody's script nobody else prints the end of the log.
+            raise RunError(f"{error}\n{error.log_tail}", error.log_tail, error.log) from None
 
     def stop(self, deleteIntfs: bool = True) -> None:
         """Stop the switch process; Mininet calls this."""
@@ -169,6 +174,22 @@ class P4Switch(PreparedNode, Switch):
             super().stop(deleteIntfs)
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _prepare_links(self) -> None:
+        """Make plain Mininet's links, both ends, carry packets as they are on a wire."""
+        for intf in self.intfList():
+            for end in (intf.link.intf1, intf.link.intf2) if intf.link else (intf,):
+                child = os.fork()
+                if child == 0:
+                    code = 1
+                    try:
+                        kernel.enter_network(end.node.pid)
+                        kernel.switch_offloads_off([end.name])
+                        code = 0
+                    finally:
+                        os._exit(code)
+                if os.waitpid(child, 0)[1] != 0:
+                    raise RunError(f"cannot switch off the offloads of {end.name}")
 
     def _log(self) -> Path:
         return self.control_path.with_name("switch.log")

@@ -80,9 +80,9 @@ class Spawner:
     """
 
     def __init__(self, name: str, preload: Sequence[str], log: Path) -> None:
-        """Start the process; it imports the modules of `preload` while the caller goes on.
+        """Start the process; it prepares what `preload` says while the caller goes on.
 
-        A preloaded module's function `preload()`, if there is one, is called before the first fork.
+        preload: modules to import ("module"), functions to call then ("module:function").
         """
         self.name = name
         self.log = log
@@ -351,14 +351,16 @@ def _close_all_but(keep: set[int]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """`python -m testbed.network.spawner SOCKET RUNNER NAME MODULE...`: only for `Spawner`."""
+    """`python -m testbed.network.spawner SOCKET RUNNER NAME PRELOAD...`: only for `Spawner`."""
     kernel.die_with_parent(int(arguments[1]))
     kernel.set_process_name(f"ina-{arguments[2]}")
     channel = socket.socket(fileno=int(arguments[0]))
     try:
         for name in arguments[3:]:
-            module = importlib.import_module(name)
-            getattr(module, "preload", lambda: None)()
+            module, _, function = name.partition(":")
+            imported = importlib.import_module(module)
+            if function:
+                getattr(imported, function)()
     except BaseException as error:
         traceback.print_exc()
         channel.send(json.dumps({"failed": f"{type(error).__name__}: {error}"}).encode())

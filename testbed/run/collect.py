@@ -7,6 +7,7 @@ testbed/results/schema.py. Times are ns since the run's start, which all process
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -110,14 +111,16 @@ def _total(hosts: list[HostProcess], counter: str) -> int | None:
 
 
 def time_tables(hosts: HostGroup) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tables iterations and tensors, as columns, from the files that the workers wrote."""
+    """Tables iterations and tensors, as columns, from the workers' files, which go."""
     iterations: list[dict[str, np.ndarray]] = []
     tensors: list[dict[str, np.ndarray]] = []
     for host in hosts.hosts:
         if host.spec["role"] != "worker":
             continue
-        with np.load(host.spec["output"]) as file:
+        output = Path(host.spec["output"])
+        with np.load(output) as file:
             times = {name: file[name] for name in file.files}
+        output.unlink()
         who = host.spec["job"], host.spec["worker"]
         begun = np.flatnonzero(times["start_ns"] >= 0)
         iterations.append(

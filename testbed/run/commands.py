@@ -7,15 +7,19 @@ come at once.
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from testbed.errors import RunError, UserError
 from testbed.run import interrupts
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,13 @@ class Command:
     call: Callable[[list[str]], int | None]
 
 
+class _Parser(argparse.ArgumentParser):
+    """argparse whose errors are ours."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; {self.format_usage().strip()}")
+
+
 def _one_file(name: str, arguments: list[str]) -> Path:
     if len(arguments) != 1 or arguments[0].startswith("-"):
         raise UserError(f"usage: run.py {name} FILE.yaml")
@@ -34,10 +45,13 @@ def _one_file(name: str, arguments: list[str]) -> Path:
 
 
 def run_command(arguments: list[str]) -> int | None:
-    path = _one_file("run", arguments)
+    parser = _Parser(prog="run.py", add_help=False)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--results", type=Path, default=ROOT / "results")
+    options = parser.parse_args(arguments)
     from testbed.run.experiment_run import run_file
 
-    return run_file(path)
+    return run_file(options.file, options.results)
 
 
 def check_command(arguments: list[str]) -> int | None:
@@ -80,7 +94,9 @@ def clean_command(arguments: list[str]) -> int | None:
 
 
 COMMANDS = {
-    "run": Command("FILE.yaml", "run an experiment (`run` may be left out)", run_command),
+    "run": Command(
+        "FILE.yaml", "run an experiment (`run` may be left out); --results DIR", run_command
+    ),
     "check": Command("FILE.yaml", "only look whether the experiment file is right", check_command),
     "show": Command("FILE.yaml", "print the experiment with all defaults", show_command),
     "report": Command("RESULTS...", "tables and figures again; compare runs", report_command),

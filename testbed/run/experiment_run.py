@@ -34,15 +34,17 @@ if TYPE_CHECKING:
     from testbed.experiment import Experiment
     from testbed.results import Writer
 
-RESULTS = Path("results")
 # P4 timestamps count microseconds on a real clock, as BMv2's do.
 TIMESTAMP_UNIT_NS = 1000
 # From telling the hosts to their common start: enough for all of them to read the message.
 START_DELAY_NS = 200_000_000
 
 
-def run_file(path: Path) -> int:
-    """Run the experiment in a file; returns the exit code. Raises UserError and RunError."""
+def run_file(path: Path, results: Path) -> int:
+    """Run the experiment in a file; its folder goes below `results`. Returns the exit code.
+
+    Raises UserError and RunError.
+    """
     from testbed.experiment import load
 
     experiment = load(path)
@@ -52,7 +54,7 @@ def run_file(path: Path) -> int:
     for line in registry.clean():
         print(f"removed what a killed run had left: {line}", file=sys.stderr)
     program = compile_program(experiment)
-    folder = run_experiment(experiment, program, Console())
+    folder = run_experiment(experiment, program, results, Console())
     from analysis.report import after_run
 
     after_run(folder)
@@ -72,13 +74,15 @@ def compile_program(experiment: Experiment) -> Program:
     return program
 
 
-def run_experiment(experiment: Experiment, program: Program, console: Console) -> Path:
+def run_experiment(
+    experiment: Experiment, program: Program, results: Path, console: Console
+) -> Path:
     """Run all repetitions; returns the results folder. The folder is marked with how it ended."""
     from testbed.results import Writer, describe
 
     environment = describe(TIMESTAMP_UNIT_NS, switch=experiment.switch, runtime=experiment.runtime)
     yaml = experiment.resolved_yaml()
-    with Writer.create(RESULTS, experiment.name, yaml, environment) as writer:
+    with Writer.create(results, experiment.name, yaml, environment) as writer:
         console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
         topology = experiment.topology_object()
         with Session(f"{experiment.name} ({writer.folder})", writer.logs) as session:
@@ -120,9 +124,7 @@ class Repetition:
         specs = plan(self.experiment, number)
         namespaces = {name: process.pid for name, process in session.network.holders.items()}
         session.pool.wait_ready()
-        self.hosts = HostGroup(
-            specs, session.pool, namespaces, session.logs, session.scratch, number
-        )
+        self.hosts = HostGroup(specs, session.pool, namespaces, session.logs, number)
         self.switches.wait_ready()
         self._configure(self.switches)
         self.hosts.wait_ready()

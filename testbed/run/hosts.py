@@ -93,13 +93,12 @@ class HostGroup:
         spawner: Spawner,
         namespaces: dict[str, int],
         logs: Path,
-        scratch: Path,
         repetition: int,
     ) -> None:
         """Ask for all processes; does not wait for them.
 
-        specs: from the workload's plan. namespaces: holder's process id by host. scratch: folder
-        for what the processes hand over at their end.
+        specs: from the workload's plan. namespaces: holder's process id by host. logs: folder for
+        logs and for what the processes hand over at their end.
         """
         self.spawner = spawner
         self.hosts: list[HostProcess] = []
@@ -111,7 +110,7 @@ class HostGroup:
         for row, spec in enumerate(specs):
             name = spec["host"]
             log = logs / (f"{name}.log" if repetition == 0 else f"{name}-r{repetition}.log")
-            spec = {**spec, "output": str(scratch / f"{name}-r{repetition}.npz"), "log": str(log)}
+            spec = {**spec, "output": str(log.with_suffix(".npz")), "log": str(log)}
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
                 process = spawner.spawn(
@@ -132,7 +131,7 @@ class HostGroup:
                 host.hear()
                 if host.process.code is not None:
                     raise died(host)
-            return all(host.ready for host in self.hosts)
+            return all(host.ready and host.process.pid for host in self.hosts)
 
         missing = "start of the host processes"
         self.spawner.wait(all_ready, START_TIMEOUT_S, missing, self.hosts)

@@ -35,11 +35,6 @@ class Session:
         self.pool: Spawner | None = None
         self.network: Network | None = None
 
-    @property
-    def scratch(self) -> Path:
-        """Folder for files that nobody needs after the run."""
-        return self.record.folder
-
     def __enter__(self) -> Session:
         return self
 
@@ -51,15 +46,19 @@ class Session:
             self.close()
             raise
 
-    def start(self, host_modules: tuple[str, ...] = ("testbed.hosts.process",)) -> None:
-        """Register the run and start both spawners; their imports go on beside what follows."""
+    def start(self, with_hosts: bool = True) -> None:
+        """Register the run and start the spawners; their imports go on beside what follows.
+
+        with_hosts: False where no host process is wanted, only a network.
+        """
         self.record.register()
         # The host pool takes longest, so it goes first.
-        if host_modules:
-            self.pool = Spawner("host pool", host_modules, self.logs / "host-pool.log")
+        if with_hosts:
+            preload = ("testbed.run.children", "testbed.hosts.process:warm")
+            self.pool = Spawner("host pool", preload, self.logs / "host-pool.log")
             self.record.add("host pool", self.pool.pid)
-        modules = ("testbed.network.namespace", "testbed.run.children")
-        self.nodes = Spawner("switch pool", modules, self.logs / "switch-pool.log")
+        preload = ("testbed.network.namespace", "testbed.run.children", "testbed.p4engine.switch")
+        self.nodes = Spawner("switch pool", preload, self.logs / "switch-pool.log")
         self.record.add("switch pool", self.nodes.pid)
         self.record.save()
 
@@ -68,7 +67,7 @@ class Session:
         from testbed.network.net import Network
 
         self.nodes.wait_ready()
-        self.network = Network(topology, self.nodes, self.logs, self.scratch)
+        self.network = Network(topology, self.nodes, self.logs, self.record.folder)
         self.note_processes()
         return self.network
 

@@ -26,7 +26,7 @@ from topos.star import Star
 folder = pathlib.Path(sys.argv[1])
 folder.mkdir(exist_ok=True)
 with Session("test run", folder) as session:
-    session.start(host_modules=())
+    session.start(with_hosts=False)
     network = session.build(Star(hosts=3))
     print(session.record.run, *(p.pid for p in network.holders.values()), flush=True)
     time.sleep(600)

@@ -21,7 +21,7 @@ HERE = "tests.network.spawned"
 
 @pytest.fixture
 def spawner(tmp_path):
-    made = Spawner("test pool", [HERE], tmp_path / "pool.log")
+    made = Spawner("test pool", [f"{HERE}:preload"], tmp_path / "pool.log")
     yield made
     made.close()
 

@@ -61,7 +61,7 @@ def group(tmp_path, monkeypatch):
                     }
                 )
         namespaces = {spec["host"]: spawner.pid for spec in specs}
-        made.append(HostGroup(specs, spawner, namespaces, tmp_path, tmp_path, 0))
+        made.append(HostGroup(specs, spawner, namespaces, tmp_path, 0))
         return made[-1]
 
     yield make
