@@ -1,0 +1,98 @@
+"""python -m testbed.p4engine: the engine without the rest of the testbed.
+
+    compile PROGRAM.p4 [-D NAME=VALUE] [-I FOLDER] [--json]     check and compile, say what it contains
+    switch  PROGRAM.p4 -i 1@eth1 -i 2@eth2 --control PATH       be a switch between interfaces
+    call    PATH NAME [ARGUMENT...]                             one control call to a switch
+
+Exit codes: 0, 1 when a running switch failed, 2 when the program or the call is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from testbed.p4engine.diagnostics import P4Error
+
+
+def _define(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    if not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME or NAME=VALUE")
+    return name, value or "1"
+
+
+def _argument(text: str) -> object:
+    """JSON where it is JSON (numbers, lists), else the text itself."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m testbed.p4engine", description="A P4-16 compiler and switch for v1model."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, text in (("compile", "check and compile a program"), ("switch", "be a switch")):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("program", help="a P4-16 program for v1model")
+        command.add_argument(
+            "-D", "--define", type=_define, action="append", default=[], metavar="NAME[=VALUE]"
+        )
+        command.add_argument("-I", "--include", action="append", default=[], metavar="FOLDER")
+        if name == "compile":
+            command.add_argument("--json", action="store_true", help="print all objects as JSON")
+        else:
+            from testbed.p4engine.switch import add_arguments
+
+            add_arguments(command)
+    command = commands.add_parser("call", help="one control call to a switch process")
+    command.add_argument("socket", help="its control socket")
+    command.add_argument("name", help="of the call, for example table_dump")
+    command.add_argument("arguments", nargs="*", type=_argument, help="text or JSON")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        if arguments.command == "call":
+            from testbed.p4engine.control import Client
+
+            with Client(arguments.socket) as client:
+                result = client.call(arguments.name, *arguments.arguments)
+            print(json.dumps(result))
+            return 0
+        from testbed.p4engine.build import compile_program
+
+        compiled = compile_program(arguments.program, dict(arguments.define), arguments.include)
+        for warning in compiled.warnings:
+            print(warning, file=sys.stderr)
+        if arguments.command == "switch":
+            from testbed.p4engine import switch
+
+            return switch.main(compiled, arguments)
+        if arguments.json:
+            print(json.dumps(compiled.info, indent=1))
+        else:
+            print(f"{arguments.program}: {compiled.so_path}")
+            for kind in ("tables", "registers", "counters", "meters"):
+                names = [each["name"] for each in compiled.info.get(kind, [])]
+                if names:
+                    print(
+                        f"  {len(names)} {kind}: {', '.join(names[:8])}{' ...' * (len(names) > 8)}"
+                    )
+        return 0
+    except P4Error as error:
+        print(error, file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

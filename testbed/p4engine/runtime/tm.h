@@ -1,0 +1,140 @@
+/* Traffic manager: what is around a compiled pipeline to make it a switch.
+ *
+ * (packet, port, time) in; (packets, ports, times) out. No globals and no clock: the caller says what time
+ * it is, so the same code serves a switch process (real clock) and virtual time, and equal calls give
+ * equal packets. Behaviour after ingress and egress is that of BMv2's simple_switch.
+ *
+ * Every port is the end of a link and models both of its directions:
+ *
+ *   ingress link:  queue -> serialise -> (loss, duplicate, reorder) -> delay, jitter -> ingress pipeline
+ *   egress link:   queue -> egress pipeline -> serialise -> (loss, ...) -> delay, jitter -> out
+ *
+ * A direction without shaping costs nothing: a packet between two such ports goes through ingress,
+ * egress and deparser in one call, without queue and without a copy of its state.
+ *
+ * Time is modelled, not measured: an event has the time that the model gives it even when the caller
+ * calls late, so a switch process that was held up catches up without distorting rates. All arithmetic
+ * on times and decisions is integer arithmetic.
+ *
+ * Randomness: one stream per (seed, port, direction, purpose), a splitmix64 sequence, one number for each
+ * packet that reaches the decision. Switching on jitter therefore does not change which packets are lost. */
+#ifndef TM_H
+#define TM_H
+
+#include "p4rt.h"
+
+#define TM_PORTS 511           /* ports are numbered 0..510; 511 drops */
+#define TM_NEVER UINT64_MAX
+#define TM_UNLIMITED UINT64_MAX
+#define TM_CERTAIN (1ull << 63) /* probability 1 */
+#define TM_PASSES 4096         /* pipeline passes that one arrival or event may cause */
+
+typedef struct tm_switch tm_switch;
+
+enum tm_direction { TM_INGRESS = 0, TM_EGRESS = 1 };
+
+enum tm_status {
+    TM_OK = 0,
+    TM_NO_SUCH_PORT = -1,
+    TM_BAD_VALUE = -2,
+    TM_NO_MEMORY = -3,
+    TM_EXISTS = -4,
+    TM_NO_SUCH_GROUP = -5
+};
+
+/* One direction of a port's link. All zero, with unlimited queues, is "not shaped". */
+typedef struct tm_shape {
+    uint64_t rate_bps;      /* 0: unlimited. Bytes count from the Ethernet header to the end of the payload */
+    uint64_t rate_pps;      /* 0: unlimited. BMv2's queue rate; both limits hold if both are set */
+    uint64_t queue_packets; /* waiting packets, without the one on the wire */
+    uint64_t queue_bytes;
+    uint64_t delay_ns;
+    uint64_t jitter_ns;  /* uniform in delay -jitter..+jitter, never reorders; at most delay_ns */
+    uint64_t loss;       /* probabilities times 2^63 */
+    uint64_t duplicate;
+    uint64_t reorder;    /* such a packet takes reorder_ns longer; later ones overtake it */
+    uint64_t reorder_ns;
+} tm_shape;
+
+/* What a link has carried. Offered packets are packets + queue_drops; of the carried ones
+ * packets - losses + duplicates arrive at the far end. */
+typedef struct tm_counters {
+    uint64_t packets, bytes;
+    uint64_t queue_drops;
+    uint64_t losses, duplicates, reordered;
+    uint64_t max_queue; /* packets */
+    uint64_t busy_ns;   /* time spent serialising */
+} tm_counters;
+
+typedef struct tm_stats {
+    uint64_t received;      /* packets that entered the ingress pipeline from a port */
+    uint64_t sent;          /* packets given to the sink */
+    uint64_t ingress_drops; /* by the program */
+    uint64_t egress_drops;  /* by the program */
+    uint64_t no_port;       /* left for a port that does not exist */
+    uint64_t no_group;      /* multicast to a group that does not exist */
+    uint64_t copies;        /* made by multicast */
+    uint64_t clones, resubmits, recirculations;
+    uint64_t failed;        /* assert or assume did not hold */
+    uint64_t loop_drops;    /* more than TM_PASSES passes */
+    uint64_t no_memory;
+} tm_stats;
+
+/* Where packets go. room() gives space for at least `bytes`; the packet is written there and emit() takes
+ * the first `length` bytes of the last room as one packet. room() may be called again without emit(). */
+typedef struct tm_sink {
+    void *context;
+    uint8_t *(*room)(void *context, uint32_t bytes);
+    void (*emit)(void *context, uint32_t port, uint64_t time_ns, uint32_t length);
+} tm_sink;
+
+/* A packet in the built-in sink. */
+typedef struct tm_output {
+    uint64_t time_ns;
+    uint64_t offset; /* in the bytes of tm_outputs */
+    uint32_t length;
+    uint32_t port;
+} tm_output;
+
+typedef struct tm_member {
+    uint16_t port, rid;
+} tm_member;
+
+/* epoch_ns: the time at which P4 timestamps are 0. unit_ns: length of a P4 timestamp's unit. */
+P4_EXPORT tm_switch *tm_create(const p4_program *program, p4_instance *instance, uint64_t seed,
+                               uint64_t epoch_ns, uint64_t unit_ns);
+P4_EXPORT void tm_destroy(tm_switch *); /* not the instance */
+
+P4_EXPORT int tm_port_add(tm_switch *, uint32_t port);
+P4_EXPORT int tm_port_exists(const tm_switch *, uint32_t port);
+P4_EXPORT int tm_port_shape(tm_switch *, uint32_t port, uint32_t direction, const tm_shape *);
+P4_EXPORT int tm_port_shape_get(const tm_switch *, uint32_t port, uint32_t direction, tm_shape *);
+P4_EXPORT int tm_port_counters(const tm_switch *, uint32_t port, uint32_t direction, tm_counters *);
+P4_EXPORT int64_t tm_port_queue(tm_switch *, uint32_t port, uint32_t direction); /* packets waiting now */
+
+P4_EXPORT int tm_group_set(tm_switch *, uint32_t group, const tm_member *, uint32_t count);
+P4_EXPORT int tm_group_delete(tm_switch *, uint32_t group);
+P4_EXPORT int64_t tm_group_get(const tm_switch *, uint32_t group, tm_member *, uint32_t capacity);
+/* port or group may be -1: not used. Both -1 removes the session. */
+P4_EXPORT int tm_mirror_set(tm_switch *, uint32_t session, int32_t port, int32_t group);
+
+/* Times never run backwards: a time before the last one counts as the last one. tm_receive handles all
+ * events up to its time first. `data` need not outlive the call. */
+P4_EXPORT int tm_receive(tm_switch *, uint32_t port, const uint8_t *data, uint32_t length, uint64_t now_ns);
+P4_EXPORT void tm_advance(tm_switch *, uint64_t now_ns);
+P4_EXPORT uint64_t tm_next_event(const tm_switch *); /* TM_NEVER: none */
+P4_EXPORT uint64_t tm_now(const tm_switch *);
+P4_EXPORT uint64_t tm_timestamp(const tm_switch *, uint64_t now_ns); /* P4 time, 48 bits */
+
+/* early: hand a packet to the sink when its time of leaving is known instead of when it has come. The
+ * times that a port emits are then still in order unless it reorders. Saves virtual time an event. */
+P4_EXPORT void tm_set_early(tm_switch *, int early);
+
+P4_EXPORT void tm_set_sink(tm_switch *, const tm_sink *); /* NULL: the built-in one */
+P4_EXPORT uint64_t tm_outputs(const tm_switch *, const tm_output **, const uint8_t **bytes); /* count */
+P4_EXPORT void tm_outputs_clear(tm_switch *);
+
+P4_EXPORT void tm_stats_get(const tm_switch *, tm_stats *);
+P4_EXPORT void tm_stats_reset(tm_switch *); /* the port counters too */
+
+#endif

@@ -1,0 +1,343 @@
+"""The switch process: a compiled program between network interfaces, under the real clock.
+
+Packets are handled by a C loop (runtime/io.c) in a thread of its own that never needs the interpreter;
+the main thread answers control calls. `serve` is what a forked child calls; `main` is the command line
+around it. SIGTERM and SIGINT end the switch cleanly; an interface that goes down ends it with its name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from ctypes import POINTER, byref, c_char_p, c_int, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any
+
+from testbed.p4engine.control import Server
+from testbed.p4engine.library import CALLS, Switch
+from testbed.p4engine.manager import SwitchError, as_dict
+
+ERROR_BYTES = 256
+
+
+class _Options(ctypes.Structure):
+    _fields_ = [(name, c_uint32) for name in ("ring_frames", "spin_ns", "bypass")]
+
+
+class _LoopStats(ctypes.Structure):
+    _fields_ = [
+        (name, c_uint64)
+        for name in (
+            "received",
+            "ring_drops",
+            "oversized",
+            "unchecked",
+            "sent",
+            "send_drops",
+            "sleeps",
+            "cpu_ns",
+            "wall_ns",
+            "late_max_ns",
+            "late_events",
+        )
+    ]
+
+
+class _PortStats(ctypes.Structure):
+    _fields_ = [(name, c_uint64) for name in ("oversized", "send_drops", "received")] + [
+        (name, c_uint32) for name in ("ifindex", "mtu")
+    ]
+
+
+def _declare(lib: ctypes.CDLL) -> None:
+    signatures = {
+        "io_create": (c_void_p, [c_void_p, POINTER(_Options), c_char_p]),
+        "io_port_add": (c_int, [c_void_p, c_uint32, c_char_p, c_char_p]),
+        "io_open": (c_int, [c_void_p, c_char_p]),
+        "io_run": (c_int, [c_void_p, c_char_p]),
+        "io_stop": (None, [c_void_p]),
+        "io_destroy": (None, [c_void_p]),
+        "io_lock": (None, [c_void_p]),
+        "io_unlock": (None, [c_void_p]),
+        "io_stats_get": (None, [c_void_p, POINTER(_LoopStats)]),
+        "io_port_stats_get": (c_int, [c_void_p, c_uint32, POINTER(_PortStats)]),
+        "io_now": (c_uint64, []),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(lib, name)
+        function.restype = result
+        function.argtypes = arguments
+
+
+class PacketLoop:
+    """The C loop around a traffic manager: ports are network interfaces of this process's namespace.
+
+    The loop runs in a thread between `start` and `stop`. While it runs, calls on the traffic manager are
+    made within `locked`.
+    """
+
+    def __init__(
+        self,
+        lib: ctypes.CDLL,
+        manager: int,
+        interfaces: Mapping[int, str],
+        *,
+        ring_frames: int = 0,
+        spin_ns: int = 0,
+        bypass: bool = False,
+    ) -> None:
+        self._io = None
+        self.lib = lib
+        self.interfaces = dict(interfaces)
+        self.cause: str | None = None
+        self._thread: threading.Thread | None = None
+        self._on_end: Callable[[], None] = lambda: None
+        _declare(lib)
+        error = ctypes.create_string_buffer(ERROR_BYTES)
+        options = _Options(ring_frames, spin_ns, bypass)
+        self._io = lib.io_create(manager, byref(options), error)
+        if not self._io:
+            raise SwitchError(error.value.decode())
+        try:
+            for port, name in self.interfaces.items():
+                if lib.io_port_add(self._io, port, name.encode(), error) < 0:
+                    raise SwitchError(error.value.decode())
+            if lib.io_open(self._io, error) < 0:
+                raise SwitchError(error.value.decode())
+        except SwitchError:
+            self.close()
+            raise
+        self._received_before = _device_counters()
+
+    def start(self, on_end: Callable[[], None] = lambda: None) -> None:
+        """Start handling packets; `on_end` is called in the loop's thread when it ends by itself."""
+        self._on_end = on_end
+        self._thread = threading.Thread(target=self._run, name="packets", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        error = ctypes.create_string_buffer(ERROR_BYTES)
+        if self.lib.io_run(self._io, error) < 0:  # without the interpreter's lock
+            self.cause = error.value.decode()
+        self._on_end()
+
+    def stop(self) -> None:
+        """End the loop; queued packets are not sent any more."""
+        if self._thread:
+            self.lib.io_stop(self._io)
+            self._thread.join()
+            self._thread = None
+
+    def close(self) -> None:
+        """Stop and free everything."""
+        self.stop()
+        if self._io:
+            self.lib.io_destroy(self._io)
+            self._io = None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """No packet is processed inside."""
+        self.lib.io_lock(self._io)
+        try:
+            yield
+        finally:
+            self.lib.io_unlock(self._io)
+
+    def stats(self) -> dict[str, int]:
+        """The counters of io.h; call it within `locked`."""
+        stats = _LoopStats()
+        self.lib.io_stats_get(self._io, byref(stats))
+        return as_dict(stats)
+
+    def port_drops(self) -> dict[int, tuple[int, int]]:
+        """Per port: packets lost outside the model on (ingress, egress); call it within `locked`.
+
+        The kernel counts what its ring had no room for per socket, not per port. Where there was such a
+        loss, a port's share is what its interface has received and the ring has not given out.
+        """
+        ring_drops = self.stats()["ring_drops"]
+        now = _device_counters() if ring_drops else {}
+        drops = {}
+        for port, name in self.interfaces.items():
+            stats = _PortStats()
+            self.lib.io_port_stats_get(self._io, port, byref(stats))
+            missing = 0
+            if ring_drops:
+                got = now.get(name, 0) - self._received_before.get(name, 0)
+                missing = min(max(0, got - stats.received), ring_drops)
+            drops[port] = (missing + stats.oversized, stats.send_drops)
+        return drops
+
+
+def _device_counters() -> dict[str, int]:
+    """Packets that each interface of this namespace has received since it exists."""
+    counters = {}
+    with open("/proc/thread-self/net/dev") as lines:
+        for line in list(lines)[2:]:
+            name, _, numbers = line.partition(":")
+            counters[name.strip()] = int(numbers.split()[1])
+    return counters
+
+
+class NetworkSwitch(Switch):
+    """A `Switch` whose ports are network interfaces.
+
+    Args:
+        compiled: the program, see `compile_program`.
+        interfaces: port number -> interface name in this process's network namespace; each is up.
+        seed, timestamp_unit_ns: as for `Switch`.
+        options: of `PacketLoop`.
+
+    P4 timestamps count from the moment of construction.
+    """
+
+    def __init__(
+        self,
+        compiled: Any,
+        interfaces: Mapping[int, str],
+        *,
+        seed: int = 0,
+        timestamp_unit_ns: int = 1000,
+        **options: Any,
+    ) -> None:
+        self.loop = None
+        _declare(ctypes.CDLL(str(compiled.so_path)))
+        now_ns = ctypes.CDLL(str(compiled.so_path)).io_now
+        now_ns.restype = c_uint64
+        super().__init__(
+            compiled,
+            ports=sorted(interfaces),
+            seed=seed,
+            timestamp_unit_ns=timestamp_unit_ns,
+            epoch_ns=now_ns(),
+        )
+        self.loop = PacketLoop(self.lib, self.address, interfaces, **options)
+
+    def close(self) -> None:
+        if self.loop:
+            self.loop.close()
+        super().close()
+
+    def stats(self) -> dict[str, int | None]:
+        """As `Switch.stats`, with those of the loop: received and sent are frames on interfaces here.
+
+        cpu_ns and wall_ns give the share of a core; unmodelled_drops sums up everything that was lost
+        outside the model.
+        """
+        loop = self.loop.stats()
+        now_ns = self.lib.io_now()
+        merged = {**super().stats(), **loop}
+        merged |= {"now_ns": now_ns, "timestamp": self.timestamp(now_ns)}
+        merged["unmodelled_drops"] = loop["ring_drops"] + loop["oversized"] + loop["send_drops"]
+        return merged
+
+    def port_stats(self) -> list[dict[str, int | str | None]]:
+        """As `Switch.port_stats`, with `interface`, and `unmodelled_drops` as far as they are known."""
+        drops = self.loop.port_drops()
+        rows = super().port_stats()
+        for row in rows:
+            row["interface"] = self.loop.interfaces[row["port"]]
+            row["unmodelled_drops"] = drops[row["port"]][row["direction"] == "egress"]
+        return rows
+
+    def info(self) -> dict[str, Any]:
+        """As `Switch.info`, with the interfaces."""
+        return super().info() | {"interfaces": self.loop.interfaces}
+
+
+def serve(
+    compiled: Any,
+    interfaces: Mapping[int, str],
+    control: str | Path,
+    *,
+    seed: int = 0,
+    timestamp_unit_ns: int = 1000,
+    ready: Callable[[], None] = lambda: None,
+    **options: Any,
+) -> int:
+    """Be a switch until SIGTERM, SIGINT or a `shutdown` call; for the main thread of a process.
+
+    Args:
+        compiled, interfaces, seed, timestamp_unit_ns, options: as for `NetworkSwitch`.
+        control: path of the control socket.
+        ready: called once packets are received and control calls answered.
+
+    Returns:
+        The exit code: 0 after a clean stop, 1 when an interface failed (its name goes to stderr).
+
+    Raises:
+        SwitchError: it cannot start.
+    """
+    switch = NetworkSwitch(
+        compiled, interfaces, seed=seed, timestamp_unit_ns=timestamp_unit_ns, **options
+    )
+    server = None
+    try:
+        calls = {name: getattr(switch, name) for name in CALLS}
+        server = Server(Path(control), calls, lock=switch.loop.locked)
+        server.calls["shutdown"] = server.stop
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: server.stop())
+        signal.set_wakeup_fd(server.wake_fd, warn_on_full_buffer=False)
+        switch.loop.start(on_end=server.stop)
+        ready()
+        server.run()
+        switch.loop.stop()
+        if switch.loop.cause:
+            print(f"switch: {switch.loop.cause}", file=sys.stderr, flush=True)
+            return 1
+        return 0
+    finally:
+        signal.set_wakeup_fd(-1)
+        if server:
+            server.close()
+        switch.close()
+
+
+def parse_interface(text: str) -> tuple[int, str]:
+    """ "1@s1-eth1" -> (1, "s1-eth1")."""
+    number, at, name = text.partition("@")
+    if not at or not number.isdigit() or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not PORT@INTERFACE, for example 1@s1-eth1")
+    return int(number), name
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `python -m testbed.p4engine switch` beside those of the compiler."""
+    parser.add_argument(
+        "-i",
+        "--interface",
+        type=parse_interface,
+        action="append",
+        required=True,
+        metavar="PORT@NAME",
+        help="a port and its network interface; repeat for each port",
+    )
+    parser.add_argument("--control", required=True, metavar="PATH", help="the control socket")
+    parser.add_argument("--seed", type=int, default=0, help="of random() and of emulated losses")
+    parser.add_argument("--timestamp-unit-ns", type=int, default=1000, metavar="NS")
+    parser.add_argument("--cpu", type=int, help="stay on this core")
+
+
+def main(compiled: Any, arguments: argparse.Namespace) -> int:
+    """The switch command, after the program has been compiled."""
+    interfaces = dict(arguments.interface)
+    if len(interfaces) < len(arguments.interface):
+        raise SwitchError("a port number is given twice")
+    if arguments.cpu is not None:
+        os.sched_setaffinity(0, {arguments.cpu})
+    return serve(
+        compiled,
+        interfaces,
+        arguments.control,
+        seed=arguments.seed,
+        timestamp_unit_ns=arguments.timestamp_unit_ns,
+        ready=lambda: print(f"switch: ready, control socket {arguments.control}", flush=True),
+    )

@@ -1,0 +1,294 @@
+"""The link model of the traffic manager: times to the nanosecond, queues, losses, independence."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.p4engine.manager import SwitchError
+
+
+def counters(manager, port: int, direction: str) -> dict:
+    return next(
+        row for row in manager.port_stats() if row["port"] == port and row["direction"] == direction
+    )
+
+
+def test_unshaped_ports_pass_packets_at_once(make, packet):
+    tm = make(ports=[1, 2])
+    sent = packet("U", 2)
+    tm.receive(1, sent, 12345)
+    [(time_ns, port, got)] = tm.outputs()
+    assert (time_ns, port, got[4:], tm.next_event_ns()) == (12345, 2, sent[4:], None)
+    assert counters(tm, 1, "ingress")["bytes"] == counters(tm, 2, "egress")["bytes"] == 64
+
+
+@pytest.mark.parametrize("direction", ["ingress", "egress"])
+@pytest.mark.parametrize("rate_bps", [1_000_000_000, 333_333_333, 7, 100_000_000_000])
+def test_back_to_back_packets_leave_at_the_exact_rate(make, packet, direction, rate_bps):
+    tm = make(ports=[1, 2])
+    tm.port_shape(1 if direction == "ingress" else 2, direction, rate_bps=rate_bps)
+    start_ns = 1_000_000
+    sizes = [64, 1500, 65, 64, 999] * 20
+    for size in sizes:
+        tm.receive(1, packet("U", 2, size=size), start_ns)
+    expected, bits = [], 0
+    for size in sizes:
+        bits += 8 * size
+        expected.append(start_ns + int(Fraction(bits * 10**9, rate_bps)))
+    assert [time_ns for time_ns, _, _ in tm.run()] == expected
+    busy = counters(tm, 1 if direction == "ingress" else 2, direction)["busy_ns"]
+    assert busy == expected[-1] - start_ns
+
+
+def test_a_pause_starts_a_new_busy_period(make, packet):
+    tm = make(ports=[1, 2])
+    tm.port_shape(2, "egress", rate_bps=3_000_000_000)  # 64 bytes: 170 2/3 ns
+    for time_ns in (0, 1000, 1100):
+        tm.receive(1, packet("U", 2), time_ns)
+    assert [time_ns for time_ns, _, _ in tm.run()] == [170, 1170, 1341]
+
+
+def test_both_directions_add_up(make, packet):
+    tm = make(ports=[1, 2])
+    tm.port_shape(1, "ingress", rate_bps=512_000_000, delay_ns=5000)  # 64 bytes: 1000 ns
+    tm.port_shape(2, "egress", rate_bps=256_000_000, delay_ns=700)  # 64 bytes: 2000 ns
+    for _ in range(3):
+        tm.receive(1, packet("U", 2), 0)
+    assert [time_ns for time_ns, _, _ in tm.run()] == [8700, 10700, 12700]
+
+
+@pytest.mark.parametrize("direction", ["ingress", "egress"])
+def test_the_queue_holds_its_packets_beside_the_one_on_the_wire(make, packet, direction):
+    tm = make(ports=[1, 2])
+    port = 1 if direction == "ingress" else 2
+    tm.port_shape(port, direction, rate_bps=512_000_000, queue_packets=4)
+    for number in range(10):
+        tm.receive(1, packet("U", 2, number), 0)
+    row = counters(tm, port, direction)
+    assert (row["queue"], row["max_queue"], row["queue_drops"]) == (4, 4, 5)
+    out = tm.run()
+    assert [(time_ns, data[2]) for time_ns, _, data in out] == [
+        (1000 * (n + 1), n) for n in range(5)
+    ]
+    assert counters(tm, port, direction)["packets"] == 5
+
+
+@pytest.mark.parametrize("direction", ["ingress", "egress"])
+def test_the_queue_limit_in_bytes(make, packet, direction):
+    tm = make(ports=[1, 2])
+    port = 1 if direction == "ingress" else 2
+    tm.port_shape(port, direction, rate_bps=8_000_000, queue_packets=None, queue_bytes=300)
+    for size in (64, 100, 200, 100, 64):  # on the wire; 100; 300; full; full
+        tm.receive(1, packet("U", 2, size=size), 0)
+    assert [len(data) for _, _, data in tm.run()] == [64, 100, 200]
+
+
+def test_a_queue_drains_while_packets_come(make, packet):
+    tm = make(ports=[1, 2])
+    tm.port_shape(1, "ingress", rate_bps=512_000_000, queue_packets=1)
+    for time_ns in (0, 0, 0, 1000, 1500, 2000):
+        tm.receive(1, packet("U", 2), time_ns)
+    # at 0: one on the wire, one waits, one is dropped; at 1000 the next waits; 1500 finds it waiting.
+    assert counters(tm, 1, "ingress")["queue_drops"] == 2
+    assert [time_ns for time_ns, _, _ in tm.run()] == [1000, 2000, 3000, 4000]
+
+
+def test_queue_rate_spaces_packets_as_bmv2_does(make, packet):
+    tm = make(ports=[1, 2])
+    tm.queue_rate(1000)
+    tm.queue_depth(2, port=2)
+    for _ in range(5):
+        tm.receive(1, packet("U", 2), 0)
+    assert [time_ns for time_ns, _, _ in tm.run()] == [0, 1_000_000, 2_000_000]
+    assert counters(tm, 2, "egress")["queue_drops"] == 2
+
+
+@pytest.mark.parametrize("direction", ["ingress", "egress"])
+def test_jitter_spreads_and_never_reorders(make, packet, direction):
+    tm = make(ports=[1, 2], seed=3)
+    port = 1 if direction == "ingress" else 2
+    tm.port_shape(port, direction, delay_ns=10_000, jitter_ns=4_000)
+    for n in range(2000):
+        tm.receive(1, packet("U", 2, n & 0xFF), n * 20_000)
+    out = tm.run()
+    delays = [time_ns - n * 20_000 for n, (time_ns, _, _) in enumerate(out)]
+    assert min(delays) < 6_050 and max(delays) > 13_950
+    assert 6_000 <= min(delays) and max(delays) <= 14_000
+    assert abs(sum(delays) / len(delays) - 10_000) < 200
+    for n in range(500):  # closer together than the jitter
+        tm.receive(1, packet("U", 2, n & 0xFF), 10**9 + n * 10)
+    out = tm.run()
+    assert [data[2] for _, _, data in out] == [n & 0xFF for n in range(500)]
+    assert [t for t, _, _ in out] == sorted(t for t, _, _ in out)
+
+
+@pytest.mark.parametrize("direction", ["ingress", "egress"])
+def test_losses_repeat_with_the_seed_and_only_with_it(make, packet, direction):
+    def survivors(seed: int, jitter_ns: int = 0, other: bool = False) -> list[int]:
+        tm = make(ports=[1, 2, 3], seed=seed)
+        tm.port_shape(
+            1 if direction == "ingress" else 2,
+            direction,
+            delay_ns=50,
+            jitter_ns=jitter_ns,
+            loss=0.25,
+        )
+        if other:
+            tm.port_shape(3, "ingress", loss=0.5)
+        got = []
+        for n in range(4000):
+            if other:
+                tm.receive(3, packet("U", 3), n * 1000)
+            tm.receive(1, packet("U", 2, n & 0xFF), n * 1000)
+            got += [n for _, port, _ in tm.run() if port == 2]
+        port = 1 if direction == "ingress" else 2
+        assert counters(tm, port, direction)["losses"] == 4000 - len(got)
+        return got
+
+    first = survivors(1)
+    assert 2850 < len(first) < 3150
+    assert survivors(1) == first
+    assert survivors(1, jitter_ns=50) == first  # each purpose has its own stream
+    assert survivors(1, other=True) == first  # and each port
+    assert survivors(2) != first
+
+
+def test_a_lost_packet_has_used_the_link(make, packet):
+    tm = make(ports=[1, 2], seed=0)
+    tm.port_shape(2, "egress", rate_bps=512_000_000, loss=0.5)
+    for n in range(100):
+        tm.receive(1, packet("U", 2, n), 0)
+    out = tm.run()
+    assert 20 < len(out) < 80
+    assert [time_ns for time_ns, _, _ in out] == [1000 * (data[2] + 1) for _, _, data in out]
+
+
+@pytest.mark.parametrize("direction", ["ingress", "egress"])
+def test_loss_one_and_duplicate_one(make, packet, direction):
+    tm = make(ports=[1, 2])
+    port = 1 if direction == "ingress" else 2
+    tm.port_shape(port, direction, loss=1.0)
+    tm.receive(1, packet("U", 2), 0)
+    assert tm.run() == []
+    tm.port_shape(port, direction, duplicate=1.0)
+    tm.receive(1, packet("U", 2), 0)
+    assert len(tm.run()) == 2
+    tm.port_shape(port, direction, duplicate=1.0, delay_ns=5)
+    tm.receive(1, packet("U", 2), 10)
+    assert [time_ns for time_ns, _, _ in tm.run()] == [15, 15]
+
+
+@pytest.mark.parametrize("direction", ["ingress", "egress"])
+def test_reordered_packets_are_overtaken(make, packet, direction):
+    tm = make(ports=[1, 2], seed=5)
+    port = 1 if direction == "ingress" else 2
+    tm.port_shape(port, direction, reorder=0.1, reorder_ns=250)
+    for n in range(200):
+        tm.receive(1, packet("U", 2, n), n * 100)
+    out = tm.run()
+    late = [(time_ns, data[2]) for time_ns, _, data in out if time_ns != data[2] * 100]
+    assert 5 < len(late) < 40
+    assert all(time_ns == n * 100 + 250 for time_ns, n in late)
+    assert [t for t, _, _ in out] == sorted(t for t, _, _ in out)
+    assert counters(tm, port, direction)["reordered"] == len(late)
+
+
+def test_shapes_that_cannot_be(make):
+    tm = make(ports=[1])
+    with pytest.raises(SwitchError, match="jitter_ns"):
+        tm.port_shape(1, "egress", delay_ns=5, jitter_ns=6)
+    with pytest.raises(SwitchError, match="probability"):
+        tm.port_shape(1, "egress", loss=1.5)
+    with pytest.raises(SwitchError, match="no such port"):
+        tm.port_shape(2, "egress")
+    with pytest.raises(SwitchError, match="direction"):
+        tm.port_shape(1, "up")
+    assert tm.port_shape_get(1, "egress")["queue_packets"] is None
+
+
+def test_unshaping_lets_the_queue_out_and_keeps_order(make, packet):
+    tm = make(ports=[1, 2])
+    tm.port_shape(2, "egress", rate_bps=512_000_000, delay_ns=10_000)
+    for n in range(4):
+        tm.receive(1, packet("U", 2, n), 0)
+    tm.port_shape(2, "egress")
+    tm.receive(1, packet("U", 2, 4), 0)
+    out = tm.run()
+    assert [data[2] for _, _, data in out] == [0, 1, 2, 3, 4]
+
+
+def test_time_never_runs_backwards(make, packet):
+    tm = make(ports=[1, 2])
+    tm.receive(1, packet("U", 2), 5000)
+    tm.receive(1, packet("U", 2), 4000)
+    assert [time_ns for time_ns, _, _ in tm.outputs()] == [5000, 5000]
+
+
+def test_early_output_knows_the_time_in_advance(make, packet):
+    tm = make(ports=[1, 2])
+    tm.early(True)
+    tm.port_shape(2, "egress", rate_bps=512_000_000, delay_ns=10_000)
+    tm.receive(1, packet("U", 2), 0)
+    assert [time_ns for time_ns, _, _ in tm.outputs()] == [11_000]
+    assert tm.next_event_ns() is None
+
+
+def test_instances_do_not_see_each_other(make, packet):
+    def run(tm) -> list:
+        tm.port_shape(1, "ingress", rate_bps=512_000_000, delay_ns=900, jitter_ns=900, loss=0.1)
+        return tm
+
+    alone = run(make(ports=[1, 2], seed=9))
+    for n in range(300):
+        alone.receive(1, packet("U", 2, n & 0xFF), n * 700)
+    expected = alone.run()
+    many = [run(make(ports=[1, 2], seed=seed)) for seed in (9, 10, 9)]
+    for n in range(300):
+        for tm in many:
+            tm.receive(1, packet("U", 2, n & 0xFF), n * 700)
+    first, second, third = (tm.run() for tm in many)
+    assert first == third == expected
+    assert second != expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arrivals=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 5000), st.integers(8, 1600)),
+        min_size=1,
+        max_size=60,
+    ),
+    rates=st.lists(st.integers(10_000_000, 40_000_000_000), min_size=4, max_size=4),
+    queue=st.integers(0, 5),
+)
+def test_against_a_slow_model(fake_library, arrivals, rates, queue):
+    """Four shaped senders to one shaped receiver, against the same rules in exact fractions."""
+    from testbed.p4engine.manager import Manager
+
+    handle = fake_library.p4_create(None)
+    tm = Manager(fake_library, handle, ports=[0, 1, 2, 3, 9])
+    try:
+        for port, rate in enumerate(rates):
+            tm.port_shape(port, "ingress", rate_bps=rate, queue_packets=queue)
+        free: list[Fraction] = [Fraction(0)] * 4
+        waits: list[list[Fraction]] = [[], [], [], []]
+        now, expected = 0, []
+        for number, (port, gap, size) in enumerate(arrivals):
+            now += gap
+            tm.receive(port, bytes([ord("U"), 9, number, 0, 0, 0, 0, 0]) + bytes(size - 8), now)
+            waits[port] = [start for start in waits[port] if int(start) > now]
+            if int(free[port]) > now and len(waits[port]) >= queue:
+                continue
+            start = free[port] if int(free[port]) >= now else Fraction(now)
+            if int(start) > now:
+                waits[port].append(start)
+            free[port] = start + Fraction(size * 8 * 10**9, rates[port])
+            expected.append((int(free[port]), number))
+        assert sorted((time_ns, data[2]) for time_ns, _, data in tm.run()) == sorted(expected)
+    finally:
+        tm.close()
+        fake_library.p4_destroy(handle)
