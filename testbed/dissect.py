@@ -73,7 +73,7 @@ class Ina(Packet):
         FlagsField("flags", 0, 16, FLAGS),
         ShortField("job", 0),
         ShortField("node", 0),
-        IntField("fragment", 0),
+        IntField("fragment_number", 0),  # `fragment` is a method of every scapy packet
         IntField("index", 0),
         IntField("extra", 0),
         ShortField("sender", 0),

@@ -57,6 +57,10 @@ class Sent:
     def ina(self) -> Ina:
         return self.packet[Ina]
 
+    @property
+    def fragment(self) -> int:
+        return self.ina.fragment_number
+
     def __getattr__(self, name: str):
         return getattr(self.packet[Ina], name)
 
@@ -94,7 +98,7 @@ class OneSwitch:
             to=host_ip(4 + 4 * job),
             kind=wire.GRADIENT,
             job=job,
-            fragment=fragment,
+            fragment_number=fragment,
             index=index,
             sender=worker,
             values=values or [10**worker] * 4,
@@ -110,7 +114,7 @@ class OneSwitch:
             to="10.255.0.1",
             kind=kind,
             job=job,
-            fragment=fragment,
+            fragment_number=fragment,
             index=index,
             sender=0x4000,
             bitmap=fields.pop("bitmap", 0),
