@@ -1,0 +1,281 @@
+"""P4 source to a loaded shared object: the compiler's driver, the C compiler, and the cache.
+
+A program is keyed by its tokens after preprocessing (with their places: messages and log texts name
+lines), the sources of this compiler and of the runtime, the C compiler's version and the flags. The
+cache belongs to one user: a folder that another user owns is refused, because what it holds is
+executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .diagnostics import NOWHERE, Diagnostic, Diagnostics, Fatal, P4Error
+
+HERE = Path(__file__).parent
+RUNTIME = HERE / "runtime"
+FLAGS = [
+    "-std=gnu11",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-O3",
+    "-march=native",
+    "-mprefer-vector-width=512",
+    "-fno-math-errno",
+    "-fallow-store-data-races",
+    "-fno-plt",
+    "-w",
+]
+RECURSION = 20_000
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled program: `so_path` exports p4_program_get(), `info` names its objects."""
+
+    so_path: Path
+    info: dict
+    hash: str
+    warnings: list[Diagnostic] = field(default_factory=list)
+    cached: bool = False
+
+
+def cache_folder() -> Path:
+    """~/.cache/ina-testbed/p4 of the effective user, made with mode 0700."""
+    import pwd
+
+    home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    folder = home / ".cache" / "ina-testbed" / "p4"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        status = folder.stat()
+        if status.st_uid != os.geteuid():
+            raise _failure(
+                f"the cache folder {folder} belongs to another user (uid {status.st_uid})"
+            )
+        if status.st_mode & 0o077:
+            folder.chmod(0o700)
+    except OSError as error:
+        raise _failure(f"cannot use the cache folder {folder}: {error.strerror}") from None
+    return folder
+
+
+def _failure(message: str) -> P4Error:
+    return P4Error([Diagnostic("error", message, "", 0, 0, "")])
+
+
+def find_compiler() -> tuple[str, str]:
+    """(path, version) of the C compiler."""
+    path = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
+    if path is None:
+        raise _failure(
+            "no C compiler found; P4 programs are compiled to C. Install one:"
+            " apt-get install gcc libc6-dev"
+        )
+    # The file's identity stands for its version: running it would take half of a cached start.
+    status = os.stat(os.path.realpath(path))
+    return path, f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}"
+
+
+def _cpu() -> str:
+    """What -march=native depends on."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            for line in file:
+                if line.startswith(("flags", "Features")):
+                    return line
+    except OSError:
+        pass
+    return os.uname().machine
+
+
+def _digest(parts: Iterable[bytes | str]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()[:32]
+
+
+NOT_COMPILER = {"control", "library", "manager", "pipeline", "switch", "__main__", "__init__"}
+
+
+def _sources() -> list[Path]:
+    return sorted(p for p in HERE.glob("*.py") if p.stem not in NOT_COMPILER)
+
+
+def _flags() -> list[str]:
+    machine = os.uname().machine
+    flags = [f for f in FLAGS if machine == "x86_64" or not f.startswith("-mprefer")]
+    return flags + os.environ.get("P4ENGINE_CFLAGS", "").split()
+
+
+def compile_program(
+    path: str | os.PathLike,
+    defines: Mapping[str, str | int] | None = None,
+    include_dirs: Iterable[str | os.PathLike] = (),
+) -> Compiled:
+    """Compile a P4-16 program for v1model, or take it from the cache.
+
+    Raises P4Error, which carries every diagnostic, for a program with errors, a missing C compiler,
+    or a cache that cannot be used.
+    """
+    from .preprocess import preprocess
+
+    diagnostics = Diagnostics()
+    path = Path(path)
+    try:
+        tokens, _ = preprocess(
+            path, dict(defines or {}), tuple(Path(d) for d in include_dirs), diagnostics
+        )
+    except Fatal:
+        diagnostics.stop_on_errors()
+        raise AssertionError from None
+    except RecursionError:
+        raise _failure("macros are nested too deeply") from None
+    cc, version = find_compiler()
+    flags = _flags()
+    target = [
+        version,
+        " ".join(flags),
+        _cpu(),
+        *(p.read_bytes() for p in sorted(RUNTIME.iterdir())),
+    ]
+    base = _digest(target)
+    compiler = _digest([p.read_bytes() for p in _sources()])
+    names = [Path(f).name for f in diagnostics.files]
+    text = "\n".join(f"{t[1]}\t{t[2][0]}.{t[2][1]}.{t[2][2]}" for t in tokens)
+    key = _digest([base, compiler, text, *names])
+    folder = cache_folder()
+    so_path, info_path = folder / f"{key}.so", folder / f"{key}.json"
+    if not diagnostics.errors and so_path.exists() and info_path.exists():
+        try:
+            saved = json.loads(info_path.read_text())
+            warnings = [Diagnostic(**w) for w in saved["warnings"]]
+            return Compiled(so_path, saved["info"], key, warnings, True)
+        except (ValueError, KeyError, TypeError):
+            pass  # a damaged file: make it again
+    c_text, info = translate(tokens, diagnostics, path.name)
+    _build(c_text, cc, flags, folder, base, so_path)
+    payload = {"info": info, "warnings": [vars(w) for w in diagnostics.warnings]}
+    _replace(info_path, json.dumps(payload).encode())
+    return Compiled(so_path, info, key, diagnostics.warnings)
+
+
+def translate(tokens: list, diagnostics: Diagnostics, name: str) -> tuple[str, dict]:
+    """Tokens to (C text, info); raises P4Error."""
+    from .check import check
+    from .codegen import generate
+    from .parser import parse
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, RECURSION))
+    try:
+        diagnostics.stop_on_errors()
+        program = parse(tokens, diagnostics)
+        diagnostics.stop_on_errors()
+        checker = check(program, diagnostics)
+        diagnostics.stop_on_errors()
+        result = generate(checker, diagnostics, name)
+        diagnostics.stop_on_errors()
+        return result
+    except Fatal:
+        diagnostics.stop_on_errors()
+        raise _failure("the program cannot be compiled") from None
+    except RecursionError:
+        diagnostics.error(NOWHERE, "the program is nested too deeply for this compiler")
+        diagnostics.stop_on_errors()
+        raise AssertionError from None
+    except P4Error:
+        raise
+    except Exception as error:
+        if os.environ.get("P4ENGINE_DEBUG"):
+            raise
+        where = error.__traceback__
+        while where and where.tb_next:
+            where = where.tb_next
+        spot = f"{Path(where.tb_frame.f_code.co_filename).name}:{where.tb_lineno}" if where else "?"
+        raise _failure(
+            f"internal error of the P4 compiler ({type(error).__name__}: {error}; {spot});"
+            " P4ENGINE_DEBUG=1 shows more. Please report it with the program."
+        ) from None
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _build(c_text: str, cc: str, flags: list[str], folder: Path, base: str, so_path: Path) -> None:
+    """Compile the program and, side by side, those runtime files that are not in the cache yet."""
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        work = Path(temporary)
+        (work / "program.c").write_text(c_text)
+        jobs = [(work / "program.c", work / "program.o", None)]
+        objects = [work / "program.o"]
+        for source in sorted(RUNTIME.glob("*.c")):
+            kept = folder / f"{base}-{source.stem}.o"
+            objects.append(kept)
+            if not kept.exists():
+                jobs.append((source, work / f"{source.stem}.o", kept))
+        running = [
+            (
+                subprocess.Popen(
+                    [cc, *flags, f"-I{RUNTIME}", "-c", str(source), "-o", str(target)],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                ),
+                source,
+                target,
+                kept,
+            )
+            for source, target, kept in jobs
+        ]
+        for process, source, target, kept in running:
+            output, _ = process.communicate()
+            if process.returncode:
+                _c_failure(folder, source, output, c_text)
+            if kept is not None:
+                os.replace(target, kept)
+        linked = subprocess.run(
+            [
+                cc,
+                "-shared",
+                *flags,
+                *map(str, objects),
+                "-o",
+                str(work / "program.so"),
+                "-lm",
+                "-lpthread",
+            ],
+            capture_output=True,
+            text=True,
+        )
+        if linked.returncode:
+            _c_failure(folder, work / "program.so", linked.stderr, c_text)
+        os.replace(work / "program.so", so_path)
+
+
+def _c_failure(folder: Path, source: Path, output: str, c_text: str) -> None:
+    """The C compiler refused our own output: say so without showing it, and keep it for a
+    report."""
+    kept = folder / "failed.c"
+    kept.write_text(c_text + "\n/*\n" + output.replace("*/", "* /") + "\n*/\n")
+    raise _failure(
+        f"internal error of the P4 compiler: the C compiler refused {source.name}; kept in {kept}."
+        " Please report it with the program."
+    )
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    temporary.write_bytes(data)
+    os.replace(temporary, path)
