@@ -1,6 +1,6 @@
 """python -m testbed.p4engine: the engine without the rest of the testbed.
 
-    compile PROGRAM.p4 [-D NAME=VALUE] [-I FOLDER] [--json]     check and compile, say what it contains
+    compile PROGRAM.p4 [-D NAME=VALUE] [-I FOLDER] [--json]     check, compile, list the objects
     switch  PROGRAM.p4 -i 1@eth1 -i 2@eth2 --control PATH       be a switch between interfaces
     call    PATH NAME [ARGUMENT...]                             one control call to a switch
 

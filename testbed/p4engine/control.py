@@ -1,16 +1,16 @@
 """Run-time control of a switch process over a local socket: the same calls as in process.
 
-One JSON object per line in both directions, so that a person with `socat` can talk to a switch and a
-program needs no library:
+One JSON object per line in both directions, so that a person with `socat` can talk to a switch and
+a program needs no library:
 
     {"id": 1, "call": "register_read", "args": ["pool", 0, 4], "kwargs": {}}
     {"id": 1, "result": [0, 0, 7, 0]}          or          {"id": 1, "error": "..."}
 
-`batch` takes a list of calls, carries them out with no packet in between, and stops at the first that
-fails. JSON has no byte strings and is slow for long vectors: {"hex": "0a00"} stands for bytes and
-{"words": "..."} for a list of unsigned 64-bit numbers (base64, little-endian). A message that makes no
-sense is answered with an error and changes nothing. The socket is only for the user who started the
-switch (mode 0600).
+`batch` takes a list of calls, carries them out with no packet in between, and stops at the first
+that fails. JSON has no byte strings and is slow for long vectors: {"hex": "0a00"} stands for bytes
+and {"words": "..."} for a list of unsigned 64-bit numbers (base64, little-endian). A message that
+makes no sense is answered with an error and changes nothing. The socket is only for the user who
+started the switch (mode 0600).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from testbed.p4engine.diagnostics import P4Error
 from testbed.p4engine.manager import SwitchError
@@ -54,7 +54,6 @@ def encode(value: Any) -> Any:
                 pass
             else:
                 if sys.byteorder == "big":
-                    words = array("Q", words)
                     words.byteswap()
                 return {"words": base64.b64encode(words.tobytes()).decode()}
         return [encode(each) for each in value]
@@ -87,7 +86,8 @@ class Server:
     """Answers control calls on a Unix socket until it is told to stop.
 
     Args:
-        path: of the socket. One that is left over is replaced; one that a switch answers on is an error.
+        path: of the socket. One that is left over is replaced; one that a switch answers on is an
+            error.
         calls: what can be called, by name.
         lock: makes a context in which no packet is processed; entered once per message.
     """
@@ -118,7 +118,7 @@ class Server:
         return self._wake.fileno()
 
     def stop(self) -> None:
-        """Make `run` return after the call at hand; may be called from any thread or signal handler."""
+        """Make `run` return after the call at hand; for any thread or signal handler."""
         self.stopping = True
         try:
             self._wake.send(b"s")
@@ -217,9 +217,9 @@ class Server:
 
     def _call(self, name: str, args: list, kwargs: dict) -> Any:
         if name == "batch":
-            return (
-                self._batch(*args, **kwargs) if len(args) == 1 and not kwargs else _refuse_batch()
-            )
+            if len(args) != 1 or kwargs:
+                _refuse_batch()
+            return self._batch(args[0])
         if name not in self.calls:
             raise CallError(f"no call {name!r}; there are {', '.join(sorted(self.calls))}, batch")
         function = self.calls[name]
@@ -251,7 +251,7 @@ class Server:
         return results
 
 
-def _refuse_batch() -> list:
+def _refuse_batch() -> NoReturn:
     raise CallError("batch takes one list of calls")
 
 
@@ -285,9 +285,7 @@ def _listen(path: Path) -> socket.socket:
                 os.unlink(path)
                 listener.bind(str(path))
             else:
-                raise SwitchError(
-                    f"control socket {path}: a switch listens there already"
-                ) from None
+                raise SwitchError(f"control socket {path}: in use by a switch") from None
             finally:
                 probe.close()
         listener.listen(64)

@@ -9,8 +9,8 @@
     print(switch.run())                      # [(time in ns, port, bytes), ...]
     print(switch.register_read("seen", 0, 16))
 
-There is no clock and no network: time is what the caller says. A switch process (`switch.py`) is this
-object with a packet loop, and its control socket offers the same calls.
+There is no clock and no network: time is what the caller says. A switch process (`switch.py`) is
+this object with a packet loop, and its control socket offers the same calls.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class Switch(Manager):
         timestamp_unit_ns: length of a unit of P4 timestamps; 1000 as on BMv2.
         epoch_ns: the time at which P4 timestamps are 0.
 
-    The calls on tables, registers, counters and meters are those of `Pipeline`; objects go by their P4
-    names, full or as an unambiguous suffix.
+    The calls on tables, registers, counters and meters are those of `Pipeline`; objects go by
+    their P4 names, full or as an unambiguous suffix.
     """
 
     def __init__(
@@ -118,8 +118,10 @@ class Switch(Manager):
         raise AttributeError(f"a switch has no {name!r}")
 
     def batch(self, calls: Iterable[tuple]) -> list:
-        """Many calls, (name, *args) each, in order; returns their results. As `control.Client` has it,
-        so that a control plane can fill either."""
+        """Many calls, (name, *args) each, in order; returns their results.
+
+        As `control.Client` has it, so that a control plane can fill either.
+        """
         results = []
         for name, *args in calls:
             if name not in CALLS:
@@ -128,7 +130,7 @@ class Switch(Manager):
         return results
 
     def info(self) -> dict[str, Any]:
-        """The program's name, its objects (as `compiled.info` lists them), the ports, the time unit."""
+        """The program's objects (as `compiled.info` lists them), the ports, the time unit."""
         return {
             "program": self.compiled.info,
             "ports": self.ports,

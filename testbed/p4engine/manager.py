@@ -1,7 +1,8 @@
 """The traffic manager (runtime/tm.h) from Python: packets and times in, packets and times out.
 
-This is the ctypes border and nothing more, so that every rule of queues, links and copies is in C once and
-the switch process, the library and virtual time share it. `library.Switch` adds what a program names.
+This is the ctypes border and nothing more, so that every rule of queues, links and copies is in C
+once and the switch process, the library and virtual time share it. `library.Switch` adds what a
+program names.
 """
 
 from __future__ import annotations
@@ -170,8 +171,12 @@ def declare(lib: ctypes.CDLL) -> None:
         function.argtypes = arguments
 
 
-def _limit(value: int | None) -> int:
-    return UNLIMITED if value is None else value
+def _whole(value: int | None, name: str) -> int:
+    if value is None:
+        return UNLIMITED
+    if not isinstance(value, int) or not 0 <= value < 2**63:  # ctypes would wrap it silently
+        raise SwitchError(f"{name} is a whole number that is not negative, not {value!r}")
+    return value
 
 
 def _probability(value: float, name: str) -> int:
@@ -248,7 +253,7 @@ class Manager:
         self._check(self.lib.tm_receive(self._tm, port, data, len(data), now_ns), f"port {port}")
 
     def advance(self, now_ns: int) -> list[tuple[int, int, bytes]]:
-        """Handle all events up to `now_ns`; what has left since the last call, as (time, port, packet)."""
+        """Handle all events up to `now_ns`; take what has left, as (time_ns, port, packet)."""
         self.lib.tm_advance(self._tm, now_ns)
         return self.outputs()
 
@@ -313,22 +318,23 @@ class Manager:
             direction: "ingress" (link to the switch) or "egress" (link from the switch).
             rate_bps: bits from the Ethernet header to the end of the payload; 0 is unlimited.
             rate_pps: packets per second as BMv2's queue rate; 0 is unlimited.
-            queue_packets, queue_bytes: waiting packets, without the one on the wire; None is unlimited.
+            queue_packets, queue_bytes: waiting packets, without the one on the wire; None is
+                unlimited.
             delay_ns, jitter_ns: arrival after delay -jitter..+jitter (uniform, order kept);
                 jitter at most delay.
             loss, duplicate, reorder: probabilities; a reordered packet takes reorder_ns longer.
         """
         shape = _Shape(
-            rate_bps,
-            rate_pps,
-            _limit(queue_packets),
-            _limit(queue_bytes),
-            delay_ns,
-            jitter_ns,
+            _whole(rate_bps or 0, "rate_bps"),
+            _whole(rate_pps or 0, "rate_pps"),
+            _whole(queue_packets, "queue_packets"),
+            _whole(queue_bytes, "queue_bytes"),
+            _whole(delay_ns or 0, "delay_ns"),
+            _whole(jitter_ns or 0, "jitter_ns"),
             _probability(loss, "loss"),
             _probability(duplicate, "duplicate"),
             _probability(reorder, "reorder"),
-            reorder_ns,
+            _whole(reorder_ns or 0, "reorder_ns"),
         )
         self._set_shape(port, direction, shape)
 
@@ -361,20 +367,21 @@ class Manager:
         """BMv2's egress queue rate: of one port, or of all. 0 is unlimited."""
         for each in self.ports if port is None else [port]:
             shape = self._get_shape(each, "egress")
-            shape.rate_pps = packets_per_second
+            shape.rate_pps = _whole(packets_per_second or 0, "queue rate")
             self._set_shape(each, "egress", shape)
 
     def queue_depth(self, packets: int | None, port: int | None = None) -> None:
         """BMv2's egress queue depth: of one port, or of all. None is unlimited."""
         for each in self.ports if port is None else [port]:
             shape = self._get_shape(each, "egress")
-            shape.queue_packets = _limit(packets)
+            shape.queue_packets = _whole(packets, "queue depth")
             self._set_shape(each, "egress", shape)
 
     def port_stats(self) -> list[dict[str, int | str | None]]:
         """One row per port and direction: port, direction, the counters of tm.h, and `queue` (now).
 
-        `unmodelled_drops` is None: without a network there is nothing that could drop outside the model.
+        `unmodelled_drops` is None: without a network there is nothing that could drop outside the
+        model.
         """
         rows: list[dict[str, int | str | None]] = []
         counters = _Counters()
@@ -406,7 +413,7 @@ class Manager:
                 raise SwitchError(
                     f"group {group}: ({port}, {rid}) is not (port 0..{MAX_PORT}, rid 0..65535)"
                 )
-        array = (_Member * len(members))(*members)
+        array = (_Member * len(members))(*((port, rid) for port, rid in members))
         status = self.lib.tm_group_set(self._tm, group, array, len(members))
         self._check(status, f"multicast group {group} with {len(members)} members")
 
@@ -425,7 +432,7 @@ class Manager:
     def mirror_session(
         self, session: int, port: int | None = None, group: int | None = None
     ) -> None:
-        """Clones for `session` (0..32767) go to a port, a multicast group, or both; neither: nowhere."""
+        """Clones for `session` (0..32767) go to a port, a multicast group, or both (or nowhere)."""
         status = self.lib.tm_mirror_set(
             self._tm, session, -1 if port is None else port, -1 if group is None else group
         )

@@ -1,8 +1,9 @@
 """The switch process: a compiled program between network interfaces, under the real clock.
 
-Packets are handled by a C loop (runtime/io.c) in a thread of its own that never needs the interpreter;
-the main thread answers control calls. `serve` is what a forked child calls; `main` is the command line
-around it. SIGTERM and SIGINT end the switch cleanly; an interface that goes down ends it with its name.
+Packets are handled by a C loop (runtime/io.c) in a thread of its own that never needs the
+interpreter; the main thread answers control calls. `serve` is what a forked child calls; `main` is
+the command line around it. SIGTERM and SIGINT end the switch cleanly; an interface that goes down
+ends it with its name.
 """
 
 from __future__ import annotations
@@ -76,10 +77,11 @@ def _declare(lib: ctypes.CDLL) -> None:
 
 
 class PacketLoop:
-    """The C loop around a traffic manager: ports are network interfaces of this process's namespace.
+    """The C loop around a traffic manager: ports are network interfaces of this process's
+    namespace.
 
-    The loop runs in a thread between `start` and `stop`. While it runs, calls on the traffic manager are
-    made within `locked`.
+    The loop runs in a thread between `start` and `stop`. While it runs, calls on the traffic
+    manager are made within `locked`.
     """
 
     def __init__(
@@ -116,7 +118,7 @@ class PacketLoop:
         self._received_before = _device_counters()
 
     def start(self, on_end: Callable[[], None] = lambda: None) -> None:
-        """Start handling packets; `on_end` is called in the loop's thread when it ends by itself."""
+        """Start handling packets; `on_end` is called in the loop's thread when that ends."""
         self._on_end = on_end
         self._thread = threading.Thread(target=self._run, name="packets", daemon=True)
         self._thread.start()
@@ -159,8 +161,9 @@ class PacketLoop:
     def port_drops(self) -> dict[int, tuple[int, int]]:
         """Per port: packets lost outside the model on (ingress, egress); call it within `locked`.
 
-        The kernel counts what its ring had no room for per socket, not per port. Where there was such a
-        loss, a port's share is what its interface has received and the ring has not given out.
+        The kernel counts what its ring had no room for per socket, not per port. Where there was
+        such a loss, a port's share is what its interface has received and the ring has not given
+        out.
         """
         ring_drops = self.stats()["ring_drops"]
         now = _device_counters() if ring_drops else {}
@@ -226,10 +229,11 @@ class NetworkSwitch(Switch):
         super().close()
 
     def stats(self) -> dict[str, int | None]:
-        """As `Switch.stats`, with those of the loop: received and sent are frames on interfaces here.
+        """As `Switch.stats`, with those of the loop: received and sent are frames on interfaces
+        here.
 
-        cpu_ns and wall_ns give the share of a core; unmodelled_drops sums up everything that was lost
-        outside the model.
+        cpu_ns and wall_ns give the share of a core; unmodelled_drops sums up everything that was
+        lost outside the model.
         """
         loop = self.loop.stats()
         now_ns = self.lib.io_now()
@@ -239,7 +243,7 @@ class NetworkSwitch(Switch):
         return merged
 
     def port_stats(self) -> list[dict[str, int | str | None]]:
-        """As `Switch.port_stats`, with `interface`, and `unmodelled_drops` as far as they are known."""
+        """As `Switch.port_stats`, with `interface` and the `unmodelled_drops`."""
         drops = self.loop.port_drops()
         rows = super().port_stats()
         for row in rows:

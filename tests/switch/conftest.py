@@ -1,4 +1,4 @@
-"""The traffic manager around a pipeline written by hand (fake_program.c), compiled once per session."""
+"""The traffic manager around a pipeline written by hand (fake_program.c)."""
 
 from __future__ import annotations
 

