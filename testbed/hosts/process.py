@@ -24,23 +24,19 @@ from pathlib import Path
 
 import numpy as np
 
-from testbed.hosts.sockets import PacketSocket, precise_timers
+from testbed.hosts import board as bd
+from testbed.hosts import loop
+from testbed.hosts.scheduling import wake_promptly
+from testbed.hosts.sockets import Io, PacketSocket
 from testbed.protocols import book as bk
 from testbed.protocols import counters as n
 from testbed.protocols import lag, pool_worker, wire
-from testbed.workload import gradients, machine, training
+from testbed.workload import gradients, machine
 
 ROWS_IN = 256
 ROWS_OUT = 256
 SERVER_ROWS_OUT = 1024
 SOCKET_BUFFER_BYTES = 16 << 20
-HEARTBEAT_NS = 50_000_000
-LONGEST_SLEEP_NS = 50_000_000
-
-# Columns of a board row
-HEARTBEAT, ITERATION, SENT, FINISHED, BYTES_SENT, BYTES_RECEIVED, STATE, PACKETS_SENT = range(8)
-PACKETS_RECEIVED, RETRANSMISSIONS = 8, 9
-STARTING, RUNNING, DONE, FAILED = range(4)
 
 
 class _Role:
@@ -51,19 +47,22 @@ class _Role:
         self.is_worker = spec["role"] == "worker"
         if self.is_worker:
             self.machine = machine.new_worker(spec, gradients.of_worker(spec))
-            self.step = machine.step_worker
             self.counters = self.machine.protocol.counters
             out_rows = ROWS_OUT
         else:
             self.machine = machine.new_server(spec)
-            self.step = machine.step_server
             self.counters = self.machine.counters
             out_rows = SERVER_ROWS_OUT
+        self.said_done = False
         self.arrived = machine.new_batch(ROWS_IN, spec["values"], spec["bitmap_width"])
         self.out = machine.new_batch(out_rows, spec["values"], spec["bitmap_width"])
 
-    def finished(self) -> bool:
-        return self.is_worker and self.machine.training.s[training.PHASE] == training.FINISHED
+    def run(self, io: Io, board: np.ndarray, origin_ns: int) -> int:
+        """Run the loop until it has something to say (see loop.py)."""
+        args = (self.machine, self.arrived, self.out, io, board, origin_ns)
+        if self.is_worker:
+            return loop.run_worker(*args, not self.said_done)
+        return loop.run_server(*args)
 
     def failure(self) -> str | None:
         """The first wrong value, by job, iteration, tensor and position, or None."""
@@ -82,110 +81,74 @@ class _Role:
             f"(worker {self.spec['worker']} on {self.spec['host']})"
         )
 
-    def iterations_finished(self) -> int:
-        if self.is_worker:
-            return int(np.count_nonzero(self.machine.training.end_ns >= 0))
-        return int(self.machine.s[3]) + 1
-
 
 def run_host(spec: dict, board: np.ndarray, control: socket.socket) -> None:
     """Run one role to its end; returns when the runner says stop, or after a failure."""
     role = _Role(spec)
     packets = PacketSocket(
-        spec["address"], wire.PORT, spec["peers"], role.arrived, role.out, SOCKET_BUFFER_BYTES
+        spec["address"],
+        wire.PORT,
+        spec["peers"],
+        role.arrived,
+        role.out,
+        control.fileno(),
+        SOCKET_BUFFER_BYTES,
     )
     try:
-        precise_timers()
-        _warm_up(role)
+        wake_promptly()
         gc.collect()
         gc.freeze()
         gc.disable()
         _say(control, ready=True, pid=os.getpid())
         message = _hear(control)
         if "start_ns" in message:
-            _loop(role, packets, board, control, message["start_ns"])
+            _serve(role, packets, board, control, message["start_ns"])
     finally:
         packets.close()
 
 
-def _warm_up(role: _Role) -> None:
-    """Load the compiled step before time counts: one step before the run's start does nothing."""
-    role.step(role.machine, -(1 << 40), role.arrived, 0, role.out)
-
-
-def _loop(
+def _serve(
     role: _Role, packets: PacketSocket, board: np.ndarray, control: socket.socket, origin_ns: int
 ) -> None:
-    clock, step, machine_ = time.monotonic_ns, role.step, role.machine
-    arrived, out = role.arrived, role.out
-    other = control.fileno()
-    header_bytes = wire.FRAME_OVERHEAD
-    while (early := origin_ns - clock()) > 0:
-        board[HEARTBEAT] = clock()
-        time.sleep(min(early, LONGEST_SLEEP_NS) / 1e9)
-    board[STATE] = RUNNING
-    said_done = False
-    heartbeat = 0
-    unsent = 0
+    while (early := origin_ns - time.monotonic_ns()) > 0:
+        board[bd.HEARTBEAT_NS] = time.monotonic_ns()
+        time.sleep(min(early / 1e9, 0.05))
+    board[bd.STATE] = bd.RUNNING
     while True:
-        count = packets.receive()
-        now = clock() - origin_ns
-        if count:
-            board[PACKETS_RECEIVED] += count
-            board[BYTES_RECEIVED] += int(arrived.lengths[:count].sum()) + header_bytes * count
-        filled, deadline = step(machine_, now, arrived, count, out)
-        if filled:
-            sent = packets.send(filled)
-            unsent += filled - sent
-            board[PACKETS_SENT] += sent
-            board[BYTES_SENT] += int(out.lengths[:sent].sum()) + header_bytes * sent
-        if now - heartbeat > HEARTBEAT_NS:
-            heartbeat = now
-            _update_board(role, board, clock())
-            if role.is_worker and not said_done and (failure := role.failure()):
-                board[STATE] = FAILED
-                _say(control, failed=failure)
-                _hear(control)
-                return
-        if role.is_worker and not said_done and role.finished():
-            said_done = True
-            _update_board(role, board, clock())
-            board[STATE] = DONE
-            _write_tables(role, packets, unsent, origin_ns)
-            _say(control, done=_totals(role, packets, board, unsent))
-        # A failed check must not wait for the heartbeat, and a full batch not for the poll.
-        if count == ROWS_IN or filled == out.packets.shape[0]:
+        reason = role.run(packets.io, board, origin_ns)
+        if reason == loop.WRONG:
+            board[bd.STATE] = bd.FAILED
+            _write_tables(role)
+            _say(control, failed=role.failure())
+            _hear(control)
+            return
+        if reason == loop.FINISHED:
+            _finish(role, packets, board, control)
             continue
-        pause = min(deadline - (clock() - origin_ns), LONGEST_SLEEP_NS)
-        if pause > 0 and packets.wait(pause, other):
-            message = _hear(control)
-            if "stop" in message or not message:
-                if not said_done:
-                    _update_board(role, board, clock())
-                    board[STATE] = DONE
-                    _write_tables(role, packets, unsent, origin_ns)
-                    _say(control, done=_totals(role, packets, board, unsent))
-                return
+        message = _hear(control)
+        if not message or "stop" in message:
+            if not role.said_done:
+                _finish(role, packets, board, control)
+            return
 
 
-def _update_board(role: _Role, board: np.ndarray, now_ns: int) -> None:
-    board[HEARTBEAT] = now_ns
-    board[ITERATION] = role.iterations_finished()
-    board[SENT] = role.counters[n.GRADIENT_PACKETS]
-    board[FINISHED] = role.counters[n.RESULTS]
-    board[RETRANSMISSIONS] = role.counters[n.RETRANSMISSIONS]
+def _finish(role: _Role, packets: PacketSocket, board: np.ndarray, control: socket.socket) -> None:
+    role.said_done = True
+    board[bd.STATE] = bd.DONE
+    _write_tables(role)
+    _say(control, done=_totals(role, packets, board))
 
 
-def _totals(role: _Role, packets: PacketSocket, board: np.ndarray, unsent: int) -> dict:
+def _totals(role: _Role, packets: PacketSocket, board: np.ndarray) -> dict:
     """What the runner writes into the tables `hosts` and `jobs`."""
     cpu = time.process_time_ns()
     totals = {name: int(value) for name, value in zip(n.NAMES, role.counters, strict=True)}
     totals |= {
-        "packets_sent": int(board[PACKETS_SENT]),
-        "packets_received": int(board[PACKETS_RECEIVED]),
-        "bytes_sent": int(board[BYTES_SENT]),
-        "bytes_received": int(board[BYTES_RECEIVED]),
-        "unsent": unsent,
+        "packets_sent": int(board[bd.PACKETS_SENT]),
+        "packets_received": int(board[bd.PACKETS_RECEIVED]),
+        "bytes_sent": int(board[bd.BYTES_SENT]),
+        "bytes_received": int(board[bd.BYTES_RECEIVED]),
+        "unsent": int(board[bd.UNSENT]),
         "socket_drops": packets.drops(),
         "cpu_ns": cpu,
         "pss_bytes": _proportional_set_bytes(),
@@ -212,7 +175,7 @@ def _proportional_set_bytes() -> int | None:
     return None
 
 
-def _write_tables(role: _Role, packets: PacketSocket, unsent: int, origin_ns: int) -> None:
+def _write_tables(role: _Role) -> None:
     """The times that belong into the tables `iterations` and `tensors`, as an .npz.
 
     int64 ns since the run's start, -1 for never: start_ns, compute_end_ns, end_ns of each iteration
@@ -258,4 +221,17 @@ def warm() -> None:
         _Role({**common, "role": "worker", "worker": 0}),
         _Role({**common, "role": "ps"}),
     ):
-        _warm_up(role)
+        _load(role)
+
+
+def _load(role: _Role) -> None:
+    """Run the loop up to a message that waits already, at a time before the role's start."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.send(b"x")
+        packets = PacketSocket(
+            "127.0.0.1", 0, ["127.0.0.1"], role.arrived, role.out, theirs.fileno(), 1 << 16
+        )
+        board = np.zeros(bd.COLUMNS, np.int64)
+        role.run(packets.io, board, time.monotonic_ns() + 10**12)
+        packets.close()

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from testbed.errors import UserError
 
-SOURCES = ("protocols", "workload")
+SOURCES = ("protocols", "workload", "hosts")
 
 
 def cache_directory() -> Path:

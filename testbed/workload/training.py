@@ -127,3 +127,12 @@ def deadline(t):
     if t.s[PHASE] < DRAIN and t.s[COMPUTING] == 1:
         return t.s[END_NS]
     return NEVER
+
+
+@njit(cache=True)
+def finished_iterations(t):
+    """Iterations of which all gradients have been aggregated."""
+    count = 0
+    while count < t.end_ns.size and t.end_ns[count] >= 0:
+        count += 1
+    return count

@@ -1,0 +1,110 @@
+"""The loop of a host process, compiled: packets in, one step of the machine, packets out, sleep.
+
+It returns to Python only for what is rare: a message from the runner, the end of the work, a wrong
+value. A wake-up costs a few microseconds more in Python than here, and a host has two per packet
+when little is under way.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from testbed.hosts import board as bd
+from testbed.hosts import calls
+from testbed.protocols import counters as n
+from testbed.protocols import pool_server, pool_worker, wire
+from testbed.workload import machine as mc
+from testbed.workload import training
+
+HEARTBEAT_NS = 50_000_000
+LONGEST_SLEEP_NS = 50_000_000
+
+# Why the loop returned
+MESSAGE = 0
+FINISHED = 1
+WRONG = 2
+
+
+@njit(cache=True)
+def _account(board, lengths, count, bytes_column, packets_column):
+    total = wire.FRAME_OVERHEAD * count
+    for i in range(count):
+        total += lengths[i]
+    board[bytes_column] += total
+    board[packets_column] += count
+
+
+@njit(cache=True)
+def _take_in(io, arrived, board):
+    count = calls.receive(io.fd, io.in_messages, arrived.lengths)
+    if count > 0:
+        _account(board, arrived.lengths, count, bd.BYTES_RECEIVED, bd.PACKETS_RECEIVED)
+    return count
+
+
+@njit(cache=True)
+def _send_out(io, out, filled, board):
+    if filled == 0:
+        return
+    sent = calls.send(
+        io.fd, io.out_messages, io.out_vectors, io.names, out.lengths, out.destinations, filled
+    )
+    _account(board, out.lengths, sent, bd.BYTES_SENT, bd.PACKETS_SENT)
+    board[bd.UNSENT] += filled - sent
+
+
+@njit(cache=True)
+def _update(board, counters, iterations, now):
+    board[bd.HEARTBEAT_NS] = now
+    board[bd.ITERATION] = iterations
+    board[bd.SENT] = counters[n.GRADIENT_PACKETS]
+    board[bd.FINISHED] = counters[n.RESULTS]
+    board[bd.RETRANSMISSIONS] = counters[n.RETRANSMISSIONS]
+
+
+@njit(cache=True)
+def run_worker(machine, arrived, out, io, board, origin_ns, finished_is_news):
+    """Run until something is to be said; returns MESSAGE, FINISHED or WRONG.
+
+    `origin_ns` is the run's start on CLOCK_MONOTONIC."""
+    w, b, t = machine
+    beat = 0
+    while True:
+        count = _take_in(io, arrived, board)
+        clock = calls.monotonic_ns(io.scratch)
+        now = clock - origin_ns
+        filled, deadline = mc.step_worker(machine, now, arrived, count, out)
+        _send_out(io, out, filled, board)
+        if clock - beat > HEARTBEAT_NS:
+            beat = clock
+            _update(board, w.counters, training.finished_iterations(t), clock)
+        if w.s[pool_worker.FAILED] == 1:
+            return WRONG
+        if finished_is_news and t.s[training.PHASE] == training.FINISHED:
+            _update(board, w.counters, training.finished_iterations(t), clock)
+            return FINISHED
+        if count == arrived.packets.shape[0]:
+            continue
+        pause = min(deadline - (calls.monotonic_ns(io.scratch) - origin_ns), LONGEST_SLEEP_NS)
+        if pause > 0 and calls.wait(io.descriptors, pause, io.scratch):
+            return MESSAGE
+
+
+@njit(cache=True)
+def run_server(machine, arrived, out, io, board, origin_ns):
+    """Run until the runner has a message; returns MESSAGE."""
+    beat = 0
+    while True:
+        count = _take_in(io, arrived, board)
+        clock = calls.monotonic_ns(io.scratch)
+        now = clock - origin_ns
+        filled, deadline = mc.step_server(machine, now, arrived, count, out)
+        _send_out(io, out, filled, board)
+        if clock - beat > HEARTBEAT_NS:
+            beat = clock
+            _update(board, machine.counters, machine.s[pool_server.ITERATION], clock)
+        if count == arrived.packets.shape[0]:
+            continue
+        pause = min(deadline - (calls.monotonic_ns(io.scratch) - origin_ns), LONGEST_SLEEP_NS)
+        if pause > 0 and calls.wait(io.descriptors, pause, io.scratch):
+            return MESSAGE
