@@ -1,0 +1,246 @@
+"""How fast the native switch is alone: esa.p4 between two veth pairs, against a bare forwarder.
+
+    sudo python bench/switch_alone.py [--rounds N] [--seconds S] [--save FILE]
+
+The generator (generator.c) sits on one core, the switch on the other. It plays four workers of one
+job: every packet is aggregated, every fourth leaves as a sum, which is checked. It keeps a bounded
+number of fragments under way, so the rate is the highest without loss; a round with more than 0.01
+% missing does not count. The bare forwarder (forwarder.c) forwards every packet and looks at none;
+it is measured alternately with the switch, because a shared machine's speed changes from minute to
+minute, and the best round of each is taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path.insert(0, str(ROOT))
+
+from testbed.p4engine import compile_program  # noqa: E402
+from testbed.p4engine.control import Client  # noqa: E402
+
+FAN_IN = 4
+MOST_MISSING = 1e-4
+TARGET = 300_000
+
+
+class Wires:
+    """Two network namespaces (generator's and switch's) joined by veth pairs g0-s0 and g1-s1."""
+
+    def __init__(self) -> None:
+        self.holders = [subprocess.Popen(["unshare", "-n", "sleep", "infinity"]) for _ in range(2)]
+        here = os.stat("/proc/self/ns/net").st_ino
+        for holder in self.holders:
+            while os.stat(f"/proc/{holder.pid}/ns/net").st_ino == here:
+                time.sleep(0.01)
+        for n in "01":
+            there = str(self.holders[1].pid)
+            self.run(
+                0, "ip", "link", "add", f"g{n}", "type", "veth", "peer", f"s{n}", "netns", there
+            )
+            for side, name in ((0, f"g{n}"), (1, f"s{n}")):
+                self.run(side, "sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1")
+                self.run(side, "ip", "link", "set", name, "up")
+
+    def inside(self, side: int, *command: str) -> list[str]:
+        """The command, run in a namespace."""
+        return ["nsenter", "-t", str(self.holders[side].pid), "-n", *command]
+
+    def run(self, side: int, *command: str) -> None:
+        subprocess.run(self.inside(side, *command), check=True)
+
+    def close(self) -> None:
+        for holder in self.holders:
+            holder.kill()
+            holder.wait()
+
+
+def build(folder: Path, name: str) -> str:
+    """Compile one of the C programs beside this file."""
+    target = folder / name
+    command = ["cc", "-O2", "-march=native", "-o", str(target), str(HERE / f"{name}.c")]
+    subprocess.run(command, check=True)
+    return str(target)
+
+
+def install(client: Client) -> None:
+    """Job 0 with four workers; everything that leaves goes out of port 2."""
+    mac, ip = "02:00:00:00:00:02", "10.0.0.2"
+    client.table_set_default("node", "set_node", [1, "02:00:00:01:00:01", "10.255.0.1", 0, 1, 0, 0])
+    client.table_add("job", "aggregate", [0], [(1 << FAN_IN) - 1, 0, 0xFFFF, 4096])
+    for heading in range(4):
+        client.table_add("job_route", "to_server", [0, heading], [2, mac, ip])
+    client.table_add("route", "forward", [("10.0.0.0", 8)], [2, mac])
+
+
+def real_time(options: argparse.Namespace) -> list[str]:
+    """The prefix that gives a command precedence over everything else on its core."""
+    return ["chrt", "-r", "1"] if options.real_time else []
+
+
+def generate(
+    wires: Wires, generator: str, options: argparse.Namespace, fan_in: int, seconds: float
+) -> dict:
+    """One round of the generator: its counts."""
+    window = options.window if fan_in > 1 else 1024
+    command = wires.inside(
+        0, *real_time(options), generator, "g0", "g1", "--cpu", "0", "--seconds", str(seconds)
+    )
+    command += ["--fan-in", str(fan_in), "--window", str(window)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=seconds + 20)
+    return json.loads(done.stdout)
+
+
+def round_of_switch(wires: Wires, generator: str, compiled, options: argparse.Namespace) -> dict:
+    """Start the switch on core 1, measure, stop it."""
+    with tempfile.TemporaryDirectory() as folder:
+        control = f"{folder}/control.sock"
+        code = (
+            "import os, sys\n"
+            "os.sched_setaffinity(0, {1})\n"
+            "from pathlib import Path\n"
+            "from testbed.p4engine.build import Compiled\n"
+            "from testbed.p4engine.switch import serve\n"
+            "import json\n"
+            "job = json.load(sys.stdin)\n"
+            "compiled = Compiled(Path(job['so']), job['info'], '')\n"
+            "ready = lambda: print('ready', flush=True)\n"
+            "ports = {1: 's0', 2: 's1'}\n"
+            "sys.exit(serve(compiled, ports, job['control'], ready=ready, **job['options']))\n"
+        )
+        process = subprocess.Popen(
+            wires.inside(1, *real_time(options), sys.executable, "-c", code),
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            job = {"so": str(compiled.so_path), "info": compiled.info, "control": control}
+            job["options"] = {
+                "spin_ns": options.spin_ns,
+                "bypass": options.bypass,
+                "ring_frames": options.ring_frames,
+            }
+            process.stdin.write(json.dumps(job))
+            process.stdin.close()
+            if process.stdout.readline() != "ready\n":
+                raise SystemExit("the switch did not start")
+            with Client(control) as client:
+                install(client)
+                generate(wires, generator, options, FAN_IN, 0.2)  # warm up
+                before = client.stats()
+                result = generate(wires, generator, options, FAN_IN, options.seconds)
+                after = client.stats()
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(10)
+    result["switch_cpu_ns"] = after["cpu_ns"] - before["cpu_ns"]
+    result["unmodelled_drops"] = after["unmodelled_drops"] - before["unmodelled_drops"]
+    if after["received"] - before["received"] != result["sent"] or result["wrong"]:
+        raise SystemExit(f"packets lost or wrong before they were counted: {result}, {after}")
+    return result
+
+
+def round_of_forwarder(
+    wires: Wires, generator: str, forwarder: str, options: argparse.Namespace
+) -> dict:
+    """The same wires with the bare forwarder on core 1."""
+    command = wires.inside(1, *real_time(options), forwarder, "s0", "s1", "--cpu", "1")
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        time.sleep(0.1)
+        generate(wires, generator, options, 1, 0.2)
+        return generate(wires, generator, options, 1, options.seconds)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(10)
+
+
+def machine() -> dict[str, str]:
+    """What the numbers depend on."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {
+        "cpu": models[0] if models else platform.processor(),
+        "cores": str(os.cpu_count()),
+        "kernel": platform.release(),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each round")
+    parser.add_argument("--window", type=int, default=512, help="fragments under way")
+    parser.add_argument("--values", type=int, default=64)
+    parser.add_argument("--spin-ns", type=int, default=0)
+    parser.add_argument("--bypass", action="store_true", help="send past the qdisc layer")
+    parser.add_argument("--ring-frames", type=int, default=0)
+    parser.add_argument(
+        "--real-time",
+        action="store_true",
+        help="at real-time priority: on a shared machine, measure the programs, not the others",
+    )
+    parser.add_argument("--save", type=Path, help="write the numbers as JSON")
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        print("needs root: it makes network namespaces", file=sys.stderr)
+        return 2
+    compiled = compile_program(
+        ROOT / "p4" / "esa.p4", {"AGGREGATORS": 4096, "VALUES": options.values}
+    )
+    wires = Wires()
+    switch, forwarder = [], []
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            generator = build(Path(folder), "generator")
+            bare = build(Path(folder), "forwarder")
+            for _ in range(options.rounds):
+                switch.append(round_of_switch(wires, generator, compiled, options))
+                forwarder.append(round_of_forwarder(wires, generator, bare, options))
+    finally:
+        wires.close()
+    good = [r for r in switch if r["missing"] * FAN_IN <= MOST_MISSING * r["sent"]]
+    if not good:
+        print(f"every round lost packets: {switch}", file=sys.stderr)
+        return 1
+    best = max(good, key=lambda r: r["packets_per_s"])
+    base = max(forwarder, key=lambda r: r["packets_per_s"])
+    facts = machine()
+    per_packet = best["switch_cpu_ns"] / best["sent"]
+    print(f"{facts['cpu']}, {facts['cores']} cores, Linux {facts['kernel']}, {facts['date']}")
+    print(f"{'':34}{'packets/s':>12}{'missing':>10}{'rounds':>24}")
+
+    def row(name: str, chosen: dict, rounds: list[dict]) -> None:
+        rates = [r["packets_per_s"] // 1000 for r in rounds]
+        spread = f"{min(rates):.0f}k to {max(rates):.0f}k of {len(rates)}"
+        print(f"{name:34}{chosen['packets_per_s']:>12,.0f}{chosen['missing']:>10}{spread:>24}")
+
+    row(f"esa.p4, {options.values} values, fan-in {FAN_IN}", best, switch)
+    row("bare forwarder", base, forwarder)
+    print(f"switch / forwarder: {best['packets_per_s'] / base['packets_per_s']:.2f}")
+    print(
+        f"switch: {per_packet:.0f} ns of CPU per packet, {1e9 / per_packet:,.0f} packets/s per core"
+    )
+    print(f"target of {TARGET:,}: {'reached' if best['packets_per_s'] >= TARGET else 'missed'}")
+    if options.save:
+        numbers = {"machine": facts, "switch": switch, "forwarder": forwarder}
+        options.save.write_text(json.dumps(numbers, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
