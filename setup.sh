@@ -10,8 +10,8 @@ system_python=/usr/bin/python3
 environment=$here/.venv
 python=$environment/bin/python
 # python3 from the system because Mininet is installed for that one; net-tools because Mininet calls
-# ifconfig; ethtool for users who want to look at a host's offload settings.
-packages="python3 python3-venv mininet gcc libc6-dev iproute2 net-tools ethtool"
+# ifconfig, and ping because its pingAll does; ethtool for users who look at offload settings.
+packages="python3 python3-venv mininet gcc libc6-dev iproute2 iputils-ping net-tools ethtool"
 
 say() { printf '%s\n' "$*" >&2; }
 

@@ -15,12 +15,14 @@ import argparse
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
 from testbed.experiment import load_text  # noqa: E402
 from testbed.network import registry  # noqa: E402
@@ -81,6 +83,7 @@ def main() -> None:
     if os.geteuid() != 0:
         sys.exit("error: networks need root: start it with sudo")
     registry.clean()
+    subprocess.run([sys.executable, "-m", "testbed.warm"], check=True, cwd=ROOT)
     rounds = [measure(arguments.hosts) for _ in range(arguments.repeat)]
     print(f"1 switch, {arguments.hosts} hosts, {arguments.repeat} rounds    median   worst  (s)")
     for name in rounds[0]:

@@ -7,6 +7,7 @@ without anybody cleaning up.
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
@@ -68,7 +69,11 @@ def build(arguments: dict, descriptors: list[int]) -> int:
 
 def _ip_batch(what: str, commands: list[str]) -> None:
     result = subprocess.run(
-        ["ip", "-batch", "-"], input="\n".join(commands) + "\n", capture_output=True, text=True
+        ["ip", "-batch", "-"],
+        input="\n".join(commands) + "\n",
+        capture_output=True,
+        text=True,
+        preexec_fn=functools.partial(kernel.die_with_parent, os.getpid()),
     )
     if result.returncode != 0:
         # "Command failed -:N" is the last line; the ones before it are the kernel's reasons.

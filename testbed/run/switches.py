@@ -75,8 +75,13 @@ class SwitchGroup:
                 self.spawner.pump()
                 return process.code is None
 
-            client = connect(node.control_path, alive, node.name, process.log)
-            self.clients[node.name] = node.client = client
+            try:
+                node.client = connect(node.control_path, alive, node.name, process.log)
+            except RunError:
+                self.check()  # says how it ended, if it has
+                raise
+            self.clients[node.name] = node.client
+        self.spawner.wait_started(list(self.processes.values()))
 
     def check(self) -> None:
         """Raises RunError if one of the processes has ended."""

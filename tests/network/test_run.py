@@ -50,9 +50,22 @@ def run(path: Path, folder: Path, *more: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=200)
 
 
-def start(path: Path, folder: Path) -> subprocess.Popen:
-    command = [PYTHON, str(ROOT / "run.py"), str(path), "--results", str(folder)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+@pytest.fixture
+def start():
+    """Starts a run and returns without waiting; a test that fails leaves none running."""
+    started = []
+
+    def start(path: Path, folder: Path) -> subprocess.Popen:
+        command = [PYTHON, str(ROOT / "run.py"), str(path), "--results", str(folder)]
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True))
+        return started[-1]
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
 
 
 def only_results(folder: Path) -> Path:
@@ -91,6 +104,16 @@ def wait_for_processes(process: subprocess.Popen, *names: str) -> dict[str, int]
         assert time.monotonic() < deadline, found
         time.sleep(0.05)
     return found
+
+
+def gone(pids: set[int]) -> bool:
+    """Whether the processes end within seconds: what was killed needs a moment to be reaped."""
+    deadline = time.monotonic() + 3
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def end(process: subprocess.Popen) -> tuple[int, str]:
@@ -185,7 +208,7 @@ def test_not_root_is_named(experiment, tmp_path):
 
 
 @pytest.mark.parametrize("victim", ["h2", "s1"])
-def test_a_process_that_dies_ends_the_run_with_its_name(experiment, tmp_path, victim):
+def test_a_process_that_dies_ends_the_run_with_its_name(experiment, start, tmp_path, victim):
     process = start(experiment(LONG), tmp_path / "results")
     folder = wait_for_run(process)
     os.kill(wait_for_processes(process, f"ina-{victim}-r0")[f"ina-{victim}-r0"], signal.SIGKILL)
@@ -195,7 +218,7 @@ def test_a_process_that_dies_ends_the_run_with_its_name(experiment, tmp_path, vi
     assert results.read(folder).state == "failed"
 
 
-def test_a_process_that_hangs_ends_the_run_with_its_name(experiment, tmp_path):
+def test_a_process_that_hangs_ends_the_run_with_its_name(experiment, start, tmp_path):
     process = start(experiment(LONG + "timeout: 1 s\n"), tmp_path / "results")
     folder = wait_for_run(process)
     # Only once the run goes on: before, a stopped process would be one that does not get ready.
@@ -208,11 +231,13 @@ def test_a_process_that_hangs_ends_the_run_with_its_name(experiment, tmp_path):
 
 
 MOMENTS = [0.1, 0.4, 0.8, 1.2, 2.0, random.uniform(0.2, 3)]
+INTERRUPTS = [(signal.SIGINT, moment) for moment in MOMENTS] + [(signal.SIGTERM, 1.5)]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
-@pytest.mark.parametrize("moment", MOMENTS, ids=lambda m: f"{m:.2f}s")
-def test_an_interrupt_at_any_moment_leaves_nothing(experiment, tmp_path, moment, number):
+@pytest.mark.parametrize(
+    ("number", "moment"), INTERRUPTS, ids=[f"{n.name}-{m:.2f}s" for n, m in INTERRUPTS]
+)
+def test_an_interrupt_at_any_moment_leaves_nothing(experiment, start, tmp_path, number, moment):
     process = start(experiment(LONG), tmp_path / "results")
     time.sleep(moment)
     started = children_of(process.pid)
@@ -221,7 +246,7 @@ def test_an_interrupt_at_any_moment_leaves_nothing(experiment, tmp_path, moment,
     # The second is for a moment so early that Python itself was starting.
     assert code in (128 + number, -number), err
     assert "Traceback" not in err, err
-    assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
+    assert gone(started)
     assert not list(registry.DIRECTORY.glob(f"{process.pid}-*"))
     if (tmp_path / "results").exists():
         for folder in (tmp_path / "results").iterdir():
@@ -230,17 +255,14 @@ def test_an_interrupt_at_any_moment_leaves_nothing(experiment, tmp_path, moment,
 
 @pytest.mark.parametrize("moment", [0.8, 2.5])
 def test_a_killed_run_leaves_an_unfinished_folder_and_nothing_that_clean_misses(
-    experiment, tmp_path, moment
+    experiment, start, tmp_path, moment
 ):
     process = start(experiment(LONG), tmp_path / "results")
     time.sleep(moment)
     started = children_of(process.pid)
     process.kill()
     process.communicate()
-    deadline = time.monotonic() + 5
-    while [pid for pid in started if Path(f"/proc/{pid}").exists()]:
-        assert time.monotonic() < deadline, "processes outlive their killed runner"
-        time.sleep(0.01)
+    assert gone(started), "processes outlive their killed runner"
     done = subprocess.run([PYTHON, str(ROOT / "run.py"), "clean"], capture_output=True, text=True)
     assert done.returncode == 0
     assert not list(registry.DIRECTORY.glob(f"{process.pid}-*"))
@@ -249,7 +271,7 @@ def test_a_killed_run_leaves_an_unfinished_folder_and_nothing_that_clean_misses(
         assert state not in ("finished", "failed")
 
 
-def test_two_runs_at_once_both_end_well(experiment, tmp_path):
+def test_two_runs_at_once_both_end_well(experiment, start, tmp_path):
     path = experiment(SMALL)
     processes = [start(path, tmp_path / name) for name in ("one", "two")]
     for process in processes:
