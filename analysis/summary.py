@@ -56,15 +56,16 @@ def summary(results: Results) -> dict[str, pd.DataFrame]:
 def iteration_times(results: Results) -> pd.DataFrame:
     """Columns repetition, job, worker, iteration, time_ns (float64; NaN where it did not end).
 
-    An iteration lasts from its start to the start of the worker's next one, the last one to its
-    end, so that the times of a worker add up to the time that it trained. Iterations overlap (the
-    next one starts while rear tensors are under way), so end - start would count time twice.
+    An iteration lasts from the end of the worker's iteration before it (the first one from its own
+    start) to the arrival of its last aggregated gradient, so that the times of a worker add up to
+    the time that it trained. Iterations overlap (the next forward pass starts while rear tensors
+    are under way), so end - start would count time twice.
     """
     rows = results.iterations.sort_values([*_JOB, "worker", "iteration"], ignore_index=True)
-    following = rows.groupby([*_JOB, "worker"])["start_ns"].shift(-1)
-    until = following.astype("float64").fillna(rows["end_ns"].astype("float64"))
+    before = rows.groupby([*_JOB, "worker"])["end_ns"].shift(1)
+    since = before.where(rows["iteration"] > 0, rows["start_ns"]).astype("float64")
     out = rows[[*_JOB, "worker", "iteration"]].copy()
-    out["time_ns"] = until - rows["start_ns"]
+    out["time_ns"] = rows["end_ns"].astype("float64") - since
     return out
 
 

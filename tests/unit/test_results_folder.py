@@ -176,7 +176,14 @@ def test_a_degraded_run_says_why(tmp_path):
 
 def test_fidelity_rows_by_hand():
     job = {"job": 0, "jct_ns": 1000, "iterations": 2}
-    host = {"host": "h1", "job": 0, "socket_drops": 1, "cpu_peak_share": 0.8, "lag_p99_ns": 6}
+    host = {
+        "host": "h1",
+        "role": "worker",
+        "job": 0,
+        "socket_drops": 1,
+        "cpu_peak_share": 0.8,
+        "lag_p99_ns": 6,
+    }
     link = {"node": "s1", "port": 2, "direction": "egress", "unmodelled_drops": None}
     found = fidelity_rows([job], [host], [link], {"s1": 0.81})
     assert [(row["name"], row["measure"], row["value"], row["ok"]) for row in found] == [
