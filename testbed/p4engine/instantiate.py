@@ -171,14 +171,15 @@ class Instances:
 
     def _local(self, block: BlockInstance, local: Any) -> None:
         name = join(block.name, local)
+        visible = block.values | block.members  # what a constructor's argument may name
         if isinstance(local, ast.Instance):
             if isinstance(local.type, ExternType):
                 block.members[id(local)] = self._extern(
-                    local.type, local.constructor, name, block.values, local.place
+                    local.type, local.constructor, name, visible, local.place
                 )
             elif isinstance(local.type, BlockType):
                 block.members[id(local)] = self.block(
-                    local.type.decl, name, local.constructor, block.values, local.place
+                    local.type.decl, name, local.constructor, visible, local.place
                 )
         elif isinstance(local, ast.ValueSet):
             size = local.size.const or 0
