@@ -53,7 +53,7 @@ def test_the_printed_table(tmp_path, console):
     assert "fidelity: ok" in text
     assert "6 400 aggregated values checked, all right" in text
     assert row(text, "big", "vgg16") == (
-        ["2", "1.400", "60.0", "%", "100", "ms", "50.0", "(45.0", "..", "55.0)", "ms"]
+        ["2", "1.400", "60.0", "%", "100", "ms", "50.0", "(48.0", "..", "52.0)", "ms"]
     )
     assert row(text, "all") == ["1.220", "78.0", "%", "mean", "80.0", "ms"]
     assert row(text, "big", "40") == ["0", "3", "0", "9.13", "kB", "6.73", "kB"]
