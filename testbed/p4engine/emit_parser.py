@@ -37,9 +37,11 @@ class ParserEmitter(PacketEmitter):
         if loops:
             steps = self.temp_c("uint32_t", "0")
         text.append(self.goto(labels["start"]))
+        self.depth += 2  # below the block of the parser's own variables
         for state in decl.states:
             text.append(f"{labels[state.name]}:;")
             text += self._state(state, labels, steps)
+        self.depth -= 2
         text.append(f"{labels['accept']}:;")
         self.block = saved
         self.out += text

@@ -3,8 +3,8 @@
 Calls are written in place: an action, function or control body stands where it is called, its
 parameters bound to the caller's variables where no alias can be seen, else copied in and out. P4
 has no recursion, so this ends; and the C compiler sees one straight function per pipeline stage
-with plain local variables. Names carry the depth of the call, so that a callee's variable never
-hides one of its caller's.
+with plain local variables. Names carry the depth of blocks and calls, so that no variable hides
+one that a callee written inside its scope may mean.
 """
 
 from __future__ import annotations
@@ -45,10 +45,12 @@ class StatementEmitter(ExpressionEmitter):
         """C statements of a P4 block; one string each, runs turned into loops."""
         saved = self.out
         self.out = []
+        self.depth += 1
         self._declare_runs(nodes)
         for node in nodes:
             self.statement(node)
         result = reroll(self.out, self.depth)
+        self.depth -= 1
         self.out = saved
         return result
 

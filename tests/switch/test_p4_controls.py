@@ -233,3 +233,12 @@ def test_generic_functions(tmp_path):
         apply="hdr.h.c = larger(hdr.h.a, hdr.h.b) + (bit<32>) larger<bit<8>>(3, hdr.h.a[7:0]);",
     )
     assert out_words(send(s, words(5, 9, 0)))[2] == 14
+
+
+def test_a_hidden_variable_is_still_the_action_s(tmp_path):
+    s = switch(
+        tmp_path,
+        locals="bit<32> v = 3; action a() { v = v + 1; }",
+        apply="a(); { bit<32> v = 9; a(); hdr.h.b = v; } hdr.h.a = v;",
+    )
+    assert out_words(send(s, words(0, 0, 0))) == [5, 9, 0]
