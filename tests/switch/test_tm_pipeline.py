@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
+from ctypes import c_char_p, c_int, c_uint32, c_uint64, c_void_p
 
 import pytest
 
@@ -223,3 +225,11 @@ def test_every_port_number(make, packet):
     tm = make()
     assert len(tm.ports) == 511
     assert [port for port, _ in send(tm, packet("U", 255), port=510)] == [255]
+
+
+def test_entry_points_are_the_same_switch(make, packet):
+    tm = make(ports=[1, 2])
+    data = packet("U", 2)
+    receive = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, c_char_p, c_uint32, c_uint64)
+    assert receive(tm.entry_points()["receive"])(tm.address, 1, data, len(data), 77) == 0
+    assert [(time_ns, port) for time_ns, port, _ in tm.outputs()] == [(77, 2)]

@@ -33,7 +33,7 @@
 #define HASH_SLOTS 2048
 #define LATE_NS 100000
 #define HOUSEKEEPING_NS 50000000ull
-#define WAKE_NS 4000 /* sleeping and waking costs about this much: nearer events are waited for awake */
+#define WAKE_NS 2000 /* nearer events are waited for awake; a sleep would take longer */
 
 typedef struct interface {
     char name[IF_NAMESIZE];

@@ -1,0 +1,205 @@
+/* Making a switch: its ports, links, groups and sessions, and what it has counted. See tm.h. */
+#include <stdlib.h>
+
+#include "tm_state.h"
+
+tm_switch *tm_create(const p4_program *program, p4_instance *instance, uint64_t seed, uint64_t epoch_ns,
+                     uint64_t unit_ns) {
+    if (!program || program->abi != P4_ABI_VERSION || !unit_ns) return NULL;
+    tm_switch *tm = calloc(1, sizeof *tm);
+    if (!tm) return NULL;
+    tm->program = program;
+    tm->instance = instance;
+    tm->seed = seed;
+    tm->epoch_ns = tm->now = epoch_ns;
+    tm->unit_ns = unit_ns;
+    tm->scratch = aligned_alloc(64, program->packet_size);
+    tm->spare = aligned_alloc(64, program->packet_size);
+    tm->groups = calloc(GROUPS, sizeof *tm->groups);
+    tm->sessions = malloc(SESSIONS * sizeof *tm->sessions);
+    if (!tm->scratch || !tm->spare || !tm->groups || !tm->sessions) {
+        tm_destroy(tm);
+        return NULL;
+    }
+    memset(tm->scratch, 0, program->packet_size);
+    memset(tm->spare, 0, program->packet_size);
+    memset(tm->sessions, 0xff, SESSIONS * sizeof *tm->sessions); /* -1: no port, no group */
+    tm_set_sink(tm, NULL);
+    return tm;
+}
+
+static void free_line(line *l) {
+    while (l->first) {
+        frame *f = l->first;
+        l->first = f->next;
+        free(f);
+    }
+}
+
+static void free_helds(held *h) {
+    while (h) {
+        held *next = h->next;
+        free(h->bytes);
+        free(h);
+        h = next;
+    }
+}
+
+void tm_destroy(tm_switch *tm) {
+    if (!tm) return;
+    for (uint32_t i = 0; i < TM_PORTS; i++) {
+        port *p = tm->ports[i];
+        if (!p) continue;
+        free_line(&p->arrivals);
+        free_line(&p->departures);
+        free_helds(p->first);
+        free(p->ingress_queue.times);
+        free(p->ingress_queue.lengths);
+        free(p);
+    }
+    free_helds(tm->pending);
+    while (tm->free_held) {
+        held *h = tm->free_held;
+        tm->free_held = h->next;
+        free(h);
+    }
+    for (int size = 0; size < FRAME_SIZES; size++)
+        while (tm->free_frames[size]) {
+            frame *f = tm->free_frames[size];
+            tm->free_frames[size] = f->next;
+            free(f);
+        }
+    if (tm->groups)
+        for (uint32_t i = 0; i < GROUPS; i++) free(tm->groups[i]);
+    free(tm->groups);
+    free(tm->sessions);
+    free(tm->scratch);
+    free(tm->spare);
+    free(tm->heap);
+    free(tm->outputs);
+    free(tm->bytes);
+    free(tm);
+}
+
+int tm_port_add(tm_switch *tm, uint32_t number) {
+    if (number >= TM_PORTS) return TM_BAD_VALUE;
+    if (tm->ports[number]) return TM_EXISTS;
+    port *p = calloc(1, sizeof *p);
+    line **heap = realloc(tm->heap, (size_t)(tm->heap_capacity + 3) * sizeof *heap);
+    if (heap) tm->heap = heap;
+    if (!p || !heap) {
+        free(p);
+        return TM_NO_MEMORY;
+    }
+    tm->heap_capacity += 3;
+    tm_link_init(&p->link[TM_INGRESS], tm->seed, number, TM_INGRESS);
+    tm_link_init(&p->link[TM_EGRESS], tm->seed, number, TM_EGRESS);
+    line *lines[] = {&p->arrivals, &p->departures, &p->turns};
+    const uint8_t kinds[] = {ARRIVALS, DEPARTURES, TURNS};
+    for (int i = 0; i < 3; i++) {
+        lines[i]->place = -1;
+        lines[i]->port = (uint16_t)number;
+        lines[i]->kind = kinds[i];
+    }
+    tm->ports[number] = p;
+    return TM_OK;
+}
+
+int tm_port_exists(const tm_switch *tm, uint32_t number) {
+    return number < TM_PORTS && tm->ports[number];
+}
+
+int tm_port_shape(tm_switch *tm, uint32_t number, uint32_t direction, const tm_shape *shape) {
+    if (!tm_port_exists(tm, number)) return TM_NO_SUCH_PORT;
+    if (direction > TM_EGRESS) return TM_BAD_VALUE;
+    return tm_link_shape(&tm->ports[number]->link[direction], shape);
+}
+
+int tm_port_shape_get(const tm_switch *tm, uint32_t number, uint32_t direction, tm_shape *shape) {
+    if (!tm_port_exists(tm, number)) return TM_NO_SUCH_PORT;
+    if (direction > TM_EGRESS) return TM_BAD_VALUE;
+    *shape = tm->ports[number]->link[direction].shape;
+    return TM_OK;
+}
+
+int tm_port_counters(const tm_switch *tm, uint32_t number, uint32_t direction, tm_counters *counters) {
+    if (!tm_port_exists(tm, number)) return TM_NO_SUCH_PORT;
+    if (direction > TM_EGRESS) return TM_BAD_VALUE;
+    *counters = tm->ports[number]->link[direction].counters;
+    return TM_OK;
+}
+
+int64_t tm_port_queue(tm_switch *tm, uint32_t number, uint32_t direction) {
+    if (!tm_port_exists(tm, number)) return TM_NO_SUCH_PORT;
+    if (direction > TM_EGRESS) return TM_BAD_VALUE;
+    port *p = tm->ports[number];
+    if (direction == TM_EGRESS) return (int64_t)p->waiting;
+    tm_starts_expire(&p->ingress_queue, tm->now);
+    return p->ingress_queue.count;
+}
+
+int tm_group_set(tm_switch *tm, uint32_t number, const tm_member *members, uint32_t count) {
+    if (number == 0 || number >= GROUPS || count > TM_PASSES / 2) return TM_BAD_VALUE;
+    for (uint32_t i = 0; i < count; i++)
+        if (members[i].port >= TM_PORTS) return TM_BAD_VALUE;
+    group *g = malloc(sizeof *g + count * sizeof *members);
+    if (!g) return TM_NO_MEMORY;
+    g->count = count;
+    if (count) memcpy(g->members, members, count * sizeof *members);
+    free(tm->groups[number]);
+    tm->groups[number] = g;
+    return TM_OK;
+}
+
+int tm_group_delete(tm_switch *tm, uint32_t number) {
+    if (number >= GROUPS || !tm->groups[number]) return TM_NO_SUCH_GROUP;
+    free(tm->groups[number]);
+    tm->groups[number] = NULL;
+    return TM_OK;
+}
+
+int64_t tm_group_get(const tm_switch *tm, uint32_t number, tm_member *members, uint32_t capacity) {
+    if (number >= GROUPS || !tm->groups[number]) return TM_NO_SUCH_GROUP;
+    const group *g = tm->groups[number];
+    uint32_t count = g->count < capacity ? g->count : capacity;
+    if (count) memcpy(members, g->members, count * sizeof *members);
+    return g->count;
+}
+
+int tm_mirror_set(tm_switch *tm, uint32_t session, int32_t number, int32_t group) {
+    if (session >= SESSIONS || number >= TM_PORTS || group >= GROUPS || group == 0) return TM_BAD_VALUE;
+    tm->sessions[session].port = number < 0 ? -1 : number;
+    tm->sessions[session].group = group < 0 ? -1 : group;
+    return TM_OK;
+}
+
+void tm_set_early(tm_switch *tm, int early) {
+    tm->early = early;
+}
+
+void tm_set_sink(tm_switch *tm, const tm_sink *sink) {
+    tm->sink = sink ? *sink : (tm_sink){.context = tm, .room = tm_own_room, .emit = tm_own_emit};
+}
+
+uint64_t tm_outputs(const tm_switch *tm, const tm_output **outputs, const uint8_t **bytes) {
+    *outputs = tm->outputs;
+    *bytes = tm->bytes;
+    return tm->output_count;
+}
+
+void tm_outputs_clear(tm_switch *tm) {
+    tm->output_count = tm->byte_count = 0;
+}
+
+void tm_stats_get(const tm_switch *tm, tm_stats *stats) {
+    *stats = tm->stats;
+}
+
+void tm_stats_reset(tm_switch *tm) {
+    memset(&tm->stats, 0, sizeof tm->stats);
+    for (uint32_t i = 0; i < TM_PORTS; i++) {
+        if (!tm->ports[i]) continue;
+        memset(&tm->ports[i]->link[TM_INGRESS].counters, 0, sizeof(tm_counters));
+        memset(&tm->ports[i]->link[TM_EGRESS].counters, 0, sizeof(tm_counters));
+    }
+}

@@ -1,0 +1,233 @@
+/* Where the traffic manager keeps packets (pools of frames and of packet states, the built-in sink), and
+ * the lines of packets in order of time whose first ones form the heap of events. */
+#include <stdlib.h>
+
+#include "tm_state.h"
+
+/* ---- storage ---- */
+
+static const uint32_t frame_bytes[FRAME_SIZES] = {512, 2048, 16384, 0};
+
+frame *tm_frame_new(tm_switch *tm, uint32_t length) {
+    uint32_t size = 0;
+    while (size < FRAME_SIZES - 1 && frame_bytes[size] < length) size++;
+    frame *f = tm->free_frames[size];
+    if (f && size < FRAME_SIZES - 1) {
+        tm->free_frames[size] = f->next;
+    } else {
+        size_t bytes = size < FRAME_SIZES - 1 ? frame_bytes[size] : ((size_t)length + 63) / 64 * 64;
+        f = aligned_alloc(64, sizeof *f + bytes);
+        if (!f) {
+            tm->stats.no_memory++;
+            return NULL;
+        }
+        f->size = size;
+    }
+    f->next = NULL;
+    f->length = length;
+    return f;
+}
+
+void tm_frame_free(tm_switch *tm, frame *f) {
+    if (!f) return;
+    if (f->size == FRAME_SIZES - 1) { /* rare and large: not kept */
+        free(f);
+        return;
+    }
+    f->next = tm->free_frames[f->size];
+    tm->free_frames[f->size] = f;
+}
+
+held *tm_held_new(tm_switch *tm) {
+    held *h = tm->free_held;
+    if (h) {
+        tm->free_held = h->next;
+    } else {
+        h = aligned_alloc(64, offsetof(held, packet) + tm->program->packet_size);
+        if (!h) {
+            tm->stats.no_memory++;
+            return NULL;
+        }
+    }
+    h->next = NULL;
+    h->bytes = NULL;
+    return h;
+}
+
+void tm_held_free(tm_switch *tm, held *h) {
+    tm_frame_free(tm, h->bytes);
+    h->next = tm->free_held;
+    tm->free_held = h;
+}
+
+/* Gives a packet its own copy of the bytes that it points to. */
+int tm_own_bytes(tm_switch *tm, held *h) {
+    p4_packet *packet = &h->packet;
+    frame *f = tm_frame_new(tm, packet->length);
+    if (!f) return 0;
+    memcpy(f->data, packet->data, packet->length);
+    if (packet->payload) packet->payload = f->data + (packet->payload - packet->data);
+    packet->data = f->data;
+    h->bytes = f;
+    return 1;
+}
+
+void tm_push_pending(tm_switch *tm, held *h) {
+    h->next = NULL;
+    if (tm->pending)
+        tm->pending_last->next = h;
+    else
+        tm->pending = h;
+    tm->pending_last = h;
+}
+
+uint8_t *tm_own_room(void *context, uint32_t bytes) {
+    tm_switch *tm = context;
+    uint64_t start = (tm->byte_count + 63) / 64 * 64;
+    if (start + bytes > tm->byte_capacity) {
+        uint64_t capacity = 2 * (start + bytes);
+        uint8_t *larger = realloc(tm->bytes, capacity);
+        if (!larger) return NULL;
+        tm->bytes = larger;
+        tm->byte_capacity = capacity;
+    }
+    tm->byte_count = start;
+    return tm->bytes + start;
+}
+
+void tm_own_emit(void *context, uint32_t port, uint64_t time_ns, uint32_t length) {
+    tm_switch *tm = context;
+    if (tm->output_count == tm->output_capacity) {
+        uint64_t capacity = tm->output_capacity ? 2 * tm->output_capacity : 64;
+        tm_output *larger = realloc(tm->outputs, capacity * sizeof *larger);
+        if (!larger) {
+            tm->stats.no_memory++;
+            return;
+        }
+        tm->outputs = larger;
+        tm->output_capacity = capacity;
+    }
+    tm->outputs[tm->output_count++] =
+        (tm_output){.time_ns = time_ns, .offset = tm->byte_count, .length = length, .port = port};
+    tm->byte_count += length;
+}
+
+/* ---- lines and their events ---- */
+
+static int earlier(const line *a, const line *b) {
+    return a->time != b->time ? a->time < b->time : a->order < b->order;
+}
+
+static void heap_put(tm_switch *tm, int32_t place, line *l) {
+    tm->heap[place] = l;
+    l->place = place;
+}
+
+static void heap_up(tm_switch *tm, line *l) {
+    int32_t place = l->place;
+    while (place > 0 && earlier(l, tm->heap[(place - 1) / 2])) {
+        heap_put(tm, place, tm->heap[(place - 1) / 2]);
+        place = (place - 1) / 2;
+    }
+    heap_put(tm, place, l);
+}
+
+static void heap_down(tm_switch *tm, line *l) {
+    int32_t place = l->place;
+    for (;;) {
+        int32_t child = 2 * place + 1;
+        if (child >= tm->heap_count) break;
+        if (child + 1 < tm->heap_count && earlier(tm->heap[child + 1], tm->heap[child])) child++;
+        if (!earlier(tm->heap[child], l)) break;
+        heap_put(tm, place, tm->heap[child]);
+        place = child;
+    }
+    heap_put(tm, place, l);
+}
+
+void tm_event_set(tm_switch *tm, line *l, uint64_t time, uint64_t order) {
+    l->time = time;
+    l->order = order;
+    if (l->place < 0) l->place = tm->heap_count++; /* capacity: three lines per port */
+    heap_up(tm, l);
+    heap_down(tm, l);
+}
+
+void tm_event_remove(tm_switch *tm, line *l) {
+    line *moved = tm->heap[--tm->heap_count];
+    int32_t place = l->place;
+    l->place = -1;
+    if (moved == l) return;
+    heap_put(tm, place, moved);
+    heap_up(tm, moved);
+    heap_down(tm, moved);
+}
+
+void tm_line_push(tm_switch *tm, line *l, frame *f, uint64_t time) {
+    f->time = time;
+    f->order = tm->order++;
+    if (!l->first) {
+        l->first = l->last = f;
+    } else if (l->last->time <= time) {
+        l->last->next = f;
+        l->last = f;
+        return;
+    } else { /* overtakes: only after a packet that was held back */
+        frame **at = &l->first;
+        while ((*at)->time <= time) at = &(*at)->next;
+        f->next = *at;
+        *at = f;
+        if (l->first != f) return;
+    }
+    tm_event_set(tm, l, f->time, f->order);
+}
+
+frame *tm_line_pop(tm_switch *tm, line *l) {
+    frame *f = l->first;
+    l->first = f->next;
+    if (l->first)
+        tm_event_set(tm, l, l->first->time, l->first->order);
+    else
+        tm_event_remove(tm, l);
+    return f;
+}
+
+/* ---- the queue of an ingress link ---- */
+
+void tm_starts_expire(starts *s, uint64_t now) {
+    while (s->count && s->times[s->head] <= now) {
+        s->bytes -= s->lengths[s->head];
+        s->head = (s->head + 1) & (s->capacity - 1);
+        s->count--;
+    }
+}
+
+int tm_starts_push(starts *s, uint64_t time, uint32_t length) {
+    if (s->count == s->capacity) {
+        uint32_t capacity = s->capacity ? 2 * s->capacity : 64;
+        uint64_t *times = malloc(capacity * sizeof *times);
+        uint32_t *lengths = malloc(capacity * sizeof *lengths);
+        if (!times || !lengths) {
+            free(times);
+            free(lengths);
+            return 0;
+        }
+        for (uint32_t i = 0; i < s->count; i++) {
+            uint32_t from = (s->head + i) & (s->capacity - 1);
+            times[i] = s->times[from];
+            lengths[i] = s->lengths[from];
+        }
+        free(s->times);
+        free(s->lengths);
+        s->times = times;
+        s->lengths = lengths;
+        s->capacity = capacity;
+        s->head = 0;
+    }
+    uint32_t at = (s->head + s->count) & (s->capacity - 1);
+    s->times[at] = time;
+    s->lengths[at] = length;
+    s->count++;
+    s->bytes += length;
+    return 1;
+}
