@@ -244,7 +244,8 @@ class Manager:
     def entry_points(self) -> dict[str, int]:
         """Addresses of the C functions of tm.h, for a caller that spends no Python on a packet.
 
-        "receive", "advance", "next_event", "outputs", "outputs_clear"; their first argument is `address`.
+        "receive", "advance", "next_event", "outputs", "outputs_clear"; their first argument is
+        `address`.
         """
         names = ("receive", "advance", "next_event", "outputs", "outputs_clear")
         functions = {name: getattr(self.lib, f"tm_{name}") for name in names}
