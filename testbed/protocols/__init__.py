@@ -10,8 +10,9 @@ Reading order: `wire` (the packet), `values` (what workers send and how a sum is
 such as `esa`.
 
 numba's file cache does not notice a change in an imported module. So the cache directory is named
-after all sources of this package and the versions of numba, numpy and Python; it is set here,
-before numba is imported.
+after all sources of compiled packages and the versions of numba, numpy and Python. It is set here,
+and every package with compiled functions imports this one first: numba looks up the directory when
+a function is decorated.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ import platform
 import pwd
 from importlib.metadata import version
 from pathlib import Path
+
+import numba
 
 from testbed.errors import UserError
 
@@ -53,4 +56,4 @@ def cache_directory() -> Path:
     return folder
 
 
-os.environ["NUMBA_CACHE_DIR"] = str(cache_directory())
+numba.config.CACHE_DIR = str(cache_directory())

@@ -33,6 +33,10 @@ NEVER = (1 << 62) - 1
 TO_WORKERS = 0
 FIRST_WORKER = 1
 
+# A worker that is merely late would be asked for what it is about to send, and its contribution
+# would come past the switch's aggregators. So the first reminders go to the switches alone.
+REMINDERS_BEFORE_ASKING = 2
+
 # Places in Server.c, the configuration
 JOB = 0
 WORKERS = 1
@@ -50,7 +54,7 @@ CONFIGURATION = 12
 
 # Places in Server.s, the state
 TIMERS = 0  # entries in the heap
-SPREAD_NS = 1  # smoothed time from a fragment's first arrival here to its last
+SPREAD_NS = 1  # smoothed time from a fragment's first arrival here to its last, if unprompted
 ROUND_TRIP_NS = 2  # smoothed time from a reminder to its answer
 ITERATION = 3  # latest that has been heard of
 COMPLETED = 4  # fragments with a result, all iterations
@@ -317,7 +321,7 @@ def receive(v, now, packets, lengths, count, out, out_lengths, destinations):
             v.bitmap[place, j] |= wire.swap(row[wire.HEADER_WORDS + j])
             complete &= v.bitmap[place, j] == v.everyone[j]
         if complete:
-            if v.stage[place] == PART and v.attempts[place] == 0:
+            if v.stage[place] == PART and flags & (wire.REMINDED | wire.RESEND) == 0:
                 _smooth(s, SPREAD_NS, now - v.first_ns[place])
             v.stage[place] = COMPLETE
             s[COMPLETED] += 1
@@ -358,7 +362,7 @@ def send(v, now, m, out, out_lengths, destinations):
             destinations[m] = FIRST_WORKER + c[WORKERS] + i
             v.counters[n.REMINDERS] += 1
             m += 1
-        if v.attempts[place] > 0:
+        if v.attempts[place] >= REMINDERS_BEFORE_ASKING:
             m = _ask_missing(v, place, out, out_lengths, destinations, m)
         if v.attempts[place] < 6:
             v.attempts[place] += 1

@@ -54,16 +54,17 @@ NEXT_SEND_PS = 2
 PACING = 3  # 1: a fragment is ready and waits for the pacing alone
 ROUND_TRIP_NS = 4  # smoothed, with its variation: what the adaptive timeout follows
 VARIATION_NS = 5
-CREDIT = 6  # the congestion window, in 1/256 fragments
-SINCE_CUT = 7  # results since it was last halved
-ASKS = 8  # entries in Worker.asks
-MORE = 9  # 1: the batch was full, call again at once
-FAILED = 10  # 1: a value was wrong; where:
-FAILED_FRAGMENT = 11  # in the iteration
-FAILED_POSITION = 12  # in the fragment
-FAILED_FOUND = 13
-FAILED_EXPECTED = 14
-STATE = 15
+LONGEST_NS = 6  # the longest lately, which fades
+CREDIT = 7  # the congestion window, in 1/256 fragments
+SINCE_CUT = 8  # results since it was last halved
+ASKS = 9  # entries in Worker.asks
+MORE = 10  # 1: the batch was full, call again at once
+FAILED = 11  # 1: a value was wrong; where:
+FAILED_FRAGMENT = 12  # in the iteration
+FAILED_POSITION = 13  # in the fragment
+FAILED_FOUND = 14
+FAILED_EXPECTED = 15
+STATE = 16
 
 UNIT = 256  # of CREDIT
 
@@ -95,18 +96,24 @@ def begin(w, b, iteration):
 
 @njit(cache=True)
 def timeout_ns(w):
-    """How long a fragment may stay unanswered before it is sent again."""
+    """How long a fragment may stay unanswered before it is sent again.
+
+    Adaptive: the smoothed round trip plus four variations, as TCP has it, and at least 1.5 times
+    the longest of late. Round trips here are of two kinds, through the switch alone and through
+    the server's queue, and their mean says little about the slower kind."""
     c, s = w.c, w.s
     if c[TIMEOUT_NS] > 0:
         return c[TIMEOUT_NS]
     if s[ROUND_TRIP_NS] == 0:
         return 4 * c[LEAST_TIMEOUT_NS]
     adaptive = s[ROUND_TRIP_NS] + 4 * s[VARIATION_NS]
+    adaptive = max(adaptive, s[LONGEST_NS] + (s[LONGEST_NS] >> 1))
     return min(max(adaptive, c[LEAST_TIMEOUT_NS]), c[MOST_TIMEOUT_NS])
 
 
 @njit(cache=True)
 def _measure_round_trip(s, sample_ns):
+    s[LONGEST_NS] = max(sample_ns, s[LONGEST_NS] - (s[LONGEST_NS] >> 10))
     if s[ROUND_TRIP_NS] == 0:
         s[ROUND_TRIP_NS] = sample_ns
         s[VARIATION_NS] = sample_ns >> 1

@@ -4,3 +4,5 @@
 drives; `machine` puts a loop and a protocol together into the one thing that a runtime steps;
 `plan` turns an experiment into one specification per host.
 """
+
+import testbed.protocols  # noqa: F401  where compiled code is cached

@@ -1,0 +1,30 @@
+"""Compiled code must never outlive the source that it was made from."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_compiled_function_is_cached_under_the_hash_of_all_sources():
+    """Whichever package is imported first, no function is cached beside its source."""
+    program = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import importlib
+importlib.import_module(sys.argv[2])
+from numba.core.dispatcher import Dispatcher
+from testbed.protocols import cache_directory
+folder = str(cache_directory())
+found = 0
+for name, module in list(sys.modules.items()):
+    if name.startswith("testbed."):
+        for value in vars(module).values():
+            if isinstance(value, Dispatcher):
+                found += 1
+                assert value._cache.cache_path.startswith(folder), value
+assert found > 3
+"""
+    for first in ("testbed.hosts.calls", "testbed.workload.machine", "testbed.protocols.wire"):
+        subprocess.run([sys.executable, "-c", program, str(ROOT), first], check=True)
