@@ -13,6 +13,7 @@ QUICKSTART = Path(__file__).resolve().parents[1] / "experiments" / "quickstart.y
 
 def warm_hosts() -> None:
     """Compile every function that a host process runs per packet."""
+    import testbed.protocols  # noqa: F401  first: it tells numba where its cache is
     from testbed.hosts.process import warm
 
     warm()

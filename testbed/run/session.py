@@ -54,7 +54,8 @@ class Session:
         self.record.register()
         # The host pool takes longest, so it goes first.
         if with_hosts:
-            preload = ("testbed.run.children", "testbed.hosts.process:warm")
+            # testbed.protocols first: it tells numba where its cache is, and numba asks only once.
+            preload = ("testbed.protocols", "testbed.run.children", "testbed.hosts.process:warm")
             self.pool = Spawner("host pool", preload, self.logs / "host-pool.log")
             self.record.add("host pool", self.pool.pid)
         preload = ("testbed.network.namespace", "testbed.run.children", "testbed.p4engine.switch")
