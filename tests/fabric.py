@@ -17,13 +17,15 @@ from collections.abc import Callable
 import numpy as np
 
 from testbed.protocols import counters as n
-from testbed.protocols import pool_worker, wire
-from testbed.workload import gradients, machine, training
+from testbed.protocols import status as st
+from testbed.protocols import wire
+from testbed.workload import machine
 from testbed.workload.plan import plan
 
 ROWS = 256
 US = 1000
 MS = 1000 * US
+NEVER = (1 << 62) - 1
 
 # A schedule sees (time, node, frame) of each frame put on a wire and answers with the delays in ns
 # after which copies of it arrive: (0,) at once, () lost, (0, 5000) doubled.
@@ -55,14 +57,9 @@ class Host:
     def __init__(self, spec: dict) -> None:
         self.spec = spec
         self.is_worker = spec["role"] == "worker"
-        if self.is_worker:
-            self.machine = machine.new_worker(spec, gradients.of_worker(spec))
-            self.step = machine.step_worker
-            self.counts = self.machine.protocol.counters
-        else:
-            self.machine = machine.new_server(spec)
-            self.step = machine.step_server
-            self.counts = self.machine.counters
+        self.machine = machine.new_machine(spec)
+        self.step = machine.STEPS[type(self.machine)]
+        self.counts = self.machine.counters
         self.arrived = machine.new_batch(ROWS, spec["values"], spec["bitmap_width"])
         self.out = machine.new_batch(4 * ROWS, spec["values"], spec["bitmap_width"])
         self.bytes = self.out.packets.view(np.uint8)
@@ -87,7 +84,7 @@ class Host:
         return out, int(deadline)
 
     def finished(self) -> bool:
-        return self.machine.training.s[training.PHASE] == training.FINISHED
+        return self.machine.status[st.FINISHED] == 1
 
     def counters(self) -> dict[str, int]:
         return {name: int(v) for name, v in zip(n.NAMES, self.counts, strict=True)}
@@ -179,16 +176,14 @@ class Fabric:
         elif self.now < self._wake.get(name, 0):
             return  # an earlier alarm that has been set anew since
         out, deadline = host.run(self.now)
-        if host.is_worker:
-            s = host.machine.protocol.s
-            assert not s[pool_worker.FAILED], (
-                f"{name}: wrong value in fragment {s[pool_worker.FAILED_FRAGMENT]} at position "
-                f"{s[pool_worker.FAILED_POSITION]}: {s[pool_worker.FAILED_FOUND]} instead of "
-                f"{s[pool_worker.FAILED_EXPECTED]}"
-            )
+        status = host.machine.status
+        assert not status[st.FAILED], (
+            f"{name}: wrong value in fragment {status[st.FRAGMENT]} at position "
+            f"{status[st.POSITION]}: {status[st.FOUND]} instead of {status[st.EXPECTED]}"
+        )
         for peer, payload in out:
             self._put(name, 1, udp_frame(host.spec["address"], peer, payload))
-        if deadline < pool_worker.NEVER:
+        if deadline < NEVER:
             when = max(deadline, self.now)
             if self._wake.get(name) != when:
                 self._wake[name] = when

@@ -12,9 +12,9 @@ from numba import njit
 from testbed.hosts import board as bd
 from testbed.hosts import calls
 from testbed.protocols import counters as n
-from testbed.protocols import pool_server, pool_worker, wire
-from testbed.workload import machine as mc
-from testbed.workload import training
+from testbed.protocols import status as st
+from testbed.protocols import wire
+from testbed.workload.machine import step
 
 HEARTBEAT_NS = 50_000_000
 LONGEST_SLEEP_NS = 50_000_000
@@ -54,55 +54,35 @@ def _send_out(io, out, filled, board):
 
 
 @njit(cache=True)
-def _update(board, counters, iterations, now):
+def _update(board, machine, now):
     board[bd.HEARTBEAT_NS] = now
-    board[bd.ITERATION] = iterations
-    board[bd.SENT] = counters[n.GRADIENT_PACKETS]
-    board[bd.FINISHED] = counters[n.RESULTS]
-    board[bd.RETRANSMISSIONS] = counters[n.RETRANSMISSIONS]
+    board[bd.ITERATION] = machine.status[st.ITERATIONS]
+    board[bd.SENT] = machine.counters[n.GRADIENT_PACKETS]
+    board[bd.FINISHED] = machine.counters[n.RESULTS]
+    board[bd.RETRANSMISSIONS] = machine.counters[n.RETRANSMISSIONS]
 
 
 @njit(cache=True)
-def run_worker(machine, arrived, out, io, board, origin_ns, finished_is_news):
+def run(machine, arrived, out, io, board, origin_ns, finished_is_news):
     """Run until something is to be said; returns MESSAGE, FINISHED or WRONG.
 
     `origin_ns` is the run's start on CLOCK_MONOTONIC."""
-    w, b, t = machine
+    status = machine.status
     beat = 0
     while True:
         count = _take_in(io, arrived, board)
         clock = calls.monotonic_ns(io.scratch)
         now = clock - origin_ns
-        filled, deadline = mc.step_worker(machine, now, arrived, count, out)
+        filled, deadline = step(machine, now, arrived, count, out)
         _send_out(io, out, filled, board)
         if clock - beat > HEARTBEAT_NS:
             beat = clock
-            _update(board, w.counters, training.finished_iterations(t), clock)
-        if w.s[pool_worker.FAILED] == 1:
+            _update(board, machine, clock)
+        if status[st.FAILED] == 1:
             return WRONG
-        if finished_is_news and t.s[training.PHASE] == training.FINISHED:
-            _update(board, w.counters, training.finished_iterations(t), clock)
+        if finished_is_news and status[st.FINISHED] == 1:
+            _update(board, machine, clock)
             return FINISHED
-        if count == arrived.packets.shape[0]:
-            continue
-        pause = min(deadline - (calls.monotonic_ns(io.scratch) - origin_ns), LONGEST_SLEEP_NS)
-        if pause > 0 and calls.wait(io.descriptors, pause, io.scratch):
-            return MESSAGE
-
-
-@njit(cache=True)
-def run_server(machine, arrived, out, io, board, origin_ns):
-    """Run until the runner has a message; returns MESSAGE."""
-    beat = 0
-    while True:
-        count = _take_in(io, arrived, board)
-        clock = calls.monotonic_ns(io.scratch)
-        now = clock - origin_ns
-        filled, deadline = mc.step_server(machine, now, arrived, count, out)
-        _send_out(io, out, filled, board)
-        if clock - beat > HEARTBEAT_NS:
-            beat = clock
-            _update(board, machine.counters, machine.s[pool_server.ITERATION], clock)
         if count == arrived.packets.shape[0]:
             continue
         pause = min(deadline - (calls.monotonic_ns(io.scratch) - origin_ns), LONGEST_SLEEP_NS)

@@ -28,10 +28,10 @@ from testbed.hosts import board as bd
 from testbed.hosts import loop
 from testbed.hosts.scheduling import wake_promptly
 from testbed.hosts.sockets import Io, PacketSocket
-from testbed.protocols import book as bk
 from testbed.protocols import counters as n
-from testbed.protocols import lag, pool_worker, wire
-from testbed.workload import gradients, machine
+from testbed.protocols import lag, wire
+from testbed.protocols import status as st
+from testbed.workload import machine
 
 ROWS_IN = 256
 ROWS_OUT = 256
@@ -45,39 +45,34 @@ class _Role:
     def __init__(self, spec: dict) -> None:
         self.spec = spec
         self.is_worker = spec["role"] == "worker"
-        if self.is_worker:
-            self.machine = machine.new_worker(spec, gradients.of_worker(spec))
-            self.counters = self.machine.protocol.counters
-            out_rows = ROWS_OUT
-        else:
-            self.machine = machine.new_server(spec)
-            self.counters = self.machine.counters
-            out_rows = SERVER_ROWS_OUT
+        self.machine = machine.new_machine(spec)
+        self.counters = self.machine.counters
         self.said_done = False
         self.arrived = machine.new_batch(ROWS_IN, spec["values"], spec["bitmap_width"])
-        self.out = machine.new_batch(out_rows, spec["values"], spec["bitmap_width"])
+        self.out = machine.new_batch(
+            ROWS_OUT if self.is_worker else SERVER_ROWS_OUT, spec["values"], spec["bitmap_width"]
+        )
 
     def run(self, io: Io, board: np.ndarray, origin_ns: int) -> int:
         """Run the loop until it has something to say (see loop.py)."""
-        args = (self.machine, self.arrived, self.out, io, board, origin_ns)
-        if self.is_worker:
-            return loop.run_worker(*args, not self.said_done)
-        return loop.run_server(*args)
+        news = not self.said_done
+        return loop.run(self.machine, self.arrived, self.out, io, board, origin_ns, news)
 
     def failure(self) -> str | None:
         """The first wrong value, by job, iteration, tensor and position, or None."""
-        if not self.is_worker or not self.machine.protocol.s[pool_worker.FAILED]:
+        status = self.machine.status
+        if not status[st.FAILED]:
             return None
-        s, b = self.machine.protocol.s, self.machine.book
-        fragment = int(s[pool_worker.FAILED_FRAGMENT])
+        b = self.machine.book
+        fragment = int(status[st.FRAGMENT])
         tensor = int(b.tensor[fragment])
         position = (fragment - int(b.first[tensor])) * self.spec["values"]
-        position += int(s[pool_worker.FAILED_POSITION])
+        position += int(status[st.POSITION])
         return (
-            f"wrong value: job {self.spec['job_name']}, iteration {int(b.s[bk.ITERATION])}, "
+            f"wrong value: job {self.spec['job_name']}, iteration {int(status[st.ITERATION])}, "
             f"tensor {self.spec['tensors'][tensor]['name']} ({tensor}), position {position}: "
-            f"got {int(s[pool_worker.FAILED_FOUND])}, "
-            f"expected {int(s[pool_worker.FAILED_EXPECTED])} "
+            f"got {int(status[st.FOUND])}, "
+            f"expected {int(status[st.EXPECTED])} "
             f"(worker {self.spec['worker']} on {self.spec['host']})"
         )
 

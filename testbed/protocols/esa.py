@@ -12,6 +12,7 @@ from testbed.protocols import pool_server, pool_worker, priority, wire
 from testbed.protocols.counters import new_counters
 from testbed.protocols.index import MODES
 from testbed.protocols.lag import new_lag
+from testbed.protocols.status import new_status
 from testbed.protocols.values import hash_shift
 
 
@@ -50,6 +51,7 @@ def new_worker(spec: dict, gradients: tuple[np.ndarray, np.ndarray] | None = Non
         recorded=own,
         sums=sums,
         counters=new_counters(),
+        status=new_status(),
         lag=new_lag(),
     )
 

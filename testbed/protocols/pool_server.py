@@ -25,7 +25,9 @@ from numba import njit
 
 from testbed.protocols import counters as n
 from testbed.protocols import heap, wire
+from testbed.protocols import status as st
 from testbed.protocols.index import index_of
+from testbed.protocols.status import new_status
 
 NEVER = (1 << 62) - 1
 
@@ -84,6 +86,7 @@ class Server(NamedTuple):
     due_ns: np.ndarray  # int64[2F], next reminder
     timers: np.ndarray  # int32[2F]
     counters: np.ndarray  # int64
+    status: np.ndarray  # int64, see status.py
 
 
 def bitmap_of(workers: int, words: int) -> np.ndarray:
@@ -113,6 +116,7 @@ def new_server(configuration: np.ndarray, nodes: list[int], counters: np.ndarray
         due_ns=np.zeros(rows, np.int64),
         timers=np.zeros(rows, np.int32),
         counters=counters,
+        status=new_status(),
     )
 
 
@@ -197,6 +201,7 @@ def _begin(v, iteration):
     """The first packet of an iteration: rows are used again, so no timer of their past may stay."""
     s = v.s
     s[ITERATION] = iteration
+    v.status[st.ITERATIONS] = iteration
     size = s[TIMERS]
     s[TIMERS] = 0
     for i in range(size):

@@ -20,6 +20,7 @@ from testbed.protocols import book as bk
 from testbed.protocols import counters as n
 from testbed.protocols import lag, wire
 from testbed.protocols import priority as prio
+from testbed.protocols import status as st
 from testbed.protocols import values as val
 from testbed.protocols.index import index_of
 
@@ -59,12 +60,7 @@ CREDIT = 7  # the congestion window, in 1/256 fragments
 SINCE_CUT = 8  # results since it was last halved
 ASKS = 9  # entries in Worker.asks
 MORE = 10  # 1: the batch was full, call again at once
-FAILED = 11  # 1: a value was wrong; where:
-FAILED_FRAGMENT = 12  # in the iteration
-FAILED_POSITION = 13  # in the fragment
-FAILED_FOUND = 14
-FAILED_EXPECTED = 15
-STATE = 16
+STATE = 11
 
 UNIT = 256  # of CREDIT
 
@@ -77,6 +73,7 @@ class Worker(NamedTuple):
     recorded: np.ndarray  # int32[I, F * V], this worker's gradients if the trace has values
     sums: np.ndarray  # int32[I, F * V], their sums over the workers
     counters: np.ndarray  # int64
+    status: np.ndarray  # int64, see status.py
     lag: np.ndarray  # int64, see lag.py
 
 
@@ -155,8 +152,8 @@ def _write_values(w, b, row, base, fragment):
 
 @njit(cache=True)
 def _check_values(w, b, row, base, fragment):
-    """True if the packet holds the sum over all workers; else the place is noted in Worker.s."""
-    c, s = w.c, w.s
+    """True if the packet holds the sum over all workers; else the place is noted in the status."""
+    c, s, status = w.c, w.s, w.status
     count = bk.values_in(b, fragment)
     whole = b.s[bk.ITERATION] * b.s[bk.FRAGMENTS] + fragment
     key = val.fragment_key(c[SEED], c[JOB], whole)
@@ -174,16 +171,17 @@ def _check_values(w, b, row, base, fragment):
     if wrong < 0:
         w.counters[n.VALUES_CHECKED] += count
         return True
-    s[FAILED] = 1
-    s[FAILED_FRAGMENT] = fragment
-    s[FAILED_POSITION] = wrong
-    s[FAILED_FOUND] = np.int64(np.int32(wire.swap(row[base + wrong])))
+    status[st.FAILED] = 1
+    status[st.ITERATION] = b.s[bk.ITERATION]
+    status[st.FRAGMENT] = fragment
+    status[st.POSITION] = wrong
+    status[st.FOUND] = np.int64(np.int32(wire.swap(row[base + wrong])))
     if wrong >= count:
-        s[FAILED_EXPECTED] = 0
+        status[st.EXPECTED] = 0
     elif w.recorded.shape[0] > 0:
-        s[FAILED_EXPECTED] = np.int64(w.sums[i, start + wrong])
+        status[st.EXPECTED] = np.int64(w.sums[i, start + wrong])
     else:
-        s[FAILED_EXPECTED] = np.int64(
+        status[st.EXPECTED] = np.int64(
             np.int32(val.position_hash(key, wrong, c[SHIFT]) * np.int32(s[FACTOR_SUM]))
         )
     return False
@@ -194,7 +192,7 @@ def receive(w, b, now, packets, lengths, count):
     """Take `count` packets: uint32[*, words] rows with their payload lengths in bytes.
 
     Returns True when the iteration's last result is among them. After a wrong value it stops, with
-    Worker.s[FAILED] set."""
+    the status FAILED set."""
     c, s, k = w.c, w.s, w.counters
     base = wire.HEADER_WORDS + c[BITMAP_WORDS]
     full = 4 * (base + b.s[bk.VALUES])

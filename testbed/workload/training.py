@@ -17,6 +17,7 @@ from numba import njit
 
 from testbed.protocols import book as bk
 from testbed.protocols import lag
+from testbed.protocols import status as st
 
 NEVER = (1 << 62) - 1
 
@@ -66,13 +67,26 @@ def new_training(
     )
 
 
+def of_spec(spec: dict, lags: np.ndarray) -> Training:
+    """The loop of a worker's specification (see plan.py)."""
+    return new_training(
+        [tensor["forward_ns"] for tensor in spec["tensors"]],
+        [tensor["backward_ns"] for tensor in spec["tensors"]],
+        spec["iterations"],
+        spec["start_ns"],
+        lags,
+    )
+
+
 @njit(cache=True)
-def gradient_finished(t, iteration, now):
+def gradient_finished(t, iteration, now, status):
     """The last result of an iteration has arrived."""
     s = t.s
     t.end_ns[iteration] = now
+    status[st.ITERATIONS] = iteration + 1
     if iteration + 1 == s[ITERATIONS]:
         s[PHASE] = FINISHED
+        status[st.FINISHED] = 1
 
 
 @njit(cache=True)
@@ -127,12 +141,3 @@ def deadline(t):
     if t.s[PHASE] < DRAIN and t.s[COMPUTING] == 1:
         return t.s[END_NS]
     return NEVER
-
-
-@njit(cache=True)
-def finished_iterations(t):
-    """Iterations of which all gradients have been aggregated."""
-    count = 0
-    while count < t.end_ns.size and t.end_ns[count] >= 0:
-        count += 1
-    return count
