@@ -22,7 +22,7 @@ MS = 1_000_000
 # What a real clock needs: a host is at times not scheduled for milliseconds, so timers shorter than
 # that would fire although nothing is lost.
 BURST_NS = 2 * MS  # lateness of a host that its pacing makes up for
-LEAST_TIMEOUT_NS = 50 * MS
+LEAST_TIMEOUT_NS = 100 * MS
 MOST_TIMEOUT_NS = 1000 * MS
 LEAST_REMINDER_DELAY_NS = 2 * MS
 MOST_REMINDER_DELAY_NS = 200 * MS
