@@ -6,6 +6,7 @@ of a job get the same numbers where they must agree (pool, index, quantisation, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from testbed.errors import UserError
@@ -83,24 +84,13 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
         "values": values,
         "bitmap_width": width,
         "gradients": gradients,
-        "pool": experiment.memory.aggregators,
-        "index": options.index,
-        "order": options.order,
-        "window": options.window,
-        "priority": options.priority,
         "communication_ns": fragments * frame_bytes(values, width) * 8 * 10**9 // reference,
         "computation_ns": trace.forward_ns + trace.backward_ns,
         "burst_ns": BURST_NS,
-        "timeout_ns": options.timeout_ns or 0,
-        "least_timeout_ns": LEAST_TIMEOUT_NS,
-        "most_timeout_ns": MOST_TIMEOUT_NS,
-        "reminder": options.reminder,
-        "reminder_delay_ns": options.reminder_delay_ns or 0,
-        "least_reminder_delay_ns": LEAST_REMINDER_DELAY_NS,
-        "most_reminder_delay_ns": MOST_REMINDER_DELAY_NS,
         "switches": [
             (topology.number(name), switch_ip(topology.number(name))) for name in tree.switches
         ],
+        **SYSTEM_PARTS[options.name](experiment),
     }
 
     def address(host: str) -> str:
@@ -136,6 +126,29 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
         }
     )
     return specs
+
+
+def _pool_part(experiment: Experiment) -> dict:
+    """What the hosts of a system with a shared pool and a parameter server need."""
+    options = experiment.system
+    return {
+        "pool": experiment.memory.aggregators,
+        "index": options.index,
+        "order": options.order,
+        "window": options.window,
+        "priority": options.priority,
+        "timeout_ns": options.timeout_ns or 0,
+        "least_timeout_ns": LEAST_TIMEOUT_NS,
+        "most_timeout_ns": MOST_TIMEOUT_NS,
+        "reminder": options.reminder,
+        "reminder_delay_ns": options.reminder_delay_ns or 0,
+        "least_reminder_delay_ns": LEAST_REMINDER_DELAY_NS,
+        "most_reminder_delay_ns": MOST_REMINDER_DELAY_NS,
+    }
+
+
+# What a system adds to the specifications of its hosts.
+SYSTEM_PARTS: dict[str, Callable[[Experiment], dict]] = {"esa": _pool_part}
 
 
 def _uplink_rate(experiment: Experiment, host: str) -> int:
