@@ -23,9 +23,15 @@ from testbed.results import Results, ResultsError, hand_over, read
 _WIDTH = 150  # of report.txt, and of a terminal that does not tell its own
 
 
+def _console() -> Console:
+    """Standard output; a pipe or a file does not tell its width, and rich would take 80 columns."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDTH)
+
+
 def after_run(folder: str | Path, console: Console | None = None) -> None:
     """What happens at the end of a run: prints the report first, then draws the figures."""
-    _one(read(folder), console or Console())
+    _one(read(folder), console or _console())
 
 
 def report_command(paths: Sequence[str | Path], console: Console | None = None) -> None:
@@ -33,7 +39,7 @@ def report_command(paths: Sequence[str | Path], console: Console | None = None) 
 
     Raises ResultsError (a UserError) when a path is no results folder.
     """
-    console = console or Console()
+    console = console or _console()
     if not paths:
         raise ResultsError("name at least one results folder: run.py report RESULTS...")
     runs = [read(path) for path in dict.fromkeys(Path(path).resolve() for path in paths)]
@@ -45,7 +51,7 @@ def report_command(paths: Sequence[str | Path], console: Console | None = None) 
 
 def print_report(runs: Sequence[Results], console: Console | None = None) -> None:
     """Prints the tables of one run, or the comparison of several; writes nothing."""
-    console = console or Console()
+    console = console or _console()
     console.print(render(runs[0]) if len(runs) == 1 else render_comparison(runs))
 
 
