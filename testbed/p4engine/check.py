@@ -86,6 +86,7 @@ class Checker(StatementChecker):
         self.errors: dict[str, int] = {}
         self.match_kinds: set[str] = set()
         self.function_instances: dict = {}
+        self.generic_blocks: dict = {}
         self.main: ast.Instance | None = None
         self.composites: list[Composite] = []
 
@@ -119,8 +120,8 @@ class Checker(StatementChecker):
             size = self.constant(node.size, None, "the size of a header stack")
             if element == UNKNOWN or size is None:
                 return UNKNOWN
-            if not (is_header(element) or is_union(element) or isinstance(element, TypeVar)):
-                return self.error(node.place, f"only headers can form a stack, not {element}")
+            if isinstance(element, ExternType | BlockType) or element in (VOID, INT, STRING):
+                return self.error(node.place, f"{element} cannot be the element of an array")
             if not isinstance(size, int) or not 0 < size <= 4096:
                 return self.error(node.size.place, "the size of a stack must be 1 to 4096")
             return Stack(element, size)
@@ -186,7 +187,40 @@ class Checker(StatementChecker):
             return specialize(decl, arguments)
         if isinstance(decl, ast.ExternObject):
             return ExternType(decl, arguments)
+        if isinstance(decl, ast.Parser | ast.Control) and not decl.is_type:
+            return BlockType(self._specialized_block(decl, arguments))
         return BlockType(decl, arguments)
+
+    def _specialized_block(self, decl: Any, arguments: tuple) -> Any:
+        """The checked copy of a generic parser or control for these type arguments."""
+        key = (id(decl), arguments)
+        made = self.function_instances.get(key)
+        if made is None:
+            source, scope = self.generic_blocks[id(decl)]
+            made = self.function_instances[key] = copy.deepcopy(source)
+            made.type_parameters = []
+            saved, parser, action = self.scope, self.in_parser, self.in_action
+            self.scope = Scope(scope)
+            self.in_parser = self.in_action = False
+            for p, argument in zip(decl.type_parameters, arguments, strict=True):
+                holder = ast.Typedef(p.place, p.name, None, False)
+                holder.type = argument
+                self.scope.names[p.name] = holder
+            self.scope = Scope(self.scope)
+            getattr(self, "_d_" + type(made).__name__)(made)
+            self.scope, self.in_parser, self.in_action = saved, parser, action
+        return made
+
+    def _generic_block(self, d: Any) -> None:
+        """Only the signature of a generic parser or control can be checked before it is used."""
+        self.generic_blocks[id(d)] = (copy.deepcopy(d), self.scope)
+        d.type = BlockType(d)
+        outer = self.scope
+        self.declare(d)
+        self.scope = Scope(outer)
+        self._type_parameters(d)
+        self._parameters(d.parameters)
+        self.scope = outer
 
     # ---- simple declarations ----
 
@@ -436,6 +470,9 @@ class Checker(StatementChecker):
         self.declare(d)
 
     def _d_Control(self, d: ast.Control) -> None:
+        if d.type_parameters and not d.is_type:
+            self._generic_block(d)
+            return
         d.type = BlockType(d)
         outer = self.scope
         self.declare(d)
@@ -443,8 +480,6 @@ class Checker(StatementChecker):
         self._type_parameters(d)
         self._parameters(d.parameters)
         if not d.is_type:
-            if d.type_parameters:
-                self.error(d.place, "controls with a body cannot be generic")
             self._parameters(d.constructor_parameters)
             self.scope = Scope(self.scope, "control")
             for local in d.locals:
@@ -674,6 +709,9 @@ class Checker(StatementChecker):
     # ---- parsers ----
 
     def _d_Parser(self, d: ast.Parser) -> None:
+        if d.type_parameters and not d.is_type:
+            self._generic_block(d)
+            return
         d.type = BlockType(d)
         self.declare(d)
         outer = self.scope
@@ -681,8 +719,6 @@ class Checker(StatementChecker):
         self._type_parameters(d)
         self._parameters(d.parameters)
         if not d.is_type:
-            if d.type_parameters:
-                self.error(d.place, "parsers with a body cannot be generic")
             self._parameters(d.constructor_parameters)
             self.scope = Scope(self.scope, "parser")
             self.in_parser = True

@@ -304,6 +304,9 @@ class ExpressionChecker:
                 e.const = e.base.const[list(under.fields).index(e.name)]
             return under.fields[e.name]
         if isinstance(base, Stack):
+            stack = is_header(base.element) or is_union(base.element)
+            if e.name != "size" and not stack:
+                return self.error(e.place, f"an array has no member '{e.name}'")
             if e.name in ("next", "last"):
                 if not self.in_parser:
                     return self.error(e.place, f".{e.name} can only be used in a parser")

@@ -27,7 +27,6 @@ class Generator(ExternEmitter):
         self.records = Records(instances.externs.get("register", []), self.layout)
         self.out: list[str] = []
         self.env: dict = {}
-        self.env_next: dict = {}
         self.extern_arguments: dict = {}
         self.block_parents: dict = {}
         self.keep: list = []

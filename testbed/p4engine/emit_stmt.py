@@ -348,12 +348,14 @@ class StatementEmitter(ExpressionEmitter):
                 self.invalidate(f"{base}.e[{i}]", element)
             self.out.append(f"{base}.next = {base}.next > {count} ? {base}.next - {count} : 0;")
 
-    def bind(self, arguments: list, may_alias: bool) -> list[str]:
-        """Give each parameter its C variable; returns the statements that copy results out.
+    def bind(self, arguments: list, may_alias: bool) -> tuple[list[str], dict]:
+        """Give each parameter its C variable; returns the statements that copy results out, and
+        the variables by id(parameter).
 
         `may_alias`: the callee can name the caller's variables itself (actions), so nothing is
         passed by reference except externs and packets."""
         copy_out: list[str] = []
+        bound: dict = {}  # kept apart from env: an argument may call the same function
         roots = []
         for parameter, value in arguments:
             roots.append(self.root(value) if value is not None and parameter.direction else None)
@@ -369,28 +371,28 @@ class StatementEmitter(ExpressionEmitter):
             name = f"{parameter.name}_{self.depth + 1}p"
             if value is None:
                 self.out.append(f"{self.layout.c_type(actual)} {name} = {self.zero(actual)};")
-                self.env_next[id(parameter)] = name
+                bound[id(parameter)] = name
                 continue
             direct = parameter.direction and not may_alias and self.is_path(value)
             if direct and not self._overlaps(i, roots, arguments):
                 text = self.left(value)
                 if parameter.direction == "out":
                     self.invalidate(text, actual)
-                self.env_next[id(parameter)] = text
+                bound[id(parameter)] = text
                 continue
             c = self.layout.c_type(actual)
             if parameter.direction == "out":
                 self.out.append(f"{c} {name} = {self.zero(actual)};")
             else:
                 self.out.append(f"{c} {name} = {self.value(value)};")
-            self.env_next[id(parameter)] = name
+            bound[id(parameter)] = name
             if parameter.direction in ("out", "inout"):
                 self._index_first(value)
                 outer, self.out = self.out, []
                 self.store(value, name)
                 copy_out += self.out
                 self.out = outer
-        return copy_out
+        return copy_out, bound
 
     @staticmethod
     def _overlaps(i: int, roots: list, arguments: list) -> bool:
@@ -417,9 +419,8 @@ class StatementEmitter(ExpressionEmitter):
             self.temps,
         )
         outer, self.out = self.out, []
-        self.env_next: dict = {}
-        copy_out = self.bind(arguments, may_alias)
-        self.env.update(self.env_next)
+        copy_out, bound = self.bind(arguments, may_alias)
+        self.env.update(bound)
         self.depth += 1
         self.loop_labels = []
         self.return_label = self.fresh("done")

@@ -8,6 +8,8 @@ arguments speculatively: `f<T>(x)` is a call only if the `>` is followed by `(`.
 
 from __future__ import annotations
 
+import copy
+
 from . import ast
 from .diagnostics import Diagnostics, Fatal, Place
 from .lexer import END, ID, NUMBER, OP, STRING, Token, parse_number
@@ -144,6 +146,9 @@ class ExpressionParser:
 
     def name(self, what: str = "a name") -> str:
         token = self.token
+        if token.kind == ID and token.text == "list":  # a keyword, but only before types
+            self.i += 1
+            return token.text
         if token.kind != ID or token.text in RESERVED or token.text == "_":
             if token.kind == ID and token.text in RESERVED:
                 self.fail(f"expected {what}; '{token.text}' is a reserved word", token.place)
@@ -183,13 +188,19 @@ class ExpressionParser:
         place = self.place
         self.nested(place)
         result = self._plain_type()
-        while self.at("["):
-            self.i += 1
-            size = self.expression()
-            self.expect("]", "after the size of a header stack")
-            result = ast.TypeStack(place, result, size)
+        result = self.dimensions(result)
         self.depth -= 1
         return result
+
+    def dimensions(self, element: ast.Node) -> ast.Node:
+        """[n] behind a type, or behind a declared name."""
+        while self.at("["):
+            place = self.place
+            self.i += 1
+            size = self.expression()
+            self.expect("]", "after the number of elements")
+            element = ast.TypeStack(place, element, size)
+        return element
 
     def _plain_type(self) -> ast.Node:
         token, place = self.token, self.place
@@ -356,6 +367,12 @@ class ExpressionParser:
                     low = self.expression()
                     self.expect("]", "after a bit slice")
                     left = ast.Slice(place, left, index, low)
+                elif self.accept("+:"):  # from bit `index` upwards
+                    width = self.expression()
+                    self.expect("]", "after a bit slice")
+                    above = ast.Binary(place, "+", copy.deepcopy(index), width)
+                    high = ast.Binary(place, "-", above, ast.Number(place, 1, None, False))
+                    left = ast.Slice(place, left, high, index)
                 else:
                     self.expect("]", "after an index")
                     left = ast.Index(place, left, index)

@@ -117,7 +117,12 @@ class Parser(ExpressionParser):
             name = self.token.text
             self.i += 1
             body: list[str] = []
-            if self.at("(", "["):
+            if name == "pragma":  # goes to the end of the line
+                while self.token.kind != END and self.token.place[:2] == place[:2]:
+                    body.append(self.token.text)
+                    self.i += 1
+                name = body.pop(0) if body else name
+            elif self.at("(", "["):
                 opening = self.token.text
                 closing = ")" if opening == "(" else "]"
                 level = 0
@@ -178,6 +183,7 @@ class Parser(ExpressionParser):
         target = self.type()
         place = self.place
         name = self.name("the constant's name")
+        target = self.dimensions(target)
         self.expect("=")
         value = self.expression()
         self.expect(";", "after the constant")
@@ -209,6 +215,7 @@ class Parser(ExpressionParser):
             target = self.type()
             place = self.place
             name = self.name("the parameter's name")
+            target = self.dimensions(target)
             default = self.expression() if self.accept("=") else None
             result.append(
                 ast.Parameter(place, name, direction, target, default, annotations=annotations)
@@ -349,6 +356,7 @@ class Parser(ExpressionParser):
             target = self.type()
             where = self.place
             field_name = self.name("a field's name")
+            target = self.dimensions(target)
             self.expect(";", "after a field")
             return ast.Field(where, field_name, target, annotations=annotations)
 
@@ -403,6 +411,7 @@ class Parser(ExpressionParser):
             target = self.type()
         place = self.place
         name = self.name("the new name of the type")
+        target = self.dimensions(target)
         self.types[0].add(name)
         self.expect(";", "after the typedef")
         return ast.Typedef(place, name, target, is_new)
@@ -486,6 +495,7 @@ class Parser(ExpressionParser):
             return ast.Instance(place, name, target, arguments, body)
         place = self.place
         name = self.name("the variable's name")
+        target = self.dimensions(target)
         value = self.expression() if self.accept("=") else None
         self.expect(";", "after the declaration")
         return ast.Variable(place, name, target, value)
@@ -824,6 +834,7 @@ class Parser(ExpressionParser):
                 target = self.type()
                 where = self.place
                 name = self.name("the variable's name")
+                target = self.dimensions(target)
                 value = self.expression() if self.accept("=") else None
                 items.append(ast.Variable(where, name, target, value, annotations=annotations))
             else:

@@ -35,6 +35,10 @@ struct standard_metadata_t {
     @alias("intrinsic_metadata.priority")                  bit<3>  priority;
 }
 
+#define V1MODEL_METER_COLOR_GREEN  0
+#define V1MODEL_METER_COLOR_YELLOW 1
+#define V1MODEL_METER_COLOR_RED    2
+
 enum CounterType { packets, bytes, packets_and_bytes }
 enum MeterType { packets, bytes }
 enum CloneType { I2E, E2E }
