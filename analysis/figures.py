@@ -216,7 +216,9 @@ def occupancy(results: Results) -> Figure:
         rows = samples[samples["switch"] == switch]
         states, owners = panels[2 * number : 2 * number + 2]
         capacity = int(rows["capacity"].max())
-        totals = rows.groupby("time_ns")[["occupied", "held"]].sum()
+        of_jobs = rows[rows["job"].notna()]  # the other rows are of all jobs together
+        whole = rows[rows["job"].isna()] if rows["job"].isna().any() else of_jobs
+        totals = whole.groupby("time_ns")[["occupied", "held"]].sum()
         totals = _thin(totals)
         time = totals.index.to_numpy() / scale
         free = capacity - totals["occupied"] - totals["held"]
@@ -230,7 +232,7 @@ def occupancy(results: Results) -> Figure:
         )
         states.set_title(f"{switch}: {capacity} aggregators by state", loc="left")
         owners.set_title(f"{switch}: aggregators in use by job", loc="left")
-        used = rows.assign(used=rows["occupied"] + rows["held"])
+        used = of_jobs.assign(used=of_jobs["occupied"] + of_jobs["held"])
         by_job = used.pivot_table(
             index="time_ns", columns="job", values="used", aggfunc="sum", fill_value=0
         )

@@ -174,6 +174,7 @@ def tables(
         for job, occupied, held in (
             (0, 2 if time < 100 else 0, time % 20 // 10),
             (1, 3 if 20 <= time < 80 else 0, 0),
+            (None, (2 if time < 100 else 0) + (3 if 20 <= time < 80 else 0), time % 20 // 10),
         )
     ]
     return {
