@@ -16,8 +16,7 @@
     register<bitmap_t>(AGGREGATORS) slot_bitmap;
     register<bit<48>>(AGGREGATORS)  slot_since;
     register<bit<48>>(AGGREGATORS)  slot_touched;
-#define VALUE_REGISTER(n) register<bit<32>>(AGGREGATORS) value_##n;
-    EACH_VALUE(VALUE_REGISTER)
+#include "value_memory.p4"
 
     /* ---- Statistics: per job, and event or ending ---- */
     register<bit<64>>(JOBS * 32) events;
@@ -100,42 +99,6 @@
         meta.job = slot.job;
     }
 
-    /* ---- Moving values. The switch adds 64 numbers in one pass; so does a P4 target. ---- */
-    action store_values() {
-#define STORE_VALUE(n) value_##n.write(meta.slot, hdr.values.v##n);
-        EACH_VALUE(STORE_VALUE)
-    }
-
-    /* The sign of (old ^ sum) & (packet ^ sum) is set when an addition overflows. */
-    action sum_values() {
-        bit<32> old;
-        bit<32> sum;
-        bit<32> overflow = 0;
-#define SUM_VALUE(n)                                                  \
-        value_##n.read(old, meta.slot);                               \
-        sum = old + hdr.values.v##n;                                  \
-        overflow = overflow | ((old ^ sum) & (hdr.values.v##n ^ sum)); \
-        value_##n.write(meta.slot, sum);                              \
-        hdr.values.v##n = sum;
-        EACH_VALUE(SUM_VALUE)
-        meta.overflow = overflow;
-    }
-
-    action trade_values() {
-        bit<32> old;
-#define TRADE_VALUE(n)                                \
-        value_##n.read(old, meta.slot);               \
-        value_##n.write(meta.slot, hdr.values.v##n);  \
-        hdr.values.v##n = old;
-        EACH_VALUE(TRADE_VALUE)
-    }
-
-    action take_values() {
-        hdr.values.setValid();
-#define TAKE_VALUE(n) value_##n.read(hdr.values.v##n, meta.slot);
-        EACH_VALUE(TAKE_VALUE)
-    }
-
     /* ---- Statistics ---- */
     action count_event() {
         bit<64> n;
@@ -197,37 +160,4 @@
         size = JOBS;
     }
 
-    /* Where a job's packets go from here. */
-    action to_server(bit<9> port, mac_t mac, ipv4_t ip) {
-        standard.egress_spec = port;
-        hdr.ethernet.source = meta.mac;
-        hdr.ethernet.destination = mac;
-        hdr.ip.destination = ip;
-    }
-    action to_workers(bit<16> group) {
-        standard.mcast_grp = group;
-        hdr.ethernet.source = meta.mac;
-    }
-    action drop() {
-        mark_to_drop(standard);
-    }
-    table job_route {
-        key = { meta.job: exact; meta.heading: exact; }
-        actions = { to_server; to_workers; drop; }
-        default_action = drop();
-        size = 2 * JOBS;
-    }
-
-    /* Everything else goes by its address. */
-    action forward(bit<9> port, mac_t mac) {
-        standard.egress_spec = port;
-        hdr.ethernet.source = meta.mac;
-        hdr.ethernet.destination = mac;
-        hdr.ip.ttl = hdr.ip.ttl - 1;
-    }
-    table route {
-        key = { hdr.ip.destination: lpm; }
-        actions = { forward; drop; }
-        default_action = drop();
-        size = 1024;
-    }
+#include "forwarding.p4"

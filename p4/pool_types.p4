@@ -2,23 +2,13 @@
  *
  * esa.p4 and atp.p4 differ in who gets an aggregator and when it is free again. What an aggregator
  * is, what is counted, and where packets go is the same: this file has the types and constants,
- * pool.p4 the registers, actions and tables.
- *
- * Compile-time parameter: AGGREGATORS, the size of the pool.
+ * pool.p4 the registers, actions and tables (with value_memory.p4 and forwarding.p4, which every
+ * aggregating system has).
  */
 #ifndef POOL_TYPES_P4
 #define POOL_TYPES_P4
 
-#ifndef AGGREGATORS
-#define AGGREGATORS 1024
-#endif
-
-#define JOBS 256                         // jobs that have statistics
-
-/* State of an aggregator. */
-const bit<8> EMPTY   = 0;
-const bit<8> FILLING = 1;                // holds a sum that lacks workers
-const bit<8> HELD    = 2;                // complete; the sum has left and waits for its result
+#include "aggregation.p4"
 
 /* Events, counted per job of the arriving packet in register `events`. */
 const bit<5> NOTHING       = 0;
@@ -42,26 +32,11 @@ const bit<5> RESULT_PASSES = 17;
 const bit<5> PASS          = 18;         // not to be aggregated here
 const bit<5> OUTSIDE       = 19;         // index outside the job's part of the pool
 
-const bit<16> KEPT_FLAGS = FLAG_ECN | FLAG_OVERFLOW;   // what a sum inherits from its parts
-
 /* How an occupation ended, counted per job of the owner in `endings` and `filling_time`. */
 const bit<2> COMPLETED = 0;
 const bit<2> EVICTED   = 1;              // left as a partial by a swap
 const bit<2> PULLED    = 2;              // left as a partial by a reminder or a resend
 const bit<2> DISCARDED = 3;              // ghost, or its result came before it was complete
-
-/* What happens to the packet's and the aggregator's values. */
-const bit<3> KEEP  = 0;
-const bit<3> STORE = 1;                  // aggregator := packet
-const bit<3> SUM   = 2;                  // aggregator, packet := aggregator + packet
-const bit<3> TRADE = 3;                  // aggregator, packet := packet, aggregator
-const bit<3> TAKE  = 4;                  // packet := aggregator
-
-/* Where the packet goes. */
-const bit<2> BY_ADDRESS = 0;             // to its IPv4 destination
-const bit<2> TO_SERVER  = 1;             // up to the next aggregation point of its job, or its PS
-const bit<2> TO_WORKERS = 2;             // down to all workers of its job
-const bit<2> NOWHERE    = 3;
 
 /* Preemption modes, set by the control plane. */
 const bit<2> BY_PRIORITY = 0;

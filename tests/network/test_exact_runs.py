@@ -74,13 +74,13 @@ def test_a_run_that_loses_packets_on_every_link_is_exact(tmp_path):
 def test_a_switch_that_adds_a_value_twice_fails_the_run_and_is_located(tmp_path):
     folder = tmp_path / "p4"
     shutil.copytree(ROOT / "p4", folder)
-    pool = folder / "pool.p4"
+    memory = folder / "value_memory.p4"
     adding = "EACH_VALUE(SUM_VALUE)"
-    text = pool.read_text()
+    text = memory.read_text()
     assert text.count(adding) == 1
     # In one place of a packet only, as a fault in one register array would be.
     twice = "hdr.values.v05 = hdr.values.v05 + hdr.values.v05;"
-    pool.write_text(text.replace(adding, f"{twice} {adding}"))
+    memory.write_text(text.replace(adding, f"{twice} {adding}"))
     path = tmp_path / "wrong.yaml"
     path.write_text(WRONG.format(program=folder / "esa.p4"))
     done = run(path, tmp_path / "results")

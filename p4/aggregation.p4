@@ -1,0 +1,34 @@
+/* The words in which every program that aggregates speaks of its memory and its packets.
+ *
+ * Compile-time parameter: AGGREGATORS, how many sums the switch can hold.
+ */
+#ifndef AGGREGATION_P4
+#define AGGREGATION_P4
+
+#ifndef AGGREGATORS
+#define AGGREGATORS 1024
+#endif
+
+#define JOBS 256                         // jobs that have statistics
+
+/* State of an aggregator. */
+const bit<8> EMPTY   = 0;
+const bit<8> FILLING = 1;                // holds a sum that lacks workers
+const bit<8> HELD    = 2;                // complete; the sum has left and waits for its result
+
+const bit<16> KEPT_FLAGS = FLAG_ECN | FLAG_OVERFLOW;   // what a sum inherits from its parts
+
+/* What happens to the packet's and the aggregator's values. */
+const bit<3> KEEP  = 0;
+const bit<3> STORE = 1;                  // aggregator := packet
+const bit<3> SUM   = 2;                  // aggregator, packet := aggregator + packet
+const bit<3> TRADE = 3;                  // aggregator, packet := packet, aggregator
+const bit<3> TAKE  = 4;                  // packet := aggregator
+
+/* Where the packet goes. */
+const bit<2> BY_ADDRESS = 0;             // to its IPv4 destination
+const bit<2> TO_SERVER  = 1;             // up to the next aggregation point of its job, or its PS
+const bit<2> TO_WORKERS = 2;             // down to all workers of its job
+const bit<2> NOWHERE    = 3;
+
+#endif
