@@ -42,6 +42,7 @@ const bit<16> FLAG_ECN       = 0x0008;  // passed a queue above its threshold
 const bit<16> FLAG_OVERFLOW  = 0x0010;  // an addition left the range of int32
 const bit<16> FLAG_REMINDED  = 0x0020;  // a partial that a reminder has pulled
 const bit<16> FLAG_OVER_RATE = 0x0040;  // found the switch's aggregation capacity used up
+const bit<16> FLAG_FLOAT     = 0x0080;  // the values are float32; never added in a switch
 
 typedef bit<BITMAP_WIDTH> bitmap_t;
 typedef bit<48> mac_t;

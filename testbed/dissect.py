@@ -40,7 +40,7 @@ KINDS = {
     wire.ASK: "ask",
     wire.CONTROL: "control",
 }
-FLAGS = ["partial", "collision", "resend", "ecn", "overflow", "reminded", "over_rate"]
+FLAGS = ["partial", "collision", "resend", "ecn", "overflow", "reminded", "over_rate", "float"]
 
 
 class BitmapField(Field):

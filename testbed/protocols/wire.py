@@ -31,6 +31,7 @@ ECN = 0x0008
 OVERFLOW = 0x0010
 REMINDED = 0x0020
 OVER_RATE = 0x0040
+FLOAT = 0x0080
 
 HEADER_WORDS = 6
 FRAME_OVERHEAD = 14 + 20 + 8  # Ethernet, IPv4, UDP
@@ -113,6 +114,16 @@ def fragment(row):
 @njit(cache=True)
 def index(row):
     return word(row, 3)
+
+
+@njit(cache=True)
+def extra(row):
+    return word(row, 4)
+
+
+@njit(cache=True)
+def set_extra(row, value):
+    set_word(row, 4, value)
 
 
 @njit(cache=True)
