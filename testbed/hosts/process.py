@@ -91,9 +91,7 @@ def run_host(spec: dict, board: np.ndarray, control: socket.socket) -> None:
     )
     try:
         wake_promptly()
-        gc.collect()
-        gc.freeze()
-        gc.disable()
+        gc.disable()  # a collection would write to, and so copy, every page shared with the parent
         _say(control, ready=True, pid=os.getpid())
         message = _hear(control)
         if "start_ns" in message:
