@@ -91,6 +91,8 @@ class System:
     model of its part of an experiment file; `protocol` the module with its worker and server.
 
     `slot_bytes` is the state that its P4 program keeps per aggregator beside bitmap and values.
+    `servers`: parameter servers of a job, "none", "one" or "many" (its option `servers` says how
+    many). `memory`: whether it uses switch memory, so that `memory:` must be given.
     """
 
     name: str
@@ -101,6 +103,12 @@ class System:
     options: type[SystemOptions]
     protocol: str
     slot_bytes: int
+    servers: str = "one"
+    memory: bool = True
+
+    def servers_per_job(self, options: SystemOptions | None) -> int:
+        """Parameter servers of each job; `options` are needed only where there are "many"."""
+        return options.servers if self.servers == "many" else int(self.servers == "one")
 
     def aggregator_bytes(self, values: int, bitmap_bits: int) -> int:
         """Switch memory of one aggregator: its registers, int32 values and bitmap included."""

@@ -38,18 +38,19 @@ def summary(experiment: Experiment) -> str:
     workers = sum(job.workers for job in experiment.jobs)
     network = f"{_count(topology.hosts, 'host')}, {_count(topology.switches, 'switch', 'es')}"
     jobs = f"{_count(experiment.jobs, 'job')} with {workers} worker{'s' if workers > 1 else ''}"
-    memory = f"{experiment.memory.aggregators} aggregators per switch"
-    system = experiment.system_entry.title
-    return f"{jobs} on {experiment.topology.title()} ({network}), {system}, {memory}"
+    parts = [f"{jobs} on {experiment.topology.title()} ({network})", experiment.system_entry.title]
+    if experiment.system_entry.memory:
+        parts.append(f"{experiment.aggregators} aggregators per switch")
+    return ", ".join(parts)
 
 
 def _facts(experiment: Experiment) -> list[str]:
     """What follows from the file and is good to know before a run."""
-    aggregators = experiment.memory.aggregators or 0
-    size = f"{aggregators * experiment.aggregator_bytes / 1024:.1f} KiB"
-    lines = [
-        f"memory: {aggregators} aggregators of {experiment.aggregator_bytes} B = {size} per switch"
-    ]
+    lines = []
+    if experiment.system_entry.memory:
+        count, each = experiment.aggregators, experiment.aggregator_bytes
+        size = f"{count * each / 1024:.1f} KiB"
+        lines.append(f"memory: {count} aggregators of {each} B = {size} per switch")
     total = 0
     for number, job in enumerate(experiment.jobs):
         trace, fragments = job.trace(), experiment.fragments(number)

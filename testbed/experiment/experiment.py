@@ -73,6 +73,11 @@ class Experiment(ExperimentFile):
         return next(bits for bits in (32, 64, 128, 256) if bits >= most)
 
     @property
+    def aggregators(self) -> int:
+        """Aggregators of each switch; 0 for a system that uses no switch memory."""
+        return self.memory.aggregators or 0 if self.memory is not None else 0
+
+    @property
     def aggregator_bytes(self) -> int:
         """Switch memory of one aggregator."""
         return self.system_entry.aggregator_bytes(self.values_per_packet, self.bitmap_bits)

@@ -237,6 +237,25 @@ class Text(Kind):
         return self.words
 
 
+@dataclass(frozen=True)
+class Nodes(Kind):
+    """One name of a node, or a list of them; a tuple here. What may follow for some files only is
+    checked in resolve.py."""
+
+    def parse(self, value: Any) -> tuple[str, ...]:
+        names = [value] if isinstance(value, str) else value
+        if not isinstance(names, list | tuple) or not names:
+            raise FieldError(describe(value), self.allowed)
+        return tuple(NODE.parse(name) for name in names)
+
+    def show(self, value: tuple[str, ...]) -> str | tuple[str, ...]:
+        return value[0] if len(value) == 1 else value
+
+    @property
+    def allowed(self) -> str:
+        return "a host, such as h5, or a list of hosts"
+
+
 def kind_of(info: FieldInfo) -> Kind | None:
     """The kind of value that a model's field holds; None for a section or a list of them."""
     return next((each for each in info.metadata if isinstance(each, Kind)), None)

@@ -43,7 +43,9 @@ def load_text(
     problems = [*document.problems, *loader.problems]
     experiment = None
     if isinstance(document.data, dict):
-        experiment, more = resolve(loader.parts, loader.topology, loader.folder, stem)
+        experiment, more = resolve(
+            loader.parts, loader.topology, loader.folder, stem, loader.chosen_system
+        )
         problems += more
     if problems or experiment is None:
         raise ExperimentError(file, _with_lines(problems, document))
@@ -95,6 +97,7 @@ class _Sections:
         self.topology: Topology | None = None
         self.problems: list[Problem] = []
         self.models: dict[str, Any] = {}  # where the model depends on what the file says
+        self.chosen_system: systems.System | None = None
 
     def read(self) -> None:
         if not isinstance(self.data, dict):
@@ -147,5 +150,6 @@ class _Sections:
             raise FieldError(
                 describe(name), ", ".join(systems.SYSTEMS), nearest(name, systems.SYSTEMS)
             )
-        self.models["system"] = systems.SYSTEMS[name].options
+        self.chosen_system = systems.SYSTEMS[name]
+        self.models["system"] = self.chosen_system.options
         return self.models["system"].model_validate(value)

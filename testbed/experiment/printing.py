@@ -35,11 +35,14 @@ def as_data(part: Any, given_only: bool = False) -> Any:
         value = getattr(part, name)
         if given_only and name not in part.model_fields_set:
             continue
-        if isinstance(part, Memory) and value is None:
+        if isinstance(part, Memory) and value is None or name == "servers" and not value:
+            continue
+        if name == "memory" and value is None:  # of a system that uses none
             continue
         inner = given_only and isinstance(value, BaseModel)
         kind = kind_of(info)
-        data[info.alias or name] = kind.show(value) if kind else as_data(value, inner)
+        plain = kind.show(value) if kind else value
+        data[info.alias or name] = as_data(plain, inner)
     if isinstance(part, LinkOptions):  # the links' names first, for the reader
         data = {"between": data.pop("between"), **data}
     return data

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from testbed import systems
 from testbed.errors import UserError
 from testbed.experiment.experiment import Experiment, LinkDirection
 from testbed.experiment.explain import explain
@@ -41,14 +42,19 @@ MAX_FRAGMENTS = 2**31 - 1
 
 
 def resolve(
-    parts: dict[str, Any], topology: Topology | None, folder: Path, stem: str
+    parts: dict[str, Any],
+    topology: Topology | None,
+    folder: Path,
+    stem: str,
+    system: systems.System | None,
 ) -> tuple[Experiment | None, list[Problem]]:
     """Build the experiment from the sound sections `parts` (by attribute name).
 
     Returns it, or None and the problems that stand in the way. Sections that are missing from
-    `parts` were not sound; what needs them is not checked.
+    `parts` were not sound; what needs them is not checked. `system` is the one that the file names,
+    whether or not its options are sound; None: no such system.
     """
-    resolver = _Resolver(dict(parts), topology, folder)
+    resolver = _Resolver(dict(parts), topology, folder, system)
     resolver.name(stem)
     resolver.links()
     resolver.jobs()
@@ -60,10 +66,17 @@ def resolve(
 
 
 class _Resolver:
-    def __init__(self, parts: dict[str, Any], topology: Topology | None, folder: Path) -> None:
+    def __init__(
+        self,
+        parts: dict[str, Any],
+        topology: Topology | None,
+        folder: Path,
+        system: systems.System | None,
+    ) -> None:
         self.parts = parts
         self.topology = topology
         self.folder = folder
+        self.system = system
         self.problems: list[Problem] = []
         self.directions: list[tuple[LinkDirection, LinkDirection]] = []
 
@@ -245,7 +258,10 @@ class _Resolver:
                 self.wrong((*path, "workers"), f"{message} {job.workers} workers")
                 sound = False
             roles = [((*path, "workers", i), host) for i, host in enumerate(job.placement.workers)]
-            roles.append(((*path, "ps"), job.placement.ps))
+            several = len(job.placement.servers) > 1
+            for i, host in enumerate(job.placement.servers):
+                roles.append(((*path, "ps", i) if several else (*path, "ps"), host))
+            sound &= self.servers_fit((*path, "ps"), job.placement)
             for role, host in roles:
                 if topology is not None and host not in topology.hosts:
                     near = nearest(host, topology.hosts)
@@ -259,26 +275,71 @@ class _Resolver:
                 taken.setdefault(host, f"jobs[{number}]")
         if topology is None or not sound:
             return
-        needed = sum(job.workers + 1 for job in jobs)
+        each = 1 if self.servers_per_job is None else self.servers_per_job
+        needed = sum(job.workers + each for job in jobs)
         if needed > len(topology.hosts):
-            workers = needed - len(jobs)
+            servers = each * len(jobs)
+            found = f"found {needed - servers} workers"
+            if servers:
+                found += f" and {servers} parameter servers, together {needed} roles"
             self.wrong(
                 ("jobs",),
-                f"found {workers} workers and {len(jobs)} parameter servers, together {needed}"
-                f" roles; the topology has {len(topology.hosts)} hosts, and each takes one role",
+                f"{found}; the topology has {len(topology.hosts)} hosts, and each takes one role",
             )
             return
         free = iter([host for host in topology.hosts if host not in taken])
         for number, job in enumerate(jobs):
             if job.placement is None:
                 workers = tuple(next(free) for _ in range(job.workers))
-                placement = Placement(workers=workers, ps=next(free))
+                servers = {"ps": tuple(next(free) for _ in range(each))} if each else {}
+                placement = Placement(workers=workers, **servers)
                 jobs[number] = job.model_copy(update={"placement": placement})
+
+    @property
+    def servers_per_job(self) -> int | None:
+        """Parameter servers of each job; None where the file does not say it soundly."""
+        if self.system is None or self.system.servers == "many" and "system" not in self.parts:
+            return None
+        return self.system.servers_per_job(self.parts.get("system"))
+
+    def servers_fit(self, path: KeyPath, placement: Placement) -> bool:
+        """Whether a job names as many servers as its system has."""
+        wanted, found = self.servers_per_job, len(placement.servers)
+        if self.system is None or wanted is None or found == wanted:
+            return True
+        title = self.system.title
+        if not found:
+            self.problems.append(Problem.missing(path, f"{title} needs a parameter server"))
+        elif not wanted:
+            self.wrong(
+                path,
+                f"{title} has no parameter server; its workers exchange gradients without one. Take"
+                " this key out",
+            )
+        else:
+            hosts = f"found {found} host{'s' if found != 1 else ''}"
+            allowed = "one parameter server per job"
+            if self.system.servers == "many":
+                allowed = f"{wanted}, as system.servers says"
+            self.wrong(path, f"{hosts}; allowed for {title}: {allowed}")
+        return False
 
     # -- memory and program
 
     def memory(self) -> None:
         memory: Memory | None = self.parts.get("memory")
+        if self.system is not None and "memory" in self.parts:
+            if memory is None and self.system.memory:
+                meaning = "Memory of each switch for aggregation"
+                self.problems.append(Problem.missing(("memory",), meaning))
+                return
+            if memory is not None and not self.system.memory:
+                self.wrong(
+                    ("memory",),
+                    f"{self.system.title} does not aggregate in the switch and has no use for its"
+                    " memory. Take this key out",
+                )
+                return
         if memory is None or memory.size_bytes is None:
             return
         needs = ("system", "values_per_packet", "jobs")

@@ -23,6 +23,7 @@ from testbed.experiment.fields import (
     NODE,
     SECOND,
     Choice,
+    Nodes,
     Number,
     Quantity,
     Shorthand,
@@ -156,9 +157,18 @@ class Placement(Section):
     workers: tuple[Annotated[str, NODE], ...] = Field(
         description="The workers' hosts, as many as the job has workers.",
     )
-    ps: Annotated[str, NODE] = Field(
-        description="The parameter server's host.",
+    servers: Annotated[tuple[str, ...], Nodes()] = Field(
+        default=(),
+        alias="ps",
+        json_schema_extra={"default": "required where the system has parameter servers"},
+        description="The parameter server's host; a list where the job has several.",
     )
+
+    @property
+    def ps(self) -> str:
+        """The parameter server of a system that has one per job."""
+        (server,) = self.servers
+        return server
 
 
 def _packed(value: Any) -> Any:
@@ -202,7 +212,7 @@ class Job(Section):
         default=None,
         json_schema_extra={"default": "`packed`"},
         description="`packed`: the next free hosts in the topology's order, workers first, then the"
-        " parameter server. Hosts named by any job are not free.",
+        " parameter servers, if any. Hosts named by any job are not free.",
     )
 
     _trace: Trace | None = PrivateAttr(default=None)
@@ -290,7 +300,11 @@ class ExperimentFile(BaseModel):
     system: SystemOptions = Field(
         description="Who aggregates, and how: a name, or a mapping of `name` and options.",
     )
-    memory: Memory = Field(description="Memory of each switch for aggregation.")
+    memory: Memory | None = Field(
+        default=None,
+        json_schema_extra={"default": "required where the system aggregates in the switch"},
+        description="Memory of each switch for aggregation; not for systems that use none.",
+    )
     values_per_packet: Annotated[int, Whole(1, 256, power_of_two=True)] = Field(
         default=64,
         description="Values (int32) in a packet, which are one fragment.",

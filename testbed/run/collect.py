@@ -59,12 +59,6 @@ def job_rows(hosts: HostGroup, links: Iterable[Row], models: Mapping[int, str]) 
         end_ns = max(host.done["end_ns"] for host in workers)
         values = sum(tensor["values"] for tensor in spec["tensors"])
         checked = _total(workers, "values_checked")
-        # As its switch sees it: what leaves the switch's port goes to the server.
-        at_server = [
-            by_host.get((server.spec["host"], direction), {}).get("bytes")
-            for server in servers
-            for direction in ("egress", "ingress")
-        ]
         rows.append(
             {
                 "job": job,
@@ -84,8 +78,9 @@ def job_rows(hosts: HostGroup, links: Iterable[Row], models: Mapping[int, str]) 
                 "gradient_packets": _total(workers, "gradient_packets"),
                 "retransmissions": _total(workers, "retransmissions"),
                 "ps_packets": _total(servers, "ps_packets"),
-                "ps_link_bytes_in": at_server[0] if servers else None,
-                "ps_link_bytes_out": at_server[1] if servers else None,
+                # As its switch sees it: what leaves the switch's port goes to the server.
+                "ps_link_bytes_in": _link_bytes(servers, by_host, "egress"),
+                "ps_link_bytes_out": _link_bytes(servers, by_host, "ingress"),
                 "results": _total(servers, "results"),
                 "reminders": _total(servers, "reminders"),
                 "asks": _total(servers, "asks"),
@@ -104,6 +99,14 @@ def _communication_bound_ns(workers: list[HostProcess]) -> int | None:
         return None
     spec = workers[0].spec
     return spec["communication_ns"] * spec["iterations"]
+
+
+def _link_bytes(
+    hosts: list[HostProcess], by_host: Mapping[tuple[str, str], Row], direction: str
+) -> int | None:
+    """Bytes on all these hosts' links; None without hosts, or if one could not be counted."""
+    counts = [by_host.get((host.spec["host"], direction), {}).get("bytes") for host in hosts]
+    return sum(counts) if counts and None not in counts else None
 
 
 def _total(hosts: list[HostProcess], counter: str) -> int | None:

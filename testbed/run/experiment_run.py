@@ -159,7 +159,7 @@ class Repetition:
             title += f", repetition {self.number + 1} of {experiment.repetitions}"
         start_ns = time.monotonic_ns() + START_DELAY_NS
         read = functools.partial(dataplane.occupancy, experiment)
-        memory = MemorySampler(switches, read, experiment.memory.aggregators, start_ns)
+        memory = MemorySampler(switches, read, experiment.aggregators, start_ns)
         hosts.start(start_ns)
         with Progress(jobs, hosts, title, console) as progress:
             watch = Watch(

@@ -17,6 +17,7 @@ from testbed.topology import host_ip, switch_ip
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
+    from testbed.experiment.schema import Placement
 
 MS = 1_000_000
 
@@ -33,7 +34,7 @@ NOMINAL_RATE_BPS = 10**9
 
 
 def plan(experiment: Experiment, repetition: int = 0) -> list[dict]:
-    """The specifications of all hosts: of each job the workers in order, then its server.
+    """The specifications of all hosts: of each job the workers in order, then its servers.
 
     Raises UserError when a job has more fragments than the packet's 32-bit number can name, or when
     a worker has no path to its server."""
@@ -47,7 +48,7 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
     topology = experiment.topology_object()
     job, options = experiment.jobs[number], experiment.system
     placement = job.fixed_placement
-    tree = job_tree(topology, placement.workers, placement.ps)
+    trees = [job_tree(topology, placement.workers, server) for server in placement.servers]
     trace = job.trace()
     values, width = experiment.values_per_packet, experiment.bitmap_bits
     fragments = int(fragments_of([layer.values for layer in trace.layers], values)[-1])
@@ -88,15 +89,17 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
         "computation_ns": trace.forward_ns + trace.backward_ns,
         "burst_ns": BURST_NS,
         "switches": [
-            (topology.number(name), switch_ip(topology.number(name))) for name in tree.switches
+            (topology.number(name), switch_ip(topology.number(name)))
+            for name in (trees[0].switches if trees else ())
         ],
         **SYSTEM_PARTS[options.name](experiment),
     }
+    peers_of = PEERS.get(options.name, _servers)
 
-    def address(host: str) -> str:
-        return host_ip(topology.number(host))
+    def address(node: str) -> str:
+        number = topology.number(node)
+        return host_ip(number) if node in topology.hosts else switch_ip(number)
 
-    gateway = switch_ip(topology.number(switch_of(topology, placement.ps)))
     specs = []
     for worker, host in enumerate(placement.workers):
         specs.append(
@@ -106,26 +109,33 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
                 "host": host,
                 "worker": worker,
                 "address": address(host),
-                "peers": [address(placement.ps)],
+                "peers": [address(peer) for peer in peers_of(placement, worker)],
                 "rate_bps": _uplink_rate(experiment, host),
             }
         )
-    specs.append(
-        {
-            **common,
-            "role": "ps",
-            "host": placement.ps,
-            "worker": None,
-            "address": address(placement.ps),
-            "peers": [
-                gateway,
-                *(address(host) for host in placement.workers),
-                *(ip for _, ip in common["switches"]),
-            ],
-            "rate_bps": _uplink_rate(experiment, placement.ps),
-        }
-    )
+    for server, host in enumerate(placement.servers):
+        gateway = switch_ip(topology.number(switch_of(topology, host)))
+        specs.append(
+            {
+                **common,
+                "role": "ps",
+                "host": host,
+                "worker": None,
+                "server": server,
+                "address": address(host),
+                "peers": [
+                    gateway,
+                    *(address(worker) for worker in placement.workers),
+                    *(ip for _, ip in common["switches"]),
+                ],
+                "rate_bps": _uplink_rate(experiment, host),
+            }
+        )
     return specs
+
+
+def _servers(placement: Placement, worker: int) -> tuple[str, ...]:
+    return placement.servers
 
 
 def _pool_part(experiment: Experiment) -> dict:
@@ -149,6 +159,9 @@ def _pool_part(experiment: Experiment) -> dict:
 
 # What a system adds to the specifications of its hosts.
 SYSTEM_PARTS: dict[str, Callable[[Experiment], dict]] = {"esa": _pool_part}
+
+# Whom a worker talks to, as hosts or switches, where that is not its job's servers.
+PEERS: dict[str, Callable[[Placement, int], tuple[str, ...]]] = {}
 
 
 def _uplink_rate(experiment: Experiment, host: str) -> int:

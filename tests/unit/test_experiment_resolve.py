@@ -76,7 +76,7 @@ def test_a_wide_bitmap_costs_memory() -> None:
 
 
 def test_aggregator_bytes_are_those_of_the_p4_program() -> None:
-    for system in SYSTEMS.values():
+    for system in (system for system in SYSTEMS.values() if system.memory):
         code = _with_includes(system.program)
         widths = re.findall(r"register<(?:bit<(\d+)>|(\w+))>\(AGGREGATORS\)\s+(\w+)", code)
         assert any(kind == "bitmap_t" for _, kind, _ in widths)
