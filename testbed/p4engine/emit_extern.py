@@ -98,7 +98,9 @@ class ExternEmitter(ParserEmitter):
             self.out.append(f"if (P4_IN({at}, {size})) {name} = R{group}[{at}].{member};")
             self.store(result, name)
             return
-        self.store(result, f"(P4_IN({at}, {size}) ? R{group}[{at}].{member} : 0)")
+        # Outside of the register BMv2 leaves the destination alone.
+        old = self.left(result) if self.is_path(result) else "0"
+        self.store(result, f"(P4_IN({at}, {size}) ? R{group}[{at}].{member} : {old})")
 
     def _m_register_write(self, e: ast.Call, index: ast.Expr, value: ast.Expr) -> None:
         register = self.extern(e)
@@ -284,7 +286,11 @@ class ExternEmitter(ParserEmitter):
         self._request("recirculate", self._field_list(index))
 
     def _e_truncate(self, e: ast.Call, length: ast.Expr) -> None:
-        self.out.append(f"P->base.req.truncate = (uint32_t){self.small(length)};")
+        limit = self.temp_c("uint32_t", f"(uint32_t){self.small(length)}")
+        self.out.append(
+            f"if (!P->base.req.truncate || {limit} < P->base.req.truncate) "
+            f"P->base.req.truncate = {limit};"
+        )
 
     def _words(self, fields: list) -> tuple[str, int]:
         """Fields as 64-bit words; returns the C array and their number."""

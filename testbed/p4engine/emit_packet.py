@@ -137,11 +137,11 @@ class PacketEmitter(StatementEmitter):
         varbit = next((text, t) for text, t in leaves if isinstance(t, Varbit))
         self.out.append(f"if ({bits} % 8) {{ {self.parser_error('ParserInvalidArgument')} }}")
         self.out.append(
-            f"if ({bits} > {varbit[1].width}) {{ {self.parser_error('HeaderTooShort')} }}"
+            f"if ({bits} > (uint64_t)(end - p) * 8 || (uint64_t)(end - p) * 8 < {fixed} + {bits}) "
+            f"{{ {self.parser_error('PacketTooShort')} }}"
         )
         self.out.append(
-            f"if ((uint64_t)(end - p) * 8 < {fixed} + {bits}) "
-            f"{{ {self.parser_error('PacketTooShort')} }}"
+            f"if ({bits} > {varbit[1].width}) {{ {self.parser_error('HeaderTooShort')} }}"
         )
         offset, base = 0, "p"
         for text, under in leaves:

@@ -95,7 +95,8 @@ class ParserEmitter(PacketEmitter):
                 break
             self.out.append(f"if ({' && '.join(tests)}) {{ {target} }}")
         if not complete:
-            self.out.append(self.parser_error("NoMatch"))
+            # BMv2 has no error for this: the parser ends as if it had accepted.
+            self.out.append(self.goto("reject"))
 
     def key_test(self, key: ast.Expr, text: str, type_) -> str:
         """C condition that `text` is in the set written as `key`; empty if always."""

@@ -24,6 +24,7 @@ from .types import (
     SetOf,
     Special,
     Stack,
+    Varbit,
     is_header,
     is_union,
     underlying,
@@ -313,7 +314,7 @@ class StatementEmitter(ExpressionEmitter):
             return f"({base}.valid != 0)"
         if info.name == "setValid":
             base = self.left(receiver)
-            self.out.append(f"{base}.valid = 1;")
+            self._set_valid(base, type_)
             if isinstance(receiver, ast.Member) and is_union(receiver.base.type):
                 self._only_valid(receiver, base)
             return None
@@ -322,12 +323,34 @@ class StatementEmitter(ExpressionEmitter):
             if is_union(type_):
                 self.invalidate(base, type_)
             else:
-                self.out.append(f"{base}.valid = 0;")
+                size = self._header_bytes(base, type_)
+                self.out.append(
+                    f"if ({base}.valid) {{ {base}.valid = 0; P->base.req.growth -= {size}; }}"
+                )
             return None
         base = self.left(receiver)
         size, count = type_.size, info.arguments[0][1].const
         self._shift_stack(base, type_, size, min(count, size), info.name == "push_front")
         return None
+
+    def _set_valid(self, base: str, type_) -> None:
+        """As on BMv2: an invalid header becomes valid with all fields 0, and counts in the
+        length that egress sees."""
+        size = self._header_bytes(base, type_)
+        self.out.append(
+            f"if (!{base}.valid) {{ {base} = ({self.layout.c_type(type_)}){{0}};"
+            f" {base}.valid = 1; P->base.req.growth += {size}; }}"
+        )
+
+    def _header_bytes(self, base: str, type_) -> str:
+        """C expression of the bytes that a header takes in the packet now."""
+        under = underlying(type_)
+        bits = sum(width_of(t) or 0 for t in under.fields.values() if not isinstance(t, Varbit))
+        parts = [str(bits // 8)]
+        for name, t in under.fields.items():
+            if isinstance(underlying(t), Varbit):
+                parts.append(f"(int32_t)({self.part(base, under, name)}.bits / 8)")
+        return " + ".join(parts) if len(parts) == 1 else f"({' + '.join(parts)})"
 
     def _shift_stack(self, base: str, type_: Stack, size: int, count: int, push: bool) -> None:
         if count == 0:
@@ -520,6 +543,7 @@ class StatementEmitter(ExpressionEmitter):
         outer, self.out = self.out, body
         self.depth += 1
         texts = self.in_order([k.value for k in table.keys])
+        texts = [self._key_value(k.value, t) for k, t in zip(table.keys, texts, strict=True)]
         by_key = dict(zip([id(k) for k in table.keys], texts, strict=True))
         entry = f"e{self.depth}"
         if keys:
@@ -563,6 +587,19 @@ class StatementEmitter(ExpressionEmitter):
         self.out = outer
         self.out.append("{ " + "\n".join(body) + " }")
         return hit, run
+
+    def _key_value(self, e: ast.Expr, text: str) -> str:
+        """A field of an invalid header is matched as 0, as on BMv2; what is computed is not."""
+        base = e
+        while isinstance(base, ast.Member) and not is_header(base.type):
+            base = base.base
+        if base is e or not is_header(base.type) or not self.is_path(base):
+            return text
+        width = width_of(e.type) or 0
+        valid = f"{self.left(base)}.valid"
+        if width <= 128:
+            return f"({valid} ? {text} : 0)"
+        return f"({valid} ? {text} : ({self.layout.c_type(e.type)}){{{{0}}}})"
 
     def _put_words(self, key: str, at: int, text: str, e: ast.Expr) -> int:
         """Store a key's value in words of `key` from `at`; returns the index behind it."""

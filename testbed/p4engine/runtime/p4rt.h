@@ -16,7 +16,8 @@
  *                                       instance_type 1; then clear req.clone in the original
  *                      req.resubmit  -> P start, P copy_fields, instance_type 6, P ingress on the same bytes
  *                      else std.mcast_grp, else std.egress_spec (P4_DROP_PORT drops)
- *   after dequeue  TM: set egress_port, egress_rid, enq_*, deq_*, egress_global_timestamp, and egress_spec = 0
+ *   after dequeue  TM: set egress_port, egress_rid, enq_*, deq_*, egress_global_timestamp, egress_spec = 0,
+ *                      packet_length = length + req.growth
  *                  P egress
  *   after egress   TM: req.clone     -> p4_packet_copy, P reset_metadata, P copy_fields, instance_type 2
  *                      std.egress_spec == P4_DROP_PORT drops, else
@@ -33,7 +34,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define P4_ABI_VERSION 1
+#define P4_ABI_VERSION 2
 #define P4_DROP_PORT 511
 #define P4_EXPORT __attribute__((visibility("default")))
 
@@ -77,7 +78,8 @@ typedef struct p4_requests {
     int32_t clone_fields;       /* number of the field list, -1 for none */
     int32_t resubmit_fields;    /* likewise */
     int32_t recirculate_fields; /* likewise */
-    uint32_t truncate;    /* 0: no; else the length in bytes, applied by deparse */
+    uint32_t truncate;    /* 0: no; else the length in bytes, applied by deparse; the smallest wins */
+    int32_t growth;       /* bytes that setValid and setInvalid added to the packet */
 } p4_requests;
 
 typedef struct p4_packet {

@@ -233,7 +233,7 @@ static void egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet) {
     std->egress_global_timestamp = now;
     std->deq_timedelta = (uint32_t)now - std->enq_timestamp;
     std->deq_qdepth = p ? (uint32_t)p->waiting : 0;
-    std->packet_length = packet->length;
+    std->packet_length = packet->length + (uint32_t)packet->req.growth;
     packet->now_ns = tm->now;
     tm->program->egress(tm->instance, packet);
     if (packet->req.failed) {
