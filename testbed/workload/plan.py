@@ -17,7 +17,6 @@ from testbed.topology import host_ip, switch_ip
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
-    from testbed.experiment.schema import Placement
 
 MS = 1_000_000
 
@@ -92,7 +91,7 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
             (topology.number(name), switch_ip(topology.number(name)))
             for name in (trees[0].switches if trees else ())
         ],
-        **SYSTEM_PARTS[options.name](experiment),
+        **SYSTEM_PARTS[options.name](experiment, number),
     }
     peers_of = PEERS.get(options.name, _servers)
 
@@ -109,7 +108,7 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
                 "host": host,
                 "worker": worker,
                 "address": address(host),
-                "peers": [address(peer) for peer in peers_of(placement, worker)],
+                "peers": [address(peer) for peer in peers_of(experiment, number, worker)],
                 "rate_bps": _uplink_rate(experiment, host),
             }
         )
@@ -134,11 +133,11 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
     return specs
 
 
-def _servers(placement: Placement, worker: int) -> tuple[str, ...]:
-    return placement.servers
+def _servers(experiment: Experiment, number: int, worker: int) -> tuple[str, ...]:
+    return experiment.jobs[number].fixed_placement.servers
 
 
-def _pool_part(experiment: Experiment) -> dict:
+def _pool_part(experiment: Experiment, number: int) -> dict:
     """What the hosts of a system with a shared pool and a parameter server need."""
     options = experiment.system
     return {
@@ -157,11 +156,11 @@ def _pool_part(experiment: Experiment) -> dict:
     }
 
 
-# What a system adds to the specifications of its hosts.
-SYSTEM_PARTS: dict[str, Callable[[Experiment], dict]] = {"esa": _pool_part}
+# What a system adds to the specifications of a job's hosts.
+SYSTEM_PARTS: dict[str, Callable[[Experiment, int], dict]] = {"esa": _pool_part}
 
-# Whom a worker talks to, as hosts or switches, where that is not its job's servers.
-PEERS: dict[str, Callable[[Placement, int], tuple[str, ...]]] = {}
+# Whom a worker of a job talks to, as hosts or switches, where that is not the job's servers.
+PEERS: dict[str, Callable[[Experiment, int, int], tuple[str, ...]]] = {}
 
 
 def _uplink_rate(experiment: Experiment, host: str) -> int:
