@@ -3,8 +3,10 @@
     compile PROGRAM.p4 [-D NAME=VALUE] [-I FOLDER] [--json]     check, compile, list the objects
     switch  PROGRAM.p4 -i 1@eth1 -i 2@eth2 --control PATH       be a switch between interfaces
     call    PATH NAME [ARGUMENT...]                             one control call to a switch
+    stf     PROGRAM.p4 TEST.stf | FOLDER                        run tests: packets in, packets out
+    trace   PROGRAM.p4 --packet HEX|PCAP [--commands FILE]      the path of packets, line by line
 
-Exit codes: 0, 1 when a running switch failed, 2 when the program or the call is wrong.
+Exit codes: 0; 1 when a running switch or a test failed; 2 when the program or the call is wrong.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from importlib import import_module
 
 from testbed.p4engine.diagnostics import P4Error
 
@@ -31,24 +34,30 @@ def _argument(text: str) -> object:
         return text
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(chosen: str) -> argparse.ArgumentParser:
+    """The command line; only the chosen command's module is loaded."""
     parser = argparse.ArgumentParser(
         prog="python -m testbed.p4engine", description="A P4-16 compiler and switch for v1model."
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, text in (("compile", "check and compile a program"), ("switch", "be a switch")):
+    for name, text in (
+        ("compile", "check and compile a program"),
+        ("switch", "be a switch"),
+        ("stf", "run tests in the simple test format"),
+        ("trace", "show the path of packets through a program"),
+    ):
         command = commands.add_parser(name, help=text)
-        command.add_argument("program", help="a P4-16 program for v1model")
+        if name != "stf":
+            command.add_argument("program", help="a P4-16 program for v1model")
         command.add_argument(
             "-D", "--define", type=_define, action="append", default=[], metavar="NAME[=VALUE]"
         )
         command.add_argument("-I", "--include", action="append", default=[], metavar="FOLDER")
         if name == "compile":
             command.add_argument("--json", action="store_true", help="print all objects as JSON")
-        else:
-            from testbed.p4engine.switch import add_arguments
-
-            add_arguments(command)
+        elif name == chosen:
+            module = {"switch": "switch", "stf": "stf_command", "trace": "trace_command"}[name]
+            import_module(f"testbed.p4engine.{module}").add_arguments(command)
     command = commands.add_parser("call", help="one control call to a switch process")
     command.add_argument("socket", help="its control socket")
     command.add_argument("name", help="of the call, for example table_dump")
@@ -58,7 +67,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    arguments = _parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    arguments = _parser(words[0] if words else "").parse_args(words)
     try:
         if arguments.command == "call":
             from testbed.p4engine.control import Client
@@ -67,6 +77,8 @@ def main(argv: list[str] | None = None) -> int:
                 result = client.call(arguments.name, *arguments.arguments)
             print(json.dumps(result))
             return 0
+        if arguments.command in ("stf", "trace"):
+            return import_module(f"testbed.p4engine.{arguments.command}_command").main(arguments)
         from testbed.p4engine.build import compile_program
 
         compiled = compile_program(arguments.program, dict(arguments.define), arguments.include)

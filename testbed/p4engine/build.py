@@ -107,7 +107,23 @@ def _digest(parts: Iterable[bytes | str]) -> str:
     return digest.hexdigest()[:32]
 
 
-NOT_COMPILER = {"control", "library", "manager", "pipeline", "switch", "__main__", "__init__"}
+NOT_COMPILER = {
+    "__init__",
+    "__main__",
+    "commands",
+    "control",
+    "library",
+    "manager",
+    "pipeline",
+    "stf",
+    "stf_command",
+    "stf_fields",
+    "stf_parser",
+    "switch",
+    "trace",
+    "trace_command",
+    "trace_text",
+}
 
 
 def _sources() -> list[Path]:
@@ -124,8 +140,12 @@ def compile_program(
     path: str | os.PathLike,
     defines: Mapping[str, str | int] | None = None,
     include_dirs: Iterable[str | os.PathLike] = (),
+    *,
+    trace: bool = False,
 ) -> Compiled:
     """Compile a P4-16 program for v1model, or take it from the cache.
+
+    With `trace` the program also tells what it does (trace.py), and is slow.
 
     Raises P4Error, which carries every diagnostic, for a program with errors, a missing C compiler,
     or a cache that cannot be used.
@@ -155,7 +175,7 @@ def compile_program(
     compiler = _digest([p.read_bytes() for p in _sources()])
     names = [Path(f).name for f in diagnostics.files]
     text = "\n".join(f"{t[1]}\t{t[2][0]}.{t[2][1]}.{t[2][2]}" for t in tokens)
-    key = _digest([base, compiler, text, *names])
+    key = _digest([base, compiler, text, *names, *(["trace"] if trace else [])])
     folder = cache_folder()
     so_path, info_path = folder / f"{key}.so", folder / f"{key}.json"
     if not diagnostics.errors and so_path.exists() and info_path.exists():
@@ -165,14 +185,17 @@ def compile_program(
             return Compiled(so_path, saved["info"], key, warnings, True)
         except (ValueError, KeyError, TypeError):
             pass  # a damaged file: make it again
-    c_text, info = translate(tokens, diagnostics, path.name)
-    _build(c_text, cc, flags, folder, base, so_path)
+    c_text, info = translate(tokens, diagnostics, path.name, trace)
+    own = [f if f != "-O3" else "-O1" for f in flags] if trace else flags
+    _build(c_text, cc, flags, own, folder, base, so_path)
     payload = {"info": info, "warnings": [vars(w) for w in diagnostics.warnings]}
     _replace(info_path, json.dumps(payload).encode())
     return Compiled(so_path, info, key, diagnostics.warnings)
 
 
-def translate(tokens: list, diagnostics: Diagnostics, name: str) -> tuple[str, dict]:
+def translate(
+    tokens: list, diagnostics: Diagnostics, name: str, trace: bool = False
+) -> tuple[str, dict]:
     """Tokens to (C text, info); raises P4Error."""
     from .check import check
     from .codegen import generate
@@ -186,7 +209,7 @@ def translate(tokens: list, diagnostics: Diagnostics, name: str) -> tuple[str, d
         diagnostics.stop_on_errors()
         checker = check(program, diagnostics)
         diagnostics.stop_on_errors()
-        result = generate(checker, diagnostics, name)
+        result = generate(checker, diagnostics, name, trace)
         diagnostics.stop_on_errors()
         return result
     except Fatal:
@@ -213,8 +236,17 @@ def translate(tokens: list, diagnostics: Diagnostics, name: str) -> tuple[str, d
         sys.setrecursionlimit(limit)
 
 
-def _build(c_text: str, cc: str, flags: list[str], folder: Path, base: str, so_path: Path) -> None:
-    """Compile the program and, side by side, those runtime files that are not in the cache yet."""
+def _build(
+    c_text: str,
+    cc: str,
+    flags: list[str],
+    own: list[str],
+    folder: Path,
+    base: str,
+    so_path: Path,
+) -> None:
+    """Compile the program (with flags `own`) and, side by side, those runtime files that are not in
+    the cache yet."""
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         work = Path(temporary)
         (work / "program.c").write_text(c_text)
@@ -228,7 +260,15 @@ def _build(c_text: str, cc: str, flags: list[str], folder: Path, base: str, so_p
         running = [
             (
                 subprocess.Popen(
-                    [cc, *flags, f"-I{RUNTIME}", "-c", str(source), "-o", str(target)],
+                    [
+                        cc,
+                        *(flags if kept else own),
+                        f"-I{RUNTIME}",
+                        "-c",
+                        str(source),
+                        "-o",
+                        str(target),
+                    ],
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     text=True,

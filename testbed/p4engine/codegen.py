@@ -549,8 +549,10 @@ def _array(c_type: str, name: str, rows: list[str]) -> str:
     return f"static const {c_type} {name}[] = {{ {', '.join(rows) or empty} }};"
 
 
-def generate(checker: Checker, diagnostics: Diagnostics, name: str) -> tuple[str, dict]:
-    """(C text, info) of a checked program."""
+def generate(
+    checker: Checker, diagnostics: Diagnostics, name: str, trace: bool = False
+) -> tuple[str, dict]:
+    """(C text, info) of a checked program; with `trace`, of one that tells what it does."""
     place = checker.main.place
     package = checker.main.type.decl.name
     if package != "V1Switch":
@@ -562,7 +564,12 @@ def generate(checker: Checker, diagnostics: Diagnostics, name: str) -> tuple[str
     if missing:
         raise diagnostics.fatal(place, f"V1Switch: no block for parameter '{missing[0]}'")
     diagnostics.stop_on_errors()
-    generator = Generator(checker, instances, diagnostics)
+    if trace:
+        from .emit_trace import TracedGenerator
+
+        generator = TracedGenerator(checker, instances, diagnostics)
+    else:
+        generator = Generator(checker, instances, diagnostics)
     text = generator.file(name)
     return text, generator.info(name)
 

@@ -350,12 +350,15 @@ class ExternEmitter(ParserEmitter):
         )
         del count
 
-    # ---- trace builds override these ----
+    # ---- traced builds override these (emit_trace) ----
 
-    def trace_table(self, table, hit: str, run: str) -> None:
+    def trace_table(self, e: ast.Call, table, texts: list, hit: str, run: str, entry: str) -> None:
         pass
 
     def trace_extract(self, e: ast.Call, name: str, type_) -> None:
+        pass
+
+    def trace_select(self, select: ast.Select, values: list) -> None:
         pass
 
 

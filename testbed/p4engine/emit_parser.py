@@ -70,6 +70,7 @@ class ParserEmitter(PacketEmitter):
         values = []
         for value, text in zip(select.values, self.in_order(select.values), strict=True):
             values.append((self.temp(value.type, text), value.type))
+        self.trace_select(select, values)
         complete = False
         for case in select.cases:
             target = self.goto(labels[case.state])

@@ -572,7 +572,7 @@ class StatementEmitter(ExpressionEmitter):
                 f"{entry} = p4_resolve(I, &I->tables[{number}], {entry}, &{hit}, {hashed});"
             )
         body.append(f"{run} = {entry}->action;")
-        self.trace_table(table, hit, run)
+        self.trace_table(e, table, texts, hit, run, entry)
         cases = []
         saved_entry = self.current_entry
         self.current_entry = (entry, hit, number)

@@ -184,7 +184,7 @@ class Pipeline:
             function = getattr(self.lib, name)
             function.restype, function.argtypes = result, arguments
         self._config = _Config(seed=seed % 2**64)
-        self._hooks: list = []
+        self._hooks: dict[str, Any] = {}
         self.handle = self.lib.p4_create(ctypes.byref(self._config))
         if not self.handle:
             raise ControlError("no memory for the program's tables and registers")
@@ -203,10 +203,20 @@ class Pipeline:
         def hook(_user: Any, _packet: Any, text: bytes) -> None:
             function(text.decode(errors="replace"))
 
-        made = _LOG(hook)
-        self._hooks = [made]
-        self._config.log = ctypes.cast(made, c_void_p)
+        self._set_hook("log", _LOG(hook))
+
+    def on_trace(self, function: Any) -> None:
+        """Call function(ingress_port, text) for every event of a traced build; None: no more."""
+
+        def hook(_user: Any, packet: int, text: bytes) -> None:
+            function(c_uint32.from_address(packet).value, text.decode())
+
+        self._set_hook("trace", None if function is None else _LOG(hook))
+
+    def _set_hook(self, name: str, made: Any) -> None:
+        setattr(self._config, name, None if made is None else ctypes.cast(made, c_void_p))
         self.lib.p4_set_hooks(self.handle, ctypes.byref(self._config))
+        self._hooks[name] = made  # ctypes does not keep it
 
     # ---- objects by name ----
 
