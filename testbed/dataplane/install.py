@@ -1,12 +1,14 @@
 """Filling a switch's tables for an experiment.
 
-The tables are those of p4/esa.p4: which workers make a sum complete *here* and where a job's sums
-and results go next (from the job's tree of switches), plain routes to every host and switch, and
-the addresses of each copy of a multicast packet.
+Every program has plain routes to every host and switch and congestion marks. What else there is
+depends on the system (`INSTALLERS`). With a pool of aggregators: which workers make a sum complete
+*here* and where a job's sums and results go next (from the job's tree of switches), and the
+addresses of each copy of a multicast packet.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +27,15 @@ SWITCH_RID = 0x1000  # replication ids: worker number + 1, or this + switch numb
 
 def program(experiment: Experiment) -> tuple[Path, dict[str, int], tuple[Path, ...]]:
     """The P4 program of the experiment's switches: file, definitions, include folders."""
+    definitions = {
+        "VALUES": experiment.values_per_packet,
+        "BITMAP_WIDTH": experiment.bitmap_bits,
+    }
+    if experiment.system_entry.memory:
+        definitions["AGGREGATORS"] = experiment.aggregators
     return (
         experiment.program,
-        {
-            "AGGREGATORS": experiment.memory.aggregators,
-            "VALUES": experiment.values_per_packet,
-            "BITMAP_WIDTH": experiment.bitmap_bits,
-        },
+        definitions,
         (Path(__file__).resolve().parents[2] / "p4",),
     )
 
@@ -42,9 +46,25 @@ def install(experiment: Experiment, switch: str, client: Any) -> None:
     `client` is the switch's control interface (testbed.p4engine.control.Client)."""
     calls: list[tuple] = []
     topology = experiment.topology_object()
-    _install_node(experiment, topology, switch, calls)
     _install_routes(topology, switch, calls)
     _install_marks(experiment, topology, switch, calls)
+    INSTALLERS[experiment.system.name](experiment, topology, switch, calls)
+    client.batch(calls)
+
+
+def _install_forwarder(
+    experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
+) -> None:
+    """What p4/forward.p4 has beside routes and marks."""
+    mac, _ = addresses(topology, switch)
+    calls.append(("table_set_default", "node", "set_node", [mac]))
+
+
+def _install_pool(
+    experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
+) -> None:
+    """What p4/esa.p4 has beside routes and marks."""
+    _install_node(experiment, topology, switch, calls)
     receivers: dict[tuple[int, int], str] = {}
     for number, job in enumerate(experiment.jobs):
         placement = job.fixed_placement
@@ -54,7 +74,6 @@ def install(experiment: Experiment, switch: str, client: Any) -> None:
     for (port, rid), node in sorted(receivers.items()):
         mac, ip = addresses(topology, node)
         calls.append(("table_add", "receiver", "address", [port, rid], [mac, ip]))
-    client.batch(calls)
 
 
 def addresses(topology: Topology, node: str) -> tuple[str, str]:
@@ -119,7 +138,7 @@ def _install_job(
     calls: list[tuple],
 ) -> None:
     complete = sum(1 << worker for worker in tree.below[switch])
-    pool = experiment.memory.aggregators
+    pool = experiment.aggregators
     calls.append(("table_add", "job", "aggregate", [number], [complete, 0, WHOLE_INDEX, pool]))
 
     port, following = tree.parent[switch]
@@ -141,3 +160,12 @@ def _install_job(
     group = number + 1
     calls.append(("multicast_group", group, copies))
     calls.append(("table_add", "job_route", "to_workers", [number, TO_WORKERS], [group]))
+
+
+# What a system's program needs beside routes and congestion marks: (experiment, topology, switch,
+# calls to add to).
+INSTALLERS: dict[str, Callable[[Experiment, Topology, str, list[tuple]], None]] = {
+    "esa": _install_pool,
+    "ps": _install_forwarder,
+    "ring": _install_forwarder,
+}

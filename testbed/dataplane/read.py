@@ -44,7 +44,9 @@ HELD = 2
 
 
 def occupancy(experiment: Experiment, client: Any) -> list[tuple[int, int, int]]:
-    """(filling, held) aggregators of each job now: a list of (job, filling, held)."""
+    """(filling, held) aggregators of each job now: a list of (job, filling, held); [] without."""
+    if not experiment.system_entry.memory:
+        return []
     jobs = len(experiment.jobs)
     events, endings, releases = client.batch(
         [
@@ -66,11 +68,13 @@ def occupancy(experiment: Experiment, client: Any) -> list[tuple[int, int, int]]
 def counters(
     experiment: Experiment, client: Any, timestamp_unit_ns: int = 1000
 ) -> list[tuple[int, str, int]]:
-    """All counters of a switch as (job, name, value); times in ns.
+    """All counters of a switch as (job, name, value); times in ns. [] without switch memory.
 
     `timestamp_unit_ns` is the unit of the P4 program's clock."""
+    if not experiment.system_entry.memory:
+        return []
     jobs = len(experiment.jobs)
-    pool = experiment.memory.aggregators
+    pool = experiment.aggregators
     stats, events, endings, filling, releases, held, state, owner, since = client.batch(
         [
             ("stats",),
