@@ -26,11 +26,11 @@ import numpy as np
 
 from testbed.hosts import board as bd
 from testbed.hosts import loop
-from testbed.hosts.scheduling import wake_promptly
 from testbed.hosts.sockets import Io, PacketSocket
 from testbed.protocols import counters as n
 from testbed.protocols import lag, wire
 from testbed.protocols import status as st
+from testbed.scheduling import wake_promptly
 from testbed.workload import machine
 
 ROWS_IN = 256

@@ -36,7 +36,9 @@ def switch(arguments: dict, descriptors: list[int]) -> int:
     """A P4 switch. arguments: program, defines, include_dirs, interfaces by port, control, seed."""
     from testbed.p4engine import compile_program
     from testbed.p4engine.switch import serve
+    from testbed.scheduling import wake_promptly
 
+    wake_promptly()
     # The runner has compiled it; this finds it in the cache.
     compiled = compile_program(
         arguments["program"], arguments["defines"], arguments["include_dirs"]

@@ -22,6 +22,7 @@ CPU_WINDOW_STEPS = 4
 MEMORY_STEP_NS = 100_000_000
 # A sample of a large pool takes long; it may use this share of the time, not more.
 MEMORY_SHARE = 0.02
+MEMORY_LONGEST_STEP_NS = 300_000_000  # most of what it takes is waiting for a busy machine
 
 
 class CpuSampler:
@@ -124,4 +125,5 @@ class MemorySampler:
                     }
                 )
         taken_ns = time.monotonic_ns() - now_ns
-        self._next_ns = now_ns + max(MEMORY_STEP_NS, int(taken_ns / MEMORY_SHARE))
+        pause_ns = min(int(taken_ns / MEMORY_SHARE), MEMORY_LONGEST_STEP_NS)
+        self._next_ns = now_ns + max(MEMORY_STEP_NS, pause_ns)

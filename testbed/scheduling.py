@@ -1,9 +1,10 @@
-"""How the kernel should treat a host process: woken at once, not after whoever is running.
+"""How the kernel should treat hosts and switches: woken at once, not after whoever is running.
 
-A host sleeps most of the time and works for microseconds. With the defaults its sleeps end up to
-50 us late, and a process that has used little of its share still waits for another's time slice of
-some milliseconds to end; at 10 thousand packets/s both are visible as lag. All three settings are
-asked for and none is needed: what the kernel or missing rights refuse shows in the measured lag.
+Such a process sleeps most of the time and works for microseconds. With the defaults its sleeps end
+up to 50 us late, and a process that has used little of its share still waits for another's time
+slice of some milliseconds to end; at 10 thousand packets/s both are visible as lag. All three
+settings are asked for and none is needed: what the kernel or missing rights refuse shows in the
+measured lag.
 """
 
 from __future__ import annotations
