@@ -81,7 +81,12 @@ def main(argv: list[str] | None = None) -> int:
             return import_module(f"testbed.p4engine.{arguments.command}_command").main(arguments)
         from testbed.p4engine.build import compile_program
 
-        compiled = compile_program(arguments.program, dict(arguments.define), arguments.include)
+        compiled = compile_program(
+            arguments.program,
+            dict(arguments.define),
+            arguments.include,
+            trace=getattr(arguments, "trace", False),
+        )
         for warning in compiled.warnings:
             print(warning, file=sys.stderr)
         if arguments.command == "switch":

@@ -56,8 +56,8 @@ def describe(type_: Type) -> dict:
         made["names"] = ["false", "true"]
     elif under == ERROR:
         made["error"] = True
-    elif isinstance(under, EnumType) and getattr(under, "decl", None) is not None:
-        made["enum"] = str(type_)
+    elif isinstance(under, EnumType):
+        made["enum"] = {str(int(v)): f"{under}.{n}" for n, v in under.members.items()}
     return made
 
 
@@ -134,17 +134,22 @@ class TracedGenerator(Generator):
         last = self.plain("end", None, end, **facts) if end else ""
         return f"{{ {first}\n{body}\n{last} }}"
 
+    def pipeline(self) -> list[str]:
+        """The parser also runs for clones; what comes in passes here."""
+        texts = super().pipeline()
+        words_ = [f"packet->{n}" for n in ("std.ingress_port", "length", "std.instance_type")]
+        site = self.site("packet", None, values=[describe(Bits(64))] * len(words_))
+        report = f"p4_trace(I, packet, {site}, (const uint64_t[]){{ {', '.join(words_)} }}, 3);"
+        head = "static void ingress(p4_instance *I, p4_packet *packet) {"
+        return [t.replace(head, f"{head} {report}") for t in texts]
+
     def file(self, name: str) -> str:
         text = super().file(name)
         return text.replace('#include "p4gen.h"', '#include "p4gen.h"\n#include "p4trace.h"', 1)
 
     def info(self, name: str) -> dict:
         made = super().info(name)
-        enums = {}
-        for decl in self.checker.globals.names.values():
-            if isinstance(decl, ast.Enum):
-                enums[decl.name] = [m[0] if isinstance(m, tuple) else m for m in _members(decl)]
-        made["trace"] = {"sites": self.sites, "enums": enums}
+        made["trace"] = {"sites": self.sites}
         return made
 
     # ---- statements ----
@@ -387,7 +392,3 @@ class TracedGenerator(Generator):
         )
         made = super().emit_header(text, type_)
         return [f"{{ const uint8_t *{start} = out;\n" + "\n".join(made) + f"\n{report} }}"]
-
-
-def _members(decl: ast.Enum) -> list:
-    return [getattr(m, "name", m) for m in decl.members]

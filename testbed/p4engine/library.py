@@ -15,7 +15,7 @@ this object with a packet loop, and its control socket offers the same calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from testbed.p4engine.manager import Manager
@@ -68,7 +68,9 @@ MANAGER_CALLS = (
     "timestamp",
     "info",
 )
-CALLS = PROGRAM_CALLS + MANAGER_CALLS
+# What a traced build tells.
+TRACE_CALLS = ("trace", "trace_lines", "trace_stop")
+CALLS = PROGRAM_CALLS + MANAGER_CALLS + TRACE_CALLS
 
 
 class Switch(Manager):
@@ -95,6 +97,7 @@ class Switch(Manager):
         epoch_ns: int = 0,
     ) -> None:
         self._tm = None
+        self.tracer: Any = None
         self.compiled = compiled
         self.pipeline = Pipeline(compiled, seed=seed)
         super().__init__(
@@ -129,10 +132,42 @@ class Switch(Manager):
             results.append(getattr(self, name)(*args))
         return results
 
+    # ---- traced builds ----
+
+    def trace(
+        self,
+        port: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        packets: int | None = 10,
+    ) -> None:
+        """Follow the next `packets` packets (None: all from now on); `trace_lines` tells their
+        paths.
+
+        Args:
+            port: only those that come in there.
+            where: only those with these values of extracted fields, {"hdr.ipv4.ttl": 1}; names may
+                be shortened to what they end in.
+
+        Raises:
+            TraceError: the program was not compiled with trace=True.
+        """
+        from testbed.p4engine.trace import Tracer
+
+        self.tracer = Tracer(self, port, where, packets)
+
+    def trace_lines(self) -> list[str]:
+        """What has been traced since the last call, as lines of text."""
+        return self.tracer.lines() if self.tracer is not None else []
+
+    def trace_stop(self) -> None:
+        """End the trace; what it has gathered stays until it is read."""
+        if self.tracer is not None:
+            self.tracer.stop()
+
     def info(self) -> dict[str, Any]:
         """The program's objects (as `compiled.info` lists them), the ports, the time unit."""
         return {
-            "program": self.compiled.info,
+            "program": {k: v for k, v in self.compiled.info.items() if k != "trace"},
             "ports": self.ports,
             "timestamp_unit_ns": self.timestamp_unit_ns,
         }

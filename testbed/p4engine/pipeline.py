@@ -216,7 +216,8 @@ class Pipeline:
     def _set_hook(self, name: str, made: Any) -> None:
         setattr(self._config, name, None if made is None else ctypes.cast(made, c_void_p))
         self.lib.p4_set_hooks(self.handle, ctypes.byref(self._config))
-        self._hooks[name] = made  # ctypes does not keep it
+        if made is not None:  # ctypes does not keep it; the old one may be running now
+            self._hooks[name] = made
 
     # ---- objects by name ----
 

@@ -328,6 +328,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of random() and of emulated losses")
     parser.add_argument("--timestamp-unit-ns", type=int, default=1000, metavar="NS")
     parser.add_argument("--cpu", type=int, help="stay on this core")
+    parser.add_argument(
+        "--trace", action="store_true", help="run a build that the trace calls can follow (slow)"
+    )
 
 
 def main(compiled: Any, arguments: argparse.Namespace) -> int:

@@ -72,7 +72,8 @@ class Tracer:
         port: only packets that came in there.
         where: only packets with these values of extracted fields, such as {"hdr.ipv4.ttl": 1};
             names may be shortened to what they end in.
-        limit: packets after which it stops by itself; None: never.
+        limit: packets after which it stops by itself; None: never. Clones and passes of one packet
+            count once.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class Tracer:
         if self.port is not None and port != self.port:
             return
         event = self._event(port, text)
-        starts = event.kind == "begin" and event.site["stage"] == "parser"
+        starts = event.kind == "packet" and event.values[2] == 0  # not one that comes again
         if not self.where:
             if starts and not self._counts():
                 return

@@ -40,10 +40,8 @@ def show_value(value: int, shown: dict, info: dict) -> str:
     if shown.get("error"):
         errors = info["errors"]
         return f"error.{errors[value]}" if value < len(errors) else str(value)
-    if "enum" in shown:
-        names = info["trace"]["enums"].get(shown["enum"], [])
-        if value < len(names):
-            return f"{shown['enum']}.{names[value]}"
+    if "enum" in shown and str(value) in shown["enum"]:
+        return shown["enum"][str(value)]
     if shown.get("signed") and width and value >> (width - 1):
         value -= 1 << width
         return str(value)
@@ -64,6 +62,7 @@ class Printer:
     def __init__(self, info: dict):
         self.info = info
         self.last: tuple | None = None
+        self.arrives = False
         self.program = info["program"]
 
     def lines(self, event: Event) -> list[Text]:
@@ -124,13 +123,18 @@ class Printer:
 
     # ---- stages ----
 
+    def _packet(self, event: Event) -> list[Text]:
+        self.arrives = True
+        return []
+
     def _begin(self, event: Event) -> list[Text]:
         self.last = None
         stage, block, v = event.site["stage"], event.site["block"], event.values
         if stage in ("verify", "update"):
             return []
         if stage == "parser":
-            how = INSTANCE_TYPES.get(v[2])
+            how = INSTANCE_TYPES.get(v[2]) if self.arrives else "again for a clone"
+            self.arrives = False
             note = f": {v[1]} bytes on port {v[0]}" + (f", {how}" if how else "")
         elif stage == "egress":
             how = INSTANCE_TYPES.get(v[2])
