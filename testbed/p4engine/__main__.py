@@ -75,7 +75,10 @@ def main(argv: list[str] | None = None) -> int:
 
             with Client(arguments.socket) as client:
                 result = client.call(arguments.name, *arguments.arguments)
-            print(json.dumps(result))
+            if arguments.name == "trace_lines":
+                print("\n".join(result))
+            else:
+                print(json.dumps(result))
             return 0
         if arguments.command in ("stf", "trace"):
             return import_module(f"testbed.p4engine.{arguments.command}_command").main(arguments)

@@ -19,6 +19,7 @@ The rules are those of p4c's driver for BMv2, because tests are written against 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,6 +66,7 @@ class Result:
     status: str = "pass"
     message: str = ""
     warnings: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)  # by commands that read something
     difference: Difference | None = None
     packets: int = 0
     expected: int = 0
@@ -208,6 +210,7 @@ class Run:
         self.sent: dict[int, list[bytes]] = {}
         self.entries: dict[str, int] = {}
         self.warnings: list[str] = []
+        self.printed: list[str] = []
         self.failures: list[str] = []
         self.after_packet: Callable[[], None] = lambda: None
 
@@ -242,7 +245,9 @@ class Run:
             self._check_counter(s)
         elif s.kind in DIRECT:
             self.pause_ns = COMMAND_TIME_NS
-            self.commands.call(s.kind, list(s.words))
+            printed = self.commands.call(s.kind, list(s.words))
+            if printed:
+                self.printed.append(f"line {s.line}: {printed}")
         elif s.kind == "remove":
             self.warnings.append(f"line {s.line}: remove does nothing, as in p4c's driver")
 
@@ -384,12 +389,14 @@ def run_test(compiled: Compiled, test: str | Path, seed: int = 0) -> Result:
             result.message = "\n".join(run.failures) or f"an assertion failed: {run.log[-1:]}"
     except P4Error as error:
         result.status, result.message = "error", str(error)
-    except (RecursionError, MemoryError, ValueError, LookupError, TypeError) as error:
+    except Exception as error:  # a defect here must not end the other tests
+        if os.environ.get("P4ENGINE_DEBUG"):
+            raise
         result.status = "error"
         result.message = f"internal error of the runner: {type(error).__name__}: {error}"
     finally:
         if run is not None:
-            result.warnings = run.warnings
+            result.warnings, result.printed = run.warnings, run.printed
             run.close()
     return result
 

@@ -8,6 +8,7 @@ trace.py) runs the test again and tells which headers it put into the packet tha
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
@@ -22,7 +23,8 @@ from .stf import Difference, Result, compile_for, run_test
 
 STYLES = {"pass": "green", "fail": "bold red", "error": "yellow"}
 WORDS = {"pass": "pass", "fail": "FAIL", "error": "cannot run"}
-BYTES_PER_ROW = 16
+BYTES_PER_ROW = 8
+PLAIN_WIDTH = 200  # columns where there is no terminal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,8 +59,9 @@ def run_one(program: Path, test: Path, arguments: argparse.Namespace) -> tuple[R
         try:
             traced = compile_program(program, defines, includes, trace=True)
             spans = packet_fields(traced, test, data, arguments.seed)
-        except P4Error:
-            spans = []  # the digits alone must do
+        except Exception:  # whatever goes wrong here, the verdict stands; the digits must do
+            if os.environ.get("P4ENGINE_DEBUG"):
+                raise
     return result, spans
 
 
@@ -95,7 +98,7 @@ def show_difference(console: Console, d: Difference, spans: list, test: Path) ->
         console.print(Text("  expected  nothing"))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("", "byte", "field", "expected", "sent"):
-        table.add_column(name, no_wrap=True)
+        table.add_column(name, overflow="fold")
     for name, first, bits in _rows(spans, max(len(sent), len(expected)) * 4):
         want, have = _part(expected, first, bits), _part(sent, first, bits)
         differs = d.line is not None and _differs(want, have, d.expected or "")
@@ -153,6 +156,8 @@ def _differs(want: str, have: str, expected: str) -> bool:
 def main(arguments: argparse.Namespace) -> int:
     """Carry out the command; returns the exit code (0 pass, 1 fail, 2 cannot run)."""
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=PLAIN_WIDTH)
     errors = Console(highlight=False, stderr=True)
     program = Path(arguments.program)
     if not program.is_dir():
@@ -161,6 +166,8 @@ def main(arguments: argparse.Namespace) -> int:
         if result.status == "pass":
             for text in result.warnings:
                 errors.print(Text(f"warning: {test}: {text}", "yellow"), soft_wrap=True)
+        for text in result.printed:
+            console.print(Text(text, "dim"), soft_wrap=True)
         target = errors if result.status == "error" else console
         show(target, result, spans)
         return result.code

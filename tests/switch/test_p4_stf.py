@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from testbed.p4engine import compile_program
@@ -251,6 +253,24 @@ def test_what_cannot_be_run_says_why(run, text, message):
     result = run(text)
     assert result.status == "error"
     assert message in result.message
+
+
+def test_no_text_breaks_the_runner(run, monkeypatch):
+    monkeypatch.setenv("P4ENGINE_DEBUG", "1")  # a defect is raised, not reported
+    numbers = random.Random(7)
+    texts = list(PASSES.values())
+    for _ in range(150):
+        text = list(numbers.choice(texts))
+        for _ in range(numbers.randint(1, 3)):
+            at = numbers.randrange(len(text))
+            kind = numbers.random()
+            if kind < 0.5:
+                text[at] = numbers.choice('09afx*$:/()&->.,="# \n_[]\\\0\xe9')
+            elif kind < 0.75:
+                del text[at : at + numbers.randint(1, 6)]
+            else:
+                text[at:at] = text[numbers.randrange(len(text)) :][:20]
+        assert run("".join(text)).status in ("pass", "fail", "error")
 
 
 def test_parser():
