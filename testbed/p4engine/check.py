@@ -39,7 +39,6 @@ from .types import (
     TypeVar,
     Varbit,
     is_header,
-    is_union,
     specialize,
     underlying,
     width_of,

@@ -492,7 +492,7 @@ class ExpressionEmitter:
             if const >= width:
                 return "0"
             if right_shift:
-                return f"(({c_int(width)})({left} >> {const}))"
+                return f"(({c_int(width)})(({c}){left} >> {const}))"
             return self.norm(f"({c}){left} << {const}", width)
         if not isinstance(e.right, ast.Name):
             amount = self.temp_c("uint64_t", amount)
@@ -502,7 +502,7 @@ class ExpressionEmitter:
                 f"{self.signed(left, width)} >> ({amount} < {limit} ? {amount} : {limit})", width
             )
         if right_shift:
-            return f"({amount} < {width} ? ({c_int(width)})({left} >> {amount}) : 0)"
+            return f"({amount} < {width} ? ({c_int(width)})(({c}){left} >> {amount}) : 0)"
         return f"({amount} < {width} ? {self.norm(f'({c}){left} << {amount}', width)} : 0)"
 
     def _concat(self, e: ast.Binary, left: str, right: str) -> str:

@@ -1,0 +1,436 @@
+"""Random programs for the reference.
+
+Small on purpose: what a program does not use it cannot get wrong, and many small ones find more
+than few large ones. A seed gives one program.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from .tree import BOOL, Program, Routine, State, Table, bit
+
+WIDTHS = (1, 3, 7, 8, 9, 16, 31, 32, 33, 48, 63, 64, 65, 100, 128, 129, 200)
+
+
+class Generator:
+    """Makes one program; `limit` keeps shifts within what BMv2's compiler takes."""
+
+    def __init__(self, seed: int):
+        self.random = Random(seed)
+        self.program = Program()
+        self.names: list[tuple] = []  # expressions that can be read and written
+        self.inside_function = False
+        self.guarded = not self.chance(5)
+
+    # ---- small choices ----
+
+    def chance(self, percent: int) -> bool:
+        return self.random.randrange(100) < percent
+
+    def number(self, width: int) -> int:
+        """Edges more often than not."""
+        top = (1 << width) - 1
+        edges = [0, 1, top, top >> 1, (top >> 1) + 1]
+        if self.chance(50):
+            return min(top, self.random.choice(edges))
+        return self.random.getrandbits(self.random.randint(1, width))
+
+    def type(self) -> tuple:
+        if self.chance(12):
+            return BOOL
+        width = self.random.choice(WIDTHS)
+        return ("int", max(width, 2)) if self.chance(25) else bit(width)
+
+    def const(self, t: tuple) -> tuple:
+        if t == BOOL:
+            return ("const", t, self.random.randrange(2))
+        value = self.number(t[1])
+        if t[0] == "int" and value >> (t[1] - 1):
+            value -= 1 << t[1]
+        return ("const", t, value)
+
+    # ---- expressions ----
+
+    def expression(self, t: tuple, depth: int = 3) -> tuple:
+        """A random expression of type `t`."""
+        r = self.random
+        if depth == 0 or self.chance(15):
+            return self.leaf(t)
+        if t == BOOL:
+            return self._bool(depth - 1)
+        kind, width = t
+        deeper = depth - 1
+        which = r.randrange(10)
+        if which < 4:
+            ops = ["+", "-", "*", "&", "|", "^", "|+|", "|-|"]
+            return ("bin", t, r.choice(ops), self.expression(t, deeper), self.expression(t, deeper))
+        if which == 4:
+            amount = self.expression(bit(r.randint(1, 8)), min(1, deeper))
+            return ("bin", t, r.choice(["<<", ">>"]), self.expression(t, deeper), amount)
+        if which == 5:
+            return ("un", t, r.choice(["-", "~"]), self.expression(t, deeper))
+        if which == 6:
+            return ("tern", t, self.expression(BOOL, deeper), self.expression(t, deeper), self.expression(t, deeper))  # fmt: skip  # noqa: E501
+        if which == 7:
+            return self._cast(t, deeper)
+        if which == 8 and kind == "bit":
+            if width > 1 and self.chance(50):
+                high = r.randint(1, width - 1)
+                return ("bin", t, "++", self.expression(bit(width - high), deeper), self.expression(bit(high), deeper))  # fmt: skip  # noqa: E501
+            low = r.randint(0, 9)
+            return ("slice", t, self.leaf(bit(width + low + r.randint(0, 9)), const=False), low + width - 1, low)  # fmt: skip  # noqa: E501
+        if which == 9 and kind == "bit" and self.chance(40):
+            divisor = ("const", t, max(1, self.number(width)))
+            return ("bin", t, r.choice(["/", "%"]), self.expression(t, deeper), divisor)
+        functions = [f for f in self.program.functions if f.result == t]
+        if functions and not self.inside_function:
+            return self._call(r.choice(functions), deeper)
+        return self.leaf(t)
+
+    def _bool(self, depth: int) -> tuple:
+        r = self.random
+        which = r.randrange(6)
+        if which < 3:
+            t = self.type()
+            ops = ["==", "!="] if t == BOOL else ["==", "!=", "<", ">", "<=", ">="]
+            return ("bin", BOOL, r.choice(ops), self.expression(t, depth), self.expression(t, depth))  # fmt: skip  # noqa: E501
+        if which == 3:
+            return ("un", BOOL, "!", self.expression(BOOL, depth))
+        if which == 4 and not self.inside_function:
+            return ("valid", BOOL, r.choice(self.headers()))
+        return ("bin", BOOL, r.choice(["&&", "||"]), self.expression(BOOL, depth), self.expression(BOOL, depth))  # fmt: skip  # noqa: E501
+
+    def _cast(self, t: tuple, depth: int) -> tuple:
+        kind, width = t
+        if kind == "int":
+            inner = ("int", self.random.choice(WIDTHS[1:])) if self.chance(50) else bit(width)
+        elif self.chance(30):
+            inner = ("int", width) if width > 1 else BOOL
+        else:
+            inner = bit(self.random.choice(WIDTHS))
+        return ("cast", t, self.expression(inner, depth))
+
+    def _call(self, f: Routine, depth: int) -> tuple:
+        arguments = []
+        for direction, t, _ in f.parameters:
+            if direction == "in":
+                arguments.append(self.expression(t, min(depth, 1)))
+            else:
+                arguments.append(self.left(t))
+        if any(a is None for a in arguments):
+            return self.leaf(f.result)
+        return ("call", f.result, f.name, arguments)
+
+    def leaf(self, t: tuple, const: bool = True) -> tuple:
+        """A variable or field, cast if it must be, or a number."""
+        if const and self.chance(25):
+            return self.const(t)
+        same = [e for e in self.names if e[1] == t]
+        if same and self.chance(70):
+            return self.read(self.random.choice(same))
+        bits = [e for e in self.names if e[1][0] == "bit"]
+        if not bits or t == BOOL:
+            if const or not same:
+                return self.const(t) if const or t == BOOL else ("cast", t, self.const(bit(8)))
+            return self.read(self.random.choice(same))
+        e = self.read(self.random.choice(bits))
+        if t[0] == "int":
+            e = ("cast", bit(t[1]), e) if e[1][1] != t[1] else e
+        return e if e[1] == t else ("cast", t, e)
+
+    def read(self, e: tuple) -> tuple:
+        """A field of a header that may be invalid is read behind a test, but for some programs."""
+        if e[0] == "field" and e[2] != "hdr.h0" and self.guarded:
+            return ("tern", e[1], ("valid", BOOL, e[2]), e, self.const(e[1]))
+        return e
+
+    def left(self, t: tuple) -> tuple | None:
+        same = [e for e in self.names if e[1] == t and e[0] == "var"]
+        return self.random.choice(same) if same else None
+
+    def headers(self) -> list[str]:
+        return [f"hdr.{h}" for h in self.program.instances] + [f"hdr.s[{i}]" for i in range(3)]
+
+    # ---- statements ----
+
+    def block(self, depth: int, size: int) -> list:
+        return [self.statement(depth) for _ in range(self.random.randint(1, size))]
+
+    def statement(self, depth: int) -> tuple:
+        r, p = self.random, self.program
+        which = r.randrange(20)
+        if depth and which < 4:
+            return ("if", self.expression(BOOL), self.block(depth - 1, 3), self.block(depth - 1, 2) if self.chance(50) else [])  # fmt: skip  # noqa: E501
+        if depth and which == 4:
+            t = bit(r.choice((2, 4, 8)))
+            values = r.sample(range(1 << t[1]), 3)
+            cases = [(values[:1], self.block(depth - 1, 2)), (values[1:], self.block(depth - 1, 2))]
+            return ("switch", self.expression(t), cases, self.block(depth - 1, 2))
+        if self.inside_function:
+            return self._assign()
+        if which == 5:
+            return (r.choice(["setValid", "setInvalid"]), r.choice(self.headers()[1:]))
+        if which == 6:
+            a, b = r.choice([("hdr.h1", "hdr.h2"), ("hdr.h2", "hdr.h1"), ("hdr.s[0]", "hdr.s[2]")])
+            return ("copy", a, b)
+        if which == 7:
+            return (r.choice(["push", "pop"]), r.randint(1, 2))
+        if which == 8 and p.registers:
+            name, (t, size) = r.choice(list(p.registers.items()))
+            index = ("cast", bit(32), self.expression(bit(r.choice((2, 3))), 1))
+            target = self.left(t)
+            if target is None or self.chance(40):
+                return ("write", name, index, self.expression(t))
+            return ("read", name, target, index)
+        if which == 9 and p.actions:
+            action = r.choice(p.actions)
+            arguments = [
+                self.expression(t, 1) if d in ("in", "") else self.left(t)
+                for d, t, _ in action.parameters
+            ]
+            if None not in arguments:
+                return ("action", action.name, arguments)
+        if which == 10 and self.chance(15):
+            return ("exit",)
+        return self._assign()
+
+    def _assign(self) -> tuple:
+        target = self.random.choice(self.names)
+        t = target[1]
+        if t[0] == "bit" and t[1] > 2 and self.chance(20):
+            low = self.random.randint(0, t[1] - 1)
+            high = self.random.randint(low, t[1] - 1)
+            part = ("slice", bit(high - low + 1), target, high, low)
+            made = ("set", part, self.expression(part[1]))
+        else:
+            made = ("set", target, self.expression(t))
+        if target[0] == "field" and target[2] != "hdr.h0":
+            return ("if", ("valid", BOOL, target[2]), [made], [])
+        return made
+
+    # ---- declarations ----
+
+    def make(self) -> Program:
+        p, r = self.program, self.random
+        for name in ("a_t", "b_t", "e_t"):
+            fields, bits = [], 0
+            for i in range(r.randint(1, 5)):
+                t = self.type()
+                fields.append((f"f{i}", t))
+                bits += 1 if t == BOOL else t[1]
+            if name == "a_t":
+                fields.insert(0, ("tag", bit(8)))
+            if name == "e_t":
+                fields = [("more", bit(1)), ("v", bit(r.choice((7, 15)))), ("w", bit(8))]
+                bits = 0 if fields[1][1][1] in (7, 15) else 1
+            if bits % 8:
+                fields.append(("pad", bit(8 - bits % 8)))
+            p.types[name] = fields
+        p.instances = {"h0": "a_t", "h1": "b_t", "h2": "b_t"}
+        self._functions()
+        self.names = [("field", t, f"hdr.{h}", f) for h, k in p.instances.items() for f, t in p.types[k]]  # fmt: skip  # noqa: E501
+        self.names += [("field", t, f"hdr.s[{i}]", f) for i in (0, 2) for f, t in p.types["e_t"]]
+        self._parser()
+        for i in range(r.randint(2, 5)):
+            t = self.type()
+            p.variables.append((t, f"v{i}", self.const(t)))
+            self.names.append(("var", t, f"v{i}"))
+        for i in range(r.randint(0, 2)):
+            t = self.type()
+            p.registers[f"r{i}"] = (t if t != BOOL else bit(5), r.choice((4, 6)))
+        self._actions()
+        self._tables()
+        p.apply = self._with_tables(self.block(3, 6))
+        p.egress = [] if self.chance(70) else [self._assign_field()]
+        return p
+
+    def _assign_field(self) -> tuple:
+        saved, self.names = self.names, [e for e in self.names if e[0] == "field"]
+        made = self._assign()
+        self.names = saved
+        return made
+
+    def _functions(self) -> None:
+        for i in range(self.random.randint(0, 2)):
+            parameters = [
+                (self.random.choice(["in", "inout"]), self.type(), f"p{k}")
+                for k in range(self.random.randint(1, 3))
+            ]
+            result = self.type()
+            self.names = [("var", t, n) for d, t, n in parameters]
+            readable = self.names
+            self.inside_function = True
+            writable = [("var", t, n) for d, t, n in parameters if d != "in"]
+            body: list = []
+            if writable:
+                early = ("if", self.expression(BOOL), [("return", self.expression(result))], [])
+                value = self.expression(writable[0][1])
+                body = [("set", writable[0], value), early]
+            body.append(("return", self.expression(result)))
+            self.inside_function = False
+            del readable
+            self.program.functions.append(Routine(f"fn{i}", parameters, body, result))
+
+    def _parser(self) -> None:
+        p, r = self.program, self.random
+        tag = ("field", bit(8), "hdr.h0", "tag")
+        second = self.random.choice([e for e in self.names if e[2] == "hdr.h0"])
+        keys = [tag] if second[1] == BOOL or second[1][0] == "int" else [tag, second]
+
+        def label(key: tuple, allow_any: bool = True) -> tuple:
+            width = key[1][1]
+            which = r.randrange(4)
+            if which == 0 and allow_any:
+                return ("any",)
+            if which == 1:
+                return ("mask", self.number(width), self.number(width))
+            if which == 2:
+                low, high = sorted((self.number(width), self.number(width)))
+                return ("range", low, high)
+            return ("is", r.randrange(4) if width >= 2 else r.randrange(2))
+
+        targets = ["one", "two", "many", "accept"]
+        cases = [
+            ([label(k, i > 0) for i, k in enumerate(keys)], r.choice(targets)) for _ in range(3)
+        ]
+        if self.chance(80):
+            cases.append((None, r.choice(targets)))
+        p.states = [State("start", [("extract", "hdr.h0")], keys, cases)]
+        steps: list = [("extract", "hdr.h1")]
+        if self.chance(30):
+            saved, self.names = self.names, [e for e in self.names if e[2] in ("hdr.h0", "hdr.h1")]
+            self.inside_function = True
+            steps.append(("verify", self.expression(BOOL, 2), "Wrong"))
+            self.inside_function = False
+            self.names = saved
+        p.states.append(State("one", steps, [], [(None, r.choice(["two", "many", "accept"]))]))
+        steps = [("advance", 8)] if self.chance(30) else []
+        p.states.append(
+            State(
+                "two", [*steps, ("extract", "hdr.h2")], [], [(None, r.choice(["many", "accept"]))]
+            )
+        )
+        more = ("field", bit(1), "hdr.s.last", "more")
+        p.states.append(
+            State("many", [("extract", "next")], [more], [([("is", 1)], "many"), (None, "accept")])
+        )
+
+    def _actions(self) -> None:
+        for i in range(self.random.randint(1, 3)):
+            data = [("", self.type(), f"d{k}") for k in range(self.random.randint(0, 2))]
+            saved = self.names
+            extra = [("var", t, n) for _, t, n in data]
+            body = []
+            for _ in range(self.random.randint(1, 3)):
+                self.names = saved
+                made = self._assign()
+                if extra and made[0] == "set":
+                    e = self.random.choice(extra)
+                    target = made[1]
+                    if target[1] == e[1]:
+                        made = ("set", target, e)
+                    elif target[1][0] == "bit" and e[1][0] == "bit":
+                        made = ("set", target, ("cast", target[1], e))
+                body.append(made)
+            self.names = saved
+            if self.chance(10):
+                body.append(("exit",))
+            self.program.actions.append(Routine(f"act{i}", data, body))
+        t = self.type()
+        name = self.left(t)
+        if name is not None:
+            body = [("set", ("var", t, "x"), self.expression(t, 2))]
+            self.program.actions.append(Routine("change", [("inout", t, "x")], body))
+
+    def _tables(self) -> None:
+        r = self.random
+        usable = [a for a in self.program.actions if all(d == "" for d, _, _ in a.parameters)]
+        candidates = [e for e in self.names if e[1][0] == "bit"]
+        for i in range(r.randint(0, 3)):
+            if not usable or not candidates:
+                return
+            style = r.choice(["exact", "lpm", "ternary", "range"])
+            keys: list = []
+            for k in range(r.randint(1, 2)):
+                kind = "exact" if style == "lpm" and k == 0 and self.chance(50) else style
+                if any(q[0] == "lpm" for q in keys):
+                    kind = "exact"
+                e = r.choice(candidates)
+                keys.append((kind, e if self.chance(70) else self._small_key(e)))
+            if style == "lpm" and not any(k == "lpm" for k, _ in keys):
+                keys[0] = ("lpm", keys[0][1])
+            actions = r.sample(usable, r.randint(1, len(usable)))
+            entries, seen = [], set()
+            for _ in range(r.randint(0, 6)):
+                sets = tuple(self._set(kind, e[1][1]) for kind, e in keys)
+                if sets in seen:
+                    continue
+                seen.add(sets)
+                entries.append((sets, *self._chosen(r.choice(actions))))
+            default = self._chosen(r.choice(actions)) if self.chance(50) else ("NoAction", [])
+            names = [a.name for a in actions] + ["NoAction"]
+            self.program.tables.append(Table(f"t{i}", keys, names, entries, default))
+
+    def _small_key(self, e: tuple) -> tuple:
+        width = min(4, e[1][1])
+        return ("slice", bit(width), self.read_sure(e), width - 1, 0)
+
+    def read_sure(self, e: tuple) -> tuple:
+        sure = [x for x in self.names if x[1][0] == "bit" and (x[0] == "var" or x[2] == "hdr.h0")]
+        wide = [x for x in sure if x[1][1] >= min(4, e[1][1])]
+        return self.random.choice(wide)
+
+    def _set(self, kind: str, width: int) -> tuple[int, int]:
+        value = self.number(width)
+        if kind == "range":
+            return tuple(sorted((value, self.number(width))))
+        if kind == "lpm":
+            length = self.random.randint(0, width)
+            mask = ((1 << length) - 1) << (width - length)
+            return value & mask, mask
+        if kind == "ternary":
+            mask = self.number(width)
+            return value & mask, mask
+        return value, (1 << width) - 1
+
+    def _chosen(self, action: Routine) -> tuple[str, list]:
+        return action.name, [(t, self.const(t)[2]) for _, t, _ in action.parameters]
+
+    def _with_tables(self, statements: list) -> list:
+        """Every table applied once, somewhere."""
+        for t in self.program.tables:
+            how = self.random.randrange(3)
+            if how == 0:
+                made: tuple = ("apply", t.name)
+            elif how == 1:
+                made = ("hit", t.name, self.block(1, 2), self.block(1, 2))
+            else:
+                first = t.actions[0]
+                made = ("run", t.name, [([first], self.block(1, 2))], self.block(1, 2))
+            statements.insert(self.random.randint(0, len(statements)), made)
+        if self.chance(20):
+            test = self.expression(BOOL)
+            statements.append(("if", test, [("drop",)], []))
+        return statements
+
+
+def generate(seed: int) -> Program:
+    return Generator(seed).make()
+
+
+def packets(program: Program, seed: int, count: int) -> list[bytes]:
+    """Packets of random length whose first bytes often lead deep into the parser."""
+    r = Random(seed)
+    made = []
+    for _ in range(count):
+        size = r.choice((0, 5, 20, 60, 60, 60, 90, 120, 120, 120, 120, 120))
+        fill = r.choice((None, None, None, 0, 255))
+        data = r.randbytes(size) if fill is None else bytes([fill]) * size
+        if data and r.randrange(3):
+            data = bytes([r.randrange(4)]) + data[1:]
+        made.append(data)
+    return made
+
+
+__all__ = ["Generator", "generate", "packets"]
