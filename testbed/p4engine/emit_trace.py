@@ -52,12 +52,13 @@ def describe(type_: Type) -> dict:
     made: dict[str, Any] = {"width": width_of(under) or 1}
     if isinstance(under, Bits) and under.signed:
         made["signed"] = True
+    kind = type_ if isinstance(type_, EnumType) else under  # a serializable enum keeps its names
     if under == BOOL:
         made["names"] = ["false", "true"]
     elif under == ERROR:
         made["error"] = True
-    elif isinstance(under, EnumType):
-        made["enum"] = {str(int(v)): f"{under}.{n}" for n, v in under.members.items()}
+    elif isinstance(kind, EnumType):
+        made["enum"] = {str(int(v)): f"{kind}.{n}" for n, v in kind.members.items()}
     return made
 
 
@@ -292,10 +293,12 @@ class TracedGenerator(Generator):
         if e.call.name.startswith("verify_checksum"):
             fields.append(("P->base.std.checksum_error", BOOL))
             names.append("checksum_error")
+        for _, value in e.call.arguments:
+            if isinstance(getattr(value, "const", None), str):  # the message of log_msg
+                name += f' "{value.const}"'
+        results = [n for n, _ in after]
         self.out.append(
-            self.event(
-                "extern", e.place, fields, name=name, names=names, results=[n for n, _ in after]
-            )
+            self.event("extern", e.place, fields, name=name, names=names, results=results)
         )
         return text
 

@@ -341,12 +341,21 @@ class Run:
                 if reason:
                     return Difference(port, i, s.line, s.data, data, reason)
             counts = f"{len(wanted)} packets are expected on port {port}, {len(sent)} left"
+            if len(wanted) > len(sent):
+                counts += self._elsewhere()
             if len(wanted) > len(sent) and found is None:
                 s = wanted[len(sent)]
                 found = Difference(port, len(sent), s.line, s.data, None, counts)
             elif len(sent) > len(wanted) and found is None:
                 found = Difference(port, len(wanted), None, None, sent[len(wanted)], counts)
         return found
+
+    def _elsewhere(self) -> str:
+        """Where a missing packet may have gone."""
+        more = [p for p, d in sorted(self.sent.items()) if len(d) > len(self.expected.get(p, []))]
+        if not more:
+            return ""
+        return f"; more than expected left on port {', '.join(map(str, more))}"
 
 
 def compare(expected: str | None, sent: bytes) -> str:

@@ -204,6 +204,10 @@ FAILS = {
     "longer than exact": (f"packet 0 {ETHERNET} 41\nexpect 1 {ETHERNET}$", "exactly 14"),
     "shorter": (f"packet 0 {ETHERNET}\nexpect 1 {ETHERNET} 41", "14 bytes left"),
     "missing": (f"packet 0 {ETHERNET}\nexpect 1\nexpect 1", "2 packets are expected on port 1"),
+    "elsewhere": (
+        f"add exact_t e.dst:1 send(port:7, src:5)\npacket 0 {ETHERNET}\nexpect 1",
+        "more than expected left on port 7",
+    ),
     "too many": (f"packet 0 {ETHERNET}\npacket 0 {ETHERNET}\nexpect 1", "2 left"),
     "unexpected on a named port": (f"packet 1 {ETHERNET}", "0 packets are expected on port 1"),
     "order": (

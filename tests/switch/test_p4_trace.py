@@ -16,9 +16,10 @@ from testbed.p4engine.trace import TraceError, Tracer
 from tests.switch.p4 import send, source, words
 
 PARTS = {
-    "top": "error { TooSmall } const bit<32> LIMIT = 7; enum colour_t { red, green }",
+    "top": "error { TooSmall } const bit<32> LIMIT = 7; enum colour_t { red, green }"
+    " enum bit<8> kind_t { five = 5 }",
     "headers": "header h_t { bit<32> a; bit<32> b; bit<4> c; int<4> d; varbit<32> v; }"
-    " header s_t { bit<8> x; bit<7> more; bit<1> last; }"
+    " header s_t { kind_t x; bit<7> more; bit<1> last; }"
     " struct headers_t { s_t[3] s; h_t h; }",
     "metadata": "colour_t colour;",
     "parser": """
@@ -49,6 +50,7 @@ PARTS = {
     "apply": """
         bit<32> n;
         meta.colour = colour_t.green;
+        log_msg("hello");
         seen.read(n, hdr.h.a);
         if (n < LIMIT) { seen.write(hdr.h.a, n + 1); } else { exit; }
         count.count(hdr.h.a);
@@ -101,7 +103,7 @@ def test_the_path_of_a_packet_in_the_terms_of_its_source(switch):
         f"{line_number('state start')}  state start",
         f"{line_number('packet.extract(hdr.s.next)')}  packet.extract(hdr.s.next);",
         "hdr.s[0], bytes 0 to 1",
-        "x     5",
+        "x     kind_t.five",
         "hdr.s.last.last = 0",
         "hdr.s[1], bytes 2 to 3",
         f"{line_number('state rest')}  state rest",
@@ -112,12 +114,13 @@ def test_the_path_of_a_packet_in_the_terms_of_its_source(switch):
         "true",
         "ingress MyIngress",
         "meta.colour = colour_t.green",
+        'log_msg "hello"()',
         "MyIngress.seen.read(index = 5) gives result = 0",
         "true",
         "MyIngress.seen.write(index = 5, value = 1)",
         "MyIngress.count.count(index = 5)",
         f"{line_number('t.apply()')}  t.apply();",
-        "MyIngress.t: hdr.h.a = 5 exact, hdr.s[0].x = 5 ternary",
+        "MyIngress.t: hdr.h.a = 5 exact, hdr.s[0].x = kind_t.five ternary",
         "hit, entry 0",
         "action MyIngress.note(amount = 90 (0x5a), port = 3)",
         f"{line_number('hdr.h.b + amount')}  hdr.h.b = hdr.h.b + amount;",
