@@ -370,7 +370,8 @@ class Generator:
                 entries.append((sets, *self._chosen(r.choice(actions))))
             default = self._chosen(r.choice(actions)) if self.chance(50) else ("NoAction", [])
             names = [a.name for a in actions] + ["NoAction"]
-            self.program.tables.append(Table(f"t{i}", keys, names, entries, default))
+            table = Table(f"t{i}", keys, names, entries, default, open=i != 0)
+            self.program.tables.append(table)
 
     def _small_key(self, e: tuple) -> tuple:
         width = min(4, e[1][1])

@@ -35,6 +35,7 @@ class Table:
     actions: list
     entries: list
     default: tuple
+    open: bool = False  # the control plane may change the entries
 
 
 @dataclass
@@ -177,7 +178,8 @@ def _table(t: Table) -> str:
     )
     name, data = t.default
     default = f"{name}({', '.join(literal(*d) for d in data)})"
-    entries = f"const entries = {{ {entries} }}" if t.entries else ""
+    word = "entries" if t.open else "const entries"
+    entries = f"{word} = {{ {entries} }}" if t.entries else ""
     return (
         f"table {t.name} {{ key = {{ {keys} }} actions = {{ {' '.join(a + ';' for a in t.actions)}"
         f" }} {entries} default_action = {default}; }}"
