@@ -52,6 +52,13 @@ def test_faults_on_every_wire(seed):
     run(lossy(seed, loss=0.02, duplicate=0.02, reorder=0.05), aggregators=24)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("aggregators", [4, 40, 400])
+@pytest.mark.parametrize("seed", range(100, 116))
+def test_many_schedules_and_pool_sizes(seed, aggregators):
+    run(lossy(seed, loss=0.03, duplicate=0.05, reorder=0.1), aggregators=aggregators)
+
+
 @pytest.mark.parametrize(
     "options",
     [
