@@ -20,9 +20,41 @@ from testbed.experiment.units import TIME
 P4 = Path(__file__).resolve().parent.parent / "p4"
 
 PRIORITIES = ("esa", "communication", "remaining", "layer", "constant", "random")
+ATP_ORDER = (
+    "an aggregator of ATP belongs to a window position, so all workers must send in the one order"
+    " in which tensors become ready (fifo)"
+)
 
 
-class EsaOptions(SystemOptions):
+class PoolOptions(SystemOptions):
+    """Options of every system with a shared pool of aggregators and a parameter server."""
+
+    max_age_ns: Annotated[int, Quantity(TIME, 0, HOUR, "none", 0)] = Field(
+        default=0,
+        alias="max_age",
+        description="An aggregator untouched for longer counts as empty for the next arrival;"
+        " none or 0: never.",
+    )
+    reminder: Annotated[bool, Flag()] = Field(
+        default=True,
+        description="Whether the parameter server pulls the remainder of an incomplete fragment"
+        " out of the switch. Without it such a fragment waits for the workers' retransmissions.",
+    )
+    reminder_delay_ns: Annotated[int | None, Quantity(TIME, US, HOUR, "adaptive")] = Field(
+        default=None,
+        alias="reminder_delay",
+        description="How long the parameter server waits before it reminds; adaptive: about one"
+        " round-trip time beyond the spread of arrivals.",
+    )
+    timeout_ns: Annotated[int | None, Quantity(TIME, 10 * US, 100 * SECOND, "adaptive")] = Field(
+        default=None,
+        alias="timeout",
+        description="How long a worker waits for a result before it sends a fragment again;"
+        " adaptive: from the measured round-trip time.",
+    )
+
+
+class EsaOptions(PoolOptions):
     """Options of ESA: preemptive allocation of switch memory by priority."""
 
     window: Annotated[int, Whole(1, 65_536)] = Field(
@@ -60,28 +92,43 @@ class EsaOptions(SystemOptions):
         description="When an aggregator is free again: when its sum is complete and has left, or"
         " when the result comes back from the parameter server.",
     )
-    max_age_ns: Annotated[int, Quantity(TIME, 0, HOUR, "none", 0)] = Field(
-        default=0,
-        alias="max_age",
-        description="An aggregator untouched for longer counts as empty for the next arrival;"
-        " none or 0: never.",
+
+
+class AtpOptions(PoolOptions):
+    """Options of ATP: switch memory goes to the first who comes."""
+
+    window: Annotated[int, Whole(1, 65_536)] = Field(
+        default=100,
+        description="Fragments that a worker may have in flight: window positions.",
     )
-    reminder: Annotated[bool, Flag()] = Field(
+    order: Annotated[str, Choice(("fifo",), later=(("front", ATP_ORDER),))] = Field(
+        default="fifo",
+        description="Which ready tensor a worker sends first: the one that was ready first.",
+    )
+    index: Annotated[str, Choice(("hash", "consecutive"))] = Field(
+        default="hash",
+        description="Which aggregators the window positions have at first: each anywhere, or"
+        " neighbours side by side.",
+    )
+    rehash: Annotated[bool, Flag()] = Field(
         default=True,
-        description="Whether the parameter server pulls the remainder of an incomplete fragment"
-        " out of the switch. Without it such a fragment waits for the workers' retransmissions.",
+        description="Whether the parameter server gives a window position whose fragment collided"
+        " another index.",
     )
-    reminder_delay_ns: Annotated[int | None, Quantity(TIME, US, HOUR, "adaptive")] = Field(
-        default=None,
-        alias="reminder_delay",
-        description="How long the parameter server waits before it reminds; adaptive: about one"
-        " round-trip time beyond the spread of arrivals.",
+    release: Annotated[str, Choice(("on_result", "on_completion"))] = Field(
+        default="on_result",
+        description="When an aggregator is free again: when the result comes back from the"
+        " parameter server, or when its sum is complete and has left.",
     )
-    timeout_ns: Annotated[int | None, Quantity(TIME, 10 * US, 100 * SECOND, "adaptive")] = Field(
-        default=None,
-        alias="timeout",
-        description="How long a worker waits for a result before it sends a fragment again;"
-        " adaptive: from the measured round-trip time.",
+    gap: Annotated[int, Whole(0, 65_536)] = Field(
+        default=3,
+        description="A worker sends a fragment again at once, for one time, when it has the result"
+        " of one that it sent so many places later; 0: only when the timeout is over.",
+    )
+    fixed_point_scale: Annotated[int, Whole(1, 1_000_000_000)] = Field(
+        default=1_000_000,
+        description="Fixed-point steps per unit of recorded gradients. Fragments with values"
+        " beyond 213 million steps, and sums beyond int32, are summed as floating-point numbers.",
     )
 
 
@@ -126,6 +173,16 @@ SYSTEMS: dict[str, System] = {
             program=P4 / "esa.p4",
             options=EsaOptions,
             protocol="testbed.protocols.esa",
+            slot_bytes=26,
+        ),
+        System(
+            name="atp",
+            title="ATP",
+            color="#0072B2",
+            marker="s",
+            program=P4 / "atp.p4",
+            options=AtpOptions,
+            protocol="testbed.protocols.atp",
             slot_bytes=26,
         ),
     )

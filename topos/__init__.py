@@ -9,5 +9,6 @@ from __future__ import annotations
 
 from testbed.topology import Topology
 from topos.star import Star
+from topos.two_level import TwoLevel
 
-KINDS: dict[str, type[Topology]] = {"star": Star}
+KINDS: dict[str, type[Topology]] = {"star": Star, "two_level": TwoLevel}

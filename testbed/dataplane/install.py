@@ -63,7 +63,7 @@ def _install_forwarder(
 def _install_pool(
     experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
 ) -> None:
-    """What p4/esa.p4 has beside routes and marks."""
+    """What p4/esa.p4 and p4/atp.p4 have beside routes and marks."""
     _install_node(experiment, topology, switch, calls)
     receivers: dict[tuple[int, int], str] = {}
     for number, job in enumerate(experiment.jobs):
@@ -100,8 +100,8 @@ def _install_node(
                 mac,
                 ip,
                 int(options.release == "on_result"),
-                int(options.downgrading),
-                PREEMPTION[options.preempt],
+                int(getattr(options, "downgrading", False)),  # ATP has neither
+                PREEMPTION[getattr(options, "preempt", "priority")],
                 max_age,
             ],
         )
@@ -166,6 +166,7 @@ def _install_job(
 # calls to add to).
 INSTALLERS: dict[str, Callable[[Experiment, Topology, str, list[tuple]], None]] = {
     "esa": _install_pool,
+    "atp": _install_pool,
     "ps": _install_forwarder,
     "ring": _install_forwarder,
 }

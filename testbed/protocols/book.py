@@ -45,6 +45,7 @@ SENT = 1
 RECEIVED = 2
 ASKED = 4  # the server has asked for it before it was sent
 RESENT = 8
+FLOAT = 16  # the server wants it as floating-point numbers
 
 
 class Book(NamedTuple):

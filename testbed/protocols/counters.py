@@ -29,6 +29,9 @@ NAMES = (
     "reminders",
     "reminders_empty",
     "asks",
+    "gap_resends",  # retransmissions because later fragments' results were here already
+    "rehashes",  # window positions to which the server gave another index
+    "float_results",  # results summed as floating-point numbers (a worker: received)
 )
 
 (
@@ -53,6 +56,9 @@ NAMES = (
     REMINDERS,
     REMINDERS_EMPTY,
     ASKS,
+    GAP_RESENDS,
+    REHASHES,
+    FLOAT_RESULTS,
 ) = range(len(NAMES))
 
 

@@ -10,8 +10,10 @@ import numpy as np
 
 from testbed.protocols import pool_server, pool_worker, priority, wire
 from testbed.protocols.counters import new_counters
+from testbed.protocols.floats import no_worker_floats
 from testbed.protocols.index import MODES
 from testbed.protocols.lag import new_lag
+from testbed.protocols.positions import no_positions
 from testbed.protocols.status import new_status
 from testbed.protocols.values import hash_shift
 
@@ -50,6 +52,8 @@ def new_worker(spec: dict, gradients: tuple[np.ndarray, np.ndarray] | None = Non
         asks=np.zeros(4096, np.int64),
         recorded=own,
         sums=sums,
+        positions=no_positions(),
+        floats=no_worker_floats(),
         counters=new_counters(),
         status=new_status(),
         lag=new_lag(),

@@ -4,6 +4,7 @@ All workers of a job and its server compute the same number, below the size of t
 `consecutive`: neighbouring fragments have neighbouring aggregators, and each job starts at a place
 of its own, so a job never collides with itself while its fragments in flight fit into the pool.
 `hash`: every fragment anywhere, as if drawn; collides within a single job, too.
+With `position` the index is the window position's instead (see positions.py).
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from testbed.protocols.values import mix2
 
 CONSECUTIVE = 0
 HASH = 1
-MODES = {"consecutive": CONSECUTIVE, "hash": HASH}
+POSITION = 2
+MODES = {"consecutive": CONSECUTIVE, "hash": HASH, "position": POSITION}
 
 
 @njit(cache=True)

@@ -24,10 +24,13 @@ import numpy as np
 from numba import njit
 
 from testbed.protocols import counters as n
+from testbed.protocols import floats as fl
 from testbed.protocols import heap, wire
+from testbed.protocols import positions as pos
 from testbed.protocols import status as st
-from testbed.protocols.index import index_of
+from testbed.protocols.index import POSITION, index_of
 from testbed.protocols.status import new_status
+from testbed.protocols.values import mix2
 
 NEVER = (1 << 62) - 1
 
@@ -52,7 +55,9 @@ LEAST_DELAY_NS = 8
 MOST_DELAY_NS = 9
 INDEX_MODE = 10
 POOL = 11
-CONFIGURATION = 12
+REHASH = 12  # 1: a window position that collided gets another index
+FLOATS = 13  # 1: what leaves int32 is summed as floating-point numbers
+CONFIGURATION = 14
 
 # Places in Server.s, the state
 TIMERS = 0  # entries in the heap
@@ -60,12 +65,16 @@ SPREAD_NS = 1  # smoothed time from a fragment's first arrival here to its last,
 ROUND_TRIP_NS = 2  # smoothed time from a reminder to its answer
 ITERATION = 3  # latest that has been heard of
 COMPLETED = 4  # fragments with a result, all iterations
-STATE = 5
+DRAWS = 5  # indices drawn for window positions
+STATE = 6
 
 # Values of Server.stage
 EMPTY = 0
 PART = 1
 COMPLETE = 2
+
+REHASH_DRAWS = 8  # to find an index that no other window position of the job has
+RESULT_FLAGS = wire.ECN | wire.OVERFLOW | wire.FLOAT
 
 
 class Server(NamedTuple):
@@ -85,6 +94,9 @@ class Server(NamedTuple):
     reminded_ns: np.ndarray  # int64[2F], last reminder
     due_ns: np.ndarray  # int64[2F], next reminder
     timers: np.ndarray  # int32[2F]
+    positions: pos.Positions
+    taken: np.ndarray  # int32[pool], window positions with this index; empty where there are none
+    floats: fl.ServerFloats
     counters: np.ndarray  # int64
     status: np.ndarray  # int64, see status.py
 
@@ -100,9 +112,11 @@ def bitmap_of(workers: int, words: int) -> np.ndarray:
 def new_server(configuration: np.ndarray, nodes: list[int], counters: np.ndarray) -> Server:
     rows = 2 * int(configuration[FRAGMENTS])
     words = int(configuration[BITMAP_WORDS])
+    s = np.zeros(STATE, np.int64)
+    s[ITERATION] = -1
     return Server(
         c=configuration,
-        s=np.array([0, 0, 0, -1, 0], np.int64),
+        s=s,
         nodes=np.asarray(nodes, np.int64),
         everyone=bitmap_of(int(configuration[WORKERS]), words),
         iteration=np.full(rows, -1, np.int32),
@@ -115,6 +129,9 @@ def new_server(configuration: np.ndarray, nodes: list[int], counters: np.ndarray
         reminded_ns=np.zeros(rows, np.int64),
         due_ns=np.zeros(rows, np.int64),
         timers=np.zeros(rows, np.int32),
+        positions=pos.no_positions(),
+        taken=np.zeros(0, np.int32),
+        floats=fl.new_server_floats(0, 0),
         counters=counters,
         status=new_status(),
     )
@@ -144,21 +161,62 @@ def _smooth(s, place, sample):
 def _write(v, row, kind, flags, node, place):
     """Header of a packet about the fragment in row `place` of the store."""
     c = v.c
-    whole = v.iteration[place] * c[FRAGMENTS] + place % c[FRAGMENTS]
-    index = index_of(c[INDEX_MODE], c[POOL], c[JOB], whole)
+    fragment = place % c[FRAGMENTS]
+    whole = v.iteration[place] * c[FRAGMENTS] + fragment
+    if c[INDEX_MODE] == POSITION:
+        p = v.positions
+        index = p.index[pos.position_of(p, v.iteration[place], fragment)]
+    else:
+        index = index_of(c[INDEX_MODE], c[POOL], c[JOB], whole)
     wire.write_header(row, kind, 255, flags, c[JOB], node, whole, index, 0x4000)
+    if c[INDEX_MODE] == POSITION:
+        wire.set_extra(row, index)
 
 
 @njit(cache=True)
 def _write_result(v, row, kind, place):
     c = v.c
     base = wire.HEADER_WORDS + c[BITMAP_WORDS]
-    _write(v, row, kind, np.int64(v.flags[place]), 0, place)
+    _write(v, row, kind, np.int64(v.flags[place]) & RESULT_FLAGS, 0, place)
     for i in range(c[BITMAP_WORDS]):
         row[wire.HEADER_WORDS + i] = wire.swap(v.everyone[i])
-    for i in range(c[VALUES]):
-        row[base + i] = wire.swap(np.uint32(v.sums[place, i]))
+    if v.flags[place] & wire.FLOAT:
+        fl.write_sum(v.floats, place, row, base)
+    else:
+        for i in range(c[VALUES]):
+            row[base + i] = wire.swap(np.uint32(v.sums[place, i]))
     return 4 * (base + c[VALUES])
+
+
+@njit(cache=True)
+def _rehash(v, row, place):
+    """The fragment is complete. If it collided, its window position gets another index, which all
+    workers learn from the result in `row` and use for the position's next fragment."""
+    c, s, p = v.c, v.s, v.positions
+    if c[REHASH] == 0 or v.flags[place] & wire.COLLISION == 0:
+        return
+    position = pos.position_of(p, v.iteration[place], place % c[FRAGMENTS])
+    v.taken[p.index[position]] -= 1
+    for _ in range(REHASH_DRAWS):
+        s[DRAWS] += 1
+        p.index[position] = mix2(mix2(c[JOB], 0x2E4A5), s[DRAWS]) % c[POOL]
+        if v.taken[p.index[position]] == 0:
+            break
+    v.taken[p.index[position]] += 1
+    v.counters[n.REHASHES] += 1
+    wire.set_extra(row, p.index[position])
+
+
+@njit(cache=True)
+def _ask(v, place, worker, packets, lengths, destinations, m):
+    """Ask one worker for the row's fragment; the batch must have room. Returns the new count."""
+    words = v.c[BITMAP_WORDS]
+    _write(v, packets[m], wire.ASK, np.int64(v.flags[place]) & wire.FLOAT, 0, place)
+    wire.set_worker(packets[m], words, worker)
+    lengths[m] = 4 * (wire.HEADER_WORDS + words)
+    destinations[m] = FIRST_WORKER + worker
+    v.counters[n.ASKS] += 1
+    return m + 1
 
 
 @njit(cache=True)
@@ -171,12 +229,7 @@ def _ask_missing(v, place, packets, lengths, destinations, m):
             continue
         if m == packets.shape[0]:
             break
-        _write(v, packets[m], wire.ASK, 0, 0, place)
-        wire.set_worker(packets[m], c[BITMAP_WORDS], worker)
-        lengths[m] = 4 * (wire.HEADER_WORDS + c[BITMAP_WORDS])
-        destinations[m] = FIRST_WORKER + worker
-        v.counters[n.ASKS] += 1
-        m += 1
+        m = _ask(v, place, worker, packets, lengths, destinations, m)
     return m
 
 
@@ -194,6 +247,27 @@ def _open_row(v, place, iteration):
     v.attempts[place] = 0
     for i in range(v.c[BITMAP_WORDS]):
         v.bitmap[place, i] = np.uint32(0)
+
+
+@njit(cache=True)
+def _become_floats(v, place):
+    """Forget the row's whole numbers: from here on it is a sum of floating-point numbers."""
+    v.flags[place] |= np.uint16(wire.FLOAT | wire.OVERFLOW)
+    for i in range(v.c[BITMAP_WORDS]):
+        v.bitmap[place, i] = np.uint32(0)
+    for i in range(v.c[VALUES]):
+        v.floats.sums[place, i] = 0.0
+    v.counters[n.FLOAT_RESULTS] += 1
+
+
+@njit(cache=True)
+def _hold(v, place, now):
+    """Something of the fragment is here, and it is incomplete."""
+    if v.stage[place] == EMPTY:
+        v.stage[place] = PART
+        v.first_ns[place] = now
+        if v.c[REMIND] == 1:
+            _arm(v, place, now + delay_ns(v))
 
 
 @njit(cache=True)
@@ -270,6 +344,29 @@ def receive(v, now, packets, lengths, count, out, out_lengths, destinations):
                 m += 1
             continue
 
+        v.flags[place] |= np.uint16(flags & wire.COLLISION)
+        as_floats = v.flags[place] & wire.FLOAT != 0
+        spare = m + count - i + c[WORKERS] < out.shape[0]  # room to ask all
+        if c[FLOATS] == 1 and flags & wire.FLOAT == 0:
+            # Whole numbers that are of no use: everyone is to send floating-point numbers.
+            if not as_floats and flags & wire.OVERFLOW:
+                _become_floats(v, place)
+                _hold(v, place, now)
+                if spare:
+                    m = _ask_missing(v, place, out, out_lengths, destinations, m)
+                continue
+            if as_floats:
+                worker = wire.sender(row)
+                if flags & wire.RESEND and worker < c[WORKERS]:
+                    m = _ask(v, place, worker, out, out_lengths, destinations, m)
+                continue
+        elif flags & wire.FLOAT:
+            if c[FLOATS] == 0:
+                k[n.FOREIGN] += 1
+                continue
+            if not as_floats:
+                _become_floats(v, place)
+
         # How does the packet's set of workers lie to the row's?
         common = False  # they share workers
         more = False  # the packet has workers that the row lacks
@@ -295,9 +392,11 @@ def receive(v, now, packets, lengths, count, out, out_lengths, destinations):
             k[n.PS_KNOWN] += 1
             continue
         kept = flags & (wire.ECN | wire.OVERFLOW)
-        if not common:
+        if flags & wire.FLOAT:
+            fl.add(v.floats, place, row, base)
+            v.flags[place] |= np.uint16(kept)
+        elif not common:
             if v.stage[place] == EMPTY:
-                v.first_ns[place] = now
                 for j in range(c[VALUES]):
                     v.sums[place, j] = np.int32(wire.swap(row[base + j]))
             else:
@@ -310,15 +409,20 @@ def receive(v, now, packets, lengths, count, out, out_lengths, destinations):
                     v.sums[place, j] = total
                 if overflow < 0:
                     kept |= wire.OVERFLOW
+                    if c[FLOATS] == 1:
+                        _become_floats(v, place)
+                        if spare:
+                            m = _ask_missing(v, place, out, out_lengths, destinations, m)
+                        continue
             v.flags[place] |= np.uint16(kept)
         elif not lacks:
             k[n.PS_REPLACED] += 1
             for j in range(c[VALUES]):
                 v.sums[place, j] = np.int32(wire.swap(row[base + j]))
-            v.flags[place] = np.uint16(kept)
+            v.flags[place] = np.uint16(kept | v.flags[place] & wire.COLLISION)
         else:
             k[n.PS_OVERLAPS] += 1
-            if m + count - i + c[WORKERS] < out.shape[0]:
+            if spare:
                 m = _ask_missing(v, place, out, out_lengths, destinations, m)
             continue
         complete = True
@@ -331,13 +435,16 @@ def receive(v, now, packets, lengths, count, out, out_lengths, destinations):
             v.stage[place] = COMPLETE
             s[COMPLETED] += 1
             out_lengths[m] = _write_result(v, out[m], wire.RESULT, place)
+            if c[INDEX_MODE] == POSITION:
+                _rehash(v, out[m], place)
             destinations[m] = TO_WORKERS
             k[n.RESULTS] += 1
             m += 1
-        elif v.stage[place] == EMPTY:
-            v.stage[place] = PART
-            if c[REMIND] == 1:
-                _arm(v, place, now + delay_ns(v))
+        else:
+            first_float = flags & wire.FLOAT and not as_floats
+            _hold(v, place, now)
+            if first_float and spare:
+                m = _ask_missing(v, place, out, out_lengths, destinations, m)
     return m
 
 
@@ -359,7 +466,8 @@ def send(v, now, m, out, out_lengths, destinations):
             return m
         place = v.timers[0]
         s[TIMERS] = heap.pop(v.timers, s[TIMERS], v.due_ns)
-        for i in range(v.nodes.size):
+        whole_numbers = v.flags[place] & wire.FLOAT == 0  # which alone a switch may hold
+        for i in range(v.nodes.size if whole_numbers else 0):
             _write(v, out[m], wire.REMINDER, 0, v.nodes[i], place)
             for j in range(c[BITMAP_WORDS]):
                 out[m, wire.HEADER_WORDS + j] = np.uint32(0)
@@ -367,7 +475,7 @@ def send(v, now, m, out, out_lengths, destinations):
             destinations[m] = FIRST_WORKER + c[WORKERS] + i
             v.counters[n.REMINDERS] += 1
             m += 1
-        if v.attempts[place] >= REMINDERS_BEFORE_ASKING:
+        if v.attempts[place] >= REMINDERS_BEFORE_ASKING or not whole_numbers:
             m = _ask_missing(v, place, out, out_lengths, destinations, m)
         if v.attempts[place] < 6:
             v.attempts[place] += 1

@@ -18,11 +18,13 @@ from numba import njit
 
 from testbed.protocols import book as bk
 from testbed.protocols import counters as n
+from testbed.protocols import floats as fl
 from testbed.protocols import lag, wire
+from testbed.protocols import positions as pos
 from testbed.protocols import priority as prio
 from testbed.protocols import status as st
 from testbed.protocols import values as val
-from testbed.protocols.index import index_of
+from testbed.protocols.index import POSITION, index_of
 
 NEVER = (1 << 62) - 1
 TO_SERVER = 0  # the only destination
@@ -46,7 +48,8 @@ POLICY = 14
 COMMUNICATION_NS = 15  # of one iteration, for the priority
 COMPUTATION_NS = 16
 ITERATIONS = 17
-CONFIGURATION = 18
+GAP = 18  # so many places behind the furthest result a fragment is sent again; 0: never
+CONFIGURATION = 19
 
 # Places in Worker.s, the state
 FACTOR = 0  # this worker's c of the iteration
@@ -60,7 +63,11 @@ CREDIT = 7  # the congestion window, in 1/256 fragments
 SINCE_CUT = 8  # results since it was last halved
 ASKS = 9  # entries in Worker.asks
 MORE = 10  # 1: the batch was full, call again at once
-STATE = 11
+BASE = 11  # with window positions: place of the first fragment without a result
+FURTHEST = 12  # and of the last one with a result
+NEXT_PLACE = 13  # that is sent for the first time
+SEEN = 14  # FURTHEST when gaps were last looked for
+STATE = 15
 
 UNIT = 256  # of CREDIT
 
@@ -72,6 +79,8 @@ class Worker(NamedTuple):
     asks: np.ndarray  # int64[*], fragments that the server wants again
     recorded: np.ndarray  # int32[I, F * V], this worker's gradients if the trace has values
     sums: np.ndarray  # int32[I, F * V], their sums over the workers
+    positions: pos.Positions
+    floats: fl.WorkerFloats
     counters: np.ndarray  # int64
     status: np.ndarray  # int64, see status.py
     lag: np.ndarray  # int64, see lag.py
@@ -85,6 +94,10 @@ def begin(w, b, iteration):
     s[FACTOR] = val.factor(c[SEED], c[JOB], iteration, c[NUMBER])
     s[FACTOR_SUM] = val.factor_sum(c[SEED], c[JOB], iteration, c[WORKERS])
     s[ASKS] = 0
+    s[BASE] = 0
+    s[FURTHEST] = -1
+    s[NEXT_PLACE] = 0
+    s[SEEN] = -1
     for t in range(w.priority.size):
         w.priority[t] = prio.priority_of(
             c[POLICY], c[COMMUNICATION_NS], c[COMPUTATION_NS], c[ITERATIONS] - iteration, t
@@ -188,6 +201,27 @@ def _check_values(w, b, row, base, fragment):
 
 
 @njit(cache=True)
+def _check_floats(w, b, row, base, fragment):
+    """The same for a result in floating-point numbers, which may differ within a bound."""
+    status, f, iteration = w.status, w.floats, b.s[bk.ITERATION]
+    if f.sums.shape[0] == 0:
+        wrong = 0
+    else:
+        wrong = fl.first_wrong(f, row, base, iteration, fragment, b.s[bk.VALUES])
+    if wrong < 0:
+        w.counters[n.VALUES_CHECKED] += bk.values_in(b, fragment)
+        return True
+    status[st.FAILED] = 1
+    status[st.ITERATION] = iteration
+    status[st.FRAGMENT] = fragment
+    status[st.POSITION] = wrong
+    status[st.FOUND] = np.int64(np.int32(wire.swap(row[base + wrong])))
+    if f.sums.shape[0] > 0:
+        status[st.EXPECTED] = fl.expected_bits(f, iteration, fragment * b.s[bk.VALUES] + wrong)
+    return False
+
+
+@njit(cache=True)
 def receive(w, b, now, packets, lengths, count):
     """Take `count` packets: uint32[*, words] rows with their payload lengths in bytes.
 
@@ -210,6 +244,8 @@ def receive(w, b, now, packets, lengths, count):
             if iteration != b.s[bk.ITERATION]:
                 k[n.STALE] += 1
             elif b.status[fragment] & bk.RECEIVED == 0:
+                if wire.flags(row) & wire.FLOAT:
+                    b.status[fragment] |= bk.FLOAT
                 if b.status[fragment] & bk.SENT == 0:
                     b.status[fragment] |= bk.ASKED
                 elif s[ASKS] < w.asks.size:
@@ -228,9 +264,13 @@ def receive(w, b, now, packets, lengths, count):
         if b.status[fragment] & bk.RECEIVED:
             k[n.DUPLICATE_RESULTS] += 1
             continue
-        if not _check_values(w, b, row, base, fragment):
-            return finished
         flags = wire.flags(row)
+        if flags & wire.FLOAT:
+            if not _check_floats(w, b, row, base, fragment):
+                return finished
+            k[n.FLOAT_RESULTS] += 1
+        elif not _check_values(w, b, row, base, fragment):
+            return finished
         k[n.RESULTS] += 1
         if flags & wire.OVERFLOW:
             k[n.SATURATED] += 1
@@ -239,7 +279,19 @@ def receive(w, b, now, packets, lengths, count):
         _adapt_window(w, flags & wire.ECN != 0)
         if bk.mark_received(b, fragment, now):
             finished = True
+        if c[INDEX_MODE] == POSITION:
+            w.positions.index[pos.position_of(w.positions, iteration, fragment)] = wire.extra(row)
+            _slide(w, b, fragment)
     return finished
+
+
+@njit(cache=True)
+def _slide(w, b, fragment):
+    """A result moves the window on: up to the first fragment that has none."""
+    s, p = w.s, w.positions
+    s[FURTHEST] = max(s[FURTHEST], p.place[fragment])
+    while s[BASE] < p.order.size and b.status[p.order[s[BASE]]] & bk.RECEIVED:
+        s[BASE] += 1
 
 
 @njit(cache=True)
@@ -250,10 +302,23 @@ def _write_gradient(w, b, row, fragment, flags):
     priority = w.priority[tensor]
     if c[POLICY] == prio.RANDOM:
         priority = prio.random_priority(c[JOB], whole)
-    index = index_of(c[INDEX_MODE], c[POOL], c[JOB], whole)
+    if c[INDEX_MODE] == POSITION:
+        p = w.positions
+        index = p.index[pos.position_of(p, b.s[bk.ITERATION], fragment)]
+        place = np.int64(p.place[fragment])
+        p.gap_place[place % c[WINDOW]] = max(place, w.s[NEXT_PLACE] - 1) + c[GAP]
+    else:
+        index = index_of(c[INDEX_MODE], c[POOL], c[JOB], whole)
+    as_floats = fl.wanted(w.floats, b.s[bk.ITERATION], fragment, b.status[fragment])
+    if as_floats:
+        flags |= wire.FLOAT
     wire.write_header(row, wire.GRADIENT, priority, flags, c[JOB], 0, whole, index, c[NUMBER])
     wire.set_worker(row, c[BITMAP_WORDS], c[NUMBER])
-    _write_values(w, b, row, wire.HEADER_WORDS + c[BITMAP_WORDS], fragment)
+    base = wire.HEADER_WORDS + c[BITMAP_WORDS]
+    if as_floats:
+        fl.write_own(w.floats, row, base, b.s[bk.ITERATION], fragment, b.s[bk.VALUES])
+    else:
+        _write_values(w, b, row, base, fragment)
     w.counters[n.GRADIENT_PACKETS] += 1
 
 
@@ -262,6 +327,29 @@ def _take_pace(s, c, now):
     """Book one packet's time on the link."""
     earliest = now * 1000 - c[BURST_PS]
     s[NEXT_SEND_PS] = max(s[NEXT_SEND_PS], earliest) + c[PACE_PS]
+
+
+@njit(cache=True)
+def _fill_gaps(w, b, now, packets, m):
+    """Send again what has no result while results of fragments sent later are here: once per gap.
+
+    A fragment that has been sent again is missing anew when results are here of fragments that were
+    sent for the first time after that."""
+    c, s, k, p = w.c, w.s, w.counters, w.positions
+    for place in range(s[BASE], s[FURTHEST] - c[GAP] + 1):
+        fragment = p.order[place]
+        if b.status[fragment] & bk.RECEIVED or p.gap_place[place % c[WINDOW]] > s[FURTHEST]:
+            continue
+        if m == packets.shape[0]:
+            return m
+        b.status[fragment] |= bk.RESENT
+        _write_gradient(w, b, packets[m], fragment, wire.RESEND)
+        _take_pace(s, c, now)
+        k[n.RETRANSMISSIONS] += 1
+        k[n.GAP_RESENDS] += 1
+        m += 1
+    s[SEEN] = s[FURTHEST]
+    return m
 
 
 @njit(cache=True)
@@ -280,6 +368,8 @@ def send(w, b, now, packets, lengths, destinations):
             k[n.RETRANSMISSIONS] += 1
             k[n.ANSWERED_ASKS] += 1
             m += 1
+    if c[GAP] > 0 and s[FURTHEST] > s[SEEN]:
+        m = _fill_gaps(w, b, now, packets, m)
     while m < capacity:
         due = bk.next_resend_ns(b)
         if due < 0 or due > now:
@@ -297,6 +387,8 @@ def send(w, b, now, packets, lengths, destinations):
         fragment = bk.next_fragment(b, window)
         if fragment < 0:
             break
+        if c[INDEX_MODE] == POSITION and w.positions.place[fragment] >= s[BASE] + c[WINDOW]:
+            break  # its position's last fragment has no result yet
         if s[NEXT_SEND_PS] > now * 1000:
             s[PACING] = 1
             break
@@ -307,6 +399,8 @@ def send(w, b, now, packets, lengths, destinations):
         flags = wire.RESEND if b.status[fragment] & bk.ASKED else 0
         _write_gradient(w, b, packets[m], fragment, flags)
         bk.mark_sent(b, fragment, now, timeout)
+        if c[INDEX_MODE] == POSITION:
+            s[NEXT_PLACE] = w.positions.place[fragment] + 1
         m += 1
     s[MORE] = 1 if m == capacity else 0
     for i in range(m):

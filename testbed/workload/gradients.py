@@ -40,7 +40,7 @@ def of_worker(spec: dict) -> tuple[np.ndarray, np.ndarray] | None:
     turn, iterations likewise."""
     if spec["gradients"] is None:
         return None
-    recorded = _load(spec["gradients"])
+    recorded = recorded_gradients(spec["gradients"])
     scale = shared_scale(spec["gradients"], spec["workers"])
     values, layers = spec["values"], recorded.trace.layers
     first = fragments_of([layer.values for layer in layers], values)
@@ -58,11 +58,11 @@ def of_worker(spec: dict) -> tuple[np.ndarray, np.ndarray] | None:
     return own, sums
 
 
-def _load(source: dict) -> Gradients:
-    """`source`: the trace's file and the scale of its values."""
+def recorded_gradients(source: dict) -> Gradients:
+    """The floats of a trace; `source`: its file and the scale of its values."""
     return load_gradients(load_trace(source["trace"]).scaled(source["scale"], 1.0))
 
 
 def shared_scale(source: dict, workers: int) -> float:
     """The quantisation scale that all workers of a job use, from the largest recorded gradient."""
-    return quantisation_scale(float(np.abs(_load(source).values).max()), workers)
+    return quantisation_scale(float(np.abs(recorded_gradients(source).values).max()), workers)

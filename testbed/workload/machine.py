@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from testbed.protocols import esa, wire
-from testbed.workload import gradients, pool
+from testbed.protocols import atp, esa, wire
+from testbed.workload import fixed_point, gradients, pool
 
 
 class Batch(NamedTuple):
@@ -42,8 +42,18 @@ def _esa(spec: dict) -> Any:
     return pool.server_machine(esa.new_server(spec))
 
 
+def _atp(spec: dict) -> Any:
+    if spec["role"] == "worker":
+        recorded = fixed_point.of_worker(spec) or (None, None)
+        return pool.worker_machine(atp.new_worker(spec, *recorded), spec)
+    return pool.server_machine(atp.new_server(spec))
+
+
 # How a machine is made of a role's specification (plan.py), by system.
-BUILDERS: dict[str, Callable[[dict], Any]] = {"esa": _esa}
+BUILDERS: dict[str, Callable[[dict], Any]] = {
+    "esa": _esa,
+    "atp": _atp,
+}
 
 # How a machine is stepped, by its type.
 STEPS: dict[type, Callable] = {

@@ -142,10 +142,8 @@ def _pool_part(experiment: Experiment, number: int) -> dict:
     options = experiment.system
     return {
         "pool": experiment.memory.aggregators,
-        "index": options.index,
         "order": options.order,
         "window": options.window,
-        "priority": options.priority,
         "timeout_ns": options.timeout_ns or 0,
         "least_timeout_ns": LEAST_TIMEOUT_NS,
         "most_timeout_ns": MOST_TIMEOUT_NS,
@@ -156,8 +154,30 @@ def _pool_part(experiment: Experiment, number: int) -> dict:
     }
 
 
+def _esa_part(experiment: Experiment, number: int) -> dict:
+    options = experiment.system
+    part = _pool_part(experiment, number)
+    return {**part, "index": options.index, "priority": options.priority}
+
+
+def _atp_part(experiment: Experiment, number: int) -> dict:
+    options = experiment.system
+    return {
+        **_pool_part(experiment, number),
+        "index": "position",
+        "position_index": options.index,
+        "rehash": options.rehash,
+        "priority": "constant",
+        "gap": options.gap,
+        "fixed_point_scale": options.fixed_point_scale,
+    }
+
+
 # What a system adds to the specifications of a job's hosts.
-SYSTEM_PARTS: dict[str, Callable[[Experiment, int], dict]] = {"esa": _pool_part}
+SYSTEM_PARTS: dict[str, Callable[[Experiment, int], dict]] = {
+    "esa": _esa_part,
+    "atp": _atp_part,
+}
 
 # Whom a worker of a job talks to, as hosts or switches, where that is not the job's servers.
 PEERS: dict[str, Callable[[Experiment, int, int], tuple[str, ...]]] = {}

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TWO_JOBS = """
 name: test
 topology: {kind: star, hosts: 8}
-system: {name: esa%(options)s}
+system: {name: %(system)s%(options)s}
 memory: {aggregators: %(aggregators)d}
 values_per_packet: 4
 jobs:
@@ -66,12 +66,13 @@ class Sent:
 
 
 class OneSwitch:
-    """An ESA switch with two jobs of three workers: job 0 on ports 1 to 3 with its PS on port 4,
+    """A switch with two jobs of three workers: job 0 on ports 1 to 3 with its PS on port 4,
     job 1 on ports 5 to 7 with its PS on port 8. Four values per packet."""
 
-    def __init__(self, aggregators: int = 8, **options: object) -> None:
+    def __init__(self, aggregators: int = 8, system: str = "esa", **options: object) -> None:
         listed = "".join(f", {key}: {value}" for key, value in options.items())
-        self.experiment = experiment(TWO_JOBS % {"aggregators": aggregators, "options": listed})
+        text = TWO_JOBS % {"system": system, "aggregators": aggregators, "options": listed}
+        self.experiment = experiment(text)
         self.switch = start_switches(self.experiment)["s1"]
         self.now = 1_000_000
 

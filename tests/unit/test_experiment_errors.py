@@ -8,7 +8,10 @@ import pytest
 
 from testbed.errors import UserError
 from testbed.experiment import load, load_text
+from testbed.systems import SYSTEMS
 from tests.unit.experiments import BASE, changed, message
+
+NAMES = ", ".join(SYSTEMS)
 
 # (text to replace, replacement, what the message must say)
 TABLE = [
@@ -45,13 +48,13 @@ TABLE = [
     ("hosts: 10", "hosts: 0", "topology.hosts: found 0; allowed: a whole number from 2 to 4096"),
     ("hosts: 10", "hosts: ten", "topology.hosts: found 'ten'; allowed: a whole number"),
     ("hosts: 10", "hosts: true", "topology.hosts: found true; allowed: a whole number"),
-    ("kind: star", "kind: str", "topology.kind: found 'str'; allowed: star (or class"),
+    ("kind: star", "kind: str", "topology.kind: found 'str'; allowed: star, two_level (or class"),
     ("kind: star, ", "", "topology: found neither kind nor class; allowed: one of them"),
     ("kind: star, ", "kind: star, class: a.py:B, ", "topology: found both kind and class"),
     ("{kind: star, hosts: 10}", "star", "topology: found 'star'; allowed: a mapping such as"),
     ("{kind: star, hosts: 10}", "[]", "topology: found an empty list"),
-    ("name: esa", "name: eas", "system: found 'eas'; allowed: esa; did you mean esa?"),
-    ("{name: esa, window: 64}", "asa", "system: found 'asa'; allowed: esa; did you mean esa?"),
+    ("name: esa", "name: eas", f"system: found 'eas'; allowed: {NAMES}; did you mean esa?"),
+    ("{name: esa, window: 64}", "asa", f"system: found 'asa'; allowed: {NAMES}; did you mean esa?"),
     ("{name: esa, window: 64}", "{window: 64}", "system: found no name"),
     ("{name: esa, window: 64}", "7", "system: found 7; allowed: a system's name"),
     ("window: 64", "window: 0", "system.window: found 0; allowed: a whole number from 1 to 65536"),

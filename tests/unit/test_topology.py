@@ -16,6 +16,7 @@ from testbed.topology import (
 )
 from topos import KINDS
 from topos.star import Star
+from topos.two_level import TwoLevel
 
 
 def test_star() -> None:
@@ -91,6 +92,16 @@ def test_what_cannot_be(change: object, message: str) -> None:
 def test_star_of_a_wrong_size(hosts: int) -> None:
     with pytest.raises(TopologyError, match="allowed: a whole number from 2 to 4096"):
         Star(hosts)
+
+
+def test_two_level() -> None:
+    topology = TwoLevel(tors=2, hosts=2, servers=1)
+    assert topology.switches == ("s1", "s2", "s3") and len(topology.hosts) == 5
+    assert [topology.switch_of(f"h{n}") for n in range(1, 6)] == ["s1", "s1", "s2", "s2", "s3"]
+    assert topology.links[-2:] == (("s1", "s3"), ("s2", "s3"))
+    topology.check()
+    with pytest.raises(TopologyError, match="allowed: a whole number from 1 to 64"):
+        TwoLevel(tors=0, hosts=2)
 
 
 def test_empty() -> None:

@@ -1,0 +1,216 @@
+/* ATP: switch memory for in-network aggregation, first come, first served.
+ *
+ * A switch has a pool of aggregators, shared by all jobs. An aggregator holds one fragment's
+ * running sum. The fragment that finds its aggregator empty takes it, and keeps it until its
+ * result passes back from the job's parameter server (PS), also while the complete sum is on its
+ * way there and back. Whoever finds the aggregator taken goes on to its own PS, which then does the
+ * adding: the fallback. The PS hands out another index for what collided, so collisions become
+ * rarer.
+ *
+ *   arriving packet                           what the switch does
+ *   ----------------------------------------  --------------------------------------------------
+ *   gradient, aggregator empty                CLAIM: the packet's content goes in; drop
+ *   gradient, same owner, new workers         ADD; when all have come COMPLETE: the sum leaves,
+ *                                             the aggregator is held (or freed, by policy)
+ *   gradient, same owner, known workers       DUPLICATE: drop; RE_EMIT when complete and held
+ *   gradient, same owner, some known          OVERLAP: unchanged to the PS
+ *   gradient, other owner                     COLLISION: unchanged to its PS
+ *   gradient, other owner, long untouched     GHOST: as if the aggregator were empty
+ *   resend                                    FLUSH: takes a matching sum to the PS, else passes
+ *   gradient as floating-point numbers        PASS; what is held of its fragment is void
+ *   reminder from the PS                      PULL: the sum leaves as a partial, or NOTHING_HELD
+ *   result from the PS                        RELEASE if the owner matches; multicast
+ *
+ * The apply block of AtpIngress is this table. It reads the aggregator's record, names the event,
+ * moves the values, writes the record, counts, and routes by the job of whatever leaves. What all
+ * systems with a pool share (the record, the registers, counting, routing) is in pool.p4. The
+ * record's priority is not used.
+ *
+ * Compile-time parameters: AGGREGATORS (pool size), VALUES, BITMAP_WIDTH.
+ */
+#include "ina.p4"
+#include "pool_types.p4"
+#include "parser.p4"
+#include "egress.p4"
+
+control AtpIngress(inout headers_t hdr, inout metadata_t meta,
+                   inout standard_metadata_t standard) {
+#include "pool.p4"
+
+    apply {
+        meta.event = NOTHING;
+        meta.heading = BY_ADDRESS;
+        meta.leaves = 0;
+        meta.vacated = 0;
+        meta.move = KEEP;
+        meta.overflow = 0;
+        meta.aggregated = 0;
+        node.apply();
+
+        if (hdr.ina.isValid() && hdr.ina.version == INA_VERSION) {
+            meta.job = hdr.ina.job;
+            meta.event_job = hdr.ina.job;
+            if (hdr.ina.kind == KIND_RESULT) {
+                meta.heading = TO_WORKERS;
+            }
+            job.apply();
+        }
+
+        if (meta.aggregated == 1) {
+            /* ---- 1. What does the packet meet? ---- */
+            bit<1> inside = 1;
+            if (meta.offset >= meta.slots) {
+                inside = 0;
+                meta.slot = meta.slot - meta.offset;
+            }
+            read_slot();
+            next = slot;
+            meta.bitmap = slot.bitmap;
+            meta.spent = standard.ingress_global_timestamp - slot.since;
+            meta.mine = 0;
+            if (inside == 1 && slot.state != EMPTY && slot.job == hdr.ina.job &&
+                slot.fragment == hdr.ina.fragment) {
+                meta.mine = 1;
+            }
+
+            /* ---- 2. Which event is it? ---- */
+            if (hdr.ina.kind == KIND_GRADIENT && hdr.values.isValid()) {
+                meta.heading = TO_SERVER;
+                meta.known = slot.bitmap & hdr.workers.bitmap;
+                meta.merged = slot.bitmap | hdr.workers.bitmap;
+                meta.aged = 0;
+                if (meta.max_age != 0 &&
+                    standard.ingress_global_timestamp - slot.touched > meta.max_age) {
+                    meta.aged = 1;
+                }
+
+                if ((hdr.ina.flags & (FLAG_PARTIAL | FLAG_COLLISION | FLAG_FLOAT)) != 0) {
+                    meta.event = PASS;
+                } else if (inside == 0) {
+                    meta.event = OUTSIDE;
+                } else if ((hdr.ina.flags & FLAG_RESEND) != 0) {
+                    if (meta.mine == 0) {
+                        meta.event = PASS;
+                    } else if (meta.known == hdr.workers.bitmap) {
+                        meta.event = FLUSH;
+                    } else if (meta.known == 0) {
+                        meta.event = FLUSH_ADD;
+                    } else {
+                        meta.event = OVERLAP;
+                    }
+                } else if ((hdr.workers.bitmap & meta.complete) == meta.complete) {
+                    meta.event = PASS;   // nothing to wait for
+                } else if (slot.state == EMPTY) {
+                    meta.event = CLAIM;
+                } else if (meta.mine == 1) {
+                    if (meta.known == hdr.workers.bitmap && slot.state == HELD) {
+                        meta.event = RE_EMIT;
+                    } else if (meta.known == hdr.workers.bitmap) {
+                        meta.event = DUPLICATE;
+                    } else if (meta.known != 0 || slot.state == HELD) {
+                        meta.event = OVERLAP;
+                    } else if ((meta.merged & meta.complete) == meta.complete) {
+                        meta.event = COMPLETE;
+                    } else {
+                        meta.event = ADD;
+                    }
+                } else if (meta.aged == 1) {
+                    meta.event = GHOST;
+                } else {
+                    meta.event = COLLISION;
+                }
+            } else if (hdr.ina.kind == KIND_REMINDER && hdr.ina.node == meta.node) {
+                meta.heading = TO_SERVER;
+                meta.event = NOTHING_HELD;
+                if (meta.mine == 1) {
+                    meta.event = PULL;
+                }
+            } else if (hdr.ina.kind == KIND_RESULT) {
+                meta.event = RESULT_PASSES;
+                if (meta.mine == 1) {
+                    meta.event = RELEASE;
+                }
+            }
+
+            /* ---- 3. What becomes of the aggregator and of the packet? ---- */
+            if (meta.event == CLAIM) {
+                occupy();
+            } else if (meta.event == ADD) {
+                join();
+                meta.heading = NOWHERE;
+            } else if (meta.event == COMPLETE) {
+                vacate(COMPLETED);
+                join();
+                take_content(next.flags);
+                if (meta.hold == 1) {
+                    next.state = HELD;
+                    next.since = standard.ingress_global_timestamp;
+                }
+            } else if (meta.event == DUPLICATE) {
+                meta.heading = NOWHERE;
+            } else if (meta.event == RE_EMIT) {
+                meta.move = TAKE;
+                take_content(slot.flags);
+            } else if (meta.event == GHOST) {
+                vacate(DISCARDED);
+                occupy();
+            } else if (meta.event == COLLISION || meta.event == OUTSIDE) {
+                hdr.ina.flags = hdr.ina.flags | FLAG_COLLISION;
+            } else if (meta.event == FLUSH) {
+                vacate(PULLED);
+                meta.move = TAKE;
+                take_content(slot.flags | FLAG_RESEND);
+            } else if (meta.event == FLUSH_ADD) {
+                vacate(PULLED);
+                join();
+                take_content(next.flags | FLAG_RESEND);
+            } else if (meta.event == PULL) {
+                vacate(PULLED);
+                meta.move = TAKE;
+                take_content(slot.flags | FLAG_PARTIAL | FLAG_REMINDED);
+            } else if (meta.event == NOTHING_HELD) {
+                hdr.ina.kind = KIND_REMINDER_EMPTY;
+                hdr.ip.source = meta.ip;
+            } else if (meta.event == RELEASE) {
+                vacate(DISCARDED);
+            } else if (meta.event == PASS && meta.mine == 1 &&
+                       (hdr.ina.flags & FLAG_FLOAT) != 0) {
+                vacate(DISCARDED);       // the PS adds this fragment, as floating-point numbers
+            }
+
+            /* ---- 4. Do it. ---- */
+            if (meta.move == STORE) {
+                store_values();
+            } else if (meta.move == SUM) {
+                sum_values();
+            } else if (meta.move == TAKE) {
+                take_values();
+            }
+            if (meta.overflow[31:31] == 1) {
+                next.flags = next.flags | FLAG_OVERFLOW;
+                meta.flags = meta.flags | FLAG_OVERFLOW;
+            }
+            if (meta.leaves == 1) {
+                write_content_header();
+            }
+            write_slot();
+            count_event();
+            if (meta.vacated == 1 && slot.state == FILLING) {
+                count_ending();
+            } else if (meta.vacated == 1) {
+                count_release();
+            }
+        }
+
+        /* ---- 5. Send it. ---- */
+        if (meta.heading == BY_ADDRESS && hdr.ip.isValid()) {
+            route.apply();
+        } else if (meta.heading == TO_SERVER || meta.heading == TO_WORKERS) {
+            job_route.apply();
+        } else {
+            drop();
+        }
+    }
+}
+
+V1Switch(InaParser(), NoVerify(), AtpIngress(), InaEgress(), IpChecksum(), InaDeparser()) main;

@@ -1,0 +1,52 @@
+"""Float gradients of a trace in ATP's fixed point, and as they are for the float fallback.
+
+A worker sends round(g * scale) as int32, with a scale of 10^6 whatever the gradients are (compare
+gradients.py, where it follows from the largest). The received integers are exactly the sum of the
+workers' integers; the sum of the floats is then off by at most W / (2 * scale). What does not fit
+goes as floats (testbed.protocols.floats).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from testbed.protocols.book import fragments_of
+from testbed.protocols.floats import LARGEST, WorkerFloats, new_worker_floats
+from testbed.workload.gradients import recorded_gradients
+
+
+def quantise(gradients: np.ndarray, scale: int) -> tuple[np.ndarray, np.ndarray]:
+    """(round(g * scale) as int32, where it is over); what is over is limited to LARGEST + 1."""
+    steps = np.rint(gradients.astype(np.float64) * scale)
+    over = np.abs(steps) > LARGEST
+    return np.clip(steps, -LARGEST - 1, LARGEST + 1).astype(np.int32), over
+
+
+def of_worker(spec: dict) -> tuple[tuple[np.ndarray, np.ndarray], WorkerFloats] | None:
+    """((own, sums), floats) of a worker's specification; None if values are generated.
+
+    own, sums: int32[I, F * V], sums modulo 2^32. Fragment f's values start at f * V."""
+    if spec["gradients"] is None:
+        return None
+    recorded = recorded_gradients(spec["gradients"])
+    values, layers = spec["values"], recorded.trace.layers
+    first = fragments_of([layer.values for layer in layers], values)
+    shape = (recorded.values.shape[1], int(first[-1]) * values)
+    own, sums = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    over = np.zeros(shape, bool)
+    floats = np.zeros(shape, np.float32)
+    float_sums, sizes = np.zeros(shape), np.zeros(shape)
+    for i in range(shape[0]):
+        for tensor, layer in enumerate(layers):
+            start = int(first[tensor]) * values
+            part = slice(start, start + layer.values)
+            for worker in range(spec["workers"]):
+                gradients = recorded.tensor(worker, i, tensor)
+                steps, beyond = quantise(gradients, spec["fixed_point_scale"])
+                sums[i, part] += steps
+                float_sums[i, part] += gradients
+                sizes[i, part] += np.abs(gradients)
+                if worker == spec["worker"]:
+                    own[i, part], over[i, part], floats[i, part] = steps, beyond, gradients
+    fragments = over.reshape(shape[0], -1, values).any(axis=2).astype(np.uint8)
+    return (own, sums), new_worker_floats(fragments, floats, float_sums, sizes)

@@ -1,0 +1,44 @@
+"""Two levels: top-of-rack switches of the workers below the parameter servers' own.
+
+Each rack's switch sees its own workers only, the servers' switch sees the racks: where a job spans
+racks, its gradients are aggregated twice.
+"""
+
+from __future__ import annotations
+
+from testbed.topology import Topology, TopologyError
+
+MAX_TORS = 64
+MAX_HOSTS = 1024
+
+
+class TwoLevel(Topology):
+    """Racks: switches s1 to sT with hosts of their own, all linked to the servers' switch.
+
+    Hosts are numbered rack by rack, the servers' last, so that one job of all hosts of the racks is
+    placed as it should be without being told. The switch of the servers is the last one.
+
+    tors: number of racks, 1 to 64
+    hosts: hosts of each rack, 1 to 1024
+    servers: hosts at the servers' switch, 1 to 1024
+    """
+
+    def __init__(self, tors: int, hosts: int, servers: int = 1) -> None:
+        for option, value, most in (
+            ("tors", tors, MAX_TORS),
+            ("hosts", hosts, MAX_HOSTS),
+            ("servers", servers, MAX_HOSTS),
+        ):
+            if not 1 <= value <= most:
+                raise TopologyError(
+                    f"found {value}; allowed: a whole number from 1 to {most}", option=option
+                )
+        number = 0
+        racks = [self.add_switch(f"s{tor}") for tor in range(1, tors + 1)]
+        root = self.add_switch(f"s{tors + 1}")
+        for switch, count in [*((rack, hosts) for rack in racks), (root, servers)]:
+            for _ in range(count):
+                number += 1
+                self.add_link(self.add_host(f"h{number}"), switch)
+        for rack in racks:
+            self.add_link(rack, root)
