@@ -168,8 +168,21 @@ def from_words(words: Sequence[int], width: int) -> int:
     return sum(w << (64 * i) for i, w in enumerate(words[: word_count(width)]))
 
 
+class _Limits(dict):
+    """width -> what its values are below if they fit into one word, else 0."""
+
+    def __missing__(self, width: int) -> int:
+        made = self[width] = 1 << width if width <= 64 else 0
+        return made
+
+
+SMALL = _Limits()
+_ARRAYS = [c_uint64 * max(1, n) for n in range(17)]
+
+
 def _array(words: Sequence[int]) -> Any:
-    return (c_uint64 * max(1, len(words)))(*words)
+    n = len(words)
+    return (_ARRAYS[n] if n < 17 else c_uint64 * n)(*words)
 
 
 class Pipeline:
@@ -184,6 +197,7 @@ class Pipeline:
             function = getattr(self.lib, name)
             function.restype, function.argtypes = result, arguments
         self._config = _Config(seed=seed % 2**64)
+        self._found: dict[tuple, dict] = {}  # what names were found to mean
         self._hooks: dict[str, Any] = {}
         self.handle = self.lib.p4_create(ctypes.byref(self._config))
         if not self.handle:
@@ -223,6 +237,12 @@ class Pipeline:
 
     def find(self, kind: str, name: str) -> dict:
         """The object of info[kind] called `name`, in full or by an unambiguous suffix."""
+        found = self._found.get((kind, name))
+        if found is None:
+            found = self._found[kind, name] = self._search(kind, name)
+        return found
+
+    def _search(self, kind: str, name: str) -> dict:
         objects = self.info[kind]
         exact = [o for o in objects if o["name"] == name]
         if exact:
@@ -237,8 +257,14 @@ class Pipeline:
         names = ", ".join(o["name"] for o in objects) or "none"
         raise ControlError(f"there is no {singular} {name!r}; the program has {names}")
 
+    def _action(self, table: dict, name: str) -> dict:
+        found = self._found.get((table["id"], name))
+        if found is None:
+            found = self._found[table["id"], name] = self._search_action(table, name)
+        return found
+
     @staticmethod
-    def _action(table: dict, name: str) -> dict:
+    def _search_action(table: dict, name: str) -> dict:
         actions = table["actions"]
         for candidates in (
             [a for a in actions if a["name"] == name],
@@ -268,6 +294,9 @@ class Pipeline:
             )
         words: list[int] = []
         for key, value in zip(keys, match, strict=True):
+            if type(value) is int and key["kind"] == "exact" and 0 <= value < SMALL[key["width"]]:
+                words.append(value)  # most entries of large tables
+                continue
             words += self._match_key(key, value, f"table {table['name']}, key {key['name']}")
         return words
 
@@ -332,6 +361,9 @@ class Pipeline:
             )
         words: list[int] = []
         for p, value in zip(expected, params, strict=True):
+            if type(value) is int and 0 <= value < SMALL[p["width"]]:
+                words.append(value)
+                continue
             what = f"action {action['name']}, parameter {p['name']}"
             words += to_words(number(value, p["width"], what), p["width"])
         return words

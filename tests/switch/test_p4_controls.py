@@ -242,3 +242,37 @@ def test_a_hidden_variable_is_still_the_action_s(tmp_path):
         apply="a(); { bit<32> v = 9; a(); hdr.h.b = v; } hdr.h.a = v;",
     )
     assert out_words(send(s, words(0, 0, 0))) == [5, 9, 0]
+
+
+def test_priorities_among_many_masks(tmp_path):
+    """The lowest priority number wins, whatever the masks and whatever was deleted before."""
+    import random
+
+    s = switch(
+        tmp_path,
+        locals="action set(bit<32> v) { hdr.h.c = v; } table t { key = { hdr.h.a: ternary;"
+        " hdr.h.b: optional; } actions = { set; NoAction; } size = 4096; }",
+        apply="t.apply();",
+    )
+    rng = random.Random(3)
+    entries = []
+    for number in range(1, 400):
+        mask = rng.choice((0xFF, 0xF0, 0x0F, 0xFFFFFFFF, 0, 0x81))
+        match = (rng.randrange(256) & mask, mask), rng.choice((None, 0, 1))
+        priority = rng.randrange(20)
+        if all((m, p) != (match, priority) for m, p, *_ in entries):
+            handle = s.table_add("t", "set", list(match), [number], priority)
+            entries.append((match, priority, number, handle))
+    for entry in rng.sample(entries, len(entries) // 2):
+        s.table_delete("t", entry[3])
+        entries.remove(entry)
+    assert s.table_count("t") == len(entries)
+    for a in range(256):
+        for b in (0, 1, 2):
+            fitting = [
+                (priority, number)
+                for ((value, mask), other), priority, number, _ in entries
+                if a & mask == value and other in (None, b)
+            ]
+            want = min(fitting)[1] if fitting else 0
+            assert send(s, words(a, b, 0)) == [(1, words(a, b, want))]

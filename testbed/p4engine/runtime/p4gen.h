@@ -345,17 +345,19 @@ typedef struct p4_meter_state {
 
 /* An entry of a table, a default action, or a member of an action profile. */
 typedef struct p4_entry {
-    uint32_t action;
-    uint32_t target; /* 0: action and params; 1: member `number`; 2: group `number` */
-    uint32_t number;
     int32_t priority;
+    uint32_t prefix;  /* length of the lpm key's prefix */
     int64_t handle;
     uint64_t hash;
-    uint64_t *params;
+    uint64_t order;   /* among equal priorities the older entry wins */
     p4_count count;
     p4_meter_state meter;
-    uint32_t prefix;  /* length of the lpm key's prefix */
+    /* What a lookup touches stands together, at best in one cache line. */
     uint64_t *mask;   /* key_words words behind `key`: mask of ternary, upper end of range */
+    uint64_t *params; /* behind `mask` */
+    uint32_t action;
+    uint32_t target;  /* 0: action and params; 1: member `number`; 2: group `number` */
+    uint32_t number;
     uint64_t key[];
 } p4_entry;
 
@@ -367,14 +369,24 @@ typedef struct p4_prefix_group {
     p4_hash_table hash;
 } p4_prefix_group;
 
+/* The entries of a table with priorities that have one mask: a lookup is one probe per mask. */
+typedef struct p4_mask_group {
+    uint64_t *mask;
+    int32_t best; /* no entry here has a lower priority number */
+    p4_hash_table hash;
+} p4_mask_group;
+
 typedef struct p4_table {
     const p4_table_desc *desc;
-    uint64_t count;
+    uint64_t count, added;
+    uint32_t param_words; /* of the longest action */
     p4_entry *default_entry;
-    p4_hash_table hash;        /* P4_HASH */
+    p4_hash_table hash;        /* P4_HASH; with ranges: to find an entry, not a match */
     p4_prefix_group *prefixes; /* P4_PREFIX, longest first */
     uint32_t prefix_count, lpm_word, lpm_words, lpm_width;
-    p4_entry **ordered;        /* P4_PRIORITY, first match wins */
+    p4_mask_group *groups;     /* P4_PRIORITY without ranges, by `best` */
+    uint32_t group_count;
+    p4_entry **ordered;        /* P4_PRIORITY with ranges, first match wins */
     p4_entry **by_handle;
     uint32_t *generation;
     uint32_t *free_list;       /* indices of by_handle to use again */
@@ -441,16 +453,30 @@ static inline p4_entry *p4_find_prefix(const p4_table *t, uint64_t *key) {
     return NULL;
 }
 P4_EXPORT p4_entry *p4_find_range(const p4_table *t, const uint64_t *key);
+static inline int p4_before(const p4_entry *e, const p4_entry *other) {
+    if (!other || e->priority != other->priority) return !other || e->priority < other->priority;
+    return e->order < other->order;
+}
 static inline p4_entry *p4_find_priority(const p4_table *t, const uint64_t *key) {
     if (t->has_range) return p4_find_range(t, key);
     uint32_t words = t->desc->key_words;
-    for (uint64_t i = 0; i < t->count; i++) {
-        p4_entry *e = t->ordered[i];
-        uint64_t differs = 0;
-        for (uint32_t w = 0; w < words; w++) differs |= (e->key[w] ^ key[w]) & e->mask[w];
-        if (!differs) return e;
+    p4_entry *found = NULL;
+    uint64_t masked[words];
+    for (uint32_t g = 0; g < t->group_count; g++) {
+        const p4_mask_group *group = &t->groups[g];
+        if (found && group->best > found->priority) break;
+        for (uint32_t w = 0; w < words; w++) masked[w] = key[w] & group->mask[w];
+        uint64_t h = p4_hash_key(masked, words);
+        const p4_hash_table *hash = &group->hash;
+        for (uint64_t i = h & hash->mask; hash->slots[i].entry; i = (i + 1) & hash->mask) {
+            p4_entry *e = hash->slots[i].entry;
+            if (hash->slots[i].hash != h) continue;
+            uint64_t differs = 0;
+            for (uint32_t w = 0; w < words; w++) differs |= e->key[w] ^ masked[w];
+            if (!differs && p4_before(e, found)) found = e;
+        }
     }
-    return NULL;
+    return found;
 }
 static inline void p4_count_one(p4_count *c, uint32_t bytes) {
     c->packets++;

@@ -24,27 +24,29 @@ static int params_fit(const p4_action_desc *a, const uint64_t *params) {
     return 1;
 }
 
-static p4_entry *entry_new(uint32_t key_words) {
-    p4_entry *e = calloc(1, sizeof *e + 2 * key_words * sizeof(uint64_t));
-    if (e) e->mask = e->key + key_words;
+/* An entry with room for the longest action's data: one block, so that a hit touches little memory. */
+static p4_entry *entry_new(uint32_t key_words, uint32_t param_words) {
+    p4_entry *e = calloc(1, sizeof *e + (2 * (size_t)key_words + param_words) * sizeof(uint64_t));
+    if (e) {
+        e->mask = e->key + key_words;
+        e->params = e->mask + key_words;
+    }
     return e;
-}
-
-static void entry_free(p4_entry *e) {
-    if (e) free(e->params);
-    free(e);
 }
 
 static int entry_set(p4_entry *e, const p4_action_desc *a, uint32_t action, const uint64_t *params) {
     uint32_t words = value_words(a);
-    uint64_t *copy = calloc(words ? words : 1, sizeof *copy);
-    if (!copy) return P4_NO_MEMORY;
-    if (words) memcpy(copy, params, words * sizeof *copy);
-    free(e->params);
-    e->params = copy;
+    if (words) memcpy(e->params, params, words * sizeof *params);
     e->action = action;
     e->target = 0;
     return P4_OK;
+}
+
+static uint32_t longest(const p4_action_desc *actions, uint32_t count) {
+    uint32_t words = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (value_words(&actions[i]) > words) words = value_words(&actions[i]);
+    return words;
 }
 
 /* ---- hash tables ---- */
@@ -172,6 +174,64 @@ static p4_prefix_group *prefix_group(p4_table *t, const p4_entry *e, int make) {
     return &grown[i];
 }
 
+/* The group of an entry's mask. A new one is put where its entry's priority belongs. */
+static p4_mask_group *mask_group(p4_table *t, const p4_entry *e, int make) {
+    uint32_t words = t->desc->key_words;
+    for (uint32_t i = 0; i < t->group_count; i++)
+        if (!memcmp(t->groups[i].mask, e->mask, words * sizeof *e->mask)) return &t->groups[i];
+    if (!make) return NULL;
+    p4_mask_group *grown = realloc(t->groups, (t->group_count + 1) * sizeof *grown);
+    if (!grown) return NULL;
+    t->groups = grown;
+    uint64_t *mask = malloc(words * sizeof *mask);
+    if (!mask) return NULL;
+    memcpy(mask, e->mask, words * sizeof *mask);
+    uint32_t at = t->group_count++;
+    grown[at] = (p4_mask_group){mask, INT32_MAX, {NULL, 0, 0}};
+    return &grown[at];
+}
+
+static void drop_group(p4_table *t, p4_mask_group *g) {
+    free(g->hash.slots);
+    free(g->mask);
+    uint64_t i = (uint64_t)(g - t->groups);
+    memmove(g, g + 1, (t->group_count - i - 1) * sizeof *g);
+    t->group_count--;
+}
+
+static int group_insert(p4_table *t, p4_entry *e) {
+    p4_mask_group *g = mask_group(t, e, 1);
+    if (!g) return P4_NO_MEMORY;
+    int status = hash_insert(&g->hash, e);
+    if (status) {
+        if (!g->hash.count) drop_group(t, g);
+        return status;
+    }
+    if (e->priority >= g->best && g->hash.count > 1) return P4_OK;
+    p4_mask_group moved = *g;
+    moved.best = e->priority;
+    uint64_t i = (uint64_t)(g - t->groups);
+    while (i && t->groups[i - 1].best > moved.best) {
+        t->groups[i] = t->groups[i - 1];
+        i--;
+    }
+    t->groups[i] = moved;
+    return P4_OK;
+}
+
+/* An entry with the same words and priority in a hash table that is keyed by `words` words. */
+static p4_entry *find_equal(const p4_hash_table *h, const p4_entry *e, uint32_t words) {
+    if (!h->count) return NULL;
+    uint64_t hash = p4_hash_key(e->key, words);
+    for (uint64_t i = hash & h->mask; h->slots[i].entry; i = (i + 1) & h->mask) {
+        p4_entry *o = h->slots[i].entry;
+        if (h->slots[i].hash == hash && o->priority == e->priority &&
+            !memcmp(o->key, e->key, words * sizeof *e->key))
+            return o;
+    }
+    return NULL;
+}
+
 static p4_entry *find_same(p4_table *t, const p4_entry *e) {
     uint32_t words = t->desc->key_words;
     switch (t->desc->strategy) {
@@ -181,14 +241,11 @@ static p4_entry *find_same(p4_table *t, const p4_entry *e) {
         p4_prefix_group *g = prefix_group(t, e, 0);
         return g ? p4_hash_find(&g->hash, e->key, words) : NULL;
     }
-    case P4_PRIORITY:
-        for (uint64_t i = 0; i < t->count; i++) {
-            p4_entry *o = t->ordered[i];
-            if (o->priority == e->priority && !memcmp(o->key, e->key, words * 8) &&
-                !memcmp(o->mask, e->mask, words * 8))
-                return o;
-        }
-        return NULL;
+    case P4_PRIORITY: {
+        if (t->has_range) return find_equal(&t->hash, e, 2 * words);
+        p4_mask_group *g = mask_group(t, e, 0);
+        return g ? find_equal(&g->hash, e, words) : NULL;
+    }
     default:
         return NULL;
     }
@@ -201,9 +258,14 @@ static int link_entry(p4_table *t, p4_entry *e) {
         p4_prefix_group *g = prefix_group(t, e, 1);
         return g ? hash_insert(&g->hash, e) : P4_NO_MEMORY;
     }
+    e->order = t->added++;
+    if (!t->has_range) return group_insert(t, e);
     p4_entry **grown = realloc(t->ordered, (t->count + 1) * sizeof *grown);
     if (!grown) return P4_NO_MEMORY;
     t->ordered = grown;
+    e->hash = p4_hash_key(e->key, 2 * t->desc->key_words);
+    int status = hash_insert(&t->hash, e);
+    if (status) return status;
     uint64_t low = 0, high = t->count; /* behind all of the same priority */
     while (low < high) {
         uint64_t middle = (low + high) / 2;
@@ -228,7 +290,12 @@ static void unlink_entry(p4_table *t, p4_entry *e) {
             memmove(g, g + 1, (t->prefix_count - i - 1) * sizeof *g);
             t->prefix_count--;
         }
+    } else if (!t->has_range) {
+        p4_mask_group *g = mask_group(t, e, 0);
+        hash_remove(&g->hash, e);
+        if (!g->hash.count) drop_group(t, g);
     } else {
+        hash_remove(&t->hash, e);
         uint64_t i = 0;
         while (t->ordered[i] != e) i++;
         memmove(t->ordered + i, t->ordered + i + 1, (t->count - i - 1) * sizeof *t->ordered);
@@ -275,7 +342,7 @@ static int64_t add(p4_table *t, const uint64_t *match, int32_t priority, p4_entr
         }
     }
     if (status) {
-        entry_free(e);
+        free(e);
         return status;
     }
     return e->handle;
@@ -287,10 +354,10 @@ int64_t p4_table_add_initial(p4_instance *I, uint32_t table, const uint64_t *mat
     if (!t) return P4_NO_SUCH_OBJECT;
     if (action >= t->desc->action_count) return P4_BAD_ACTION;
     if (!params_fit(&t->desc->actions[action], params)) return P4_BAD_VALUE;
-    p4_entry *e = entry_new(t->desc->key_words);
+    p4_entry *e = entry_new(t->desc->key_words, t->param_words);
     if (!e) return P4_NO_MEMORY;
     if (entry_set(e, &t->desc->actions[action], action, params)) {
-        entry_free(e);
+        free(e);
         return P4_NO_MEMORY;
     }
     return add(t, match, priority, e);
@@ -319,7 +386,7 @@ int64_t p4_table_add_indirect(p4_instance *I, uint32_t table, const uint64_t *ma
     if (t->desc->const_entries) return P4_CONSTANT;
     int status = profile_has(I, t, group, number);
     if (status) return status;
-    p4_entry *e = entry_new(t->desc->key_words);
+    p4_entry *e = entry_new(t->desc->key_words, t->param_words);
     if (!e) return P4_NO_MEMORY;
     e->target = group ? 2 : 1;
     e->number = number;
@@ -361,7 +428,7 @@ static void drop_entry(p4_table *t, p4_entry *e) {
     t->generation[index]++;
     t->by_handle[index] = NULL;
     t->free_list[t->free_count++] = (uint32_t)index;
-    entry_free(e);
+    free(e);
 }
 
 int p4_table_delete(p4_instance *I, uint32_t table, int64_t handle) {
@@ -452,7 +519,7 @@ int64_t p4_table_find(p4_instance *I, uint32_t table, const uint64_t *match, int
     p4_table *t = table_of(I, table);
     if (!t) return P4_NO_SUCH_OBJECT;
     if (!t->desc->key_count) return P4_NO_SUCH_ENTRY;
-    p4_entry *e = entry_new(t->desc->key_words);
+    p4_entry *e = entry_new(t->desc->key_words, t->param_words);
     if (!e) return P4_NO_MEMORY;
     int64_t result = parse_match(t, match, e);
     e->priority = t->desc->strategy == P4_PRIORITY ? priority : 0;
@@ -460,7 +527,7 @@ int64_t p4_table_find(p4_instance *I, uint32_t table, const uint64_t *match, int
         p4_entry *same = find_same(t, e);
         result = same ? same->handle : P4_NO_SUCH_ENTRY;
     }
-    entry_free(e);
+    free(e);
     return result;
 }
 
@@ -536,9 +603,9 @@ int64_t p4_profile_add_member(p4_instance *I, uint32_t profile, uint32_t action,
         p->members = grown;
         p->member_room = room;
     }
-    p4_entry *e = entry_new(0);
+    p4_entry *e = entry_new(0, longest(p->desc->actions, p->desc->action_count));
     if (!e || entry_set(e, &p->desc->actions[action], action, params)) {
-        entry_free(e);
+        free(e);
         return P4_NO_MEMORY;
     }
     p->members[i] = e;
@@ -570,7 +637,7 @@ int p4_profile_delete_member(p4_instance *I, uint32_t profile, uint32_t member) 
             if (e && e->target == 1 && e->number == member) return P4_IN_USE;
         }
     }
-    entry_free(p->members[member]);
+    free(p->members[member]);
     p->members[member] = NULL;
     return P4_OK;
 }
@@ -985,7 +1052,8 @@ p4_instance *p4_create(const p4_config *config) {
             if (key->kind == P4_RANGE) t->has_range = 1;
             at += key->words;
         }
-        t->default_entry = entry_new(0);
+        t->param_words = longest(t->desc->actions, t->desc->action_count);
+        t->default_entry = entry_new(0, t->param_words);
         good = t->default_entry != NULL;
         if (good) t->default_entry->handle = -1;
         if (good && t->desc->action_count)
@@ -1032,22 +1100,27 @@ void p4_destroy(p4_instance *I) {
     const p4_program *program = I->program;
     for (uint32_t i = 0; I->tables && i < program->table_count; i++) {
         p4_table *t = &I->tables[i];
-        for (uint64_t k = 0; k < t->handles; k++) entry_free(t->by_handle[k]);
+        for (uint64_t k = 0; k < t->handles; k++) free(t->by_handle[k]);
         for (uint32_t k = 0; k < t->prefix_count; k++) {
             free(t->prefixes[k].hash.slots);
             free(t->prefixes[k].mask);
         }
         free(t->prefixes);
         free(t->hash.slots);
+        for (uint32_t k = 0; k < t->group_count; k++) {
+            free(t->groups[k].hash.slots);
+            free(t->groups[k].mask);
+        }
+        free(t->groups);
         free(t->ordered);
         free(t->by_handle);
         free(t->generation);
         free(t->free_list);
-        entry_free(t->default_entry);
+        free(t->default_entry);
     }
     for (uint32_t i = 0; I->profiles && i < program->profile_count; i++) {
         p4_profile *p = &I->profiles[i];
-        for (uint32_t k = 0; k < p->member_room; k++) entry_free(p->members[k]);
+        for (uint32_t k = 0; k < p->member_room; k++) free(p->members[k]);
         for (uint32_t k = 0; k < p->group_room; k++) free(p->groups[k].members);
         free(p->members);
         free(p->groups);
