@@ -49,6 +49,9 @@ def run_command(arguments: list[str]) -> int | None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--results", type=Path, default=ROOT / "results")
     options = parser.parse_args(arguments)
+    from testbed.run.preflight import require_mininet
+
+    require_mininet()  # what follows imports it
     from testbed.run.experiment_run import run_file
 
     return run_file(options.file, options.results)

@@ -28,6 +28,7 @@ def test_all_that_is_missing_is_named_at_once(bare_machine):
         "Mininet is missing",
         "there is no C compiler (cc), which P4 programs are compiled with",
         "the command `ip` (iproute2) is missing",
+        "the command `ifconfig` (net-tools) is missing",
     ]
     assert all("sudo ./demo" in line for line in lines)
 
@@ -36,3 +37,11 @@ def test_root_comes_first(bare_machine, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(UserError, match="^a run needs root: start it with sudo$"):
         preflight.require_machine()
+
+
+def test_a_run_without_mininet_is_one_message(bare_machine, capsys):
+    """It is said before anything imports Mininet, which the run's own modules do."""
+    from testbed.run.commands import main
+
+    assert main(["experiments/quickstart.yaml"]) == 2
+    assert capsys.readouterr().err.startswith("error: Mininet is missing: run `sudo ./demo`")
