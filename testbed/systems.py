@@ -19,6 +19,10 @@ from testbed.experiment.units import TIME
 
 P4 = Path(__file__).resolve().parent.parent / "p4"
 
+SWITCHML_ORDER = (
+    "SwitchML's slots go by the place in the stream, so all workers must send in the one order in"
+    " which tensors become ready (fifo)"
+)
 PRIORITIES = ("esa", "communication", "remaining", "layer", "constant", "random")
 ATP_ORDER = (
     "an aggregator of ATP belongs to a window position, so all workers must send in the one order"
@@ -132,6 +136,26 @@ class AtpOptions(PoolOptions):
     )
 
 
+class SwitchmlOptions(SystemOptions):
+    """Options of SwitchML: each job has slots of its own, and no parameter server."""
+
+    window: Annotated[int | None, Whole(1, 65_536, word="all")] = Field(
+        default=None,
+        description="Chunks that a worker may have in flight, one per slot; all: as many as its job"
+        " has slots. A slot takes two aggregators.",
+    )
+    order: Annotated[str, Choice(("fifo",), later=(("front", SWITCHML_ORDER),))] = Field(
+        default="fifo",
+        description="Which ready tensor a worker sends first: the one that was ready first.",
+    )
+    timeout_ns: Annotated[int | None, Quantity(TIME, 10 * US, 100 * SECOND, "adaptive")] = Field(
+        default=None,
+        alias="timeout",
+        description="How long a worker waits for a result before it sends a chunk again; adaptive:"
+        " from the measured round-trip time.",
+    )
+
+
 @dataclass(frozen=True)
 class System:
     """A system. `color` and `marker` are matplotlib's; `program` is its P4 file; `options` the
@@ -140,6 +164,7 @@ class System:
     `slot_bytes` is the state that its P4 program keeps per aggregator beside bitmap and values.
     `servers`: parameter servers of a job, "none", "one" or "many" (its option `servers` says how
     many). `memory`: whether it uses switch memory, so that `memory:` must be given.
+    `job_aggregators`: how many aggregators of each switch every job must have to itself.
     """
 
     name: str
@@ -152,6 +177,7 @@ class System:
     slot_bytes: int
     servers: str = "one"
     memory: bool = True
+    job_aggregators: int = 0
 
     def servers_per_job(self, options: SystemOptions | None) -> int:
         """Parameter servers of each job; `options` are needed only where there are "many"."""
@@ -184,6 +210,18 @@ SYSTEMS: dict[str, System] = {
             options=AtpOptions,
             protocol="testbed.protocols.atp",
             slot_bytes=26,
+        ),
+        System(
+            name="switchml",
+            title="SwitchML",
+            color="#009E73",
+            marker="^",
+            program=P4 / "switchml.p4",
+            options=SwitchmlOptions,
+            protocol="testbed.protocols.switchml",
+            slot_bytes=14,
+            servers="none",
+            job_aggregators=2,
         ),
     )
 }

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.routing.tree import JobTree, job_tree, next_hops
+from testbed.routing.partition import part_of
+from testbed.routing.tree import JobTree, job_tree, next_hops, root_switch
 from testbed.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
 
 if TYPE_CHECKING:
@@ -69,11 +70,48 @@ def _install_pool(
     for number, job in enumerate(experiment.jobs):
         placement = job.fixed_placement
         tree = job_tree(topology, placement.workers, placement.ps)
-        if switch in tree.parent:
+        if switch in tree.below:
             _install_job(experiment, topology, switch, number, tree, receivers, calls)
+    _install_receivers(topology, receivers, calls)
+
+
+def _install_receivers(
+    topology: Topology, receivers: dict[tuple[int, int], str], calls: list[tuple]
+) -> None:
     for (port, rid), node in sorted(receivers.items()):
         mac, ip = addresses(topology, node)
         calls.append(("table_add", "receiver", "address", [port, rid], [mac, ip]))
+
+
+def _install_switchml(
+    experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
+) -> None:
+    """What p4/switchml.p4 has beside routes and marks."""
+    mac, ip = addresses(topology, switch)
+    calls.append(("table_set_default", "node", "set_node", [mac, ip]))
+    receivers: dict[tuple[int, int], str] = {}
+    for number, job in enumerate(experiment.jobs):
+        workers = job.fixed_placement.workers
+        root = root_switch(topology, workers)
+        tree = job_tree(topology, workers, root)
+        if switch not in tree.below:
+            continue
+        complete = sum(1 << worker for worker in tree.below[switch])
+        part = part_of(experiment.aggregators // 2, len(experiment.jobs), number)
+        parameters = [complete, int(switch == root), part.base, part.slots]
+        calls.append(("table_add", "job", "aggregate", [number], parameters))
+        _install_copies(experiment, topology, switch, number, tree, receivers, calls)
+        if switch != root:
+            _install_way_up(topology, switch, number, tree, calls)
+            continue
+        for worker, host in enumerate(workers):
+            port, neighbour = next_hops(topology, host)[switch]
+            mac, _ = addresses(topology, neighbour)
+            _, ip = addresses(topology, host)
+            calls.append(
+                ("table_add", "worker_route", "to_worker", [number, worker], [port, mac, ip])
+            )
+    _install_receivers(topology, receivers, calls)
 
 
 def addresses(topology: Topology, node: str) -> tuple[str, str]:
@@ -141,13 +179,30 @@ def _install_job(
     pool = experiment.aggregators
     calls.append(("table_add", "job", "aggregate", [number], [complete, 0, WHOLE_INDEX, pool]))
 
+    _install_way_up(topology, switch, number, tree, calls)
+    _install_copies(experiment, topology, switch, number, tree, receivers, calls)
+
+
+def _install_way_up(
+    topology: Topology, switch: str, number: int, tree: JobTree, calls: list[tuple]
+) -> None:
+    """How a sum goes on from here to its job's server, or root switch."""
     port, following = tree.parent[switch]
     mac, _ = addresses(topology, following)
-    _, server_ip = addresses(topology, tree.server)
-    calls.append(
-        ("table_add", "job_route", "to_server", [number, TO_SERVER], [port, mac, server_ip])
-    )
+    _, ip = addresses(topology, tree.target)
+    calls.append(("table_add", "job_route", "to_server", [number, TO_SERVER], [port, mac, ip]))
 
+
+def _install_copies(
+    experiment: Experiment,
+    topology: Topology,
+    switch: str,
+    number: int,
+    tree: JobTree,
+    receivers: dict[tuple[int, int], str],
+    calls: list[tuple],
+) -> None:
+    """How a result goes on from here to a job's workers."""
     copies = []
     workers = experiment.jobs[number].fixed_placement.workers
     for port, child in tree.children[switch]:
@@ -166,6 +221,7 @@ def _install_job(
 # calls to add to).
 INSTALLERS: dict[str, Callable[[Experiment, Topology, str, list[tuple]], None]] = {
     "esa": _install_pool,
+    "switchml": _install_switchml,
     "atp": _install_pool,
     "ps": _install_forwarder,
     "ring": _install_forwarder,

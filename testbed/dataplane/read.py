@@ -7,13 +7,32 @@ memory utilisation depends on no sampling.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from testbed.routing.partition import part_of
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
 
-# p4/esa.p4: the events in order of their numbers, from 1; the endings from 0.
-EVENTS = (
+
+@dataclass(frozen=True)
+class Statistics:
+    """What a P4 program counts: the events in order of their numbers, from 1; the events that begin
+    an occupation; the endings that occur, by number."""
+
+    events: tuple[str, ...]
+    claims: tuple[str, ...]
+    endings: dict[int, str]
+
+    def place(self, job: int, event: str) -> int:
+        """Where register `events` has it."""
+        return job * EVENTS_PER_JOB + 1 + self.events.index(event)
+
+
+# p4/pool_types.p4
+POOL_EVENTS = (
     "allocations",
     "additions",
     "completions",
@@ -34,13 +53,42 @@ EVENTS = (
     "passes",
     "outside",
 )
-ENDINGS = ("completed", "evicted", "pulled", "discarded")
-EVENTS_PER_JOB = 32
-CLAIMS = tuple(
-    1 + EVENTS.index(name) for name in ("allocations", "preemptions", "preemptions_held", "ghosts")
+POOL = Statistics(
+    events=POOL_EVENTS,
+    claims=("allocations", "preemptions", "preemptions_held", "ghosts"),
+    endings={0: "completed", 1: "evicted", 2: "pulled", 3: "discarded"},
 )
+# p4/switchml.p4
+SWITCHML = Statistics(
+    events=(
+        "allocations",
+        "additions",
+        "completions",
+        "duplicates",
+        "re_emissions",
+        "overlaps",
+        "stale_chunks",
+        "outside",
+        "results_passed",
+    ),
+    claims=("allocations",),
+    endings={0: "completed", 3: "discarded"},
+)
+EVENTS_PER_JOB = 32
+ENDINGS_PER_JOB = 4
 FILLING = 1
 HELD = 2
+POOL_REGISTERS = "slot_job", "slot_state", "slot_since"
+SWITCHML_REGISTERS = "first_state", "first_since", "second_state", "second_since"
+
+
+def _statistics(experiment: Experiment) -> Statistics:
+    return SWITCHML if experiment.system.name == "switchml" else POOL
+
+
+def _holds(experiment: Experiment) -> bool:
+    """Whether a complete sum keeps its aggregator for a while."""
+    return experiment.system.name == "switchml" or experiment.system.release == "on_result"
 
 
 def occupancy(experiment: Experiment, client: Any) -> list[tuple[int, int, int]]:
@@ -51,16 +99,16 @@ def occupancy(experiment: Experiment, client: Any) -> list[tuple[int, int, int]]
     events, endings, releases = client.batch(
         [
             ("register_read", "events", 0, jobs * EVENTS_PER_JOB),
-            ("register_read", "endings", 0, jobs * len(ENDINGS)),
+            ("register_read", "endings", 0, jobs * ENDINGS_PER_JOB),
             ("register_read", "releases", 0, jobs),
         ]
     )
-    held_after_completion = experiment.system.release == "on_result"
+    kept, holds = _statistics(experiment), _holds(experiment)
     result = []
     for job in range(jobs):
-        ended = endings[job * len(ENDINGS) : (job + 1) * len(ENDINGS)]
-        claimed = sum(events[job * EVENTS_PER_JOB + event] for event in CLAIMS)
-        held = ended[0] - releases[job] if held_after_completion else 0
+        ended = endings[job * ENDINGS_PER_JOB : (job + 1) * ENDINGS_PER_JOB]
+        claimed = sum(events[kept.place(job, event)] for event in kept.claims)
+        held = events[kept.place(job, "completions")] - releases[job] if holds else 0
         result.append((job, int(claimed - sum(ended)), int(held)))
     return result
 
@@ -74,31 +122,32 @@ def counters(
     if not experiment.system_entry.memory:
         return []
     jobs = len(experiment.jobs)
-    pool = experiment.aggregators
-    stats, events, endings, filling, releases, held, state, owner, since = client.batch(
+    kept = _statistics(experiment)
+    switchml = experiment.system.name == "switchml"
+    registers = SWITCHML_REGISTERS if switchml else POOL_REGISTERS
+    stats, events, endings, filling, held, *slot_registers = client.batch(
         [
             ("stats",),
             ("register_read", "events", 0, jobs * EVENTS_PER_JOB),
-            ("register_read", "endings", 0, jobs * len(ENDINGS)),
-            ("register_read", "filling_time", 0, jobs * len(ENDINGS)),
-            ("register_read", "releases", 0, jobs),
+            ("register_read", "endings", 0, jobs * ENDINGS_PER_JOB),
+            ("register_read", "filling_time", 0, jobs * ENDINGS_PER_JOB),
             ("register_read", "held_time", 0, jobs),
-            ("register_read", "slot_state", 0, pool),
-            ("register_read", "slot_job", 0, pool),
-            ("register_read", "slot_since", 0, pool),
+            *(("register_read", name, 0, None) for name in registers),
         ]
     )
     now = stats["timestamp"]
+    times: dict[int, dict[int, list[int]]] = {job: {FILLING: [], HELD: []} for job in range(jobs)}
+    found = _of_slots(experiment, slot_registers) if switchml else _of_pool(slot_registers)
+    for job, state, since in found:
+        if job in times and state in times[job]:
+            times[job][state].append(int(now) - since)
     rows: list[tuple[int, str, int]] = []
     for job in range(jobs):
-        for event, name in enumerate(EVENTS, 1):
-            rows.append((job, name, int(events[job * EVENTS_PER_JOB + event])))
-        open_times = {FILLING: [], HELD: []}
-        for slot in range(pool):
-            if state[slot] and owner[slot] == job:
-                open_times[int(state[slot])].append(int(now) - int(since[slot]))
-        for ending, name in enumerate(ENDINGS):
-            place = job * len(ENDINGS) + ending
+        for name in kept.events:
+            rows.append((job, name, int(events[kept.place(job, name)])))
+        open_times = times[job]
+        for ending, name in kept.endings.items():
+            place = job * ENDINGS_PER_JOB + ending
             rows.append((job, f"ended_{name}", int(endings[place])))
             rows.append((job, f"filling_{name}_ns", int(filling[place]) * timestamp_unit_ns))
         rows.append((job, "ended_open", len(open_times[FILLING])))
@@ -106,3 +155,19 @@ def counters(
         rows.append((job, "held_ns", int(held[job]) * timestamp_unit_ns))
         rows.append((job, "held_open_ns", sum(open_times[HELD]) * timestamp_unit_ns))
     return rows
+
+
+def _of_pool(registers: list[Any]) -> Iterator[tuple[int, int, int]]:
+    """(job, state, since) of the aggregators of POOL_REGISTERS."""
+    for job, state, since in zip(*registers, strict=True):
+        yield int(job), int(state), int(since)
+
+
+def _of_slots(experiment: Experiment, registers: list[Any]) -> Iterator[tuple[int, int, int]]:
+    """The same of SWITCHML_REGISTERS, whose slots belong to jobs by the partition."""
+    first_state, first_since, second_state, second_since = registers
+    for job in range(len(experiment.jobs)):
+        part = part_of(len(first_state), len(experiment.jobs), job)
+        for slot in range(part.base, part.base + part.slots):
+            yield job, int(first_state[slot]), int(first_since[slot])
+            yield job, int(second_state[slot]), int(second_since[slot])

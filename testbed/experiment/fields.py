@@ -132,13 +132,17 @@ class Quantity(Kind):
 
 @dataclass(frozen=True)
 class Whole(Kind):
-    """A whole number from `low` to `high`; with `power_of_two`, only those."""
+    """A whole number from `low` to `high`; with `power_of_two`, only those. `word` is an
+    alternative that becomes None."""
 
     low: int
     high: int
     power_of_two: bool = False
+    word: str = ""
 
-    def parse(self, value: Any) -> int:
+    def parse(self, value: Any) -> int | None:
+        if self.word and value == self.word:
+            return None
         fits = isinstance(value, int) and not isinstance(value, bool)
         if isinstance(value, float):
             fits = value.is_integer()  # 1e3
@@ -160,7 +164,11 @@ class Whole(Kind):
                 powers.append(str(power))
                 power *= 2
             return f"a power of two: {', '.join(powers)}"
-        return f"a whole number from {self.low} to {self.high}"
+        either = f", or {self.word}" if self.word else ""
+        return f"a whole number from {self.low} to {self.high}{either}"
+
+    def show(self, value: int | None) -> int | str:
+        return self.word if self.word and value is None else value
 
 
 @dataclass(frozen=True)

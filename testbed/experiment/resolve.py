@@ -340,7 +340,10 @@ class _Resolver:
                     " memory. Take this key out",
                 )
                 return
-        if memory is None or memory.size_bytes is None:
+        if memory is None:
+            return
+        if memory.size_bytes is None:
+            self.enough_for_all(("memory", "aggregators"), memory.aggregators or 0)
             return
         needs = ("system", "values_per_packet", "jobs")
         if any(name not in self.parts for name in needs):
@@ -354,7 +357,20 @@ class _Resolver:
                 f" {known.aggregator_bytes} B; allowed: 1 to {MAX_AGGREGATORS} aggregators",
             )
             return
+        self.enough_for_all(("memory", "size"), count)
         self.parts["memory"] = memory.model_copy(update={"aggregators": count, "size_bytes": None})
+
+    def enough_for_all(self, path: KeyPath, aggregators: int) -> None:
+        """Where every job has memory of its own, there must be some for each."""
+        if self.system is None or "jobs" not in self.parts:
+            return
+        jobs, each = len(self.parts["jobs"]), self.system.job_aggregators
+        if aggregators < jobs * each:
+            self.wrong(
+                path,
+                f"found {aggregators} aggregators; {self.system.title} divides them among the jobs,"
+                f" and {jobs} job{'s' if jobs > 1 else ''} need at least {jobs * each}",
+            )
 
     def program(self) -> None:
         system: SystemOptions | None = self.parts.get("system")

@@ -213,6 +213,7 @@ def warm() -> None:
     for role in (
         _Role({**common, "role": "worker", "worker": 0}),
         _Role({**common, "role": "ps"}),
+        _Role({**common, "system": "switchml", "role": "worker", "worker": 0}),
     ):
         _load(role)
 

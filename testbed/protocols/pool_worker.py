@@ -122,7 +122,7 @@ def timeout_ns(w):
 
 
 @njit(cache=True)
-def _measure_round_trip(s, sample_ns):
+def measure_round_trip(s, sample_ns):
     s[LONGEST_NS] = max(sample_ns, s[LONGEST_NS] - (s[LONGEST_NS] >> 10))
     if s[ROUND_TRIP_NS] == 0:
         s[ROUND_TRIP_NS] = sample_ns
@@ -148,7 +148,7 @@ def _adapt_window(w, marked):
 
 
 @njit(cache=True)
-def _write_values(w, b, row, base, fragment):
+def write_values(w, b, row, base, fragment):
     """This worker's values of a fragment of the current iteration; zeros fill the packet up."""
     c, s = w.c, w.s
     count = bk.values_in(b, fragment)
@@ -164,7 +164,7 @@ def _write_values(w, b, row, base, fragment):
 
 
 @njit(cache=True)
-def _check_values(w, b, row, base, fragment):
+def check_values(w, b, row, base, fragment):
     """True if the packet holds the sum over all workers; else the place is noted in the status."""
     c, s, status = w.c, w.s, w.status
     count = bk.values_in(b, fragment)
@@ -269,13 +269,13 @@ def receive(w, b, now, packets, lengths, count):
             if not _check_floats(w, b, row, base, fragment):
                 return finished
             k[n.FLOAT_RESULTS] += 1
-        elif not _check_values(w, b, row, base, fragment):
+        elif not check_values(w, b, row, base, fragment):
             return finished
         k[n.RESULTS] += 1
         if flags & wire.OVERFLOW:
             k[n.SATURATED] += 1
         if b.status[fragment] & (bk.SENT | bk.RESENT) == bk.SENT:
-            _measure_round_trip(s, now - b.sent_ns[fragment])
+            measure_round_trip(s, now - b.sent_ns[fragment])
         _adapt_window(w, flags & wire.ECN != 0)
         if bk.mark_received(b, fragment, now):
             finished = True
@@ -318,12 +318,12 @@ def _write_gradient(w, b, row, fragment, flags):
     if as_floats:
         fl.write_own(w.floats, row, base, b.s[bk.ITERATION], fragment, b.s[bk.VALUES])
     else:
-        _write_values(w, b, row, base, fragment)
+        write_values(w, b, row, base, fragment)
     w.counters[n.GRADIENT_PACKETS] += 1
 
 
 @njit(cache=True)
-def _take_pace(s, c, now):
+def take_pace(s, c, now):
     """Book one packet's time on the link."""
     earliest = now * 1000 - c[BURST_PS]
     s[NEXT_SEND_PS] = max(s[NEXT_SEND_PS], earliest) + c[PACE_PS]
@@ -344,7 +344,7 @@ def _fill_gaps(w, b, now, packets, m):
             return m
         b.status[fragment] |= bk.RESENT
         _write_gradient(w, b, packets[m], fragment, wire.RESEND)
-        _take_pace(s, c, now)
+        take_pace(s, c, now)
         k[n.RETRANSMISSIONS] += 1
         k[n.GAP_RESENDS] += 1
         m += 1
@@ -364,7 +364,7 @@ def send(w, b, now, packets, lengths, destinations):
         if b.status[fragment] & bk.RECEIVED == 0:
             b.status[fragment] |= bk.RESENT
             _write_gradient(w, b, packets[m], fragment, wire.RESEND)
-            _take_pace(s, c, now)
+            take_pace(s, c, now)
             k[n.RETRANSMISSIONS] += 1
             k[n.ANSWERED_ASKS] += 1
             m += 1
@@ -376,7 +376,7 @@ def send(w, b, now, packets, lengths, destinations):
             break
         fragment = bk.resend(b, now, timeout_ns(w))
         _write_gradient(w, b, packets[m], fragment, wire.RESEND)
-        _take_pace(s, c, now)
+        take_pace(s, c, now)
         k[n.RETRANSMISSIONS] += 1
         m += 1
     timeout = timeout_ns(w)
@@ -395,7 +395,7 @@ def send(w, b, now, packets, lengths, destinations):
         if waited:
             lag.record(w.lag, now - s[NEXT_SEND_PS] // 1000)
             waited = False
-        _take_pace(s, c, now)
+        take_pace(s, c, now)
         flags = wire.RESEND if b.status[fragment] & bk.ASKED else 0
         _write_gradient(w, b, packets[m], fragment, flags)
         bk.mark_sent(b, fragment, now, timeout)

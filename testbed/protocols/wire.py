@@ -132,6 +132,24 @@ def sender(row):
 
 
 @njit(cache=True)
+def set_exponents(row, exponent, next_exponent):
+    """Fill in the two block exponents, -128 to 127."""
+    set_word(
+        row, 5, (word(row, 5) & 0xFFFF0000) | ((exponent & 0xFF) << 8) | (next_exponent & 0xFF)
+    )
+
+
+@njit(cache=True)
+def exponent(row):
+    return ((word(row, 5) >> 8 & 0xFF) ^ 0x80) - 0x80
+
+
+@njit(cache=True)
+def next_exponent(row):
+    return ((word(row, 5) & 0xFF) ^ 0x80) - 0x80
+
+
+@njit(cache=True)
 def set_worker(row, bitmap_words, worker):
     """Make the bitmap name `worker` alone. Bit 0 is the last bit of the last bitmap word."""
     for i in range(bitmap_words):

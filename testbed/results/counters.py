@@ -16,7 +16,7 @@ EVENTS: Mapping[str, str] = {
     "completions": "gradient was added and completed the sum",
     "duplicates": "gradient was in the sum already: dropped",
     "re_emissions": "gradient was in a complete, held sum: the sum was sent again",
-    "overlaps": "gradient overlapped the sum in part: to the PS unchanged",
+    "overlaps": "gradient overlapped the sum in part: to the PS unchanged, if there is one",
     "preemptions": "gradient evicted a partial sum and took its aggregator",
     "preemptions_held": "gradient took the aggregator of a sum that had left already",
     "collisions": "gradient found another fragment: to its PS, the owner's priority unchanged",
@@ -29,7 +29,8 @@ EVENTS: Mapping[str, str] = {
     "releases": "result from a PS freed its aggregator",
     "results_passed": "result from a PS found no aggregator to free",
     "passes": "gradient that is not to be aggregated here",
-    "outside": "gradient's index fell outside its job's part of the pool: to its PS",
+    "outside": "gradient's index fell outside its job's part of the pool: to its PS, or dropped",
+    "stale_chunks": "gradient of a chunk that is over: dropped",
 }
 
 ENDINGS: Mapping[str, str] = {

@@ -2,7 +2,8 @@
 
 Every switch forwards towards a host along a shortest path; among equals the neighbour that comes
 first in the topology's order wins, so that routes are the same on every machine. The routes of all
-switches towards a job's parameter server form a tree; the job's workers pick its branches.
+switches towards a job's parameter server, or its root switch where it has no server, form a tree;
+the job's workers pick its branches.
 """
 
 from __future__ import annotations
@@ -45,43 +46,78 @@ def switch_of(topology: Topology, host: str) -> str:
 
 @dataclass(frozen=True)
 class JobTree:
-    """Where a job's fragments meet on their way to its server.
+    """Where a job's fragments meet on their way to their target, a server or the root switch.
 
-    `parent` maps each switch of the tree to (port, next node); the last switch's next node is the
-    server. `below` maps each to the numbers of the workers whose fragments pass it. `children`
-    maps each to [(port, node)], the switches and workers that results go on to."""
+    `parent` maps each switch of the tree to (port, next node), the root switch apart. `below` maps
+    each switch to the numbers of the workers whose fragments pass it. `children` maps each to
+    [(port, node)], the switches and workers that results go on to."""
 
-    server: str
+    target: str
     parent: dict[str, tuple[int, str]]
     below: dict[str, tuple[int, ...]]
     children: dict[str, tuple[tuple[int, str], ...]]
 
     @property
     def switches(self) -> tuple[str, ...]:
-        return tuple(self.parent)
+        return tuple(self.below)
 
 
-def job_tree(topology: Topology, workers: tuple[str, ...], server: str) -> JobTree:
-    """The tree of a job; raises UserError if a worker has no path to the server."""
-    hops = next_hops(topology, server)
+def job_tree(topology: Topology, workers: tuple[str, ...], target: str) -> JobTree:
+    """The tree of a job with its server, or the root switch, at `target`.
+
+    Raises UserError if a worker has no path to it."""
+    hops = next_hops(topology, target)
     parent: dict[str, tuple[int, str]] = {}
     below: dict[str, list[int]] = {}
     children: dict[str, dict[str, int]] = {}
     for number, worker in enumerate(workers):
         child, node = worker, switch_of(topology, worker)
-        while node != server:
-            if node not in hops:
-                raise UserError(f"{worker} has no path to its parameter server {server}")
-            parent[node] = hops[node]
+        while True:
+            if node != target and node not in hops:
+                raise UserError(f"{worker} has no path to {target}")
+            if node in topology.hosts:
+                break
             below.setdefault(node, []).append(number)
             children.setdefault(node, {})[child] = _port_to(topology, node, child)
+            if node == target:
+                break
+            parent[node] = hops[node]
             child, node = node, hops[node][1]
     return JobTree(
-        server=server,
+        target=target,
         parent={name: parent[name] for name in topology.switches if name in parent},
-        below={name: tuple(numbers) for name, numbers in below.items()},
+        below={name: tuple(below[name]) for name in topology.switches if name in below},
         children={
             name: tuple((port, child) for child, port in sorted(found.items(), key=lambda x: x[1]))
             for name, found in children.items()
         },
     )
+
+
+def root_switch(topology: Topology, workers: tuple[str, ...]) -> str:
+    """Where the sums of a job without a server come together: the switch whose furthest worker is
+    nearest, then that with the shortest paths in all, then the first in the topology's order.
+
+    Raises UserError if no switch has a path to all workers."""
+    best: tuple[tuple[int, int], str] | None = None
+    for switch in topology.switches:
+        hops = next_hops(topology, switch)
+        distances = [_distance(hops, switch_of(topology, worker), switch) for worker in workers]
+        if None not in distances:
+            rank = max(distances), sum(distances)
+            if best is None or rank < best[0]:
+                best = rank, switch
+    if best is None:
+        raise UserError(f"no switch has a path to all of {', '.join(workers)}")
+    return best[1]
+
+
+def _distance(hops: dict[str, tuple[int, str]], node: str, target: str) -> int | None:
+    """Links from a switch to a target switch along `hops`; None if there is no path."""
+    steps = 0
+    while node != target:
+        if node not in hops:
+            return None
+        node = hops[node][1]
+        steps += 1
+    return steps

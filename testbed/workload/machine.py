@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from testbed.protocols import atp, esa, wire
-from testbed.workload import fixed_point, gradients, pool
+from testbed.protocols import atp, esa, switchml, wire
+from testbed.workload import blocks, fixed_point, gradients, pool, slots
 
 
 class Batch(NamedTuple):
@@ -49,15 +49,21 @@ def _atp(spec: dict) -> Any:
     return pool.server_machine(atp.new_server(spec))
 
 
+def _switchml(spec: dict) -> Any:
+    return slots.worker_machine(switchml.new_worker(spec, blocks.of_worker(spec)), spec)
+
+
 # How a machine is made of a role's specification (plan.py), by system.
 BUILDERS: dict[str, Callable[[dict], Any]] = {
     "esa": _esa,
+    "switchml": _switchml,
     "atp": _atp,
 }
 
 # How a machine is stepped, by its type.
 STEPS: dict[type, Callable] = {
     pool.WorkerMachine: pool.step_worker,
+    slots.WorkerMachine: slots.step_worker,
     pool.ServerMachine: pool.step_server,
 }
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from testbed.errors import UserError
 from testbed.protocols.book import fragments_of
 from testbed.protocols.wire import MAX_FRAGMENTS, frame_bytes
-from testbed.routing.tree import job_tree, switch_of
+from testbed.routing.partition import part_of
+from testbed.routing.tree import job_tree, root_switch, switch_of
 from testbed.topology import host_ip, switch_ip
 
 if TYPE_CHECKING:
@@ -173,14 +174,35 @@ def _atp_part(experiment: Experiment, number: int) -> dict:
     }
 
 
+def _switchml_part(experiment: Experiment, number: int) -> dict:
+    options = experiment.system
+    part = part_of(experiment.aggregators // 2, len(experiment.jobs), number)
+    return {
+        "window": min(part.slots, options.window or part.slots),
+        "timeout_ns": options.timeout_ns or 0,
+        "least_timeout_ns": LEAST_TIMEOUT_NS,
+        "most_timeout_ns": MOST_TIMEOUT_NS,
+    }
+
+
 # What a system adds to the specifications of a job's hosts.
 SYSTEM_PARTS: dict[str, Callable[[Experiment, int], dict]] = {
     "esa": _esa_part,
+    "switchml": _switchml_part,
     "atp": _atp_part,
 }
 
+
+def _root(experiment: Experiment, number: int, worker: int) -> tuple[str, ...]:
+    """The switch where a job's sums come together."""
+    workers = experiment.jobs[number].fixed_placement.workers
+    return (root_switch(experiment.topology_object(), workers),)
+
+
 # Whom a worker of a job talks to, as hosts or switches, where that is not the job's servers.
-PEERS: dict[str, Callable[[Experiment, int, int], tuple[str, ...]]] = {}
+PEERS: dict[str, Callable[[Experiment, int, int], tuple[str, ...]]] = {
+    "switchml": _root,
+}
 
 
 def _uplink_rate(experiment: Experiment, host: str) -> int:

@@ -1,0 +1,62 @@
+"""Block floating point: float gradients as int32, with one exponent for each fragment.
+
+A block is a fragment's values. Its exponent e is the smallest whole number with 2^e > abs(x) for
+every x in it (the published condition is >=; with > no sum can leave int32, whatever the rounding).
+With the largest exponent over W workers, a worker sends
+
+    round(x * scale),   scale = (2^31 - 1) / (W * 2^e)
+
+and divides the sum of the integers by the scale. That is off by at most half a step per worker,
+`error_bound`. Exponents are signed bytes; a block whose values are all below 2^-128 has -128.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from testbed.protocols.wire import swap
+
+LEAST = -128
+MOST = 127
+LARGEST_SUM = 2**31 - 1
+
+
+def exponents(values: np.ndarray) -> np.ndarray:
+    """Exponents of blocks, int8[...], of float32[..., V].
+
+    Raises ValueError for values that are not finite or do not fit an exponent."""
+    largest = np.abs(values.astype(np.float64)).max(axis=-1)
+    if not np.isfinite(largest).all():
+        raise ValueError("gradients must be finite")
+    result = np.where(largest > 0, np.frexp(largest)[1], LEAST)
+    if result.max(initial=LEAST) > MOST:
+        raise ValueError(f"gradients must be below 2^{MOST}")
+    return np.maximum(result, LEAST).astype(np.int8)
+
+
+@njit(cache=True)
+def scale_of(exponent, workers):
+    """Steps per unit of a block's values."""
+    return LARGEST_SUM / (workers * math.ldexp(1.0, exponent))
+
+
+def error_bound(exponent: int, workers: int) -> float:
+    """Largest difference between a received sum over its scale and the sum of the floats."""
+    return workers / (2 * scale_of(exponent, workers))
+
+
+def quantise(values: np.ndarray, exponent: np.ndarray, workers: int) -> np.ndarray:
+    """int32[..., V] of float32[..., V] and the exponents [...] of its blocks."""
+    scale = LARGEST_SUM / (workers * np.ldexp(1.0, exponent.astype(np.int64)))
+    return np.rint(values.astype(np.float64) * scale[..., np.newaxis]).astype(np.int32)
+
+
+@njit(cache=True)
+def write_block(row, base, values, exponent, workers):
+    """Write float32 `values` as int32 into a packet from word `base` on."""
+    scale = scale_of(exponent, workers)
+    for i in range(values.size):
+        row[base + i] = swap(np.uint32(np.int32(np.rint(np.float64(values[i]) * scale))))

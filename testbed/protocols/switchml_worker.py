@@ -1,0 +1,257 @@
+"""SwitchML's worker: a window of slots that clock themselves, and no parameter server.
+
+Each slot of the job's part of the pool has one chunk in flight at most. Its next chunk is `slots`
+further down the stream and goes out when the result of the last one is here, so a worker is never
+more than one chunk ahead of another in any slot: what the switch's two sets rely on. A chunk
+without a result is sent again after a timeout, to the same slot and set, and the switch serves the
+result from there.
+
+Places in `c` and `s` are those of pool_worker, whose values, checks, pacing and measure of round
+trips it shares; what a slot does is its own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from testbed.protocols import block_float as bf
+from testbed.protocols import book as bk
+from testbed.protocols import counters as n
+from testbed.protocols import heap, lag, wire
+from testbed.protocols import pool_worker as pw
+from testbed.protocols import status as st
+from testbed.protocols import stream as sm
+from testbed.protocols import values as val
+
+NEVER = pw.NEVER
+SECOND_SET = 1 << 31  # in a packet's index
+MOST_DOUBLINGS = 6  # of a slot's timeout
+
+# Places in Worker.s behind pool_worker's
+EARLIEST_NS = pw.STATE  # no slot is due for retransmission before
+FREE = pw.STATE + 1  # entries in Worker.free
+STATE = pw.STATE + 2
+
+
+class Worker(NamedTuple):
+    """S slots; F fragments and C chunks per iteration, I recorded iterations."""
+
+    c: np.ndarray  # int64[pool_worker.CONFIGURATION]; WINDOW is S
+    s: np.ndarray  # int64[STATE]
+    stream: sm.Stream
+    chunk: np.ndarray  # int64[S], number of the slot's chunk in flight, or else of its next one
+    busy: np.ndarray  # uint8[S], 1: a chunk is in flight
+    attempts: np.ndarray  # uint8[S], how often it has been sent again
+    sent_ns: np.ndarray  # int64[S]
+    due_ns: np.ndarray  # int64[S], when it is sent again
+    free: np.ndarray  # int32[S], heap of the slots that are not busy, by their next chunk
+    exponent: np.ndarray  # int16[F], all workers' largest, of this iteration; UNKNOWN at first
+    own_exponent: np.ndarray  # int8[I, F]
+    recorded: np.ndarray  # float32[I, F * V], this worker's gradients if the trace has values
+    sums: np.ndarray  # int32[I, F * V], the sums over the workers of the quantised gradients
+    counters: np.ndarray  # int64
+    status: np.ndarray  # int64, see status.py
+    lag: np.ndarray  # int64, see lag.py
+
+
+UNKNOWN = 1000  # no exponent
+
+
+@njit(cache=True)
+def begin(w, b, iteration):
+    """Start exchanging the gradients of an iteration."""
+    c, s = w.c, w.s
+    bk.begin(b, iteration)
+    s[pw.FACTOR] = val.factor(c[pw.SEED], c[pw.JOB], iteration, c[pw.NUMBER])
+    s[pw.FACTOR_SUM] = val.factor_sum(c[pw.SEED], c[pw.JOB], iteration, c[pw.WORKERS])
+    w.exponent[:] = UNKNOWN
+
+
+@njit(cache=True)
+def receive(w, b, now, packets, lengths, count):
+    """Take `count` packets: uint32[*, words] rows with their payload lengths in bytes.
+
+    Returns True when the iteration's last result is among them. After a wrong value it stops, with
+    the status FAILED set."""
+    c, s, k = w.c, w.s, w.counters
+    base = wire.HEADER_WORDS + c[pw.BITMAP_WORDS]
+    full = 4 * (base + b.s[bk.VALUES])
+    chunks = w.stream.tensor.size
+    finished = False
+    for i in range(count):
+        row = packets[i]
+        if (
+            lengths[i] != full
+            or wire.version(row) != wire.VERSION
+            or wire.job(row) != c[pw.JOB]
+            or (wire.kind(row) != wire.RESULT and wire.kind(row) != wire.RESULT_ONE)
+        ):
+            k[n.FOREIGN] += 1
+            continue
+        number = wire.fragment(row)
+        slot = number % c[pw.WINDOW]
+        if w.busy[slot] == 0 or w.chunk[slot] != number:
+            if number < w.chunk[slot]:
+                k[n.DUPLICATE_RESULTS] += 1
+            else:
+                k[n.FOREIGN] += 1
+            continue
+        place = number % chunks
+        fragment = w.stream.fragment[place]
+        if not _check(w, b, row, base, place, fragment):
+            return finished
+        if w.stream.announced[place] >= 0:
+            w.exponent[w.stream.announced[place]] = wire.next_exponent(row)
+        if w.attempts[slot] == 0:
+            pw.measure_round_trip(s, now - w.sent_ns[slot])
+        w.busy[slot] = 0
+        w.chunk[slot] = number + c[pw.WINDOW]
+        s[FREE] = heap.push(w.free, s[FREE], w.chunk, slot)
+        if fragment >= 0:
+            k[n.RESULTS] += 1
+            if wire.flags(row) & wire.OVERFLOW:
+                k[n.SATURATED] += 1
+            if bk.mark_received(b, fragment, now):
+                finished = True
+    return finished
+
+
+@njit(cache=True)
+def _check(w, b, row, base, place, fragment):
+    """True if the packet holds the sum over all workers; else the place is noted in the status."""
+    if fragment >= 0:
+        return pw.check_values(w, b, row, base, fragment)
+    wrong = val.first_nonzero(row, base, base + b.s[bk.VALUES])
+    if wrong < 0:
+        return True
+    w.status[st.FAILED] = 1
+    w.status[st.ITERATION] = b.s[bk.ITERATION]
+    w.status[st.FRAGMENT] = w.stream.announced[place]
+    w.status[st.POSITION] = wrong
+    w.status[st.FOUND] = np.int64(np.int32(wire.swap(row[base + wrong])))
+    w.status[st.EXPECTED] = 0
+    return False
+
+
+@njit(cache=True)
+def _write_gradient(w, b, row, slot, flags):
+    c = w.c
+    number = w.chunk[slot]
+    place = number % w.stream.tensor.size
+    fragment, announced = w.stream.fragment[place], w.stream.announced[place]
+    index = slot
+    if (number // c[pw.WINDOW]) & 1:
+        index |= SECOND_SET
+    wire.write_header(row, wire.GRADIENT, 1, flags, c[pw.JOB], 0, number, index, c[pw.NUMBER])
+    wire.set_worker(row, c[pw.BITMAP_WORDS], c[pw.NUMBER])
+    base = wire.HEADER_WORDS + c[pw.BITMAP_WORDS]
+    exponent, following = 0, 0
+    if fragment < 0:
+        val.write_zeros(row, base, base + b.s[bk.VALUES])
+    elif w.recorded.shape[0] > 0:
+        exponent = w.exponent[fragment]
+        i = b.s[bk.ITERATION] % w.recorded.shape[0]
+        start = fragment * b.s[bk.VALUES]
+        block = w.recorded[i, start : start + b.s[bk.VALUES]]
+        bf.write_block(row, base, block, exponent, c[pw.WORKERS])
+    else:
+        pw.write_values(w, b, row, base, fragment)
+    if announced >= 0:
+        following = w.own_exponent[b.s[bk.ITERATION] % w.own_exponent.shape[0], announced]
+    wire.set_exponents(row, exponent, following)
+    w.counters[n.GRADIENT_PACKETS] += 1
+
+
+@njit(cache=True)
+def _next_slot(w, b):
+    """The slot whose next chunk comes first in the stream, or -1 if that may not be sent yet."""
+    if w.s[FREE] == 0:
+        return -1
+    slot = w.free[0]
+    chunks = w.stream.tensor.size
+    iteration = w.chunk[slot] // chunks
+    place = w.chunk[slot] - iteration * chunks
+    if iteration != b.s[bk.ITERATION] or b.ready[w.stream.tensor[place]] == 0:
+        return -1
+    fragment = w.stream.fragment[place]
+    if w.recorded.shape[0] > 0 and fragment >= 0 and w.exponent[fragment] == UNKNOWN:
+        return -1
+    return slot
+
+
+@njit(cache=True)
+def _resend(w, b, now, packets):
+    """Send again what is due, into the first rows; returns their number."""
+    c, s = w.c, w.s
+    if s[EARLIEST_NS] > now:
+        return 0
+    m = 0
+    earliest = NEVER
+    timeout = pw.timeout_ns(w)
+    for slot in range(c[pw.WINDOW]):
+        if w.busy[slot] == 0:
+            continue
+        if w.due_ns[slot] <= now and m < packets.shape[0]:
+            if w.attempts[slot] < MOST_DOUBLINGS:
+                w.attempts[slot] += 1
+            _write_gradient(w, b, packets[m], slot, wire.RESEND)
+            pw.take_pace(s, c, now)
+            w.counters[n.RETRANSMISSIONS] += 1
+            w.due_ns[slot] = now + (timeout << w.attempts[slot])
+            m += 1
+        earliest = min(earliest, w.due_ns[slot])
+    s[EARLIEST_NS] = earliest
+    return m
+
+
+@njit(cache=True)
+def send(w, b, now, packets, lengths, destinations):
+    """Fill rows of `packets` with what is due at `now`; returns their number."""
+    c, s = w.c, w.s
+    capacity = packets.shape[0]
+    m = _resend(w, b, now, packets)
+    timeout = pw.timeout_ns(w)
+    waited = s[pw.PACING] == 1
+    s[pw.PACING] = 0
+    while m < capacity:
+        slot = _next_slot(w, b)
+        if slot < 0:
+            break
+        if s[pw.NEXT_SEND_PS] > now * 1000:
+            s[pw.PACING] = 1
+            break
+        if waited:
+            lag.record(w.lag, now - s[pw.NEXT_SEND_PS] // 1000)
+            waited = False
+        pw.take_pace(s, c, now)
+        s[FREE] = heap.pop(w.free, s[FREE], w.chunk)
+        _write_gradient(w, b, packets[m], slot, 0)
+        tensor = w.stream.tensor[w.chunk[slot] % w.stream.tensor.size]
+        if b.first_sent_ns[b.s[bk.ITERATION], tensor] < 0:
+            b.first_sent_ns[b.s[bk.ITERATION], tensor] = now
+        w.busy[slot] = 1
+        w.attempts[slot] = 0
+        w.sent_ns[slot] = now
+        w.due_ns[slot] = now + timeout
+        s[EARLIEST_NS] = min(s[EARLIEST_NS], w.due_ns[slot])
+        m += 1
+    s[pw.MORE] = 1 if m == capacity else 0
+    for i in range(m):
+        destinations[i] = pw.TO_SERVER
+        lengths[i] = 4 * packets.shape[1]
+    return m
+
+
+@njit(cache=True)
+def deadline(w, b):
+    """When to call `send` again although nothing has arrived; ns, NEVER if not at all."""
+    s = w.s
+    if s[pw.MORE] == 1:
+        return 0
+    due = s[EARLIEST_NS]
+    if s[pw.PACING] == 1:
+        due = min(due, (s[pw.NEXT_SEND_PS] + 999) // 1000)
+    return due

@@ -1,0 +1,46 @@
+"""Float gradients of a trace in block floating point, and the sums that a worker must receive.
+
+The exponents that scale the values on the wire are those that the workers exchange. Here all
+workers' gradients are read and the sums reckoned from them, so a wrong exponent shows as a wrong
+sum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from testbed.errors import UserError
+from testbed.protocols import block_float
+from testbed.protocols.book import fragments_of
+from testbed.protocols.switchml import Blocks
+from testbed.workload.gradients import recorded_gradients
+
+
+def of_worker(spec: dict) -> Blocks | None:
+    """The recorded gradients of a worker's specification; None if values are generated.
+
+    Workers beyond the recorded ones take the recorded ones' in turn, iterations likewise. Raises
+    UserError for gradients that block floating point cannot carry."""
+    if spec["gradients"] is None:
+        return None
+    recorded = recorded_gradients(spec["gradients"])
+    values, layers = spec["values"], recorded.trace.layers
+    first = fragments_of([layer.values for layer in layers], values)
+    iterations, workers = recorded.values.shape[1], spec["workers"]
+    blocks = np.zeros((workers, iterations, int(first[-1]), values), np.float32)
+    flat = blocks.reshape(workers, iterations, -1)
+    for tensor, layer in enumerate(layers):
+        start = int(first[tensor]) * values
+        for worker in range(workers):
+            for i in range(iterations):
+                part = recorded.tensor(worker, i, tensor)
+                flat[worker, i, start : start + layer.values] = part
+    try:
+        exponents = block_float.exponents(blocks)
+    except ValueError as error:
+        raise UserError(f"{spec['gradients']['trace']}: {error}") from None
+    sums = block_float.quantise(blocks, exponents.max(axis=0)[np.newaxis], workers).sum(
+        axis=0, dtype=np.int32
+    )
+    own = spec["worker"]
+    return Blocks(flat[own].copy(), exponents[own].copy(), sums.reshape(iterations, -1))
