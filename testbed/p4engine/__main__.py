@@ -5,6 +5,7 @@
     call    PATH NAME [ARGUMENT...]                             one control call to a switch
     stf     PROGRAM.p4 TEST.stf | FOLDER                        run tests: packets in, packets out
     trace   PROGRAM.p4 --packet HEX|PCAP [--commands FILE]      the path of packets, line by line
+    p4info  PROGRAM.p4 [--binary] [-o FILE]                     what a P4Runtime controller reads
 
 Exit codes: 0; 1 when a running switch or a test failed; 2 when the program or the call is wrong.
 """
@@ -45,6 +46,7 @@ def _parser(chosen: str) -> argparse.ArgumentParser:
         ("switch", "be a switch"),
         ("stf", "run tests in the simple test format"),
         ("trace", "show the path of packets through a program"),
+        ("p4info", "print the P4Info of a program"),
     ):
         command = commands.add_parser(name, help=text)
         if name != "stf":
@@ -56,7 +58,7 @@ def _parser(chosen: str) -> argparse.ArgumentParser:
         if name == "compile":
             command.add_argument("--json", action="store_true", help="print all objects as JSON")
         elif name == chosen:
-            module = {"switch": "switch", "stf": "stf_command", "trace": "trace_command"}[name]
+            module = {"stf": "stf_command", "trace": "trace_command"}.get(name, name)
             import_module(f"testbed.p4engine.{module}").add_arguments(command)
     command = commands.add_parser("call", help="one control call to a switch process")
     command.add_argument("socket", help="its control socket")
@@ -82,6 +84,8 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         if arguments.command in ("stf", "trace"):
             return import_module(f"testbed.p4engine.{arguments.command}_command").main(arguments)
+        if arguments.command == "p4info":
+            return import_module("testbed.p4engine.p4info").main(arguments)
         from testbed.p4engine.build import compile_program
 
         compiled = compile_program(

@@ -114,6 +114,7 @@ NOT_COMPILER = {
     "control",
     "library",
     "manager",
+    "p4info",
     "pipeline",
     "stf",
     "stf_command",
