@@ -28,6 +28,8 @@ from testbed.protocols import heap
 FRONT = 0
 FIFO = 1
 
+LONGEST_BACKOFF_NS = 2_000_000_000
+
 # Places in Book.s
 ITERATION = 0  # whose gradients are exchanged
 CURSOR = 1  # tensor that is sent next
@@ -209,7 +211,7 @@ def next_resend_ns(book):
 def resend(book, now, timeout):
     """Take the earliest due fragment, as `next_resend_ns` saw it, and arm its timer anew.
 
-    The timeout doubles with every attempt, up to 64 times."""
+    The timeout doubles with every attempt, up to LONGEST_BACKOFF_NS or the timeout itself."""
     s = book.s
     fragment = book.timers[0]
     s[TIMERS] = heap.pop(book.timers, s[TIMERS], book.due_ns)
@@ -217,7 +219,8 @@ def resend(book, now, timeout):
         book.attempts[fragment] += 1
     book.status[fragment] |= RESENT
     book.sent_ns[fragment] = now
-    book.due_ns[fragment] = now + (timeout << book.attempts[fragment])
+    backoff = min(timeout << book.attempts[fragment], max(timeout, LONGEST_BACKOFF_NS))
+    book.due_ns[fragment] = now + backoff
     s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, fragment)
     return fragment
 

@@ -75,4 +75,8 @@ def new_server(spec: dict) -> pool_server.Server:
     c[pool_server.MOST_DELAY_NS] = spec["most_reminder_delay_ns"]
     c[pool_server.INDEX_MODE] = MODES[spec["index"]]
     c[pool_server.POOL] = spec["pool"]
+    if spec["rate_bps"]:
+        # An answer takes a frame's time on the link; at most half of it is for answers.
+        frame_bits = 8 * wire.frame_bytes(spec["values"], spec["bitmap_width"])
+        c[pool_server.PROMPT_PS] = 2 * frame_bits * 10**12 // spec["rate_bps"]
     return pool_server.new_server(c, [node for node, _ in spec["switches"]], new_counters())

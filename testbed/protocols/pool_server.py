@@ -57,7 +57,8 @@ INDEX_MODE = 10
 POOL = 11
 REHASH = 12  # 1: a window position that collided gets another index
 FLOATS = 13  # 1: what leaves int32 is summed as floating-point numbers
-CONFIGURATION = 14
+PROMPT_PS = 14  # link time set aside for a reminder or an ask with its answer; 0: none
+CONFIGURATION = 15
 
 # Places in Server.s, the state
 TIMERS = 0  # entries in the heap
@@ -66,7 +67,8 @@ ROUND_TRIP_NS = 2  # smoothed time from a reminder to its answer
 ITERATION = 3  # latest that has been heard of
 COMPLETED = 4  # fragments with a result, all iterations
 DRAWS = 5  # indices drawn for window positions
-STATE = 6
+NEXT_PROMPT_PS = 6  # when the next reminder or ask may go out
+STATE = 7
 
 # Values of Server.stage
 EMPTY = 0
@@ -216,6 +218,7 @@ def _ask(v, place, worker, packets, lengths, destinations, m):
     lengths[m] = 4 * (wire.HEADER_WORDS + words)
     destinations[m] = FIRST_WORKER + worker
     v.counters[n.ASKS] += 1
+    v.s[NEXT_PROMPT_PS] += v.c[PROMPT_PS]
     return m + 1
 
 
@@ -346,7 +349,8 @@ def receive(v, now, packets, lengths, count, out, out_lengths, destinations):
 
         v.flags[place] |= np.uint16(flags & wire.COLLISION)
         as_floats = v.flags[place] & wire.FLOAT != 0
-        spare = m + count - i + c[WORKERS] < out.shape[0]  # room to ask all
+        # Room to ask all, in the batch and on the link; what is not asked now is reminded later.
+        spare = m + count - i + c[WORKERS] < out.shape[0] and s[NEXT_PROMPT_PS] <= now * 1000
         if c[FLOATS] == 1 and flags & wire.FLOAT == 0:
             # Whole numbers that are of no use: everyone is to send floating-point numbers.
             if not as_floats and flags & wire.OVERFLOW:
@@ -391,7 +395,8 @@ def receive(v, now, packets, lengths, count, out, out_lengths, destinations):
         if not more:
             k[n.PS_KNOWN] += 1
             continue
-        kept = flags & (wire.ECN | wire.OVERFLOW)
+        # A result that a retransmission went into says nothing about the usual round trip.
+        kept = flags & (wire.ECN | wire.OVERFLOW | wire.RESEND)
         if flags & wire.FLOAT:
             fl.add(v.floats, place, row, base)
             v.flags[place] |= np.uint16(kept)
@@ -457,13 +462,19 @@ def _drop_done_timers(v):
 
 @njit(cache=True)
 def send(v, now, m, out, out_lengths, destinations):
-    """Add to a batch of `m` packets the reminders and asks that are due; returns the new count."""
+    """Add to a batch of `m` packets the reminders and asks that are due; returns the new count.
+
+    They are paced: what they call for comes over the server's own link. Unpaced, a full queue there
+    makes fragments late, late fragments are asked for, and the answers fill the queue."""
     c, s = v.c, v.s
     room = v.nodes.size + c[WORKERS]
     while True:
         _drop_done_timers(v)
         if s[TIMERS] == 0 or v.due_ns[v.timers[0]] > now or m + room > out.shape[0]:
             return m
+        if s[NEXT_PROMPT_PS] > now * 1000:
+            return m
+        s[NEXT_PROMPT_PS] = now * 1000
         place = v.timers[0]
         s[TIMERS] = heap.pop(v.timers, s[TIMERS], v.due_ns)
         whole_numbers = v.flags[place] & wire.FLOAT == 0  # which alone a switch may hold
@@ -474,13 +485,15 @@ def send(v, now, m, out, out_lengths, destinations):
             out_lengths[m] = 4 * (wire.HEADER_WORDS + c[BITMAP_WORDS])
             destinations[m] = FIRST_WORKER + c[WORKERS] + i
             v.counters[n.REMINDERS] += 1
+            s[NEXT_PROMPT_PS] += c[PROMPT_PS]
             m += 1
         if v.attempts[place] >= REMINDERS_BEFORE_ASKING or not whole_numbers:
             m = _ask_missing(v, place, out, out_lengths, destinations, m)
         if v.attempts[place] < 6:
             v.attempts[place] += 1
         v.reminded_ns[place] = now
-        _arm(v, place, now + (delay_ns(v) << v.attempts[place]))
+        backoff = min(delay_ns(v) << v.attempts[place], max(c[MOST_DELAY_NS], delay_ns(v)))
+        _arm(v, place, now + backoff)
 
 
 @njit(cache=True)
@@ -489,4 +502,4 @@ def deadline(v):
     _drop_done_timers(v)
     if v.s[TIMERS] == 0:
         return NEVER
-    return v.due_ns[v.timers[0]]
+    return max(v.due_ns[v.timers[0]], (v.s[NEXT_PROMPT_PS] + 999) // 1000)

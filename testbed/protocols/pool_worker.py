@@ -274,7 +274,7 @@ def receive(w, b, now, packets, lengths, count):
         k[n.RESULTS] += 1
         if flags & wire.OVERFLOW:
             k[n.SATURATED] += 1
-        if b.status[fragment] & (bk.SENT | bk.RESENT) == bk.SENT:
+        if b.status[fragment] & (bk.SENT | bk.RESENT) == bk.SENT and flags & wire.RESEND == 0:
             measure_round_trip(s, now - b.sent_ns[fragment])
         _adapt_window(w, flags & wire.ECN != 0)
         if bk.mark_received(b, fragment, now):
