@@ -87,7 +87,7 @@ class _Resolver:
         made = Experiment.model_construct(**self.parts)
         made._topology = self.topology
         made._directions = tuple(self.directions)
-        made._warnings = tuple(_warnings([job.trace() for job in made.jobs]))
+        made._warnings = (*_mixed_hardware([job.trace() for job in made.jobs]), *_unmarked(made))
         return made
 
     def name(self, stem: str) -> None:
@@ -384,7 +384,24 @@ class _Resolver:
         self.parts["system"] = system.model_copy(update={"program": str(file)})
 
 
-def _warnings(traces: list[Trace]) -> list[str]:
+def _unmarked(experiment: Experiment) -> list[str]:
+    """Without marks, senders learn of a full queue by its drops and delays alone."""
+    ways = [
+        way
+        for link in range(len(experiment.topology_object().links))
+        for way in experiment.link(link)
+    ]
+    unmarked = [way for way in ways if way.bandwidth_bps and way.ecn_threshold_packets is None]
+    if not unmarked:
+        return []
+    where = "all links" if len(unmarked) == len(ways) else f"{len(unmarked)} link directions"
+    return [
+        f"{where} have a bandwidth and no ecn_threshold: senders do not notice congestion before "
+        "timers expire or queues overflow; set links.ecn_threshold (such as 40 packets)"
+    ]
+
+
+def _mixed_hardware(traces: list[Trace]) -> list[str]:
     hardware: dict[str, list[str]] = {}
     for trace in traces:
         names = hardware.setdefault(trace.hardware, [])

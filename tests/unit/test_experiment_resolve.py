@@ -143,9 +143,18 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
 
 
 def test_times_of_different_hardware_are_warned_of() -> None:
-    assert load_text(BASE).warnings == ()
-    mixed = load_text(changed("model: vgg16", "model: smallcnn"))
-    assert len(mixed.warnings) == 1 and "smallcnn" in mixed.warnings[0]
+    def of_hardware(text: str) -> list[str]:
+        return [each for each in load_text(text).warnings if "hardware" in each]
+
+    assert of_hardware(BASE) == []
+    (warning,) = of_hardware(changed("model: vgg16", "model: smallcnn"))
+    assert "smallcnn" in warning
+
+
+def test_limited_links_without_congestion_marks_are_warned_of() -> None:
+    assert any("ecn_threshold" in each for each in load_text(BASE).warnings)
+    marked = load_text(changed("delay: 10 us", "ecn_threshold: 40 packets"))
+    assert not any("ecn_threshold" in each for each in marked.warnings)
 
 
 def test_an_experiment_can_be_pickled_and_not_changed() -> None:
