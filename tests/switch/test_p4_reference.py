@@ -43,6 +43,7 @@ def test_random_programs(tmp_path, monkeypatch, seed):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_many_random_programs(tmp_path):
     """With the flags that users get, whose optimisations are part of what is tested."""
     assert sum(compare(seed, tmp_path, 200) for seed in range(10_000, 10_300)) > 30_000
