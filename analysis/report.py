@@ -61,6 +61,8 @@ def render(results: Results) -> RenderableType:
     parts: list[RenderableType] = [tables.headline(results, frames)]
     if len(frames["jobs"]):
         parts += ["", tables.jobs(frames), tables.traffic(frames)]
+        if len(tables.comparable(frames)):
+            parts += [tables.communication(frames)]
     if len(frames["switches"]):
         parts += [tables.memory(frames)]
     if len(frames["events"]):

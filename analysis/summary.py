@@ -74,7 +74,8 @@ def jobs(results: Results) -> pd.DataFrame:
 
     fragments (of all iterations), ps_packets_per_fragment, in_switch_share (fragments that the
     switch at the PS completed / fragments), jct_ns, iteration_mean_ns, iteration_min_ns,
-    iteration_max_ns (over workers and iterations), all float64.
+    iteration_max_ns (over workers and iterations), all float64; communication_ns and
+    communication_bound_at_share_ns (see `communication`).
     """
     table = results.jobs
     out = table[[*_JOB, *_CARRIED]].copy()
@@ -86,7 +87,29 @@ def jobs(results: Results) -> pd.DataFrame:
     out["in_switch_share"] = out["completions"] / out["fragments"]
     times = iteration_times(results).groupby(_JOB)["time_ns"].agg(["mean", "min", "max"])
     times.columns = [f"iteration_{name}_ns" for name in times.columns]
-    return out.merge(times.reset_index(), on=_JOB, how="left")
+    out = out.merge(times.reset_index(), on=_JOB, how="left")
+    return communication(results, out)
+
+
+def communication(results: Results, per_job: pd.DataFrame) -> pd.DataFrame:
+    """`per_job` with what holds the measured communication time against its bound, float64 ns:
+
+    communication_ns: from the first fragment that a worker sends in an iteration to the last sum
+    that one receives, all iterations together (where backward passes overlap, waiting for them is
+    in it); NaN where something was sent again, since a bound knows of no losses.
+    communication_bound_at_share_ns: (h + (1 - h) W) times the bound, for the share h of fragments
+    that the switch completed for a PS: the rest reaches the PS once per worker.
+    """
+    rows = results.tensors
+    groups = rows.groupby([*_JOB, "iteration"])
+    first = groups["first_sent_ns"].min().astype("float64")
+    spent = (groups["done_ns"].max().astype("float64") - first).groupby(_JOB).sum(min_count=1)
+    out = per_job.merge(spent.rename("communication_ns").reset_index(), on=_JOB, how="left")
+    out["communication_ns"] = out["communication_ns"].where(out["retransmissions"] == 0)
+    share = out["in_switch_share"].where(out["ps_packets"].notna()).astype("float64")
+    bound = out["communication_bound_ns"].astype("float64")
+    out["communication_bound_at_share_ns"] = bound * (share + (1 - share) * out["workers"])
+    return out
 
 
 def _completions_before_ps(results: Results) -> pd.DataFrame:

@@ -136,6 +136,38 @@ def traffic(frames: Frames) -> Table:
     return table
 
 
+def communication(frames: Frames) -> Table:
+    """Measured communication time against the bound of the links, for jobs without losses."""
+    table = _table(
+        "Communication against the least time that the links allow",
+        "job",
+        "measured",
+        "bound",
+        "measured\n/ bound",
+        "bound at the\nshare in switch",
+        "measured\n/ that",
+    )
+    for _, rows in comparable(frames).groupby("job"):
+        spent = rows["communication_ns"]
+        bound, at_share = (rows[f"communication_bound{end}_ns"] for end in ("", "_at_share"))
+        table.add_row(
+            rows["name"].iloc[0],
+            _mean(spent, units.time),
+            _mean(bound, units.time),
+            _mean(spent / bound, units.ratio),
+            _mean(at_share, units.time),
+            _mean(spent / at_share, units.ratio),
+        )
+    return table
+
+
+def comparable(frames: Frames) -> pd.DataFrame:
+    """The jobs of which both the communication time and its bound are known."""
+    rows = frames["jobs"]
+    known = rows["communication_ns"].notna() & (rows["communication_bound_ns"].fillna(0) > 0)
+    return rows[known]
+
+
 def memory(frames: Frames) -> Table:
     """Shares of aggregator-time per switch, filling split by how the occupation ended."""
     rows = frames["switches"]

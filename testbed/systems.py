@@ -156,6 +156,46 @@ class SwitchmlOptions(SystemOptions):
     )
 
 
+class HostsOptions(SystemOptions):
+    """Options of every system that aggregates at the hosts."""
+
+    order: Annotated[str, Choice(("front", "fifo"))] = Field(
+        default="front",
+        description="Which ready tensor a worker sends first: the one nearest to the model's front,"
+        " or the one that was ready first.",
+    )
+    timeout_ns: Annotated[int | None, Quantity(TIME, 10 * US, 100 * SECOND, "adaptive")] = Field(
+        default=None,
+        alias="timeout",
+        description="How long a worker waits for an answer before it sends a fragment again;"
+        " adaptive: from the measured round-trip time.",
+    )
+
+
+class PsOptions(HostsOptions):
+    """Options of the plain parameter server: nothing is aggregated in the network."""
+
+    window: Annotated[int, Whole(1, 65_536)] = Field(
+        default=64,
+        description="Fragments that a worker may have in flight. All workers' windows together wait"
+        " in the queue in front of the server.",
+    )
+    servers: Annotated[int, Whole(1, 64)] = Field(
+        default=1,
+        description="Parameter servers of each job, each on a host of its own; server m of k has"
+        " the fragments with m = fragment modulo k.",
+    )
+
+
+class RingOptions(HostsOptions):
+    """Options of ring all-reduce: the workers pass their fragments around, without a server."""
+
+    window: Annotated[int, Whole(1, 65_536)] = Field(
+        default=128,
+        description="Fragments that a worker may have on the way to its neighbour.",
+    )
+
+
 @dataclass(frozen=True)
 class System:
     """A system. `color` and `marker` are matplotlib's; `program` is its P4 file; `options` the
@@ -222,6 +262,30 @@ SYSTEMS: dict[str, System] = {
             slot_bytes=14,
             servers="none",
             job_aggregators=2,
+        ),
+        System(
+            name="ps",
+            title="PS",
+            color="#000000",
+            marker="v",
+            program=P4 / "forward.p4",
+            options=PsOptions,
+            protocol="testbed.protocols.ps",
+            slot_bytes=0,
+            servers="many",
+            memory=False,
+        ),
+        System(
+            name="ring",
+            title="Ring",
+            color="#56B4E9",
+            marker="D",
+            program=P4 / "forward.p4",
+            options=RingOptions,
+            protocol="testbed.protocols.ring",
+            slot_bytes=0,
+            servers="none",
+            memory=False,
         ),
     )
 }

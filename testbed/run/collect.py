@@ -93,12 +93,9 @@ def job_rows(hosts: HostGroup, links: Iterable[Row], models: Mapping[int, str]) 
 
 
 def _communication_bound_ns(workers: list[HostProcess]) -> int | None:
-    """Every worker sends all its fragments over its link at least once; None if it is unlimited."""
-    rates = [host.spec["rate_bps"] for host in workers]
-    if not all(rates):
-        return None
+    """Of all iterations; None where no link is limited (testbed/workload/bounds.py)."""
     spec = workers[0].spec
-    return spec["communication_ns"] * spec["iterations"]
+    return None if spec["bound_ns"] is None else spec["bound_ns"] * spec["iterations"]
 
 
 def _link_bytes(

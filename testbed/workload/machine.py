@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from testbed.protocols import atp, esa, switchml, wire
-from testbed.workload import blocks, fixed_point, gradients, pool, slots
+from testbed.protocols import atp, esa, ps, ring, switchml, wire
+from testbed.workload import blocks, fixed_point, gradients, neighbours, pool, servers, slots
 
 
 class Batch(NamedTuple):
@@ -53,11 +53,23 @@ def _switchml(spec: dict) -> Any:
     return slots.worker_machine(switchml.new_worker(spec, blocks.of_worker(spec)), spec)
 
 
+def _ps(spec: dict) -> Any:
+    if spec["role"] == "worker":
+        return servers.worker_machine(ps.new_worker(spec, gradients.of_worker(spec)), spec)
+    return servers.server_machine(ps.new_server(spec))
+
+
+def _ring(spec: dict) -> Any:
+    return neighbours.ring_machine(ring.new_ring(spec, gradients.of_worker(spec)), spec)
+
+
 # How a machine is made of a role's specification (plan.py), by system.
 BUILDERS: dict[str, Callable[[dict], Any]] = {
     "esa": _esa,
     "switchml": _switchml,
     "atp": _atp,
+    "ps": _ps,
+    "ring": _ring,
 }
 
 # How a machine is stepped, by its type.
@@ -65,6 +77,9 @@ STEPS: dict[type, Callable] = {
     pool.WorkerMachine: pool.step_worker,
     slots.WorkerMachine: slots.step_worker,
     pool.ServerMachine: pool.step_server,
+    servers.ShardedWorkerMachine: servers.step_worker,
+    servers.SendingServerMachine: servers.step_server,
+    neighbours.RingMachine: neighbours.step_ring,
 }
 
 

@@ -15,6 +15,7 @@ from testbed.protocols.wire import MAX_FRAGMENTS, frame_bytes
 from testbed.routing.partition import part_of
 from testbed.routing.tree import job_tree, root_switch, switch_of
 from testbed.topology import host_ip, switch_ip
+from testbed.workload.bounds import communication_bound_ns
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -28,6 +29,7 @@ LEAST_TIMEOUT_NS = 100 * MS
 MOST_TIMEOUT_NS = 1000 * MS
 LEAST_REMINDER_DELAY_NS = 2 * MS
 MOST_REMINDER_DELAY_NS = 200 * MS
+ACK_DELAY_NS = 5 * MS  # how long a ring member collects what it acknowledges
 
 # Link rate that a job's communication time is reckoned with where its links are unlimited.
 NOMINAL_RATE_BPS = 10**9
@@ -86,6 +88,7 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
         "bitmap_width": width,
         "gradients": gradients,
         "communication_ns": fragments * frame_bytes(values, width) * 8 * 10**9 // reference,
+        "bound_ns": communication_bound_ns(experiment, number),
         "computation_ns": trace.forward_ns + trace.backward_ns,
         "burst_ns": BURST_NS,
         "switches": [
@@ -185,11 +188,45 @@ def _switchml_part(experiment: Experiment, number: int) -> dict:
     }
 
 
+def _hosts_part(experiment: Experiment, number: int) -> dict:
+    """What the hosts of a system need that aggregates nothing in the network."""
+    options = experiment.system
+    return {
+        "order": options.order,
+        "window": options.window,
+        "timeout_ns": options.timeout_ns or 0,
+        "least_timeout_ns": LEAST_TIMEOUT_NS,
+        "most_timeout_ns": MOST_TIMEOUT_NS,
+    }
+
+
+def _ps_part(experiment: Experiment, number: int) -> dict:
+    return {
+        **_hosts_part(experiment, number),
+        "reminder": True,  # of the workers that a fragment lacks; there is no switch to remind
+        "reminder_delay_ns": 0,
+        "least_reminder_delay_ns": LEAST_REMINDER_DELAY_NS,
+        "most_reminder_delay_ns": MOST_REMINDER_DELAY_NS,
+    }
+
+
+def _ring_part(experiment: Experiment, number: int) -> dict:
+    return {**_hosts_part(experiment, number), "ack_delay_ns": ACK_DELAY_NS}
+
+
+def _ring_peers(experiment: Experiment, number: int, worker: int) -> tuple[str, ...]:
+    """The next worker and the one before."""
+    workers = experiment.jobs[number].fixed_placement.workers
+    return workers[(worker + 1) % len(workers)], workers[worker - 1]
+
+
 # What a system adds to the specifications of a job's hosts.
 SYSTEM_PARTS: dict[str, Callable[[Experiment, int], dict]] = {
     "esa": _esa_part,
     "switchml": _switchml_part,
     "atp": _atp_part,
+    "ps": _ps_part,
+    "ring": _ring_part,
 }
 
 
@@ -202,6 +239,7 @@ def _root(experiment: Experiment, number: int, worker: int) -> tuple[str, ...]:
 # Whom a worker of a job talks to, as hosts or switches, where that is not the job's servers.
 PEERS: dict[str, Callable[[Experiment, int, int], tuple[str, ...]]] = {
     "switchml": _root,
+    "ring": _ring_peers,
 }
 
 

@@ -1,0 +1,53 @@
+"""The machine of ring all-reduce: a ring member with its training loop."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from testbed.protocols import book as bk
+from testbed.protocols import ring
+from testbed.protocols import status as st
+from testbed.workload import pool, training
+
+
+class RingMachine(NamedTuple):
+    protocol: ring.Ring
+    book: bk.Book
+    training: training.Training
+    status: np.ndarray
+    counters: np.ndarray
+
+
+def ring_machine(protocol: ring.Ring, spec: dict) -> RingMachine:
+    """A ring member's protocol state with the book and the loop of its specification."""
+    return RingMachine(protocol, *pool.worker_machine(protocol.worker, spec)[1:])
+
+
+@njit(cache=True)
+def step_ring(machine, now, arrived, count, out):
+    """A ring member's step; see machine.step."""
+    r, b, t, status, _ = machine
+    if count > 0:
+        iteration = b.s[bk.ITERATION]
+        if ring.receive(r, b, now, arrived.packets, arrived.lengths, count):
+            training.gradient_finished(t, iteration, now, status)
+    while status[st.FAILED] == 0:
+        begun = training.advance(t, b, now)
+        if begun >= 0:
+            ring.begin(r, b, begun)
+            continue
+        tensor = r.s[ring.TENSOR]
+        if ring.add_ready(r, b, now):
+            training.gradient_finished(t, b.s[bk.ITERATION], now, status)
+        if r.s[ring.TENSOR] == tensor:
+            break
+    if status[st.FAILED] == 1:
+        return 0, 0
+    filled = ring.send(r, b, now, out.packets, out.lengths, out.destinations)
+    # Who has all results still has to pass on what others wait for.
+    if t.s[training.PHASE] == training.FINISHED:
+        status[st.FINISHED] = 1 if ring.all_sent(r) else 0
+    return filled, min(ring.deadline(r), training.deadline(t))
