@@ -529,13 +529,15 @@ def send(r, b, now, packets, lengths, destinations):
 
 @njit(cache=True)
 def _book_first(r, b, item, now):
-    """Note when a tensor's first fragment leaves."""
+    """Note when a tensor's first fragment leaves, unless the tensor is done: a worker that
+    completes all of its sums itself waits for nothing, and sends them for the others only."""
     place = item >> 1
     if (place // b.s[bk.FRAGMENTS]) & 1 != b.s[bk.ITERATION] & 1:
         return
     tensor = b.tensor[place % b.s[bk.FRAGMENTS]]
-    if b.first_sent_ns[b.s[bk.ITERATION], tensor] < 0:
-        b.first_sent_ns[b.s[bk.ITERATION], tensor] = now
+    iteration = b.s[bk.ITERATION]
+    if b.first_sent_ns[iteration, tensor] < 0 and b.done_ns[iteration, tensor] < 0:
+        b.first_sent_ns[iteration, tensor] = now
 
 
 @njit(cache=True)
