@@ -48,9 +48,9 @@ def run_file(path: Path, results: Path) -> int:
     from testbed.experiment import load
 
     experiment = load(path)
+    require_machine()
     for warning in experiment.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    require_machine()
     for line in registry.clean():
         print(f"removed what a killed run had left: {line}", file=sys.stderr)
     program = compile_program(experiment)
