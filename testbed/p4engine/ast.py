@@ -1,8 +1,8 @@
 """The syntax tree, as the parser builds it and the checker decorates it.
 
-Plain mutable nodes. `place` is where a message about the node should point. Expressions get `type`
-(a types.Type) and, when the value is known at compile time, `const`; names get `decl`, the
-declaration they mean. No pass rewrites the tree: the code generator reads the decorated one.
+Plain mutable nodes. `place` is where a message about the node should point. Expressions get
+`type` (a types.Type) and, when the value is known at compile time, `const`; names get `decl`,
+the declaration they mean. No pass rewrites the tree: the code generator reads the decorated one.
 """
 
 from __future__ import annotations

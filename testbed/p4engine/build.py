@@ -1,9 +1,9 @@
 """P4 source to a loaded shared object: the compiler's driver, the C compiler, and the cache.
 
-A program is keyed by its tokens after preprocessing (with their places: messages and log texts name
-lines), the sources of this compiler and of the runtime, the C compiler's version and the flags. The
-cache belongs to one user: a folder that another user owns is refused, because what it holds is
-executed.
+A program is keyed by its tokens after preprocessing (with their places: messages and log texts
+name lines), the sources of this compiler and of the runtime, the C compiler's version and the
+flags. The cache belongs to one user: a folder that another user owns is refused, because what it
+holds is executed.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import ast
 from .check_calls import CallChecker
-from .check_expr import Scope
+from .check_fit import Scope
 from .types import (
     BOOL,
     DONT_CARE,

@@ -1,16 +1,12 @@
 """Control commands as text, one per line, spelled as for BMv2's simple_switch_CLI.
 
-    table_add ipv4_lpm forward 10.0.1.0/24 => 00:00:00:00:01:01 2
-    table_add acl drop 0x0800&&&0xffff 1024->65535 => 10
-    mc_mgrp_create 1
-    mc_node_create 0 1 2 3
-    mc_node_associate 1 0
-    mirroring_add 5 3
-    register_write seen 0 1
+table_add ipv4_lpm forward 10.0.1.0/24 => 00:00:00:00:01:01 2 table_add acl drop 0x0800&&&0xffff
+1024->65535 => 10 mc_mgrp_create 1 mc_node_create 0 1 2 3 mc_node_associate 1 0 mirroring_add 5 3
+register_write seen 0 1
 
 Command files of other switches, exercises and STF tests thereby run here unchanged. A `Commands`
-keeps what the commands' own handles mean (multicast nodes) and passes everything on to a switch: a
-`library.Switch` or a `control.Client`, which have the same calls.
+keeps what the commands' own handles mean (multicast nodes) and passes everything on to a switch:
+a `library.Switch` or a `control.Client`, which have the same calls.
 """
 
 from __future__ import annotations
@@ -20,62 +16,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from .command_copies import CopyCommands
+from .command_values import CommandError, fit, match_keys, match_value, needs_priority, whole
 from .pipeline import ControlError, number
 
-ORDERED = ("ternary", "range", "optional")
 
-
-class CommandError(ControlError):
-    """A command that cannot be understood or carried out."""
-
-
-def fit(text: Any, width: int, what: str) -> int:
-    """A number in any spelling as BMv2 takes it: up to whole bytes; extra bits in the first byte
-    are cut off."""
-    value = number(text, (width + 7) // 8 * 8, what)
-    return value & ((1 << width) - 1)
-
-
-def match_value(key: dict, text: str, what: str) -> Any:
-    """One key's match in the command line's spelling, as `Switch.table_add` takes it."""
-    width, kind = key["width"], key["kind"]
-    what = f"{what}, key {key['name']}"
-    if kind == "lpm":
-        value, slash, length = text.partition("/")
-        return fit(value, width, what), whole(length, what) if slash else width
-    if kind in ("ternary", "optional"):
-        value, mark, mask = text.partition("&&&")
-        if not mark:
-            return fit(value, width, what)
-        bits = fit(mask, width, what)
-        if kind == "ternary":
-            return fit(value, width, what) & bits, bits
-        return fit(value, width, what) if bits else None
-    if kind == "range":
-        low, arrow, high = text.partition("->")
-        return fit(low, width, what), fit(high if arrow else low, width, what)
-    return fit(text, width, what)
-
-
-def whole(text: str, what: str) -> int:
-    """A whole number; `what` it is goes into the error."""
-    try:
-        return int(text, 0) if not text.isdigit() else int(text)
-    except ValueError:
-        raise CommandError(f"{what}: {text!r} is not a whole number") from None
-
-
-def needs_priority(table: dict) -> bool:
-    """Do entries of this table need a priority?"""
-    return any(k["kind"] in ORDERED for k in table["keys"])
-
-
-def match_keys(table: dict) -> list[dict]:
-    """The keys that an entry gives values for."""
-    return [k for k in table["keys"] if k["kind"] != "selector"]
-
-
-class Commands:
+class Commands(CopyCommands):
     """Carries out command lines on `switch`.
 
     `run` returns what a command prints (None for nothing) and raises ControlError with one clear
@@ -374,115 +320,6 @@ class Commands:
         rates = self.switch.meter_get(words[0], index)
         text = "not set" if rates is None else " ".join(f"{r:g}:{b:g}" for r, b in rates)
         return f"{words[0]}[{index}]: {text}"
-
-    # ---- copies ----
-
-    def do_mc_mgrp_create(self, words: list[str]) -> None:
-        """mc_mgrp_create GROUP"""
-        group = whole(words[0], "group")
-        if group in self.groups:
-            raise CommandError(f"multicast group {group} exists already")
-        self.groups[group] = []
-        self._write_group(group)
-
-    def do_mc_mgrp_destroy(self, words: list[str]) -> None:
-        """mc_mgrp_destroy GROUP"""
-        group = self._group(words[0])
-        self.switch.multicast_delete(group)
-        del self.groups[group]
-
-    def do_mc_node_create(self, words: list[str]) -> str:
-        """mc_node_create RID PORT..."""
-        handle = max(self.nodes, default=-1) + 1
-        self.nodes[handle] = (whole(words[0], "rid"), self._ports(words[1:]))
-        return f"node {handle}"
-
-    def do_mc_node_update(self, words: list[str]) -> None:
-        """mc_node_update NODE PORT..."""
-        node = self._node(words[0])
-        self.nodes[node] = (self.nodes[node][0], self._ports(words[1:]))
-        self._write_groups_of(node)
-
-    def do_mc_node_destroy(self, words: list[str]) -> None:
-        """mc_node_destroy NODE"""
-        node = self._node(words[0])
-        del self.nodes[node]
-        for group, members in self.groups.items():
-            if node in members:
-                members.remove(node)
-                self._write_group(group)
-
-    def do_mc_node_associate(self, words: list[str]) -> None:
-        """mc_node_associate GROUP NODE"""
-        group, node = self._group(words[0]), self._node(words[1])
-        if node in self.groups[group]:
-            raise CommandError(f"node {node} is in multicast group {group} already")
-        self.groups[group].append(node)
-        self._write_group(group)
-
-    def do_mc_node_dissociate(self, words: list[str]) -> None:
-        """mc_node_dissociate GROUP NODE"""
-        group, node = self._group(words[0]), self._node(words[1])
-        if node not in self.groups[group]:
-            raise CommandError(f"node {node} is not in multicast group {group}")
-        self.groups[group].remove(node)
-        self._write_group(group)
-
-    @staticmethod
-    def _ports(words: list[str]) -> list[int]:
-        if "|" in words:
-            words = words[: words.index("|")]  # link aggregation groups do not exist here
-        return sorted({whole(w, "port") for w in words})
-
-    def _group(self, text: str) -> int:
-        group = whole(text, "group")
-        if group not in self.groups:
-            raise CommandError(f"there is no multicast group {group}")
-        return group
-
-    def _node(self, text: str) -> int:
-        node = whole(text, "node")
-        if node not in self.nodes:
-            raise CommandError(f"there is no multicast node {node}")
-        return node
-
-    def _write_group(self, group: int) -> None:
-        members = []
-        for node in self.groups[group]:
-            rid, ports = self.nodes[node]
-            members += [(port, rid) for port in ports]
-        self.switch.multicast_group(group, members)
-
-    def _write_groups_of(self, node: int) -> None:
-        for group, members in self.groups.items():
-            if node in members:
-                self._write_group(group)
-
-    def do_mirroring_add(self, words: list[str]) -> None:
-        """mirroring_add SESSION PORT"""
-        session, port = whole(words[0], "session"), whole(words[1], "port")
-        self.switch.mirror_session(session, port, None)
-        self.mirrors[session] = ("port", port)
-
-    def do_mirroring_add_mc(self, words: list[str]) -> None:
-        """mirroring_add_mc SESSION GROUP"""
-        session, group = whole(words[0], "session"), whole(words[1], "group")
-        self.switch.mirror_session(session, None, group)
-        self.mirrors[session] = ("multicast group", group)
-
-    def do_mirroring_delete(self, words: list[str]) -> None:
-        """mirroring_delete SESSION"""
-        session = whole(words[0], "session")
-        self.switch.mirror_session(session, None, None)
-        self.mirrors.pop(session, None)
-
-    def do_mirroring_get(self, words: list[str]) -> str:
-        """mirroring_get SESSION"""
-        session = whole(words[0], "session")
-        if session not in self.mirrors:
-            raise CommandError(f"there is no mirroring session {session}")
-        kind, where = self.mirrors[session]
-        return f"session {session}: {kind} {where}"
 
     # ---- queues ----
 

@@ -1,16 +1,16 @@
 """Run-time control of a switch process over a local socket: the same calls as in process.
 
-One JSON object per line in both directions, so that a person with `socat` can talk to a switch and
-a program needs no library:
+One JSON object per line in both directions, so that a person with `socat` can talk to a switch
+and a program needs no library:
 
-    {"id": 1, "call": "register_read", "args": ["pool", 0, 4], "kwargs": {}}
-    {"id": 1, "result": [0, 0, 7, 0]}          or          {"id": 1, "error": "..."}
+{"id": 1, "call": "register_read", "args": ["pool", 0, 4], "kwargs": {}} {"id": 1, "result": [0,
+0, 7, 0]} or {"id": 1, "error": "..."}
 
 `batch` takes a list of calls, carries them out with no packet in between, and stops at the first
-that fails. JSON has no byte strings and is slow for long vectors: {"hex": "0a00"} stands for bytes
-and {"words": "..."} for a list of unsigned 64-bit numbers (base64, little-endian). A message that
-makes no sense is answered with an error and changes nothing. The socket is only for the user who
-started the switch (mode 0600).
+that fails. JSON has no byte strings and is slow for long vectors: {"hex": "0a00"} stands for
+bytes and {"words": "..."} for a list of unsigned 64-bit numbers (base64, little-endian). A
+message that makes no sense is answered with an error and changes nothing. The socket is only for
+the user who started the switch (mode 0600).
 """
 
 from __future__ import annotations

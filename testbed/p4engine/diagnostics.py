@@ -1,9 +1,10 @@
 """What the compiler has to say to the author of a P4 program.
 
-A place is (file number, line, column), both counted from 1. Passes report through one `Diagnostics`
-object and go on as long as they can, so that one run shows several errors; `stop_on_errors` ends
-the compilation between passes with a `P4Error` that carries them all. The texts of the source files
-are kept here because a message without its source line sends the reader to the editor first.
+A place is (file number, line, column), both counted from 1. Passes report through one
+`Diagnostics` object and go on as long as they can, so that one run shows several errors;
+`stop_on_errors` ends the compilation between passes with a `P4Error` that carries them all. The
+texts of the source files are kept here because a message without its source line sends the
+reader to the editor first.
 """
 
 from __future__ import annotations

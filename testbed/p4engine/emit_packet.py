@@ -1,16 +1,15 @@
 """Bits in packets: extraction, emission, and lists of fields packed for checksums, hashes and
 digests.
 
-Fields are read and written one statement per group of whole bytes; runs of equal fields then differ
-only in numbers and become loops (reroll).
+Fields are read and written one statement per group of whole bytes; runs of equal fields then
+differ only in numbers and become loops (reroll).
 """
 
 from __future__ import annotations
 
 from . import ast
-from .emit_expr import flat
-from .emit_stmt import StatementEmitter
-from .layout import words
+from .emit_operators import flat
+from .emit_table import TableEmitter
 from .types import (
     BOOL,
     Bits,
@@ -27,7 +26,7 @@ from .types import (
 )
 
 
-class PacketEmitter(StatementEmitter):
+class PacketEmitter(TableEmitter):
     """extract, lookahead, emit, pack."""
 
     def leaves(self, text: str, type_: Type) -> list[tuple[str, Type]]:
@@ -312,6 +311,3 @@ class PacketEmitter(StatementEmitter):
                     self.out.append(f"{self.big(width)}_store({name}, {at}, {width}, {text});")
                 self.out.append(f"{at} += {width};")
         return name, f"(({at} + 7) / 8)"
-
-
-__all__ = ["PacketEmitter", "words"]

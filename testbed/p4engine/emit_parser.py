@@ -1,8 +1,8 @@
 """Parsers to C: a state is a label, a transition a goto.
 
-The packet is read through two local pointers, `p` and `end`. An error sets parser_error and jumps
-to `reject`, after which BMv2 (and so this switch) goes on with ingress: what happens to such a
-packet is the program's decision.
+The packet is read through two local pointers, `p` and `end`. An error sets parser_error and
+jumps to `reject`, after which BMv2 (and so this switch) goes on with ingress: what happens to
+such a packet is the program's decision.
 """
 
 from __future__ import annotations

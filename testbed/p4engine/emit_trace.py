@@ -1,9 +1,9 @@
 """A program that tells what it does: the code generator with an event at every step worth seeing.
 
 A separate build, so that the fast one pays nothing. Each event is a call with the number of its
-*site* and a few values; the site (kind, place in the source, names and widths) is known at compile
-time and goes into info["trace"], from which trace.py makes text. The events are written around what
-the ordinary emitters write and change nothing of it.
+*site* and a few values; the site (kind, place in the source, names and widths) is known at
+compile time and goes into info["trace"], from which trace.py makes text. The events are written
+around what the ordinary emitters write and change nothing of it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import ast
-from .check import spell
+from .check_tables import spell
 from .codegen import Generator
 from .diagnostics import Place
 from .layout import words

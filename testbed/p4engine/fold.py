@@ -1,7 +1,7 @@
 """Arithmetic on values known at compile time, by the widths and signs of the specification.
 
-Values: int for bit<>, int<>, int and serializable enums; bool; `Symbol` for errors and plain enums;
-list for lists, tuples and structs without names; dict for structs.
+Values: int for bit<>, int<>, int and serializable enums; bool; `Symbol` for errors and plain
+enums; list for lists, tuples and structs without names; dict for structs.
 """
 
 from __future__ import annotations

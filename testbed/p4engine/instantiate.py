@@ -1,8 +1,9 @@
 """From declarations to instances: what exists at run time, its number and its name.
 
-A control that is instantiated twice has its tables and registers twice. Names are those p4c gives
-for the control plane: the path of instances from the package's argument (`MyIngress.acl.table`),
-where @name replaces the last part, or everything if it begins with a dot.
+A control that is instantiated twice has its tables and registers twice. Names are those p4c
+gives for the control plane: the path of instances from the package's argument
+(`MyIngress.acl.table`), where @name replaces the last part, or everything if it begins with a
+dot.
 """
 
 from __future__ import annotations

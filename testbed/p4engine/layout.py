@@ -4,8 +4,8 @@ A bit<W> is kept in the smallest unsigned C integer that holds it, upper bits ze
 signed operations extend the sign when they need it). Beyond 128 bits it is a struct of 64-bit
 limbs. Runs of four or more neighbouring fields of one width become a C array, so that what is
 written for each field can be compiled as a loop; the same holds for registers of one size, which
-share an array of records, one record per index: 64 registers read at one index are one contiguous
-piece of memory.
+share an array of records, one record per index: 64 registers read at one index are one
+contiguous piece of memory.
 """
 
 from __future__ import annotations

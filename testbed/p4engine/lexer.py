@@ -1,8 +1,8 @@
 """Text to tokens.
 
-The preprocessor needs tokens (to expand macros where they stand, and to paste with ##), so lexing
-comes first and the preprocessor maps tokens to tokens; every token keeps the place that a message
-should name.
+The preprocessor needs tokens (to expand macros where they stand, and to paste with ##), so
+lexing comes first and the preprocessor maps tokens to tokens; every token keeps the place that a
+message should name.
 
 A token is a plain tuple (kind, text, place, spaced): thousands are made even when the compiled
 program comes from the cache. `>` is never joined with what follows except in `>=`, because

@@ -1,8 +1,8 @@
 """The traffic manager (runtime/tm.h) from Python: packets and times in, packets and times out.
 
-This is the ctypes border and nothing more, so that every rule of queues, links and copies is in C
-once and the switch process, the library and virtual time share it. `library.Switch` adds what a
-program names.
+This is the ctypes border and nothing more, so that every rule of queues, links and copies is in
+C once and the switch process, the library and virtual time share it. `library.Switch` adds what
+a program names.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """One instance of a compiled program, with its control plane by names.
 
-A thin layer over the C functions of p4rt.c: it finds objects by their P4 names, turns numbers into
-the words that cross the border, and turns statuses into errors that name the object. Packets go
-through the traffic manager (library.Switch); `Pipeline.process` runs the bare stages and is meant
-for tests and timing.
+A thin layer over the C functions of p4rt.c: it finds objects by their P4 names, turns numbers
+into the words that cross the border, and turns statuses into errors that name the object.
+Packets go through the traffic manager (library.Switch); `Pipeline.process` runs the bare stages
+and is meant for tests and timing.
 
 Match values, one per key: exact and optional take a number (optional: None for any); lpm takes
-(value, prefix length) or "10.0.0.0/8"; ternary takes (value, mask), a number for all bits, or None
-for any; range takes (low, high) or a number. Numbers may be int, bytes (big-endian), or text:
-decimal, 0x..., an IPv4, IPv6 or MAC address.
+(value, prefix length) or "10.0.0.0/8"; ternary takes (value, mask), a number for all bits, or
+None for any; range takes (low, high) or a number. Numbers may be int, bytes (big-endian), or
+text: decimal, 0x..., an IPv4, IPv6 or MAC address.
 """
 
 from __future__ import annotations

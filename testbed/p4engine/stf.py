@@ -2,19 +2,17 @@
 
 The rules are those of p4c's driver for BMv2, because tests are written against it:
 
-- Statements are carried out in order; what is expected is compared at the end, port by port, in the
-  order of leaving. As many packets must leave a port as are expected there, no more.
-- Only ports that a `packet` or `expect` names exist for a test: what leaves elsewhere is not seen.
-  (`no_packet` makes all ports count.)
-- An expected packet may be shorter than what leaves, unless it ends in `$`; `*` is any digit; with
-  no data at all any packet will do.
-- Names are found in full or as what they end in. A key that is not named matches anything (an exact
-  key 0). Digits of a ternary key's value are compared, those that are not written are not; the
-  digits before the first `*` of an lpm key are its prefix.
-- The higher priority wins (p4c hands 10000 minus it to BMv2, where the lower wins).
-- A command that BMv2 refuses (a duplicate entry, a value that does not fit) changes nothing and is
-  a warning; a name that does not exist ends the test.
-- `check_counter` is checked when it stands there. `wait` and `remove` do nothing.
+- Statements are carried out in order; what is expected is compared at the end, port by port, in
+the order of leaving. As many packets must leave a port as are expected there, no more. - Only
+ports that a `packet` or `expect` names exist for a test: what leaves elsewhere is not seen.
+(`no_packet` makes all ports count.) - An expected packet may be shorter than what leaves, unless
+it ends in `$`; `*` is any digit; with no data at all any packet will do. - Names are found in
+full or as what they end in. A key that is not named matches anything (an exact key 0). Digits of
+a ternary key's value are compared, those that are not written are not; the digits before the
+first `*` of an lpm key are its prefix. - The higher priority wins (p4c hands 10000 minus it to
+BMv2, where the lower wins). - A command that BMv2 refuses (a duplicate entry, a value that does
+not fit) changes nothing and is a warning; a name that does not exist ends the test. -
+`check_counter` is checked when it stands there. `wait` and `remove` do nothing.
 """
 
 from __future__ import annotations
@@ -23,14 +21,15 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from .build import Compiled, compile_program
-from .commands import Commands, fit, match_keys, needs_priority
+from .command_values import fit, match_keys, needs_priority
+from .commands import Commands
 from .diagnostics import P4Error
 from .library import Switch
 from .pipeline import ControlError
-from .stf_parser import DIRECT, Statement, StfError, Value, parse
+from .stf_parser import DIRECT, Statement, StfError, parse
+from .stf_values import anything, find_key, match_value, resolve
 
 PACKET_TIME_NS = 100_000  # between two packets
 COMMAND_TIME_NS = 1_000_000_000  # p4c's driver waits a second after commands
@@ -43,7 +42,6 @@ COMPARE: dict[str, Callable[[int, int], bool]] = {
     "<": lambda a, b: a < b,
     ">": lambda a, b: a > b,
 }
-_DIGIT_BITS = {"0x": 4, "0b": 1, "0o": 3}
 
 
 @dataclass
@@ -75,120 +73,6 @@ class Result:
     def code(self) -> int:
         """The exit code."""
         return {"pass": 0, "fail": 1, "error": 2}[self.status]
-
-
-# ---- names and values ----
-
-
-def resolve(names: Sequence[str], wanted: str, what: str) -> int:
-    """Index of the name that `wanted` means: in full, behind a dot, or as any ending."""
-    for close in (
-        [i for i, n in enumerate(names) if n == wanted],
-        [i for i, n in enumerate(names) if n.endswith("." + wanted)],
-        [i for i, n in enumerate(names) if n.endswith(wanted)],
-    ):
-        if len(close) == 1:
-            return close[0]
-        if close:
-            raise StfError(f"{what} {wanted!r} is ambiguous: {', '.join(names[i] for i in close)}")
-    raise StfError(f"there is no {what} {wanted!r}; there is {', '.join(names) or 'none'}")
-
-
-def _plain(name: str) -> str:
-    """A key's name with the one spelling for a header's validity."""
-    for ending in (".$valid$", ".$valid", ".isValid()"):
-        if name.endswith(ending):
-            return name[: -len(ending)] + ".$valid$"
-    return name
-
-
-def find_key(names: Sequence[str], wanted: str, table: str) -> int:
-    """Index of the key that `wanted` means."""
-    plain, wish = [_plain(n) for n in names], _plain(wanted)
-    parts = wish.split("$")
-    if len(parts) == 2 and parts[1][:1].isdigit():  # a$1.b for a[1].b
-        digits = len(parts[1]) - len(parts[1].lstrip("0123456789"))
-        wish = f"{parts[0]}[{parts[1][:digits]}]{parts[1][digits:]}"
-    tries = [wish]
-    if wish == "valid" or wish.endswith(".valid"):
-        tries.append(wish[: -len("valid")] + "$valid$")
-    for each in tries:
-        for test in (lambda n, e=each: n == e, lambda n, e=each: n.endswith("." + e)):
-            close = [i for i, n in enumerate(plain) if test(n)]
-            if close:
-                return close[0]
-    raise StfError(f"table {table} has no key {wanted!r}; it has {', '.join(names) or 'none'}")
-
-
-def _any(key: dict) -> Any:
-    """The match of a key that an entry does not name."""
-    return {
-        "exact": 0,
-        "lpm": (0, 0),
-        "ternary": (0, 0),
-        "range": (0, (1 << key["width"]) - 1),
-        "optional": None,
-    }[key["kind"]]
-
-
-def _digits(text: str) -> tuple[str, int]:
-    """(prefix, bits of a digit) of a number's text; 0 bits for decimal ones."""
-    prefix = text[:2].lower()
-    return (prefix, _DIGIT_BITS[prefix]) if prefix in _DIGIT_BITS else ("", 0)
-
-
-def _zeros(text: str, prefix: str, replaced: str) -> int:
-    digits = text[len(prefix) :]
-    if prefix:
-        base = {"0x": 16, "0b": 2, "0o": 8}[prefix]
-        return int(digits.replace("*", replaced), base)
-    return int(digits.replace("*", replaced))
-
-
-def _mask(text: str, prefix: str, bits: int) -> int:
-    """Ones for every digit that is written, zeros for every `*`."""
-    made = 0
-    for digit in text[len(prefix) :]:
-        made = made << bits | (0 if digit == "*" else (1 << bits) - 1)
-    return made
-
-
-def match_value(key: dict, value: Value, table: str) -> Any:
-    """An STF value as `Switch.table_add` takes it for this key."""
-    width, kind = key["width"], key["kind"]
-    what = f"table {table}, key {key['name']}"
-    text, ones = value.text, (1 << width) - 1
-    prefix, bits = _digits(text)
-    plain = fit(_zeros(text, prefix, "0"), width, what) if prefix else None
-    if plain is None:
-        plain = fit(text, width, what)
-    if kind == "lpm":
-        if value.join == "/":
-            return plain, int(value.second, 0)
-        if value.join == "&&&":
-            return plain, bin(int(value.second, 0)).count("1")
-        if not prefix:
-            return plain, width
-        return plain, (len(text) - len(prefix) - text.count("*")) * bits
-    if kind in ("ternary", "optional"):
-        if value.join == "&&&":
-            mask = fit(value.second, width, what)
-        elif value.join == "/":
-            length = fit(value.second, 32, what)
-            mask = ones & ~(ones >> min(length, width))
-        else:
-            mask = fit(_mask(text, prefix, bits), width, what) if prefix else ones
-        if kind == "optional":
-            return plain if mask else None
-        return plain & mask, mask
-    if kind == "range":
-        if value.join:
-            return plain, fit(value.second, width, what)
-        high = "7" if prefix == "0o" else "1" if prefix == "0b" else "f"
-        return plain, fit(_zeros(text, prefix, high), width, what) if prefix else plain
-    if "*" in text:
-        raise ControlError(f"{what}: an exact key takes no wildcard ({text})")
-    return plain
 
 
 # ---- running ----
@@ -289,7 +173,7 @@ class Run:
     def _add(self, s: Statement) -> None:
         table = self._table(s.table)
         keys = match_keys(table)
-        match = [_any(k) for k in keys]
+        match = [anything(k) for k in keys]
         named = [(find_key([k["name"] for k in keys], n, table["name"]), v) for n, v in s.matches]
         action, values = self._action(table, s)
         for at, value in named:

@@ -1,8 +1,8 @@
 """The `stf` command: one test, or all tests of a folder in one process, and what it prints.
 
-A failed test shows the first packet that differs, field by field, because a student compares fields
-and not digits. Where the fields are is learnt from the program itself: a traced build of it (see
-trace.py) runs the test again and tells which headers it put into the packet that left.
+A failed test shows the first packet that differs, field by field, because a student compares
+fields and not digits. Where the fields are is learnt from the program itself: a traced build of
+it (see trace.py) runs the test again and tells which headers it put into the packet that left.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The simple test format (STF) of the P4 community: text to statements.
 
 A test is a list of statements, one per line: packets in, packets expected, table entries, and
-commands of BMv2's command line. The format has no document of its own; what p4c's parser accepts is
-accepted here, and a few friendly spellings more: positional parameters, addresses, lpm and range
-values, data over several lines. Everything is checked here as far as it can be without the program.
+commands of BMv2's command line. The format has no document of its own; what p4c's parser accepts
+is accepted here, and a few friendly spellings more: positional parameters, addresses, lpm and
+range values, data over several lines. Everything is checked here as far as it can be without the
+program.
 """
 
 from __future__ import annotations

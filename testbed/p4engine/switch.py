@@ -1,9 +1,9 @@
 """The switch process: a compiled program between network interfaces, under the real clock.
 
 Packets are handled by a C loop (runtime/io.c) in a thread of its own that never needs the
-interpreter; the main thread answers control calls. `serve` is what a forked child calls; `main` is
-the command line around it. SIGTERM and SIGINT end the switch cleanly; an interface that goes down
-ends it with its name.
+interpreter; the main thread answers control calls. `serve` is what a forked child calls; `main`
+is the command line around it. SIGTERM and SIGINT end the switch cleanly; an interface that goes
+down ends it with its name.
 """
 
 from __future__ import annotations

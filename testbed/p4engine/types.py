@@ -2,8 +2,8 @@
 
 Types are compared with `==`; plain types are frozen values, declared types (headers, enums,
 externs) are equal only to themselves. A `TypeVar` stands for a type parameter and disappears by
-`substitute`. `Unknown` is the type of what was already reported; everything is compatible with it,
-so one mistake gives one message.
+`substitute`. `Unknown` is the type of what was already reported; everything is compatible with
+it, so one mistake gives one message.
 """
 
 from __future__ import annotations

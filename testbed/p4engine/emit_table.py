@@ -1,0 +1,142 @@
+"""The application of a table: the key, the look-up, and a C switch over its actions."""
+
+from __future__ import annotations
+
+from . import ast
+from .emit_call import CallEmitter
+from .layout import words
+from .types import (
+    BOOL,
+    is_header,
+    underlying,
+    width_of,
+)
+
+
+class TableEmitter(CallEmitter):
+    """apply_table."""
+
+    def apply_table(self, e: ast.Call) -> tuple[str, str]:
+        """Write the application of a table; returns C expressions of hit and of the action's
+        number."""
+        table = self.block.members[id(e.call.decl)]
+        number = table.number
+        keys = [k for k in table.keys if k.kind != "selector"]
+        total = sum(words(k.width) or 1 for k in keys)
+        hit = self.temp_c("uint8_t", "0")
+        run = self.temp_c("uint32_t", "0")
+        body: list[str] = []
+        outer, self.out = self.out, body
+        self.depth += 1
+        texts = self.in_order([k.value for k in table.keys])
+        texts = [self._key_value(k.value, t) for k, t in zip(table.keys, texts, strict=True)]
+        by_key = dict(zip([id(k) for k in table.keys], texts, strict=True))
+        entry = f"e{self.depth}"
+        if keys:
+            key = f"key{self.depth}"
+            body.append(f"uint64_t {key}[{total}];")
+            at = 0
+            for k in keys:
+                at = self._put_words(key, at, by_key[id(k)], k.value)
+            body.append(f"const p4_entry *{entry} = {self.lookup(table, key)};")
+        else:
+            body.append(f"const p4_entry *{entry} = 0;")
+        body.append(f"{hit} = {entry} != 0;")
+        if table.counter is not None:
+            body.append(
+                f"if ({hit}) p4_direct_count(&I->tables[{number}], {entry}, P->base.length);"
+            )
+        body.append(f"if (!{hit}) {entry} = I->tables[{number}].default_entry;")
+        if table.profile is not None:
+            selector = [k for k in table.keys if k.kind == "selector"]
+            hashed = "0"
+            if selector and table.profile.kind == "action_selector":
+                hashed = self.selector_hash(
+                    table, [(by_key[id(k)], k.value.type) for k in selector]
+                )
+            body.append(
+                f"{entry} = p4_resolve(I, &I->tables[{number}], {entry}, &{hit}, {hashed});"
+            )
+        body.append(f"{run} = {entry}->action;")
+        self.trace_table(e, table, texts, hit, run, entry)
+        cases = []
+        saved_entry = self.current_entry
+        self.current_entry = (entry, hit, number)
+        for i, action in enumerate(table.actions):
+            self.out = []
+            self._run_entry(action, entry)
+            cases.append(f"case {i}: {{ " + "\n".join(self.out) + " } break;")
+        self.current_entry = saved_entry
+        self.out = body
+        body.append(f"switch ({run}) {{ " + "\n".join(cases) + " }")
+        self.depth -= 1
+        self.out = outer
+        self.out.append("{ " + "\n".join(body) + " }")
+        return hit, run
+
+    def _key_value(self, e: ast.Expr, text: str) -> str:
+        """A field of an invalid header is matched as 0, as on BMv2; what is computed is not."""
+        base = e
+        while isinstance(base, ast.Member) and not is_header(base.type):
+            base = base.base
+        if base is e or not is_header(base.type) or not self.is_path(base):
+            return text
+        width = width_of(e.type) or 0
+        valid = f"{self.left(base)}.valid"
+        if width <= 128:
+            return f"({valid} ? {text} : 0)"
+        return f"({valid} ? {text} : ({self.layout.c_type(e.type)}){{{{0}}}})"
+
+    def _put_words(self, key: str, at: int, text: str, e: ast.Expr) -> int:
+        """Store a key's value in words of `key` from `at`; returns the index behind it."""
+        under = underlying(e.type)
+        width = width_of(under) or 0
+        if width <= 64:
+            self.out.append(f"{key}[{at}] = {text};")
+            return at + 1
+        name = self.temp(e.type, text)
+        for i in range(words(width)):
+            part = f"(uint64_t)({name} >> {64 * i})" if width <= 128 else f"{name}.w[{i}]"
+            self.out.append(f"{key}[{at + i}] = {part};")
+        return at + words(width)
+
+    @staticmethod
+    def lookup(table, key: str) -> str:
+        target = f"&I->tables[{table.number}]"
+        kinds = {k.kind for k in table.keys if k.kind != "selector"}
+        if kinds == {"exact"}:
+            total = sum(words(k.width) or 1 for k in table.keys if k.kind == "exact")
+            return f"p4_find_exact({target}, {key}, {total})"
+        if kinds <= {"exact", "lpm"}:
+            return f"p4_find_prefix({target}, {key})"
+        return f"p4_find_priority({target}, {key})"
+
+    def _run_entry(self, action, entry: str) -> None:
+        """One action of a table: parameters from the entry's words or bound in the table."""
+        at = 0
+        arguments = []
+        for parameter, value in action.ref.binding:
+            if value is None:
+                width = width_of(parameter.type) or 1
+                data = ast.Name(parameter.place, parameter.name)
+                data.type = parameter.type
+                data.decl = data
+                self.env[id(data)] = self.words_value(f"{entry}->params", at, parameter.type)
+                self.keep.append(data)
+                arguments.append((parameter, data))
+                at += words(width) or 1
+            else:
+                arguments.append((parameter, value))
+        self.inline_action(action.ref.decl, arguments)
+
+    def words_value(self, base: str, at: int, type_) -> str:
+        """A value of `type_` from 64-bit words."""
+        under = underlying(type_)
+        width = width_of(under) or 1
+        if under == BOOL:
+            return f"(uint8_t)({base}[{at}] != 0)"
+        if width <= 64:
+            return f"({self.layout.c_type(type_)}){base}[{at}]"
+        if width <= 128:
+            return f"P4_U128({base}[{at + 1}], {base}[{at}])"
+        return f"{self.big(width)}_of({base} + {at}, {words(width)})"
