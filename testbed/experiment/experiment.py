@@ -21,7 +21,8 @@ from testbed.topology import Topology
 @dataclass(frozen=True)
 class LinkDirection:
     """What a link does to packets from `source` to `target`. `bandwidth_bps` None: unlimited;
-    `loss`: share, 0 to 1; `ecn_threshold_packets` None: no congestion marks."""
+    `loss`, `duplicate`, `reorder`: shares, 0 to 1; `ecn_threshold_packets` None: no congestion
+    marks."""
 
     source: str
     target: str
@@ -29,6 +30,9 @@ class LinkDirection:
     delay_ns: int
     jitter_ns: int
     loss: float
+    duplicate: float
+    reorder: float
+    reorder_delay_ns: int
     queue_packets: int
     ecn_threshold_packets: int | None
 

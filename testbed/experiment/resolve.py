@@ -16,7 +16,7 @@ from testbed import systems
 from testbed.errors import UserError
 from testbed.experiment.experiment import Experiment, LinkDirection
 from testbed.experiment.explain import explain
-from testbed.experiment.fields import NAME, nearest, user_file
+from testbed.experiment.fields import NAME, SECOND, nearest, user_file
 from testbed.experiment.printing import shown
 from testbed.experiment.problems import Path as KeyPath
 from testbed.experiment.problems import Problem, sentence
@@ -31,7 +31,7 @@ from testbed.experiment.schema import (
     Placement,
     SystemOptions,
 )
-from testbed.experiment.units import FieldError
+from testbed.experiment.units import TIME, FieldError, show
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 # Fragment numbers never repeat within a job's run and are int32 on their way through the hosts.
 MAX_FRAGMENTS = 2**31 - 1
+# Of a packet without values: Ethernet, IPv4, UDP, the header of p4/ina.p4 and a bitmap of 32 bits.
+LEAST_FRAME_BYTES = 14 + 20 + 8 + 24 + 4
 
 
 def resolve(
@@ -189,7 +191,23 @@ class _Resolver:
                 at,
                 f"{who}found ecn_threshold {found}; allowed: at most the queue, which is {queue}",
             )
+        if way.reorder and way.reorder_delay_ns <= self.packet_ns(way):
+            at = path if who else (*path, "reorder_delay")
+            found, least = shown(way, "reorder_delay_ns"), self.packet_ns(way)
+            time = f"more than {show(least, TIME)}, a packet's time on the link" if least else ""
+            self.wrong(
+                at,
+                f"{who}found reorder {shown(way, 'reorder')} with reorder_delay {found}, so that no"
+                f" packet would overtake another; allowed: {time or 'more than 0'}",
+            )
         return len(self.problems) == before
+
+    def packet_ns(self, way: LinkSettings | LinkDirection) -> int:
+        """How long a gradient packet is on the link; 0 where its rate is unlimited."""
+        values = self.parts.get("values_per_packet")
+        if way.bandwidth_bps is None or values is None:
+            return 0
+        return (LEAST_FRAME_BYTES + 4 * values) * 8 * SECOND // way.bandwidth_bps
 
     # -- jobs
 

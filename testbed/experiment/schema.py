@@ -49,7 +49,7 @@ class Section(BaseModel):
 
 Bandwidth = Annotated[int | None, Quantity(RATE, 1000, MAX_RATE, "unlimited")]
 Delay = Annotated[int, Quantity(TIME, 0, 100 * SECOND)]
-Loss = Annotated[float, Quantity(PERCENT, 0, 99)]
+Share = Annotated[float, Quantity(PERCENT, 0, 99)]
 Queue = Annotated[int, Quantity(PACKETS, 1, 10**6)]
 Threshold = Annotated[int | None, Quantity(PACKETS, 1, 10**6, "none")]
 
@@ -71,11 +71,26 @@ class LinkSettings(Section):
         default=0,
         alias="jitter",
         description="The delay of each packet is drawn from delay - jitter to delay + jitter;"
-        " packets keep their order. Not more than the delay.",
+        " packets keep their order (for another, `reorder`). Not more than the delay.",
     )
-    loss: Loss = Field(
+    loss: Share = Field(
         default=0.0,
         description="Share of packets lost, each independently.",
+    )
+    duplicate: Share = Field(
+        default=0.0,
+        description="Share of packets that arrive twice, one right behind the other.",
+    )
+    reorder: Share = Field(
+        default=0.0,
+        description="Share of packets that take `reorder_delay` longer, so that later ones overtake"
+        " them.",
+    )
+    reorder_delay_ns: Delay = Field(
+        default=1_000_000,
+        alias="reorder_delay",
+        description="How much longer a reordered packet takes. With a bandwidth, more than a"
+        " packet's time on the link, or nothing could overtake it.",
     )
     queue_packets: Queue = Field(
         default=1000,
@@ -104,7 +119,8 @@ class LinkOptions(LinkSettings):
 
 class LinkException(LinkOptions):
     """Settings for particular links. Takes the keys of `links:` (bandwidth, delay, jitter, loss,
-    queue, ecn_threshold) for both directions; what is not given stays as it is."""
+    duplicate, reorder, reorder_delay, queue, ecn_threshold) for both directions; what is not given
+    stays as it is."""
 
     between: Annotated[tuple[Annotated[str, NODE], ...], Field(min_length=2, max_length=2)] = Field(
         description="The two nodes; all links between them are meant.",

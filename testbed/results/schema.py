@@ -225,6 +225,8 @@ _DECLARED = (
             _count("bytes", "bytes carried, from the Ethernet header on", unit="bytes"),
             _count("queue_drops", "dropped because the modelled queue was full", True),
             _count("losses", "dropped by the experiment's loss rate", True),
+            _count("duplicates", "doubled by the experiment's rate of duplicates", True),
+            _count("reordered", "held up by the experiment's rate of reordering", True),
             _count("unmodelled_drops", "dropped where the experiment has no queue", True),
             _count("max_queue", "longest modelled queue in packets", True),
         ),

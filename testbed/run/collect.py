@@ -159,7 +159,10 @@ def _columns(blocks: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     return columns
 
 
-LINK_COUNTERS = "packets", "bytes", "queue_drops", "losses", "unmodelled_drops", "max_queue"
+LINK_COUNTERS = (
+    *("packets", "bytes", "queue_drops", "losses", "duplicates", "reordered"),
+    *("unmodelled_drops", "max_queue"),
+)
 
 
 def link_rows(switch: str, stats: Iterable[Row], neighbours: Mapping[int, str]) -> list[Row]:

@@ -117,7 +117,7 @@ def describe_exit(code: int) -> str:
 
 
 def shape_links(experiment: Experiment, topology: Topology, switch: str, client: Client) -> None:
-    """Give a switch's links their bandwidth, delay, jitter, loss and queue.
+    """Give a switch's links their bandwidth, delay, jitter, queue and impairments.
 
     A switch shapes what leaves its ports. What enters one from a host it shapes, too, on the host's
     behalf; what enters one from a switch has been shaped there.
@@ -139,4 +139,7 @@ def _shape(link: LinkDirection) -> dict[str, int | float]:
         "delay_ns": link.delay_ns,
         "jitter_ns": link.jitter_ns,
         "loss": link.loss,
+        "duplicate": link.duplicate,
+        "reorder": link.reorder,
+        "reorder_ns": link.reorder_delay_ns,
     }

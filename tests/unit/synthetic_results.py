@@ -147,6 +147,8 @@ def tables(
                     "bytes": packets * FRAME,
                     "queue_drops": 0,
                     "losses": 0,
+                    "duplicates": 0,
+                    "reordered": 0,
                     "unmodelled_drops": 0,
                     "max_queue": 7,
                 }

@@ -110,6 +110,12 @@ TABLE = [
     ("delay: 10 us", "each: [{between: [h1, s1], forward: {jitter: 1 us}}]",
      "links.each[0]: h1 to s1: found jitter 1 us; allowed: at most the delay, which is 0 ns"),
     ("delay: 10 us", "each: {between: [h1, s1]}", "links.each: found a mapping; allowed: a list"),
+    ("delay: 10 us", "duplicate: 100 %", "links.duplicate: found '100 %'; allowed: from 0 % to 99"),
+    ("delay: 10 us", "reorder: 1 %\n  reorder_delay: 0",
+     "links.reorder_delay: found reorder 1 % with reorder_delay 0 ns, so that no packet would"
+     " overtake another; allowed: more than 26.08 us, a packet's time on the link"),
+    ("delay: 10 us", "each: [{between: [s1, h1], bandwidth: 1 Mbit/s, forward: {reorder: 1 %}}]",
+     "links.each[0]: s1 to h1: found reorder 1 % with reorder_delay 1 ms"),
     ("start: 5 ms", "placement: {workers: [h1, h2], ps: h3}",
      "jobs[1].placement.workers: found 2 hosts; the job has 3 workers"),
     ("start: 5 ms", "placement: {workers: [h1, h2, h1], ps: h3}",

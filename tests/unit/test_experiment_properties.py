@@ -18,12 +18,15 @@ SETTINGS = st.fixed_dictionaries(
         "delay": st.just("1 s"),
         "jitter": TIMES,
         "loss": st.decimals(0, 99, places=4).map(lambda share: f"{share} %"),
+        "duplicate": st.decimals(0, 99, places=4).map(lambda share: f"{share} %"),
+        "reorder": st.sampled_from(("0 %", "0.5 %", "99 %")),
+        "reorder_delay": st.just("10 s"),
         "queue": st.integers(10, 10**6).map(lambda count: f"{count} packets"),
         "ecn_threshold": st.sampled_from(("none", "1 packet", "10 packets")),
     },
 )
-# A jitter needs a delay around it.
-LINKS = SETTINGS.map(lambda given: {**given, "delay": "1 s"})
+# A jitter needs a delay around it, and what is to be overtaken must take longer than a packet.
+LINKS = SETTINGS.map(lambda given: {**given, "delay": "1 s", "reorder_delay": "10 s"})
 
 
 def exceptions(hosts: int) -> st.SearchStrategy:
