@@ -26,7 +26,8 @@ sys.path.insert(0, str(ROOT))
 
 from testbed.experiment import load_text  # noqa: E402
 from testbed.network import registry  # noqa: E402
-from testbed.run.experiment_run import Repetition, compile_program  # noqa: E402
+from testbed.run.experiment_run import Repetition  # noqa: E402
+from testbed.run.program import prepare  # noqa: E402
 from testbed.run.session import Session  # noqa: E402
 
 EXPERIMENT = """
@@ -42,7 +43,7 @@ jobs:
 def measure(hosts: int) -> dict[str, float]:
     """Seconds per step of one start and end."""
     experiment = load_text(EXPERIMENT.format(hosts=hosts, workers=hosts - 1))
-    program = compile_program(experiment)
+    program = prepare(experiment)
     times = {}
     with tempfile.TemporaryDirectory() as logs:
         begin = last = time.monotonic()

@@ -22,9 +22,9 @@ def warm_hosts() -> None:
 def warm_switches() -> None:
     """Compile the P4 program that the quickstart runs, and with it the runtime of all programs."""
     from testbed.experiment import load
-    from testbed.run.experiment_run import compile_program
+    from testbed.run.program import prepare
 
-    compile_program(load(QUICKSTART))
+    prepare(load(QUICKSTART))
 
 
 def warm_figures() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from testbed.experiment import units
@@ -9,11 +10,16 @@ from testbed.experiment.experiment import Experiment
 from testbed.experiment.load import load
 
 
-def check_command(path: str | Path) -> int:
-    """Say in one line what a valid file holds; warnings follow. Raises UserError for any other."""
+def check_command(
+    path: str | Path, inspect: Callable[[Experiment], Iterable[str]] = lambda _: ()
+) -> int:
+    """Say in one line what a valid file holds; warnings follow. Raises UserError for any other.
+
+    `inspect` looks at what the experiment names beyond its file, and returns warnings."""
     experiment = load(path)
+    warnings = (*experiment.warnings, *inspect(experiment))
     print(f"{path}: valid: {summary(experiment)}")
-    for warning in experiment.warnings:
+    for warning in warnings:
         print(f"warning: {warning}")
     return 0
 

@@ -37,8 +37,9 @@ class Preprocessor(MacroExpander):
         self.macros[name] = Macro(name, None, tuple(t for t in tokens if t.kind != NEWLINE))
 
     def run(self, path: Path) -> list[Token]:
+        main = len(self.diagnostics.files)
         self._file(path, None, 0)
-        last = self.output[-1].place if self.output else Place(0, 1, 1)
+        last = self.output[-1].place if self.output else Place(main, 1, 1)
         self.output.append(Token(END, "end of file", last))
         return self.output
 

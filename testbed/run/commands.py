@@ -60,8 +60,9 @@ def run_command(arguments: list[str]) -> int | None:
 def check_command(arguments: list[str]) -> int | None:
     path = _one_file("check", arguments)
     from testbed.experiment.commands import check_command
+    from testbed.run.program import prepare
 
-    return check_command(path)
+    return check_command(path, lambda experiment: prepare(experiment).warnings)
 
 
 def show_command(arguments: list[str]) -> int | None:
@@ -100,7 +101,7 @@ COMMANDS = {
     "run": Command(
         "FILE.yaml", "run an experiment (`run` may be left out); --results DIR", run_command
     ),
-    "check": Command("FILE.yaml", "only look whether the experiment file is right", check_command),
+    "check": Command("FILE.yaml", "only look whether the experiment and its P4 program are right", check_command),
     "show": Command("FILE.yaml", "print the experiment with all defaults", show_command),
     "report": Command("RESULTS...", "tables and figures again; compare runs", report_command),
     "clean": Command("", "remove what killed runs left on this machine", clean_command),

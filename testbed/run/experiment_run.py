@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from testbed import dataplane
-from testbed.errors import RunError, UserError
+from testbed.errors import RunError
 from testbed.network import registry
 from testbed.p4engine.diagnostics import P4Error
 from testbed.run import collect
 from testbed.run.hosts import HostGroup
 from testbed.run.preflight import require_machine
+from testbed.run.program import Program, prepare
 from testbed.run.progress import JobTitle, Progress
 from testbed.run.samples import MemorySampler
 from testbed.run.session import Session
-from testbed.run.switches import Program, SwitchGroup, shape_links
+from testbed.run.switches import SwitchGroup, shape_links
 from testbed.run.watch import Watch
 
 if TYPE_CHECKING:
@@ -49,29 +50,16 @@ def run_file(path: Path, results: Path) -> int:
 
     experiment = load(path)
     require_machine()
-    for warning in experiment.warnings:
+    program = prepare(experiment)
+    for warning in (*experiment.warnings, *program.warnings):
         print(f"warning: {warning}", file=sys.stderr)
     for line in registry.clean():
         print(f"removed what a killed run had left: {line}", file=sys.stderr)
-    program = compile_program(experiment)
     folder = run_experiment(experiment, program, results, Console())
     from analysis.report import after_run
 
     after_run(folder)
     return 0
-
-
-def compile_program(experiment: Experiment) -> Program:
-    """The switches' program, compiled into the cache. Raises UserError in the compiler's words."""
-    from testbed.p4engine import compile_program
-
-    path, defines, include_dirs = dataplane.program(experiment)
-    program = Program(path, defines, tuple(include_dirs))
-    try:
-        compile_program(program.path, program.defines, program.include_dirs)
-    except P4Error as error:
-        raise UserError(str(error)) from error
-    return program
 
 
 def run_experiment(

@@ -6,8 +6,6 @@ around them stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,16 +17,8 @@ if TYPE_CHECKING:
     from testbed.experiment import Experiment, LinkDirection
     from testbed.network.net import Network
     from testbed.p4engine.control import Client
+    from testbed.run.program import Program
     from testbed.topology import Topology
-
-
-@dataclass(frozen=True)
-class Program:
-    """The P4 program of a run, with the constants that it is compiled with."""
-
-    path: Path
-    defines: Mapping[str, str | int]
-    include_dirs: tuple[Path, ...] = ()
 
 
 class SwitchGroup:

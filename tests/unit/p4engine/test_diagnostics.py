@@ -80,6 +80,11 @@ def test_place_and_source_line(tmp_path):
     assert str(error).splitlines()[2].index("^") == 4 + 24
 
 
+def test_an_empty_program_is_wrong_in_its_own_file(tmp_path):
+    (only,) = errors(tmp_path, "")
+    assert only.file.endswith("wrong.p4") and "no 'main'" in only.message
+
+
 def test_several_errors_in_one_run(tmp_path):
     found = messages(
         tmp_path, apply="hdr.h.x = 1; y = 2; hdr.h.a = ;", locals="action a( { } action b() { 1; }"

@@ -1,0 +1,67 @@
+"""The P4 program of a run, looked at before anything is built.
+
+It is compiled, and then the experiment's tables are filled and its registers read once in a switch
+that exists only in this process. A program of the user's own that lacks what the system needs is so
+found by the very calls that a run would make, and not in the middle of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed import dataplane
+from testbed.errors import UserError
+from testbed.p4engine import P4Error
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+    from testbed.p4engine.build import Compiled
+
+
+@dataclass(frozen=True)
+class Program:
+    """The P4 program of a run, with the constants that it is compiled with."""
+
+    path: Path
+    defines: Mapping[str, str | int]
+    include_dirs: tuple[Path, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def prepare(experiment: Experiment) -> Program:
+    """Compile the switches' program into the cache and try it on the experiment.
+
+    Raises UserError in the compiler's words, or with what the program lacks."""
+    from testbed.p4engine import compile_program
+
+    path, defines, include_dirs = dataplane.program(experiment)
+    try:
+        compiled = compile_program(path, defines, include_dirs)
+    except P4Error as error:
+        raise UserError(str(error)) from error
+    _rehearse(experiment, path, compiled)
+    warnings = tuple(str(warning) for warning in compiled.warnings)
+    return Program(path, defines, tuple(include_dirs), warnings)
+
+
+def _rehearse(experiment: Experiment, path: Path, compiled: Compiled) -> None:
+    """Configure each switch of the experiment in this process, and read what a run reads."""
+    from testbed.p4engine.library import Switch
+
+    topology = experiment.topology_object()
+    for name in topology.switches:
+        with contextlib.closing(Switch(compiled, ports=sorted(topology.ports(name)))) as switch:
+            try:
+                dataplane.install(experiment, name, switch)
+                dataplane.occupancy(experiment, switch)
+                dataplane.counters(experiment, switch)
+            except P4Error as error:
+                entry = experiment.system_entry
+                raise UserError(
+                    f"the P4 program {path} does not have what {entry.title} needs: {error}; "
+                    f"keep the tables and registers of {entry.program}"
+                ) from error
