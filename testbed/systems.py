@@ -33,7 +33,7 @@ ATP_ORDER = (
 class PoolOptions(SystemOptions):
     """Options of every system with a shared pool of aggregators and a parameter server."""
 
-    max_age_ns: Annotated[int, Quantity(TIME, 0, HOUR, "none", 0)] = Field(
+    max_age_ns: Annotated[int, Quantity(TIME, 0, HOUR, (("none", 0),))] = Field(
         default=0,
         alias="max_age",
         description="An aggregator untouched for longer counts as empty for the next arrival;"
@@ -44,13 +44,17 @@ class PoolOptions(SystemOptions):
         description="Whether the parameter server pulls the remainder of an incomplete fragment"
         " out of the switch. Without it such a fragment waits for the workers' retransmissions.",
     )
-    reminder_delay_ns: Annotated[int | None, Quantity(TIME, US, HOUR, "adaptive")] = Field(
-        default=None,
-        alias="reminder_delay",
-        description="How long the parameter server waits before it reminds; adaptive: about one"
-        " round-trip time beyond the spread of arrivals.",
+    reminder_delay_ns: Annotated[int | None, Quantity(TIME, US, HOUR, (("adaptive", None),))] = (
+        Field(
+            default=None,
+            alias="reminder_delay",
+            description="How long the parameter server waits before it reminds; adaptive: about one"
+            " round-trip time beyond the spread of arrivals.",
+        )
     )
-    timeout_ns: Annotated[int | None, Quantity(TIME, 10 * US, 100 * SECOND, "adaptive")] = Field(
+    timeout_ns: Annotated[
+        int | None, Quantity(TIME, 10 * US, 100 * SECOND, (("adaptive", None),))
+    ] = Field(
         default=None,
         alias="timeout",
         description="How long a worker waits for a result before it sends a fragment again;"
@@ -148,7 +152,9 @@ class SwitchmlOptions(SystemOptions):
         default="fifo",
         description="Which ready tensor a worker sends first: the one that was ready first.",
     )
-    timeout_ns: Annotated[int | None, Quantity(TIME, 10 * US, 100 * SECOND, "adaptive")] = Field(
+    timeout_ns: Annotated[
+        int | None, Quantity(TIME, 10 * US, 100 * SECOND, (("adaptive", None),))
+    ] = Field(
         default=None,
         alias="timeout",
         description="How long a worker waits for a result before it sends a chunk again; adaptive:"
@@ -164,7 +170,9 @@ class HostsOptions(SystemOptions):
         description="Which ready tensor a worker sends first: the one nearest to the model's front,"
         " or the one that was ready first.",
     )
-    timeout_ns: Annotated[int | None, Quantity(TIME, 10 * US, 100 * SECOND, "adaptive")] = Field(
+    timeout_ns: Annotated[
+        int | None, Quantity(TIME, 10 * US, 100 * SECOND, (("adaptive", None),))
+    ] = Field(
         default=None,
         alias="timeout",
         description="How long a worker waits for an answer before it sends a fragment again;"

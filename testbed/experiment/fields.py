@@ -93,29 +93,30 @@ class Kind:
 
 @dataclass(frozen=True)
 class Quantity(Kind):
-    """A number with a unit, from `low` to `high` base units. `word` is an alternative that becomes
-    `meaning` (`unlimited`: None). Percentages become a float from 0 to 1, everything else an
+    """A number with a unit, from `low` to `high` base units. `words` are alternatives with what
+    they become (`unlimited`: None). Percentages become a float from 0 to 1, everything else an
     int."""
 
     dimension: Dimension
     low: int
     high: int
-    word: str = ""
-    meaning: int | None = None
+    words: tuple[tuple[str, int | None], ...] = ()
 
     def parse(self, value: Any) -> int | float | None:
-        if self.word and value == self.word:
-            return self.meaning
+        meanings = dict(self.words)
+        if isinstance(value, str) and value in meanings:
+            return meanings[value]
         try:
             amount = units.parse(value, self.dimension, self.low, self.high)
         except FieldError as error:
-            hint = error.hint or (nearest(value, [self.word]) if self.word else "")
-            raise FieldError(error.found, self._or_word(error.allowed), hint) from None
+            hint = error.hint or nearest(value, meanings)
+            raise FieldError(error.found, self._or_words(error.allowed), hint) from None
         return float(amount / 100) if self.dimension is units.PERCENT else int(amount)
 
     def show(self, value: int | float | None) -> str:
-        if self.word and value == self.meaning:
-            return self.word
+        for word, meaning in self.words:
+            if value == meaning:
+                return word
         if self.dimension is units.PERCENT:
             # The shortest decimal of the float, so that reading it gives the same float again.
             return units.show(Fraction(repr(value)) * 100, self.dimension)
@@ -124,10 +125,10 @@ class Quantity(Kind):
     @property
     def allowed(self) -> str:
         low, high = (units.show(each, self.dimension) for each in (self.low, self.high))
-        return self._or_word(f"{self.dimension.name}, {low} to {high}")
+        return self._or_words(f"{self.dimension.name}, {low} to {high}")
 
-    def _or_word(self, text: str) -> str:
-        return f"{text}, or {self.word}" if self.word else text
+    def _or_words(self, text: str) -> str:
+        return ", or ".join((text, *(word for word, _ in self.words)))
 
 
 @dataclass(frozen=True)

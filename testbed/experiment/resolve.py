@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 
 # Fragment numbers never repeat within a job's run and are int32 on their way through the hosts.
 MAX_FRAGMENTS = 2**31 - 1
+
+# Congestion marks begin at a queue of so many packets where the file does not say: long enough that
+# an unloaded link never marks the bursts of its hosts, short enough that a window of every worker
+# of a job does not overflow the default queue.
+DEFAULT_THRESHOLD = 100
 # Of a packet without values: Ethernet, IPv4, UDP, the header of p4/ina.p4 and a bitmap of 32 bits.
 LEAST_FRAME_BYTES = 14 + 20 + 8 + 24 + 4
 
@@ -123,7 +128,7 @@ class _Resolver:
                     way.update(layer.given())
                 ways[forward].update(layer.forward.given() if layer.forward else {})
                 ways[backward].update(layer.backward.given() if layer.backward else {})
-            there, back = LinkDirection(a, b, **ways[0]), LinkDirection(b, a, **ways[1])
+            there, back = _direction(a, b, ways[0]), _direction(b, a, ways[1])
             if sound:
                 for way in (there, back):
                     self.fits(way, place, f"{way.source} to {way.target}: ")
@@ -402,6 +407,15 @@ class _Resolver:
         self.parts["system"] = system.model_copy(update={"program": str(file)})
 
 
+def _direction(source: str, target: str, settings: dict[str, Any]) -> LinkDirection:
+    """One way of a link, with the congestion threshold that it has by default."""
+    if settings["ecn_threshold_packets"] == 0:
+        most = max(settings["queue_packets"] // 2, 1)
+        threshold = min(DEFAULT_THRESHOLD, most) if settings["bandwidth_bps"] else None
+        settings = {**settings, "ecn_threshold_packets": threshold}
+    return LinkDirection(source, target, **settings)
+
+
 def _unmarked(experiment: Experiment) -> list[str]:
     """Without marks, senders learn of a full queue by its drops and delays alone."""
     ways = [
@@ -415,7 +429,7 @@ def _unmarked(experiment: Experiment) -> list[str]:
     where = "all links" if len(unmarked) == len(ways) else f"{len(unmarked)} link directions"
     return [
         f"{where} have a bandwidth and no ecn_threshold: senders do not notice congestion before "
-        "timers expire or queues overflow; set links.ecn_threshold (such as 40 packets)"
+        "timers expire or queues overflow; leave links.ecn_threshold out, or set it"
     ]
 
 

@@ -47,11 +47,11 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-Bandwidth = Annotated[int | None, Quantity(RATE, 1000, MAX_RATE, "unlimited")]
+Bandwidth = Annotated[int | None, Quantity(RATE, 1000, MAX_RATE, (("unlimited", None),))]
 Delay = Annotated[int, Quantity(TIME, 0, 100 * SECOND)]
 Share = Annotated[float, Quantity(PERCENT, 0, 99)]
 Queue = Annotated[int, Quantity(PACKETS, 1, 10**6)]
-Threshold = Annotated[int | None, Quantity(PACKETS, 1, 10**6, "none")]
+Threshold = Annotated[int | None, Quantity(PACKETS, 1, 10**6, (("none", None), ("default", 0)))]
 
 
 class LinkSettings(Section):
@@ -98,10 +98,11 @@ class LinkSettings(Section):
         description="Packets that can wait for the link; more are dropped.",
     )
     ecn_threshold_packets: Threshold = Field(
-        default=None,
+        default=0,
         alias="ecn_threshold",
         description="Packets that leave a queue longer than this carry a congestion mark. Not more"
-        " than the queue.",
+        " than the queue. By default 100 packets, at most half of the queue, where there is a"
+        " bandwidth.",
     )
 
     def given(self) -> dict[str, Any]:

@@ -101,7 +101,9 @@ COMMANDS = {
     "run": Command(
         "FILE.yaml", "run an experiment (`run` may be left out); --results DIR", run_command
     ),
-    "check": Command("FILE.yaml", "only look whether the experiment and its P4 program are right", check_command),
+    "check": Command(
+        "FILE.yaml", "only look whether the experiment and its P4 program are right", check_command
+    ),
     "show": Command("FILE.yaml", "print the experiment with all defaults", show_command),
     "report": Command("RESULTS...", "tables and figures again; compare runs", report_command),
     "clean": Command("", "remove what killed runs left on this machine", clean_command),

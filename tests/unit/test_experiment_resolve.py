@@ -152,9 +152,29 @@ def test_times_of_different_hardware_are_warned_of() -> None:
 
 
 def test_limited_links_without_congestion_marks_are_warned_of() -> None:
-    assert any("ecn_threshold" in each for each in load_text(BASE).warnings)
-    marked = load_text(changed("delay: 10 us", "ecn_threshold: 40 packets"))
-    assert not any("ecn_threshold" in each for each in marked.warnings)
+    assert not any("ecn_threshold" in each for each in load_text(BASE).warnings)
+    unmarked = load_text(changed("delay: 10 us", "ecn_threshold: none"))
+    assert any("ecn_threshold" in each for each in unmarked.warnings)
+    assert unmarked.link(0)[0].ecn_threshold_packets is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "threshold"),
+    [
+        ("queue: 1000 packets", 100),
+        ("queue: 20 packets", 10),
+        ("queue: 1 packet", 1),
+        ("bandwidth: unlimited", None),
+        ("ecn_threshold: 7 packets", 7),
+    ],
+)
+def test_where_congestion_marks_begin_by_default(settings: str, threshold: int | None) -> None:
+    text = changed("delay: 10 us", settings)
+    if "bandwidth" in settings:
+        text = text.replace("  bandwidth: 100 Mbit/s\n", "")
+    experiment = load_text(text)
+    assert {way.ecn_threshold_packets for way in experiment.link(0)} == {threshold}
+    assert load_text(experiment.resolved_yaml()) == experiment
 
 
 def test_an_experiment_can_be_pickled_and_not_changed() -> None:
