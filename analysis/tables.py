@@ -40,9 +40,10 @@ def _table(title: str, *columns: str, left: int = 1) -> Table:
 
 
 def _mean(values: pd.Series, text: object) -> str:
-    """The mean over repetitions in words, with its 95 % interval where there is one."""
+    """The mean over repetitions in words, with its 95 % interval from three repetitions on: from
+    two, Student's t gives an interval that says nothing."""
     mean, half = interval(values)
-    if math.isnan(half) or half <= 1e-9 * abs(mean):
+    if values.count() < 3 or math.isnan(half) or half <= 1e-9 * abs(mean):
         return text(mean)
     return f"{text(mean)} ±{100 * half / abs(mean):.1f} %" if mean else text(mean)
 

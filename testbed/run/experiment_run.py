@@ -187,7 +187,7 @@ class Repetition:
         memory.tick(time.monotonic_ns(), last=True)
         peaks = watch.cpu.peaks()
         host_rows = collect.host_rows(hosts, peaks)
-        models = {number: job.model for number, job in enumerate(experiment.jobs)}
+        models = {number: job.trace().name for number, job in enumerate(experiment.jobs)}
         job_rows = collect.job_rows(hosts, links, models)
         iterations, tensors = collect.time_tables(hosts)
         switch_cpu = {name: peaks.get(name) for name in switches.processes}
