@@ -30,7 +30,29 @@ ATP_ORDER = (
 )
 
 
-class PoolOptions(SystemOptions):
+class WorkerOptions(SystemOptions):
+    """Options of every system's workers. A system that must differ in one declares it anew."""
+
+    window: Annotated[int, Whole(1, 65_536)] = Field(
+        default=128,
+        description="Fragments that a worker may have in flight.",
+    )
+    order: Annotated[str, Choice(("front", "fifo"))] = Field(
+        default="front",
+        description="Which ready tensor a worker sends first: the one nearest to the model's front,"
+        " or the one that was ready first.",
+    )
+    timeout_ns: Annotated[
+        int | None, Quantity(TIME, 10 * US, 100 * SECOND, (("adaptive", None),))
+    ] = Field(
+        default=None,
+        alias="timeout",
+        description="How long a worker waits for an answer before it sends a fragment again;"
+        " adaptive: from the measured round-trip time.",
+    )
+
+
+class PoolOptions(WorkerOptions):
     """Options of every system with a shared pool of aggregators and a parameter server."""
 
     max_age_ns: Annotated[int, Quantity(TIME, 0, HOUR, (("none", 0),))] = Field(
@@ -52,28 +74,11 @@ class PoolOptions(SystemOptions):
             " round-trip time beyond the spread of arrivals.",
         )
     )
-    timeout_ns: Annotated[
-        int | None, Quantity(TIME, 10 * US, 100 * SECOND, (("adaptive", None),))
-    ] = Field(
-        default=None,
-        alias="timeout",
-        description="How long a worker waits for a result before it sends a fragment again;"
-        " adaptive: from the measured round-trip time.",
-    )
 
 
 class EsaOptions(PoolOptions):
     """Options of ESA: preemptive allocation of switch memory by priority."""
 
-    window: Annotated[int, Whole(1, 65_536)] = Field(
-        default=128,
-        description="Fragments that a worker may have in flight.",
-    )
-    order: Annotated[str, Choice(("front", "fifo"))] = Field(
-        default="front",
-        description="Which ready tensor a worker sends first: the one nearest to the model's front,"
-        " or the one that was ready first.",
-    )
     index: Annotated[str, Choice(("consecutive", "hash"))] = Field(
         default="consecutive",
         description="How a fragment finds its aggregator: neighbouring fragments side by side,"
@@ -140,7 +145,7 @@ class AtpOptions(PoolOptions):
     )
 
 
-class SwitchmlOptions(SystemOptions):
+class SwitchmlOptions(WorkerOptions):
     """Options of SwitchML: each job has slots of its own, and no parameter server."""
 
     window: Annotated[int | None, Whole(1, 65_536, word="all")] = Field(
@@ -152,35 +157,9 @@ class SwitchmlOptions(SystemOptions):
         default="fifo",
         description="Which ready tensor a worker sends first: the one that was ready first.",
     )
-    timeout_ns: Annotated[
-        int | None, Quantity(TIME, 10 * US, 100 * SECOND, (("adaptive", None),))
-    ] = Field(
-        default=None,
-        alias="timeout",
-        description="How long a worker waits for a result before it sends a chunk again; adaptive:"
-        " from the measured round-trip time.",
-    )
 
 
-class HostsOptions(SystemOptions):
-    """Options of every system that aggregates at the hosts."""
-
-    order: Annotated[str, Choice(("front", "fifo"))] = Field(
-        default="front",
-        description="Which ready tensor a worker sends first: the one nearest to the model's front,"
-        " or the one that was ready first.",
-    )
-    timeout_ns: Annotated[
-        int | None, Quantity(TIME, 10 * US, 100 * SECOND, (("adaptive", None),))
-    ] = Field(
-        default=None,
-        alias="timeout",
-        description="How long a worker waits for an answer before it sends a fragment again;"
-        " adaptive: from the measured round-trip time.",
-    )
-
-
-class PsOptions(HostsOptions):
+class PsOptions(WorkerOptions):
     """Options of the plain parameter server: nothing is aggregated in the network."""
 
     window: Annotated[int, Whole(1, 65_536)] = Field(
@@ -195,7 +174,7 @@ class PsOptions(HostsOptions):
     )
 
 
-class RingOptions(HostsOptions):
+class RingOptions(WorkerOptions):
     """Options of ring all-reduce: the workers pass their fragments around, without a server."""
 
     window: Annotated[int, Whole(1, 65_536)] = Field(

@@ -157,7 +157,8 @@ def _default(info: FieldInfo) -> str:
 
 
 def _has_word(kind: Kind) -> bool:
-    return bool(getattr(kind, "word", ""))
+    """Whether it has a word that stands for None."""
+    return bool(getattr(kind, "word", "")) or None in dict(getattr(kind, "words", ())).values()
 
 
 def _topologies() -> Iterator[str]:
