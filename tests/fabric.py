@@ -17,8 +17,8 @@ from collections.abc import Callable
 import numpy as np
 
 from testbed.protocols import counters as n
+from testbed.protocols import sizes, wire
 from testbed.protocols import status as st
-from testbed.protocols import wire
 from testbed.workload import machine
 from testbed.workload.plan import plan
 
@@ -67,7 +67,7 @@ class Host:
         self.paused_until = 0
 
     def take(self, frame: bytes) -> None:
-        payload = np.frombuffer(frame, np.uint8, offset=wire.FRAME_OVERHEAD)
+        payload = np.frombuffer(frame, np.uint8, offset=sizes.FRAME_OVERHEAD)
         row = self.arrived.packets.view(np.uint8)[self.count]
         row[: payload.size] = payload
         self.arrived.lengths[self.count] = payload.size

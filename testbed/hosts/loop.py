@@ -12,8 +12,8 @@ from numba import njit
 from testbed.hosts import board as bd
 from testbed.hosts import calls
 from testbed.protocols import counters as n
+from testbed.protocols import sizes
 from testbed.protocols import status as st
-from testbed.protocols import wire
 from testbed.workload.machine import step
 
 HEARTBEAT_NS = 50_000_000
@@ -27,7 +27,7 @@ WRONG = 2
 
 @njit(cache=True)
 def _account(board, lengths, count, bytes_column, packets_column):
-    total = wire.FRAME_OVERHEAD * count
+    total = sizes.FRAME_OVERHEAD * count
     for i in range(count):
         total += lengths[i]
     board[bytes_column] += total

@@ -5,14 +5,15 @@ packets and the next deadline out. Mininet's host processes and virtual time dri
 It runs once per packet, so numba compiles it; with ``NUMBA_DISABLE_JIT=1`` the same functions run
 as plain Python and give the same results.
 
-Reading order: `wire` (the packet), `values` (what workers send and how a sum is checked),
-`counters`, `heap` and `book` (what a worker knows of an iteration's fragments), then a system,
-such as `esa`.
+Reading order: `sizes` and `wire` (the packet), `values` (what workers send and how a sum is
+checked), `counters`, `heap`, `book` (what a worker knows of an iteration's fragments), `worker`,
+`flow` and `payload` (what all workers share), then a system, such as `esa`.
 
 numba's file cache does not notice a change in an imported module. So the cache directory is named
 after all sources of compiled packages and the versions of numba, numpy and Python. It is set here,
 and every package with compiled functions imports this one first: numba looks up the directory when
-a function is decorated.
+a function is decorated. The package itself does without numba, so that what only reads an
+experiment (`sizes`, the plan) need not wait for it.
 """
 
 from __future__ import annotations
@@ -21,10 +22,9 @@ import hashlib
 import os
 import platform
 import pwd
+import sys
 from importlib.metadata import version
 from pathlib import Path
-
-import numba
 
 from testbed.errors import UserError
 
@@ -56,4 +56,7 @@ def cache_directory() -> Path:
     return folder
 
 
-numba.config.CACHE_DIR = str(cache_directory())
+# numba takes it from the environment when it is imported, and not again later.
+os.environ["NUMBA_CACHE_DIR"] = str(cache_directory())
+if "numba" in sys.modules:
+    sys.modules["numba"].config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]

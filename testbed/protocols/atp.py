@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.protocols import esa, pool_server, pool_worker
-from testbed.protocols.book import fragments_of
+from testbed.protocols import esa, pool_worker, server_store
+from testbed.protocols import worker as wk
 from testbed.protocols.floats import WorkerFloats, new_server_floats
 from testbed.protocols.positions import Positions, new_positions
+from testbed.protocols.sizes import fragments_of
 
 
 def new_worker(
@@ -24,17 +25,17 @@ def new_worker(
     """A worker machine. For a trace with values: `gradients` in fixed point, (own, sums), both
     int32[I, F * V], and the same as `floats`."""
     worker = esa.new_worker(spec, gradients)
-    worker.c[pool_worker.GAP] = spec["gap"]
+    worker.c[wk.GAP] = spec["gap"]
     worker = worker._replace(positions=_positions(spec))
     return worker if floats is None else worker._replace(floats=floats)
 
 
-def new_server(spec: dict) -> pool_server.Server:
+def new_server(spec: dict) -> server_store.Server:
     """A parameter server machine."""
     server = esa.new_server(spec)
     positions = _positions(spec)
-    server.c[pool_server.REHASH] = int(spec["rehash"])
-    server.c[pool_server.FLOATS] = int(spec["gradients"] is not None)
+    server.c[server_store.REHASH] = int(spec["rehash"])
+    server.c[server_store.FLOATS] = int(spec["gradients"] is not None)
     rows = 2 * spec["fragments"] if spec["gradients"] is not None else 0
     return server._replace(
         positions=positions,

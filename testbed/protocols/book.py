@@ -24,6 +24,7 @@ import numpy as np
 from numba import njit
 
 from testbed.protocols import heap
+from testbed.protocols.sizes import fragments_of
 
 FRONT = 0
 FIFO = 1
@@ -70,12 +71,6 @@ class Book(NamedTuple):
     ready_ns: np.ndarray  # int64[I, T]
     first_sent_ns: np.ndarray  # int64[I, T]
     done_ns: np.ndarray  # int64[I, T]
-
-
-def fragments_of(sizes: list[int], values: int) -> np.ndarray:
-    """First fragment of each tensor and, last, the number of fragments; int64[T + 1]."""
-    counts = -(-np.asarray(sizes, np.int64) // values)
-    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
 
 
 def new_book(sizes: list[int], values: int, iterations: int, order: int) -> Book:
@@ -219,7 +214,7 @@ def resend(book, now, timeout):
         book.attempts[fragment] += 1
     book.status[fragment] |= RESENT
     book.sent_ns[fragment] = now
-    backoff = min(timeout << book.attempts[fragment], max(timeout, LONGEST_BACKOFF_NS))
+    backoff = min(timeout << np.int64(book.attempts[fragment]), max(timeout, LONGEST_BACKOFF_NS))
     book.due_ns[fragment] = now + backoff
     s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, fragment)
     return fragment

@@ -8,41 +8,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.protocols import pool_server, pool_worker, priority, wire
+from testbed.protocols import pool_worker, priority, server_store, sizes
+from testbed.protocols import worker as wk
 from testbed.protocols.counters import new_counters
 from testbed.protocols.floats import no_worker_floats
 from testbed.protocols.index import MODES
 from testbed.protocols.lag import new_lag
 from testbed.protocols.positions import no_positions
 from testbed.protocols.status import new_status
-from testbed.protocols.values import hash_shift
 
 
 def new_worker(spec: dict, gradients: tuple[np.ndarray, np.ndarray] | None = None):
     """A worker machine. `gradients`, for a trace with values: (own, sums), both int32[I, F * V]."""
-    c = np.zeros(pool_worker.CONFIGURATION, np.int64)
-    c[pool_worker.JOB] = spec["job"]
-    c[pool_worker.NUMBER] = spec["worker"]
-    c[pool_worker.WORKERS] = spec["workers"]
-    c[pool_worker.SEED] = spec["seed"]
-    c[pool_worker.BITMAP_WORDS] = spec["bitmap_width"] // 32
-    c[pool_worker.SHIFT] = hash_shift(spec["workers"])
-    c[pool_worker.WINDOW] = spec["window"]
-    frame_bits = 8 * wire.frame_bytes(spec["values"], spec["bitmap_width"])
-    rate_bps = spec["rate_bps"]
-    c[pool_worker.PACE_PS] = frame_bits * 10**12 // rate_bps if rate_bps else 0
-    c[pool_worker.BURST_PS] = spec["burst_ns"] * 1000
-    c[pool_worker.TIMEOUT_NS] = spec["timeout_ns"]
-    c[pool_worker.LEAST_TIMEOUT_NS] = spec["least_timeout_ns"]
-    c[pool_worker.MOST_TIMEOUT_NS] = spec["most_timeout_ns"]
-    c[pool_worker.INDEX_MODE] = MODES[spec["index"]]
-    c[pool_worker.POOL] = spec["pool"]
-    c[pool_worker.POLICY] = priority.POLICIES[spec["priority"]]
-    c[pool_worker.COMMUNICATION_NS] = max(1, spec["communication_ns"])
-    c[pool_worker.COMPUTATION_NS] = max(1, spec["computation_ns"])
-    c[pool_worker.ITERATIONS] = spec["iterations"]
-    s = np.zeros(pool_worker.STATE, np.int64)
-    s[pool_worker.CREDIT] = spec["window"] * pool_worker.UNIT
+    c = wk.configuration(spec)
+    c[wk.INDEX_MODE] = MODES[spec["index"]]
+    c[wk.POOL] = spec["pool"]
+    c[wk.POLICY] = priority.POLICIES[spec["priority"]]
+    c[wk.COMMUNICATION_NS] = max(1, spec["communication_ns"])
+    c[wk.COMPUTATION_NS] = max(1, spec["computation_ns"])
+    s = np.zeros(wk.STATE, np.int64)
+    s[wk.CREDIT] = spec["window"] * wk.UNIT
     nothing = np.zeros((0, 0), np.int32)
     own, sums = gradients if gradients is not None else (nothing, nothing)
     return pool_worker.Worker(
@@ -60,23 +45,22 @@ def new_worker(spec: dict, gradients: tuple[np.ndarray, np.ndarray] | None = Non
     )
 
 
-def new_server(spec: dict) -> pool_server.Server:
+def new_server(spec: dict) -> server_store.Server:
     """A parameter server machine."""
-    c = np.zeros(pool_server.CONFIGURATION, np.int64)
-    c[pool_server.JOB] = spec["job"]
-    c[pool_server.WORKERS] = spec["workers"]
-    c[pool_server.FRAGMENTS] = spec["fragments"]
-    c[pool_server.VALUES] = spec["values"]
-    c[pool_server.BITMAP_WORDS] = spec["bitmap_width"] // 32
-    c[pool_server.ITERATIONS] = spec["iterations"]
-    c[pool_server.REMIND] = int(spec["reminder"])
-    c[pool_server.DELAY_NS] = spec["reminder_delay_ns"]
-    c[pool_server.LEAST_DELAY_NS] = spec["least_reminder_delay_ns"]
-    c[pool_server.MOST_DELAY_NS] = spec["most_reminder_delay_ns"]
-    c[pool_server.INDEX_MODE] = MODES[spec["index"]]
-    c[pool_server.POOL] = spec["pool"]
-    if spec["rate_bps"]:
-        # An answer takes a frame's time on the link; at most half of it is for answers.
-        frame_bits = 8 * wire.frame_bytes(spec["values"], spec["bitmap_width"])
-        c[pool_server.PROMPT_PS] = 2 * frame_bits * 10**12 // spec["rate_bps"]
-    return pool_server.new_server(c, [node for node, _ in spec["switches"]], new_counters())
+    c = np.zeros(server_store.CONFIGURATION, np.int64)
+    c[server_store.JOB] = spec["job"]
+    c[server_store.WORKERS] = spec["workers"]
+    c[server_store.FRAGMENTS] = spec["fragments"]
+    c[server_store.VALUES] = spec["values"]
+    c[server_store.BITMAP_WORDS] = spec["bitmap_width"] // 32
+    c[server_store.ITERATIONS] = spec["iterations"]
+    c[server_store.REMIND] = int(spec["reminder"])
+    c[server_store.DELAY_NS] = spec["reminder_delay_ns"]
+    c[server_store.LEAST_DELAY_NS] = spec["least_reminder_delay_ns"]
+    c[server_store.MOST_DELAY_NS] = spec["most_reminder_delay_ns"]
+    c[server_store.INDEX_MODE] = MODES[spec["index"]]
+    c[server_store.POOL] = spec["pool"]
+    # An answer takes a frame's time on the link; at most half of it is for answers.
+    frame_ps = sizes.frame_ps(spec["values"], spec["bitmap_width"], spec["rate_bps"])
+    c[server_store.PROMPT_PS] = 2 * frame_ps
+    return server_store.new_server(c, [node for node, _ in spec["switches"]], new_counters())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from testbed.protocols import esa, pool_worker, ps_server, wire
+from testbed.protocols import esa, pool_worker, ps_server, sizes, wire
 
 # What the pool systems' machines want to know and nobody reads where no switch aggregates.
 WITHOUT_SWITCH = {
@@ -30,11 +30,9 @@ def new_worker(
 
 def new_server(spec: dict) -> ps_server.Server:
     """A parameter server machine."""
-    frame_bits = 8 * wire.frame_bytes(spec["values"], spec["bitmap_width"])
-    rate_bps = spec["rate_bps"]
     return ps_server.new_server(
         esa.new_server({**spec, **WITHOUT_SWITCH}),
-        frame_bits * 10**12 // rate_bps if rate_bps else 0,
+        sizes.frame_ps(spec["values"], spec["bitmap_width"], spec["rate_bps"]),
         spec["burst_ns"] * 1000,
     )
 

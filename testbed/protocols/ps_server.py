@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import pool_server as ps
-from testbed.protocols import wire
+from testbed.protocols import pool_server, prompts, wire
+from testbed.protocols import server_store as ss
 
 # Places in Server.c
 PACE_PS = 0  # time of one packet on the link; 0: unlimited
@@ -36,13 +36,13 @@ STATE = 5
 
 
 class Server(NamedTuple):
-    adder: ps.Server
+    adder: ss.Server
     c: np.ndarray  # int64[CONFIGURATION]
     s: np.ndarray  # int64[STATE]
     finished: np.ndarray  # int64[2F], ring buffer of whole fragment numbers, each in it once
 
 
-def new_server(adder: ps.Server, pace_ps: int, burst_ps: int) -> Server:
+def new_server(adder: ss.Server, pace_ps: int, burst_ps: int) -> Server:
     c = np.zeros(CONFIGURATION, np.int64)
     c[PACE_PS] = pace_ps
     c[BURST_PS] = burst_ps
@@ -59,10 +59,12 @@ def receive(v, now, packets, lengths, count, out, out_lengths, destinations):
     """Take `count` packets; returns how many it has answered at once in `out` (results served
     again). `out` has at least as many rows as packets are taken."""
     s = v.s
-    filled = ps.receive(v.adder, now, packets, lengths, count, out, out_lengths, destinations)
+    filled = pool_server.receive(
+        v.adder, now, packets, lengths, count, out, out_lengths, destinations
+    )
     kept = 0
     for i in range(filled):
-        if destinations[i] == ps.TO_WORKERS:
+        if destinations[i] == ss.TO_WORKERS:
             v.finished[s[TAIL] % v.finished.size] = wire.fragment(out[i])
             s[TAIL] += 1
             continue
@@ -80,8 +82,8 @@ def send(v, now, m, out, out_lengths, destinations):
     """Add to a batch of `m` packets the asks that are due and the results that the link has room
     for; returns the count."""
     s, adder = v.s, v.adder
-    m = ps.send(adder, now, m, out, out_lengths, destinations)
-    fragments, workers = adder.c[ps.FRAGMENTS], adder.c[ps.WORKERS]
+    m = prompts.send(adder, now, m, out, out_lengths, destinations)
+    fragments, workers = adder.c[ss.FRAGMENTS], adder.c[ss.WORKERS]
     s[PACING] = 0
     while s[HEAD] < s[TAIL] and m < out.shape[0]:
         if s[NEXT_SEND_PS] > now * 1000:
@@ -92,8 +94,8 @@ def send(v, now, m, out, out_lengths, destinations):
         place = (iteration & 1) * fragments + whole - iteration * fragments
         # A row that is used again already: all workers have got its result by asking for it.
         if adder.iteration[place] == iteration:
-            out_lengths[m] = ps._write_result(adder, out[m], wire.RESULT, place)
-            destinations[m] = ps.FIRST_WORKER + s[NEXT_WORKER]
+            out_lengths[m] = ss.write_result(adder, out[m], wire.RESULT, place)
+            destinations[m] = ss.FIRST_WORKER + s[NEXT_WORKER]
             _take_pace(v, now)
             m += 1
             s[NEXT_WORKER] += 1
@@ -109,7 +111,7 @@ def send(v, now, m, out, out_lengths, destinations):
 def deadline(v):
     """When to call `send` although nothing has arrived; ns, NEVER if not at all."""
     s = v.s
-    due = ps.deadline(v.adder)
+    due = prompts.deadline(v.adder)
     if s[HEAD] < s[TAIL]:
         due = min(due, (s[NEXT_SEND_PS] + 999) // 1000 if s[PACING] == 1 else 0)
     return due

@@ -8,15 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.protocols import pool_worker as pw
 from testbed.protocols import switchml_worker as sw
-from testbed.protocols import wire
-from testbed.protocols.book import fragments_of
+from testbed.protocols import worker as wk
 from testbed.protocols.counters import new_counters
 from testbed.protocols.lag import new_lag
+from testbed.protocols.sizes import fragments_of
 from testbed.protocols.status import new_status
 from testbed.protocols.stream import new_stream
-from testbed.protocols.values import hash_shift
 
 
 class Blocks(NamedTuple):
@@ -36,28 +34,12 @@ def new_worker(spec: dict, recorded: Blocks | None = None) -> sw.Worker:
     """A worker machine; `recorded` for a trace with values."""
     blocks = NOTHING_RECORDED if recorded is None else recorded
     slots = spec["window"]
-    c = np.zeros(pw.CONFIGURATION, np.int64)
-    c[pw.JOB] = spec["job"]
-    c[pw.NUMBER] = spec["worker"]
-    c[pw.WORKERS] = spec["workers"]
-    c[pw.SEED] = spec["seed"]
-    c[pw.BITMAP_WORDS] = spec["bitmap_width"] // 32
-    c[pw.SHIFT] = hash_shift(spec["workers"])
-    c[pw.WINDOW] = slots
-    frame_bits = 8 * wire.frame_bytes(spec["values"], spec["bitmap_width"])
-    rate_bps = spec["rate_bps"]
-    c[pw.PACE_PS] = frame_bits * 10**12 // rate_bps if rate_bps else 0
-    c[pw.BURST_PS] = spec["burst_ns"] * 1000
-    c[pw.TIMEOUT_NS] = spec["timeout_ns"]
-    c[pw.LEAST_TIMEOUT_NS] = spec["least_timeout_ns"]
-    c[pw.MOST_TIMEOUT_NS] = spec["most_timeout_ns"]
-    c[pw.ITERATIONS] = spec["iterations"]
     s = np.zeros(sw.STATE, np.int64)
-    s[sw.EARLIEST_NS] = sw.NEVER
+    s[sw.EARLIEST_NS] = wk.NEVER
     s[sw.FREE] = slots
     first = fragments_of([tensor["values"] for tensor in spec["tensors"]], spec["values"])
     return sw.Worker(
-        c=c,
+        c=wk.configuration(spec),
         s=s,
         stream=new_stream(first, slots, recorded is not None),
         chunk=np.arange(slots, dtype=np.int64),

@@ -6,8 +6,8 @@ more than one chunk ahead of another in any slot: what the switch's two sets rel
 without a result is sent again after a timeout, to the same slot and set, and the switch serves the
 result from there.
 
-Places in `c` and `s` are those of pool_worker, whose values, checks, pacing and measure of round
-trips it shares; what a slot does is its own.
+Places in `c` and `s` are those of worker, whose values, checks, pacing and measure of round trips
+it shares; what a slot does is its own.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from numba import njit
 from testbed.protocols import block_float as bf
 from testbed.protocols import book as bk
 from testbed.protocols import counters as n
-from testbed.protocols import heap, lag, wire
-from testbed.protocols import pool_worker as pw
+from testbed.protocols import flow, heap, lag, payload, wire
 from testbed.protocols import status as st
 from testbed.protocols import stream as sm
 from testbed.protocols import values as val
+from testbed.protocols import worker as wk
 
-NEVER = pw.NEVER
+TO_ROOT = 0  # the only destination
 SECOND_SET = 1 << 31  # in a packet's index
 MOST_DOUBLINGS = 6  # of a slot's timeout
 
-# Places in Worker.s behind pool_worker's
-EARLIEST_NS = pw.STATE  # no slot is due for retransmission before
-FREE = pw.STATE + 1  # entries in Worker.free
-STATE = pw.STATE + 2
+# Places in Worker.s behind worker's
+EARLIEST_NS = wk.STATE  # no slot is due for retransmission before
+FREE = wk.STATE + 1  # entries in Worker.free
+STATE = wk.STATE + 2
 
 
 class Worker(NamedTuple):
     """S slots; F fragments and C chunks per iteration, I recorded iterations."""
 
-    c: np.ndarray  # int64[pool_worker.CONFIGURATION]; WINDOW is S
+    c: np.ndarray  # int64[worker.CONFIGURATION]; WINDOW is S
     s: np.ndarray  # int64[STATE]
     stream: sm.Stream
     chunk: np.ndarray  # int64[S], number of the slot's chunk in flight, or else of its next one
@@ -65,8 +65,8 @@ def begin(w, b, iteration):
     """Start exchanging the gradients of an iteration."""
     c, s = w.c, w.s
     bk.begin(b, iteration)
-    s[pw.FACTOR] = val.factor(c[pw.SEED], c[pw.JOB], iteration, c[pw.NUMBER])
-    s[pw.FACTOR_SUM] = val.factor_sum(c[pw.SEED], c[pw.JOB], iteration, c[pw.WORKERS])
+    s[wk.FACTOR] = val.factor(c[wk.SEED], c[wk.JOB], iteration, c[wk.NUMBER])
+    s[wk.FACTOR_SUM] = val.factor_sum(c[wk.SEED], c[wk.JOB], iteration, c[wk.WORKERS])
     w.exponent[:] = UNKNOWN
 
 
@@ -77,7 +77,7 @@ def receive(w, b, now, packets, lengths, count):
     Returns True when the iteration's last result is among them. After a wrong value it stops, with
     the status FAILED set."""
     c, s, k = w.c, w.s, w.counters
-    base = wire.HEADER_WORDS + c[pw.BITMAP_WORDS]
+    base = wire.HEADER_WORDS + c[wk.BITMAP_WORDS]
     full = 4 * (base + b.s[bk.VALUES])
     chunks = w.stream.tensor.size
     finished = False
@@ -86,13 +86,13 @@ def receive(w, b, now, packets, lengths, count):
         if (
             lengths[i] != full
             or wire.version(row) != wire.VERSION
-            or wire.job(row) != c[pw.JOB]
+            or wire.job(row) != c[wk.JOB]
             or (wire.kind(row) != wire.RESULT and wire.kind(row) != wire.RESULT_ONE)
         ):
             k[n.FOREIGN] += 1
             continue
         number = wire.fragment(row)
-        slot = number % c[pw.WINDOW]
+        slot = number % c[wk.WINDOW]
         if w.busy[slot] == 0 or w.chunk[slot] != number:
             if number < w.chunk[slot]:
                 k[n.DUPLICATE_RESULTS] += 1
@@ -106,9 +106,9 @@ def receive(w, b, now, packets, lengths, count):
         if w.stream.announced[place] >= 0:
             w.exponent[w.stream.announced[place]] = wire.next_exponent(row)
         if w.attempts[slot] == 0:
-            pw.measure_round_trip(s, now - w.sent_ns[slot])
+            flow.measure_round_trip(s, now - w.sent_ns[slot])
         w.busy[slot] = 0
-        w.chunk[slot] = number + c[pw.WINDOW]
+        w.chunk[slot] = number + c[wk.WINDOW]
         s[FREE] = heap.push(w.free, s[FREE], w.chunk, slot)
         if fragment >= 0:
             k[n.RESULTS] += 1
@@ -123,7 +123,7 @@ def receive(w, b, now, packets, lengths, count):
 def _check(w, b, row, base, place, fragment):
     """True if the packet holds the sum over all workers; else the place is noted in the status."""
     if fragment >= 0:
-        return pw.check_values(w, b, row, base, fragment)
+        return payload.check_values(w, b, row, base, fragment)
     wrong = val.first_nonzero(row, base, base + b.s[bk.VALUES])
     if wrong < 0:
         return True
@@ -143,11 +143,11 @@ def _write_gradient(w, b, row, slot, flags):
     place = number % w.stream.tensor.size
     fragment, announced = w.stream.fragment[place], w.stream.announced[place]
     index = slot
-    if (number // c[pw.WINDOW]) & 1:
+    if (number // c[wk.WINDOW]) & 1:
         index |= SECOND_SET
-    wire.write_header(row, wire.GRADIENT, 1, flags, c[pw.JOB], 0, number, index, c[pw.NUMBER])
-    wire.set_worker(row, c[pw.BITMAP_WORDS], c[pw.NUMBER])
-    base = wire.HEADER_WORDS + c[pw.BITMAP_WORDS]
+    wire.write_header(row, wire.GRADIENT, 1, flags, c[wk.JOB], 0, number, index, c[wk.NUMBER])
+    wire.set_worker(row, c[wk.BITMAP_WORDS], c[wk.NUMBER])
+    base = wire.HEADER_WORDS + c[wk.BITMAP_WORDS]
     exponent, following = 0, 0
     if fragment < 0:
         val.write_zeros(row, base, base + b.s[bk.VALUES])
@@ -156,9 +156,9 @@ def _write_gradient(w, b, row, slot, flags):
         i = b.s[bk.ITERATION] % w.recorded.shape[0]
         start = fragment * b.s[bk.VALUES]
         block = w.recorded[i, start : start + b.s[bk.VALUES]]
-        bf.write_block(row, base, block, exponent, c[pw.WORKERS])
+        bf.write_block(row, base, block, exponent, c[wk.WORKERS])
     else:
-        pw.write_values(w, b, row, base, fragment)
+        payload.write_values(w, b, row, base, fragment)
     if announced >= 0:
         following = w.own_exponent[b.s[bk.ITERATION] % w.own_exponent.shape[0], announced]
     wire.set_exponents(row, exponent, following)
@@ -189,16 +189,16 @@ def _resend(w, b, now, packets):
     if s[EARLIEST_NS] > now:
         return 0
     m = 0
-    earliest = NEVER
-    timeout = pw.timeout_ns(w)
-    for slot in range(c[pw.WINDOW]):
+    earliest = wk.NEVER
+    timeout = flow.timeout_ns(w)
+    for slot in range(c[wk.WINDOW]):
         if w.busy[slot] == 0:
             continue
         if w.due_ns[slot] <= now and m < packets.shape[0]:
             if w.attempts[slot] < MOST_DOUBLINGS:
                 w.attempts[slot] += 1
             _write_gradient(w, b, packets[m], slot, wire.RESEND)
-            pw.take_pace(s, c, now)
+            flow.take_pace(s, c, now)
             w.counters[n.RETRANSMISSIONS] += 1
             w.due_ns[slot] = now + (timeout << w.attempts[slot])
             m += 1
@@ -213,20 +213,20 @@ def send(w, b, now, packets, lengths, destinations):
     c, s = w.c, w.s
     capacity = packets.shape[0]
     m = _resend(w, b, now, packets)
-    timeout = pw.timeout_ns(w)
-    waited = s[pw.PACING] == 1
-    s[pw.PACING] = 0
+    timeout = flow.timeout_ns(w)
+    waited = s[wk.PACING] == 1
+    s[wk.PACING] = 0
     while m < capacity:
         slot = _next_slot(w, b)
         if slot < 0:
             break
-        if s[pw.NEXT_SEND_PS] > now * 1000:
-            s[pw.PACING] = 1
+        if s[wk.NEXT_SEND_PS] > now * 1000:
+            s[wk.PACING] = 1
             break
         if waited:
-            lag.record(w.lag, now - s[pw.NEXT_SEND_PS] // 1000)
+            lag.record(w.lag, now - s[wk.NEXT_SEND_PS] // 1000)
             waited = False
-        pw.take_pace(s, c, now)
+        flow.take_pace(s, c, now)
         s[FREE] = heap.pop(w.free, s[FREE], w.chunk)
         _write_gradient(w, b, packets[m], slot, 0)
         tensor = w.stream.tensor[w.chunk[slot] % w.stream.tensor.size]
@@ -238,20 +238,20 @@ def send(w, b, now, packets, lengths, destinations):
         w.due_ns[slot] = now + timeout
         s[EARLIEST_NS] = min(s[EARLIEST_NS], w.due_ns[slot])
         m += 1
-    s[pw.MORE] = 1 if m == capacity else 0
+    s[wk.MORE] = 1 if m == capacity else 0
     for i in range(m):
-        destinations[i] = pw.TO_SERVER
+        destinations[i] = TO_ROOT
         lengths[i] = 4 * packets.shape[1]
     return m
 
 
 @njit(cache=True)
 def deadline(w, b):
-    """When to call `send` again although nothing has arrived; ns, NEVER if not at all."""
+    """When to call `send` again although nothing has arrived; ns, wk.NEVER if not at all."""
     s = w.s
-    if s[pw.MORE] == 1:
+    if s[wk.MORE] == 1:
         return 0
     due = s[EARLIEST_NS]
-    if s[pw.PACING] == 1:
-        due = min(due, (s[pw.NEXT_SEND_PS] + 999) // 1000)
+    if s[wk.PACING] == 1:
+        due = min(due, (s[wk.NEXT_SEND_PS] + 999) // 1000)
     return due

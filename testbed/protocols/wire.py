@@ -13,6 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from testbed.protocols.sizes import HEADER_WORDS
+
 PORT = 18766
 VERSION = 1
 
@@ -32,20 +34,6 @@ OVERFLOW = 0x0010
 REMINDED = 0x0020
 OVER_RATE = 0x0040
 FLOAT = 0x0080
-
-HEADER_WORDS = 6
-FRAME_OVERHEAD = 14 + 20 + 8  # Ethernet, IPv4, UDP
-MAX_FRAGMENTS = 1 << 32
-
-
-def packet_words(values: int, bitmap_width: int) -> int:
-    """32-bit words of a packet that carries `values` values and a bitmap of `bitmap_width` bits."""
-    return HEADER_WORDS + bitmap_width // 32 + values
-
-
-def frame_bytes(values: int, bitmap_width: int) -> int:
-    """Bytes of such a packet's frame, from the Ethernet header to the end of the payload."""
-    return FRAME_OVERHEAD + 4 * packet_words(values, bitmap_width)
 
 
 @njit(cache=True)

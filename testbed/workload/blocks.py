@@ -11,7 +11,7 @@ import numpy as np
 
 from testbed.errors import UserError
 from testbed.protocols import block_float
-from testbed.protocols.book import fragments_of
+from testbed.protocols.sizes import fragments_of
 from testbed.protocols.switchml import Blocks
 from testbed.workload.gradients import recorded_gradients
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from testbed.protocols.wire import frame_bytes
+from testbed.protocols.sizes import frame_bytes
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment

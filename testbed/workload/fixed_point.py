@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.protocols.book import fragments_of
 from testbed.protocols.floats import LARGEST, WorkerFloats, new_worker_floats
+from testbed.protocols.sizes import fragments_of
 from testbed.workload.gradients import recorded_gradients
 
 

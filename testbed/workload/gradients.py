@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from testbed.protocols.book import fragments_of
+from testbed.protocols.sizes import fragments_of
 from traffic.trace import Gradients, load_gradients, load_trace
 
 

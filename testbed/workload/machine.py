@@ -18,8 +18,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from testbed.protocols import atp, esa, ps, ring, switchml, wire
-from testbed.workload import blocks, fixed_point, gradients, neighbours, pool, servers, slots
+from testbed.protocols import atp, esa, pool_worker, ps, ring_state, sizes, switchml
+from testbed.workload import (
+    blocks,
+    fixed_point,
+    gradients,
+    neighbours,
+    servers,
+    shards,
+    worker,
+)
 
 
 class Batch(NamedTuple):
@@ -30,37 +38,42 @@ class Batch(NamedTuple):
 
 def new_batch(rows: int, values: int, bitmap_width: int) -> Batch:
     """Room for `rows` packets."""
-    words = wire.packet_words(values, bitmap_width)
+    words = sizes.packet_words(values, bitmap_width)
     return Batch(
         np.zeros((rows, words), np.uint32), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     )
 
 
+def _pool_worker(protocol: pool_worker.Worker, spec: dict) -> worker.PoolMachine:
+    return worker.PoolMachine(*worker.parts(protocol, spec))
+
+
 def _esa(spec: dict) -> Any:
     if spec["role"] == "worker":
-        return pool.worker_machine(esa.new_worker(spec, gradients.of_worker(spec)), spec)
-    return pool.server_machine(esa.new_server(spec))
+        return _pool_worker(esa.new_worker(spec, gradients.of_worker(spec)), spec)
+    return servers.pool_machine(esa.new_server(spec))
 
 
 def _atp(spec: dict) -> Any:
     if spec["role"] == "worker":
         recorded = fixed_point.of_worker(spec) or (None, None)
-        return pool.worker_machine(atp.new_worker(spec, *recorded), spec)
-    return pool.server_machine(atp.new_server(spec))
+        return _pool_worker(atp.new_worker(spec, *recorded), spec)
+    return servers.pool_machine(atp.new_server(spec))
 
 
 def _switchml(spec: dict) -> Any:
-    return slots.worker_machine(switchml.new_worker(spec, blocks.of_worker(spec)), spec)
+    protocol = switchml.new_worker(spec, blocks.of_worker(spec))
+    return worker.SlotMachine(*worker.parts(protocol, spec))
 
 
 def _ps(spec: dict) -> Any:
     if spec["role"] == "worker":
-        return servers.worker_machine(ps.new_worker(spec, gradients.of_worker(spec)), spec)
-    return servers.server_machine(ps.new_server(spec))
+        return shards.sharded_machine(ps.new_worker(spec, gradients.of_worker(spec)), spec)
+    return servers.sending_machine(ps.new_server(spec))
 
 
 def _ring(spec: dict) -> Any:
-    return neighbours.ring_machine(ring.new_ring(spec, gradients.of_worker(spec)), spec)
+    return neighbours.ring_machine(ring_state.new_ring(spec, gradients.of_worker(spec)), spec)
 
 
 # How a machine is made of a role's specification (plan.py), by system.
@@ -74,11 +87,11 @@ BUILDERS: dict[str, Callable[[dict], Any]] = {
 
 # How a machine is stepped, by its type.
 STEPS: dict[type, Callable] = {
-    pool.WorkerMachine: pool.step_worker,
-    slots.WorkerMachine: slots.step_worker,
-    pool.ServerMachine: pool.step_server,
-    servers.ShardedWorkerMachine: servers.step_worker,
-    servers.SendingServerMachine: servers.step_server,
+    worker.PoolMachine: worker.step_pool,
+    worker.SlotMachine: worker.step_slots,
+    shards.ShardedMachine: shards.step,
+    servers.PoolServerMachine: servers.step_pool,
+    servers.SendingServerMachine: servers.step_sending,
     neighbours.RingMachine: neighbours.step_ring,
 }
 

@@ -8,22 +8,23 @@ import numpy as np
 from numba import njit
 
 from testbed.protocols import book as bk
-from testbed.protocols import ring
+from testbed.protocols import ring, ring_link
+from testbed.protocols import ring_state as rs
 from testbed.protocols import status as st
-from testbed.workload import pool, training
+from testbed.workload import training, worker
 
 
 class RingMachine(NamedTuple):
-    protocol: ring.Ring
+    protocol: rs.Ring
     book: bk.Book
     training: training.Training
     status: np.ndarray
     counters: np.ndarray
 
 
-def ring_machine(protocol: ring.Ring, spec: dict) -> RingMachine:
+def ring_machine(protocol: rs.Ring, spec: dict) -> RingMachine:
     """A ring member's protocol state with the book and the loop of its specification."""
-    return RingMachine(protocol, *pool.worker_machine(protocol.worker, spec)[1:])
+    return RingMachine(protocol, *worker.parts(protocol.worker, spec)[1:])
 
 
 @njit(cache=True)
@@ -39,15 +40,15 @@ def step_ring(machine, now, arrived, count, out):
         if begun >= 0:
             ring.begin(r, b, begun)
             continue
-        tensor = r.s[ring.TENSOR]
+        tensor = r.s[rs.TENSOR]
         if ring.add_ready(r, b, now):
             training.gradient_finished(t, b.s[bk.ITERATION], now, status)
-        if r.s[ring.TENSOR] == tensor:
+        if r.s[rs.TENSOR] == tensor:
             break
     if status[st.FAILED] == 1:
         return 0, 0
-    filled = ring.send(r, b, now, out.packets, out.lengths, out.destinations)
+    filled = ring_link.send(r, b, now, out.packets, out.lengths, out.destinations)
     # Who has all results still has to pass on what others wait for.
     if t.s[training.PHASE] == training.FINISHED:
-        status[st.FINISHED] = 1 if ring.all_sent(r) else 0
-    return filled, min(ring.deadline(r), training.deadline(t))
+        status[st.FINISHED] = 1 if ring_link.all_sent(r) else 0
+    return filled, min(ring_link.deadline(r), training.deadline(t))

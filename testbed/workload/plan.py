@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from testbed.errors import UserError
-from testbed.protocols.book import fragments_of
-from testbed.protocols.wire import MAX_FRAGMENTS, frame_bytes
+from testbed.protocols.sizes import MAX_FRAGMENTS, fragments_of, frame_bytes
 from testbed.routing.partition import part_of
 from testbed.routing.tree import job_tree, root_switch, switch_of
 from testbed.topology import host_ip, switch_ip
@@ -141,20 +140,37 @@ def _servers(experiment: Experiment, number: int, worker: int) -> tuple[str, ...
     return experiment.jobs[number].fixed_placement.servers
 
 
-def _pool_part(experiment: Experiment, number: int) -> dict:
-    """What the hosts of a system with a shared pool and a parameter server need."""
+def _worker_part(experiment: Experiment, number: int) -> dict:
+    """What the workers of every system need."""
     options = experiment.system
     return {
-        "pool": experiment.memory.aggregators,
         "order": options.order,
         "window": options.window,
         "timeout_ns": options.timeout_ns or 0,
         "least_timeout_ns": LEAST_TIMEOUT_NS,
         "most_timeout_ns": MOST_TIMEOUT_NS,
-        "reminder": options.reminder,
-        "reminder_delay_ns": options.reminder_delay_ns or 0,
+    }
+
+
+def _server_part(experiment: Experiment, number: int) -> dict:
+    """What the hosts of a system with a parameter server need; 0: adaptive."""
+    return {
+        **_worker_part(experiment, number),
+        "reminder": True,  # without a switch to remind, of the workers that a fragment lacks
+        "reminder_delay_ns": 0,
         "least_reminder_delay_ns": LEAST_REMINDER_DELAY_NS,
         "most_reminder_delay_ns": MOST_REMINDER_DELAY_NS,
+    }
+
+
+def _pool_part(experiment: Experiment, number: int) -> dict:
+    """What the hosts of a system with a shared pool and a parameter server need."""
+    options = experiment.system
+    return {
+        **_server_part(experiment, number),
+        "pool": experiment.memory.aggregators,
+        "reminder": options.reminder,
+        "reminder_delay_ns": options.reminder_delay_ns or 0,
     }
 
 
@@ -178,40 +194,13 @@ def _atp_part(experiment: Experiment, number: int) -> dict:
 
 
 def _switchml_part(experiment: Experiment, number: int) -> dict:
-    options = experiment.system
     part = part_of(experiment.aggregators // 2, len(experiment.jobs), number)
-    return {
-        "window": min(part.slots, options.window or part.slots),
-        "timeout_ns": options.timeout_ns or 0,
-        "least_timeout_ns": LEAST_TIMEOUT_NS,
-        "most_timeout_ns": MOST_TIMEOUT_NS,
-    }
-
-
-def _hosts_part(experiment: Experiment, number: int) -> dict:
-    """What the hosts of a system need that aggregates nothing in the network."""
-    options = experiment.system
-    return {
-        "order": options.order,
-        "window": options.window,
-        "timeout_ns": options.timeout_ns or 0,
-        "least_timeout_ns": LEAST_TIMEOUT_NS,
-        "most_timeout_ns": MOST_TIMEOUT_NS,
-    }
-
-
-def _ps_part(experiment: Experiment, number: int) -> dict:
-    return {
-        **_hosts_part(experiment, number),
-        "reminder": True,  # of the workers that a fragment lacks; there is no switch to remind
-        "reminder_delay_ns": 0,
-        "least_reminder_delay_ns": LEAST_REMINDER_DELAY_NS,
-        "most_reminder_delay_ns": MOST_REMINDER_DELAY_NS,
-    }
+    window = min(part.slots, experiment.system.window or part.slots)
+    return {**_worker_part(experiment, number), "window": window}
 
 
 def _ring_part(experiment: Experiment, number: int) -> dict:
-    return {**_hosts_part(experiment, number), "ack_delay_ns": ACK_DELAY_NS}
+    return {**_worker_part(experiment, number), "ack_delay_ns": ACK_DELAY_NS}
 
 
 def _ring_peers(experiment: Experiment, number: int, worker: int) -> tuple[str, ...]:
@@ -225,7 +214,7 @@ SYSTEM_PARTS: dict[str, Callable[[Experiment, int], dict]] = {
     "esa": _esa_part,
     "switchml": _switchml_part,
     "atp": _atp_part,
-    "ps": _ps_part,
+    "ps": _server_part,
     "ring": _ring_part,
 }
 

@@ -1,4 +1,4 @@
-"""The machines of the plain parameter server: workers that spread their fragments over servers."""
+"""The machines of a parameter server, with aggregation in the network and without."""
 
 from __future__ import annotations
 
@@ -7,49 +7,47 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import book as bk
-from testbed.protocols import pool_worker, ps, ps_server
-from testbed.workload import pool, training
+from testbed.protocols import pool_server, prompts, ps_server, server_store
 
 
-class ShardedWorkerMachine(NamedTuple):
-    protocol: pool_worker.Worker
-    book: bk.Book
-    training: training.Training
+class PoolServerMachine(NamedTuple):
+    """A server whose results a switch multiplies."""
+
+    protocol: server_store.Server
     status: np.ndarray
     counters: np.ndarray
-    servers: np.ndarray  # int64[1], how many
 
 
 class SendingServerMachine(NamedTuple):
+    """A server that sends its results to each worker itself."""
+
     protocol: ps_server.Server
     status: np.ndarray
     counters: np.ndarray
 
 
-def worker_machine(protocol: pool_worker.Worker, spec: dict) -> ShardedWorkerMachine:
-    """A worker's protocol state with book and loop; its peers are the servers, in order."""
-    servers = np.array([len(spec["peers"])], np.int64)
-    return ShardedWorkerMachine(*pool.worker_machine(protocol, spec), servers)
+def pool_machine(protocol: server_store.Server) -> PoolServerMachine:
+    return PoolServerMachine(protocol, protocol.status, protocol.counters)
 
 
-def server_machine(protocol: ps_server.Server) -> SendingServerMachine:
+def sending_machine(protocol: ps_server.Server) -> SendingServerMachine:
     return SendingServerMachine(protocol, protocol.adder.status, protocol.adder.counters)
 
 
 @njit(cache=True)
-def step_worker(machine, now, arrived, count, out):
-    """A worker's step; see machine.step."""
-    w, b, t, status, counters, servers = machine
-    one = pool.WorkerMachine(w, b, t, status, counters)
-    filled, deadline = pool.step_worker(one, now, arrived, count, out)
-    ps.shard(out.packets, out.destinations, filled, b.s[bk.FRAGMENTS], servers[0])
-    return filled, deadline
+def step_pool(machine, now, arrived, count, out):
+    """A server's step; see machine.step. `out` must have at least as many rows as `arrived`."""
+    v = machine.protocol
+    filled = pool_server.receive(
+        v, now, arrived.packets, arrived.lengths, count, out.packets, out.lengths, out.destinations
+    )
+    filled = prompts.send(v, now, filled, out.packets, out.lengths, out.destinations)
+    return filled, prompts.deadline(v)
 
 
 @njit(cache=True)
-def step_server(machine, now, arrived, count, out):
-    """A server's step. `out` must have at least as many rows as `arrived`."""
+def step_sending(machine, now, arrived, count, out):
+    """A server's step; see machine.step. `out` must have at least as many rows as `arrived`."""
     v = machine.protocol
     filled = ps_server.receive(
         v, now, arrived.packets, arrived.lengths, count, out.packets, out.lengths, out.destinations

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.fabric import Fabric, lossy, perfect
+from tests.switch import exact
+from tests.switch.exact import total
 from tests.switch.ina import experiment, start_switches
 
 TEXT = """
@@ -29,18 +31,7 @@ jobs:
 
 
 def run(schedule, aggregators=32, options="", text=TEXT):
-    spec = experiment(text % {"aggregators": aggregators, "options": options})
-    fabric = Fabric(spec, start_switches(spec), schedule)
-    fabric.run()
-    for worker in fabric.workers():
-        s = worker.spec
-        total = sum(tensor["values"] for tensor in s["tensors"]) * s["iterations"]
-        assert worker.counters()["values_checked"] == total
-    return fabric
-
-
-def total(hosts, name):
-    return sum(host.counters()[name] for host in hosts)
+    return exact.run(text, schedule, aggregators=aggregators, options=options)
 
 
 def test_without_faults_nothing_is_sent_twice():

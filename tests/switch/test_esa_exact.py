@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fabric import Fabric, lossy, perfect
-from tests.switch.ina import experiment, start_switches
+from tests.fabric import lossy, perfect
+from tests.switch import exact
 
 TEXT = """
 name: test
@@ -20,15 +20,7 @@ jobs:
 
 
 def run(schedule, aggregators=32, options="", text=TEXT):
-    spec = experiment(text % {"aggregators": aggregators, "options": options})
-    switches = start_switches(spec)
-    fabric = Fabric(spec, switches, schedule)
-    fabric.run()
-    for worker in fabric.workers():
-        s = worker.spec
-        total = sum(tensor["values"] for tensor in s["tensors"]) * s["iterations"]
-        assert worker.counters()["values_checked"] == total
-    return fabric
+    return exact.run(text, schedule, aggregators=aggregators, options=options)
 
 
 def test_without_faults_nothing_is_sent_twice():

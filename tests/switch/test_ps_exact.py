@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.protocols import wire
+from testbed.protocols import sizes, wire
 from tests.fabric import MS, Fabric, lossy, perfect
+from tests.switch import exact
 from tests.switch.ina import experiment, start_switches
 
 TEXT = """
@@ -20,15 +21,8 @@ jobs:
 """
 
 
-def run(schedule, options="", links="", text=TEXT):
-    spec = experiment(text % {"options": options, "links": links})
-    fabric = Fabric(spec, start_switches(spec), schedule)
-    fabric.run(900_000 * MS)
-    for worker in fabric.workers():
-        s = worker.spec
-        total = sum(tensor["values"] for tensor in s["tensors"]) * s["iterations"]
-        assert worker.counters()["values_checked"] == total
-    return fabric
+def run(schedule, options="", links=""):
+    return exact.run(TEXT, schedule, until_ns=900_000 * MS, options=options, links=links)
 
 
 def test_every_fragment_goes_once_to_the_server_and_back():
@@ -81,11 +75,11 @@ def test_results_leave_a_server_at_its_links_rate():
     fabric = Fabric(spec, start_switches(spec), watch)
     fabric_server = fabric.servers()[0].spec["host"]
     fabric.run(200_000 * MS)
-    packet_ns = 8 * wire.frame_bytes(16, 32) * 100
+    packet_ns = 8 * sizes.frame_bytes(16, 32) * 100
     burst = fabric.servers()[0].spec["burst_ns"]
     for first, last in zip(leaving, leaving[100:], strict=False):
         assert last - first >= 100 * packet_ns - burst - packet_ns
 
 
 def wire_kind(frame: bytes) -> int:
-    return frame[wire.FRAME_OVERHEAD] & 0xF
+    return frame[sizes.FRAME_OVERHEAD] & 0xF

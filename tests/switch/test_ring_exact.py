@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fabric import MS, Fabric, lossy, perfect
+from tests.switch import exact
 from tests.switch.ina import experiment, start_switches
 
 TEXT = """
@@ -19,16 +20,15 @@ jobs:
 
 
 def run(schedule, options="", workers=4, window=32):
-    parts = {"options": options, "workers": workers, "window": window}
-    spec = experiment(TEXT % parts)
-    fabric = Fabric(spec, start_switches(spec), schedule)
-    fabric.run()
-    for worker in fabric.workers():
-        s, counted = worker.spec, worker.counters()
-        total = sum(tensor["values"] for tensor in s["tensors"]) * s["iterations"]
-        assert counted["values_checked"] == total
-        assert counted["results"] == s["fragments"] * s["iterations"]
+    fabric = exact.run(TEXT, schedule, options=options, workers=workers, window=window)
+    check_results(fabric)
     return fabric
+
+
+def check_results(fabric):
+    for worker in fabric.workers():
+        s = worker.spec
+        assert worker.counters()["results"] == s["fragments"] * s["iterations"]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 4, 7])
@@ -76,10 +76,8 @@ def test_a_member_that_pauses_delays_but_changes_nothing():
     fabric.hosts["h2"].paused_until = 700 * MS
     fabric.run()
     assert fabric.now > 700 * MS
-    for worker in fabric.workers():
-        s = worker.spec
-        total = sum(tensor["values"] for tensor in s["tensors"]) * s["iterations"]
-        assert worker.counters()["values_checked"] == total
+    exact.check(fabric)
+    check_results(fabric)
 
 
 def test_recorded_gradients_are_exact():
@@ -90,7 +88,5 @@ system: ring
 jobs:
   - {model: smallcnn, workers: 4, iterations: 3}
 """
-    spec = experiment(text)
-    fabric = Fabric(spec, start_switches(spec), lossy(3, loss=0.01))
-    fabric.run()
+    fabric = exact.run(text, lossy(3, loss=0.01))
     assert fabric.workers()[0].machine.protocol.worker.recorded.any()

@@ -13,6 +13,7 @@ from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.protocols import block_float, wire
 from tests.fabric import MS, US, Fabric, lossy, perfect
+from tests.switch import exact
 from tests.switch.ina import ROOT, experiment, start_switches
 
 TEXT = """
@@ -57,16 +58,9 @@ class TwoLevels(Topology):
 """
 
 
-def run(schedule, aggregators=64, options="", text=TEXT, folder=None, program=None):
-    filled = text % {"aggregators": aggregators, "options": options}
-    spec = experiment(filled) if folder is None else folder(filled)
-    fabric = Fabric(spec, start_switches(spec, program), schedule)
-    fabric.run()
-    for worker in fabric.workers():
-        s = worker.spec
-        total = sum(tensor["values"] for tensor in s["tensors"]) * s["iterations"]
-        assert worker.counters()["values_checked"] == total
-    return fabric
+def run(schedule, aggregators=64, options="", text=TEXT, load=experiment, program=None):
+    spec = load(text % {"aggregators": aggregators, "options": options})
+    return exact.run_experiment(spec, schedule, program)
 
 
 def test_without_faults_nothing_is_sent_twice():

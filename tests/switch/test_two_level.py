@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from testbed import dataplane
-from tests.fabric import Fabric, lossy, perfect
-from tests.switch.ina import experiment, start_switches
+from tests.fabric import lossy, perfect
+from tests.switch import exact
 
 TEXT = """
 name: test
@@ -29,22 +29,14 @@ jobs:
 
 
 def run(system, schedule, aggregators):
-    spec = experiment(TEXT % {"system": system, "aggregators": aggregators})
-    switches = start_switches(spec)
-    fabric = Fabric(spec, switches, schedule)
-    fabric.run()
-    for worker in fabric.workers():
-        s = worker.spec
-        values = sum(tensor["values"] for tensor in s["tensors"]) * s["iterations"]
-        assert worker.counters()["values_checked"] == values
-    return fabric, switches
+    return exact.run(TEXT, schedule, system=system, aggregators=aggregators)
 
 
 @pytest.mark.parametrize("system", ["esa", "atp"])
 def test_each_level_aggregates(system):
-    fabric, switches = run(system, perfect, 8192)
+    fabric = run(system, perfect, 8192)
     fragments = {s.spec["job"]: s.spec["fragments"] * 2 for s in fabric.servers()}
-    for name, switch in switches.items():
+    for name, switch in fabric.switches.items():
         rows = dataplane.counters(fabric.experiment, switch)
         completions = {job: value for job, event, value in rows if event == "completions"}
         for job, count in fragments.items():
@@ -58,5 +50,5 @@ def test_each_level_aggregates(system):
 @pytest.mark.parametrize("aggregators", [24, 512])
 def test_exact_at_one_percent_loss(system, aggregators):
     faults = lossy(5, loss=0.01, duplicate=0.01, reorder=0.01)
-    fabric, _ = run(system, faults, aggregators)
+    fabric = run(system, faults, aggregators)
     assert sum(worker.counters()["retransmissions"] for worker in fabric.workers()) > 50

@@ -10,7 +10,7 @@ import pytest
 
 from testbed import dissect
 from testbed.p4engine import compile_program
-from testbed.protocols import wire
+from testbed.protocols import sizes, wire
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = sorted(
@@ -39,7 +39,7 @@ def test_p4_and_scapy_declare_the_same_fields(program):
 
 
 def test_hosts_write_what_scapy_reads():
-    row = np.zeros(wire.packet_words(2, 32), np.uint32)
+    row = np.zeros(sizes.packet_words(2, 32), np.uint32)
     wire.write_header(row, wire.REMINDER, 7, wire.ECN, 513, 9, 123456, 654321, 3)
     wire.set_worker(row, 1, 5)
     row[-2:] = np.array([1, -2], ">i4").view(np.uint32)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from testbed.protocols import book as bk
+from testbed.protocols.sizes import fragments_of
 
 
 def sent_until_blocked(book, window, now=0):
@@ -20,7 +21,7 @@ def new(sizes, order=bk.FRONT, values=4, iterations=2):
 
 
 def test_fragments_round_up_per_tensor():
-    assert bk.fragments_of([1, 4, 5, 64], 4).tolist() == [0, 1, 2, 4, 20]
+    assert fragments_of([1, 4, 5, 64], 4).tolist() == [0, 1, 2, 4, 20]
 
 
 def test_nothing_is_sent_before_it_is_ready():

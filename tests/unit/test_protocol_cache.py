@@ -23,7 +23,8 @@ for name, module in list(sys.modules.items()):
         for value in vars(module).values():
             if isinstance(value, Dispatcher):
                 found += 1
-                assert value._cache.cache_path.startswith(folder), value
+                where = value._cache.cache_path  # None: compiled into its callers alone
+                assert where is None or where.startswith(folder), value
 assert found > 3
 """
     for first in ("testbed.hosts.calls", "testbed.workload.machine", "testbed.protocols.wire"):

@@ -1,0 +1,63 @@
+"""What a worker does to suit the path: retransmission timeout, congestion window, pacing.
+
+Every system's worker uses it. Pacing is in ps, since at 100 Gbit/s a rounded nanosecond per packet
+is 4 %.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from testbed.protocols import counters as n
+from testbed.protocols import worker as wk
+
+
+@njit(cache=True)
+def timeout_ns(w):
+    """How long a fragment may stay unanswered before it is sent again.
+
+    Adaptive: the smoothed round trip plus four variations, as TCP has it, and at least 1.5 times
+    the longest of late. Round trips here are of two kinds, through the switch alone and through
+    the server's queue, and their mean says little about the slower kind."""
+    c, s = w.c, w.s
+    if c[wk.TIMEOUT_NS] > 0:
+        return c[wk.TIMEOUT_NS]
+    if s[wk.ROUND_TRIP_NS] == 0:
+        return 4 * c[wk.LEAST_TIMEOUT_NS]
+    adaptive = s[wk.ROUND_TRIP_NS] + 4 * s[wk.VARIATION_NS]
+    adaptive = max(adaptive, s[wk.LONGEST_NS] + (s[wk.LONGEST_NS] >> 1))
+    return min(max(adaptive, c[wk.LEAST_TIMEOUT_NS]), c[wk.MOST_TIMEOUT_NS])
+
+
+@njit(cache=True)
+def measure_round_trip(s, sample_ns):
+    s[wk.LONGEST_NS] = max(sample_ns, s[wk.LONGEST_NS] - (s[wk.LONGEST_NS] >> 10))
+    if s[wk.ROUND_TRIP_NS] == 0:
+        s[wk.ROUND_TRIP_NS] = sample_ns
+        s[wk.VARIATION_NS] = sample_ns >> 1
+        return
+    difference = sample_ns - s[wk.ROUND_TRIP_NS]
+    s[wk.ROUND_TRIP_NS] += difference >> 3
+    s[wk.VARIATION_NS] += (abs(difference) - s[wk.VARIATION_NS]) >> 2
+
+
+@njit(cache=True)
+def adapt_window(w, marked):
+    """AIMD: halve once per window on an ECN echo, else one fragment more per window."""
+    s = w.s
+    s[wk.SINCE_CUT] += 1
+    if marked:
+        w.counters[n.MARKED_RESULTS] += 1
+        if s[wk.SINCE_CUT] * wk.UNIT >= s[wk.CREDIT]:
+            s[wk.CREDIT] = max(s[wk.CREDIT] >> 1, wk.UNIT)
+            s[wk.SINCE_CUT] = 0
+    elif s[wk.CREDIT] < w.c[wk.WINDOW] * wk.UNIT:
+        more = s[wk.CREDIT] + wk.UNIT * wk.UNIT // s[wk.CREDIT] + 1
+        s[wk.CREDIT] = min(more, w.c[wk.WINDOW] * wk.UNIT)
+
+
+@njit(cache=True)
+def take_pace(s, c, now):
+    """Book one packet's time on the link."""
+    earliest = now * 1000 - c[wk.BURST_PS]
+    s[wk.NEXT_SEND_PS] = max(s[wk.NEXT_SEND_PS], earliest) + c[wk.PACE_PS]

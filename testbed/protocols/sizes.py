@@ -1,0 +1,36 @@
+"""How much of what: fragments of a gradient, words and bytes of a packet, their time on a link.
+
+The plan of an experiment needs these numbers and no compiled code, so this module imports no numba:
+a command that only reads an experiment starts without it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+HEADER_WORDS = 6
+FRAME_OVERHEAD = 14 + 20 + 8  # bytes: Ethernet, IPv4, UDP
+MAX_FRAGMENTS = 1 << 32  # of a job, all iterations
+
+
+def fragments_of(sizes: list[int], values: int) -> np.ndarray:
+    """First fragment of each tensor and, last, the number of fragments; int64[T + 1].
+
+    `sizes`: values of each tensor; `values`: of a packet."""
+    counts = -(-np.asarray(sizes, np.int64) // values)
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+
+
+def packet_words(values: int, bitmap_width: int) -> int:
+    """32-bit words of a packet that carries `values` values and a bitmap of `bitmap_width` bits."""
+    return HEADER_WORDS + bitmap_width // 32 + values
+
+
+def frame_bytes(values: int, bitmap_width: int) -> int:
+    """Bytes of such a packet's frame, from the Ethernet header to the end of the payload."""
+    return FRAME_OVERHEAD + 4 * packet_words(values, bitmap_width)
+
+
+def frame_ps(values: int, bitmap_width: int, rate_bps: int) -> int:
+    """Time of such a frame on a link of this rate, in ps; 0 if the rate is (unlimited)."""
+    return 8 * frame_bytes(values, bitmap_width) * 10**12 // rate_bps if rate_bps else 0

@@ -1,0 +1,76 @@
+"""What the worker of every system is told and keeps: the places of an int64 array each.
+
+`c` is the configuration, which `configuration` makes of a role's specification; `s` the state. The
+pool systems' worker, SwitchML's and the ring's members share them, and with them what `flow` and
+`payload` do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from testbed.protocols import sizes
+from testbed.protocols.values import hash_shift
+
+NEVER = (1 << 62) - 1
+
+# Places in Worker.c, the configuration
+JOB = 0
+NUMBER = 1  # of this worker in its job
+WORKERS = 2
+SEED = 3
+BITMAP_WORDS = 4
+SHIFT = 5  # of generated values
+WINDOW = 6  # most fragments in flight
+PACE_PS = 7  # time of one packet on the link; 0: unlimited
+BURST_PS = 8  # how much lateness the pacing makes up for
+TIMEOUT_NS = 9  # of retransmission; 0: adaptive
+LEAST_TIMEOUT_NS = 10
+MOST_TIMEOUT_NS = 11
+INDEX_MODE = 12
+POOL = 13
+POLICY = 14
+COMMUNICATION_NS = 15  # of one iteration, for the priority
+COMPUTATION_NS = 16
+ITERATIONS = 17
+GAP = 18  # so many places behind the furthest result a fragment is sent again; 0: never
+CONFIGURATION = 19
+
+# Places in Worker.s, the state
+FACTOR = 0  # this worker's c of the iteration
+FACTOR_SUM = 1
+NEXT_SEND_PS = 2
+PACING = 3  # 1: a fragment is ready and waits for the pacing alone
+ROUND_TRIP_NS = 4  # smoothed, with its variation: what the adaptive timeout follows
+VARIATION_NS = 5
+LONGEST_NS = 6  # the longest lately, which fades
+CREDIT = 7  # the congestion window, in 1/256 fragments
+SINCE_CUT = 8  # results since it was last halved
+ASKS = 9  # entries in Worker.asks
+MORE = 10  # 1: the batch was full, call again at once
+BASE = 11  # with window positions: place of the first fragment without a result
+FURTHEST = 12  # and of the last one with a result
+NEXT_PLACE = 13  # that is sent for the first time
+SEEN = 14  # FURTHEST when gaps were last looked for
+STATE = 15
+
+UNIT = 256  # of CREDIT
+
+
+def configuration(spec: dict) -> np.ndarray:
+    """A worker's `c`, int64[CONFIGURATION], from its specification (testbed.workload.plan)."""
+    c = np.zeros(CONFIGURATION, np.int64)
+    c[JOB] = spec["job"]
+    c[NUMBER] = spec["worker"]
+    c[WORKERS] = spec["workers"]
+    c[SEED] = spec["seed"]
+    c[BITMAP_WORDS] = spec["bitmap_width"] // 32
+    c[SHIFT] = hash_shift(spec["workers"])
+    c[WINDOW] = spec["window"]
+    c[PACE_PS] = sizes.frame_ps(spec["values"], spec["bitmap_width"], spec["rate_bps"])
+    c[BURST_PS] = spec["burst_ns"] * 1000
+    c[TIMEOUT_NS] = spec["timeout_ns"]
+    c[LEAST_TIMEOUT_NS] = spec["least_timeout_ns"]
+    c[MOST_TIMEOUT_NS] = spec["most_timeout_ns"]
+    c[ITERATIONS] = spec["iterations"]
+    return c

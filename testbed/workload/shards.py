@@ -1,0 +1,37 @@
+"""The machine of a worker that spreads its fragments over several parameter servers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from testbed.protocols import book as bk
+from testbed.protocols import pool_worker, ps
+from testbed.workload import training, worker
+
+
+class ShardedMachine(NamedTuple):
+    protocol: pool_worker.Worker
+    book: bk.Book
+    training: training.Training
+    status: np.ndarray
+    counters: np.ndarray
+    servers: np.ndarray  # int64[1], how many
+
+
+def sharded_machine(protocol: pool_worker.Worker, spec: dict) -> ShardedMachine:
+    """A worker's protocol state with book and loop; its peers are the servers, in order."""
+    servers = np.array([len(spec["peers"])], np.int64)
+    return ShardedMachine(*worker.parts(protocol, spec), servers)
+
+
+@njit(cache=True)
+def step(machine, now, arrived, count, out):
+    """A worker's step; see machine.step."""
+    w, b, t, status, counters, servers = machine
+    one = worker.PoolMachine(w, b, t, status, counters)
+    filled, deadline = worker.step_pool(one, now, arrived, count, out)
+    ps.shard(out.packets, out.destinations, filled, b.s[bk.FRAGMENTS], servers[0])
+    return filled, deadline

@@ -1,0 +1,101 @@
+"""A worker's machine: its protocol and book with its training loop, and the step that drives them.
+
+The step is the same for every system whose worker answers to `receive`, `begin`, `send` and
+`deadline`; a system's own step names those of its protocol.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from testbed.protocols import book as bk
+from testbed.protocols import pool_worker, switchml_worker
+from testbed.protocols import status as st
+from testbed.workload import training
+
+
+class PoolMachine(NamedTuple):
+    """The worker of a system with a parameter server."""
+
+    protocol: pool_worker.Worker
+    book: bk.Book
+    training: training.Training
+    status: np.ndarray
+    counters: np.ndarray
+
+
+class SlotMachine(NamedTuple):
+    """The worker of a system whose slots clock themselves."""
+
+    protocol: switchml_worker.Worker
+    book: bk.Book
+    training: training.Training
+    status: np.ndarray
+    counters: np.ndarray
+
+
+def parts(protocol: Any, spec: dict) -> tuple:
+    """What a worker's machine consists of, whatever its protocol: of its specification (plan.py).
+
+    `protocol` has `lag`, `status` and `counters`."""
+    sizes = [tensor["values"] for tensor in spec["tensors"]]
+    order = bk.FIFO if spec["order"] == "fifo" else bk.FRONT
+    return (
+        protocol,
+        bk.new_book(sizes, spec["values"], spec["iterations"], order),
+        training.of_spec(spec, protocol.lag),
+        protocol.status,
+        protocol.counters,
+    )
+
+
+@njit  # compiled into its callers: numba's cache knows no functions as arguments
+def _step(machine, now, arrived, count, out, receive, begin, send, deadline):
+    w, b, t, status, _ = machine
+    iteration = b.s[bk.ITERATION]
+    if count > 0 and receive(w, b, now, arrived.packets, arrived.lengths, count):
+        training.gradient_finished(t, iteration, now, status)
+    if status[st.FAILED] == 1:
+        return 0, 0
+    while True:
+        begun = training.advance(t, b, now)
+        if begun < 0:
+            break
+        begin(w, b, begun)
+    filled = send(w, b, now, out.packets, out.lengths, out.destinations)
+    return filled, min(deadline(w, b), training.deadline(t))
+
+
+@njit(cache=True)
+def step_pool(machine, now, arrived, count, out):
+    """Step a worker with a parameter server; see machine.step."""
+    return _step(
+        machine,
+        now,
+        arrived,
+        count,
+        out,
+        pool_worker.receive,
+        pool_worker.begin,
+        pool_worker.send,
+        pool_worker.deadline,
+    )
+
+
+@njit(cache=True)
+def step_slots(machine, now, arrived, count, out):
+    """Step a worker that clocks slots of its own; see machine.step."""
+    return _step(
+        machine,
+        now,
+        arrived,
+        count,
+        out,
+        switchml_worker.receive,
+        switchml_worker.begin,
+        switchml_worker.send,
+        switchml_worker.deadline,
+    )
