@@ -1,24 +1,30 @@
-"""Tables of 100 thousand entries: time to insert through the library, and to look up.
+"""Tables of 100 thousand entries: time to insert, and to look up.
 
     python bench/tables.py [--entries N] [--kind exact|lpm|ternary|range]
 
-Lookups are packets through the bare pipeline stages of a program that does nothing else, with one
-entry and with N, so that what the size of the table costs is the difference.
+Insertion is measured through the library call by call, through the library in one batch, and
+through a control socket in one batch (to another process). Lookups are packets through the bare
+pipeline stages of a program that does nothing else, with one entry and with N, so that what the
+size of the table costs is the difference.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import random
 import sys
 import tempfile
 import time
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from testbed.p4engine import compile_program  # noqa: E402
-from testbed.p4engine.library import Switch  # noqa: E402
+from testbed.p4engine.build import Compiled  # noqa: E402
+from testbed.p4engine.control import Client, Server  # noqa: E402
+from testbed.p4engine.library import CALLS, Switch  # noqa: E402
 
 PROGRAM = """
 #include <core.p4>
@@ -72,12 +78,40 @@ def lookup_ns(switch: Switch, packets: list[bytes]) -> float:
     return best / len(buffers) * 1e9
 
 
+def serve(compiled: Compiled, path: str, ready: Event) -> None:
+    """A process with a control socket and a switch without ports."""
+    switch = Switch(compiled, ports=[])
+    server = Server(Path(path), {name: getattr(switch, name) for name in CALLS})
+    server.calls["shutdown"] = server.stop
+    ready.set()
+    server.run()
+    server.close()
+
+
+def through_a_socket(compiled: Compiled, folder: str, calls: list[tuple]) -> float:
+    """Seconds for a batch of calls through a control socket."""
+    path, ready = f"{folder}/control.sock", multiprocessing.Event()
+    process = multiprocessing.Process(target=serve, args=(compiled, path, ready))
+    process.start()
+    ready.wait(10)
+    with Client(path) as client:
+        start = time.perf_counter()
+        client.batch(calls)
+        taken = time.perf_counter() - start
+        client.shutdown()
+    process.join()
+    return taken
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--entries", type=int, default=100_000)
     parser.add_argument("--kind", action="append", choices=["exact", "lpm", "ternary", "range"])
     arguments = parser.parse_args()
-    print(f"{'kind':8} {'entries':>8} {'insert s':>9} {'batch s':>8} {'one ns':>7} {'full ns':>8}")
+    print(
+        f"{'kind':8} {'entries':>8} {'insert s':>9} {'batch s':>8} {'socket s':>9}"
+        f" {'one ns':>7} {'full ns':>8}"
+    )
     with tempfile.TemporaryDirectory() as folder:
         for kind in arguments.kind or ["exact", "lpm", "ternary", "range"]:
             path = Path(folder) / f"{kind}.p4"
@@ -100,10 +134,13 @@ def main() -> None:
             full = lookup_ns(large, packets)
             batched = Switch(compiled)
             start = time.perf_counter()
-            batched.batch([("table_add", "t", "set", [m], [7], priority) for m in some])
+            calls = [("table_add", "t", "set", [m], [7], priority) for m in some]
+            batched.batch(calls)
             batch = time.perf_counter() - start
+            socket = through_a_socket(compiled, folder, calls)
             print(
-                f"{kind:8} {len(some):8} {insert:9.2f} {batch:8.2f} {one:7.0f} {full:8.0f}",
+                f"{kind:8} {len(some):8} {insert:9.2f} {batch:8.2f} {socket:9.2f}"
+                f" {one:7.0f} {full:8.0f}",
                 flush=True,
             )
 

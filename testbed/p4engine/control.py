@@ -38,6 +38,9 @@ LONGEST_PLAIN_LIST = 256  # longer lists of numbers travel as words
 BAD_ARGUMENTS = (TypeError, ValueError, KeyError, IndexError, OverflowError, ctypes.ArgumentError)
 
 
+PLAIN = {int, str, float, bool, type(None)}  # as they are in JSON: asked of every number in a batch
+
+
 def encode(value: Any) -> Any:
     """A value as JSON can carry it."""
     if isinstance(value, bytes | bytearray):
@@ -56,7 +59,7 @@ def encode(value: Any) -> Any:
                 if sys.byteorder == "big":
                     words.byteswap()
                 return {"words": base64.b64encode(words.tobytes()).decode()}
-        return [encode(each) for each in value]
+        return [each if type(each) in PLAIN else encode(each) for each in value]
     if isinstance(value, Mapping):
         return {str(key): encode(each) for key, each in value.items()}
     return value
@@ -65,7 +68,7 @@ def encode(value: Any) -> Any:
 def decode(value: Any) -> Any:
     """The inverse of `encode`; tuples come back as lists."""
     if isinstance(value, list):
-        return [decode(each) for each in value]
+        return [each if type(each) in PLAIN else decode(each) for each in value]
     if isinstance(value, dict):
         if set(value) == {"hex"} and isinstance(value["hex"], str):
             return bytes.fromhex(value["hex"])
@@ -216,22 +219,27 @@ class Server:
         return text.encode() + b"\n"
 
     def _call(self, name: str, args: list, kwargs: dict) -> Any:
+        """A call with its arguments as they came."""
         if name == "batch":
             if len(args) != 1 or kwargs:
                 _refuse_batch()
             return self._batch(args[0])
+        try:
+            args, kwargs = decode(args), decode(kwargs)
+        except ValueError as error:
+            raise CallError(f"bad encoding: {error}") from None
         if name not in self.calls:
             raise CallError(f"no call {name!r}; there are {', '.join(sorted(self.calls))}, batch")
         function = self.calls[name]
-        try:
-            inspect.signature(function).bind(*args, **kwargs)
-        except TypeError as error:
-            raise CallError(f"{name}: {error}") from None
         try:
             return function(*args, **kwargs)
         except P4Error:
             raise
         except BAD_ARGUMENTS as error:
+            try:  # which of the two it was; asking before each call would take most of its time
+                inspect.signature(function).bind(*args, **kwargs)
+            except TypeError as mismatch:
+                raise CallError(f"{name}: {mismatch}") from None
             raise CallError(f"{name}: bad argument: {error}") from None
 
     def _batch(self, calls: list) -> list:
@@ -261,10 +269,7 @@ def _parts(message: dict) -> tuple[str, list, dict]:
         raise CallError('"call" is missing or not a string')
     if not isinstance(args, list) or not isinstance(kwargs, dict):
         raise CallError('"args" is a list and "kwargs" an object')
-    try:
-        return name, decode(args), decode(kwargs)
-    except ValueError as error:
-        raise CallError(f"bad encoding: {error}") from None
+    return name, args, kwargs
 
 
 def _listen(path: Path) -> socket.socket:
@@ -377,10 +382,11 @@ class Client:
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call by name."""
+        return self._send(name, encode_all(args), {k: encode(v) for k, v in kwargs.items()})
+
+    def _send(self, name: str, args: list, kwargs: dict[str, Any]) -> Any:
         self._number += 1
-        message = {"id": self._number, "call": name}
-        message["args"] = [encode(each) for each in args]
-        message["kwargs"] = {key: encode(each) for key, each in kwargs.items()}
+        message = {"id": self._number, "call": name, "args": args, "kwargs": kwargs}
         try:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
             line = self._file.readline()
@@ -407,8 +413,9 @@ class Client:
         messages = []
         for name, *args in calls:
             kwargs = args.pop() if args and isinstance(args[-1], dict) else {}
-            messages.append({"call": name, "args": encode_all(args), "kwargs": encode(kwargs)})
-        return self.call("batch", messages)
+            message = {"call": name, "args": encode_all(args)}
+            messages.append(message | {"kwargs": encode(kwargs)} if kwargs else message)
+        return self._send("batch", [messages], {})
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):
@@ -418,4 +425,4 @@ class Client:
 
 def encode_all(values: Iterable[Any]) -> list:
     """Like `encode` for each, and always a list."""
-    return [encode(each) for each in values]
+    return [each if type(each) in PLAIN else encode(each) for each in values]

@@ -1,6 +1,6 @@
 """One instance of a compiled program, with its control plane by names.
 
-A thin layer over the C functions of p4rt.c: it finds objects by their P4 names, turns numbers
+A thin layer over the C functions of p4rt.h: it finds objects by their P4 names, turns numbers
 into the words that cross the border, and turns statuses into errors that name the object.
 Packets go through the traffic manager (library.Switch); `Pipeline.process` runs the bare stages
 and is meant for tests and timing.

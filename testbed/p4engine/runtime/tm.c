@@ -4,8 +4,6 @@
 
 /* ---- the way through the pipelines ---- */
 
-static void to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep);
-
 static int pass_allowed(tm_switch *tm) {
     if (--tm->passes >= 0) return 1;
     tm->stats.loop_drops++;
@@ -15,79 +13,6 @@ static int pass_allowed(tm_switch *tm) {
 static uint64_t timestamp(const tm_switch *tm, uint64_t now_ns) {
     uint64_t since = now_ns > tm->epoch_ns ? now_ns - tm->epoch_ns : 0;
     return (tm->unit_ns == 1 ? since : since / tm->unit_ns) & 0xffffffffffffull;
-}
-
-static void multicast(tm_switch *tm, uint32_t number, p4_packet *packet, int keep) {
-    const group *g = tm->groups[number & (GROUPS - 1)];
-    if (!g) {
-        tm->stats.no_group++;
-        return;
-    }
-    packet->req.recirculate = 0; /* what a packet asked for does not pass to its copies */
-    for (uint32_t i = 0; i < g->count; i++) {
-        packet->std.egress_rid = g->members[i].rid;
-        tm->stats.copies++;
-        to_port(tm, g->members[i].port, packet, keep || i + 1 < g->count);
-    }
-}
-
-/* A clone leaves for where its mirror session says. */
-static void to_session(tm_switch *tm, uint32_t session, p4_packet *packet) {
-    int32_t port = tm->sessions[session].port, group = tm->sessions[session].group;
-    if (group >= 0) multicast(tm, (uint32_t)group, packet, port >= 0);
-    if (port >= 0) to_port(tm, (uint32_t)port, packet, 0);
-}
-
-static int session_exists(const tm_switch *tm, uint32_t session) {
-    return session < SESSIONS && (tm->sessions[session].port >= 0 || tm->sessions[session].group >= 0);
-}
-
-/* The clone is the packet as it was when ingress began, parsed again; of its metadata only the field list
- * survives. */
-static void clone_to_egress(tm_switch *tm, const p4_packet *packet) {
-    const p4_program *program = tm->program;
-    uint32_t session = packet->req.clone_session;
-    if (!session_exists(tm, session)) return;
-    held *h = tm_held_new(tm);
-    if (!h) return;
-    p4_packet *clone = &h->packet;
-    memset(clone, 0, sizeof *clone);
-    clone->std.ingress_port = packet->std.ingress_port; /* the parser may look at it */
-    clone->std.packet_length = packet->length;
-    clone->now_ns = tm->now;
-    clone->data = packet->data;
-    clone->length = packet->length;
-    program->start(tm->instance, clone);
-    program->parse(tm->instance, clone);
-    memset(&clone->std, 0, sizeof clone->std);
-    program->reset_metadata(tm->instance, clone);
-    program->copy_fields(tm->instance, clone, packet, packet->req.clone_fields);
-    clone->std.instance_type = P4_INGRESS_CLONE;
-    tm->stats.clones++;
-    to_session(tm, session, clone);
-    tm_held_free(tm, h);
-}
-
-/* The clone is the packet as it leaves egress; it starts egress again. */
-static void clone_from_egress(tm_switch *tm, const p4_packet *packet) {
-    uint32_t session = packet->req.clone_session;
-    if (!session_exists(tm, session)) return;
-    held *h = tm_held_new(tm);
-    if (!h) return;
-    p4_packet *clone = &h->packet;
-    p4_packet_copy(tm->program, clone, packet);
-    if (!tm_own_bytes(tm, h)) {
-        tm_held_free(tm, h);
-        return;
-    }
-    memset(&clone->std, 0, sizeof clone->std);
-    tm->program->reset_metadata(tm->instance, clone);
-    tm->program->copy_fields(tm->instance, clone, packet, packet->req.clone_fields);
-    clone->std.instance_type = P4_EGRESS_CLONE;
-    h->kind = FOR_SESSION;
-    h->session = session;
-    tm->stats.clones++;
-    tm_push_pending(tm, h);
 }
 
 /* Starts a packet over, with the same state block or another one; only a field list survives. */
@@ -114,7 +39,7 @@ static void ingress(tm_switch *tm, p4_packet *packet) {
             return;
         }
         if (packet->req.clone) {
-            clone_to_egress(tm, packet);
+            tm_clone_to_egress(tm, packet);
             packet->req.clone = 0;
         }
         if (!packet->req.resubmit) break;
@@ -128,12 +53,12 @@ static void ingress(tm_switch *tm, p4_packet *packet) {
     }
     if (packet->std.mcast_grp) {
         packet->std.instance_type = P4_REPLICATION;
-        multicast(tm, packet->std.mcast_grp, packet, 0);
+        tm_multicast(tm, packet->std.mcast_grp, packet, 0);
     } else if (packet->std.egress_spec == P4_DROP_PORT) {
         tm->stats.ingress_drops++;
     } else {
         packet->std.instance_type = P4_NORMAL;
-        to_port(tm, packet->std.egress_spec, packet, 0);
+        tm_to_port(tm, packet->std.egress_spec, packet, 0);
     }
 }
 
@@ -241,7 +166,7 @@ static void egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet) {
         return;
     }
     if (packet->req.clone) {
-        clone_from_egress(tm, packet);
+        tm_clone_from_egress(tm, packet);
         packet->req.clone = 0;
     }
     if (std->egress_spec == P4_DROP_PORT) {
@@ -273,7 +198,7 @@ static void egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet) {
 
 /* Into the egress queue, or through it where nothing waits. With `keep` the caller still needs the packet.
  * A port that does not exist has an egress pipeline too (programs recirculate through such), but no link. */
-static void to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep) {
+void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep) {
     port *p = number < TM_PORTS ? tm->ports[number] : NULL;
     packet->std.enq_timestamp = (uint32_t)timestamp(tm, tm->now);
     packet->std.enq_qdepth = p ? (uint32_t)p->waiting : 0;
@@ -331,8 +256,8 @@ static void settle(tm_switch *tm) {
         tm->pending = h->next;
         if (h->kind == FOR_INGRESS)
             ingress(tm, &h->packet);
-        else if (session_exists(tm, h->session))
-            to_session(tm, h->session, &h->packet);
+        else if (tm_session_exists(tm, h->session))
+            tm_to_session(tm, h->session, &h->packet);
         tm_held_free(tm, h);
     }
 }

@@ -1,5 +1,5 @@
-/* The traffic manager's insides, shared by tm_store.c (where packets are kept, and their events) and tm.c
- * (the way of a packet). Nothing outside of them includes this. */
+/* The traffic manager's insides, shared by its files: tm.c (the way of a packet), tm_copies.c (multicast and
+ * clones), tm_store.c (where packets are kept, and their events), tm_setup.c. Nothing outside of them includes this. */
 #ifndef TM_STATE_H
 #define TM_STATE_H
 
@@ -100,5 +100,15 @@ void tm_line_push(tm_switch *tm, line *l, frame *f, uint64_t time); /* keeps the
 frame *tm_line_pop(tm_switch *tm, line *l); /* the first packet; the line is not empty */
 void tm_starts_expire(starts *s, uint64_t now); /* forgets the packets that have started */
 int tm_starts_push(starts *s, uint64_t time, uint32_t length); /* 0: out of memory */
+
+/* tm.c: into the egress queue of a port, or through it where nothing waits. With `keep` the caller still
+ * needs the packet. */
+void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep);
+
+void tm_multicast(tm_switch *tm, uint32_t number, p4_packet *packet, int keep);
+void tm_to_session(tm_switch *tm, uint32_t session, p4_packet *packet);
+int tm_session_exists(const tm_switch *tm, uint32_t session);
+void tm_clone_to_egress(tm_switch *tm, const p4_packet *packet);
+void tm_clone_from_egress(tm_switch *tm, const p4_packet *packet);
 
 #endif

@@ -1,0 +1,76 @@
+/* The packet loop's insides, shared by io_ports.c (which opens sockets and interfaces) and io.c (which runs
+ * packets through them). Nothing outside of them includes this. */
+#ifndef IO_STATE_H
+#define IO_STATE_H
+
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "io.h"
+
+#define IO_BATCH 64 /* packets sent by one sendmmsg, and received between two looks at the clock */
+#define IO_ARENA_BYTES (1 << 20) /* of packets waiting for sendmmsg */
+#define IO_VLAN_BYTES 4
+#define IO_HASH_SLOTS 2048
+
+typedef struct interface {
+    char name[IF_NAMESIZE];
+    uint32_t longest; /* frame, without a VLAN tag */
+    struct sockaddr_ll address;
+    io_port_stats stats;
+} interface;
+
+struct io_loop {
+    tm_switch *tm;
+    io_options options;
+    int receiver, sender, wake, links;
+    uint8_t *ring;
+    size_t ring_bytes;
+    uint32_t frame_bytes, frames, frames_per_block, block_bytes;
+    uint32_t at, at_in_block; /* the next frame to look at */
+    uint8_t *at_block;
+    interface *interfaces[TM_PORTS];
+    struct { uint32_t ifindex, port; } by_index[IO_HASH_SLOTS]; /* open addressing; 0: free */
+    uint32_t interface_count;
+
+    pthread_mutex_t gate, busy;
+    atomic_int wanted; /* control calls that wait for `busy` */
+    atomic_int stop, asleep;
+
+    uint64_t real_offset; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
+    uint64_t started_ns, ended_ns, housekept_ns;
+    clockid_t cpu_clock;
+    uint64_t cpu_ns; /* after the end */
+    int running;
+    io_stats stats;
+    char *error;
+    int failed;
+
+    struct mmsghdr messages[IO_BATCH];
+    struct iovec parts[IO_BATCH];
+    uint16_t ports[IO_BATCH];
+    uint32_t queued;
+    uint8_t *arena;
+    uint32_t arena_used;
+};
+
+/* Writes a message into a caller's `error`; returns -1. */
+__attribute__((format(printf, 2, 3))) int io_say(char *error, const char *format, ...);
+/* The traffic manager's sink: packets wait in the arena for the next sendmmsg. */
+uint8_t *io_room(void *context, uint32_t bytes);
+void io_emit(void *context, uint32_t port, uint64_t time_ns, uint32_t length);
+void io_read_offset(io_loop *io); /* the wall clock's distance to the monotonic one */
+
+/* TM_PORTS: the interface is no port. */
+static inline uint32_t io_port_of(const io_loop *io, uint32_t ifindex) {
+    for (uint32_t slot = ifindex % IO_HASH_SLOTS;; slot = (slot + 1) % IO_HASH_SLOTS) {
+        if (io->by_index[slot].ifindex == ifindex) return io->by_index[slot].port;
+        if (!io->by_index[slot].ifindex) return TM_PORTS;
+    }
+}
+
+#endif
