@@ -348,7 +348,7 @@ def _minimum(type_: Type) -> int:
         return 0
     if isinstance(under, Composite):
         sizes = [_minimum(t) for t in under.fields.values()]
-        return min(sizes, default=0) if under.kind == "header_union" else sum(sizes)
+        return max(sizes, default=0) if under.kind == "header_union" else sum(sizes)
     if isinstance(under, Stack):
         return _minimum(under.element) * under.size
     return width_of(under) or 0

@@ -37,8 +37,7 @@ from .types import (
     width_of,
 )
 
-ARITHMETIC = {"+", "-", "*", "/", "%", "|+|", "|-|"}
-BITWISE = {"&", "|", "^"}
+SIZES = ("minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes")
 
 
 class ExpressionChecker(OperatorChecker):
@@ -147,19 +146,18 @@ class ExpressionChecker(OperatorChecker):
             if e.name == "size":
                 e.const = base.size
                 return Bits(32)
-            if e.name in ("push_front", "pop_front"):
+            if e.name in ("push_front", "pop_front", *SIZES):
                 return Special("a method", None)
         if isinstance(base, Composite):
             if e.name in ("isValid", "setValid", "setInvalid") and base.kind != "struct":
                 return Special("a method", None)
-            if e.name in ("minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes"):
+            if e.name in SIZES:
                 return Special("a method", None)
             names = list(base.fields)
             if base.kind != "struct":
                 names += ["isValid", "setValid", "setInvalid"]
             return self.error(e.place, f"{base} has no field '{e.name}'{self.near(e.name, names)}")
-        sizes = ("minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes")
-        if (isinstance(under, Bits | Varbit) or base == BOOL) and e.name in sizes:
+        if e.name in SIZES and (isinstance(under, Bits | Varbit | Tuple) or base == BOOL):
             return Special("a method", None)
         if isinstance(base, ExternType):
             methods = [
@@ -197,7 +195,7 @@ class ExpressionChecker(OperatorChecker):
                 return ERROR
             if isinstance(target, BlockType) and e.name == "apply":
                 return Special("a method", None)
-            if e.name in ("minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes"):
+            if e.name in SIZES:
                 return Special("a method", None)
             return self.error(e.place, f"the type {target} has no member '{e.name}'")
         if base.what == "a table" and e.name == "apply":

@@ -12,6 +12,7 @@ from .emit_parser import value_set_keys
 from .fold import Symbol
 from .instantiate import MATCH_KINDS, TableInstance
 from .layout import words
+from .lexer import parse_number
 from .types import width_of
 
 
@@ -168,6 +169,15 @@ class Describer(ExternEmitter):
 def priorities(t: TableInstance, diagnostics: Diagnostics) -> list[int]:
     """The priority (lower wins) of each entry in the program text."""
     entries = t.decl.info.entries
+    marks = [next((a for a in e.annotations if a.name == "priority"), None) for e in entries]
+    if any(marks):  # as p4c hands them to BMv2: the annotation, or the place in the list
+        values = []
+        for place, mark in enumerate(marks, 1):
+            number = parse_number(mark.body[0]) if mark and len(mark.body) == 1 else None
+            if mark and number is None:
+                diagnostics.error(mark.place, "@priority needs a number")
+            values.append(number[0] if number else place)
+        return values
     if not any(e.priority is not None for e in entries):
         return list(range(1, len(entries) + 1))
     largest = t.decl.properties.get("largest_priority_wins")

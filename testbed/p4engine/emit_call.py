@@ -12,13 +12,16 @@ from . import ast
 from .emit_stmt import StatementEmitter
 from .instantiate import BlockInstance
 from .types import (
+    BOOL,
     INT,
     VOID,
     Bits,
+    EnumType,
     ExternType,
     Special,
     Stack,
     Varbit,
+    has_header,
     is_union,
     underlying,
     width_of,
@@ -66,7 +69,7 @@ class CallEmitter(StatementEmitter):
             return f"({base}.valid != 0)"
         if info.name == "setValid":
             base = self.left(receiver)
-            self._set_valid(base, type_)
+            self.set_valid(base, type_)
             if isinstance(receiver, ast.Member) and is_union(receiver.base.type):
                 self._only_valid(receiver, base)
             return None
@@ -85,13 +88,20 @@ class CallEmitter(StatementEmitter):
         self._shift_stack(base, type_, size, min(count, size), info.name == "push_front")
         return None
 
-    def _set_valid(self, base: str, type_) -> None:
-        """As on BMv2: an invalid header becomes valid with all fields 0, and counts in the
-        length that egress sees."""
-        size = self._header_bytes(base, type_)
+    def set_valid(self, base: str, type_) -> None:
+        """As on BMv2: an invalid header becomes valid with all fields 0 (a varbit keeps its
+        length), and counts in the length that egress sees."""
+        under = underlying(type_)
+        keep = [
+            (self.fresh("bits"), f"{self.part(base, under, name)}.bits")
+            for name, t in under.fields.items()
+            if isinstance(underlying(t), Varbit)
+        ]
+        before = "".join(f"uint32_t {k} = {bits}; " for k, bits in keep)
+        after = "".join(f" {bits} = {k};" for k, bits in keep)
         self.out.append(
-            f"if (!{base}.valid) {{ {base} = ({self.layout.c_type(type_)}){{0}};"
-            f" {base}.valid = 1; P->base.req.growth += {size}; }}"
+            f"if (!{base}.valid) {{ {before}{base} = ({self.layout.c_type(type_)}){{0}};{after}"
+            f" {base}.valid = 1; P->base.req.growth += {self._header_bytes(base, type_)}; }}"
         )
 
     def _header_bytes(self, base: str, type_) -> str:
@@ -152,7 +162,7 @@ class CallEmitter(StatementEmitter):
             if direct and not self._overlaps(i, roots, arguments):
                 text = self.left(value)
                 if parameter.direction == "out":
-                    self.invalidate(text, actual)
+                    self._clear(text, actual)
                 bound[id(parameter)] = text
                 continue
             c = self.layout.c_type(actual)
@@ -168,6 +178,15 @@ class CallEmitter(StatementEmitter):
                 copy_out += self.out
                 self.out = outer
         return copy_out, bound
+
+    def _clear(self, text: str, type_) -> None:
+        """What a callee finds in an out parameter that is the caller's variable itself: numbers
+        are 0, headers are invalid."""
+        under = underlying(type_)
+        if has_header(under):
+            self.invalidate(text, type_)
+        elif under == BOOL or isinstance(under, Bits | EnumType) and width_of(under) <= 128:
+            self.out.append(f"{text} = 0;")
 
     @staticmethod
     def _overlaps(i: int, roots: list, arguments: list) -> bool:

@@ -11,6 +11,7 @@ from .types import (
     Stack,
     Tuple,
     Type,
+    has_header,
     is_header,
     is_union,
     underlying,
@@ -51,8 +52,11 @@ class LeftEmitter(OperatorEmitter):
 
     def small(self, e: ast.Expr) -> str:
         """An unsigned number as at most 64 bits, larger values saturated."""
-        text = self.value(e)
-        under = underlying(e.type)
+        return self.saturated(self.value(e), e.type)
+
+    def saturated(self, text: str, type_: Type) -> str:
+        """The value `text` of an unsigned type as at most 64 bits."""
+        under = underlying(type_)
         width = under.width if isinstance(under, Bits) else 64
         if isinstance(under, Bits) and under.signed and width <= 64:
             return f"((uint64_t){self.signed(text, width)})"
@@ -125,9 +129,27 @@ class LeftEmitter(OperatorEmitter):
             self.store(e.base, new)
             return
         target = self.left(e)
-        self.out.append(f"{target} = {text};")
+        self.copy(target, text, e.type)
         if isinstance(e, ast.Member) and is_union(e.base.type):
             self._only_valid(e, target)
+
+    def copy(self, target: str, text: str, type_: Type) -> None:
+        """target = text. Of an invalid header, only that it is invalid is copied: the fields stay
+        what they were, as on BMv2."""
+        under = underlying(type_)
+        if not has_header(under):
+            self.out.append(f"{target} = {text};")
+            return
+        text = self.stable(text, under)
+        if is_header(under):
+            self.out.append(f"if ({text}.valid) {target} = {text}; else {target}.valid = 0;")
+        elif isinstance(under, Stack):
+            self.out.append(f"{target}.next = {text}.next;")
+            for i in range(under.size):
+                self.copy(f"{target}.e[{i}]", f"{text}.e[{i}]", under.element)
+        else:
+            for name, t in flat(under):
+                self.copy(self.part(target, under, name), self.part(text, under, name), t)
 
     def left_or_slice(self, e: ast.Expr) -> str:
         return self.value(e) if isinstance(e, ast.Slice) else self.left(e)

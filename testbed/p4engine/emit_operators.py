@@ -59,7 +59,7 @@ class OperatorEmitter(TextEmitter):
             text = self.equal(left, right, under)
             return f"({text})" if op == "==" else f"(!({text}))"
         if op in ("<<", ">>"):
-            return self._shift(e, left)
+            return self._shift(e, left, right)
         if op == "++":
             return self._concat(e, left, right)
         width, signed = under.width, under.signed
@@ -104,10 +104,10 @@ class OperatorEmitter(TextEmitter):
         a, b = self.signed(left, width), self.signed(right, width)
         return self.norm(f"p4_s{name}_sat{size}({a}, {b}, {width})", width)
 
-    def _shift(self, e: ast.Binary, left: str) -> str:
+    def _shift(self, e: ast.Binary, left: str, right: str) -> str:
         under = underlying(e.left.type)
         width, right_shift = under.width, e.op == ">>"
-        amount = self.small(e.right)
+        amount = self.saturated(right, e.right.type)
         const = e.right.const
         if width > 128:
             big = self.big(width)

@@ -14,6 +14,8 @@ from .types import (
     Composite,
     SetOf,
     Stack,
+    has_header,
+    is_header,
     underlying,
 )
 
@@ -95,7 +97,11 @@ class StatementEmitter(ExpressionEmitter):
             zero = self.temp(s.type, zero)
         text = self.value(s.value) if s.value is not None else zero
         self.env[id(s)] = name
-        self.out.append(f"{name} = {text};")
+        if s.value is not None and has_header(s.type):
+            self.out.append(f"{name} = ({self.layout.c_type(s.type)}){zero};")
+            self.copy(name, text, s.type)
+        else:
+            self.out.append(f"{name} = {text};")
 
     def _s_Block(self, s: ast.Block) -> None:
         self.out.append(self.body(s))
@@ -107,6 +113,8 @@ class StatementEmitter(ExpressionEmitter):
         under = underlying(s.left.type)
         if isinstance(under, Composite | Stack) and not isinstance(s.right, ast.Name | ast.Member):
             text = self.stable(text, under)
+        if is_header(under) and isinstance(s.right, ast.ListExpr | ast.StructExpr):
+            self.set_valid(self.left(s.left), under)
         self.store(s.left, text)
 
     def _index_first(self, e) -> None:

@@ -251,6 +251,18 @@ def is_struct(type_: Type) -> bool:
     return isinstance(type_, Composite) and type_.kind == "struct"
 
 
+def has_header(type_: Type) -> bool:
+    """Is the type a header, or is one in it?"""
+    under = underlying(type_)
+    if isinstance(under, Stack):
+        return has_header(under.element)
+    if isinstance(under, Tuple):
+        return any(has_header(t) for t in under.elements)
+    if isinstance(under, Composite):
+        return under.kind != "struct" or any(has_header(t) for t in under.fields.values())
+    return False
+
+
 def width_of(type_: Type) -> int | None:
     """Bits that a value takes in a packet or key (maximum for varbit); None where that means
     nothing."""
