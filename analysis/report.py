@@ -59,6 +59,8 @@ def render(results: Results) -> RenderableType:
     """Headline and tables of one run; tables without rows are left out."""
     frames = summary(results)
     parts: list[RenderableType] = [tables.headline(results, frames)]
+    if len(results.faults):
+        parts += ["", tables.faults(results)]
     if len(frames["jobs"]):
         parts += ["", tables.jobs(frames), tables.traffic(frames)]
         if len(tables.comparable(frames)):

@@ -27,6 +27,7 @@ _CARRIED = [
     "system",
     "workers",
     "iterations",
+    "outcome",
     "exact",
     "values_checked",
     "gradient_packets",
@@ -133,10 +134,15 @@ def _completions_before_ps(results: Results) -> pd.DataFrame:
 
 
 def spans(results: Results) -> pd.Series:
-    """Span of each repetition in ns (float64, NaN when a job never ended), by repetition."""
-    groups = results.jobs.groupby("repetition")
+    """Span of each repetition in ns (float64, NaN when a job did not end that was not killed by
+    plan), by repetition."""
+    rows, faults = results.jobs, results.faults
+    groups = rows[rows["outcome"] != "killed"].groupby("repetition")
     end = groups["end_ns"].agg(lambda ends: float("nan") if ends.isna().any() else ends.max())
-    return end.astype("float64") - groups["start_ns"].min()
+    kills = faults[faults["kind"] == "kill"].groupby("repetition")["begun_ns"].max()
+    end = end.astype("float64")
+    end = end.clip(lower=kills.astype("float64").reindex(end.index).fillna(0))
+    return end - rows.groupby("repetition")["start_ns"].min()
 
 
 def switches(results: Results) -> pd.DataFrame:
@@ -193,7 +199,8 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     """One row per repetition, over all jobs and switches.
 
     ps_packets_per_fragment and in_switch_share weigh every fragment alike; jct_mean_ns is the mean
-    over jobs (NaN when one never ended); shares of memory weigh every aggregator alike.
+    over jobs that were not killed by plan (NaN when one never ended); shares of memory weigh every
+    aggregator alike.
     """
     rows = []
     for repetition, group in per_job.groupby("repetition"):
@@ -204,7 +211,7 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
             "repetition": repetition,
             "ps_packets_per_fragment": _total(group["ps_packets"]) / fragments,
             "in_switch_share": _total(group["completions"]) / fragments,
-            "jct_mean_ns": group["jct_ns"].mean(skipna=False),
+            "jct_mean_ns": group[group["outcome"] != "killed"]["jct_ns"].mean(skipna=False),
             "ps_link_bytes_in": _total(group["ps_link_bytes_in"]),
             "ps_link_bytes_out": _total(group["ps_link_bytes_out"]),
             "retransmissions": _total(group["retransmissions"]),

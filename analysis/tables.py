@@ -93,7 +93,7 @@ def jobs(frames: Frames) -> Table:
             str(rows["workers"].iloc[0]),
             _mean(rows["ps_packets_per_fragment"], units.ratio),
             _mean(rows["in_switch_share"], units.share),
-            _mean(rows["jct_ns"], units.time),
+            _job_time(rows),
             units.times(
                 rows["iteration_mean_ns"].mean(),
                 rows["iteration_min_ns"].min(),
@@ -110,6 +110,29 @@ def jobs(frames: Frames) -> Table:
             _mean(run["in_switch_share"], units.share),
             f"mean {_mean(run['jct_mean_ns'], units.time)}",
             style="bold",
+        )
+    return table
+
+
+def _job_time(rows: pd.DataFrame) -> str:
+    """The JCT of a job, or what became of it."""
+    ended = rows["outcome"] == "finished"
+    return _mean(rows["jct_ns"], units.time) if ended.all() else rows["outcome"][~ended].iloc[0]
+
+
+def faults(results: Results) -> Table:
+    """What was planned to go wrong, and when it did; one row for each repetition."""
+    table = _table("Planned faults", "what", "whom", "planned at", "took place", "over", left=2)
+    for _, row in results.faults.iterrows():
+        happened = not pd.isna(row["begun_ns"])
+        over = row["kind"] != "kill" and happened
+        factor = "" if pd.isna(row["factor"]) else f" ({row['factor']:g}x)"
+        table.add_row(
+            row["kind"] + factor,
+            row["target"],
+            units.time(row["at_ns"]),
+            units.time(row["begun_ns"]) if happened else "never: it had finished",
+            units.time(row["ended_ns"]) if over else "",
         )
     return table
 

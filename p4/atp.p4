@@ -16,6 +16,7 @@
  *   gradient, same owner, some known          OVERLAP: unchanged to the PS
  *   gradient, other owner                     COLLISION: unchanged to its PS
  *   gradient, other owner, long untouched     GHOST: as if the aggregator were empty
+ *             or of a job that has ended
  *   resend                                    FLUSH: takes a matching sum to the PS, else passes
  *   gradient as floating-point numbers        PASS; what is held of its fragment is void
  *   reminder from the PS                      PULL: the sum leaves as a partial, or NOTHING_HELD
@@ -78,7 +79,7 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
                 meta.heading = TO_SERVER;
                 meta.known = slot.bitmap & hdr.workers.bitmap;
                 meta.merged = slot.bitmap | hdr.workers.bitmap;
-                meta.aged = 0;
+                meta.aged = meta.gone;
                 if (meta.max_age != 0 &&
                     standard.ingress_global_timestamp - slot.touched > meta.max_age) {
                     meta.aged = 1;

@@ -16,6 +16,7 @@
  *   gradient, other owner, else               COLLISION: unchanged to its PS; the aggregator's
  *                                             priority is halved (DOWNGRADE)
  *   gradient, other owner, long untouched     GHOST: as if the aggregator were empty
+ *             or of a job that has ended
  *   resend                                    FLUSH: takes a matching sum to the PS, else passes
  *   reminder from the PS                      PULL: the sum leaves as a partial, or NOTHING_HELD
  *   result from the PS                        RELEASE if the owner matches; multicast
@@ -80,7 +81,7 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
                 meta.heading = TO_SERVER;
                 meta.known = slot.bitmap & hdr.workers.bitmap;
                 meta.merged = slot.bitmap | hdr.workers.bitmap;
-                meta.aged = 0;
+                meta.aged = meta.gone;
                 if (meta.max_age != 0 &&
                     standard.ingress_global_timestamp - slot.touched > meta.max_age) {
                     meta.aged = 1;

@@ -16,6 +16,7 @@
     register<bitmap_t>(AGGREGATORS) slot_bitmap;
     register<bit<48>>(AGGREGATORS)  slot_since;
     register<bit<48>>(AGGREGATORS)  slot_touched;
+    register<bit<1>>(JOBS)          job_gone;    // 1: the job has ended; nobody waits for its sums
 #include "value_memory.p4"
 
     /* ---- Statistics: per job, and event or ending ---- */
@@ -35,6 +36,7 @@
         slot_bitmap.read(slot.bitmap, meta.slot);
         slot_since.read(slot.since, meta.slot);
         slot_touched.read(slot.touched, meta.slot);
+        job_gone.read(meta.gone, (bit<32>) slot.job);
     }
 
     action write_slot() {

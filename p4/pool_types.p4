@@ -73,7 +73,8 @@ struct metadata_t {
     bit<32>  slot;                       // in the pool
     /* what the packet meets */
     bit<1>   mine;                       // the aggregator belongs to the packet's fragment
-    bit<1>   aged;
+    bit<1>   gone;                       // its job has ended
+    bit<1>   aged;                       // nobody will ever complete it
     bit<1>   preempts;
     bitmap_t known;                      // the packet's workers that are in the sum already
     bitmap_t merged;

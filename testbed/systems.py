@@ -192,6 +192,8 @@ class System:
     `servers`: parameter servers of a job, "none", "one" or "many" (its option `servers` says how
     many). `memory`: whether it uses switch memory, so that `memory:` must be given.
     `job_aggregators`: how many aggregators of each switch every job must have to itself.
+    `lost_with_registers`: why a job may not survive a switch that loses its registers; "" if it
+    does.
     """
 
     name: str
@@ -205,6 +207,7 @@ class System:
     servers: str = "one"
     memory: bool = True
     job_aggregators: int = 0
+    lost_with_registers: str = ""
 
     def servers_per_job(self, options: SystemOptions | None) -> int:
         """Parameter servers of each job; `options` are needed only where there are "many"."""
@@ -249,6 +252,8 @@ SYSTEMS: dict[str, System] = {
             slot_bytes=14,
             servers="none",
             job_aggregators=2,
+            lost_with_registers="SwitchML keeps results in switch registers alone, so one that some"
+            " workers had and others lacked is gone for good",
         ),
         System(
             name="ps",

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from testbed.experiment.document import Inline
 from testbed.experiment.fields import kind_of
-from testbed.experiment.schema import LinkOptions, LinkSettings, Memory, TopologyChoice
+from testbed.experiment.schema import Fault, LinkOptions, LinkSettings, Memory, TopologyChoice
 
 
 def shown(part: Any, name: str) -> Any:
@@ -35,7 +35,7 @@ def as_data(part: Any, given_only: bool = False) -> Any:
         value = getattr(part, name)
         if given_only and name not in part.model_fields_set:
             continue
-        if isinstance(part, Memory) and value is None or name == "servers" and not value:
+        if isinstance(part, Memory | Fault) and value is None or name == "servers" and not value:
             continue
         if name == "memory" and value is None:  # of a system that uses none
             continue

@@ -16,6 +16,7 @@ from testbed import systems
 from testbed.experiment.fields import Kind, kind_of
 from testbed.experiment.schema import (
     ExperimentFile,
+    Fault,
     Job,
     LinkException,
     Links,
@@ -86,6 +87,21 @@ size.
 """
 
 
+FAULTS = """\
+```yaml
+faults:
+  - {at: 2 s, fault: pause, job: big, worker: 1, for: 500 ms}
+  - {at: 3 s, fault: slow, job: big, worker: 0, factor: 3}
+  - {at: 4 s, fault: restart, switch: s1}
+  - {at: 5 s, fault: kill, job: small}
+```
+
+The results say when each took place (table `faults`), or that it did not since what it was to
+befall had finished, which makes a run `degraded`. Two faults cannot befall one process at a time,
+apart from `kill`. What each system survives: [reliability.md](reliability.md).
+"""
+
+
 def reference() -> str:
     """The page."""
     parts = [OPENING, "## Top level\n", _table(ExperimentFile)]
@@ -97,6 +113,7 @@ def reference() -> str:
     parts += ["## memory\n", _text(Memory), _table(Memory), MEMORY]
     parts += ["## jobs[]\n", _text(Job), _table(Job)]
     parts += ["### jobs[].placement\n", _text(Placement), _table(Placement)]
+    parts += ["## faults[]\n", _text(Fault), FAULTS, _table(Fault)]
     return "\n".join(parts)
 
 
@@ -131,6 +148,7 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "system": "a name, or a mapping; see [system](#system)",
         "memory": "see [memory](#memory)",
         "jobs": "a list of 1 to 256; see [jobs](#jobs)",
+        "faults": "a list; see [faults](#faults)",
         "each": "a list; see [below](#linkseach)",
         "forward": "a mapping",
         "backward": "a mapping",

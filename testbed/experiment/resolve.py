@@ -16,6 +16,7 @@ from testbed import systems
 from testbed.errors import UserError
 from testbed.experiment.experiment import Experiment, LinkDirection
 from testbed.experiment.explain import explain
+from testbed.experiment.faults import check as check_faults
 from testbed.experiment.fields import NAME, SECOND, nearest, user_file
 from testbed.experiment.printing import shown
 from testbed.experiment.problems import Path as KeyPath
@@ -23,6 +24,7 @@ from testbed.experiment.problems import Problem, sentence
 from testbed.experiment.schema import (
     MAX_AGGREGATORS,
     ExperimentFile,
+    Fault,
     Job,
     LinkOptions,
     Links,
@@ -67,6 +69,7 @@ def resolve(
     resolver.jobs()
     resolver.memory()
     resolver.program()
+    resolver.faults()
     if resolver.problems or len(resolver.parts) < len(ExperimentFile.model_fields):
         return None, resolver.problems
     return resolver.experiment(), []
@@ -405,6 +408,12 @@ class _Resolver:
             self.problems.append(Problem.of(("system", "program"), error))
             return
         self.parts["system"] = system.model_copy(update={"program": str(file)})
+
+    def faults(self) -> None:
+        faults: tuple[Fault, ...] = self.parts.get("faults", ())
+        # A job that is not sound has its own errors.
+        jobs = self.parts.get("jobs") if not self.problems else None
+        self.problems += check_faults(faults, jobs, self.topology)
 
 
 def _direction(source: str, target: str, settings: dict[str, Any]) -> LinkDirection:

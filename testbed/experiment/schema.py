@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from testbed.experiment.fields import (
     ANY_TEXT,
     HOUR,
+    MS,
     NAME,
     NODE,
     SECOND,
@@ -248,6 +249,61 @@ class Job(Section):
         return self.placement
 
 
+class Fault(Section):
+    """Something that goes wrong on purpose, once.
+
+    What it befalls is a job (`job`: all its processes), one of its workers (`job` and `worker`),
+    one of its parameter servers (`job` and `ps`), or a switch (`switch`)."""
+
+    at_ns: Annotated[int, Quantity(TIME, 0, 24 * HOUR)] = Field(
+        alias="at",
+        description="When, counted from the start of the run; for a job not before its start.",
+    )
+    kind: Annotated[str, Choice(("pause", "slow", "kill", "restart"))] = Field(
+        alias="fault",
+        description="`pause`: the process stands still (SIGSTOP), then goes on. `slow`: a worker's"
+        " compute steps that begin in that time take `factor` times as long; the process of a"
+        " server or switch runs 1/`factor` of the time, in turns of 20 ms. `kill`: the process"
+        " ends (SIGKILL). `restart`: a switch's process ends and a new one gets tables, multicast"
+        " groups and link settings again, its registers empty.",
+    )
+    job: Annotated[str | None, NAME] = Field(
+        default=None,
+        description="The name of the job.",
+    )
+    worker: Annotated[int | None, Whole(0, MAX_WORKERS - 1)] = Field(
+        default=None,
+        description="Number of the worker in its job, from 0.",
+    )
+    server: Annotated[int | None, Whole(0, 63)] = Field(
+        default=None,
+        alias="ps",
+        description="Number of the parameter server in its job, from 0.",
+    )
+    switch: Annotated[str | None, NODE] = Field(
+        default=None,
+        description="The switch.",
+    )
+    duration_ns: Annotated[int | None, Quantity(TIME, 10 * MS, 24 * HOUR)] = Field(
+        default=None,
+        alias="for",
+        json_schema_extra={"default": "`pause`: required; `slow`: to the end of the run"},
+        description="How long; only of `pause` and `slow`.",
+    )
+    factor: Annotated[float | None, Number(1, 1000, with_low=False)] = Field(
+        default=None,
+        json_schema_extra={"default": "required with `slow`"},
+        description="How many times as slow; only of `slow`.",
+    )
+
+    @property
+    def end_ns(self) -> int | None:
+        """When what has befallen is over; None: never."""
+        if self.kind == "restart":
+            return self.at_ns
+        return None if self.duration_ns is None else self.at_ns + self.duration_ns
+
+
 class SystemOptions(Section):
     """What every system has; each system adds the options of its own (testbed/systems.py)."""
 
@@ -328,4 +384,8 @@ class ExperimentFile(BaseModel):
     )
     jobs: Annotated[tuple[Job, ...], Field(min_length=1, max_length=256)] = Field(
         description="The training jobs that share the network.",
+    )
+    faults: tuple[Fault, ...] = Field(
+        default=(),
+        description="What goes wrong on purpose, and when.",
     )

@@ -15,7 +15,8 @@ from __future__ import annotations
     RETRANSMISSIONS,
     UNSENT,  # packets that the kernel did not take
 ) = range(11)
-COLUMNS = 16
+COUNTERS = 16  # here follow the machine's counters (testbed.protocols.counters)
+COLUMNS = 64
 
 # Values of STATE
 STARTING, RUNNING, DONE, FAILED = range(4)

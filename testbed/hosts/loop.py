@@ -60,6 +60,8 @@ def _update(board, machine, now):
     board[bd.SENT] = machine.counters[n.GRADIENT_PACKETS]
     board[bd.FINISHED] = machine.counters[n.RESULTS]
     board[bd.RETRANSMISSIONS] = machine.counters[n.RETRANSMISSIONS]
+    for i in range(machine.counters.size):
+        board[bd.COUNTERS + i] = machine.counters[i]
 
 
 @njit(cache=True)

@@ -21,7 +21,7 @@ EVENTS: Mapping[str, str] = {
     "preemptions_held": "gradient took the aggregator of a sum that had left already",
     "collisions": "gradient found another fragment: to its PS, the owner's priority unchanged",
     "downgrades": "the same, and the owner's priority was halved",
-    "ghosts": "gradient claimed an aggregator that nobody had touched for max_age",
+    "ghosts": "gradient claimed an aggregator untouched for max_age, or of a killed job",
     "flushes": "retransmission took along a sum that had its values already",
     "flush_additions": "retransmission took along a sum to which it was added",
     "reminders": "reminder from a PS pulled a partial sum",
@@ -37,7 +37,7 @@ ENDINGS: Mapping[str, str] = {
     "completed": "the sum was complete",
     "evicted": "left as a partial because another fragment preempted it",
     "pulled": "left as a partial because of a reminder or a retransmission",
-    "discarded": "freed without leaving: a ghost, or its result came first",
+    "discarded": "freed without leaving: a ghost, a killed job's, or its result came first",
     "open": "still open when the run ended",
 }
 

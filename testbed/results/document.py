@@ -30,10 +30,12 @@ Every run leaves one folder, `results/<name>-<UTC time>-<id>/`:
 names is gone belongs to a run that was killed; it is read as far as it got, and as unfinished.
 Files belong to the user who called sudo.
 
-A run is `finished` only when every job ended and every value was checked and right. Its fidelity
-mark is `ok` when no socket and no queue outside the experiment dropped a packet, no switch or host
-used more than {CPU_LIMIT:.0%} of a core in any second, and the 99th percentile of each sender's lag
-is at most {LAG_LIMIT:.0%} of its job's mean iteration; else it is `degraded`, with the reasons. A
+A run is `finished` only when every job ended, apart from those that its planned faults killed, and
+every value was checked and right. Its fidelity mark is `ok` when no socket and no queue outside the
+experiment dropped a packet, no switch or host used more than {CPU_LIMIT:.0%} of a core in any
+second, the 99th percentile of each sender's lag is at most {LAG_LIMIT:.0%} of its job's mean
+iteration, and every planned fault took place; else it is `degraded`, with the reasons. Hosts and
+switches that a planned fault paused, slowed, killed or restarted are left out of the first three. A
 runtime that records no invariants has no mark.
 
 Reading them in Python:

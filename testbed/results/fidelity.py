@@ -29,6 +29,11 @@ def row(scope: str, name: str, measure: str, value: float | None, limit: float) 
     }
 
 
+def missed_faults(count: int) -> dict[str, Any]:
+    """The row that says how many planned faults did not take place."""
+    return row("run", "faults", "planned faults that did not take place", count, 0)
+
+
 def rows(
     jobs: Iterable[Mapping[str, Any]],
     hosts: Iterable[Mapping[str, Any]],
@@ -37,7 +42,8 @@ def rows(
 ) -> list[dict[str, Any]]:
     """The rows of table fidelity for one repetition.
 
-    jobs, hosts, links: rows as they go into those tables. switch_cpu: per switch, the largest share
+    jobs, hosts, links: rows as they go into those tables, without hosts and switches that a planned
+    fault kept from keeping up. switch_cpu: per switch, the largest share
     of a core that it used in any second.
     """
     iteration_ns = {

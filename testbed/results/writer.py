@@ -166,6 +166,8 @@ class Writer:
         for job in jobs:
             name = f"job {job['job']} ({job['name']}), repetition {job['repetition']}"
             wanted = job["values"] * job["iterations"] * job["workers"]
+            if job["outcome"] == "killed":
+                continue  # as the experiment asked for
             if job["jct_ns"] is None:
                 raise SchemaError(f"{name} did not end: the run has not finished")
             if not job["exact"]:

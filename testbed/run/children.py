@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import socket
 
-BOARD_COLUMNS = 16
+BOARD_COLUMNS = 64
 
 
 def host(arguments: dict, descriptors: list[int]) -> int:

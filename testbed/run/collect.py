@@ -6,7 +6,7 @@ testbed/results/schema.py. Times are ns since the run's start, which all process
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,10 @@ Row = dict[str, Any]
 
 
 def host_rows(hosts: HostGroup, cpu_peaks: Mapping[str, float | None]) -> list[Row]:
-    """Table hosts: one row per process that said that it is done."""
+    """Table hosts: one row per process."""
     rows = []
     for host in hosts.hosts:
-        done = host.done or {}
+        done = host.totals
         rows.append(
             {
                 "host": host.spec["host"],
@@ -46,17 +46,26 @@ def host_rows(hosts: HostGroup, cpu_peaks: Mapping[str, float | None]) -> list[R
     return rows
 
 
-def job_rows(hosts: HostGroup, links: Iterable[Row], models: Mapping[int, str]) -> list[Row]:
+def job_rows(
+    hosts: HostGroup,
+    links: Iterable[Row],
+    models: Mapping[int, str],
+    outcomes: Mapping[int, str],
+) -> list[Row]:
     """Table jobs.
 
     links: rows of table links, which know the servers' links. models: name of the model by job.
+    outcomes: by job, of those that have not finished.
     """
     by_host = {(row["neighbour"], row["direction"]): row for row in links}
     rows = []
     for job in hosts.jobs():
         workers, servers = hosts.of_job(job, "worker"), hosts.of_job(job, "ps")
         spec = workers[0].spec
-        end_ns = max(host.done["end_ns"] for host in workers)
+        outcome = outcomes.get(job, "finished")
+        end_ns = None
+        if outcome == "finished":
+            end_ns = max(host.done["end_ns"] for host in workers)
         values = sum(tensor["values"] for tensor in spec["tensors"])
         checked = _total(workers, "values_checked")
         rows.append(
@@ -71,9 +80,11 @@ def job_rows(hosts: HostGroup, links: Iterable[Row], models: Mapping[int, str]) 
                 "fragments": spec["fragments"],
                 "start_ns": spec["start_ns"],
                 "end_ns": end_ns,
-                "jct_ns": end_ns - spec["start_ns"],
+                "jct_ns": None if end_ns is None else end_ns - spec["start_ns"],
+                "outcome": outcome,
                 # A worker that finds a wrong value ends the run; these are all that were compared.
-                "exact": checked == values * spec["iterations"] * len(workers),
+                "exact": outcome != "finished"
+                or checked == values * spec["iterations"] * len(workers),
                 "values_checked": checked,
                 "gradient_packets": _total(workers, "gradient_packets"),
                 "retransmissions": _total(workers, "retransmissions"),
@@ -85,7 +96,7 @@ def job_rows(hosts: HostGroup, links: Iterable[Row], models: Mapping[int, str]) 
                 "reminders": _total(servers, "reminders"),
                 "asks": _total(servers, "asks"),
                 # Every worker sees the same results.
-                "saturated": max(host.done["saturated"] for host in workers),
+                "saturated": max(host.totals["saturated"] for host in workers),
                 "communication_bound_ns": _communication_bound_ns(workers),
             }
         )
@@ -107,7 +118,7 @@ def _link_bytes(
 
 
 def _total(hosts: list[HostProcess], counter: str) -> int | None:
-    return sum(host.done[counter] for host in hosts) if hosts else None
+    return sum(host.totals[counter] for host in hosts) if hosts else None
 
 
 def time_tables(hosts: HostGroup) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -118,6 +129,8 @@ def time_tables(hosts: HostGroup) -> tuple[dict[str, Any], dict[str, Any]]:
         if host.spec["role"] != "worker":
             continue
         output = Path(host.spec["output"])
+        if host.done is None and not output.exists():
+            continue  # killed
         with np.load(output) as file:
             times = {name: file[name] for name in file.files}
         output.unlink()
@@ -177,3 +190,27 @@ def link_rows(switch: str, stats: Iterable[Row], neighbours: Mapping[int, str]) 
         }
         for row in stats
     ]
+
+
+def together(lives: Sequence[tuple[list[tuple[int, str, int]], list[Row]]]) -> tuple[list, list]:
+    """What a switch has counted in all its lives, between which it was restarted.
+
+    Each life: (job, counter, value) of its registers, and its `port_stats()`."""
+    counters: dict[tuple[int, str], int] = {}
+    ports: dict[tuple[int, str], Row] = {}
+    for registers, stats in lives:
+        for job, counter, value in registers:
+            counters[job, counter] = counters.get((job, counter), 0) + value
+        for row in stats:
+            key = row["port"], row["direction"]
+            if key not in ports:
+                ports[key] = dict(row)
+                continue
+            before = ports[key]
+            for name in LINK_COUNTERS:
+                if row.get(name) is not None and before.get(name) is not None:
+                    most = name == "max_queue"
+                    before[name] = (
+                        max(before[name], row[name]) if most else before[name] + row[name]
+                    )
+    return [(*key, value) for key, value in counters.items()], list(ports.values())

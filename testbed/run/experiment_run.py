@@ -22,6 +22,7 @@ from testbed.errors import RunError
 from testbed.network import registry
 from testbed.p4engine.diagnostics import P4Error
 from testbed.run import collect
+from testbed.run.faults import Faults
 from testbed.run.hosts import HostGroup
 from testbed.run.preflight import require_machine
 from testbed.run.program import Program, prepare
@@ -99,6 +100,8 @@ class Repetition:
         self.topology = session.network.topology
         self.switches: SwitchGroup | None = None
         self.hosts: HostGroup | None = None
+        # What switches that have ended had counted: (registers, ports) of each life, by name.
+        self.lives: dict[str, list[tuple[list, list]]] = {}
 
     def __enter__(self) -> Repetition:
         """Start all processes, then do what each is good for while the others still start."""
@@ -114,7 +117,8 @@ class Repetition:
         session.pool.wait_ready()
         self.hosts = HostGroup(specs, session.pool, namespaces, session.logs, number)
         self.switches.wait_ready()
-        self._configure(self.switches)
+        for name in self.switches.clients:
+            self._configure(name)
         self.hosts.wait_ready()
         session.note_processes()
         return self
@@ -125,14 +129,20 @@ class Repetition:
             self.switches.stop()
             self.hosts.close()
 
-    def _configure(self, switches: SwitchGroup) -> None:
-        """Links and tables of every switch."""
-        for name, client in switches.clients.items():
-            try:
-                shape_links(self.experiment, self.topology, name, client)
-                dataplane.install(self.experiment, name, client)
-            except P4Error as error:
-                raise RunError(f"switch {name} cannot be configured: {error}") from error
+    def _configure(self, name: str) -> None:
+        """Links and tables of one switch."""
+        client = self.switches.clients[name]
+        try:
+            shape_links(self.experiment, self.topology, name, client)
+            dataplane.install(self.experiment, name, client)
+        except P4Error as error:
+            raise RunError(f"switch {name} cannot be configured: {error}") from error
+
+    def _keep_counts(self, name: str) -> None:
+        """Note what a switch has counted, before it ends."""
+        client = self.switches.clients[name]
+        counts = dataplane.counters(self.experiment, client), client.port_stats()
+        self.lives.setdefault(name, []).append(counts)
 
     def run(self, console: Console, writer: Writer) -> None:
         """Start, watch, collect. Raises RunError with a named cause."""
@@ -149,6 +159,7 @@ class Repetition:
         read = functools.partial(dataplane.occupancy, experiment)
         memory = MemorySampler(switches, read, experiment.aggregators, start_ns)
         hosts.start(start_ns)
+        faults = Faults(experiment, hosts, switches, start_ns, self._keep_counts, self._configure)
         with Progress(jobs, hosts, title, console) as progress:
             watch = Watch(
                 hosts,
@@ -159,6 +170,7 @@ class Repetition:
                 start_ns,
                 {number: job.start_ns for number, job in jobs.items()},
                 experiment.timeout_ns,
+                faults,
             )
             watch.run()
         tables = self._collect(memory, watch)
@@ -169,28 +181,44 @@ class Repetition:
                 raise RunError(
                     f"job {job['name']}: only {job['values_checked']} values were checked"
                 )
+        for number, why in watch.unfinished.items():
+            raise RunError(f"job {experiment.jobs[number].name} could not finish: {why}")
 
     def _collect(self, memory: MemorySampler, watch: Watch) -> dict[str, Any]:
         """The rows of all tables, by table."""
         from testbed.results import fidelity
 
         experiment, switches, hosts = self.experiment, self.switches, self.hosts
+        faults = watch.faults
+        for name in switches.clients:
+            self._keep_counts(name)
         counters, links = [], []
-        for name, client in switches.clients.items():
+        for name, lives in self.lives.items():
+            registers, stats = collect.together(lives)
             counters += [
                 {"switch": name, "job": job, "counter": counter, "value": value}
-                for job, counter, value in dataplane.counters(experiment, client)
+                for job, counter, value in registers
             ]
             ports = self.topology.ports(name)
             neighbours = {port: neighbour for port, (neighbour, _, _) in ports.items()}
-            links += collect.link_rows(name, client.port_stats(), neighbours)
+            links += collect.link_rows(name, stats, neighbours)
         memory.tick(time.monotonic_ns(), last=True)
         peaks = watch.cpu.peaks()
         host_rows = collect.host_rows(hosts, peaks)
         models = {number: job.trace().name for number, job in enumerate(experiment.jobs)}
-        job_rows = collect.job_rows(hosts, links, models)
+        outcomes = dict.fromkeys(faults.killed, "killed")
+        outcomes |= dict.fromkeys(watch.unfinished, "unfinished")
+        job_rows = collect.job_rows(hosts, links, models, outcomes)
         iterations, tensors = collect.time_tables(hosts)
-        switch_cpu = {name: peaks.get(name) for name in switches.processes}
+        switch_cpu = {name: peaks.get(name) for name in self.lives if name not in faults.excused}
+        trusted = fidelity.rows(
+            job_rows,
+            [row for row in host_rows if row["host"] not in faults.excused],
+            [row for row in links if row["node"] not in faults.excused],
+            switch_cpu,
+        )
+        if experiment.faults:
+            trusted.append(fidelity.missed_faults(len(faults.missed())))
         return {
             "switch_counters": counters,
             "links": links,
@@ -199,5 +227,6 @@ class Repetition:
             "iterations": iterations,
             "tensors": tensors,
             "jobs": job_rows,
-            "fidelity": fidelity.rows(job_rows, host_rows, links, switch_cpu),
+            "faults": faults.rows(watch.end_ns),
+            "fidelity": trusted,
         }

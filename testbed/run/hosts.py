@@ -24,6 +24,7 @@ from testbed.run.children import BOARD_COLUMNS
 # Columns of the board.
 HEARTBEAT, ITERATION, SENT, FINISHED, BYTES_SENT, BYTES_RECEIVED, STATE, PACKETS_SENT = range(8)
 PACKETS_RECEIVED, RETRANSMISSIONS = 8, 9
+COUNTERS = 16  # and all after it
 # Long enough for a machine that is busy with other things, short enough to be noticed.
 START_TIMEOUT_S = 60
 # What a host process calls.
@@ -41,6 +42,7 @@ class HostProcess:
     ready: bool = False
     done: dict | None = None
     stopping: bool = False
+    killed: bool = False  # by a planned fault
     messages: list[dict] = field(default_factory=list)
 
     @property
@@ -50,6 +52,23 @@ class HostProcess:
         if self.spec["role"] == "worker":
             return f"{self.spec['host']} (worker {self.spec['worker']} of job {name})"
         return f"{self.spec['host']} (parameter server of job {name})"
+
+    @property
+    def totals(self) -> dict:
+        """What it counted: `done`, or, of a process that could not say it, the counters of its last
+        sign of life; what only the process itself knows is missing then."""
+        if self.done is not None:
+            return self.done
+        from testbed.protocols import counters as n  # numba, which nobody wants in vain
+
+        row = [int(value) for value in self.row]
+        totals = dict(zip(n.NAMES, row[COUNTERS:], strict=False))
+        return totals | {
+            "packets_sent": row[PACKETS_SENT],
+            "packets_received": row[PACKETS_RECEIVED],
+            "bytes_sent": row[BYTES_SENT],
+            "bytes_received": row[BYTES_RECEIVED],
+        }
 
     def fileno(self) -> int:
         return self.control.fileno()

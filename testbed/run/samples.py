@@ -52,6 +52,12 @@ class CpuSampler:
             if len(samples) > CPU_WINDOW_STEPS:
                 self._peak[name] = max(self._peak.get(name, 0.0), _share(samples))
 
+    def follow(self, name: str, pid: int) -> None:
+        """From now on this process goes by that name; its share is measured anew."""
+        if self._processes.get(name) != pid:
+            self._processes[name] = pid
+            self._samples[name] = deque(maxlen=CPU_WINDOW_STEPS + 1)
+
     def peaks(self) -> dict[str, float | None]:
         """Largest share of a core in any second, by name; None where it could not be measured.
 

@@ -38,39 +38,51 @@ class SwitchGroup:
         self.nodes: list[P4Switch] = list(network.switches)
         self.processes: dict[str, Process] = {}
         self.clients: dict[str, Client] = {}
-        for number, node in enumerate(self.nodes):
-            suffix = "" if repetition == 0 else f"-r{repetition}"
-            node.control_path.unlink(missing_ok=True)
-            self.processes[node.name] = spawner.spawn(
-                f"{node.name}-r{repetition}",
-                "testbed.run.children:switch",
-                {
-                    "program": str(program.path),
-                    "defines": dict(program.defines),
-                    "include_dirs": [str(path) for path in program.include_dirs],
-                    "interfaces": node.ports_in_use(),
-                    "control": str(node.control_path),
-                    "seed": seed * 1000 + number,
-                },
-                logs / f"{node.name}{suffix}.log",
-                namespace=network.holders[node.name].pid,
-            )
+        self._network, self._program, self._logs = network, program, logs
+        self._seed, self._repetition = seed, repetition
+        self._stopped: dict[str, Client] = {}
+        for node in self.nodes:
+            self._spawn(node)
+
+    def _spawn(self, node: P4Switch) -> None:
+        """Ask for a node's process; does not wait for it."""
+        program = self._program
+        suffix = "" if self._repetition == 0 else f"-r{self._repetition}"
+        node.control_path.unlink(missing_ok=True)
+        self.processes[node.name] = self.spawner.spawn(
+            f"{node.name}-r{self._repetition}",
+            "testbed.run.children:switch",
+            {
+                "program": str(program.path),
+                "defines": dict(program.defines),
+                "include_dirs": [str(path) for path in program.include_dirs],
+                "interfaces": node.ports_in_use(),
+                "control": str(node.control_path),
+                "seed": self._seed * 1000 + self.nodes.index(node),
+            },
+            self._logs / f"{node.name}{suffix}.log",
+            namespace=self._network.holders[node.name].pid,
+        )
+
+    def _connect(self, node: P4Switch) -> None:
+        """Wait until a node's process answers."""
+        process = self.processes[node.name]
+
+        def alive() -> bool:
+            self.spawner.pump()
+            return process.code is None
+
+        node.client = connect(node.control_path, alive, node.name, process.log)
+        self.clients[node.name] = node.client
 
     def wait_ready(self) -> None:
         """Until every switch answers. Raises RunError with the words of one that does not."""
         for node in self.nodes:
-            process = self.processes[node.name]
-
-            def alive(process: Process = process) -> bool:
-                self.spawner.pump()
-                return process.code is None
-
             try:
-                node.client = connect(node.control_path, alive, node.name, process.log)
+                self._connect(node)
             except RunError:
                 self.check()  # says how it ended, if it has
                 raise
-            self.clients[node.name] = node.client
         self.spawner.wait_started(list(self.processes.values()))
 
     def check(self) -> None:
@@ -82,6 +94,34 @@ class SwitchGroup:
                     process.log_tail(),
                     str(process.log),
                 )
+
+    def pause(self, name: str) -> None:
+        """Stop a switch; it has no client until it goes on."""
+        self.spawner.signal(self.processes[name], 19)
+        self._stopped[name] = self.clients.pop(name)
+
+    def resume(self, name: str) -> None:
+        """Let a paused switch go on."""
+        self.spawner.signal(self.processes[name], 18)
+        self.clients[name] = self._stopped.pop(name)
+
+    def kill(self, name: str) -> None:
+        """End a switch for good, at once."""
+        node = next(node for node in self.nodes if node.name == name)
+        process = self.processes.pop(name)
+        client = self.clients.pop(name, None) or self._stopped.pop(name)
+        node.client = None
+        self.spawner.signal(process, 9)
+        self.spawner.wait_ended([process], 10, f"end of switch {name}")
+        client.close()
+
+    def restart(self, name: str) -> None:
+        """End a switch and start it again, as it was before any table was filled."""
+        self.kill(name)
+        node = next(node for node in self.nodes if node.name == name)
+        self._spawn(node)
+        self._connect(node)
+        self.spawner.wait_started([self.processes[name]])
 
     def stop(self) -> None:
         """Ask all to end and wait; what does not end in time is killed."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from testbed.errors import UserError
+from testbed.experiment.faults import slow_windows
 from testbed.protocols.sizes import MAX_FRAGMENTS, fragments_of, frame_bytes
 from testbed.routing.partition import part_of
 from testbed.routing.tree import job_tree, root_switch, switch_of
@@ -110,6 +111,7 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
                 "role": "worker",
                 "host": host,
                 "worker": worker,
+                "slow": slow_windows(experiment, number, worker),
                 "address": address(host),
                 "peers": [address(peer) for peer in peers_of(experiment, number, worker)],
                 "rate_bps": _uplink_rate(experiment, host),

@@ -46,11 +46,17 @@ class Training(NamedTuple):
     start_ns: np.ndarray  # int64[I], first forward step
     compute_end_ns: np.ndarray  # int64[I], last backward step
     end_ns: np.ndarray  # int64[I], last gradient aggregated
+    slow: np.ndarray  # int64[N, 3], from, to (ns): steps that begin then take so many thousandths
     lag: np.ndarray  # int64, see protocols/lag.py
 
 
 def new_training(
-    forward_ns: list[int], backward_ns: list[int], iterations: int, start_ns: int, lags: np.ndarray
+    forward_ns: list[int],
+    backward_ns: list[int],
+    iterations: int,
+    start_ns: int,
+    slow: list[tuple[int, int, int]],
+    lags: np.ndarray,
 ) -> Training:
     """A loop that starts its first forward step at `start_ns`."""
     s = np.zeros(STATE, np.int64)
@@ -63,6 +69,7 @@ def new_training(
         start_ns=np.full(iterations, -1, np.int64),
         compute_end_ns=np.full(iterations, -1, np.int64),
         end_ns=np.full(iterations, -1, np.int64),
+        slow=np.asarray(slow, np.int64).reshape(-1, 3),
         lag=lags,
     )
 
@@ -74,6 +81,7 @@ def of_spec(spec: dict, lags: np.ndarray) -> Training:
         [tensor["backward_ns"] for tensor in spec["tensors"]],
         spec["iterations"],
         spec["start_ns"],
+        spec["slow"],
         lags,
     )
 
@@ -87,6 +95,15 @@ def gradient_finished(t, iteration, now, status):
     if iteration + 1 == s[ITERATIONS]:
         s[PHASE] = FINISHED
         status[st.FINISHED] = 1
+
+
+@njit(cache=True)
+def _stretched(t, start, duration):
+    """How long a compute step takes that begins at `start`."""
+    for i in range(t.slow.shape[0]):
+        if t.slow[i, 0] <= start < t.slow[i, 1]:
+            return duration * t.slow[i, 2] // 1000
+    return duration
 
 
 @njit(cache=True)
@@ -113,7 +130,7 @@ def advance(t, b, now):
             elif b.s[bk.ITERATION] < iteration:
                 return iteration
             s[COMPUTING] = 1
-            s[END_NS] = start + duration
+            s[END_NS] = start + _stretched(t, start, duration)
         if now < s[END_NS]:
             return -1
         lag.record(t.lag, now - s[END_NS])

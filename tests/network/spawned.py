@@ -10,6 +10,8 @@ import socket
 import sys
 import time
 
+from testbed.run.children import BOARD_COLUMNS
+
 PRELOADED = False
 
 
@@ -58,9 +60,9 @@ def host(arguments: dict, descriptors: list[int]) -> int:
     (signs of life, but no progress), "early" (ends before it is ready); "" is a good one.
     """
     control, shared = socket.socket(fileno=descriptors[0]), descriptors[1]
-    size = 16 * 8
+    size = BOARD_COLUMNS * 8
     memory = mmap.mmap(shared, arguments["rows"] * size)
-    row = memoryview(memory).cast("q")[arguments["row"] * 16 : (arguments["row"] + 1) * 16]
+    row = memoryview(memory).cast("q")[arguments["row"] * BOARD_COLUMNS :][:BOARD_COLUMNS]
     spec, behaviour = arguments["spec"], arguments["spec"].get("behaviour", "")
     if behaviour == "early":
         sys.exit("cannot open the socket")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from testbed import dataplane
 from testbed.protocols import wire
 from tests.switch.ina import OneSwitch
 
@@ -165,6 +166,18 @@ def test_ghost_gives_way_when_old():
     atp.now += 6000
     assert atp.gradient(1, 0) == []
     assert counted(atp, 1, "ghosts") == (1,) and counted(atp, 0, "ended_discarded") == (1,)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_aggregator_of_a_killed_job_counts_as_empty(workers):
+    """One that was filling, and one whose complete sum nobody will ever answer."""
+    atp = atp_switch()
+    for worker in range(workers):
+        atp.gradient(0, worker)
+    assert only(atp.gradient(1, 0)).flags == wire.COLLISION
+    dataplane.release(atp.experiment, 0, atp.switch)
+    assert atp.gradient(1, 0) == []
+    assert atp.occupancy() == [(0, 0, 0), (1, 1, 0)]
 
 
 def test_index_outside_the_pool_is_a_collision():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from testbed import dataplane
 from testbed.protocols import wire
 from tests.switch.ina import OneSwitch
 
@@ -253,6 +254,18 @@ def test_ghost_gives_way_when_old():
     esa.now += 6000
     assert esa.gradient(1, 0, priority=1) == []
     assert esa.counters(1)["ghosts"] == 1 and esa.counters(0)["ended_discarded"] == 1
+
+
+def test_an_aggregator_of_a_killed_job_counts_as_empty():
+    """Even one of the highest priority, and without a partial for a server that is dead."""
+    esa = OneSwitch(downgrading="false")
+    esa.gradient(0, 0, priority=255)
+    assert only(esa.gradient(1, 0, priority=1)).flags == wire.COLLISION
+    dataplane.release(esa.experiment, 0, esa.switch)
+    assert esa.gradient(1, 0, priority=1) == []
+    assert esa.counters(1)["ghosts"] == 1 and esa.counters(0)["ended_discarded"] == 1
+    esa.gradient(1, 1)
+    assert only(esa.gradient(1, 2)).values == [111] * 4
 
 
 def test_index_outside_the_pool_is_a_collision():

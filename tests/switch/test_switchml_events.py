@@ -180,3 +180,19 @@ jobs: [{model: alexnet, workers: 1, iterations: 1}]
     assert only(switch.chunk(0, 0, 0, slots=1)).kind == wire.RESULT_ONE
     assert only(switch.chunk(0, 0, 1, slots=1)).kind == wire.RESULT
     assert dataplane.occupancy(one, switch.switch) == [(0, 0, 1)]
+
+
+def test_the_part_of_a_killed_job_is_emptied():
+    switch = SlotSwitch()
+    for worker in range(3):
+        switch.chunk(0, worker)
+    switch.chunk(0, 0, number=1)
+    switch.chunk(1, 0)
+    assert switch.occupancy() == [(0, 1, 1), (1, 1, 0)]
+    switch.now += 5000
+    switch.send(1, kind=wire.RESULT, job=1, values=[0] * 4)  # moves the switch's clock
+    dataplane.release(switch.experiment, 0, switch.switch)
+    assert switch.occupancy() == [(0, 0, 0), (1, 1, 0)]
+    counted = switch.counters(0)
+    assert counted["ended_discarded"] == 1 and "ended_open" not in counted
+    assert counted["filling_discarded_ns"] >= 5000 and counted["held_ns"] >= 5000

@@ -84,6 +84,7 @@ def tables(
                 "start_ns": start * ms,
                 "end_ns": end * ms,
                 "jct_ns": (end - start) * ms,
+                "outcome": "finished",
                 "exact": True,
                 "values_checked": 640 * iterations * 2,
                 "gradient_packets": 20 * iterations,

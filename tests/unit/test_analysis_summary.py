@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from analysis import units
-from analysis.summary import interval, iteration_times, summary
+from analysis.summary import interval, iteration_times, spans, summary
 from testbed.results import Writer, read
 from tests.unit.synthetic_results import ENVIRONMENT, FRAME, tables, write_run
 
@@ -134,6 +134,27 @@ def test_a_job_that_never_ended_leaves_the_average_unknown(tmp_path):
     found = summary(read(writer.folder))
     assert found["jobs"]["jct_ns"].tolist()[0] == 100e6
     assert pd.isna(found["run"]["jct_mean_ns"].iloc[0])
+
+
+def test_a_job_killed_by_plan_is_left_out_of_the_average(tmp_path):
+    jobs = tables()["jobs"]
+    jobs[1] |= {"end_ns": None, "jct_ns": None, "outcome": "killed", "values_checked": 7}
+    fault = {
+        "fault": 0,
+        "kind": "kill",
+        "target": "job small",
+        "job": 1,
+        "at_ns": 5,
+        "factor": None,
+    }
+    writer = Writer.create(tmp_path, "killed", "", ENVIRONMENT)
+    writer.write("jobs", jobs, repetition=0)
+    writer.write("faults", [fault | {"begun_ns": 130_000_000, "ended_ns": 130_000_000}], 0)
+    writer.finish()
+    results = read(writer.folder)
+    found = summary(results)
+    assert found["run"]["jct_mean_ns"].tolist() == [100e6]
+    assert spans(results).tolist() == [130e6]
 
 
 def test_an_empty_folder_has_empty_frames(tmp_path):

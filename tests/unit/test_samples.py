@@ -35,6 +35,17 @@ def test_a_run_shorter_than_a_second_counts_as_one_window(processor_time):
     assert sampler.peaks() == {"h1": pytest.approx(0.5)}
 
 
+def test_a_process_that_takes_anothers_place_starts_from_nothing(processor_time):
+    sampler = CpuSampler({"s1": 1}, 0)
+    processor_time[1] = 100 * S
+    sampler.follow("s1", 2)
+    sampler.follow("s1", 2)
+    for quarter in range(1, 7):
+        processor_time[2] += S // 40
+        sampler.tick(quarter * S // 4)
+    assert sampler.peaks() == {"s1": pytest.approx(0.1)}
+
+
 def test_a_process_that_ends_early_keeps_its_share(processor_time):
     sampler = CpuSampler({"h1": 1, "h2": 2}, 0)
     processor_time[1] = S // 4

@@ -1,0 +1,62 @@
+"""Giving back what a job holds of a switch when it has ended before its time.
+
+Nobody will ever complete a dead job's sums, and with ATP nobody frees them either. So the control
+plane tells the switch. With a shared pool it marks the job as gone: from then on its aggregators
+count as empty for whatever arrives (event `ghosts`). It does not sweep them itself, because between
+its reading of an aggregator and its writing another job may have taken it. Where a job has a part
+of its own (SwitchML) there is nobody else, and the part is emptied at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from testbed.dataplane.read import ENDINGS_PER_JOB, FILLING, HELD
+from testbed.routing.partition import part_of
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+DISCARDED = 3  # p4/pool_types.p4, p4/switchml.p4
+RELEASED = 3  # p4/switchml.p4: a set that is free
+
+
+def release(experiment: Experiment, job: int, client: Any) -> None:
+    """Free a job's aggregators in one switch. Its processes must be dead.
+
+    `client` is the switch's control interface."""
+    if not experiment.system_entry.memory:
+        return
+    if experiment.system.name == "switchml":
+        _empty_part(experiment, job, client)
+    else:
+        client.register_write("job_gone", job, 1)
+
+
+def _empty_part(experiment: Experiment, job: int, client: Any) -> None:
+    part = part_of(experiment.aggregators // 2, len(experiment.jobs), job)
+    ending = job * ENDINGS_PER_JOB + DISCARDED
+    states = "first_state", "second_state"
+    times = "first_since", "second_since"
+    slots = part.base, part.slots
+    stats, *read = client.batch(
+        [
+            ("stats",),
+            *(("register_read", name, *slots) for name in (*states, *times)),
+            *(("register_read", name, ending, 1) for name in ("endings", "filling_time")),
+            *(("register_read", name, job, 1) for name in ("releases", "held_time")),
+        ]
+    )
+    kept = list(zip([*read[0], *read[1]], [*read[2], *read[3]], strict=True))
+    calls: list[tuple] = [
+        ("register_write", name, (part.base, part.base + part.slots), RELEASED) for name in states
+    ]
+    sums = (
+        (FILLING, ending, 4, "endings", "filling_time"),
+        (HELD, job, 6, "releases", "held_time"),
+    )
+    for state, place, first, count, time in sums:
+        spent = [int(stats["timestamp"]) - int(since) for found, since in kept if found == state]
+        calls.append(("register_write", count, place, int(read[first][0]) + len(spent)))
+        calls.append(("register_write", time, place, int(read[first + 1][0]) + sum(spent)))
+    client.batch(calls)
