@@ -1,13 +1,14 @@
 """A switch from outside: what the control plane writes into it and reads from it.
 
 `program` says which P4 program an experiment's switches run and with which compile-time parameters;
-`install` fills a switch's tables; `read` tells what its registers have counted; `release` gives
-back what a killed job held. They talk to any switch that offers the control interface of
-`testbed.p4engine.control.Client`.
+`install` fills a switch's tables and `links` shapes its ports; `read` tells what its registers have
+counted; `release` gives back what a killed job held. They talk to any switch that offers the
+control interface of `testbed.p4engine.control.Client`.
 """
 
 from testbed.dataplane.install import install, program
+from testbed.dataplane.links import shape_links
 from testbed.dataplane.read import counters, occupancy
 from testbed.dataplane.release import release
 
-__all__ = ["counters", "install", "occupancy", "program", "release"]
+__all__ = ["counters", "install", "occupancy", "program", "release", "shape_links"]

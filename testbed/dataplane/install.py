@@ -127,7 +127,7 @@ def _install_node(
 ) -> None:
     options = experiment.system
     mac, ip = addresses(topology, switch)
-    max_age = -(-options.max_age_ns // 1000)  # the embedded switch's clock counts microseconds
+    max_age = -(-options.max_age_ns // experiment.timestamp_unit_ns)
     calls.append(
         (
             "table_set_default",

@@ -113,15 +113,12 @@ def occupancy(experiment: Experiment, client: Any) -> list[tuple[int, int, int]]
     return result
 
 
-def counters(
-    experiment: Experiment, client: Any, timestamp_unit_ns: int = 1000
-) -> list[tuple[int, str, int]]:
-    """All counters of a switch as (job, name, value); times in ns. [] without switch memory.
-
-    `timestamp_unit_ns` is the unit of the P4 program's clock."""
+def counters(experiment: Experiment, client: Any) -> list[tuple[int, str, int]]:
+    """All counters of a switch as (job, name, value); times in ns. [] without switch memory."""
     if not experiment.system_entry.memory:
         return []
     jobs = len(experiment.jobs)
+    timestamp_unit_ns = experiment.timestamp_unit_ns
     kept = _statistics(experiment)
     switchml = experiment.system.name == "switchml"
     registers = SWITCHML_REGISTERS if switchml else POOL_REGISTERS

@@ -87,6 +87,12 @@ class Experiment(ExperimentFile):
         return self.system_entry.aggregator_bytes(self.values_per_packet, self.bitmap_bits)
 
     @property
+    def timestamp_unit_ns(self) -> int:
+        """What one unit of the P4 programs' clock is: a microsecond on a real clock, as on BMv2,
+        and a nanosecond in virtual time."""
+        return 1 if self.runtime == "virtual" else 1000
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What the user should know before trusting the results; one line each."""
         return self._warnings

@@ -414,6 +414,13 @@ class _Resolver:
         # A job that is not sound has its own errors.
         jobs = self.parts.get("jobs") if not self.problems else None
         self.problems += check_faults(faults, jobs, self.topology)
+        for number, fault in enumerate(faults):
+            if self.parts.get("runtime") == "virtual" and not fault.only_computes_slowly:
+                self.wrong(
+                    ("faults", number, "fault"),
+                    f"found '{fault.kind}'; allowed with runtime virtual: slow, of workers; there"
+                    " are no processes that could be stopped or ended",
+                )
 
 
 def _direction(source: str, target: str, settings: dict[str, Any]) -> LinkDirection:

@@ -303,6 +303,11 @@ class Fault(Section):
             return self.at_ns
         return None if self.duration_ns is None else self.at_ns + self.duration_ns
 
+    @property
+    def only_computes_slowly(self) -> bool:
+        """Whether it changes compute steps of workers and nothing else."""
+        return self.kind == "slow" and self.switch is None and self.server is None
+
 
 class SystemOptions(Section):
     """What every system has; each system adds the options of its own (testbed/systems.py)."""
@@ -330,7 +335,6 @@ class TopologyChoice:
         return self.kind or self.class_name
 
 
-VIRTUAL_LATER = (("virtual", "virtual time is not available yet"),)
 BMV2_LATER = (("bmv2", "BMv2 is not available yet"),)
 
 
@@ -348,9 +352,10 @@ class ExperimentFile(BaseModel):
         default=1,
         description="Where all random numbers come from. Repetition r (from 0) uses seed + r.",
     )
-    runtime: Annotated[str, Choice(("mininet",), VIRTUAL_LATER)] = Field(
+    runtime: Annotated[str, Choice(("mininet", "virtual"))] = Field(
         default="mininet",
-        description="What moves packets and what a clock is.",
+        description="What moves packets and what a clock is: processes on a Mininet network and the"
+        " machine's clock, or the same programs in virtual time (docs/virtual.md).",
     )
     switch: Annotated[str, Choice(("embedded",), BMV2_LATER)] = Field(
         default="embedded",

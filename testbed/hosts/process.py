@@ -60,21 +60,9 @@ class _Role:
 
     def failure(self) -> str | None:
         """The first wrong value, by job, iteration, tensor and position, or None."""
-        status = self.machine.status
-        if not status[st.FAILED]:
+        if not self.machine.status[st.FAILED]:
             return None
-        b = self.machine.book
-        fragment = int(status[st.FRAGMENT])
-        tensor = int(b.tensor[fragment])
-        position = (fragment - int(b.first[tensor])) * self.spec["values"]
-        position += int(status[st.POSITION])
-        return (
-            f"wrong value: job {self.spec['job_name']}, iteration {int(status[st.ITERATION])}, "
-            f"tensor {self.spec['tensors'][tensor]['name']} ({tensor}), position {position}: "
-            f"got {int(status[st.FOUND])}, "
-            f"expected {int(status[st.EXPECTED])} "
-            f"(worker {self.spec['worker']} on {self.spec['host']})"
-        )
+        return machine.wrong_value(self.spec, self.machine)
 
 
 def run_host(spec: dict, board: np.ndarray, control: socket.socket) -> None:

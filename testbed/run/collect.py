@@ -6,21 +6,29 @@ testbed/results/schema.py. Times are ns since the run's start, which all process
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from testbed.run.hosts import HostGroup, HostProcess
-
 Row = dict[str, Any]
+Times = Mapping[str, np.ndarray]
 
 
-def host_rows(hosts: HostGroup, cpu_peaks: Mapping[str, float | None]) -> list[Row]:
-    """Table hosts: one row per process."""
+class Host(Protocol):
+    """A role on its host, of any runtime: its specification (testbed.workload.plan), and what it
+    has counted (testbed.hosts.process), once it is done, or as far as is known."""
+
+    spec: dict
+    done: dict | None
+    totals: dict
+
+
+def host_rows(hosts: Iterable[Host], cpu_peaks: Mapping[str, float | None]) -> list[Row]:
+    """Table hosts: one row per host."""
     rows = []
-    for host in hosts.hosts:
+    for host in hosts:
         done = host.totals
         rows.append(
             {
@@ -47,7 +55,7 @@ def host_rows(hosts: HostGroup, cpu_peaks: Mapping[str, float | None]) -> list[R
 
 
 def job_rows(
-    hosts: HostGroup,
+    hosts: Sequence[Host],
     links: Iterable[Row],
     models: Mapping[int, str],
     outcomes: Mapping[int, str],
@@ -59,8 +67,8 @@ def job_rows(
     """
     by_host = {(row["neighbour"], row["direction"]): row for row in links}
     rows = []
-    for job in hosts.jobs():
-        workers, servers = hosts.of_job(job, "worker"), hosts.of_job(job, "ps")
+    for job in sorted({host.spec["job"] for host in hosts}):
+        workers, servers = _of_job(hosts, job, "worker"), _of_job(hosts, job, "ps")
         spec = workers[0].spec
         outcome = outcomes.get(job, "finished")
         end_ns = None
@@ -103,29 +111,32 @@ def job_rows(
     return rows
 
 
-def _communication_bound_ns(workers: list[HostProcess]) -> int | None:
+def _of_job(hosts: Sequence[Host], job: int, role: str) -> list[Host]:
+    return [host for host in hosts if host.spec["job"] == job and host.spec["role"] == role]
+
+
+def _communication_bound_ns(workers: list[Host]) -> int | None:
     """Of all iterations; None where no link is limited (testbed/workload/bounds.py)."""
     spec = workers[0].spec
     return None if spec["bound_ns"] is None else spec["bound_ns"] * spec["iterations"]
 
 
 def _link_bytes(
-    hosts: list[HostProcess], by_host: Mapping[tuple[str, str], Row], direction: str
+    hosts: list[Host], by_host: Mapping[tuple[str, str], Row], direction: str
 ) -> int | None:
     """Bytes on all these hosts' links; None without hosts, or if one could not be counted."""
     counts = [by_host.get((host.spec["host"], direction), {}).get("bytes") for host in hosts]
     return sum(counts) if counts and None not in counts else None
 
 
-def _total(hosts: list[HostProcess], counter: str) -> int | None:
+def _total(hosts: list[Host], counter: str) -> int | None:
     return sum(host.totals[counter] for host in hosts) if hosts else None
 
 
-def time_tables(hosts: HostGroup) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tables iterations and tensors, as columns, from the workers' files, which go."""
-    iterations: list[dict[str, np.ndarray]] = []
-    tensors: list[dict[str, np.ndarray]] = []
-    for host in hosts.hosts:
+def worker_files(hosts: Iterable[Host]) -> Iterator[tuple[dict, Times]]:
+    """Specification and times of each worker, from the files that their processes have written;
+    the files go."""
+    for host in hosts:
         if host.spec["role"] != "worker":
             continue
         output = Path(host.spec["output"])
@@ -134,7 +145,17 @@ def time_tables(hosts: HostGroup) -> tuple[dict[str, Any], dict[str, Any]]:
         with np.load(output) as file:
             times = {name: file[name] for name in file.files}
         output.unlink()
-        who = host.spec["job"], host.spec["worker"]
+        yield host.spec, times
+
+
+def time_tables(workers: Iterable[tuple[dict, Times]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tables iterations and tensors, as columns, from each worker's specification and times
+    (int64 ns, -1 for never: start_ns, compute_end_ns, end_ns [I]; ready_ns, first_sent_ns, done_ns
+    [I, T])."""
+    iterations: list[dict[str, np.ndarray]] = []
+    tensors: list[dict[str, np.ndarray]] = []
+    for spec, times in workers:
+        who = spec["job"], spec["worker"]
         begun = np.flatnonzero(times["start_ns"] >= 0)
         iterations.append(
             _block(

@@ -49,12 +49,17 @@ def run_command(arguments: list[str]) -> int | None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--results", type=Path, default=ROOT / "results")
     options = parser.parse_args(arguments)
-    from testbed.run.preflight import require_mininet
+    from testbed.experiment import load
 
-    require_mininet()  # what follows imports it
-    from testbed.run.experiment_run import run_file
+    experiment = load(options.file)
+    if experiment.runtime == "virtual":
+        from testbed.run.virtual_run import run
+    else:
+        from testbed.run.preflight import require_mininet
 
-    return run_file(options.file, options.results)
+        require_mininet()  # what follows imports it
+        from testbed.run.experiment_run import run
+    return run(experiment, options.results)
 
 
 def check_command(arguments: list[str]) -> int | None:

@@ -29,27 +29,22 @@ from testbed.run.program import Program, prepare
 from testbed.run.progress import JobTitle, Progress
 from testbed.run.samples import MemorySampler
 from testbed.run.session import Session
-from testbed.run.switches import SwitchGroup, shape_links
+from testbed.run.switches import SwitchGroup
 from testbed.run.watch import Watch
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
     from testbed.results import Writer
 
-# P4 timestamps count microseconds on a real clock, as BMv2's do.
-TIMESTAMP_UNIT_NS = 1000
 # From telling the hosts to their common start: enough for all of them to read the message.
 START_DELAY_NS = 200_000_000
 
 
-def run_file(path: Path, results: Path) -> int:
-    """Run the experiment in a file; its folder goes below `results`. Returns the exit code.
+def run(experiment: Experiment, results: Path) -> int:
+    """Run an experiment on Mininet; its folder goes below `results`. Returns the exit code.
 
     Raises UserError and RunError.
     """
-    from testbed.experiment import load
-
-    experiment = load(path)
     require_machine()
     program = prepare(experiment)
     for warning in (*experiment.warnings, *program.warnings):
@@ -69,7 +64,9 @@ def run_experiment(
     """Run all repetitions; returns the results folder. The folder is marked with how it ended."""
     from testbed.results import Writer, describe
 
-    environment = describe(TIMESTAMP_UNIT_NS, switch=experiment.switch, runtime=experiment.runtime)
+    environment = describe(
+        experiment.timestamp_unit_ns, switch=experiment.switch, runtime=experiment.runtime
+    )
     yaml = experiment.resolved_yaml()
     with Writer.create(results, experiment.name, yaml, environment) as writer:
         console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
@@ -133,7 +130,7 @@ class Repetition:
         """Links and tables of one switch."""
         client = self.switches.clients[name]
         try:
-            shape_links(self.experiment, self.topology, name, client)
+            dataplane.shape_links(self.experiment, name, client)
             dataplane.install(self.experiment, name, client)
         except P4Error as error:
             raise RunError(f"switch {name} cannot be configured: {error}") from error
@@ -204,12 +201,12 @@ class Repetition:
             links += collect.link_rows(name, stats, neighbours)
         memory.tick(time.monotonic_ns(), last=True)
         peaks = watch.cpu.peaks()
-        host_rows = collect.host_rows(hosts, peaks)
+        host_rows = collect.host_rows(hosts.hosts, peaks)
         models = {number: job.trace().name for number, job in enumerate(experiment.jobs)}
         outcomes = dict.fromkeys(faults.killed, "killed")
         outcomes |= dict.fromkeys(watch.unfinished, "unfinished")
-        job_rows = collect.job_rows(hosts, links, models, outcomes)
-        iterations, tensors = collect.time_tables(hosts)
+        job_rows = collect.job_rows(hosts.hosts, links, models, outcomes)
+        iterations, tensors = collect.time_tables(collect.worker_files(hosts.hosts))
         switch_cpu = {name: peaks.get(name) for name in self.lives if name not in faults.excused}
         trusted = fidelity.rows(
             job_rows,

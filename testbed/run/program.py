@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ class Program:
     defines: Mapping[str, str | int]
     include_dirs: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
+    compiled: Compiled | None = field(default=None, repr=False)
 
 
 def prepare(experiment: Experiment) -> Program:
@@ -45,7 +46,7 @@ def prepare(experiment: Experiment) -> Program:
         raise UserError(str(error)) from error
     _rehearse(experiment, path, compiled)
     warnings = tuple(str(warning) for warning in compiled.warnings)
-    return Program(path, defines, tuple(include_dirs), warnings)
+    return Program(path, defines, tuple(include_dirs), warnings, compiled)
 
 
 def _rehearse(experiment: Experiment, path: Path, compiled: Compiled) -> None:

@@ -14,11 +14,9 @@ from testbed.network.nodes import P4Switch, connect
 from testbed.network.spawner import Process, Spawner
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment, LinkDirection
     from testbed.network.net import Network
     from testbed.p4engine.control import Client
     from testbed.run.program import Program
-    from testbed.topology import Topology
 
 
 class SwitchGroup:
@@ -144,32 +142,3 @@ class SwitchGroup:
 def describe_exit(code: int) -> str:
     """How a process ended, for a message."""
     return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-
-
-def shape_links(experiment: Experiment, topology: Topology, switch: str, client: Client) -> None:
-    """Give a switch's links their bandwidth, delay, jitter, queue and impairments.
-
-    A switch shapes what leaves its ports. What enters one from a host it shapes, too, on the host's
-    behalf; what enters one from a switch has been shaped there.
-    """
-    calls = []
-    for port, (neighbour, link, end) in topology.ports(switch).items():
-        forward, backward = experiment.link(link)
-        leaving, entering = (forward, backward) if end == 0 else (backward, forward)
-        calls.append(("port_shape", port, "egress", _shape(leaving)))
-        if neighbour in topology.hosts:
-            calls.append(("port_shape", port, "ingress", _shape(entering)))
-    client.batch(calls)
-
-
-def _shape(link: LinkDirection) -> dict[str, int | float]:
-    return {
-        "rate_bps": link.bandwidth_bps or 0,
-        "queue_packets": link.queue_packets,
-        "delay_ns": link.delay_ns,
-        "jitter_ns": link.jitter_ns,
-        "loss": link.loss,
-        "duplicate": link.duplicate,
-        "reorder": link.reorder,
-        "reorder_ns": link.reorder_delay_ns,
-    }

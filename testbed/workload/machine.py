@@ -19,6 +19,7 @@ import numpy as np
 from numba.extending import overload
 
 from testbed.protocols import atp, esa, pool_worker, ps, ring_state, sizes, switchml
+from testbed.protocols import status as st
 from testbed.workload import (
     blocks,
     fixed_point,
@@ -106,6 +107,20 @@ def step(machine: Any, now: int, arrived: Batch, count: int, out: Batch) -> tupl
 
     Returns (packets filled, next deadline in ns)."""
     return STEPS[type(machine)](machine, now, arrived, count, out)
+
+
+def wrong_value(spec: dict, machine: Any) -> str:
+    """What is wrong in a machine that has failed, by job, iteration, tensor and position."""
+    status, b = machine.status, machine.book
+    fragment = int(status[st.FRAGMENT])
+    tensor = int(b.tensor[fragment])
+    position = (fragment - int(b.first[tensor])) * spec["values"] + int(status[st.POSITION])
+    return (
+        f"wrong value: job {spec['job_name']}, iteration {int(status[st.ITERATION])}, "
+        f"tensor {spec['tensors'][tensor]['name']} ({tensor}), position {position}: "
+        f"got {int(status[st.FOUND])}, expected {int(status[st.EXPECTED])} "
+        f"(worker {spec['worker']} on {spec['host']})"
+    )
 
 
 @overload(step)

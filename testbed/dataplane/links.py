@@ -1,0 +1,45 @@
+"""The links of an experiment as the switches model them: port by port, both directions.
+
+A switch shapes what leaves its ports. What enters one from a host it shapes, too, on the host's
+behalf; what enters one from a switch has been shaped there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment, LinkDirection
+
+
+def shape_links(experiment: Experiment, switch: str, client: Any, latency_ns: int = 0) -> None:
+    """Give a switch's links their bandwidth, delay, jitter, queue and impairments, in one batch.
+
+    `client` is the switch's control interface. `latency_ns` is what the way through the switch
+    takes a packet. It is the same for all, so it makes no difference whether it passes before the
+    egress queue or behind it, and it is added to the link's delay.
+    """
+    calls: list[tuple] = []
+    topology = experiment.topology_object()
+    for port, (neighbour, link, end) in topology.ports(switch).items():
+        forward, backward = experiment.link(link)
+        leaving, entering = (forward, backward) if end == 0 else (backward, forward)
+        calls.append(("port_shape", port, "egress", *_shape(leaving, latency_ns)))
+        if neighbour in topology.hosts:
+            calls.append(("port_shape", port, "ingress", *_shape(entering)))
+    client.batch(calls)
+
+
+def _shape(link: LinkDirection, latency_ns: int = 0) -> tuple[int | float | None, ...]:
+    """The arguments of `port_shape`, in order."""
+    return (
+        link.bandwidth_bps or 0,
+        link.queue_packets,
+        None,  # a queue's length in bytes
+        link.delay_ns + latency_ns,
+        link.jitter_ns,
+        link.loss,
+        link.duplicate,
+        link.reorder,
+        link.reorder_delay_ns,
+    )

@@ -1,0 +1,149 @@
+"""One experiment in virtual time, from the experiment to its results folder.
+
+Needs neither root nor Mininet: everything happens in this process. The results are those of a run
+on Mininet; what a real clock alone has (processor time, drops of sockets) is null, and there are no
+fidelity marks, since nothing can be late.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from testbed import dataplane
+from testbed.errors import RunError
+from testbed.run import collect
+from testbed.run.program import prepare
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+    from testbed.p4engine.build import Compiled
+    from testbed.simulate.simulation import Simulation
+
+TELL_S = 5.0
+
+
+@dataclass
+class Host:
+    """What collect.py wants to know of a role."""
+
+    spec: dict
+    done: dict
+
+    @property
+    def totals(self) -> dict:
+        return self.done
+
+
+def run(experiment: Experiment, results: Path) -> int:
+    """Run an experiment; its folder goes below `results`. Returns the exit code.
+
+    Raises UserError and RunError.
+    """
+    program = prepare(experiment)
+    for warning in (*experiment.warnings, *program.warnings):
+        print(f"warning: {warning}", file=sys.stderr)
+    folder = run_experiment(experiment, program.compiled, results, Console())
+    from analysis.report import after_run
+
+    after_run(folder)
+    return 0
+
+
+def run_experiment(
+    experiment: Experiment, compiled: Compiled, results: Path, console: Console
+) -> Path:
+    """Run all repetitions; returns the results folder. The folder is marked with how it ended."""
+    from testbed.results import Writer, describe
+
+    environment = describe(
+        experiment.timestamp_unit_ns, switch=experiment.switch, runtime=experiment.runtime
+    )
+    yaml = experiment.resolved_yaml()
+    with Writer.create(results, experiment.name, yaml, environment) as writer:
+        console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
+        for number in range(experiment.repetitions):
+            for table, rows in run_repetition(experiment, compiled, number, console).items():
+                writer.write(table, rows, repetition=number)
+        writer.finish()
+    return writer.folder
+
+
+def run_repetition(
+    experiment: Experiment, compiled: Compiled, number: int, console: Console | None = None
+) -> dict[str, Any]:
+    """Run one repetition; returns the rows of all tables, by table. Raises RunError."""
+    from testbed.simulate.simulation import Simulation
+
+    simulation = Simulation(experiment, compiled, number)
+    simulation.run(Teller(experiment, number, console) if console else lambda simulation: None)
+    tables = _tables(simulation)
+    for job in tables["jobs"]:
+        if not job["exact"]:
+            raise RunError(f"job {job['name']}: only {job['values_checked']} values were checked")
+    return tables
+
+
+class Teller:
+    """Says now and then how far a simulation is."""
+
+    def __init__(self, experiment: Experiment, number: int, console: Console) -> None:
+        self._experiment = experiment
+        self._console = console
+        self._title = f"repetition {number + 1} of {experiment.repetitions}, "
+        if experiment.repetitions == 1:
+            self._title = ""
+        self._last_s = time.monotonic()
+        self._last_events = 0
+
+    def __call__(self, simulation: Simulation) -> None:
+        now_s = time.monotonic()
+        if now_s - self._last_s < TELL_S:
+            return
+        rate = (simulation.events - self._last_events) / (now_s - self._last_s)
+        self._last_s, self._last_events = now_s, simulation.events
+        done = ", ".join(
+            f"{job.name} {finished}/{job.iterations}"
+            for job, finished in zip(self._experiment.jobs, simulation.iterations(), strict=True)
+        )
+        self._console.print(
+            f"{self._title}virtual time {simulation.now_ns / 1e9:.6f} s, "
+            f"{rate / 1e3:.0f} thousand events/s: {done}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _tables(simulation: Simulation) -> dict[str, Any]:
+    experiment = simulation.experiment
+    topology = experiment.topology_object()
+    counters: list[dict[str, Any]] = []
+    links: list[dict[str, Any]] = []
+    for name, switch in simulation.nodes.switches.items():
+        switch.advance(simulation.now_ns)
+        counters += [
+            {"switch": name, "job": job, "counter": counter, "value": value}
+            for job, counter, value in dataplane.counters(experiment, switch)
+        ]
+        neighbours = {port: other for port, (other, _, _) in topology.ports(name).items()}
+        links += collect.link_rows(name, switch.port_stats(), neighbours)
+    hosts = [
+        Host(node.spec, simulation.done(number))
+        for number, node in enumerate(simulation.nodes.hosts)
+    ]
+    models = {number: job.trace().name for number, job in enumerate(experiment.jobs)}
+    iterations, tensors = collect.time_tables(simulation.times())
+    return {
+        "switch_counters": counters,
+        "links": links,
+        "memory": simulation.memory,
+        "hosts": collect.host_rows(hosts, {}),
+        "iterations": iterations,
+        "tensors": tensors,
+        "jobs": collect.job_rows(hosts, links, models, {}),
+    }

@@ -1,0 +1,189 @@
+"""Machines at addresses, so that one loop steps machines of any type.
+
+A machine is a named tuple of numpy arrays, and every system has types of its own. A loop that took
+machines as arguments would be compiled anew for every mixture of types; and compiled code hands a
+tuple on by value, some three hundred words from function to function, which takes longer than the
+work on one packet. Here a machine is *placed*: where its arrays lie, and their shapes, are written
+one after the other, and the step function of its type, which has a C signature, finds them there.
+To the protocols' code a placed tuple looks like the named tuple that it stands for, but it is an
+address: an array is read when it is used.
+
+A placed machine does not own its arrays; `Placed` keeps them alive.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import cfunc, config, typeof, types
+from numba.core import cgutils
+from numba.core.datamodel import models
+from numba.extending import (
+    NativeValue,
+    intrinsic,
+    lower_builtin,
+    lower_getattr_generic,
+    register_model,
+    unbox,
+)
+from numba.np.arrayobj import populate_array
+
+from testbed.simulate.native import foreign
+from testbed.workload.machine import STEPS, Batch, step
+
+# (machine, arrived batch, batch to fill, now in ns, packets that have arrived, where the next
+# deadline goes) -> packets filled. The first three are addresses of what is placed.
+STEP = types.int64(*[types.int64] * 5, types.CPointer(types.int64))
+
+WORD = ir.IntType(64)
+
+
+class PlacedTuple(types.NamedTuple):
+    """The numba type of a placed named tuple of arrays and of such tuples; `like` is the type of
+    the tuple itself."""
+
+    def __init__(self, like: types.BaseNamedTuple) -> None:
+        parts = [PlacedTuple(t) if isinstance(t, types.BaseNamedTuple) else t for t in like.types]
+        super().__init__(parts, like.instance_class)
+        # Names of compiled functions contain those of their arguments' types, so it is kept short.
+        digest = hashlib.sha256(str(like).encode()).hexdigest()[:16]
+        self.name = f"Placed{self.instance_class.__name__}_{digest}"
+
+    @property
+    def words(self) -> int:
+        """How many words it takes: of an array, its address, shape and strides."""
+        return sum(_words_of(part) for part in self.types)
+
+    def offset(self, index: int) -> int:
+        """In which word a part begins."""
+        return sum(_words_of(part) for part in self.types[:index])
+
+
+def _words_of(part: types.Type) -> int:
+    return part.words if isinstance(part, PlacedTuple) else 1 + 2 * part.ndim
+
+
+@register_model(PlacedTuple)
+class _PlacedModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: types.Type) -> None:
+        super().__init__(manager, kind, WORD)
+
+
+def _part(context: Any, builder: Any, kind: PlacedTuple, address: Any, index: int) -> Any:
+    """Code for one part of a placed tuple."""
+    begin = builder.add(address, ir.Constant(WORD, 8 * kind.offset(index)))
+    part = kind.types[index]
+    if isinstance(part, PlacedTuple):
+        return begin
+    words = builder.inttoptr(begin, WORD.as_pointer())
+
+    def word(place: int) -> Any:
+        load = builder.load(builder.gep(words, [ir.Constant(WORD, place)]))
+        load.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return load
+
+    array = context.make_array(part)(context, builder)
+    item = context.get_data_type(part.dtype)
+    populate_array(
+        array,
+        data=builder.inttoptr(word(0), item.as_pointer()),
+        shape=[word(1 + i) for i in range(part.ndim)],
+        strides=[word(1 + part.ndim + i) for i in range(part.ndim)],
+        itemsize=ir.Constant(WORD, context.get_abi_sizeof(item)),
+        meminfo=None,
+    )
+    return array._getvalue()
+
+
+@lower_getattr_generic(PlacedTuple)
+def _attribute(context, builder, kind, value, name):
+    return _part(context, builder, kind, value, kind.fields.index(name))
+
+
+@lower_builtin("static_getitem", PlacedTuple, types.IntegerLiteral)
+def _item(context, builder, signature, args):
+    return _part(context, builder, signature.args[0], args[0], args[1])
+
+
+@unbox(PlacedTuple)
+def _from_python(kind, value, c):
+    """Placed tuples never come from Python; numba makes a wrapper that would allow it."""
+    c.pyapi.err_set_string("PyExc_TypeError", "a placed tuple is for compiled code alone")
+    return NativeValue(ir.Constant(WORD, 0), is_error=cgutils.true_bit)
+
+
+@intrinsic
+def _at(typing_context, address, kind):
+    """The placed tuple of type `kind` at `address`."""
+    placed = kind.instance_type
+    return placed(types.int64, kind), lambda context, builder, signature, args: args[0]
+
+
+def _words(part: Any) -> Iterator[int]:
+    if isinstance(part, tuple):
+        for each in part:
+            yield from _words(each)
+    else:
+        yield from (part.ctypes.data, *part.shape, *part.strides)
+
+
+class Placed:
+    """A machine or a batch at an address. Keeps its arrays alive."""
+
+    def __init__(self, part: Any) -> None:
+        self.part = part
+        self.words = np.fromiter(_words(part), np.int64)
+        self.address = self.words.ctypes.data
+
+
+@cache
+def _compiled(machine_type: PlacedTuple, batch_type: PlacedTuple) -> Any:
+    """The step of machines of a type, as a C function."""
+
+    @cfunc(STEP, cache=True)
+    def call(machine, arrived, out, now, count, deadline):
+        filled, due = step(
+            _at(machine, machine_type),
+            now,
+            _at(arrived, batch_type),
+            count,
+            _at(out, batch_type),
+        )
+        deadline[0] = due
+        return filled
+
+    return call
+
+
+def _interpreted(machine: Any, arrived: Batch, out: Batch) -> Any:
+    """The same for one machine and its batches, in plain Python."""
+    chosen = STEPS[type(machine)]
+
+    @ctypes.CFUNCTYPE(*[ctypes.c_int64] * 6, ctypes.POINTER(ctypes.c_int64))
+    def call(at, arrived_at, out_at, now, count, deadline):
+        filled, due = chosen(machine, now, arrived, count, out)
+        deadline[0] = int(due)
+        return int(filled)
+
+    return call
+
+
+class Stepper:
+    """How a machine is stepped: `address` is that of a function of type STEP."""
+
+    def __init__(self, machine: Any, arrived: Batch, out: Batch) -> None:
+        if config.DISABLE_JIT:
+            self._function = _interpreted(machine, arrived, out)
+            self.address = ctypes.cast(self._function, ctypes.c_void_p).value
+        else:
+            self._function = _compiled(PlacedTuple(typeof(machine)), PlacedTuple(typeof(arrived)))
+            self.address = self._function.address
+
+
+call_step = foreign(types.int64, *[types.int64] * 6)

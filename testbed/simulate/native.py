@@ -1,0 +1,99 @@
+"""C functions and memory by address, from compiled code and from plain Python alike.
+
+Every switch may run another shared object, and machines of many types are stepped by one loop, so
+what is called is known only as a number when the loop runs. numba cannot cache code that holds a
+ctypes pointer (it is an address of one process); these functions take the address as an argument.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from llvmlite import ir
+from numba import config, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_CTYPES = {
+    types.void: None,
+    types.int32: ctypes.c_int32,
+    types.uint32: ctypes.c_uint32,
+    types.int64: ctypes.c_int64,
+}
+
+
+def _compiled(result: types.Type, kinds: tuple[types.Type, ...]) -> Callable:
+    """`foreign` for compiled code."""
+
+    @intrinsic
+    def call(typing_context, address, arguments):
+        signature = result(types.int64, arguments)
+
+        def generate(context, builder, sig, args):
+            kind = ir.FunctionType(
+                context.get_value_type(result), [context.get_value_type(each) for each in kinds]
+            )
+            function = builder.inttoptr(args[0], kind.as_pointer())
+            values = [
+                context.cast(builder, builder.extract_value(args[1], i), given, wanted)
+                for i, (given, wanted) in enumerate(zip(sig.args[1], kinds, strict=True))
+            ]
+            made = builder.call(function, values)
+            return context.get_dummy_value() if result == types.void else made
+
+        return signature, generate
+
+    return call
+
+
+def foreign(result: types.Type, *kinds: types.Type) -> Callable:
+    """A function (address, (arguments...)) that calls the C function of this type at `address`."""
+    if not config.DISABLE_JIT:
+        return _compiled(result, kinds)
+    prototype = ctypes.CFUNCTYPE(_CTYPES[result], *(_CTYPES[kind] for kind in kinds))
+    at = cache(prototype)
+
+    def call(address: int, arguments: tuple) -> Any:
+        return at(int(address))(*(int(each) for each in arguments))
+
+    return call
+
+
+if config.DISABLE_JIT:
+
+    def peek(address: int) -> int:
+        """The int64 at an address."""
+        return ctypes.c_int64.from_address(int(address)).value
+
+    def copy(target: int, source: int, count: int) -> None:
+        """Copy `count` bytes between addresses that do not overlap."""
+        ctypes.memmove(int(target), int(source), int(count))
+
+else:
+
+    @intrinsic
+    def peek(typing_context, address):
+        """The int64 at an address."""
+
+        def generate(context, builder, signature, args):
+            return builder.load(builder.inttoptr(args[0], ir.IntType(64).as_pointer()))
+
+        return types.int64(types.int64), generate
+
+    @intrinsic
+    def _copy(typing_context, target, source, count):
+        def generate(context, builder, signature, args):
+            byte = ir.IntType(8).as_pointer()
+            target, source = (builder.inttoptr(each, byte) for each in args[:2])
+            cgutils.raw_memcpy(builder, target, source, args[2], 1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    @njit(cache=True)
+    def copy(target, source, count):
+        """Copy `count` bytes between addresses that do not overlap."""
+        _copy(target, source, count)

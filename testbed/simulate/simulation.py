@@ -1,0 +1,190 @@
+"""A run in virtual time: from time 0 to the last worker's last result, or to the reason why not.
+
+The loop returns here now and then: to take a sample of the switches' memory, to see whether there
+is progress, to let Ctrl-C through. None of that touches what happens in the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from testbed import dataplane
+from testbed.errors import RunError
+from testbed.experiment import Experiment
+from testbed.p4engine.build import Compiled
+from testbed.protocols import counters as n
+from testbed.protocols import lag
+from testbed.protocols import status as st
+from testbed.simulate import loop, world
+from testbed.simulate import state as w
+from testbed.simulate.agenda import NEVER
+from testbed.simulate.waiting import waiting
+from testbed.workload.machine import wrong_value
+
+EVENTS_AT_ONCE = 200_000  # a fraction of a second
+FIRST_SAMPLE_STEP_NS = 1000
+MOST_SAMPLES = 1000
+
+
+class Simulation:
+    """One repetition of an experiment.
+
+    Attributes: `nodes` (world.Nodes), `now_ns`, `memory` (rows of table memory).
+    """
+
+    def __init__(self, experiment: Experiment, compiled: Compiled, repetition: int = 0) -> None:
+        self.experiment = experiment
+        self.nodes = world.build(experiment, compiled, repetition)
+        self.memory: list[dict[str, Any]] = []
+        self._samples = 0
+        self._step_ns = FIRST_SAMPLE_STEP_NS
+        self._progress: dict[int, tuple[int, int]] = {}  # by job: (progress, when it was new)
+
+    @property
+    def now_ns(self) -> int:
+        return int(self.nodes.world.s[w.NOW])
+
+    @property
+    def events(self) -> int:
+        """Handled so far."""
+        return int(self.nodes.world.s[w.EVENTS])
+
+    def run(self, tick: Callable[[Simulation], None] = lambda simulation: None) -> None:
+        """Run to the end; `tick` is called now and then. Raises RunError with a named cause."""
+        sampled = self.experiment.aggregators > 0
+        next_sample_ns = 0 if sampled else NEVER - 1
+        while True:
+            reason = loop.run(self.nodes.world, next_sample_ns, EVENTS_AT_ONCE)
+            if reason == loop.CROWDED:
+                self.nodes.world = w.larger(self.nodes.world)
+            elif reason == loop.REACHED:
+                self._sample(next_sample_ns)
+                next_sample_ns += self._step_ns - next_sample_ns % self._step_ns
+            elif reason == loop.FINISHED:
+                break
+            elif reason == loop.WRONG:
+                raise RunError(self._wrong_value())
+            elif reason == loop.NOTHING:
+                self._fail(f"at {self._time()} nothing more can happen, but not all is done")
+            else:
+                self._check_progress()
+                tick(self)
+        if sampled:
+            self._sample(self.now_ns, last=True)
+
+    # -- samples
+
+    def _sample(self, time_ns: int, last: bool = False) -> None:
+        """A sample of each switch. When there are many, every second one goes and the step doubles,
+        so that a run of any length gets between half of MOST_SAMPLES and that."""
+        if self._samples == MOST_SAMPLES:
+            self._step_ns *= 2
+            self.memory = [row for row in self.memory if row["time_ns"] % self._step_ns == 0]
+            self._samples //= 2
+        if time_ns % self._step_ns and not last:
+            return
+        self._samples += 1
+        capacity = self.experiment.aggregators
+        for name, switch in self.nodes.switches.items():
+            jobs = dataplane.occupancy(self.experiment, switch)
+            filling, held = sum(row[1] for row in jobs), sum(row[2] for row in jobs)
+            for job, occupied, holding in [(None, filling, held), *jobs]:
+                self.memory.append(
+                    {
+                        "switch": name,
+                        "time_ns": time_ns,
+                        "job": job,
+                        "occupied": occupied,
+                        "held": holding,
+                        "capacity": capacity,
+                    }
+                )
+
+    # -- what went wrong
+
+    def _time(self) -> str:
+        return f"{self.now_ns / 1e9:.6f} s"
+
+    def _check_progress(self) -> None:
+        """A job without a result for as long as `timeout` says has stalled, as on a real clock."""
+        now = self.now_ns
+        progress: dict[int, int] = {}
+        for node in self.nodes.hosts:
+            if node.is_worker:
+                done = int(node.machine.counters[n.RESULTS] + node.machine.status[st.ITERATIONS])
+                job = node.spec["job"]
+                progress[job] = progress.get(job, 0) + done
+        for job, value in progress.items():
+            start = self.experiment.jobs[job].start_ns
+            before, since = self._progress.get(job, (-1, start))
+            if value != before or self.finished(job):
+                self._progress[job] = value, max(now, start)
+            elif now - since > self.experiment.timeout_ns:
+                span = (now - since) / 1e9
+                name = self.experiment.jobs[job].name
+                self._fail(f"at {self._time()} job {name} has received no result for {span:.0f} s")
+
+    def iterations(self) -> list[int]:
+        """Iterations that each job's slowest worker has finished."""
+        found = [job.iterations for job in self.experiment.jobs]
+        for node in self.nodes.hosts:
+            if node.is_worker:
+                job = node.spec["job"]
+                found[job] = min(found[job], int(node.machine.status[st.ITERATIONS]))
+        return found
+
+    def finished(self, job: int) -> bool:
+        """Whether all workers of a job have finished."""
+        rows = self.nodes.world.hosts
+        return all(
+            rows[number, w.DONE]
+            for number, node in enumerate(self.nodes.hosts)
+            if node.is_worker and node.spec["job"] == job
+        )
+
+    def _fail(self, what: str) -> None:
+        raise RunError("\n".join([f"{what}. Who waits for what:", *waiting(self.nodes)]))
+
+    def _wrong_value(self) -> str:
+        node = self.nodes.hosts[int(self.nodes.world.s[w.WHO])]
+        return wrong_value(node.spec, node.machine)
+
+    # -- what has been counted
+
+    def done(self, number: int) -> dict[str, int | None]:
+        """What a host has counted, with the names that a host process uses."""
+        node, row = self.nodes.hosts[number], self.nodes.world.hosts[number]
+        counted = {name: int(v) for name, v in zip(n.NAMES, node.machine.counters, strict=True)}
+        counted |= {
+            "packets_sent": int(row[w.PACKETS_SENT]),
+            "packets_received": int(row[w.PACKETS_RECEIVED]),
+            "bytes_sent": int(row[w.BYTES_SENT]),
+            "bytes_received": int(row[w.BYTES_RECEIVED]),
+        }
+        if node.is_worker:
+            lags = node.machine.training.lag
+            counted |= {
+                "lag_p50_ns": lag.percentile(lags, 0.50),
+                "lag_p99_ns": lag.percentile(lags, 0.99),
+                "lag_max_ns": int(lags[lag.MAXIMUM]),
+                "end_ns": int(node.machine.training.end_ns[-1]),
+            }
+        return counted
+
+    def times(self) -> list[tuple[dict, dict[str, np.ndarray]]]:
+        """Specification and times of each worker (see testbed.run.collect.time_tables)."""
+        found = []
+        for node in self.nodes.hosts:
+            if node.is_worker:
+                b, t = node.machine.book, node.machine.training
+                columns = {
+                    name: getattr(t, name) for name in ("start_ns", "compute_end_ns", "end_ns")
+                }
+                columns |= {
+                    name: getattr(b, name) for name in ("ready_ns", "first_sent_ns", "done_ns")
+                }
+                found.append((node.spec, columns))
+        return found
