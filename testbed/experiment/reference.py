@@ -13,7 +13,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from testbed import systems
-from testbed.experiment.fields import Kind, kind_of
+from testbed.experiment.fields import Kind, Quantity, kind_of
 from testbed.experiment.schema import (
     ExperimentFile,
     Fault,
@@ -176,7 +176,9 @@ def _default(info: FieldInfo) -> str:
 
 def _has_word(kind: Kind) -> bool:
     """Whether it has a word that stands for None."""
-    return bool(getattr(kind, "word", "")) or None in dict(getattr(kind, "words", ())).values()
+    if isinstance(kind, Quantity):
+        return any(meaning is None for _, meaning in kind.words)
+    return bool(getattr(kind, "word", ""))
 
 
 def _topologies() -> Iterator[str]:
