@@ -153,9 +153,14 @@ class Checker(ParserChecker):
             return
         bindings = d.constructor.bindings
         for parameter, value in d.constructor.arguments:
-            if value is None or not isinstance(value.type, BlockType):
+            if value is None or not isinstance(parameter.type, BlockType):
                 continue
-            if not isinstance(parameter.type, BlockType):
+            if not isinstance(value.type, BlockType):
+                if value.type != UNKNOWN:
+                    self.error(
+                        value.place,
+                        f"'{parameter.name}' needs {parameter.type}, not {value.type}",
+                    )
                 continue
             want, have = parameter.type.decl, value.type.decl
             if want is have or not getattr(want, "is_type", False):

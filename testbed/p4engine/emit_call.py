@@ -165,6 +165,8 @@ class CallEmitter(StatementEmitter):
                     self._clear(text, actual)
                 bound[id(parameter)] = text
                 continue
+            if parameter.direction in ("out", "inout"):
+                value = self.fixed(value)
             c = self.layout.c_type(actual)
             if parameter.direction == "out":
                 self.out.append(f"{c} {name} = {self.zero(actual)};")
@@ -172,7 +174,6 @@ class CallEmitter(StatementEmitter):
                 self.out.append(f"{c} {name} = {self.value(value)};")
             bound[id(parameter)] = name
             if parameter.direction in ("out", "inout"):
-                self._index_first(value)
                 outer, self.out = self.out, []
                 self.store(value, name)
                 copy_out += self.out

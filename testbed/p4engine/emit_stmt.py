@@ -6,6 +6,8 @@ inside its scope may mean.
 
 from __future__ import annotations
 
+import copy
+
 from . import ast
 from .emit_expr import ExpressionEmitter
 from .reroll import reroll
@@ -107,28 +109,37 @@ class StatementEmitter(ExpressionEmitter):
         self.out.append(self.body(s))
 
     def _s_Assign(self, s: ast.Assign) -> None:
-        if self.has_effect(s.left) and not self.is_path(s.left):
-            self._index_first(s.left)
-        text = self.value(s.right)
-        under = underlying(s.left.type)
-        if isinstance(under, Composite | Stack) and not isinstance(s.right, ast.Name | ast.Member):
+        left, right = s.left, s.right
+        if self.has_effect(left) and not self.is_path(left):
+            left = self.fixed(left)
+            if isinstance(right, ast.Binary) and right.left is s.left:  # left op= right
+                right = copy.copy(right)
+                right.left = left
+        text = self.value(right)
+        under = underlying(left.type)
+        if isinstance(under, Composite | Stack) and not isinstance(right, ast.Name | ast.Member):
             text = self.stable(text, under)
-        if is_header(under) and isinstance(s.right, ast.ListExpr | ast.StructExpr):
-            self.set_valid(self.left(s.left), under)
-        self.store(s.left, text)
+        if is_header(under) and isinstance(right, ast.ListExpr | ast.StructExpr):
+            self.set_valid(self.left(left), under)
+        self.store(left, text)
 
-    def _index_first(self, e) -> None:
-        """P4 evaluates the left side's indices before the right side."""
-        while isinstance(e, ast.Member | ast.Slice | ast.Index):
-            if isinstance(e, ast.Index) and self.has_effect(e.index):
-                name = self.temp(e.index.type, self.value(e.index))
-                variable = ast.Name(e.place, name)
-                variable.type = e.index.type
-                variable.decl = variable
-                self.env[id(variable)] = name
-                self.keep.append(variable)
-                e.index = variable
-            e = e.base
+    def fixed(self, e: ast.Expr) -> ast.Expr:
+        """The left value `e` with its indices evaluated now, and only once. (That an index without
+        effects is evaluated behind the right side is as p4c has it.)"""
+        if not isinstance(e, ast.Member | ast.Slice | ast.Index):
+            return e
+        e = copy.copy(e)
+        self.keep.append(e)
+        e.base = self.fixed(e.base)
+        if isinstance(e, ast.Index) and e.index.const is None:
+            name = self.temp(e.index.type, self.value(e.index))
+            variable = ast.Name(e.place, name)
+            variable.type = e.index.type
+            variable.decl = variable
+            self.env[id(variable)] = name
+            self.keep.append(variable)
+            e.index = variable
+        return e
 
     def _s_CallStatement(self, s: ast.CallStatement) -> None:
         self.call(s.call)

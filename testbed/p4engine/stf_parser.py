@@ -307,6 +307,8 @@ def _check_counter(line: int, tokens: _Tokens) -> Statement:
     if tokens.accept("("):
         index = tokens.take("an index")
         tokens.expect(")")
+    elif name.endswith("]"):  # cnt[3] for cnt(3)
+        name, _, index = name[:-1].rpartition("[")
     words = [index]
     if tokens.peek():
         kind = tokens.take().lower()
