@@ -1,10 +1,11 @@
 """python -m testbed.p4engine: the engine without the rest of the testbed.
 
-compile PROGRAM.p4 [-D NAME=VALUE] [-I FOLDER] [--json] check, compile, list the objects switch
-PROGRAM.p4 -i 1@eth1 -i 2@eth2 --control PATH be a switch between interfaces call PATH NAME
-[ARGUMENT...] one control call to a switch stf PROGRAM.p4 TEST.stf | FOLDER run tests: packets
-in, packets out trace PROGRAM.p4 --packet HEX|PCAP [--commands FILE] the path of packets, line by
-line p4info PROGRAM.p4 [--binary] [-o FILE] what a P4Runtime controller reads
+    compile PROGRAM.p4 [-D NAME=VALUE] [-I FOLDER] [--json]       check, compile, list the objects
+    switch PROGRAM.p4 -i 1@eth1 -i 2@eth2 --control PATH          be a switch between interfaces
+    call PATH NAME [ARGUMENT...]                                  one control call to a switch
+    stf PROGRAM.p4 TEST.stf | FOLDER                              packets in, packets out
+    trace PROGRAM.p4 --packet HEX|PCAP [--commands FILE]          the path of packets
+    p4info PROGRAM.p4 [--binary] [-o FILE]                        what a controller reads
 
 Exit codes: 0; 1 when a running switch or a test failed; 2 when the program or the call is wrong.
 """

@@ -199,6 +199,7 @@ def translate(
 ) -> tuple[str, dict]:
     """Tokens to (C text, info); raises P4Error."""
     from .check import check
+    from .check_usage import check_usage
     from .codegen import generate
     from .parser import parse
 
@@ -210,6 +211,7 @@ def translate(
         diagnostics.stop_on_errors()
         checker = check(program, diagnostics)
         diagnostics.stop_on_errors()
+        check_usage(program, diagnostics)
         result = generate(checker, diagnostics, name, trace)
         diagnostics.stop_on_errors()
         return result

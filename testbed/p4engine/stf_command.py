@@ -1,4 +1,4 @@
-"""The `stf` command: one test, or all tests of a folder in one process, and what it prints.
+"""The `stf` command: one test, or all tests of a folder, and what it prints.
 
 A failed test shows the first packet that differs, field by field, because a student compares
 fields and not digits. Where the fields are is learnt from the program itself: a traced build of
@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -19,11 +20,13 @@ from rich.text import Text
 
 from .build import compile_program
 from .diagnostics import P4Error
+from .isolate import Lost, run_all
 from .stf import Difference, Result, compile_for, run_test
 
 STYLES = {"pass": "green", "fail": "bold red", "error": "yellow"}
 WORDS = {"pass": "pass", "fail": "FAIL", "error": "cannot run"}
 BYTES_PER_ROW = 8
+LIMIT_S = 120
 PLAIN_WIDTH = 200  # columns where there is no terminal
 
 
@@ -34,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "test", nargs="?", help="the test; default: the program's name with the ending .stf"
     )
     parser.add_argument("--seed", type=int, default=0, help="of random() (default 0)")
+    parser.add_argument(
+        "--limit", type=float, default=LIMIT_S, help=f"seconds for a test (default {LIMIT_S})"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="only failures and the summary")
 
 
@@ -63,6 +69,16 @@ def run_one(program: Path, test: Path, arguments: argparse.Namespace) -> tuple[R
             if os.environ.get("P4ENGINE_DEBUG"):
                 raise
     return result, spans
+
+
+def run_tests(tests: list, arguments: argparse.Namespace) -> Iterator[tuple[Result, list, float]]:
+    """run_one of each (program, test), every one in a process of its own; with its seconds."""
+    tasks = [(program, test, arguments) for program, test in tests]
+    outcomes = run_all(run_one, tasks, arguments.limit)
+    for (_, test), (outcome, seconds) in zip(tests, outcomes, strict=True):
+        if isinstance(outcome, Lost):
+            outcome = Result(test, "error", f"the test {outcome}"), []
+        yield *outcome, seconds
 
 
 def show(console: Console, result: Result, spans: list, seconds: float | None = None) -> None:
@@ -162,7 +178,7 @@ def main(arguments: argparse.Namespace) -> int:
     program = Path(arguments.program)
     if not program.is_dir():
         test = Path(arguments.test) if arguments.test else program.with_suffix(".stf")
-        result, spans = run_one(program, test, arguments)
+        ((result, spans, _),) = run_tests([(program, test)], arguments)
         if result.status == "pass":
             for text in result.warnings:
                 errors.print(Text(f"warning: {test}: {text}", "yellow"), soft_wrap=True)
@@ -177,12 +193,10 @@ def main(arguments: argparse.Namespace) -> int:
         return 2
     counts = {"pass": 0, "fail": 0, "error": 0}
     begin = time.monotonic()
-    for p4, test in tests:
-        start = time.monotonic()
-        result, spans = run_one(p4, test, arguments)
+    for result, spans, seconds in run_tests(tests, arguments):
         counts[result.status] += 1
         if result.status != "pass" or not arguments.quiet:
-            show(console, result, spans, time.monotonic() - start)
+            show(console, result, spans, seconds)
     summary = ", ".join(f"{n} {WORDS[status]}" for status, n in counts.items() if n)
     console.print(Text(f"{len(tests)} tests: {summary} ({time.monotonic() - begin:.0f} s)", "bold"))
     sys.stdout.flush()

@@ -110,6 +110,38 @@ def test_warnings_do_not_stop(tmp_path):
     assert [w.message for w in compile_program(path).warnings] == texts
 
 
+USAGE = [
+    ("bit<8> x;", "'x' is never used"),
+    ("bit<8> x; x = 3;", "'x' is assigned, but never read"),
+    ("bit<32> x; hdr.h.a = x;", "'x' is read, but nothing is ever assigned to it"),
+    ("bit<32> x; hdr.h.a = x; x = 1;", "'x' is read before anything is assigned to it"),
+    (
+        "bit<32> x; for (bit<8> i = 0; i < 3; i = i + 1) { bit<32> y; x = 1; y = y + x; }",
+        "'y' is read before anything is assigned to it",
+    ),
+    ("bit<32> x; if (hdr.h.a == 1) { return; } else { hdr.h.b = x; } x = 2;", "'x' is read before"),
+    ("bit<32> x; if (hdr.h.a == 1) { x = 1; } hdr.h.b = x;", None),
+    ("bit<32> x; r.read(x, 1);", None),
+    ("bit<32> x; r.read(x, 1); hdr.h.b = x;", None),
+    ("bit<32> x; switch (hdr.h.a) { 1: { x = 1; } default: { exit; } } hdr.h.b = x;", None),
+    ("for (bit<8> i = 0; i < 3; i = i + 1) { hdr.h.a = hdr.h.a + 1; }", None),
+    ("for (bit<8> i in 1..3) { hdr.h.a = hdr.h.a + 1; }", None),
+    ("bit<32> x; x[7:0] = 1; hdr.h.a = x;", None),
+    ("h_t x; x.setValid(); hdr.h = x;", None),
+    ("@noWarn bit<8> x;", None),
+]
+
+
+@pytest.mark.parametrize(("apply", "message"), USAGE, ids=[u[0][:40] for u in USAGE])
+def test_usage_of_variables(tmp_path, monkeypatch, apply, message):
+    monkeypatch.setenv("P4ENGINE_CFLAGS", "-O0")
+    path = tmp_path / "program.p4"
+    path.write_text(source(locals="register<bit<32>>(4) r;", apply=apply))
+    found = [w.message for w in compile_program(path).warnings]
+    assert len(found) == (message is not None), found
+    assert message is None or message in found[0]
+
+
 def test_without_a_compiler(tmp_path, monkeypatch):
     path = tmp_path / "program.p4"
     path.write_text(source())
