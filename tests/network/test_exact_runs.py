@@ -61,6 +61,22 @@ def test_the_quickstart_is_exact(tmp_path):
     assert read.jobs.gradient_packets.sum() >= 200_000
     assert read.links.losses.sum() == 0
     assert read.jobs.jct_ns.max() < 60e9
+    # Every row of the table of events that a run without loss can reach.
+    seen = events(read)
+    seen["flushed"] = seen["flushes"] + seen["flush_additions"]
+    for event in (
+        "allocations",
+        "additions",
+        "completions",
+        "preemptions",
+        "downgrades",
+        "flushed",
+        "passes",
+        "reminders",
+        "reminders_empty",
+        "results_passed",
+    ):
+        assert seen[event] >= 100, (event, seen[event])
 
 
 def test_a_run_that_loses_packets_on_every_link_is_exact(tmp_path):
