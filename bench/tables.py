@@ -23,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from testbed.p4engine import compile_program  # noqa: E402
 from testbed.p4engine.build import Compiled  # noqa: E402
-from testbed.p4engine.control import Client, Server  # noqa: E402
+from testbed.p4engine.control import Client  # noqa: E402
+from testbed.p4engine.control_server import Server  # noqa: E402
 from testbed.p4engine.library import CALLS, Switch  # noqa: E402
 
 PROGRAM = """

@@ -12,14 +12,14 @@ that uses plain Mininet, nothing is prepared, and they behave like Mininet's own
 from __future__ import annotations
 
 import os
-import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from mininet.link import Intf, Link
 from mininet.node import Host, Node, Switch
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 # A switch answers within milliseconds, or not at all.
 CALL_TIMEOUT_S = 10
+UP_TIMEOUT_S = 60  # its program may have to be compiled first
 
 
 class PreparedNode(Node):
@@ -94,7 +95,10 @@ class P4Switch(PreparedNode, Switch):
     answers, and `control_path` must be given, too. Port n is the interface that Mininet calls
     `<name>-eth<n>`.
 
-    After `start`, `client` is the connected control client.
+    After `start`, `client` is the connected control client. control_path: of a control socket for
+    other clients; its folder gets the switch's log. Without it the connection is inherited, and
+    the log has no name: nothing is left behind even if this process is killed, and the switch ends
+    with it.
     """
 
     def __init__(
@@ -116,8 +120,7 @@ class P4Switch(PreparedNode, Switch):
         self.arguments = arguments
         self.launch = launch
         self.client: Client | None = None
-        self._scratch = None if control_path else Path(tempfile.mkdtemp(prefix=f"p4switch-{name}-"))
-        self.control_path = control_path or self._scratch / "control.sock"
+        self.control_path = control_path
         self.process: subprocess.Popen | None = None
 
     def ports_in_use(self) -> dict[int, str]:
@@ -140,22 +143,44 @@ class P4Switch(PreparedNode, Switch):
             command += ["-D", f"{key}={value}"]
         for port, interface in self.ports_in_use().items():
             command += ["-i", f"{port}@{interface}"]
-        command += ["--control", str(self.control_path), *self.arguments]
-        log = self._log()
-        with log.open("wb") as output:
-            self.process = self.popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=dict(os.environ, PYTHONPATH=str(ROOT)),
-            )
         try:
-            alive = self.process.poll
-            self.client = connect(self.control_path, lambda: alive() is None, self.name, log)
+            if self.control_path is None:
+                self._start_connected(command)
+            else:
+                self._start_at_path(command)
         except RunError as error:
             # In somebody's script nobody else prints the end of the log.
             raise RunError(f"{error}\n{error.log_tail}", error.log_tail, error.log) from None
+
+    def _start_at_path(self, command: list[str]) -> None:
+        log = self.control_path.with_name("switch.log")
+        with log.open("wb") as output:
+            self._run([*command, "--control", str(self.control_path), *self.arguments], output)
+        alive = self.process.poll
+        self.client = connect(self.control_path, lambda: alive() is None, self.name, log)
+
+    def _start_connected(self, command: list[str]) -> None:
+        from testbed.p4engine.control import CallError, Client
+
+        ours, its = socket.socketpair()
+        with tempfile.TemporaryFile() as output:
+            with its:
+                number = its.fileno()
+                command += ["--control", f"fd:{number}", *self.arguments]
+                self._run(command, output, pass_fds=[number])
+            self.client = Client(ours, UP_TIMEOUT_S)
+            try:
+                self.client.stats()
+            except CallError:
+                output.seek(0)
+                tail = output.read().decode(errors="replace").strip()
+                raise RunError(f"switch {self.name} ended before it was up", tail) from None
+        ours.settimeout(CALL_TIMEOUT_S)
+
+    def _run(self, command: list[str], output: IO[bytes], **params: object) -> None:
+        environment = dict(os.environ, PYTHONPATH=str(ROOT))
+        params |= {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
+        self.process = self.popen(command, env=environment, **params)
 
     def stop(self, deleteIntfs: bool = True) -> None:
         """Stop the switch process; Mininet calls this."""
@@ -172,8 +197,6 @@ class P4Switch(PreparedNode, Switch):
             self.process = None
         if self.namespace is None:
             super().stop(deleteIntfs)
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _prepare_links(self) -> None:
         """Make plain Mininet's links, both ends, carry packets as they are on a wire."""
@@ -190,9 +213,6 @@ class P4Switch(PreparedNode, Switch):
                         os._exit(code)
                 if os.waitpid(child, 0)[1] != 0:
                     raise RunError(f"cannot switch off the offloads of {end.name}")
-
-    def _log(self) -> Path:
-        return self.control_path.with_name("switch.log")
 
 
 def connect(

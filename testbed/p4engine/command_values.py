@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .pipeline import ControlError, number
+from .pipeline_values import ControlError, number
 
 ORDERED = ("ternary", "range", "optional")
 

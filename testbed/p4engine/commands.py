@@ -18,7 +18,7 @@ from typing import Any
 
 from .command_copies import CopyCommands
 from .command_values import CommandError, fit, match_keys, match_value, needs_priority, whole
-from .pipeline import ControlError, number
+from .pipeline_values import ControlError, number
 
 
 class Commands(CopyCommands):

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import (
-    POINTER,
-    byref,
-    c_char_p,
-    c_int,
-    c_int32,
-    c_int64,
-    c_uint16,
-    c_uint32,
-    c_uint64,
-    c_void_p,
-)
+from ctypes import POINTER, byref, c_void_p
 from dataclasses import dataclass
 
-from testbed.p4engine.pipeline import ControlError
+from testbed.p4engine.manager_abi import (
+    STATUS,
+    Counters,
+    LinkShape,
+    Member,
+    Output,
+    Stats,
+    as_dict,
+    declare,
+)
+from testbed.p4engine.pipeline_values import ControlError
 
 DIRECTIONS = ("ingress", "egress")
 NEVER = 2**64 - 1
@@ -34,79 +33,6 @@ MAX_PORT = 510
 
 class SwitchError(ControlError):
     """A call to a switch that cannot be carried out; the message says why."""
-
-
-class _Shape(ctypes.Structure):
-    _fields_ = [
-        (name, c_uint64)
-        for name in (
-            "rate_bps",
-            "rate_pps",
-            "queue_packets",
-            "queue_bytes",
-            "delay_ns",
-            "jitter_ns",
-            "loss",
-            "duplicate",
-            "reorder",
-            "reorder_ns",
-        )
-    ]
-
-
-class _Counters(ctypes.Structure):
-    _fields_ = [
-        (name, c_uint64)
-        for name in (
-            "packets",
-            "bytes",
-            "queue_drops",
-            "losses",
-            "duplicates",
-            "reordered",
-            "max_queue",
-            "busy_ns",
-        )
-    ]
-
-
-class _Stats(ctypes.Structure):
-    _fields_ = [
-        (name, c_uint64)
-        for name in (
-            "received",
-            "sent",
-            "ingress_drops",
-            "egress_drops",
-            "no_port",
-            "no_group",
-            "copies",
-            "clones",
-            "resubmits",
-            "recirculations",
-            "failed",
-            "loop_drops",
-            "no_memory",
-        )
-    ]
-
-
-class _Output(ctypes.Structure):
-    _fields_ = [
-        ("time_ns", c_uint64),
-        ("offset", c_uint64),
-        ("length", c_uint32),
-        ("port", c_uint32),
-    ]
-
-
-class _Member(ctypes.Structure):
-    _fields_ = [("port", c_uint16), ("rid", c_uint16)]
-
-
-def as_dict(structure: ctypes.Structure) -> dict[str, int]:
-    """The fields of a C structure, by name."""
-    return {name: getattr(structure, name) for name, *_ in structure._fields_}
 
 
 @dataclass(frozen=True)
@@ -123,52 +49,6 @@ class Shape:
     duplicate: float
     reorder: float
     reorder_ns: int
-
-
-_STATUS = {
-    -1: "no such port",
-    -2: "value out of range",
-    -3: "out of memory",
-    -4: "exists already",
-    -5: "no such group",
-}
-
-
-def declare(lib: ctypes.CDLL) -> None:
-    """Tell ctypes the signatures of tm.h."""
-    signatures = {
-        "tm_create": (c_void_p, [c_void_p, c_void_p, c_uint64, c_uint64, c_uint64]),
-        "tm_destroy": (None, [c_void_p]),
-        "tm_port_add": (c_int, [c_void_p, c_uint32]),
-        "tm_port_exists": (c_int, [c_void_p, c_uint32]),
-        "tm_port_shape": (c_int, [c_void_p, c_uint32, c_uint32, POINTER(_Shape)]),
-        "tm_port_shape_get": (c_int, [c_void_p, c_uint32, c_uint32, POINTER(_Shape)]),
-        "tm_port_counters": (c_int, [c_void_p, c_uint32, c_uint32, POINTER(_Counters)]),
-        "tm_port_queue": (c_int64, [c_void_p, c_uint32, c_uint32]),
-        "tm_group_set": (c_int, [c_void_p, c_uint32, POINTER(_Member), c_uint32]),
-        "tm_group_delete": (c_int, [c_void_p, c_uint32]),
-        "tm_group_get": (c_int64, [c_void_p, c_uint32, POINTER(_Member), c_uint32]),
-        "tm_mirror_set": (c_int, [c_void_p, c_uint32, c_int32, c_int32]),
-        "tm_receive": (c_int, [c_void_p, c_uint32, c_char_p, c_uint32, c_uint64]),
-        "tm_advance": (None, [c_void_p, c_uint64]),
-        "tm_next_event": (c_uint64, [c_void_p]),
-        "tm_now": (c_uint64, [c_void_p]),
-        "tm_timestamp": (c_uint64, [c_void_p, c_uint64]),
-        "tm_set_early": (None, [c_void_p, c_int]),
-        "tm_set_sink": (None, [c_void_p, c_void_p]),
-        "tm_outputs": (
-            c_uint64,
-            [c_void_p, POINTER(POINTER(_Output)), POINTER(c_void_p)],
-        ),
-        "tm_outputs_clear": (None, [c_void_p]),
-        "tm_stats_get": (None, [c_void_p, POINTER(_Stats)]),
-        "tm_stats_reset": (None, [c_void_p]),
-        "p4_program_get": (c_void_p, []),
-    }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(lib, name)
-        function.restype = result
-        function.argtypes = arguments
 
 
 def _whole(value: int | None, name: str) -> int:
@@ -253,7 +133,7 @@ class Manager:
 
     def _check(self, status: int, what: str) -> int:
         if status < 0:
-            raise SwitchError(f"{what}: {_STATUS.get(status, f'error {status}')}")
+            raise SwitchError(f"{what}: {STATUS.get(status, f'error {status}')}")
         return status
 
     # ---- packets ----
@@ -269,7 +149,7 @@ class Manager:
 
     def outputs(self) -> list[tuple[int, int, bytes]]:
         """Take what has left so far, as (time_ns, port, packet) in order of leaving."""
-        outputs, data = POINTER(_Output)(), c_void_p()
+        outputs, data = POINTER(Output)(), c_void_p()
         count = self.lib.tm_outputs(self._tm, byref(outputs), byref(data))
         base = data.value or 0
         packets = [
@@ -334,7 +214,7 @@ class Manager:
                 jitter at most delay.
             loss, duplicate, reorder: probabilities; a reordered packet takes reorder_ns longer.
         """
-        shape = _Shape(
+        shape = LinkShape(
             _whole(rate_bps or 0, "rate_bps"),
             _whole(rate_pps or 0, "rate_pps"),
             _whole(queue_packets, "queue_packets"),
@@ -348,7 +228,7 @@ class Manager:
         )
         self._set_shape(port, direction, shape)
 
-    def _set_shape(self, port: int, direction: str, shape: _Shape) -> None:
+    def _set_shape(self, port: int, direction: str, shape: LinkShape) -> None:
         number = _direction(direction)
         if shape.jitter_ns > shape.delay_ns:
             raise SwitchError(
@@ -358,8 +238,8 @@ class Manager:
         status = self.lib.tm_port_shape(self._tm, port, number, byref(shape))
         self._check(status, f"port {port} {direction}")
 
-    def _get_shape(self, port: int, direction: str) -> _Shape:
-        shape = _Shape()
+    def _get_shape(self, port: int, direction: str) -> LinkShape:
+        shape = LinkShape()
         status = self.lib.tm_port_shape_get(self._tm, port, _direction(direction), byref(shape))
         self._check(status, f"port {port}")
         return shape
@@ -394,7 +274,7 @@ class Manager:
         model.
         """
         rows: list[dict[str, int | str | None]] = []
-        counters = _Counters()
+        counters = Counters()
         for port in self.ports:
             for number, direction in enumerate(DIRECTIONS):
                 self.lib.tm_port_counters(self._tm, port, number, byref(counters))
@@ -405,7 +285,7 @@ class Manager:
 
     def stats(self) -> dict[str, int | None]:
         """What happened to packets: the counters of tm_stats."""
-        stats = _Stats()
+        stats = Stats()
         self.lib.tm_stats_get(self._tm, byref(stats))
         now_ns = self.lib.tm_now(self._tm)
         return {**as_dict(stats), "now_ns": now_ns, "timestamp": self.timestamp(now_ns)}
@@ -423,7 +303,7 @@ class Manager:
                 raise SwitchError(
                     f"group {group}: ({port}, {rid}) is not (port 0..{MAX_PORT}, rid 0..65535)"
                 )
-        array = (_Member * len(members))(*((port, rid) for port, rid in members))
+        array = (Member * len(members))(*((port, rid) for port, rid in members))
         status = self.lib.tm_group_set(self._tm, group, array, len(members))
         self._check(status, f"multicast group {group} with {len(members)} members")
 
@@ -433,7 +313,7 @@ class Manager:
 
     def multicast_get(self, group: int) -> list[tuple[int, int]]:
         """The members (port, rid) of a group."""
-        array = (_Member * 2048)()
+        array = (Member * 2048)()
         count = self._check(
             self.lib.tm_group_get(self._tm, group, array, len(array)), f"multicast group {group}"
         )

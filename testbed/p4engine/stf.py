@@ -27,7 +27,7 @@ from .command_values import fit, match_keys, needs_priority
 from .commands import Commands
 from .diagnostics import P4Error
 from .library import Switch
-from .pipeline import ControlError
+from .pipeline_values import ControlError
 from .stf_parser import DIRECT, Statement, StfError, parse
 from .stf_values import anything, find_key, match_value, resolve
 

@@ -13,7 +13,7 @@ import difflib
 import re
 from dataclasses import dataclass
 
-from .pipeline import ControlError
+from .pipeline_values import ControlError
 
 # Statements that are commands of BMv2's command line, passed on as they are.
 DIRECT = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .command_values import fit
-from .pipeline import ControlError
+from .pipeline_values import ControlError
 from .stf_parser import StfError, Value
 
 _DIGIT_BITS = {"0x": 4, "0b": 1, "0o": 3}

@@ -12,6 +12,7 @@ import argparse
 import ctypes
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -20,9 +21,10 @@ from ctypes import POINTER, byref, c_char_p, c_int, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
 
-from testbed.p4engine.control import Server
+from testbed.p4engine.control_server import Server
 from testbed.p4engine.library import CALLS, Switch
-from testbed.p4engine.manager import SwitchError, as_dict
+from testbed.p4engine.manager import SwitchError
+from testbed.p4engine.manager_abi import as_dict
 
 ERROR_BYTES = 256
 
@@ -259,7 +261,7 @@ class NetworkSwitch(Switch):
 def serve(
     compiled: Any,
     interfaces: Mapping[int, str],
-    control: str | Path,
+    control: str | Path | socket.socket,
     *,
     seed: int = 0,
     timestamp_unit_ns: int = 1000,
@@ -270,7 +272,7 @@ def serve(
 
     Args:
         compiled, interfaces, seed, timestamp_unit_ns, options: as for `NetworkSwitch`.
-        control: path of the control socket.
+        control: path of the control socket, or a connected one: the switch ends with its other end.
         ready: called once packets are received and control calls answered.
 
     Returns:
@@ -285,7 +287,8 @@ def serve(
     server = None
     try:
         calls = {name: getattr(switch, name) for name in CALLS}
-        server = Server(Path(control), calls, lock=switch.loop.locked)
+        at = control if isinstance(control, socket.socket) else Path(control)
+        server = Server(at, calls, lock=switch.loop.locked)
         server.calls["shutdown"] = server.stop
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: server.stop())
@@ -313,6 +316,17 @@ def parse_interface(text: str) -> tuple[int, str]:
     return int(number), name
 
 
+def parse_control(text: str) -> str | socket.socket:
+    """A path as it is; "fd:3" -> the inherited socket."""
+    kind, colon, number = text.partition(":")
+    if not colon or kind != "fd":
+        return text
+    try:
+        return socket.socket(fileno=int(number))
+    except (ValueError, OSError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an inherited socket") from None
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `python -m testbed.p4engine switch` beside those of the compiler."""
     parser.add_argument(
@@ -324,7 +338,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PORT@NAME",
         help="a port and its network interface; repeat for each port",
     )
-    parser.add_argument("--control", required=True, metavar="PATH", help="the control socket")
+    parser.add_argument(
+        "--control",
+        required=True,
+        metavar="PATH",
+        type=parse_control,
+        help="the control socket, or fd:N: an inherited, connected one, with which the switch ends",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of random() and of emulated losses")
     parser.add_argument("--timestamp-unit-ns", type=int, default=1000, metavar="NS")
     parser.add_argument("--cpu", type=int, help="stay on this core")
@@ -340,11 +360,13 @@ def main(compiled: Any, arguments: argparse.Namespace) -> int:
         raise SwitchError("a port number is given twice")
     if arguments.cpu is not None:
         os.sched_setaffinity(0, {arguments.cpu})
+    control = arguments.control
+    where = "" if isinstance(control, socket.socket) else f", control socket {control}"
     return serve(
         compiled,
         interfaces,
-        arguments.control,
+        control,
         seed=arguments.seed,
         timestamp_unit_ns=arguments.timestamp_unit_ns,
-        ready=lambda: print(f"switch: ready, control socket {arguments.control}", flush=True),
+        ready=lambda: print(f"switch: ready{where}", flush=True),
     )

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .pipeline import ControlError, from_words, number, word_count
+from .pipeline_values import ControlError, from_words, number, word_count
 
 LONGEST = 200_000  # events kept before the oldest are forgotten
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -106,3 +108,42 @@ def test_it_works_in_a_plain_mininet_script(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "lost 0.0" in done.stdout
     assert "tx-checksumming: off" in done.stdout
+
+
+KILLED = """
+import os, signal, sys
+from mininet.net import Mininet
+from testbed.network.nodes import P4Switch
+
+net = Mininet(controller=None)
+h1 = net.addHost("h1")
+s1 = net.addSwitch("s1", cls=P4Switch, program=sys.argv[1])
+net.addLink(h1, s1)
+net.start()
+print(s1.process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_script_leaves_no_switch_and_no_file(tmp_path):
+    script, scratch = tmp_path / "script.py", tmp_path / "scratch"
+    script.write_text(KILLED)
+    scratch.mkdir()
+    done = subprocess.run(
+        [sys.executable, str(script), str(L3)],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        env={
+            "PYTHONPATH": str(ROOT),
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "TMPDIR": str(scratch),
+        },
+    )
+    assert done.returncode == -signal.SIGKILL
+    switch = Path("/proc") / done.stdout.strip()
+    deadline = time.monotonic() + 20
+    while switch.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not switch.exists(), "the switch did not end with the script"
+    assert list(scratch.iterdir()) == []

@@ -1,6 +1,7 @@
-"""Packets and control calls without sense into programs without sense, for the sanitizers.
+"""Packets, control calls and control messages without sense into programs without sense, for the
+sanitizers.
 
-    python -m tests.p4reference.fuzz FIRST_SEED PROGRAMS PACKETS_EACH [language]
+    python -m tests.p4reference.fuzz FIRST_SEED PROGRAMS PACKETS_EACH [--language] [--part I/N]
 
 Run with P4ENGINE_CFLAGS and LD_PRELOAD set so that the compiled programs and the switch around
 them are instrumented (tests/switch/test_p4_sanitizers.py does). A finding ends the process; each
@@ -9,14 +10,19 @@ line that is printed before names the program at work, so that it can be made ag
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
 import sys
 import tempfile
+from inspect import signature
 from pathlib import Path
 from random import Random
 
 from testbed.p4engine import compile_program
-from testbed.p4engine.library import Switch
-from testbed.p4engine.pipeline import ControlError
+from testbed.p4engine.control_server import Server
+from testbed.p4engine.library import CALLS, Switch
+from testbed.p4engine.pipeline_values import ControlError
 
 from .generate import generate
 from .tree import text
@@ -105,37 +111,132 @@ def control(random: Random, switch: Switch, handles: dict) -> None:
             switch.port_shape(random.randrange(4), "egress", rate_bps=10**6, queue_packets=3)
 
 
+# What an argument of a control message may be, beside names of the program's objects.
+STRANGE = (
+    None, True, False, 0, 0, 1, 1, 2, 3, 5, -1, 510, 511, 2**31, -(2**31), 2**32, 2**63, 2**64,
+    -(2**64), 10**30, 0.5, -1.5, 1e308, float("inf"), float("nan"), "", "ingress", "egress", "x",
+    "10.0.0.0/8", "0x1 &&& 0x3", "1->0", "\0", "\ud800", [], [[]], [1], [[1, 2], [3, 4]],
+    [-1, 2**64], {}, {"hex": "00ff"}, {"words": "AAAAAAAAAAA="}, {"x": [{}]},
+)  # fmt: skip
+BROKEN = ({"hex": "0"}, {"words": "AAAA"}, {"hex": [{"hex": "zz"}]})
+NAMED = {"table": "tables", "profile": "profiles", "action": "actions"}
+
+
+class Messages:
+    """Control messages for a switch: mostly calls that exist, with arguments that make no sense."""
+
+    def __init__(self, random: Random, switch: Switch) -> None:
+        self.random = random
+        kinds = ("tables", "registers", "counters", "meters", "value_sets", "profiles")
+        self.names = {k: [o["name"] for o in switch.compiled.info[k]] for k in kinds}
+        tables = switch.compiled.info["tables"]
+        self.names["actions"] = [a["name"] for t in tables for a in t["actions"]]
+        self.all = [name for names in self.names.values() for name in names] + ["none"]
+        self.parameters = {c: signature(getattr(switch, c)).parameters.values() for c in CALLS}
+
+    def value(self, depth: int = 0) -> object:
+        random = self.random
+        if random.randrange(100) == 0:
+            return random.choice(BROKEN)
+        if random.randrange(8) == 0:
+            return random.choice(self.all)
+        if depth < 3 and random.randrange(3) == 0:
+            return [self.value(depth + 1) for _ in range(random.randrange(4))]
+        return random.choice(STRANGE)
+
+    def argument(self, parameter: str) -> object:
+        if parameter in NAMED or parameter == "name":
+            names = self.names.get(NAMED.get(parameter, ""), self.all) or self.all
+            if self.random.randrange(10):
+                return self.random.choice(names)
+        return self.value()
+
+    def call(self) -> dict:
+        random = self.random
+        name = random.choice(CALLS)
+        known = self.parameters[name]
+        arguments = [self.argument(p.name) for p in known if p.kind is not p.KEYWORD_ONLY]
+        if random.randrange(3) == 0:
+            del arguments[random.randrange(len(arguments) + 1) :]
+        if random.randrange(20) == 0:
+            arguments.append(self.value())
+        made: dict = {"call": name, "args": arguments}
+        keywords = [p.name for p in known if p.kind is p.KEYWORD_ONLY] or [p.name for p in known]
+        if keywords and random.randrange(8) == 0 or len(arguments) < len(known):
+            made["kwargs"] = {random.choice(keywords): self.value()}
+        return made
+
+    def line(self) -> bytes:
+        """A whole message, sometimes a batch, sometimes with bytes changed or cut off."""
+        random = self.random
+        made = self.call()
+        if random.randrange(8) == 0:
+            made = {"call": "batch", "args": [[self.call() for _ in range(random.randrange(4))]]}
+        line = bytearray(json.dumps({"id": 1, **made}).encode())
+        if random.randrange(8) == 0:
+            for _ in range(random.randrange(1, 4)):
+                line[random.randrange(len(line))] = random.choice(b'\0",-9[]}\xff')
+        if random.randrange(20) == 0:
+            del line[random.randrange(len(line)) :]
+        return bytes(line)
+
+
+def reply(server: Server, line: bytes) -> None:
+    """Have a message answered: with a result or an error, but not with a defect of the server."""
+    answer = json.loads(server.answer(line))
+    assert ("result" in answer) != ("error" in answer), (line, answer)
+    assert "internal error" not in str(answer.get("error")), (line, answer)
+
+
 def run(switch: Switch, random: Random, count: int) -> None:
-    """`count` packets with a control call before some of them."""
+    """`count` packets with control calls or messages before some of them."""
     known: list[bytes] = []
     handles: dict = {}
-    for i in range(count):
-        if random.randrange(20) == 0:
-            try:
-                control(random, switch, handles)
-            except ControlError:
-                pass
-        switch.receive(random.randrange(4), packet(random, known), i * 1000)
-        if i % 16 == 15:
-            switch.advance(i * 1000)
+    messages = Messages(random, switch)
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(Path(folder) / "s", {name: getattr(switch, name) for name in CALLS})
+        for i in range(count):
+            what = random.randrange(40)
+            if what < 2:
+                try:
+                    control(random, switch, handles)
+                except ControlError:
+                    pass
+            elif what == 2:
+                reply(server, messages.line())
+            switch.receive(random.randrange(4), packet(random, known), i * 1000)
+            if i % 16 == 15:
+                switch.advance(i * 1000)
+        server.close()
     switch.close()
 
 
 def main(arguments: list[str]) -> int:
-    first, programs, each = map(int, arguments[:3])
-    sources = [(f"seed {s}", text(generate(s))) for s in range(first, first + programs)]
-    if arguments[3:] == ["language"]:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("first", type=int)
+    parser.add_argument("programs", type=int)
+    parser.add_argument("each", type=int)
+    parser.add_argument("--language", action="store_true", help="the tests' programs, too")
+    parser.add_argument("--part", default="0/1", help="I/N: only every N-th program, from the I-th")
+    options = parser.parse_args(arguments)
+    # The sanitizers are loaded here; the C compiler is none of their business.
+    os.environ.pop("LD_PRELOAD", None)
+    seeds = range(options.first, options.first + options.programs)
+    sources = [(f"seed {s}", text(generate(s))) for s in seeds]
+    if options.language:
         from tests.switch.p4 import source
         from tests.switch.test_p4_language import cases
 
         sources += [(case.id, source(**case.values[0])) for case in cases()]
+    part, parts = map(int, options.part.split("/"))
+    sources = sources[part::parts]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.p4"
         for name, code in sources:
             print(name, flush=True)
             path.write_text(code)
-            run(Switch(compile_program(path)), Random(name), each)
-    print(f"clean: {len(sources)} programs, {len(sources) * each} packets")
+            run(Switch(compile_program(path)), Random(name), options.each)
+    print(f"clean: {len(sources)} programs, {len(sources) * options.each} packets")
     return 0
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.p4engine.control import CallError, Client, Server, decode, encode
+from testbed.p4engine.control import CallError, Client
+from testbed.p4engine.control_server import Server
+from testbed.p4engine.control_wire import decode, encode
 from testbed.p4engine.library import CALLS, Switch
 from testbed.p4engine.manager import SwitchError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.p4engine.pipeline import ControlError
+from testbed.p4engine.pipeline_values import ControlError
 from tests.switch.p4 import send, switch, words
 
 

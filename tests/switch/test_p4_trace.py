@@ -10,7 +10,8 @@ from scapy.utils import wrpcap
 from testbed.p4engine import compile_program
 from testbed.p4engine.__main__ import main
 from testbed.p4engine.commands import CommandError, Commands
-from testbed.p4engine.control import Client, Server
+from testbed.p4engine.control import Client
+from testbed.p4engine.control_server import Server
 from testbed.p4engine.library import CALLS, Switch
 from testbed.p4engine.trace import TraceError, Tracer
 from tests.switch.p4 import send, source, words
