@@ -57,6 +57,7 @@ def cache_directory() -> Path:
 
 
 # numba takes it from the environment when it is imported, and not again later.
-os.environ["NUMBA_CACHE_DIR"] = str(cache_directory())
-if "numba" in sys.modules:
+if os.environ.get("NUMBA_DISABLE_JIT", "0") == "0":
+    os.environ["NUMBA_CACHE_DIR"] = str(cache_directory())
+if "numba" in sys.modules and "NUMBA_CACHE_DIR" in os.environ:
     sys.modules["numba"].config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]

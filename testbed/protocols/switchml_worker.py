@@ -170,7 +170,7 @@ def _next_slot(w, b):
     """The slot whose next chunk comes first in the stream, or -1 if that may not be sent yet."""
     if w.s[FREE] == 0:
         return -1
-    slot = w.free[0]
+    slot = np.int64(w.free[0])
     chunks = w.stream.tensor.size
     iteration = w.chunk[slot] // chunks
     place = w.chunk[slot] - iteration * chunks

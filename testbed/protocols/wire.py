@@ -55,7 +55,7 @@ def word(row, position):
 
 @njit(cache=True)
 def set_word(row, position, value):
-    row[position] = swap(np.uint32(value & 0xFFFFFFFF))
+    row[position] = swap(np.uint32(np.int64(value) & 0xFFFFFFFF))
 
 
 @njit(cache=True)
