@@ -74,18 +74,19 @@ def jobs(results: Results) -> pd.DataFrame:
     """One row per repetition and job. Beside columns of table jobs:
 
     fragments (of all iterations), ps_packets_per_fragment, in_switch_share (fragments that the
-    switch at the PS completed / fragments), jct_ns, iteration_mean_ns, iteration_min_ns,
-    iteration_max_ns (over workers and iterations), all float64; communication_ns and
-    communication_bound_at_share_ns (see `communication`).
+    switch at the PS completed, or the root switch where there is no PS / fragments), jct_ns,
+    iteration_mean_ns, iteration_min_ns, iteration_max_ns (over workers and iterations), all
+    float64; communication_ns and communication_bound_at_share_ns (see `communication`).
     """
     table = results.jobs
     out = table[[*_JOB, *_CARRIED]].copy()
     out["jct_ns"] = table["jct_ns"].astype("float64")
     out["fragments"] = table["fragments"] * table["iterations"]
     out["ps_packets_per_fragment"] = table["ps_packets"].astype("float64") / out["fragments"]
-    completions = _completions_before_ps(results)
+    completions = _whole_completions(results)
     out = out.merge(completions, on=_JOB, how="left")
-    out["in_switch_share"] = out["completions"] / out["fragments"]
+    # SwitchML's opening chunks, which carry exponents alone, complete too.
+    out["in_switch_share"] = (out["completions"] / out["fragments"]).clip(upper=1)
     times = iteration_times(results).groupby(_JOB)["time_ns"].agg(["mean", "min", "max"])
     times.columns = [f"iteration_{name}_ns" for name in times.columns]
     out = out.merge(times.reset_index(), on=_JOB, how="left")
@@ -113,24 +114,35 @@ def communication(results: Results, per_job: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def _completions_before_ps(results: Results) -> pd.DataFrame:
-    """Columns repetition, job, completions: at the switch that the job's PS hangs on.
+def _whole_completions(results: Results) -> pd.DataFrame:
+    """Columns repetition, job, completions: of sums over all workers of a job.
 
-    Where several switches aggregate in turn, only that one's completions carry all workers.
-    """
+    Where several switches aggregate in turn, only the last one's completions carry all workers."""
     rows = results.switch_counters
-    rows = rows[(rows["counter"] == "completions") & rows["job"].notna()]
-    rows = rows[["repetition", "switch", "job", "value"]].rename(columns={"value": "completions"})
-    rows = rows.astype({"job": "int32", "completions": "float64"})
-    if rows["switch"].nunique() > 1:
-        servers = results.hosts[results.hosts["role"] == "ps"][["repetition", "job", "host"]]
-        links = results.links[["repetition", "node", "neighbour"]].drop_duplicates()
-        down = links.rename(columns={"node": "switch", "neighbour": "host"})
-        up = links.rename(columns={"node": "host", "neighbour": "switch"})
-        attached = pd.concat([down, up]).drop_duplicates()
-        servers = servers.merge(attached, on=["repetition", "host"])
-        rows = rows.merge(servers, on=["repetition", "job", "switch"])
-    return rows[[*_JOB, "completions"]]
+    rows = rows[rows["job"].notna()].astype({"job": "int32", "value": "float64"})
+    found = rows[rows["counter"] == "completions"]
+    if found["switch"].nunique() > 1:
+        last = pd.concat([_at_servers(results), _roots(results, rows)])
+        found = found.merge(last, on=[*_JOB, "switch"])
+    return found.rename(columns={"value": "completions"})[[*_JOB, "completions"]]
+
+
+def _at_servers(results: Results) -> pd.DataFrame:
+    """Columns repetition, job, switch: the switch that the job's PS hangs on."""
+    servers = results.hosts[results.hosts["role"] == "ps"][[*_JOB, "host"]]
+    links = results.links[["repetition", "node", "neighbour"]].drop_duplicates()
+    down = links.rename(columns={"node": "switch", "neighbour": "host"})
+    up = links.rename(columns={"node": "host", "neighbour": "switch"})
+    attached = pd.concat([down, up]).drop_duplicates()
+    return servers.merge(attached, on=["repetition", "host"])[[*_JOB, "switch"]]
+
+
+def _roots(results: Results, counted: pd.DataFrame) -> pd.DataFrame:
+    """The same of jobs without a PS: the switch whose sums are the results, so that none passes it
+    on its way from above. `counted`: the switches' counters per job."""
+    jobs = results.jobs[results.jobs["ps_packets"].isna()][_JOB].astype({"job": "int32"})
+    passed = counted[counted["counter"] == "results_passed"].merge(jobs, on=_JOB)
+    return passed[passed["value"] == 0][[*_JOB, "switch"]]
 
 
 def spans(results: Results) -> pd.Series:
@@ -210,7 +222,7 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
         row = {
             "repetition": repetition,
             "ps_packets_per_fragment": _total(group["ps_packets"]) / fragments,
-            "in_switch_share": _total(group["completions"]) / fragments,
+            "in_switch_share": _total(group["in_switch_share"] * group["fragments"]) / fragments,
             "jct_mean_ns": group[group["outcome"] != "killed"]["jct_ns"].mean(skipna=False),
             "ps_link_bytes_in": _total(group["ps_link_bytes_in"]),
             "ps_link_bytes_out": _total(group["ps_link_bytes_out"]),

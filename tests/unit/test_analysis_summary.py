@@ -109,6 +109,28 @@ def test_two_switches_weigh_as_their_aggregators_and_completions_count_at_the_ps
     assert found["run"]["held_share"].iloc[0] == pytest.approx(0.4)
 
 
+def test_without_a_ps_completions_count_at_the_root(tmp_path):
+    changed = tables("switchml")
+    for job in changed["jobs"]:
+        job["ps_packets"] = None
+    hosts = [row for row in changed["hosts"] if row["role"] == "worker"]
+    counters = changed["switch_counters"] + [
+        {"switch": "s1", "job": 0, "counter": "results_passed", "value": 0},
+        {"switch": "s1", "job": 1, "counter": "results_passed", "value": 0},
+        {"switch": "s2", "job": 0, "counter": "completions", "value": 20},
+        {"switch": "s2", "job": 0, "counter": "results_passed", "value": 12},
+        {"switch": "s2", "job": 1, "counter": "completions", "value": 29},
+        {"switch": "s2", "job": 1, "counter": "results_passed", "value": 27},
+    ]
+    memory = changed["memory"] + [
+        {"switch": "s2", "time_ns": 0, "job": 0, "occupied": 0, "held": 0, "capacity": 8}
+    ]
+    parts = {"jobs": changed["jobs"], "hosts": hosts}
+    found = summary(write(tmp_path, parts | {"switch_counters": counters, "memory": memory}))
+    assert found["jobs"]["in_switch_share"].tolist() == [0.6, 0.9]
+    assert found["run"]["in_switch_share"].iloc[0] == pytest.approx(39 / 50)
+
+
 def test_unknown_is_null_and_never_zero(tmp_path):
     changed = tables()
     for job in changed["jobs"]:
