@@ -32,7 +32,8 @@ def check(fabric: Fabric) -> None:
     for worker in fabric.workers():
         s = worker.spec
         values = sum(tensor["values"] for tensor in s["tensors"]) * s["iterations"]
-        assert worker.counters()["values_checked"] == values
+        checked = worker.counters()["values_checked"]
+        assert checked == values, f"{s['host']}: {checked} of {values} values checked"
 
 
 def total(hosts: Iterable[Host], name: str) -> int:

@@ -1,0 +1,132 @@
+"""Small experiments for random histories: every system, in all its options, by a number.
+
+Two jobs share a switch, or two levels of them, with an aggregator for every few fragments and short
+timers, so that within some hundred packets everything happens that can.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from pathlib import Path
+
+from testbed import dataplane
+from testbed.p4engine import compile_program
+from testbed.p4engine.library import Switch
+from tests.histories import LIMIT_NS, Run, run_of
+from tests.switch.ina import experiment
+
+TINY = Path(__file__).resolve().parents[1] / "data" / "tiny.csv"
+
+STAR = "{kind: star, hosts: 10}"
+RACKS = "{kind: two_level, tors: 2, hosts: 3, servers: 2}"
+TEXT = """
+name: history
+topology: %(topology)s
+system: {name: %(system)s%(options)s}
+%(memory)s
+values_per_packet: 4
+jobs:
+  - {model: %(tiny)s, workers: 3, iterations: 3%(first)s}
+  - {model: %(tiny)s, workers: 3, iterations: 3, start: 30 us%(second)s}
+"""
+# On two levels both jobs span both racks.
+SPREAD = {
+    "first": ", placement: {workers: [h1, h2, h4]%s}",
+    "second": ", placement: {workers: [h3, h5, h6]%s}",
+}
+
+# Options of each system that a case draws from; a first value is the default.
+POOL = {
+    "window": (6, 2, 40),
+    "reminder": ("true", "false"),
+    "reminder_delay": ("300 us", "2 ms"),
+    "timeout": ("2 ms", "10 ms"),
+    "max_age": ("none", "3 ms"),
+}
+OPTIONS = {
+    "esa": {
+        **POOL,
+        "release": ("on_completion", "on_result"),
+        "priority": ("esa", "communication", "remaining", "layer", "constant", "random"),
+        "preempt": ("priority", "always", "coin"),
+        "downgrading": ("true", "false"),
+        "index": ("consecutive", "hash"),
+        "order": ("front", "fifo"),
+    },
+    "atp": {
+        **POOL,
+        "release": ("on_result", "on_completion"),
+        "index": ("hash", "consecutive"),
+        "rehash": ("true", "false"),
+        "gap": (3, 0, 1),
+    },
+    "switchml": {"timeout": ("2 ms", "10 ms")},
+    "ps": {
+        "window": (6, 2, 40),
+        "timeout": ("2 ms", "10 ms"),
+        "order": ("front", "fifo"),
+        "servers": (1, 2),
+    },
+    "ring": {"window": (6, 1, 40), "timeout": ("2 ms", "10 ms"), "order": ("front", "fifo")},
+}
+AGGREGATORS = (4, 16)
+SYSTEMS = tuple(OPTIONS)
+TWO_LEVELS = ("esa", "atp", "switchml")
+
+
+def text_of(system: str, racks: bool = False, aggregators: int = 4, **options: object) -> str:
+    """The experiment file of a case; options not given have their first value."""
+    chosen = {key: values[0] for key, values in OPTIONS[system].items()} | options
+    places = {key: "" for key in SPREAD}
+    if racks:
+        servers = ("", "") if system == "switchml" else (", ps: h7", ", ps: h8")
+        places = {key: text % ps for (key, text), ps in zip(SPREAD.items(), servers, strict=True)}
+    has_memory = system not in ("ps", "ring")
+    return TEXT % {
+        "topology": RACKS if racks else STAR,
+        "system": system,
+        "options": "".join(f", {key}: {value}" for key, value in chosen.items()),
+        "memory": f"memory: {{aggregators: {aggregators}}}" if has_memory else "",
+        "tiny": TINY,
+        **places,
+    }
+
+
+def drawn(system: str, number: int, racks: bool = False, **fixed: object) -> str:
+    """Case `number` of a system: its options drawn (case 0: their first values), but the fixed."""
+    if number == 0:
+        return text_of(system, racks, **fixed)
+    draw = random.Random(f"{system} {number}")
+    options = {key: draw.choice(values) for key, values in OPTIONS[system].items()}
+    return text_of(system, racks, draw.choice(AGGREGATORS), **options | fixed)
+
+
+def patient(system: str) -> dict[str, object]:
+    """Options with which no worker's timer helps: what was lost stays lost for a long time.
+
+    An aggregator that ages may lose a sum that is merely late."""
+    pool = {"reminder": "true", "max_age": "none"} if system in ("esa", "atp") else {}
+    return {"timeout": "20 s", **pool}
+
+
+def run_of_text(text: str, limit_ns: int = LIMIT_NS) -> Run:
+    """How the experiment runs."""
+    spec = experiment(text)
+    source, defines, include_dirs = dataplane.program(spec)
+    compiled = _compiled(source, tuple(defines.items()), include_dirs)
+    topology = spec.topology_object()
+
+    def switches() -> dict[str, Switch]:
+        made = {}
+        for name in topology.switches:
+            made[name] = Switch(compiled, ports=sorted(topology.ports(name)), seed=1)
+            dataplane.install(spec, name, made[name])
+        return made
+
+    return run_of(spec, switches, limit_ns)
+
+
+@functools.lru_cache
+def _compiled(source: Path, defines: tuple, include_dirs: tuple):
+    return compile_program(source, dict(defines), include_dirs)
