@@ -50,7 +50,7 @@ def draw(runs: Sequence[Results], folder: Path) -> list[Path]:
     with rc_context(looks.RC):
         for name, figure in _figures(runs):
             _mark(figure, runs)
-            paths += _save(figure, folder / name)
+            paths += save(figure, folder / name)
     return paths
 
 
@@ -67,10 +67,11 @@ def _figures(runs: Sequence[Results]) -> Iterator[tuple[str, Figure]]:
         yield "iterations", timeline(runs[0])
 
 
-def jct(runs: Sequence[Results]) -> Figure:
+def jct(runs: Sequence[Results], styles: Sequence[looks.Look] | None = None) -> Figure:
     """JCT per job (per model, where there are too many jobs) and on average: one bar per run, the
-    mean over repetitions, its 95 % interval, and a dot per repetition where there are several."""
-    styles = looks.looks(runs)
+    mean over repetitions, its 95 % interval, and a dot per repetition where there are several.
+    `styles`: how each run looks, if not as in a comparison."""
+    styles = styles or looks.looks(runs)
     frames = [jobs(results) for results in runs]
     by = "name"
     names = list(dict.fromkeys(name for frame in frames for name in frame[by]))
@@ -80,7 +81,7 @@ def jct(runs: Sequence[Results]) -> Figure:
     groups = [*names, "average"] if len(names) > 1 else names
     width = 0.8 / len(runs)
     needed = 1.0 + 0.28 * len(groups) * len(runs) + 0.25 * len(groups)
-    figure = _figure(min(max(looks.COLUMN, needed), 2 * looks.PAGE), 2.2)
+    figure = new_figure(min(max(looks.COLUMN, needed), 2 * looks.PAGE), 2.2)
     axes = figure.add_subplot()
     samples = [
         [
@@ -168,7 +169,7 @@ def memory_shares(runs: Sequence[Results]) -> Figure:
     filling, by how it ended, held and free; PS packets per fragment stand beneath."""
     styles = looks.looks(runs)
     frames = [summary(results)["run"] for results in runs]
-    figure = _figure(max(looks.COLUMN, 2.2 + 0.7 * len(runs)), 2.2)
+    figure = new_figure(max(looks.COLUMN, 2.2 + 0.7 * len(runs)), 2.2)
     axes = figure.add_subplot()
     bottom = np.zeros(len(runs))
     for columns, label, color, hatch in _STATES:
@@ -209,7 +210,7 @@ def occupancy(results: Results) -> Figure:
     samples = samples[samples["repetition"] == repetition]
     switches = list(dict.fromkeys(samples["switch"]))
     names = results.jobs.drop_duplicates("job").set_index("job")["name"]
-    figure = _figure(looks.PAGE, 0.5 + 2.5 * len(switches))
+    figure = new_figure(looks.PAGE, 0.5 + 2.5 * len(switches))
     panels = figure.subplots(2 * len(switches), 1, sharex=True, squeeze=False)[:, 0]
     scale, unit = units.time_unit(float(samples["time_ns"].max()))
     for number, switch in enumerate(switches):
@@ -323,7 +324,7 @@ def timeline(results: Results) -> Figure:
             if rank[job] <= of_each and len(shown) < _WORKERS:
                 shown.append(((job, worker), spans))
     scale, unit = units.time_unit(float(rows["end_ns"].max()))
-    figure = _figure(looks.PAGE, 0.9 + 0.24 * len(shown))
+    figure = new_figure(looks.PAGE, 0.9 + 0.24 * len(shown))
     axes = figure.add_subplot()
     small = len(rows) > _BARS
     labels, ticks, place = [], [], 0.0
@@ -386,7 +387,8 @@ def _which(results: Results, repetition: int) -> str:
     return f", repetition {repetition}" if several else ""
 
 
-def _figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure; inches."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
@@ -405,7 +407,8 @@ def _mark(figure: Figure, runs: Sequence[Results]) -> None:
     figure.supxlabel(text, x=0.01, ha="left", fontsize=6, color=looks.VERMILION, weight="bold")
 
 
-def _save(figure: Figure, path: Path) -> list[Path]:
+def save(figure: Figure, path: Path) -> list[Path]:
+    """Writes a figure as PNG and PDF beside each other; the same figure gives the same files."""
     png, pdf = path.with_suffix(".png"), path.with_suffix(".pdf")
     figure.savefig(png, metadata={"Software": None})
     figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})

@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from analysis import tables
+from analysis import sweeps, tables
 from analysis.looks import looks
 from analysis.summary import summary
 from testbed.results import Results, ResultsError, hand_over, read
@@ -42,11 +42,33 @@ def report_command(paths: Sequence[str | Path], console: Console | None = None) 
     console = console or _console()
     if not paths:
         raise ResultsError("name at least one results folder: run.py report RESULTS...")
-    runs = [read(path) for path in dict.fromkeys(Path(path).resolve() for path in paths)]
+    folders = list(dict.fromkeys(Path(path).resolve() for path in paths))
+    for folder in [each for each in folders if sweeps.is_sweep(each)]:
+        folders.remove(folder)
+        sweep_report(folder, console)
+    runs = [read(path) for path in folders]
     for results in runs:
         _one(results, console)
     if len(runs) > 1:
         _comparison(runs, console)
+
+
+def sweep_report(folder: str | Path, console: Console | None = None) -> None:
+    """The table of a sweep's points, report.txt, data.csv and the figures, into its folder."""
+    sweep = sweeps.read_sweep(folder)
+    frame = sweeps.frame(sweep)
+    console = console or _console()
+    with _writing(sweep.folder):
+        table = tables.sweep(sweep.points, sweep.keys, frame)
+        _show(table, console, sweep.folder / "report.txt")
+        if frame.empty:
+            console.print("no figures: no point has finished", style="yellow")
+            return
+        frame.to_csv(sweep.folder / "data.csv", index=False)
+        hand_over(sweep.folder / "data.csv")
+        from analysis import sweep_figures
+
+        _tell(sweep_figures.draw(sweep, frame, sweep.folder / "figures"), console)
 
 
 def print_report(runs: Sequence[Results], console: Console | None = None) -> None:

@@ -20,6 +20,7 @@ from testbed.results.counters import ENDINGS
 
 if TYPE_CHECKING:
     from analysis.looks import Look
+    from analysis.sweeps import Point
     from testbed.results import Results
 
 Frames = dict[str, pd.DataFrame]
@@ -291,3 +292,29 @@ def _jct(per_job: pd.DataFrame, name: str) -> str:
 
 def _yes(value: bool) -> str:
     return "yes" if value else "NO"
+
+
+def sweep(points: Sequence[Point], keys: Sequence[str], frame: pd.DataFrame) -> Table:
+    """One row per point of a sweep: what was varied, what came out over its repetitions."""
+    columns = [title for title, column, _ in _SWEPT if column in frame]
+    table = _table("Points", *keys, *columns, "exact", "fidelity", left=len(keys))
+    for number, point in enumerate(points):
+        cells = [point.values[key].text if key in point.values else units.UNKNOWN for key in keys]
+        rows = frame[frame["point"] == number] if len(frame) else frame
+        if not len(rows):
+            state = point.results.state.upper() if point.results else "NOT RUN"
+            table.add_row(*cells, *(units.UNKNOWN for _ in columns), units.UNKNOWN, state)
+            continue
+        cells += [_mean(rows[column], text) for _, column, text in _SWEPT if column in frame]
+        table.add_row(*cells, _yes(rows["exact"].all()), rows["fidelity"].iloc[0] or units.UNKNOWN)
+    return table
+
+
+_SWEPT = (
+    ("PS packets\n/ fragment", "ps_packets_per_fragment", units.ratio),
+    ("completed\nin switch", "in_switch_share", units.share),
+    ("average\nJCT", "jct_mean_ns", units.time),
+    ("PS link\nto PS", "ps_link_bytes_in", units.size),
+    ("PS link\nfrom PS", "ps_link_bytes_out", units.size),
+    ("resent", "retransmissions", units.number),
+)

@@ -78,3 +78,8 @@ def time_unit(longest_ns: float) -> tuple[float, str]:
         if longest_ns >= scale:
             return scale, unit
     return _TIMES[-1]
+
+
+def size_unit(largest: float) -> tuple[float, str]:
+    """(bytes per unit, its name) for an axis that reaches to `largest` bytes."""
+    return next((each for each in _BYTES if largest >= each[0]), _BYTES[-1])

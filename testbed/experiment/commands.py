@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from testbed.errors import UserError
 from testbed.experiment import units
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.load import load
+from testbed.experiment.sweep import is_sweep, load_sweep
 
 
 def check_command(
@@ -16,6 +18,8 @@ def check_command(
     """Say in one line what a valid file holds; warnings follow. Raises UserError for any other.
 
     `inspect` looks at what the experiment names beyond its file, and returns warnings."""
+    if is_sweep(path):
+        return _check_sweep(path, inspect)
     experiment = load(path)
     warnings = (*experiment.warnings, *inspect(experiment))
     print(f"{path}: valid: {summary(experiment)}")
@@ -24,8 +28,28 @@ def check_command(
     return 0
 
 
+def _check_sweep(path: str | Path, inspect: Callable[[Experiment], Iterable[str]]) -> int:
+    sweep = load_sweep(path)
+    warnings: list[str] = []
+    for point in sweep.points:
+        try:
+            warnings += (*point.experiment.warnings, *inspect(point.experiment))
+        except UserError as error:
+            raise UserError(f"{error}\n  at the sweep's point {point.label}") from None
+    print(f"{path}: valid: a sweep of {len(sweep.points)} points over {', '.join(sweep.keys)}")
+    for warning in dict.fromkeys(warnings):
+        print(f"warning: {warning}")
+    return 0
+
+
 def show_command(path: str | Path) -> int:
-    """Print the experiment with all defaults, as a file that loads to the same experiment."""
+    """Print the experiment with all defaults, as a file that loads to the same experiment; of a
+    sweep, its points."""
+    if is_sweep(path):
+        for point in load_sweep(path).points:
+            print(f"{point.key}  {point.label}")
+            print(f"              {summary(point.experiment)}")
+        return 0
     experiment = load(path)
     print(f"# {summary(experiment)}")
     for line in _facts(experiment):

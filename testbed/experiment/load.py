@@ -29,7 +29,8 @@ from testbed.topology import Topology
 def load(path: str | Path) -> Experiment:
     """Read an experiment file. Raises UserError that lists everything that is wrong with it."""
     path = Path(path)
-    return load_text(_read(path), file=str(path), folder=path.absolute().parent, stem=path.stem)
+    text = read_file(path)
+    return load_text(text, file=str(path), folder=path.absolute().parent, stem=path.stem)
 
 
 def load_text(
@@ -38,6 +39,14 @@ def load_text(
     """Read an experiment from text. `file` names it in errors, `folder` is where its relative paths
     start, `stem` is its name unless it has one. Raises UserError."""
     document = read_yaml(text, file)
+    if isinstance(document.data, dict) and "sweep" in document.data:
+        message = "this file describes several experiments; `run.py sweep FILE` runs them all"
+        raise ExperimentError(file, [Problem(("sweep",), message, document.line(("sweep",)))])
+    return load_document(document, file, folder, stem)
+
+
+def load_document(document: Document, file: str, folder: str | Path, stem: str) -> Experiment:
+    """The same from a document that has been read. Raises UserError."""
     loader = _Sections(document, Path(folder).absolute())
     loader.read()
     problems = [*document.problems, *loader.problems]
@@ -52,7 +61,8 @@ def load_text(
     return experiment
 
 
-def _read(path: Path) -> str:
+def read_file(path: Path) -> str:
+    """The text of an experiment file. Raises UserError."""
     try:
         if path.is_dir():
             raise UserError(f"{path}: this is a folder; name an experiment file in it")

@@ -102,6 +102,34 @@ apart from `kill`. What each system survives: [reliability.md](reliability.md).
 """
 
 
+SWEEP = """\
+A file with the key `sweep` describes several experiments, its *points*: `run.py sweep FILE` (or
+`run.py FILE`) checks them all, runs one after the other and compares them. Each key of the file
+may be varied, named by its path; `[*]` means all members of a list.
+
+```yaml
+sweep:
+  system: [esa, {name: atp, release: on_completion}, switchml]   # every value of one key with
+  memory.aggregators: {from: 16, to: 256, times: 2}              # every value of the others
+  links.loss: [0 %, 1 %]
+  together:                  # values that go side by side: the first with the first, ...
+    - links.delay: [10 us, 1 ms]
+      jobs[*].iterations: [4, 2]
+  skip:                      # points to leave out, where all of these keys match
+    - {system: switchml, links.loss: 1 %}
+```
+
+A range is `{from, to, step}` or `{from, to, times}`. A value replaces what the file has at that
+place, so a system is named with all its options. A point whose system aggregates nothing in the
+switch does without the file's `memory`; points that become equal that way are one.
+
+The results are in `results/NAME/`: `report.txt`, `data.csv` and `figures/` of the sweep, and one
+folder per point, named by a hash of its resolved experiment. Called again, the command goes on with
+what has not finished, so delete a point's folder to have it run again. A point that fails is
+reported and does not stop the others; the exit code is then 1.
+"""
+
+
 def reference() -> str:
     """The page."""
     parts = [OPENING, "## Top level\n", _table(ExperimentFile)]
@@ -114,6 +142,7 @@ def reference() -> str:
     parts += ["## jobs[]\n", _text(Job), _table(Job)]
     parts += ["### jobs[].placement\n", _text(Placement), _table(Placement)]
     parts += ["## faults[]\n", _text(Fault), FAULTS, _table(Fault)]
+    parts += ["## sweep\n", SWEEP]
     return "\n".join(parts)
 
 

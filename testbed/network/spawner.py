@@ -204,7 +204,7 @@ class Spawner:
                     raise RunError(message, self._tail(), str(self.log))
                 selector.select(left)
 
-    def wait_ready(self, timeout: float = 120) -> None:
+    def wait_ready(self, timeout: float = 600) -> None:
         """Wait until everything is imported (compiling protocols for the first time takes long)."""
         self.wait(lambda: self._ready, timeout, f"start of the {self.name}")
 

@@ -45,21 +45,31 @@ def _one_file(name: str, arguments: list[str]) -> Path:
 
 
 def run_command(arguments: list[str]) -> int | None:
+    options = _run_options(arguments)
+    from testbed.experiment import load
+    from testbed.experiment.sweep import is_sweep
+
+    if is_sweep(options.file):
+        from testbed.run.sweep_run import run_sweep
+
+        return run_sweep(options.file, options.results)
+    from testbed.run.runtimes import run
+
+    return run(load(options.file), options.results)
+
+
+def sweep_command(arguments: list[str]) -> int | None:
+    options = _run_options(arguments)
+    from testbed.run.sweep_run import run_sweep
+
+    return run_sweep(options.file, options.results)
+
+
+def _run_options(arguments: list[str]) -> argparse.Namespace:
     parser = _Parser(prog="run.py", add_help=False)
     parser.add_argument("file", type=Path)
     parser.add_argument("--results", type=Path, default=ROOT / "results")
-    options = parser.parse_args(arguments)
-    from testbed.experiment import load
-
-    experiment = load(options.file)
-    if experiment.runtime == "virtual":
-        from testbed.run.virtual_run import run
-    else:
-        from testbed.run.preflight import require_mininet
-
-        require_mininet()  # what follows imports it
-        from testbed.run.experiment_run import run
-    return run(experiment, options.results)
+    return parser.parse_args(arguments)
 
 
 def check_command(arguments: list[str]) -> int | None:
@@ -105,6 +115,11 @@ def clean_command(arguments: list[str]) -> int | None:
 COMMANDS = {
     "run": Command(
         "FILE.yaml", "run an experiment (`run` may be left out); --results DIR", run_command
+    ),
+    "sweep": Command(
+        "FILE.yaml",
+        "run all points of a file with the key `sweep`, or go on with them",
+        sweep_command,
     ),
     "check": Command(
         "FILE.yaml", "only look whether the experiment and its P4 program are right", check_command

@@ -10,7 +10,6 @@ is collected.
 from __future__ import annotations
 
 import functools
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,13 +18,11 @@ from rich.console import Console
 
 from testbed import dataplane
 from testbed.errors import RunError
-from testbed.network import registry
 from testbed.p4engine.diagnostics import P4Error
 from testbed.run import collect
 from testbed.run.faults import Faults
 from testbed.run.hosts import HostGroup
-from testbed.run.preflight import require_machine
-from testbed.run.program import Program, prepare
+from testbed.run.program import Program
 from testbed.run.progress import JobTitle, Progress
 from testbed.run.samples import MemorySampler
 from testbed.run.session import Session
@@ -38,24 +35,6 @@ if TYPE_CHECKING:
 
 # From telling the hosts to their common start: enough for all of them to read the message.
 START_DELAY_NS = 200_000_000
-
-
-def run(experiment: Experiment, results: Path) -> int:
-    """Run an experiment on Mininet; its folder goes below `results`. Returns the exit code.
-
-    Raises UserError and RunError.
-    """
-    require_machine()
-    program = prepare(experiment)
-    for warning in (*experiment.warnings, *program.warnings):
-        print(f"warning: {warning}", file=sys.stderr)
-    for line in registry.clean():
-        print(f"removed what a killed run had left: {line}", file=sys.stderr)
-    folder = run_experiment(experiment, program, results, Console())
-    from analysis.report import after_run
-
-    after_run(folder)
-    return 0
 
 
 def run_experiment(

@@ -7,7 +7,6 @@ fidelity marks, since nothing can be late.
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +17,11 @@ from rich.console import Console
 from testbed import dataplane
 from testbed.errors import RunError
 from testbed.run import collect
-from testbed.run.program import prepare
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
     from testbed.p4engine.build import Compiled
+    from testbed.run.program import Program
     from testbed.simulate.simulation import Simulation
 
 TELL_S = 5.0
@@ -40,23 +39,8 @@ class Host:
         return self.done
 
 
-def run(experiment: Experiment, results: Path) -> int:
-    """Run an experiment; its folder goes below `results`. Returns the exit code.
-
-    Raises UserError and RunError.
-    """
-    program = prepare(experiment)
-    for warning in (*experiment.warnings, *program.warnings):
-        print(f"warning: {warning}", file=sys.stderr)
-    folder = run_experiment(experiment, program.compiled, results, Console())
-    from analysis.report import after_run
-
-    after_run(folder)
-    return 0
-
-
 def run_experiment(
-    experiment: Experiment, compiled: Compiled, results: Path, console: Console
+    experiment: Experiment, program: Program, results: Path, console: Console
 ) -> Path:
     """Run all repetitions; returns the results folder. The folder is marked with how it ended."""
     from testbed.results import Writer, describe
@@ -68,7 +52,9 @@ def run_experiment(
     with Writer.create(results, experiment.name, yaml, environment) as writer:
         console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
         for number in range(experiment.repetitions):
-            for table, rows in run_repetition(experiment, compiled, number, console).items():
+            for table, rows in run_repetition(
+                experiment, program.compiled, number, console
+            ).items():
                 writer.write(table, rows, repetition=number)
         writer.finish()
     return writer.folder

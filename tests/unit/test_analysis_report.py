@@ -234,7 +234,7 @@ def test_memory_shares_fill_each_bar(tmp_path):
 @pytest.mark.parametrize(("cpu", "mark"), [(0.5, None), (0.9, "DEGRADED: cpu peak share 0.9")])
 def test_a_degraded_run_carries_its_mark_on_the_figure(tmp_path, monkeypatch, cpu, mark):
     saved = []
-    monkeypatch.setattr(figures, "_save", lambda figure, path: saved.append(figure) or [])
+    monkeypatch.setattr(figures, "save", lambda figure, path: saved.append(figure) or [])
     figures.draw([read(write_run(tmp_path, cpu=cpu))], tmp_path / "out")
     assert len(saved) == 3
     for figure in saved:

@@ -50,7 +50,7 @@ def test_a_yaml_file_is_run(monkeypatch):
 def test_an_unknown_command_names_the_nearest():
     with pytest.raises(UserError, match="did you mean `report`"):
         commands.select(["repot"])
-    with pytest.raises(UserError, match="commands are: run, check"):
+    with pytest.raises(UserError, match="commands are: run, sweep, check"):
         commands.select(["zzzzzz"])
 
 

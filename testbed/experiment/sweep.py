@@ -1,0 +1,315 @@
+"""A file that describes several experiments: an experiment file with the key `sweep`.
+
+    sweep:
+      system: [esa, switchml]                  # every value of one key with every one of the others
+      memory.aggregators: {from: 16, to: 256, times: 2}
+      together:                                # values side by side: the first with the first, ...
+        - {links.loss: [0 %, 1 %], links.bandwidth: [10 Mbit/s, 20 Mbit/s]}
+      skip:                                    # points to leave out: all of these keys must match
+        - {system: switchml, memory.aggregators: [16, 32]}
+
+Each combination is a *point*: the file with these values written over its own, checked as any
+experiment is. A point whose system aggregates nothing in the switch does without the file's
+`memory`; points that become equal that way are one.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from testbed import systems
+from testbed.errors import UserError
+from testbed.experiment.document import Document, read_yaml
+from testbed.experiment.experiment import Experiment
+from testbed.experiment.load import load_document, read_file
+from testbed.experiment.problems import ExperimentError, Problem, key_path, sentence
+from testbed.experiment.problems import Path as KeyPath
+from testbed.experiment.units import DIMENSIONS, PERCENT, FieldError, describe, parse
+
+MAX_POINTS = 10_000
+RESERVED = ("together", "skip")
+EVERY = "*"  # in a key path: all members of a list
+
+_PART = re.compile(r"([A-Za-z_][\w-]*)((?:\[(?:\d+|\*)\])*)")
+Choice = dict[str, Any]  # varied key as written -> its value
+
+
+@dataclass(frozen=True)
+class Point:
+    """One experiment of a sweep. `values`: what the sweep set, by key as the file writes it; `key`:
+    a hash of the resolved experiment, equal for equal experiments."""
+
+    values: Choice
+    experiment: Experiment
+    key: str
+
+    @property
+    def label(self) -> str:
+        """E.g. `system=esa, memory.aggregators=64`."""
+        return ", ".join(f"{name}={shown(value)}" for name, value in self.values.items())
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All points of a file, in the order of the file: the first key varies slowest."""
+
+    name: str
+    points: tuple[Point, ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The varied keys."""
+        return tuple(dict.fromkeys(key for point in self.points for key in point.values))
+
+
+def is_sweep(path: str | Path) -> bool:
+    """Whether the file has the key `sweep`. Raises UserError if it cannot be read."""
+    document = read_yaml(read_file(Path(path)), str(path))
+    return isinstance(document.data, dict) and "sweep" in document.data
+
+
+def load_sweep(path: str | Path) -> Sweep:
+    """Read a file with a sweep and check all of its points.
+
+    Raises UserError: for the file, or for the first point that is no sound experiment, which it
+    names by what was varied."""
+    path = Path(path)
+    file, folder = str(path), path.absolute().parent
+    document = read_yaml(read_file(path), file)
+    if not isinstance(document.data, dict) or "sweep" not in document.data:
+        raise UserError(f"{path}: this file has no key sweep; `run.py {path}` runs it")
+    choices = _choices(document, file)
+    points: dict[str, Point] = {}
+    for choice in choices:
+        changed = _applied(document, choice, file)
+        try:
+            experiment = load_document(changed, file, folder, path.stem)
+        except ExperimentError as error:
+            at = ", ".join(f"{name}={shown(value)}" for name, value in choice.items())
+            raise UserError(f"{error}\n  at the sweep's point {at}") from None
+        key = hashlib.sha256(experiment.resolved_yaml().encode()).hexdigest()[:12]
+        points.setdefault(key, Point(_relevant(choice, experiment), experiment, key))
+    found = tuple(points.values())
+    return Sweep(found[0].experiment.name, found)
+
+
+def shown(value: Any) -> str:
+    """A varied value in one line: `esa`, `64`, `atp (release on_completion)`."""
+    if isinstance(value, dict):
+        name = value.get("name", value.get("kind", ""))
+        rest = [
+            f"{key} {shown(part)}" for key, part in value.items() if key not in ("name", "kind")
+        ]
+        inner = ", ".join(rest)
+        return f"{name} ({inner})" if name and rest else str(name or inner)
+    if isinstance(value, list):
+        return "[" + ", ".join(shown(part) for part in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def number_of(value: Any) -> float | None:
+    """A varied value as a number in its base unit: 64, `1 %` (0.01), `10 Mbit/s`; None if none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return float(value)
+    for dimension in DIMENSIONS if isinstance(value, str) else ():
+        try:
+            amount = parse(value, dimension, 0, 10**30)
+        except FieldError:
+            continue
+        return float(amount / 100 if dimension is PERCENT else amount)
+    return None
+
+
+def _relevant(choice: Choice, experiment: Experiment) -> Choice:
+    if experiment.system_entry.memory:
+        return choice
+    return {name: value for name, value in choice.items() if name.split(".")[0] != "memory"}
+
+
+# -- reading the key `sweep`
+
+
+def _choices(document: Document, file: str) -> list[Choice]:
+    """All combinations that are asked for. Raises ExperimentError."""
+    data, problems = document.data["sweep"], list(document.problems)
+
+    def wrong(path: KeyPath, message: str) -> None:
+        problems.append(Problem(path, message, document.line(path)))
+
+    groups: list[list[Choice]] = []
+    if not isinstance(data, dict) or not data:
+        allowed = "keys of the experiment with lists of values, such as `links.loss: [0 %, 1 %]`"
+        wrong(("sweep",), f"found {describe(data)}; allowed: {allowed}")
+        data = {}
+    for name, values in data.items():
+        if name not in RESERVED:
+            found = _values(values, ("sweep", name), wrong)
+            groups.append([{name: value} for value in found])
+    for number, group in enumerate(_listed(data, "together", wrong)):
+        place = ("sweep", "together", number)
+        columns = {name: _values(values, (*place, name), wrong) for name, values in group.items()}
+        lengths = {len(values) for values in columns.values()}
+        if len(lengths) > 1:
+            counts = ", ".join(f"{name} has {len(values)}" for name, values in columns.items())
+            wrong(place, f"values that go together must be equally many: {counts}")
+            continue
+        groups.append(
+            [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        )
+    skipped = _listed(data, "skip", wrong)
+    names = [name for group in groups for name in (group[0] if group else ())]
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            wrong(("sweep",), f"{name} is varied twice; keep one of them")
+        try:
+            _parse(name)
+        except FieldError as error:
+            problems.append(
+                replace(Problem.of(("sweep", name), error), line=document.line(("sweep", name)))
+            )
+    for number, conditions in enumerate(skipped):
+        for name in conditions:
+            if name not in names:
+                wrong(("sweep", "skip", number, name), f"{name} is not varied in this sweep")
+    if problems:
+        raise ExperimentError(file, problems)
+    count = 1
+    for group in groups:
+        count *= len(group)
+    if count > MAX_POINTS:
+        wrong(("sweep",), f"{count} points; allowed: at most {MAX_POINTS}")
+        raise ExperimentError(file, problems)
+    merged = (
+        {name: value for part in row for name, value in part.items()}
+        for row in itertools.product(*groups)
+    )
+    kept = [choice for choice in merged if not any(_matches(choice, each) for each in skipped)]
+    if not kept:
+        wrong(("sweep", "skip"), "every point is skipped; keep some")
+        raise ExperimentError(file, problems)
+    return kept
+
+
+def _listed(data: dict, key: str, wrong: Any) -> list[dict]:
+    value = data.get(key, [])
+    if isinstance(value, list) and all(isinstance(each, dict) and each for each in value):
+        return value
+    wrong(
+        ("sweep", key), f"found {describe(value)}; allowed: a list of mappings from key to values"
+    )
+    return []
+
+
+def _matches(choice: Choice, conditions: dict[str, Any]) -> bool:
+    return all(
+        choice[name] in (values if isinstance(values, list) else [values])
+        for name, values in conditions.items()
+    )
+
+
+def _values(given: Any, path: KeyPath, wrong: Any) -> list[Any]:
+    """The values of a list, or of a range `{from, to, step}` or `{from, to, times}`."""
+    if isinstance(given, list) and given:
+        return given
+    numbers = isinstance(given, dict) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in given.values()
+    )
+    if numbers and set(given) in ({"from", "to", "step"}, {"from", "to", "times"}):
+        first, last = given["from"], given["to"]
+        step, times = given.get("step", 0), given.get("times", 1)
+        grows = step > 0 or (times > 1 and first > 0)
+        if grows and first <= last:
+            return list(itertools.islice(_range(first, last, step, times), MAX_POINTS + 1))
+    allowed = (
+        "a list of values, or a growing range of numbers: "
+        "{from: 10, to: 50, step: 10} or {from: 16, to: 256, times: 2}"
+    )
+    wrong(path, f"found {describe(given)}; allowed: {allowed}")
+    return []
+
+
+def _range(first: float, last: float, step: float, times: float) -> Iterator[float]:
+    # From the start each time, so that no rounding adds up.
+    for count in itertools.count():
+        value = first + count * step if step else first * times**count
+        if value > last:
+            return
+        yield value
+
+
+# -- writing a point's values into the file
+
+
+def _parse(name: str) -> list[str | int]:
+    """`jobs[0].scale` -> ["jobs", 0, "scale"]; [*] becomes EVERY. Raises FieldError."""
+    parts: list[str | int] = []
+    for piece in name.split("."):
+        match = _PART.fullmatch(piece)
+        if not match:
+            raise FieldError(
+                describe(name), "a key's path, such as memory.aggregators or jobs[0].scale"
+            )
+        parts.append(match[1])
+        for index in re.findall(r"\[(\d+|\*)\]", match[2]):
+            parts.append(EVERY if index == EVERY else int(index))
+    return parts
+
+
+def _applied(document: Document, choice: Choice, file: str) -> Document:
+    """The document of one point, without the key `sweep`."""
+    data = copy.deepcopy({key: part for key, part in document.data.items() if key != "sweep"})
+    lines = dict(document.lines)
+    for name, value in choice.items():
+        line = document.line(("sweep", name))
+        if isinstance(data.get("system"), str) and name.startswith("system."):
+            data["system"] = {"name": data["system"]}
+        for path in _set(data, _parse(name), value, (), file, line):
+            lines[path] = line
+    system = data.get("system")
+    chosen = systems.SYSTEMS.get(system.get("name") if isinstance(system, dict) else system)
+    if chosen is not None and not chosen.memory:
+        data.pop("memory", None)
+    return Document(data, lines, [])
+
+
+def _set(
+    at: Any, parts: list[str | int], value: Any, done: KeyPath, file: str, line: int | None
+) -> list[KeyPath]:
+    """Write a value below `at`; returns the paths written. Raises ExperimentError."""
+    head, rest = parts[0], parts[1:]
+    wanted = dict if isinstance(head, str) and head != EVERY else list
+    if not isinstance(at, wanted):
+        what = "keys" if wanted is dict else "a list"
+        message = sentence(
+            f"the sweep sets {key_path((*done, head))}, but there are no {what} here"
+        )
+        raise ExperimentError(file, [Problem(done, message, line)])
+    if head == EVERY:
+        heads: list[str | int] = list(range(len(at)))
+    elif isinstance(head, int) and head >= len(at):
+        message = f"the sweep sets member {head}, but the list has {len(at)} (counted from 0)"
+        raise ExperimentError(file, [Problem(done, message, line)])
+    else:
+        heads = [head]
+    written: list[KeyPath] = []
+    for each in heads:
+        path = (*done, each)
+        if not rest:
+            at[each] = copy.deepcopy(value)
+            written.append(path)
+            continue
+        if wanted is dict and each not in at:
+            at[each] = {}
+        written += _set(at[each], rest, value, path, file, line)
+    return written

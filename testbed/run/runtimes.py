@@ -1,0 +1,65 @@
+"""What is the same on every runtime: get ready, run an experiment, report.
+
+The runtimes differ in what they need of the machine and in how packets move; `experiment_run` is
+Mininet, `virtual_run` virtual time. Each is imported only when it is wanted, since virtual time
+works where Mininet is missing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from testbed.run.program import Program, prepare
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+VIRTUAL = "virtual"
+
+
+def run(experiment: Experiment, results: Path) -> int:
+    """Run an experiment and report; its folder goes below `results`. Returns the exit code.
+
+    Raises UserError before anything is built, and RunError."""
+    get_ready({experiment.runtime})
+    program = prepare(experiment)
+    for warning in (*experiment.warnings, *program.warnings):
+        print(f"warning: {warning}", file=sys.stderr)
+    folder = run_experiment(experiment, program, results, Console())
+    from analysis.report import after_run
+
+    after_run(folder)
+    return 0
+
+
+def get_ready(runtimes: Iterable[str]) -> None:
+    """Make sure that the machine has what these runtimes need, and nothing stands in their way.
+
+    Raises UserError."""
+    if set(runtimes) == {VIRTUAL}:
+        return
+    from testbed.run.preflight import require_machine
+
+    require_machine()
+    from testbed.network import registry
+
+    for line in registry.clean():
+        print(f"removed what a killed run had left: {line}", file=sys.stderr)
+
+
+def run_experiment(
+    experiment: Experiment, program: Program, results: Path, console: Console
+) -> Path:
+    """Run all repetitions; returns the results folder, which is marked with how it ended.
+
+    Raises RunError."""
+    if experiment.runtime == VIRTUAL:
+        from testbed.run import virtual_run as runtime
+    else:
+        from testbed.run import experiment_run as runtime
+    return runtime.run_experiment(experiment, program, results, console)

@@ -1,0 +1,88 @@
+"""A sweep's folder as a table and figures."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+
+import pytest
+from rich.console import Console
+
+from analysis import sweeps
+from analysis.report import report_command
+from testbed.results import ResultsError
+from tests.unit.synthetic_results import write_run
+
+
+def value(text, number=None):
+    return {"text": text, "number": number}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """ESA at two sizes, ATP at one and not run at the other, the ring, which has no memory."""
+    points = [
+        ("a", "esa", {"system": value("esa"), "memory.aggregators": value("16", 16)}),
+        ("b", "esa", {"system": value("esa"), "memory.aggregators": value("32", 32)}),
+        ("c", "atp", {"system": value("atp (gap 3)"), "memory.aggregators": value("16", 16)}),
+        ("d", "atp", {"system": value("atp (gap 3)"), "memory.aggregators": value("32", 32)}),
+        ("e", "ring", {"system": value("ring")}),
+    ]
+    described = {
+        "format": 1,
+        "name": "swept",
+        "keys": ["system", "memory.aggregators"],
+        "points": [
+            {"key": key, "system": system, "values": values} for key, system, values in points
+        ],
+    }
+    (tmp_path / sweeps.FILE).write_text(json.dumps(described))
+    for key, system, _ in points:
+        if key != "d":
+            stretches = (1.0, 1.1, 1.2) if key == "b" else (2.0,)
+            write_run(tmp_path / key, system=system, stretches=stretches)
+    return tmp_path
+
+
+def test_the_frame_has_a_row_per_point_and_repetition(folder):
+    sweep = sweeps.read_sweep(folder)
+    assert sweep.axis == "memory.aggregators"
+    frame = sweeps.frame(sweep)
+    assert frame["point"].tolist() == [0, 1, 1, 1, 2, 4]
+    assert frame["series"].tolist() == ["ESA"] * 4 + ["ATP (gap 3)", "Ring"]
+    assert frame["x"].tolist()[:5] == [16, 32, 32, 32, 16] and math.isnan(frame["x"].iloc[5])
+    assert frame["jct_big_ns"].tolist() == pytest.approx(
+        [200e6, 100e6, 110e6, 120e6, 200e6, 200e6]
+    )  # fmt: skip
+
+
+def test_without_numbers_there_is_no_axis(folder):
+    described = json.loads((folder / sweeps.FILE).read_text())
+    for point in described["points"]:
+        point["values"].pop("memory.aggregators", None)
+    described["keys"] = ["system"]
+    (folder / sweeps.FILE).write_text(json.dumps(described))
+    sweep = sweeps.read_sweep(folder)
+    assert sweep.axis is None
+    assert sweep.points[2].series(None) == "ATP (gap 3)"
+
+
+def test_the_report_names_every_point_and_draws(folder):
+    report_command([folder], Console(file=io.StringIO(), width=150))
+    report = (folder / "report.txt").read_text()
+    rows = [line.split() for line in report.splitlines()]
+    assert sum(row[:1] == ["esa"] for row in rows) == 2
+    assert any(row[:1] == ["atp"] and row[-2:] == ["NOT", "RUN"] for row in rows)
+    assert "±" in report
+    assert (folder / "data.csv").read_text().count("\n") == 7
+    assert {path.name for path in (folder / "figures").iterdir()} == {
+        "measures.png",
+        "measures.pdf",
+    }
+
+
+def test_a_folder_without_a_readable_description(tmp_path):
+    (tmp_path / sweeps.FILE).write_text("{}")
+    with pytest.raises(ResultsError, match="can't be read"):
+        sweeps.read_sweep(tmp_path)
