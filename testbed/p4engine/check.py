@@ -13,6 +13,7 @@ from .check_fit import Scope
 from .check_parsers import ParserChecker
 from .diagnostics import Diagnostics
 from .types import (
+    INT,
     UNKNOWN,
     VOID,
     BlockType,
@@ -52,9 +53,13 @@ class Checker(ParserChecker):
                 if len(other.parameters) == len(d.parameters):
                     self.error(d.place, f"function '{d.name}' is already declared")
                     break
-        d.source_body = copy.deepcopy(d.body) if d.type_parameters and d.body else None
+        generic = d.type_parameters or any(
+            isinstance(p.target, ast.TypeBase) and p.target.kind == "int" and p.target.width is None
+            for p in d.parameters
+        )
+        d.source_body = copy.deepcopy(d.body) if generic and d.body else None
         d.scope = self.scope
-        if d.type_parameters:
+        if generic:
             self._signature(d)
         else:
             self.check_function(d)
@@ -71,9 +76,11 @@ class Checker(ParserChecker):
         self._parameters(d.parameters)
         self.scope = outer
 
-    def _parameters(self, parameters: list) -> None:
+    def _parameters(self, parameters: list, at_run_time: bool = False) -> None:
         for p in parameters:
             p.type = self.resolve_type(p.target)
+            if at_run_time and p.type == INT:
+                p.type = self.error(p.place, f"'{p.name}' needs a width, such as bit<32>")
             if p.default is not None:
                 self.value(p.default, p.type)
             self.declare(p)
@@ -198,7 +205,7 @@ class Checker(ParserChecker):
     def _d_Action(self, d: ast.Action) -> None:
         outer = self.scope
         self.scope = Scope(outer)
-        self._parameters(d.parameters)
+        self._parameters(d.parameters, at_run_time=True)
         seen_data = False
         for p in d.parameters:
             if not p.direction:
@@ -220,7 +227,7 @@ class Checker(ParserChecker):
         self.declare(d)
         self.scope = Scope(outer, "control")
         self._type_parameters(d)
-        self._parameters(d.parameters)
+        self._parameters(d.parameters, at_run_time=True)
         if not d.is_type:
             self._parameters(d.constructor_parameters)
             self.scope = Scope(self.scope, "control")

@@ -117,9 +117,18 @@ class CallChecker(ArgumentChecker):
                 )
         if decl.body is not None:
             kind = "function"
-            if decl.type_parameters:
-                decl = self.instantiate_function(decl, bindings, e.place)
-                bound = [(p, v) for p, (_, v) in zip(decl.parameters, bound, strict=True)]
+            plain = [(p, v) for p, v in bound if substitute(p.type, bindings) != INT]
+            constants = {}
+            for p, v in bound:
+                if substitute(p.type, bindings) == INT:
+                    constants[p.name] = v.const if v is not None else None
+                    if constants[p.name] is None:
+                        return self.error(
+                            (v or e).place, f"'{p.name}' must be known at compile time"
+                        )
+            if decl.type_parameters or constants:
+                decl = self.instantiate_function(decl, bindings, constants, e.place)
+                bound = [(p, v) for p, (_, v) in zip(decl.parameters, plain, strict=False)]
         elif kind == "function":
             kind = "extern"
         if kind == "extern" and decl.name == "static_assert":
@@ -176,10 +185,13 @@ class CallChecker(ArgumentChecker):
 
     generic_depth = 0
 
-    def instantiate_function(self, decl: ast.Function, bindings: dict, place) -> ast.Function:
-        """The checked copy of a generic function for these type arguments."""
+    def instantiate_function(
+        self, decl: ast.Function, bindings: dict, constants: dict, place
+    ) -> ast.Function:
+        """The checked copy of a function for these type arguments and these values of parameters
+        of type int, which exist at compile time only."""
         variables = [p.type for p in decl.type_parameters]
-        key = (id(decl), tuple(bindings[v] for v in variables))
+        key = (id(decl), tuple(bindings[v] for v in variables), tuple(constants.values()))
         made = self.function_instances.get(key)
         if made is None:
             if self.generic_depth > 20:
@@ -191,7 +203,9 @@ class CallChecker(ArgumentChecker):
                 decl.name,
                 [],
                 copy.deepcopy(decl.result),
-                copy.deepcopy([self._bare_parameter(p) for p in decl.parameters]),
+                copy.deepcopy(
+                    [self._bare_parameter(p) for p in decl.parameters if p.name not in constants]
+                ),
                 copy.deepcopy(decl.source_body),
             )
             self.function_instances[key] = result
@@ -201,6 +215,11 @@ class CallChecker(ArgumentChecker):
                 holder = ast.Typedef(p.place, p.name, None, False)
                 holder.type = bindings[p.type]
                 self.scope.names[p.name] = holder
+            for p in decl.parameters:
+                if p.name in constants:
+                    known = ast.Constant(p.place, p.name, p.target, None)
+                    known.type, known.const = INT, constants[p.name]
+                    self.scope.names[p.name] = known
             self.check_function(result)
             self.scope = saved
             self.generic_depth -= 1

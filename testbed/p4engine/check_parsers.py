@@ -35,7 +35,7 @@ class ParserChecker(TableChecker):
         outer = self.scope
         self.scope = Scope(outer, "parser")
         self._type_parameters(d)
-        self._parameters(d.parameters)
+        self._parameters(d.parameters, at_run_time=True)
         if not d.is_type:
             self._parameters(d.constructor_parameters)
             self.scope = Scope(self.scope, "parser")

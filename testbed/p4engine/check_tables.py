@@ -86,6 +86,14 @@ class TableChecker(TypeChecker):
                 info.by_decl[id(ref.decl)] = ref
         if not d.actions and d.default is None:
             self.error(d.place, f"table {d.name} has no actions")
+        if d.default is not None and "implementation" in d.properties:
+            if d.default.name != "NoAction":
+                self.diagnostics.warning(
+                    d.default.place,
+                    "a table with an action profile has no default action in the program, as on"
+                    " BMv2; set it at run time",
+                )
+            d.default = None
         if d.default is not None:
             self._table_action(d, d.default, "default_action")
         elif "NoAction" not in names:

@@ -130,20 +130,18 @@ class ExternEmitter(ParserEmitter):
             f"p4_meter_run(&I->meters[{meter.number}], {self.small(index)}, P->base.length,"
             " P->base.now_ns)",
         )
-        self._store_number(result, colour)
+        self.store_number(result, colour)
 
     def _m_direct_meter_read(self, e: ast.Call, result: ast.Expr) -> None:
         if self.current_entry is None:
             raise self.fatal(e.place, "a direct meter can only be read in an action of its table")
-        entry, hit, number = self.current_entry
-        colour = self.temp_c(
-            "uint32_t",
-            f"p4_direct_meter_run(&I->tables[{number}], {hit} ? {entry} : 0, P->base.length,"
-            " P->base.now_ns)",
-        )
-        self._store_number(result, colour)
+        entry, hit, number, stored = self.current_entry
+        if not stored:
+            colour = self.temp_c("uint32_t", "0")
+            self.out.append(f"if ({hit}) {colour} = {self.direct_meter(number, entry)};")
+            self.store_number(result, colour)
 
-    def _store_number(self, target: ast.Expr, text: str, width: int = 32) -> None:
+    def store_number(self, target: ast.Expr, text: str, width: int = 32) -> None:
         """Store a C integer of `width` bits in a variable of any width."""
         under = underlying(target.type)
         if not isinstance(under, Bits):
@@ -176,7 +174,7 @@ class ExternEmitter(ParserEmitter):
         high = self.temp_c("uint64_t", self.small(limit))
         value = self._hash(algo, data)
         number = self.temp_c("uint64_t", f"{low} + ({high} ? {value} % {high} : 0)")
-        self._store_number(result, number, 64)
+        self.store_number(result, number, 64)
 
     def _checksum(self, e: ast.Call, payload: bool, update: bool) -> None:
         condition, data, checksum, algo = (v for _, v in e.call.arguments)
@@ -185,7 +183,7 @@ class ExternEmitter(ParserEmitter):
         before, self.out = self.out, []
         value = self._hash(algo, data, payload)
         if update:
-            self._store_number(checksum, value, 64)
+            self.store_number(checksum, value, 64)
         else:
             under = underlying(checksum.type)
             got = self.convert(value, Bits(64), under) if isinstance(under, Bits) else value
@@ -227,7 +225,7 @@ class ExternEmitter(ParserEmitter):
     def _e_random(self, e: ast.Call, result: ast.Expr, low: ast.Expr, high: ast.Expr) -> None:
         a, b = self.temp_c("uint64_t", self.small(low)), self.temp_c("uint64_t", self.small(high))
         value = self.temp_c("uint64_t", f"p4_random(I, {a}, {b})")
-        self._store_number(result, value, 64)
+        self.store_number(result, value, 64)
 
     # ---- requests to the traffic manager ----
 

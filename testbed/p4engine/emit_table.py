@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import ast
+from .check_usage import children
 from .emit_call import CallEmitter
 from .layout import words
 from .types import (
@@ -46,6 +47,12 @@ class TableEmitter(CallEmitter):
             body.append(
                 f"if ({hit}) p4_direct_count(&I->tables[{number}], {entry}, P->base.length);"
             )
+        target = self._meter_target(table)
+        if target is not None:
+            self.out = []
+            self.store_number(target, self.direct_meter(number, entry))
+            body.append(f"if ({hit}) {{ " + "\n".join(self.out) + " }")
+            self.out = body
         body.append(f"if (!{hit}) {entry} = I->tables[{number}].default_entry;")
         if table.profile is not None:
             selector = [k for k in table.keys if k.kind == "selector"]
@@ -61,7 +68,7 @@ class TableEmitter(CallEmitter):
         self.trace_table(e, table, texts, hit, run, entry)
         cases = []
         saved_entry = self.current_entry
-        self.current_entry = (entry, hit, number)
+        self.current_entry = (entry, hit, number, target is not None)
         for i, action in enumerate(table.actions):
             self.out = []
             self._run_entry(action, entry)
@@ -73,6 +80,27 @@ class TableEmitter(CallEmitter):
         self.out = outer
         self.out.append("{ " + "\n".join(body) + " }")
         return hit, run
+
+    def _meter_target(self, table) -> ast.Expr | None:
+        """Where the actions of a table read its direct meter to. BMv2 writes the colour there at
+        every hit, whatever the action; a variable of an action itself is left to its `read`."""
+        own = {id(d) for d in (*self.block.decl.parameters, *self.block.decl.locals)}
+        todo: list = [a.ref.decl.body for a in table.actions] if table.meter is not None else []
+        while todo:
+            node = todo.pop()
+            todo += children(node)
+            call = node.call if isinstance(node, ast.Call) else None
+            if call is None or (call.kind, call.name) != ("method", "read"):
+                continue
+            target = call.arguments[0][1]
+            if self.find_extern(call.receiver) is table.meter and self.is_path(target):
+                return target if id(self.root(target)[0]) in own else None
+        return None
+
+    @staticmethod
+    def direct_meter(number: int, entry: str) -> str:
+        """C expression of the colour that a table's meter gives to this packet."""
+        return f"p4_direct_meter_run(&I->tables[{number}], {entry}, P->base.length, P->base.now_ns)"
 
     def _key_value(self, e: ast.Expr, text: str) -> str:
         """A field of an invalid header is matched as 0, as on BMv2; what is computed is not."""

@@ -240,7 +240,8 @@ def preprocess(
 ) -> tuple[list[Token], list[Path]]:
     """All tokens of the program, and the files that were read."""
     processor = Preprocessor(diagnostics, include_dirs)
-    processor.define("__p4engine__", "1")
+    for name in ("__p4engine__", "__TARGET_BMV2__"):  # the latter as p4c for BMv2 defines it
+        processor.define(name, "1")
     for name, value in defines.items():
         processor.define(name, str(value))
     diagnostics.main = len(diagnostics.files)

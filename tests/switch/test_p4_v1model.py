@@ -156,6 +156,33 @@ def test_direct_counter_and_meters(tmp_path):
     assert send(s, words(0, 0, 0)) == [(1, words(0, 0, 0))]
 
 
+def test_a_direct_meter_colours_every_hit(tmp_path):
+    s = switch(
+        tmp_path,
+        metadata="bit<2> color;",
+        locals="direct_meter<bit<2>>(MeterType.packets) dm; action go() { dm.read(meta.color); }"
+        " action stay() {} table t { key = { hdr.h.a: exact; } actions = { go; stay; NoAction; }"
+        " meters = dm; }",
+        apply="meta.color = 3; t.apply(); hdr.h.b = (bit<32>) meta.color;",
+    )
+    handle = s.table_add("t", "stay", [1])
+    s.meter_set("dm", handle, [(0.0, 1), (0.0, 2)])
+    colours = [send(s, words(1, 0, 0))[0][1] for _ in range(3)]
+    assert colours == [words(1, 0, 0), words(1, 1, 0), words(1, 2, 0)]
+    assert send(s, words(2, 0, 0)) == [(1, words(2, 3, 0))]
+
+
+def test_a_table_with_a_profile_has_no_default_of_its_own(tmp_path):
+    s = switch(
+        tmp_path,
+        locals="action set(bit<32> v) { hdr.h.c = v; } action_profile(4) ap; table t { key ="
+        " { hdr.h.a: exact; } actions = { set; } implementation = ap; default_action = set(4); }",
+        apply="t.apply();",
+    )
+    assert any("action profile" in w.message for w in s.compiled.warnings)
+    assert send(s, words(1, 0, 7)) == [(1, words(1, 0, 7))]
+
+
 def test_random_is_within_bounds_and_repeats(tmp_path):
     parts = {"apply": "random(hdr.h.a, 5, 9); random(hdr.h.b, 0, 0xffffffff);"}
     first, again = switch(tmp_path, **parts), switch(tmp_path, **parts)
