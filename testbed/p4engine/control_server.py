@@ -153,7 +153,7 @@ class Server:
         """The reply to one message, ending in a newline."""
         number = None
         try:
-            message = json.loads(line)
+            message = _parsed(line)
             if not isinstance(message, dict):
                 raise CallError('a message is an object: {"call": name, "args": [...]}')
             number = message.get("id")
@@ -163,8 +163,6 @@ class Server:
             text = json.dumps({"id": number, **reply})
         except RecursionError:
             text = json.dumps({"id": None, "error": "the message is nested too deeply"})
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            text = json.dumps({"id": None, "error": f"not a JSON message: {error}"})
         except P4Error as error:
             text = json.dumps({"id": number, "error": str(error)})
         except Exception as error:  # a defect; the switch must live on
@@ -215,6 +213,13 @@ class Server:
 
 def _refuse_batch() -> NoReturn:
     raise CallError("batch takes one list of calls")
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:  # also an integer with thousands of digits
+        raise CallError(f"not a JSON message: {error}") from None
 
 
 def _parts(message: dict) -> tuple[str, list, dict]:

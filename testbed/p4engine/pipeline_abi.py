@@ -40,6 +40,7 @@ class Config(ctypes.Structure):
 
 HOOK = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, ctypes.c_char_p)
 WORDS = POINTER(c_uint64)
+DIGEST_HOOK = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_uint32, c_uint32, WORDS, c_uint32)
 SIGNATURES = {
     "p4_create": (c_void_p, [POINTER(Config)]),
     "p4_destroy": (None, [c_void_p]),

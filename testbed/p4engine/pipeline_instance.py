@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from ctypes import c_uint32, c_void_p
 from typing import Any
 
-from .pipeline_abi import HOOK, STATUS, Config, declare
-from .pipeline_values import ControlError
+from .pipeline_abi import DIGEST_HOOK, HOOK, STATUS, Config, declare
+from .pipeline_values import ControlError, from_words, word_count
 
 
 class Instance:
@@ -41,6 +42,19 @@ class Instance:
             function(text.decode(errors="replace"))
 
         self._set_hook("log", HOOK(hook))
+
+    def on_digest(self, function: Callable[[str, int, list[int]], None]) -> None:
+        """Call function(name, receiver, values) for every digest; bool and int<W> are unsigned."""
+
+        def hook(_user: Any, _packet: Any, receiver: int, number: int, words: Any, _n: int) -> None:
+            digest, at, values = self.info["digests"][number], 0, []
+            for field in digest["fields"]:
+                n = word_count(field["width"])
+                values.append(from_words(words[at : at + n], field["width"]))
+                at += n
+            function(digest["name"], receiver, values)
+
+        self._set_hook("digest", DIGEST_HOOK(hook))
 
     def on_trace(self, function: Any) -> None:
         """Call function(ingress_port, text) for every event of a traced build; None: no more."""

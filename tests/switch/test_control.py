@@ -207,6 +207,7 @@ def test_batch_is_in_order_and_says_where_it_failed(served):
         b"[" * 100000,
         b'{"call": "\xff\xfe"}',
         b"\x00\x01\x02",
+        b'{"call": "register_read", "args": ["seen", ' + b"9" * 5000 + b"]}",
     ],
 )
 def test_malformed_messages_are_answered(served, line, capsys):

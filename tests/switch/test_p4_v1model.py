@@ -202,3 +202,20 @@ def test_assert_drops_and_log_msg_reports(tmp_path):
     assert send(s, words(3, 2, 0)) == []
     assert texts[:2] == ["a=1 b=2", "a=3 b=2"]
     assert "assert failed" in texts[2]
+
+
+def test_digests_reach_the_hook(tmp_path):
+    s = switch(
+        tmp_path,
+        top="struct seen_t { bit<32> a; bit<72> wide; bool flag; int<8> small; }",
+        apply="digest<seen_t>(32w5, { hdr.h.a, 72w3 << 64, true, -1 });"
+        " if (hdr.h.b == 7) digest(32w6, { hdr.h.b, hdr.h.c });",
+    )
+    heard = []
+    s.pipeline.on_digest(lambda name, receiver, values: heard.append((name, receiver, values)))
+    send(s, words(1, 2, 3))
+    assert heard == [("seen_t", 5, [1, 3 << 64, 1, 255])]
+    heard.clear()
+    send(s, words(9, 7, 8))
+    assert [receiver for _, receiver, _ in heard] == [5, 6]
+    assert heard[1][2] == [7, 8]
