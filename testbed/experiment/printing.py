@@ -37,7 +37,7 @@ def as_data(part: Any, given_only: bool = False) -> Any:
             continue
         if isinstance(part, Memory | Fault) and value is None or name == "servers" and not value:
             continue
-        if name == "memory" and value is None:  # of a system that uses none
+        if name in ("memory", "virtual") and value is None:  # of a system, or runtime, without
             continue
         inner = given_only and isinstance(value, BaseModel)
         kind = kind_of(info)

@@ -23,6 +23,8 @@ from testbed.experiment.schema import (
     LinkSettings,
     Memory,
     Placement,
+    Timers,
+    VirtualTime,
 )
 from testbed.experiment.topologies import parameters
 from topos import KINDS
@@ -87,6 +89,19 @@ size.
 """
 
 
+TIMERS = """\
+`auto` is, on a real clock, what a machine needs whose processes are at times not scheduled for
+milliseconds: 100 ms and 1 s for timeouts, 2 ms and 200 ms for reminders, 5 ms for acknowledgements,
+2 ms of burst. In virtual time it follows the network: with F the time of a whole frame on the
+slowest of the job's links to its switches (1 Gbit/s where all are unlimited) and R the round trip
+of an empty network between a worker and its server (or root switch, or neighbour), 400 F + 4 R and
+ten times that, 8 F + R and a hundred times that, 20 F, and 8 F. At 10 Mbit/s both come to the same.
+"""
+
+VIRTUAL = """\
+What the model is, and where the defaults come from: [virtual.md](virtual.md).
+"""
+
 FAULTS = """\
 ```yaml
 faults:
@@ -139,6 +154,8 @@ def reference() -> str:
     for system in systems.SYSTEMS.values():
         parts += [f"### {system.name}\n", _text(system.options), _options(system)]
     parts += ["## memory\n", _text(Memory), _table(Memory), MEMORY]
+    parts += ["## timers\n", _text(Timers), TIMERS, _table(Timers)]
+    parts += ["## virtual\n", _text(VirtualTime), VIRTUAL, _table(VirtualTime)]
     parts += ["## jobs[]\n", _text(Job), _table(Job)]
     parts += ["### jobs[].placement\n", _text(Placement), _table(Placement)]
     parts += ["## faults[]\n", _text(Fault), FAULTS, _table(Fault)]
@@ -178,6 +195,8 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "memory": "see [memory](#memory)",
         "jobs": "a list of 1 to 256; see [jobs](#jobs)",
         "faults": "a list; see [faults](#faults)",
+        "timers": "see [timers](#timers)",
+        "virtual": "see [virtual](#virtual)",
         "each": "a list; see [below](#linkseach)",
         "forward": "a mapping",
         "backward": "a mapping",
@@ -196,7 +215,7 @@ def _default(info: FieldInfo) -> str:
         return "required"
     kind = kind_of(info)
     if kind is None:
-        return "all defaults" if info.default == Links() else "none"
+        return "all defaults" if info.default in (Links(), Timers()) else "none"
     value = kind.show(info.default) if info.default is not None or _has_word(kind) else None
     if value is None:
         return "none"

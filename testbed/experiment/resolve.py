@@ -32,6 +32,7 @@ from testbed.experiment.schema import (
     Memory,
     Placement,
     SystemOptions,
+    VirtualTime,
 )
 from testbed.experiment.units import TIME, FieldError, show
 from testbed.topology import Topology
@@ -70,6 +71,7 @@ def resolve(
     resolver.memory()
     resolver.program()
     resolver.faults()
+    resolver.virtual()
     if resolver.problems or len(resolver.parts) < len(ExperimentFile.model_fields):
         return None, resolver.problems
     return resolver.experiment(), []
@@ -414,12 +416,29 @@ class _Resolver:
         # A job that is not sound has its own errors.
         jobs = self.parts.get("jobs") if not self.problems else None
         self.problems += check_faults(faults, jobs, self.topology)
-        for number, fault in enumerate(faults):
-            if self.parts.get("runtime") == "virtual" and not fault.only_computes_slowly:
+
+    # -- virtual time
+
+    def virtual(self) -> None:
+        """What is for virtual time alone, and what it cannot do."""
+        if "runtime" not in self.parts or "virtual" not in self.parts:
+            return
+        if self.parts["runtime"] != "virtual":
+            if self.parts["virtual"] is not None:
+                self.wrong(
+                    ("virtual",),
+                    f"is for runtime virtual, not {self.parts['runtime']}, where hosts and switches"
+                    " take the time that they take. Take this key out",
+                )
+            return
+        if self.parts["virtual"] is None:
+            self.parts["virtual"] = VirtualTime()
+        for number, fault in enumerate(self.parts.get("faults", ())):
+            if not fault.only_computes_slowly:
                 self.wrong(
                     ("faults", number, "fault"),
-                    f"found '{fault.kind}'; allowed with runtime virtual: slow, of workers; there"
-                    " are no processes that could be stopped or ended",
+                    f"found {fault.kind}; allowed with runtime virtual: slow, of workers; there are"
+                    " no processes that could be stopped or ended",
                 )
 
 

@@ -33,6 +33,7 @@ from testbed.experiment.fields import (
     as_pydantic,
 )
 from testbed.experiment.units import PACKETS, PERCENT, RATE, SIZE, TIME, FieldError, describe
+from testbed.experiment.units import show as show_quantity
 
 if TYPE_CHECKING:
     from traffic.trace import Trace
@@ -221,6 +222,17 @@ class Job(Section):
         json_schema_extra={"default": "the same as `scale`"},
         description="Factor on the model's compute times; 0: workers only communicate.",
     )
+    compute_jitter: Annotated[float, Quantity(PERCENT, 0, 99)] = Field(
+        default=0.0,
+        description="By how much the compute time of an iteration differs: a worker's steps of one"
+        " iteration take 1 - jitter to 1 + jitter times as long, drawn for each worker and"
+        " iteration (uniform; its standard deviation is jitter / sqrt 3).",
+    )
+    speed_spread: Annotated[float, Quantity(PERCENT, 0, 99)] = Field(
+        default=0.0,
+        description="By how much the workers differ for good: all compute steps of a worker take"
+        " 1 - spread to 1 + spread times as long, drawn once for each worker.",
+    )
     start_ns: Annotated[int, Quantity(TIME, 0, HOUR)] = Field(
         default=0,
         alias="start",
@@ -309,6 +321,98 @@ class Fault(Section):
         return self.kind == "slow" and self.switch is None and self.server is None
 
 
+Timer = Annotated[int | None, Quantity(TIME, 1, 100 * SECOND, (("auto", None),))]
+
+
+class Timers(Section):
+    """Bounds of the hosts' adaptive timers, and what else goes by the clock of a host."""
+
+    least_timeout_ns: Timer = Field(
+        default=None,
+        alias="least_timeout",
+        description="The shortest adaptive retransmission timeout.",
+    )
+    most_timeout_ns: Timer = Field(
+        default=None,
+        alias="most_timeout",
+        description="The longest adaptive retransmission timeout, without backoff.",
+    )
+    least_reminder_delay_ns: Timer = Field(
+        default=None,
+        alias="least_reminder_delay",
+        description="The shortest adaptive delay of a parameter server's reminders and asks.",
+    )
+    most_reminder_delay_ns: Timer = Field(
+        default=None,
+        alias="most_reminder_delay",
+        description="The longest one, with backoff.",
+    )
+    ack_delay_ns: Timer = Field(
+        default=None,
+        alias="ack_delay",
+        description="How long a member of a ring collects what it acknowledges.",
+    )
+    burst_ns: Timer = Field(
+        default=None,
+        alias="burst",
+        description="Lateness that a sender's pacing makes up for.",
+    )
+
+
+HostTime = Annotated[int, Quantity(TIME, 0, SECOND)]
+
+
+class VirtualTime(Section):
+    """What hosts and switches take in virtual time, where no machine decides it."""
+
+    worker_delay_ns: HostTime = Field(
+        default=1750,
+        alias="worker_delay",
+        description="From a frame's arrival at a worker's host to its handling.",
+    )
+    worker_jitter_ns: HostTime = Field(
+        default=1250,
+        alias="worker_jitter",
+        description="The delay of each frame is drawn from delay - jitter to delay + jitter;"
+        " frames keep their order. Not more than the delay.",
+    )
+    worker_packet_time_ns: HostTime = Field(
+        default=0,
+        alias="worker_packet_time",
+        description="Processor time that a frame takes at a worker; the next one waits for it.",
+    )
+    server_delay_ns: HostTime = Field(
+        default=1750,
+        alias="server_delay",
+        description="The same of a parameter server.",
+    )
+    server_jitter_ns: HostTime = Field(
+        default=1250,
+        alias="server_jitter",
+        description="The same of a parameter server.",
+    )
+    server_packet_time_ns: HostTime = Field(
+        default=0,
+        alias="server_packet_time",
+        description="The same of a parameter server.",
+    )
+    switch_latency_ns: HostTime = Field(
+        default=400,
+        alias="switch_latency",
+        description="What the way through a switch takes a packet, besides waiting.",
+    )
+
+    @model_validator(mode="after")
+    def _jitter_within_delay(self) -> VirtualTime:
+        for role in ("worker", "server"):
+            delay, jitter = (getattr(self, f"{role}_{name}_ns") for name in ("delay", "jitter"))
+            if jitter > delay:
+                found, most = (show_quantity(each, TIME) for each in (jitter, delay))
+                allowed = f"at most {role}_delay, {most}"
+                raise as_pydantic(FieldError(f"{role}_jitter: {found}", allowed))
+        return self
+
+
 class SystemOptions(Section):
     """What every system has; each system adds the options of its own (testbed/systems.py)."""
 
@@ -386,6 +490,15 @@ class ExperimentFile(BaseModel):
     values_per_packet: Annotated[int, Whole(1, 256, power_of_two=True)] = Field(
         default=64,
         description="Values (int32) in a packet, which are one fragment.",
+    )
+    timers: Timers = Field(
+        default=Timers(),
+        description="Bounds of the hosts' timers.",
+    )
+    virtual: VirtualTime | None = Field(
+        default=None,
+        json_schema_extra={"default": "all defaults; only with runtime virtual"},
+        description="What hosts and switches take in virtual time.",
     )
     jobs: Annotated[tuple[Job, ...], Field(min_length=1, max_length=256)] = Field(
         description="The training jobs that share the network.",

@@ -6,6 +6,7 @@ matplotlib before they are needed, so that a runner pays nothing for being able 
 docs/results.md describes the folder for people who read it with other tools.
 """
 
+from testbed.results.digest import digest
 from testbed.results.environment import describe
 from testbed.results.errors import ResultsError, SchemaError
 from testbed.results.ownership import hand_over
@@ -22,6 +23,7 @@ __all__ = [
     "Table",
     "Writer",
     "describe",
+    "digest",
     "find",
     "hand_over",
     "read",

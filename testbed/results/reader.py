@@ -62,6 +62,10 @@ class Results:
     def __getattr__(self, name: str) -> pd.DataFrame:
         if name not in TABLES:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return self.table(name)
+
+    def table(self, name: str) -> pd.DataFrame:
+        """A table by its name; that of `fidelity`, whose attribute is the mark, only so."""
         if name not in self._frames:
             self._frames[name] = _load(TABLES[name], self.folder / "tables" / f"{name}.parquet")
         return self._frames[name]

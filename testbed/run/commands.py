@@ -81,7 +81,20 @@ def check_command(arguments: list[str]) -> int | None:
 
 
 def show_command(arguments: list[str]) -> int | None:
+    if "--hash" in arguments:
+        from testbed.results import digest, read
+
+        arguments = [argument for argument in arguments if argument != "--hash"]
+        if len(arguments) != 1 or arguments[0].startswith("-"):
+            raise UserError("usage: run.py show RESULTS --hash (a folder below results/)")
+        print(digest(read(arguments[0])))
+        return 0
     path = _one_file("show", arguments)
+    if path.is_dir():
+        raise UserError(
+            f"{path} is a folder; `run.py show FILE.yaml` prints an experiment with all defaults, "
+            "`run.py show RESULTS --hash` a number for all that a run has measured"
+        )
     from testbed.experiment.commands import show_command
 
     return show_command(path)
@@ -124,7 +137,11 @@ COMMANDS = {
     "check": Command(
         "FILE.yaml", "only look whether the experiment and its P4 program are right", check_command
     ),
-    "show": Command("FILE.yaml", "print the experiment with all defaults", show_command),
+    "show": Command(
+        "FILE.yaml",
+        "print the experiment with all defaults; RESULTS --hash: a number for what was measured",
+        show_command,
+    ),
     "report": Command("RESULTS...", "tables and figures again; compare runs", report_command),
     "clean": Command("", "remove what killed runs left on this machine", clean_command),
 }

@@ -55,22 +55,28 @@ class Simulation:
     def run(self, tick: Callable[[Simulation], None] = lambda simulation: None) -> None:
         """Run to the end; `tick` is called now and then. Raises RunError with a named cause."""
         sampled = self.experiment.aggregators > 0
-        next_sample_ns = 0 if sampled else NEVER - 1
+        sample_ns = 0 if sampled else NEVER
+        check_ns = self.experiment.timeout_ns
         while True:
-            reason = loop.run(self.nodes.world, next_sample_ns, EVENTS_AT_ONCE)
+            stop_ns = min(sample_ns, check_ns, NEVER - 1)
+            reason = loop.run(self.nodes.world, stop_ns, EVENTS_AT_ONCE)
             if reason == loop.CROWDED:
                 self.nodes.world = w.larger(self.nodes.world)
-            elif reason == loop.REACHED:
-                self._sample(next_sample_ns)
-                next_sample_ns += self._step_ns - next_sample_ns % self._step_ns
-            elif reason == loop.FINISHED:
+                continue
+            if reason == loop.FINISHED:
                 break
-            elif reason == loop.WRONG:
-                raise RunError(self._wrong_value())
-            elif reason == loop.NOTHING:
-                self._fail(f"at {self._time()} nothing more can happen, but not all is done")
-            else:
-                self._check_progress()
+            if reason == loop.WRONG:
+                node = self.nodes.hosts[int(self.nodes.world.s[w.WHO])]
+                raise RunError(wrong_value(node.spec, node.machine))
+            if reason == loop.NOTHING:
+                self._fail(f"at {_seconds(self.now_ns)} nothing more can happen")
+            if reason == loop.REACHED and stop_ns == sample_ns:
+                self._sample(sample_ns)
+                sample_ns += self._step_ns - sample_ns % self._step_ns
+            if reason == loop.PAUSE or stop_ns == check_ns:
+                now_ns = self.now_ns if reason == loop.PAUSE else stop_ns
+                self._check_progress(now_ns)
+                check_ns = now_ns + self.experiment.timeout_ns
                 tick(self)
         if sampled:
             self._sample(self.now_ns, last=True)
@@ -105,12 +111,8 @@ class Simulation:
 
     # -- what went wrong
 
-    def _time(self) -> str:
-        return f"{self.now_ns / 1e9:.6f} s"
-
-    def _check_progress(self) -> None:
+    def _check_progress(self, now: int) -> None:
         """A job without a result for as long as `timeout` says has stalled, as on a real clock."""
-        now = self.now_ns
         progress: dict[int, int] = {}
         for node in self.nodes.hosts:
             if node.is_worker:
@@ -119,13 +121,13 @@ class Simulation:
                 progress[job] = progress.get(job, 0) + done
         for job, value in progress.items():
             start = self.experiment.jobs[job].start_ns
-            before, since = self._progress.get(job, (-1, start))
+            before, since = self._progress.get(job, (0, start))
             if value != before or self.finished(job):
                 self._progress[job] = value, max(now, start)
-            elif now - since > self.experiment.timeout_ns:
-                span = (now - since) / 1e9
+            elif now - since >= self.experiment.timeout_ns:
                 name = self.experiment.jobs[job].name
-                self._fail(f"at {self._time()} job {name} has received no result for {span:.0f} s")
+                span = _seconds(now - since)
+                self._fail(f"at {_seconds(now)} job {name} has received no result for {span}")
 
     def iterations(self) -> list[int]:
         """Iterations that each job's slowest worker has finished."""
@@ -147,10 +149,6 @@ class Simulation:
 
     def _fail(self, what: str) -> None:
         raise RunError("\n".join([f"{what}. Who waits for what:", *waiting(self.nodes)]))
-
-    def _wrong_value(self) -> str:
-        node = self.nodes.hosts[int(self.nodes.world.s[w.WHO])]
-        return wrong_value(node.spec, node.machine)
 
     # -- what has been counted
 
@@ -188,3 +186,7 @@ class Simulation:
                 }
                 found.append((node.spec, columns))
         return found
+
+
+def _seconds(time_ns: int) -> str:
+    return f"{time_ns / 1e9:.6f} s"

@@ -96,7 +96,7 @@ def _switch(experiment: Experiment, name: str, compiled: Compiled, seed: int) ->
         seed=seed,
         timestamp_unit_ns=experiment.timestamp_unit_ns,
     )
-    dataplane.shape_links(experiment, name, switch)
+    dataplane.shape_links(experiment, name, switch, experiment.virtual.switch_latency_ns)
     dataplane.install(experiment, name, switch)
     # A packet's arrival at the far end is known when its transmission begins, and arrivals of a
     # link come in order, unless some of them are held up on the way.
@@ -160,6 +160,13 @@ def _world(
         row[w.MACHINE] = node.placed.address
         row[w.STATUS] = node.machine.status.ctypes.data
         row[w.IS_WORKER] = int(node.is_worker)
+        role = "worker" if node.is_worker else "server"
+        delay, jitter, packet_time = (
+            getattr(experiment.virtual, f"{role}_{name}_ns")
+            for name in ("delay", "jitter", "packet_time")
+        )
+        row[w.DELAY_NS], row[w.SPREAD_NS] = delay - jitter, 2 * jitter
+        row[w.COST_NS] = packet_time
         row[w.STREAM] = mix2(mix2(seed, HOST_STREAM), number)
         row[w.HEADER] = len(headers)
         there = _mac(switch_mac(topology.number(gateway)))

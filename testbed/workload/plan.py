@@ -16,23 +16,12 @@ from testbed.routing.partition import part_of
 from testbed.routing.tree import job_tree, root_switch, switch_of
 from testbed.topology import host_ip, switch_ip
 from testbed.workload.bounds import communication_bound_ns
+from testbed.workload.timers import NOMINAL_RATE_BPS, timers_of, uplink_rate
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
 
-MS = 1_000_000
-
-# What a real clock needs: a host is at times not scheduled for milliseconds, so timers shorter than
-# that would fire although nothing is lost.
-BURST_NS = 2 * MS  # lateness of a host that its pacing makes up for
-LEAST_TIMEOUT_NS = 100 * MS
-MOST_TIMEOUT_NS = 1000 * MS
-LEAST_REMINDER_DELAY_NS = 2 * MS
-MOST_REMINDER_DELAY_NS = 200 * MS
-ACK_DELAY_NS = 5 * MS  # how long a ring member collects what it acknowledges
-
-# Link rate that a job's communication time is reckoned with where its links are unlimited.
-NOMINAL_RATE_BPS = 10**9
+MILLION = 1_000_000
 
 
 def plan(experiment: Experiment, repetition: int = 0) -> list[dict]:
@@ -61,11 +50,12 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
             f"(at most {MAX_FRAGMENTS // fragments})"
         )
     reference = min(
-        (_uplink_rate(experiment, worker) or NOMINAL_RATE_BPS) for worker in placement.workers
+        (uplink_rate(experiment, worker) or NOMINAL_RATE_BPS) for worker in placement.workers
     )
     gradients = None
     if trace.gradients is not None:
         gradients = {"trace": str(trace.path), "scale": job.scale}
+    timers = timers_of(experiment, number)
     common = {
         "system": options.name,
         "job": number,
@@ -90,7 +80,7 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
         "communication_ns": fragments * frame_bytes(values, width) * 8 * 10**9 // reference,
         "bound_ns": communication_bound_ns(experiment, number),
         "computation_ns": trace.forward_ns + trace.backward_ns,
-        "burst_ns": BURST_NS,
+        "burst_ns": timers.burst_ns,
         "switches": [
             (topology.number(name), switch_ip(topology.number(name)))
             for name in (trees[0].switches if trees else ())
@@ -112,9 +102,11 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
                 "host": host,
                 "worker": worker,
                 "slow": slow_windows(experiment, number, worker),
+                "speed_spread": round(MILLION * job.speed_spread),
+                "compute_jitter": round(MILLION * job.compute_jitter),
                 "address": address(host),
                 "peers": [address(peer) for peer in peers_of(experiment, number, worker)],
-                "rate_bps": _uplink_rate(experiment, host),
+                "rate_bps": uplink_rate(experiment, host),
             }
         )
     for server, host in enumerate(placement.servers):
@@ -132,7 +124,7 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
                     *(address(worker) for worker in placement.workers),
                     *(ip for _, ip in common["switches"]),
                 ],
-                "rate_bps": _uplink_rate(experiment, host),
+                "rate_bps": uplink_rate(experiment, host),
             }
         )
     return specs
@@ -145,23 +137,25 @@ def _servers(experiment: Experiment, number: int, worker: int) -> tuple[str, ...
 def _worker_part(experiment: Experiment, number: int) -> dict:
     """What the workers of every system need."""
     options = experiment.system
+    timers = timers_of(experiment, number)
     return {
         "order": options.order,
         "window": options.window,
         "timeout_ns": options.timeout_ns or 0,
-        "least_timeout_ns": LEAST_TIMEOUT_NS,
-        "most_timeout_ns": MOST_TIMEOUT_NS,
+        "least_timeout_ns": timers.least_timeout_ns,
+        "most_timeout_ns": timers.most_timeout_ns,
     }
 
 
 def _server_part(experiment: Experiment, number: int) -> dict:
     """What the hosts of a system with a parameter server need; 0: adaptive."""
+    timers = timers_of(experiment, number)
     return {
         **_worker_part(experiment, number),
         "reminder": True,  # without a switch to remind, of the workers that a fragment lacks
         "reminder_delay_ns": 0,
-        "least_reminder_delay_ns": LEAST_REMINDER_DELAY_NS,
-        "most_reminder_delay_ns": MOST_REMINDER_DELAY_NS,
+        "least_reminder_delay_ns": timers.least_reminder_delay_ns,
+        "most_reminder_delay_ns": timers.most_reminder_delay_ns,
     }
 
 
@@ -202,7 +196,10 @@ def _switchml_part(experiment: Experiment, number: int) -> dict:
 
 
 def _ring_part(experiment: Experiment, number: int) -> dict:
-    return {**_worker_part(experiment, number), "ack_delay_ns": ACK_DELAY_NS}
+    return {
+        **_worker_part(experiment, number),
+        "ack_delay_ns": timers_of(experiment, number).ack_delay_ns,
+    }
 
 
 def _ring_peers(experiment: Experiment, number: int, worker: int) -> tuple[str, ...]:
@@ -232,10 +229,3 @@ PEERS: dict[str, Callable[[Experiment, int, int], tuple[str, ...]]] = {
     "switchml": _root,
     "ring": _ring_peers,
 }
-
-
-def _uplink_rate(experiment: Experiment, host: str) -> int:
-    """Rate in bit/s of a host's link towards its switch; 0 if unlimited."""
-    topology = experiment.topology_object()
-    _, link, end = topology.ports(host)[1]
-    return experiment.link(link)[end].bandwidth_bps or 0

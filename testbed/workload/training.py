@@ -6,6 +6,11 @@ layer's gradient is ready when its backward step is done, and is exchanged while
 
 Compute steps follow each other by schedule: a step starts when the step before it was *due* to end,
 or when its gradient arrived, not when the host noticed. A late host does not slow the model down.
+
+Workers may differ in speed, for good (`speed_spread`) and from iteration to iteration
+(`compute_jitter`). Both are drawn by integer arithmetic from numbers of their own, one for each
+worker, and one for each worker and iteration, so they are the same on every machine and in every
+runtime.
 """
 
 from __future__ import annotations
@@ -18,8 +23,10 @@ from numba import njit
 from testbed.protocols import book as bk
 from testbed.protocols import lag
 from testbed.protocols import status as st
+from testbed.protocols.values import mix2
 
 NEVER = (1 << 62) - 1
+COMPUTE_STREAM = 0xC0A9  # what tells these random numbers from others of the same seed
 
 FORWARD = 0
 BACKWARD = 1
@@ -47,43 +54,40 @@ class Training(NamedTuple):
     compute_end_ns: np.ndarray  # int64[I], last backward step
     end_ns: np.ndarray  # int64[I], last gradient aggregated
     slow: np.ndarray  # int64[N, 3], from, to (ns): steps that begin then take so many thousandths
+    variation: np.ndarray  # int64[2], stream of the iterations' speeds, jitter in millionths
     lag: np.ndarray  # int64, see protocols/lag.py
 
 
-def new_training(
-    forward_ns: list[int],
-    backward_ns: list[int],
-    iterations: int,
-    start_ns: int,
-    slow: list[tuple[int, int, int]],
-    lags: np.ndarray,
-) -> Training:
-    """A loop that starts its first forward step at `start_ns`."""
+def of_spec(spec: dict, lags: np.ndarray) -> Training:
+    """The loop of a worker's specification (see plan.py), with its first forward step to come."""
     s = np.zeros(STATE, np.int64)
-    s[FREE_NS] = start_ns
-    s[ITERATIONS] = iterations
+    s[FREE_NS] = spec["start_ns"]
+    s[ITERATIONS] = iterations = spec["iterations"]
+    stream = mix2(mix2(mix2(spec["seed"], COMPUTE_STREAM), spec["job"]), spec["worker"])
+    spread = spec["speed_spread"]
+    steps = {
+        name: np.array([varied(t[name], stream, 0, spread) for t in spec["tensors"]], np.int64)
+        for name in ("forward_ns", "backward_ns")
+    }
     return Training(
         s=s,
-        forward_ns=np.asarray(forward_ns, np.int64),
-        backward_ns=np.asarray(backward_ns, np.int64),
+        **steps,
         start_ns=np.full(iterations, -1, np.int64),
         compute_end_ns=np.full(iterations, -1, np.int64),
         end_ns=np.full(iterations, -1, np.int64),
-        slow=np.asarray(slow, np.int64).reshape(-1, 3),
+        slow=np.asarray(spec["slow"], np.int64).reshape(-1, 3),
+        variation=np.array([stream, spec["compute_jitter"]], np.int64),
         lag=lags,
     )
 
 
-def of_spec(spec: dict, lags: np.ndarray) -> Training:
-    """The loop of a worker's specification (see plan.py)."""
-    return new_training(
-        [tensor["forward_ns"] for tensor in spec["tensors"]],
-        [tensor["backward_ns"] for tensor in spec["tensors"]],
-        spec["iterations"],
-        spec["start_ns"],
-        spec["slow"],
-        lags,
-    )
+@njit(cache=True)
+def varied(duration_ns, stream, number, share):
+    """A duration that is longer or shorter by up to `share` millionths, by draw `number` of a
+    stream. For durations below 2^41 ns (half an hour)."""
+    draw = mix2(stream, number) >> 12  # 20 bits
+    most = duration_ns * share // 1_000_000
+    return duration_ns - most + (2 * most * draw >> 20)
 
 
 @njit(cache=True)
@@ -98,8 +102,10 @@ def gradient_finished(t, iteration, now, status):
 
 
 @njit(cache=True)
-def _stretched(t, start, duration):
-    """How long a compute step takes that begins at `start`."""
+def _stretched(t, start, duration, iteration):
+    """How long a compute step of an iteration takes that begins at `start`."""
+    if t.variation[1] > 0:
+        duration = varied(duration, t.variation[0], iteration + 1, t.variation[1])
     for i in range(t.slow.shape[0]):
         if t.slow[i, 0] <= start < t.slow[i, 1]:
             return duration * t.slow[i, 2] // 1000
@@ -130,7 +136,7 @@ def advance(t, b, now):
             elif b.s[bk.ITERATION] < iteration:
                 return iteration
             s[COMPUTING] = 1
-            s[END_NS] = start + _stretched(t, start, duration)
+            s[END_NS] = start + _stretched(t, start, duration, iteration)
         if now < s[END_NS]:
             return -1
         lag.record(t.lag, now - s[END_NS])

@@ -1,0 +1,47 @@
+"""One number for all that a run has measured, so that two runs can be told equal at a glance.
+
+The digest is over values, not over files: Parquet may write equal tables in different bytes. Tables
+come in the order of their names, columns as declared, rows by their keys; a null is no value. What
+is not in a table (when, where and for how long a run ran) is not in the digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import Any
+
+from testbed.results.reader import Results
+from testbed.results.schema import TABLES, Table
+
+
+def digest(results: Results) -> str:
+    """SHA-256 of all tables of a run, as 64 hexadecimal digits."""
+    whole = hashlib.sha256()
+    for name in sorted(TABLES):
+        whole.update(name.encode() + b"\0" + _table(TABLES[name], results.table(name)))
+    return whole.hexdigest()
+
+
+def _table(table: Table, frame: Any) -> bytes:
+    """Digest of one table."""
+    content = hashlib.sha256()
+    if len(frame):
+        frame = frame.sort_values(list(table.key), kind="stable", na_position="first")
+    for column in table.columns:
+        series = frame[column.name]
+        missing = series.isna()
+        content.update(f"{column.name}:{column.dtype}:{len(frame)}\0".encode())
+        content.update(missing.to_numpy(bool).tobytes())
+        content.update(_values(column.dtype, series[~missing]))
+    return content.digest()
+
+
+def _values(dtype: str, series: Any) -> bytes:
+    """A column's values without its nulls, in one form on every machine."""
+    if dtype == "string":
+        words = [value.encode() for value in series]
+        return b"".join(struct.pack("<I", len(word)) + word for word in words)
+    if dtype.startswith("float"):
+        return (series.to_numpy("<f8") + 0.0).tobytes()  # -0.0 is 0.0
+    return series.to_numpy("<i8").tobytes()

@@ -1,0 +1,106 @@
+"""The bounds of a job's adaptive timers, where the experiment does not name them.
+
+On a real clock they are what a machine needs: a host is at times not scheduled for milliseconds, so
+shorter timers would fire although nothing is lost. In virtual time nothing is late, and times may
+be those of a data centre; there the bounds follow the network, in such a way that at 10 Mbit/s,
+where the quickstart runs, they come to the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from testbed.protocols.sizes import frame_bytes
+from testbed.routing.tree import next_hops, root_switch, switch_of
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+MS = 1_000_000
+
+# Link rate that a job's communication is reckoned with where its links are unlimited.
+NOMINAL_RATE_BPS = 10**9
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """All in ns; docs/experiment.md, section timers, says what each is for."""
+
+    least_timeout_ns: int
+    most_timeout_ns: int
+    least_reminder_delay_ns: int
+    most_reminder_delay_ns: int
+    ack_delay_ns: int
+    burst_ns: int
+
+
+REAL_CLOCK = Bounds(100 * MS, 1000 * MS, 2 * MS, 200 * MS, 5 * MS, 2 * MS)
+
+
+def timers_of(experiment: Experiment, number: int) -> Bounds:
+    """The bounds for a job: what the experiment names, and for the rest what suits its runtime."""
+    bounds = REAL_CLOCK if experiment.virtual is None else _of_network(experiment, number)
+    named = {
+        name: value
+        for name in Bounds.__dataclass_fields__
+        if (value := getattr(experiment.timers, name)) is not None
+    }
+    return Bounds(**{**vars(bounds), **named})
+
+
+def _of_network(experiment: Experiment, number: int) -> Bounds:
+    placement = experiment.jobs[number].fixed_placement
+    hosts = (*placement.workers, *placement.servers)
+    rate_bps = min(uplink_rate(experiment, host) or NOMINAL_RATE_BPS for host in hosts)
+    bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    frame_ns = max(1, bits * 10**9 // rate_bps)
+    round_trip_ns = round_trip_of(experiment, number)
+    least_timeout_ns = 400 * frame_ns + 4 * round_trip_ns
+    least_reminder_delay_ns = 8 * frame_ns + round_trip_ns
+    return Bounds(
+        least_timeout_ns=least_timeout_ns,
+        most_timeout_ns=10 * least_timeout_ns,
+        least_reminder_delay_ns=least_reminder_delay_ns,
+        most_reminder_delay_ns=100 * least_reminder_delay_ns,
+        ack_delay_ns=20 * frame_ns,
+        burst_ns=8 * frame_ns,
+    )
+
+
+def round_trip_of(experiment: Experiment, number: int) -> int:
+    """Time in ns that a packet of no length takes through an empty network in virtual time, from a
+    job's first worker to its server (its root switch, its neighbour) and back."""
+    topology, virtual = experiment.topology_object(), experiment.virtual
+    placement = experiment.jobs[number].fixed_placement
+    start = placement.workers[0]
+    if placement.servers:
+        target = placement.servers[0]
+    elif experiment.system_entry.memory:
+        target = root_switch(topology, placement.workers)
+    else:
+        target = placement.workers[1 % len(placement.workers)]
+    hops = next_hops(topology, target)
+    path = [start]
+    node = switch_of(topology, start)
+    while node != target:
+        path.append(node)
+        node = hops[node][1]
+    path.append(target)
+    total = 0
+    for here, there in zip(path, path[1:], strict=False):
+        _, link, _ = next(port for port in topology.ports(here).values() if port[0] == there)
+        total += sum(way.delay_ns for way in experiment.link(link))
+    switches = len(path) - 2 if target in topology.hosts else len(path) - 1
+    total += (2 * switches - (target in topology.switches)) * virtual.switch_latency_ns
+    total += virtual.worker_delay_ns
+    if target in topology.hosts:
+        total += virtual.server_delay_ns if placement.servers else virtual.worker_delay_ns
+    return total
+
+
+def uplink_rate(experiment: Experiment, host: str) -> int:
+    """Rate in bit/s of a host's link towards its switch; 0 if unlimited."""
+    topology = experiment.topology_object()
+    _, link, end = topology.ports(host)[1]
+    return experiment.link(link)[end].bandwidth_bps or 0

@@ -1,0 +1,48 @@
+"""The content hash of results: equal for equal values, whatever the files look like."""
+
+from __future__ import annotations
+
+from testbed.results import Writer, describe, digest, read
+
+LINK = {
+    "node": "s1",
+    "neighbour": "h1",
+    "direction": "ingress",
+    "packets": 7,
+    "bytes": 700,
+    "queue_drops": None,
+    "losses": 0,
+    "duplicates": 0,
+    "reordered": 0,
+    "unmodelled_drops": None,
+    "max_queue": 3,
+}
+
+
+def digest_of(folder, rows):
+    with Writer.create(folder, "test", "", describe(1)) as writer:
+        writer.write("links", rows, repetition=0)
+        writer.fail("only a table")
+    return digest(read(writer.folder))
+
+
+def test_the_order_of_rows_and_the_folder_do_not_count(tmp_path):
+    rows = [{**LINK, "port": port} for port in (1, 2, 3)]
+    assert digest_of(tmp_path, rows) == digest_of(tmp_path, rows[::-1])
+
+
+def test_every_value_counts(tmp_path):
+    plain = {**LINK, "port": 1}
+    changed = (
+        {"bytes": 701},
+        {"queue_drops": 0},  # none was measured, which is not the same as null
+        {"neighbour": "h2"},
+        {"port": 2},
+    )
+    found = {digest_of(tmp_path, [{**plain, **change}]) for change in ({}, *changed)}
+    assert len(found) == 1 + len(changed)
+
+
+def test_a_missing_row_counts(tmp_path):
+    rows = [{**LINK, "port": port} for port in (1, 2)]
+    assert digest_of(tmp_path, rows) != digest_of(tmp_path, rows[:1])
