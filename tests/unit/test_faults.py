@@ -110,9 +110,11 @@ def test_a_system_without_server_has_none_to_pause():
 
 def test_compute_steps_that_begin_in_the_time_take_longer():
     """Two layers of 10 and 20 ms forward, 30 and 40 ms backward; slow by 1.5 from 10 to 70 ms."""
-    t = training.new_training(
-        [10 * MS, 20 * MS], [30 * MS, 40 * MS], 1, 0, [(10 * MS, 70 * MS, 1500)], lag.new_lag()
-    )
+    spec = {"seed": 1, "job": 0, "worker": 0, "iterations": 1, "start_ns": 0}
+    spec |= {"speed_spread": 0, "compute_jitter": 0, "slow": [(10 * MS, 70 * MS, 1500)]}
+    times = (10 * MS, 30 * MS), (20 * MS, 40 * MS)
+    spec["tensors"] = [{"forward_ns": f, "backward_ns": b} for f, b in times]
+    t = training.of_spec(spec, lag.new_lag())
     b = bk.new_book([4, 4], 4, 1, bk.FRONT)
     assert training.advance(t, b, 200 * MS) == 0  # forward is over, the exchange begins
     bk.begin(b, 0)
