@@ -3,11 +3,12 @@
 A program is keyed by its tokens after preprocessing (with their places: messages and log texts
 name lines), the sources of this compiler and of the runtime, the C compiler's version and the
 flags. The cache belongs to one user: a folder that another user owns is refused, because what it
-holds is executed.
+holds is executed. What was not used for longest goes when the cache is full.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -36,6 +37,7 @@ FLAGS = [
     "-w",
 ]
 RECURSION = 20_000
+MOST_FILES = 4000  # in the cache, two for each program: about 400 MB
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,7 @@ def compile_program(
         try:
             saved = json.loads(info_path.read_text())
             warnings = [Diagnostic(**w) for w in saved["warnings"]]
+            _touch(so_path, info_path)
             return Compiled(so_path, saved["info"], key, warnings, True)
         except (ValueError, KeyError, TypeError):
             pass  # a damaged file: make it again
@@ -187,6 +190,7 @@ def compile_program(
     _build(c_text, cc, flags, own, folder, base, so_path)
     payload = {"info": info, "warnings": [vars(w) for w in diagnostics.warnings]}
     _replace(info_path, json.dumps(payload).encode())
+    prune(folder)
     return Compiled(so_path, info, key, diagnostics.warnings)
 
 
@@ -254,7 +258,9 @@ def _build(
         for source in sorted(RUNTIME.glob("*.c")):
             kept = folder / f"{base}-{source.stem}.o"
             objects.append(kept)
-            if not kept.exists():
+            if kept.exists():
+                _touch(kept)
+            else:
                 jobs.append((source, work / f"{source.stem}.o", kept))
         running = [
             (
@@ -312,6 +318,25 @@ def _c_failure(folder: Path, source: Path, output: str, c_text: str) -> None:
         f"internal error of the P4 compiler: the C compiler refused {source.name}; kept in {kept}."
         " Please report it with the program."
     )
+
+
+def _touch(*paths: Path) -> None:
+    """Mark as used now; another process may have pruned them since."""
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(path)
+
+
+def prune(folder: Path, most: int = MOST_FILES) -> None:
+    """Remove the files that were used least recently, if there are more than `most`."""
+    used = []
+    for entry in os.scandir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            if entry.is_file():
+                used.append((entry.stat().st_mtime_ns, entry.path))
+    for _, path in sorted(used)[: max(0, len(used) - most)]:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def _replace(path: Path, data: bytes) -> None:

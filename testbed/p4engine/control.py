@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from testbed.p4engine.control_wire import decode, encode, encode_all
+from testbed.p4engine.control_wire import decode, encode, encode_all, uncollected
 from testbed.p4engine.manager import SwitchError
 
 
@@ -103,11 +103,12 @@ class Client:
             before it have been carried out.
         """
         messages = []
-        for name, *args in calls:
-            kwargs = args.pop() if args and isinstance(args[-1], dict) else {}
-            message = {"call": name, "args": encode_all(args)}
-            messages.append(message | {"kwargs": encode(kwargs)} if kwargs else message)
-        return self._send("batch", [messages], {})
+        with uncollected(many=True):
+            for name, *args in calls:
+                kwargs = args.pop() if args and isinstance(args[-1], dict) else {}
+                message = {"call": name, "args": encode_all(args)}
+                messages.append(message | {"kwargs": encode(kwargs)} if kwargs else message)
+            return self._send("batch", [messages], {})
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.p4engine.control import CallError
-from testbed.p4engine.control_wire import decode, encode
+from testbed.p4engine.control_wire import LONG_MESSAGE, decode, encode, uncollected
 from testbed.p4engine.diagnostics import P4Error
 from testbed.p4engine.manager import SwitchError
 
@@ -151,6 +151,10 @@ class Server:
 
     def answer(self, line: bytes) -> bytes:
         """The reply to one message, ending in a newline."""
+        with uncollected(many=len(line) > LONG_MESSAGE):
+            return self._answer(line)
+
+    def _answer(self, line: bytes) -> bytes:
         number = None
         try:
             message = _parsed(line)

@@ -23,11 +23,26 @@ def match_words(table: dict, match: Sequence[Any]) -> list[int]:
         raise ControlError(f"table {table['name']} has {len(keys)} keys, {len(match)} values given")
     words: list[int] = []
     for key, value in zip(keys, match, strict=True):
-        if type(value) is int and key["kind"] == "exact" and 0 <= value < SMALL[key["width"]]:
-            words.append(value)  # most entries of large tables
-            continue
-        words += key_words(key, value, f"table {table['name']}, key {key['name']}")
+        plain = _plain_words(key["kind"], key["width"], value)  # most entries of large tables
+        words += plain or key_words(key, value, f"table {table['name']}, key {key['name']}")
     return words
+
+
+def _plain_words(kind: str, width: int, value: Any) -> tuple[int, ...] | None:
+    """The words of a match that is written in whole numbers of one word each, None for others."""
+    limit = SMALL[width]
+    if kind == "exact":
+        return (value,) if type(value) is int and 0 <= value < limit else None
+    if kind == "optional" or type(value) not in (tuple, list) or len(value) != 2:
+        return None
+    first, second = value
+    if type(first) is not int or type(second) is not int or not 0 <= first < limit:
+        return None
+    if kind == "lpm":
+        return (first, second) if 0 <= second <= width else None
+    if not 0 <= second < limit:
+        return None
+    return (first & second, second) if kind == "ternary" else (first, second)
 
 
 def key_words(key: dict, value: Any, what: str) -> list[int]:

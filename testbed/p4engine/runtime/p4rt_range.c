@@ -27,16 +27,17 @@ static uint64_t weight(const p4_entry *e) {
     return p4_mix(e->order, 1);
 }
 
+/* These are in the subtree of `at`, too. */
+static void account(const p4_table *t, p4_entry *at, p4_entry *reach, p4_entry *best) {
+    if (compare(reach->mask + t->range_word, at->reach->mask + t->range_word, t->range_words) > 0)
+        at->reach = reach;
+    if (p4_before(best, at->best)) at->best = best;
+}
+
 static void refresh(const p4_table *t, p4_entry *e) {
     e->reach = e->best = e;
-    p4_entry *children[] = {e->left, e->right};
-    for (int i = 0; i < 2; i++) {
-        p4_entry *c = children[i];
-        if (!c) continue;
-        uint32_t at = t->range_word;
-        if (compare(c->reach->mask + at, e->reach->mask + at, t->range_words) > 0) e->reach = c->reach;
-        if (p4_before(c->best, e->best)) e->best = c->best;
-    }
+    if (e->left) account(t, e, e->left->reach, e->left->best);
+    if (e->right) account(t, e, e->right->reach, e->right->best);
 }
 
 p4_entry *p4_ranges_insert(const p4_table *t, p4_entry *root, p4_entry *e) {
@@ -61,8 +62,12 @@ p4_entry *p4_ranges_insert(const p4_table *t, p4_entry *root, p4_entry *e) {
             top->left = root;
         }
     }
-    refresh(t, root);
-    if (top != root) refresh(t, top);
+    if (top == root) {
+        account(t, root, e, e);
+    } else {
+        refresh(t, root);
+        refresh(t, top);
+    }
     return top;
 }
 

@@ -1,0 +1,29 @@
+"""The cache of compiled programs stays within its bounds."""
+
+from __future__ import annotations
+
+import os
+
+from testbed.p4engine.build import compile_program, prune
+from tests.switch.p4 import source
+
+
+def test_the_least_recently_used_files_go(tmp_path):
+    (tmp_path / "a program at work").mkdir()
+    for age, name in enumerate(("new", "newer", "old", "oldest", "middle")):
+        rank = {"oldest": 1, "old": 2, "middle": 3, "new": 4, "newer": 5}[name]
+        (tmp_path / name).write_text(str(age))
+        os.utime(tmp_path / name, (rank, rank))
+    prune(tmp_path, most=3)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"middle", "new", "newer", "a program at work"}
+
+
+def test_a_hit_counts_as_use(tmp_path):
+    path = tmp_path / "program.p4"
+    path.write_text(source())
+    compiled = compile_program(path)
+    os.utime(compiled.so_path, (1, 1))
+    again = compile_program(path)
+    assert again.cached and again.so_path == compiled.so_path
+    assert again.so_path.stat().st_mtime > 1
