@@ -13,14 +13,14 @@ frame of 320 bytes takes 25.6 ns at 100 Gbit/s.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import config, njit, typeof, types
 
 from testbed.protocols import status as st
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.protocols.values import mix2
 from testbed.simulate import agenda as ag
 from testbed.simulate import state as w
-from testbed.simulate.machines import call_step
+from testbed.simulate.machines import Placed, PlacedTuple, at, call_step
 from testbed.simulate.native import copy, foreign, peek
 
 # Why the loop returned
@@ -222,9 +222,7 @@ def _cross_trunk(world, inbox, now):
 
 
 @njit(cache=True)
-def run(world, until_ns, events):
-    """Handle events up to and including `until_ns`, at most `events` of them; returns why it
-    ended."""
+def _run(world, until_ns, events):
     s, a = world.s, world.agenda
     hosts, trunks = world.hosts.shape[0], world.trunks.shape[0]
     last = s[w.EVENTS] + events
@@ -256,3 +254,19 @@ def run(world, until_ns, events):
             c = world.switches[switch]
             _advance(c[w.ADVANCE], (c[w.MANAGER], now))
             s[w.PENDING] = switch
+
+
+WORLD = PlacedTuple(typeof(w.new_world(1, 0, 1, 1, 64)))
+
+
+@njit(cache=True)
+def _run_at(address, until_ns, events):
+    return _run(at(address, WORLD), until_ns, events)
+
+
+def run(world: Placed, until_ns: int, events: int) -> int:
+    """Handle events up to and including `until_ns`, at most `events` of them; returns why it
+    ended. `world` is a placed state.World."""
+    if config.DISABLE_JIT:
+        return _run(world.part, until_ns, events)
+    return _run_at(world.address, until_ns, events)

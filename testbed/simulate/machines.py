@@ -119,7 +119,7 @@ def _from_python(kind, value, c):
 
 
 @intrinsic
-def _at(typing_context, address, kind):
+def at(typing_context, address, kind):
     """The placed tuple of type `kind` at `address`."""
     placed = kind.instance_type
     return placed(types.int64, kind), lambda context, builder, signature, args: args[0]
@@ -149,11 +149,11 @@ def _compiled(machine_type: PlacedTuple, batch_type: PlacedTuple) -> Any:
     @cfunc(STEP, cache=True)
     def call(machine, arrived, out, now, count, deadline):
         filled, due = step(
-            _at(machine, machine_type),
+            at(machine, machine_type),
             now,
-            _at(arrived, batch_type),
+            at(arrived, batch_type),
             count,
-            _at(out, batch_type),
+            at(out, batch_type),
         )
         deadline[0] = due
         return filled

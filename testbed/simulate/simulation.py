@@ -59,9 +59,9 @@ class Simulation:
         check_ns = self.experiment.timeout_ns
         while True:
             stop_ns = min(sample_ns, check_ns, NEVER - 1)
-            reason = loop.run(self.nodes.world, stop_ns, EVENTS_AT_ONCE)
+            reason = loop.run(self.nodes.placed, stop_ns, EVENTS_AT_ONCE)
             if reason == loop.CROWDED:
-                self.nodes.world = w.larger(self.nodes.world)
+                self.nodes.grow()
                 continue
             if reason == loop.FINISHED:
                 break

@@ -12,8 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.simulate.agenda import Agenda
-from testbed.workload.machine import Batch
+from testbed.protocols.sizes import FRAME_OVERHEAD
+from testbed.simulate.agenda import Agenda, new_agenda
+from testbed.workload.machine import Batch, new_batch
+
+FRAMES = 1024  # room at first; a world grows
 
 # Places in World.s
 OPEN = 0  # workers that have not finished
@@ -83,6 +86,35 @@ class World(NamedTuple):
     deadline: np.ndarray  # int64[1], of the last step
     frame: np.ndarray  # uint8[B], that a host is sending
     left: np.ndarray  # int64[2], where the traffic manager says what has left
+
+
+def new_world(hosts: int, trunks: int, switches: int, ports: int, width: int) -> World:
+    """A world of so many nodes, none of which is anything yet; frames have up to `width` bytes.
+    `headers`, `partial`, `arrived` and `out` are empty, to be replaced."""
+    batch = new_batch(0, 1, 32)
+    s = np.zeros(STATE, np.int64)
+    s[FREE] = FRAMES
+    s[PENDING] = -1
+    return World(
+        s=s,
+        agenda=new_agenda(hosts + trunks + switches),
+        hosts=np.zeros((hosts, HOST), np.int64),
+        identity=np.zeros((hosts, 12), np.uint8),
+        headers=np.zeros((0, FRAME_OVERHEAD), np.uint8),
+        partial=np.zeros(0, np.int64),
+        trunks=np.zeros((trunks, 2), np.int64),
+        switches=np.zeros((switches, 6), np.int64),
+        leads=np.full((switches, ports), -1, np.int32),
+        first=np.full(hosts + trunks, -1, np.int32),
+        last=np.full(hosts + trunks, -1, np.int32),
+        frames=new_frames(FRAMES, width),
+        arrived=batch,
+        out=batch,
+        places=np.zeros(3, np.int64),
+        deadline=np.zeros(1, np.int64),
+        frame=np.zeros(width, np.uint8),
+        left=np.zeros(2, np.int64),
+    )
 
 
 def new_frames(rows: int, width: int) -> Frames:

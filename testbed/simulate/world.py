@@ -30,7 +30,6 @@ from testbed.workload.plan import plan
 
 ROWS_IN = 64
 ROWS_OUT = 1024
-FRAMES = 1024  # at first; the world grows
 HOST_STREAM = 0x405F  # what tells hosts' random numbers from others of the same seed
 IP_TOS_ECT0 = 2  # able to be marked by ECN, as the sockets of host processes ask for
 
@@ -62,8 +61,16 @@ class Nodes:
     experiment: Experiment
     hosts: list[Node]
     switches: dict[str, Switch]
-    world: w.World
+    placed: Placed
     batches: tuple[Placed, Placed]
+
+    @property
+    def world(self) -> w.World:
+        return self.placed.part
+
+    def grow(self) -> None:
+        """Make room for more frames on their way."""
+        self.placed = Placed(w.larger(self.world))
 
 
 def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> Nodes:
@@ -80,7 +87,7 @@ def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> No
     }
     inboxes, trunks = _inboxes(topology, nodes)
     world = _world(experiment, seed, nodes, switches, (arrived, out), inboxes, trunks)
-    return Nodes(experiment, nodes, switches, world, (arrived, out))
+    return Nodes(experiment, nodes, switches, Placed(world), (arrived, out))
 
 
 def _node(spec: dict, arrived: Placed, out: Placed) -> Node:
@@ -137,18 +144,18 @@ def _world(
 ) -> w.World:
     topology = experiment.topology_object()
     frame_bytes = sizes.frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
-    width = -(-frame_bytes // 64) * 64
-    inbox_count = len(nodes) + len(trunks)
     ports = max(port for _, port in inboxes) + 1
-    leads = np.full((len(switches), ports), -1, np.int32)
+    width = -(-frame_bytes // 64) * 64
+    world = w.new_world(len(nodes), len(trunks), len(switches), ports, width)
     numbers = {name: number for number, name in enumerate(switches)}
     for (name, port), inbox in inboxes.items():
-        leads[numbers[name], port] = inbox
+        world.leads[numbers[name], port] = inbox
+    for number, switch in enumerate(switches.values()):
+        world.switches[number] = _functions(switch)
+    world.trunks[:] = np.array(trunks, np.int64).reshape(-1, 2)
 
-    hosts = np.zeros((len(nodes), w.HOST), np.int64)
-    identity = np.zeros((len(nodes), 12), np.uint8)
     headers: list[bytes] = []
-    for row, mine, node in zip(hosts, identity, nodes, strict=True):
+    for row, mine, node in zip(world.hosts, world.identity, nodes, strict=True):
         name = node.spec["host"]
         number = topology.number(name)
         ours, ip = _mac(host_mac(number)), socket.inet_aton(host_ip(number))
@@ -172,34 +179,17 @@ def _world(
         there = _mac(switch_mac(topology.number(gateway)))
         headers += [_header(there, ours, ip, peer) for peer in node.spec["peers"]]
 
-    deadline = np.zeros(1, np.int64)
-    s = np.zeros(w.STATE, np.int64)
-    s[w.OPEN] = int(hosts[:, w.IS_WORKER].sum())
-    s[w.FREE] = FRAMES
-    s[w.PENDING] = -1
-    agenda = ag.new_agenda(inbox_count + len(switches))
+    world.s[w.OPEN] = int(world.hosts[:, w.IS_WORKER].sum())
     for number in range(len(nodes)):
-        ag.put(agenda, number, 0)
-    table = np.frombuffer(b"".join(headers), np.uint8).reshape(-1, sizes.FRAME_OVERHEAD)
-    return w.World(
-        s=s,
-        agenda=agenda,
-        hosts=hosts,
-        identity=identity,
-        headers=table.copy(),
+        ag.put(world.agenda, number, 0)
+    table = np.frombuffer(b"".join(headers), np.uint8).reshape(-1, sizes.FRAME_OVERHEAD).copy()
+    arrived, out = batches
+    world.places[:] = arrived.address, out.address, world.deadline.ctypes.data
+    return world._replace(
+        headers=table,
         partial=table[:, 14:34].copy().view(">u2").astype(np.int64).sum(axis=1),
-        trunks=np.array(trunks, np.int64).reshape(-1, 2),
-        switches=np.array([_functions(switch) for switch in switches.values()], np.int64),
-        leads=leads,
-        first=np.full(inbox_count, -1, np.int32),
-        last=np.full(inbox_count, -1, np.int32),
-        frames=w.new_frames(FRAMES, width),
-        arrived=batches[0].part,
-        out=batches[1].part,
-        places=np.array([batches[0].address, batches[1].address, deadline.ctypes.data], np.int64),
-        deadline=deadline,
-        frame=np.zeros(width, np.uint8),
-        left=np.zeros(2, np.int64),
+        arrived=arrived.part,
+        out=out.part,
     )
 
 
