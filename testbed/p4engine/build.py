@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,7 @@ FLAGS = [
     "-w",
 ]
 RECURSION = 20_000
+ABANDONED_S = 24 * 3600
 MOST_FILES = 4000  # in the cache, two for each program: about 400 MB
 
 
@@ -256,12 +258,14 @@ def _build(
         jobs = [(work / "program.c", work / "program.o", None)]
         objects = [work / "program.o"]
         for source in sorted(RUNTIME.glob("*.c")):
-            kept = folder / f"{base}-{source.stem}.o"
-            objects.append(kept)
-            if kept.exists():
-                _touch(kept)
+            kept, own_copy = folder / f"{base}-{source.stem}.o", work / f"{source.stem}.o"
+            objects.append(own_copy)
+            try:
+                os.link(kept, own_copy)  # ours to the end, even if another process prunes it
+            except FileNotFoundError:
+                jobs.append((source, own_copy, kept))
             else:
-                jobs.append((source, work / f"{source.stem}.o", kept))
+                _touch(kept)
         running = [
             (
                 subprocess.Popen(
@@ -289,7 +293,8 @@ def _build(
             if process.returncode:
                 _c_failure(folder, source, output, c_text)
             if kept is not None:
-                os.replace(target, kept)
+                with contextlib.suppress(FileExistsError):
+                    os.link(target, kept)
         linked = subprocess.run(
             [
                 cc,
@@ -328,12 +333,15 @@ def _touch(*paths: Path) -> None:
 
 
 def prune(folder: Path, most: int = MOST_FILES) -> None:
-    """Remove the files that were used least recently, if there are more than `most`."""
+    """Remove the files that were used least recently, if there are more than `most`, and the
+    folders of compilations that were killed."""
     used = []
     for entry in os.scandir(folder):
         with contextlib.suppress(FileNotFoundError):
             if entry.is_file():
                 used.append((entry.stat().st_mtime_ns, entry.path))
+            elif entry.stat().st_mtime < time.time() - ABANDONED_S:
+                shutil.rmtree(entry.path, ignore_errors=True)
     for _, path in sorted(used)[: max(0, len(used) - most)]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)

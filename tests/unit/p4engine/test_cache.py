@@ -9,7 +9,9 @@ from tests.switch.p4 import source
 
 
 def test_the_least_recently_used_files_go(tmp_path):
-    (tmp_path / "a program at work").mkdir()
+    for folder in ("a program at work", "a program whose compiler was killed"):
+        (tmp_path / folder).mkdir()
+    os.utime(tmp_path / folder, (1, 1))
     for age, name in enumerate(("new", "newer", "old", "oldest", "middle")):
         rank = {"oldest": 1, "old": 2, "middle": 3, "new": 4, "newer": 5}[name]
         (tmp_path / name).write_text(str(age))
