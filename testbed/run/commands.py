@@ -45,7 +45,7 @@ def _one_file(name: str, arguments: list[str]) -> Path:
 
 
 def run_command(arguments: list[str]) -> int | None:
-    options = _run_options(arguments)
+    options = _run_parser("run.py").parse_args(arguments)
     from testbed.experiment import load
     from testbed.experiment.sweep import is_sweep
 
@@ -59,17 +59,28 @@ def run_command(arguments: list[str]) -> int | None:
 
 
 def sweep_command(arguments: list[str]) -> int | None:
-    options = _run_options(arguments)
+    parser = _run_parser("run.py sweep")
+    parser.add_argument("--processes", type=_positive)
+    parser.add_argument("--dask", metavar="tcp://HOST:PORT")
+    options = parser.parse_args(arguments)
+    if options.processes and options.dask:
+        raise UserError("--processes and --dask: give one of them")
     from testbed.run.sweep_run import run_sweep
 
-    return run_sweep(options.file, options.results)
+    return run_sweep(options.file, options.results, options.processes, options.dask)
 
 
-def _run_options(arguments: list[str]) -> argparse.Namespace:
-    parser = _Parser(prog="run.py", add_help=False)
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"found {text!r}; allowed: a whole number from 1")
+    return int(text)
+
+
+def _run_parser(program: str) -> _Parser:
+    parser = _Parser(prog=program, add_help=False)
     parser.add_argument("file", type=Path)
     parser.add_argument("--results", type=Path, default=ROOT / "results")
-    return parser.parse_args(arguments)
+    return parser
 
 
 def check_command(arguments: list[str]) -> int | None:
@@ -131,7 +142,7 @@ COMMANDS = {
     ),
     "sweep": Command(
         "FILE.yaml",
-        "run all points of a file with the key `sweep`, or go on with them",
+        "run all points of a file with the key `sweep`; --processes N, --dask ADDRESS",
         sweep_command,
     ),
     "check": Command(

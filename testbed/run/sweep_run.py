@@ -1,4 +1,7 @@
-"""A sweep from its file to its folder: all points checked first, then one after the other.
+"""A sweep from its file to its folder: all points are checked first, then run.
+
+Points in virtual time run side by side (`point_pool`), those on Mininet one after the other, since
+they would disturb each other.
 
 The folder `results/NAME` holds `sweep.json`, which says what was varied, and one folder per point,
 named by the hash of its resolved experiment, in which a run makes its usual results folder. So a
@@ -19,8 +22,9 @@ from rich.console import Console
 
 from testbed.errors import RunError, UserError
 from testbed.results import find, hand_over, read
+from testbed.run.point_pool import executor, run_points
 from testbed.run.program import prepare
-from testbed.run.runtimes import get_ready, run_experiment
+from testbed.run.runtimes import VIRTUAL, get_ready, run_experiment
 
 if TYPE_CHECKING:
     from testbed.experiment.sweep import Point, Sweep
@@ -29,10 +33,14 @@ FILE = "sweep.json"
 FORMAT = 1
 
 
-def run_sweep(path: Path, results: Path) -> int:
+def run_sweep(
+    path: Path, results: Path, processes: int | None = None, dask: str | None = None
+) -> int:
     """Run all points of a file that have not finished yet; its folder goes below `results`.
 
-    Returns the exit code: 1 if a point failed. Raises UserError before anything is run."""
+    `processes` (None: one per processor) or the address of a `dask` scheduler: what runs the points
+    in virtual time. Returns the exit code: 1 if a point failed. Raises UserError before anything is
+    run."""
     from testbed.experiment.sweep import load_sweep
 
     sweep = load_sweep(path)
@@ -49,7 +57,7 @@ def run_sweep(path: Path, results: Path) -> int:
         print(f"warning: {warning}", file=sys.stderr)
     folder = _open_folder(sweep, results)
     console.print(f"results: {folder}", highlight=False, soft_wrap=True)
-    failed = _run_points(sweep, folder, console)
+    failed = _run_points(sweep, folder, console, processes, dask)
     from analysis.report import sweep_report
 
     sweep_report(folder)
@@ -87,34 +95,61 @@ def _described(point: Point) -> dict:
     return {"key": point.key, "system": point.experiment.system.name, "values": values}
 
 
-def _run_points(sweep: Sweep, folder: Path, console: Console) -> list[tuple[Point, str]]:
+def _run_points(
+    sweep: Sweep, folder: Path, console: Console, processes: int | None, dask: str | None
+) -> list[tuple[Point, str]]:
     """Run what has not finished; returns the points that failed, with why."""
-    failed: list[tuple[Point, str]] = []
-    spent: list[float] = []
-    count = len(sweep.points)
     todo = [point for point in sweep.points if not _finished(folder / point.key)]
-    if len(todo) < count:
-        console.print(f"{count - len(todo)} of {count} points have finished before")
-    for number, point in enumerate(todo):
-        left = f", about {_minutes(spent, len(todo) - number)} left" if spent else ""
-        title = f"point {number + 1} of {len(todo)}{left}: {point.label}"
-        console.print(title, markup=False, highlight=False, soft_wrap=True)
-        started = time.monotonic()
-        parent = folder / point.key
-        shutil.rmtree(parent, ignore_errors=True)
-        try:
-            run_experiment(point.experiment, prepare(point.experiment), parent, console)
-        except RunError as error:
-            failed.append((point, str(error)))
-            console.print(f"failed: {error}", style="red", markup=False)
-        spent.append(time.monotonic() - started)
-    return failed
+    if len(todo) < len(sweep.points):
+        done = len(sweep.points) - len(todo)
+        console.print(f"{done} of {len(sweep.points)} points have finished before")
+    for point in todo:
+        shutil.rmtree(folder / point.key, ignore_errors=True)
+    teller = _Teller(len(todo), console)
+    virtual = [point for point in todo if point.experiment.runtime == VIRTUAL]
+    if virtual:
+        with executor(processes, dask) as pool:
+            for point, error in run_points(pool, virtual, folder):
+                teller.ended(point, error)
+    for point in todo:
+        if point.experiment.runtime != VIRTUAL:
+            teller.begins(point)
+            try:
+                program = prepare(point.experiment)
+                run_experiment(point.experiment, program, folder / point.key, console)
+                error = ""
+            except RunError as raised:
+                error = str(raised)
+            teller.ended(point, error)
+    return teller.failed
+
+
+class _Teller:
+    """Says which point begins and ends, and about how long the rest will take."""
+
+    def __init__(self, count: int, console: Console) -> None:
+        self.failed: list[tuple[Point, str]] = []
+        self._count = count
+        self._console = console
+        self._ended = 0
+        self._started_s = time.monotonic()
+
+    def begins(self, point: Point) -> None:
+        self._say(f"point {self._ended + 1} of {self._count}: {point.label}")
+
+    def ended(self, point: Point, error: str) -> None:
+        self._ended += 1
+        if error:
+            self.failed.append((point, error))
+        seconds = time.monotonic() - self._started_s
+        left = seconds / self._ended * (self._count - self._ended)
+        rest = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
+        how = f"failed: {error}" if error else "done"
+        self._say(f"{self._ended} of {self._count}, about {rest} left: {how}: {point.label}")
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _finished(parent: Path) -> bool:
     return any(read(each).finished for each in find(parent))
-
-
-def _minutes(spent: list[float], points: int) -> str:
-    seconds = sum(spent) / len(spent) * points
-    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
