@@ -27,6 +27,16 @@ from testbed.p4engine.pipeline_values import ControlError
 from .generate import generate
 from .tree import text
 
+ROOT = Path(__file__).resolve().parents[2]
+# Whole programs with what the generator does not make: action profiles, meters, clones, digests.
+PROGRAMS = (
+    "tests/data/p4info.p4",
+    "tests/data/router.p4",
+    "p4/esa.p4",
+    "p4/atp.p4",
+    "p4/switchml.p4",
+)
+
 
 def packet(random: Random, known: list[bytes]) -> bytes:
     """From empty to jumbo: new, or a known one with bytes changed, cut or appended."""
@@ -66,49 +76,93 @@ def _match(random: Random, key: dict) -> object:
     return None if kind == "optional" and random.randrange(2) else value
 
 
+def _on_table(random: Random, switch: Switch, table: dict, known: list[int]) -> None:
+    name, action = table["name"], random.choice(table["actions"])
+    data = [_number(random, p["width"]) for p in action["params"]]
+    keys = [_match(random, k) for k in table["keys"] if k["kind"] != "selector"]
+    priority = random.choice((None, 1, 2, random.randrange(1 << 31)))
+    how = random.randrange(10)
+    if how < 6 and table["profile"] is not None:
+        target = {random.choice(("member", "group")): random.randrange(6)}
+        known.append(switch.table_add_indirect(name, keys, priority=priority, **target))
+    elif how < 6:
+        known.append(switch.table_add(name, action["name"], keys, data, priority))
+    elif how == 6 and known:
+        switch.table_delete(name, known.pop(random.randrange(len(known))))
+    elif how == 7 and known:
+        switch.table_modify(name, random.choice(known), action["name"], data)
+    elif how == 8:
+        switch.table_set_default(name, action["name"], data)
+    elif random.randrange(20) == 0:
+        switch.table_clear(name)
+        known.clear()
+    else:
+        switch.table_delete(name, random.choice((-2, 0, 1, 2**40, 5)))
+
+
+def _on_profile(random: Random, switch: Switch, name: str) -> None:
+    owners = [t for t in switch.compiled.info["tables"] if t["profile"] is not None]
+    action = random.choice(random.choice(owners)["actions"])
+    data = [_number(random, p["width"]) for p in action["params"]]
+    member, group = random.randrange(6), random.randrange(6)
+    random.choice(
+        (
+            lambda: switch.member_add(name, action["name"], data),
+            lambda: switch.member_modify(name, member, action["name"], data),
+            lambda: switch.member_delete(name, member),
+            lambda: switch.group_add(name),
+            lambda: switch.group_delete(name, group),
+            lambda: switch.group_add_member(name, group, member),
+            lambda: switch.group_remove_member(name, group, member),
+        )
+    )()
+
+
+def _on_array(random: Random, switch: Switch, kind: str, array: dict) -> None:
+    name, size = array["name"], array.get("size", 1)
+    index = random.choice((0, 1, size - 1, size, 2**31))
+    if kind == "registers" and random.randrange(2):
+        switch.register_read(name, index, 1)
+    elif kind == "registers":
+        switch.register_write(name, index, _number(random, array["width"]))
+    elif kind == "counters":
+        random.choice((switch.counter_read, switch.counter_write))(name, index)
+    elif kind == "meters":
+        switch.meter_set(name, random.choice((None, index)), [(0.5, 2), (1.0, 1500)])
+    else:
+        switch.value_set_add(name, [_number(random, w) for w in array["widths"]])
+
+
+def _on_links(random: Random, switch: Switch) -> None:
+    how = random.randrange(4)
+    if how == 0:
+        group = [(random.randrange(8), random.randrange(3)) for _ in range(random.randrange(4))]
+        switch.multicast_group(random.randrange(1, 9), group)
+    elif how == 1:
+        switch.mirror_session(random.randrange(1, 9), random.choice((None, 2)), random.choice((None, 3)))  # fmt: skip  # noqa: E501
+    else:
+        chance = random.choice((0.0, 0.3, 1.0))
+        direction = random.choice(("ingress", "egress"))
+        options = {"delay_ns": 3000, "jitter_ns": 2000, "loss": chance / 3, "duplicate": chance}
+        options |= {"reorder": chance, "reorder_ns": 5000} if random.randrange(2) else {}
+        rate_bps = random.choice((0, 10**6, 10**9))
+        switch.port_shape(random.randrange(4), direction, rate_bps, random.choice((0, 3, None)), **options)  # fmt: skip  # noqa: E501
+
+
 def control(random: Random, switch: Switch, handles: dict) -> None:
     """One random call; that it is refused is no finding."""
     info = switch.compiled.info
-    if info["tables"] and random.randrange(4):
+    kinds = ("registers", "counters", "meters", "value_sets")
+    arrays = [(kind, array) for kind in kinds for array in info[kind]]
+    if info["tables"] and random.randrange(3):
         table = random.choice(info["tables"])
-        known = handles.setdefault(table["name"], [])
-        action = random.choice(table["actions"])
-        data = [_number(random, p["width"]) for p in action["params"]]
-        how = random.randrange(10)
-        if how < 6:
-            keys = [_match(random, k) for k in table["keys"] if k["kind"] != "selector"]
-            priority = random.choice((None, 1, 2, random.randrange(1 << 31)))
-            known.append(switch.table_add(table["name"], action["name"], keys, data, priority))
-        elif how == 6 and known:
-            switch.table_delete(table["name"], known.pop(random.randrange(len(known))))
-        elif how == 7 and known:
-            switch.table_modify(table["name"], random.choice(known), action["name"], data)
-        elif how == 8:
-            switch.table_set_default(table["name"], action["name"], data)
-        elif random.randrange(20) == 0:
-            switch.table_clear(table["name"])
-            known.clear()
-        else:
-            switch.table_delete(table["name"], random.choice((-2, 0, 1, 2**40, 5)))
-    elif info["registers"] and random.randrange(2):
-        register = random.choice(info["registers"])
-        index = random.choice((0, 1, register["size"] - 1, register["size"], 2**31))
-        if random.randrange(2):
-            switch.register_read(register["name"], index, 1)
-        else:
-            switch.register_write(register["name"], index, _number(random, register["width"]))
-    elif info["value_sets"] and random.randrange(2):
-        value_set = random.choice(info["value_sets"])
-        switch.value_set_add(value_set["name"], [_number(random, w) for w in value_set["widths"]])
+        _on_table(random, switch, table, handles.setdefault(table["name"], []))
+    elif info["profiles"] and random.randrange(3):
+        _on_profile(random, switch, random.choice(info["profiles"])["name"])
+    elif arrays and random.randrange(3):
+        _on_array(random, switch, *random.choice(arrays))
     else:
-        how = random.randrange(3)
-        if how == 0:
-            group = [(random.randrange(8), random.randrange(3)) for _ in range(random.randrange(4))]
-            switch.multicast_group(random.randrange(1, 9), group)
-        elif how == 1:
-            switch.mirror_session(random.randrange(1, 9), random.randrange(4))
-        else:
-            switch.port_shape(random.randrange(4), "egress", rate_bps=10**6, queue_packets=3)
+        _on_links(random, switch)
 
 
 # What an argument of a control message may be, beside names of the program's objects.
@@ -222,20 +276,23 @@ def main(arguments: list[str]) -> int:
     # The sanitizers are loaded here; the C compiler is none of their business.
     os.environ.pop("LD_PRELOAD", None)
     seeds = range(options.first, options.first + options.programs)
-    sources = [(f"seed {s}", text(generate(s))) for s in seeds]
+    sources: list[tuple[str, str | Path]] = [(f"seed {s}", text(generate(s))) for s in seeds]
     if options.language:
         from tests.switch.p4 import source
         from tests.switch.test_p4_language import cases
 
         sources += [(case.id, source(**case.values[0])) for case in cases()]
+        sources += [(name, ROOT / name) for name in PROGRAMS]
     part, parts = map(int, options.part.split("/"))
     sources = sources[part::parts]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.p4"
         for name, code in sources:
             print(name, flush=True)
-            path.write_text(code)
-            run(Switch(compile_program(path)), Random(name), options.each)
+            if isinstance(code, str):
+                path.write_text(code)
+            compiled = compile_program(path if isinstance(code, str) else code)
+            run(Switch(compiled), Random(name), options.each)
     print(f"clean: {len(sources)} programs, {len(sources) * options.each} packets")
     return 0
 
