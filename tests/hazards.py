@@ -406,8 +406,8 @@ MUTATIONS = (
         "SwitchML's worker: timers",
         "what is lost is not sent again",
         "testbed/protocols/switchml_worker.py",
-        "        if w.due_ns[slot] <= now and m < packets.shape[0]:\n",
-        "        if w.due_ns[slot] < 0 and m < packets.shape[0]:\n",
+        "        late = w.due_ns[slot] <= now\n",
+        "        late = w.due_ns[slot] < 0\n",
         Histories("switchml"),
     ),
     Mutation(

@@ -192,7 +192,8 @@ def warm() -> None:
     common = {
         "system": "esa", "job": 0, "job_name": "warm", "workers": 1, "seed": 0, "values": 64,
         "bitmap_width": 32, "window": 1, "rate_bps": 0, "burst_ns": 0, "timeout_ns": 0,
-        "least_timeout_ns": 1, "most_timeout_ns": 1, "index": "hash", "pool": 1, "priority": "esa",
+        "least_timeout_ns": 1, "most_timeout_ns": 1, "least_patience_ns": 1,
+        "index": "hash", "pool": 1, "priority": "esa",
         "communication_ns": 1, "computation_ns": 1, "iterations": 1, "order": "front",
         "start_ns": 0, "slow": [], "speed_spread": 0, "compute_jitter": 0, "tensors": tensors,
         "fragments": 2, "reminder": True, "reminder_delay_ns": 0, "least_reminder_delay_ns": 1,

@@ -61,6 +61,7 @@ class Book(NamedTuple):
     ready: np.ndarray  # uint8[T]
     unsent: np.ndarray  # int64[T], next fragment of the tensor to send
     missing: np.ndarray  # int64[T], results still to come
+    oldest: np.ndarray  # int64[T], all fragments of the tensor before it have results
     inflight: np.ndarray  # int64[T]
     tensor: np.ndarray  # int16[F]
     status: np.ndarray  # uint8[F]
@@ -90,6 +91,7 @@ def new_book(sizes: list[int], values: int, iterations: int, order: int) -> Book
         ready=np.zeros(tensors, np.uint8),
         unsent=np.zeros(tensors, np.int64),
         missing=np.zeros(tensors, np.int64),
+        oldest=np.zeros(tensors, np.int64),
         inflight=np.zeros(tensors, np.int64),
         tensor=np.repeat(np.arange(tensors, dtype=np.int16), np.diff(first)),
         status=np.zeros(fragments, np.uint8),
@@ -118,6 +120,7 @@ def begin(book, iteration):
         book.ready[t] = 0
         book.unsent[t] = book.first[t]
         book.missing[t] = book.first[t + 1] - book.first[t]
+        book.oldest[t] = book.first[t]
         book.inflight[t] = 0
 
 
@@ -184,6 +187,10 @@ def mark_received(book, fragment, now):
         if s[ORDER] != FRONT or tensor <= s[CURSOR]:
             s[URGENT] -= 1
     book.missing[tensor] -= 1
+    while book.oldest[tensor] < book.first[tensor + 1]:
+        if book.status[book.oldest[tensor]] & RECEIVED == 0:
+            break
+        book.oldest[tensor] += 1
     if book.missing[tensor] == 0:
         book.done_ns[s[ITERATION], tensor] = now
         s[UNFINISHED] -= 1

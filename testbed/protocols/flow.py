@@ -30,6 +30,19 @@ def timeout_ns(w):
 
 
 @njit(cache=True)
+def patience_ns(w):
+    """How much earlier than one whose result is here a fragment must have been sent to count as
+    lost, where all workers send the two in the same order.
+
+    The same round trip as a timeout's, but no more: what holds up a host or a switch holds up both
+    fragments. With a fixed timeout nothing counts as lost before it."""
+    c, s = w.c, w.s
+    if c[wk.TIMEOUT_NS] > 0 or s[wk.ROUND_TRIP_NS] == 0:
+        return wk.NEVER
+    return max(s[wk.ROUND_TRIP_NS] + 4 * s[wk.VARIATION_NS], c[wk.LEAST_PATIENCE_NS])
+
+
+@njit(cache=True)
 def measure_round_trip(s, sample_ns):
     s[wk.LONGEST_NS] = max(sample_ns, s[wk.LONGEST_NS] - (s[wk.LONGEST_NS] >> 10))
     if s[wk.ROUND_TRIP_NS] == 0:

@@ -191,6 +191,8 @@ def receive(v, now, packets, lengths, count, out, out_lengths, destinations):
             out_lengths[m] = ss.write_result(v, out[m], wire.RESULT, place)
             if c[ss.INDEX_MODE] == POSITION:
                 ss.rehash(v, out[m], place)
+            else:
+                ss.name_previous(v, out[m])
             destinations[m] = ss.TO_WORKERS
             k[n.RESULTS] += 1
             m += 1

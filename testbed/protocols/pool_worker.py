@@ -32,7 +32,7 @@ class Worker(NamedTuple):
     c: np.ndarray  # int64[worker.CONFIGURATION]
     s: np.ndarray  # int64[worker.STATE]
     priority: np.ndarray  # int64[T], of the tensors in this iteration
-    asks: np.ndarray  # int64[*], fragments that the server wants again
+    asks: np.ndarray  # int64[*], fragments that the server wants again; ~f: f is missing
     recorded: np.ndarray  # int32[I, F * V], this worker's gradients if the trace has values
     sums: np.ndarray  # int32[I, F * V], their sums over the workers
     positions: pos.Positions
@@ -100,6 +100,8 @@ def receive(w, b, now, packets, lengths, count):
         if iteration > b.s[bk.ITERATION]:
             k[n.FOREIGN] += 1
             continue
+        if kind == wire.RESULT and c[wk.INDEX_MODE] != POSITION:
+            _miss_previous(w, b, now, wire.extra(row) - 1)
         if b.status[fragment] & bk.RECEIVED:
             k[n.DUPLICATE_RESULTS] += 1
             continue
@@ -113,15 +115,52 @@ def receive(w, b, now, packets, lengths, count):
         k[n.RESULTS] += 1
         if flags & wire.OVERFLOW:
             k[n.SATURATED] += 1
-        if b.status[fragment] & (bk.SENT | bk.RESENT) == bk.SENT and flags & wire.RESEND == 0:
+        once = b.status[fragment] & (bk.SENT | bk.RESENT) == bk.SENT
+        if once and flags & wire.RESEND == 0:
             flow.measure_round_trip(s, now - b.sent_ns[fragment])
         flow.adapt_window(w, flags & wire.ECN != 0)
         if bk.mark_received(b, fragment, now):
             finished = True
+        elif once:
+            _miss_earlier(w, b, now, fragment)
         if c[wk.INDEX_MODE] == POSITION:
             w.positions.index[pos.position_of(w.positions, iteration, fragment)] = wire.extra(row)
             _slide(w, b, fragment)
     return finished
+
+
+@njit(cache=True)
+def _miss(w, b, now, fragment):
+    """Have a fragment sent again without waiting for its timer."""
+    s = w.s
+    if s[wk.ASKS] < w.asks.size:
+        w.asks[s[wk.ASKS]] = ~fragment
+        s[wk.ASKS] += 1
+        b.sent_ns[fragment] = now
+
+
+@njit(cache=True)
+def _miss_previous(w, b, now, whole):
+    """A result says of which fragment the server sent one before it. If it is not here, it is
+    lost."""
+    fragment = whole - b.s[bk.ITERATION] * b.s[bk.FRAGMENTS]
+    if not 0 <= fragment < b.s[bk.FRAGMENTS]:
+        return
+    if b.status[fragment] & (bk.SENT | bk.RECEIVED) == bk.SENT:
+        _miss(w, b, now, fragment)
+
+
+@njit(cache=True)
+def _miss_earlier(w, b, now, fragment):
+    """The result is here of a fragment that was sent only once. What was sent well before it and
+    has none is lost.
+
+    Within a tensor only: its fragments are sent in order by every worker. Which of two tensors goes
+    first may differ among them, as they become ready."""
+    before = b.sent_ns[fragment] - flow.patience_ns(w)
+    for earlier in range(b.oldest[b.tensor[fragment]], fragment):
+        if b.status[earlier] & bk.RECEIVED == 0 and b.sent_ns[earlier] <= before:
+            _miss(w, b, now, earlier)
 
 
 @njit(cache=True)
@@ -175,6 +214,7 @@ def _fill_gaps(w, b, now, packets, m):
         if m == packets.shape[0]:
             return m
         b.status[fragment] |= bk.RESENT
+        b.sent_ns[fragment] = now
         _write_gradient(w, b, packets[m], fragment, wire.RESEND)
         flow.take_pace(s, c, now)
         k[n.RETRANSMISSIONS] += 1
@@ -192,13 +232,15 @@ def send(w, b, now, packets, lengths, destinations):
     m = 0
     while s[wk.ASKS] > 0 and m < capacity:
         s[wk.ASKS] -= 1
-        fragment = w.asks[s[wk.ASKS]]
+        asked = w.asks[s[wk.ASKS]] >= 0
+        fragment = w.asks[s[wk.ASKS]] if asked else ~w.asks[s[wk.ASKS]]
         if b.status[fragment] & bk.RECEIVED == 0:
             b.status[fragment] |= bk.RESENT
+            b.sent_ns[fragment] = now
             _write_gradient(w, b, packets[m], fragment, wire.RESEND)
             flow.take_pace(s, c, now)
             k[n.RETRANSMISSIONS] += 1
-            k[n.ANSWERED_ASKS] += 1
+            k[n.ANSWERED_ASKS if asked else n.GAP_RESENDS] += 1
             m += 1
     if c[wk.GAP] > 0 and s[wk.FURTHEST] > s[wk.SEEN]:
         m = _fill_gaps(w, b, now, packets, m)

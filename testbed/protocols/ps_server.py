@@ -32,7 +32,8 @@ TAIL = 1  # fragments put in
 NEXT_WORKER = 2  # who gets the first one next
 NEXT_SEND_PS = 3
 PACING = 4  # 1: a result waits for the pacing alone
-STATE = 5
+PREVIOUS = 5  # the last result's whole fragment number + 1, 0: none yet
+STATE = 6
 
 
 class Server(NamedTuple):
@@ -95,10 +96,13 @@ def send(v, now, m, out, out_lengths, destinations):
         # A row that is used again already: all workers have got its result by asking for it.
         if adder.iteration[place] == iteration:
             out_lengths[m] = ss.write_result(adder, out[m], wire.RESULT, place)
+            wire.set_extra(out[m], s[PREVIOUS])
             destinations[m] = ss.FIRST_WORKER + s[NEXT_WORKER]
             _take_pace(v, now)
             m += 1
             s[NEXT_WORKER] += 1
+            if s[NEXT_WORKER] == workers:
+                s[PREVIOUS] = whole + 1
         else:
             s[NEXT_WORKER] = workers
         if s[NEXT_WORKER] == workers:

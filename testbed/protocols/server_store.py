@@ -50,7 +50,8 @@ ITERATION = 3  # latest that has been heard of
 COMPLETED = 4  # fragments with a result, all iterations
 DRAWS = 5  # indices drawn for window positions
 NEXT_PROMPT_PS = 6  # when the next reminder or ask may go out
-STATE = 7
+PREVIOUS = 7  # the last result's whole fragment number + 1, 0: none yet
+STATE = 8
 
 # Values of Server.stage
 EMPTY = 0
@@ -58,7 +59,7 @@ PART = 1
 COMPLETE = 2
 
 REHASH_DRAWS = 8  # to find an index that no other window position of the job has
-RESULT_FLAGS = wire.ECN | wire.OVERFLOW | wire.FLOAT
+RESULT_FLAGS = wire.ECN | wire.OVERFLOW | wire.FLOAT | wire.RESEND
 
 
 class Server(NamedTuple):
@@ -150,6 +151,13 @@ def write_result(v, row, kind, place):
         for i in range(c[VALUES]):
             row[base + i] = wire.swap(np.uint32(v.sums[place, i]))
     return 4 * (base + c[VALUES])
+
+
+@njit(cache=True)
+def name_previous(v, row):
+    """Let a result name the one before it, so that a worker knows that it has missed one."""
+    wire.set_extra(row, v.s[PREVIOUS])
+    v.s[PREVIOUS] = wire.fragment(row) + 1
 
 
 @njit(cache=True)

@@ -33,7 +33,9 @@ MOST_DOUBLINGS = 6  # of a slot's timeout
 # Places in Worker.s behind worker's
 EARLIEST_NS = wk.STATE  # no slot is due for retransmission before
 FREE = wk.STATE + 1  # entries in Worker.free
-STATE = wk.STATE + 2
+HEARD_NS = wk.STATE + 2  # when the last chunk was sent of those with a result that were sent once
+OLDEST_NS = wk.STATE + 3  # no chunk in flight was sent before
+STATE = wk.STATE + 4
 
 
 class Worker(NamedTuple):
@@ -107,6 +109,7 @@ def receive(w, b, now, packets, lengths, count):
             w.exponent[w.stream.announced[place]] = wire.next_exponent(row)
         if w.attempts[slot] == 0:
             flow.measure_round_trip(s, now - w.sent_ns[slot])
+            s[HEARD_NS] = max(s[HEARD_NS], w.sent_ns[slot])
         w.busy[slot] = 0
         w.chunk[slot] = number + c[wk.WINDOW]
         s[FREE] = heap.push(w.free, s[FREE], w.chunk, slot)
@@ -184,26 +187,33 @@ def _next_slot(w, b):
 
 @njit(cache=True)
 def _resend(w, b, now, packets):
-    """Send again what is due, into the first rows; returns their number."""
+    """Send again what is due, or was sent well before a chunk whose result is here, into the first
+    rows; returns their number."""
     c, s = w.c, w.s
-    if s[EARLIEST_NS] > now:
+    lost_ns = s[HEARD_NS] - flow.patience_ns(w)
+    if s[EARLIEST_NS] > now and s[OLDEST_NS] > lost_ns:
         return 0
     m = 0
-    earliest = wk.NEVER
+    earliest, oldest = wk.NEVER, wk.NEVER
     timeout = flow.timeout_ns(w)
     for slot in range(c[wk.WINDOW]):
         if w.busy[slot] == 0:
             continue
-        if w.due_ns[slot] <= now and m < packets.shape[0]:
-            if w.attempts[slot] < MOST_DOUBLINGS:
+        late = w.due_ns[slot] <= now
+        if (late or w.sent_ns[slot] <= lost_ns) and m < packets.shape[0]:
+            if w.attempts[slot] == 0 or late and w.attempts[slot] < MOST_DOUBLINGS:
                 w.attempts[slot] += 1
+            w.counters[n.GAP_RESENDS] += 0 if late else 1
+            w.sent_ns[slot] = now
             _write_gradient(w, b, packets[m], slot, wire.RESEND)
             flow.take_pace(s, c, now)
             w.counters[n.RETRANSMISSIONS] += 1
             w.due_ns[slot] = now + (timeout << w.attempts[slot])
             m += 1
         earliest = min(earliest, w.due_ns[slot])
+        oldest = min(oldest, w.sent_ns[slot])
     s[EARLIEST_NS] = earliest
+    s[OLDEST_NS] = oldest
     return m
 
 
@@ -237,6 +247,7 @@ def send(w, b, now, packets, lengths, destinations):
         w.sent_ns[slot] = now
         w.due_ns[slot] = now + timeout
         s[EARLIEST_NS] = min(s[EARLIEST_NS], w.due_ns[slot])
+        s[OLDEST_NS] = min(s[OLDEST_NS], now)
         m += 1
     s[wk.MORE] = 1 if m == capacity else 0
     for i in range(m):

@@ -34,7 +34,8 @@ COMMUNICATION_NS = 15  # of one iteration, for the priority
 COMPUTATION_NS = 16
 ITERATIONS = 17
 GAP = 18  # so many places behind the furthest result a fragment is sent again; 0: never
-CONFIGURATION = 19
+LEAST_PATIENCE_NS = 19
+CONFIGURATION = 20
 
 # Places in Worker.s, the state
 FACTOR = 0  # this worker's c of the iteration
@@ -72,5 +73,6 @@ def configuration(spec: dict) -> np.ndarray:
     c[TIMEOUT_NS] = spec["timeout_ns"]
     c[LEAST_TIMEOUT_NS] = spec["least_timeout_ns"]
     c[MOST_TIMEOUT_NS] = spec["most_timeout_ns"]
+    c[LEAST_PATIENCE_NS] = spec["least_patience_ns"]
     c[ITERATIONS] = spec["iterations"]
     return c

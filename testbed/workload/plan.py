@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from testbed.experiment import Experiment
 
 MILLION = 1_000_000
+# A fragment is later than one sent after it by a reminder's delay where its remainder has to be
+# pulled out of a switch. So many of the shortest are waited for before it counts as lost.
+REMINDERS_OF_PATIENCE = 5
 
 
 def plan(experiment: Experiment, repetition: int = 0) -> list[dict]:
@@ -144,6 +147,7 @@ def _worker_part(experiment: Experiment, number: int) -> dict:
         "timeout_ns": options.timeout_ns or 0,
         "least_timeout_ns": timers.least_timeout_ns,
         "most_timeout_ns": timers.most_timeout_ns,
+        "least_patience_ns": REMINDERS_OF_PATIENCE * timers.least_reminder_delay_ns,
     }
 
 
