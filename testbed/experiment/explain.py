@@ -13,7 +13,8 @@ from pydantic.fields import FieldInfo
 
 from testbed import systems
 from testbed.experiment.problems import Path, Problem
-from testbed.experiment.schema import ExperimentFile, Section
+from testbed.experiment.schema import ExperimentFile
+from testbed.experiment.section import Section
 from testbed.experiment.units import FieldError, describe
 
 

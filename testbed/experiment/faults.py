@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from testbed.experiment.fields import nearest
 from testbed.experiment.problems import Path, Problem, sentence
-from testbed.experiment.schema import Fault, Job
+from testbed.experiment.schema_jobs import Fault, Job
 from testbed.experiment.units import TIME, show
 from testbed.topology import Topology
 

@@ -8,7 +8,9 @@ from pydantic import BaseModel
 
 from testbed.experiment.document import Inline
 from testbed.experiment.fields import kind_of
-from testbed.experiment.schema import Fault, LinkOptions, LinkSettings, Memory, TopologyChoice
+from testbed.experiment.schema import Memory, TopologyChoice
+from testbed.experiment.schema_jobs import Fault
+from testbed.experiment.schema_links import LinkOptions, LinkSettings
 
 
 def shown(part: Any, name: str) -> Any:

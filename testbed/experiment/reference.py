@@ -14,18 +14,9 @@ from pydantic.fields import FieldInfo
 
 from testbed import systems
 from testbed.experiment.fields import Kind, Quantity, kind_of
-from testbed.experiment.schema import (
-    ExperimentFile,
-    Fault,
-    Job,
-    LinkException,
-    Links,
-    LinkSettings,
-    Memory,
-    Placement,
-    Timers,
-    VirtualTime,
-)
+from testbed.experiment.schema import ExperimentFile, Memory, Timers, VirtualTime
+from testbed.experiment.schema_jobs import Fault, Job, Placement
+from testbed.experiment.schema_links import LinkException, Links, LinkSettings
 from testbed.experiment.topologies import parameters
 from topos import KINDS
 

@@ -10,31 +10,25 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from testbed import systems
 from testbed.errors import UserError
 from testbed.experiment.experiment import Experiment, LinkDirection
-from testbed.experiment.explain import explain
 from testbed.experiment.faults import check as check_faults
-from testbed.experiment.fields import NAME, SECOND, nearest, user_file
+from testbed.experiment.fields import NAME, nearest, user_file
+from testbed.experiment.links import resolve_links, unmarked
 from testbed.experiment.printing import shown
 from testbed.experiment.problems import Path as KeyPath
 from testbed.experiment.problems import Problem, sentence
 from testbed.experiment.schema import (
     MAX_AGGREGATORS,
     ExperimentFile,
-    Fault,
-    Job,
-    LinkOptions,
-    Links,
-    LinkSettings,
     Memory,
-    Placement,
     SystemOptions,
     VirtualTime,
 )
-from testbed.experiment.units import TIME, FieldError, show
+from testbed.experiment.schema_jobs import Fault, Job, Placement
+from testbed.experiment.schema_links import Links
+from testbed.experiment.units import FieldError
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
@@ -42,13 +36,6 @@ if TYPE_CHECKING:
 
 # Fragment numbers never repeat within a job's run and are int32 on their way through the hosts.
 MAX_FRAGMENTS = 2**31 - 1
-
-# Congestion marks begin at a queue of so many packets where the file does not say: long enough that
-# an unloaded link never marks the bursts of its hosts, short enough that a window of every worker
-# of a job does not overflow the default queue.
-DEFAULT_THRESHOLD = 100
-# Of a packet without values: Ethernet, IPv4, UDP, the header of p4/ina.p4 and a bitmap of 32 bits.
-LEAST_FRAME_BYTES = 14 + 20 + 8 + 24 + 4
 
 
 def resolve(
@@ -99,7 +86,7 @@ class _Resolver:
         made = Experiment.model_construct(**self.parts)
         made._topology = self.topology
         made._directions = tuple(self.directions)
-        made._warnings = (*_mixed_hardware([job.trace() for job in made.jobs]), *_unmarked(made))
+        made._warnings = (*_mixed_hardware([job.trace() for job in made.jobs]), *unmarked(made))
         return made
 
     def name(self, stem: str) -> None:
@@ -108,116 +95,12 @@ class _Resolver:
         plain = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:64]
         self.parts["name"] = plain if re.fullmatch(NAME.pattern, plain) else "experiment"
 
-    # -- links
-
     def links(self) -> None:
         links: Links | None = self.parts.get("links")
-        if links is None:
-            return
-        sound = self.fits(links, ("links",), "")
-        if self.topology is None:
-            return
-        named = self.exceptions(links)
-        for index, (a, b) in enumerate(self.topology.links):
-            base = {name: getattr(links, name) for name in LinkSettings.model_fields}
-            ways = [dict(base), dict(base)]
-            place: KeyPath = ("topology",)
-            options = self.topology_options(index)
-            layers: list[tuple[LinkOptions, bool]] = [(options, False)] if options else []
-            for position, flipped in named.get(index, []):
-                layers.append((links.each[position], flipped))
-                place = ("links", "each", position)
-            for layer, flipped in layers:
-                forward, backward = (1, 0) if flipped else (0, 1)
-                for way in ways:
-                    way.update(layer.given())
-                ways[forward].update(layer.forward.given() if layer.forward else {})
-                ways[backward].update(layer.backward.given() if layer.backward else {})
-            there, back = _direction(a, b, ways[0]), _direction(b, a, ways[1])
-            if sound:
-                for way in (there, back):
-                    self.fits(way, place, f"{way.source} to {way.target}: ")
-            self.directions.append((there, back))
-
-    def exceptions(self, links: Links) -> dict[int, list[tuple[int, bool]]]:
-        """{link index: [(position in `each`, whether `between` names it the other way round)]}."""
-        assert self.topology is not None
-        by_ends: dict[frozenset[str], list[int]] = {}
-        for index, ends in enumerate(self.topology.links):
-            by_ends.setdefault(frozenset(ends), []).append(index)
-        nodes = [*self.topology.hosts, *self.topology.switches]
-        first: dict[frozenset[str], int] = {}
-        result: dict[int, list[tuple[int, bool]]] = {}
-        for position, each in enumerate(links.each):
-            path = ("links", "each", position, "between")
-            unknown = [name for name in each.between if name not in nodes]
-            ends = frozenset(each.between)
-            if unknown:
-                near = nearest(unknown[0], nodes)
-                self.wrong(path, sentence(f"there is no node {unknown[0]} in the topology", near))
-            elif ends not in by_ends:
-                here = self.neighbours(each.between[0])
-                message = f"there is no link between {' and '.join(each.between)}"
-                self.wrong(path, f"{message}; {each.between[0]} is linked to {here}")
-            elif ends in first:
-                message = f"these links are already in links.each[{first[ends]}]; keep one of them"
-                self.wrong(path, message)
-            else:
-                first[ends] = position
-                for index in by_ends[ends]:
-                    flipped = self.topology.links[index] != each.between
-                    result.setdefault(index, []).append((position, flipped))
-        return result
-
-    def neighbours(self, node: str) -> str:
-        assert self.topology is not None
-        names = [neighbour for neighbour, _, _ in self.topology.ports(node).values()]
-        return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-
-    def topology_options(self, index: int) -> LinkOptions | None:
-        assert self.topology is not None
-        a, b = self.topology.links[index]
-        try:
-            return LinkOptions.model_validate(self.topology.link_options[index])
-        except ValidationError as error:
-            for problem in explain(error, (), LinkOptions):
-                self.wrong(("topology",), f"link {a}-{b}, {problem}")
-            return None
-
-    def fits(self, way: LinkSettings | LinkDirection, path: KeyPath, who: str) -> bool:
-        """Whether the settings of a direction agree with each other."""
-        before = len(self.problems)
-        at = path if who else (*path, "jitter")
-        if way.jitter_ns > way.delay_ns:
-            jitter, delay = shown(way, "jitter_ns"), shown(way, "delay_ns")
-            self.wrong(
-                at, f"{who}found jitter {jitter}; allowed: at most the delay, which is {delay}"
-            )
-        threshold = way.ecn_threshold_packets
-        if threshold is not None and threshold > way.queue_packets:
-            at = path if who else (*path, "ecn_threshold")
-            found, queue = f"{threshold} packets", f"{way.queue_packets} packets"
-            self.wrong(
-                at,
-                f"{who}found ecn_threshold {found}; allowed: at most the queue, which is {queue}",
-            )
-        if way.reorder and way.reorder_delay_ns <= self.packet_ns(way):
-            at = path if who else (*path, "reorder_delay")
-            found, least = shown(way, "reorder_delay_ns"), self.packet_ns(way)
-            time = f"more than {show(least, TIME)}, a packet's time on the link" if least else ""
-            self.wrong(
-                at,
-                f"{who}found reorder {shown(way, 'reorder')} with reorder_delay {found}, so that no"
-                f" packet would overtake another; allowed: {time or 'more than 0'}",
-            )
-        return len(self.problems) == before
-
-    def packet_ns(self, way: LinkSettings | LinkDirection) -> int:
-        """How long a gradient packet is on the link; 0 where its rate is unlimited."""
-        values = self.parts.get("values_per_packet")
-        if way.bandwidth_bps is None or values is None:
-            return 0
-        return (LEAST_FRAME_BYTES + 4 * values) * 8 * SECOND // way.bandwidth_bps
+        if links is not None:
+            values = self.parts.get("values_per_packet")
+            self.directions, problems = resolve_links(links, self.topology, values)
+            self.problems += problems
 
     # -- jobs
 
@@ -440,32 +323,6 @@ class _Resolver:
                     f"found {fault.kind}; allowed with runtime virtual: slow, of workers; there are"
                     " no processes that could be stopped or ended",
                 )
-
-
-def _direction(source: str, target: str, settings: dict[str, Any]) -> LinkDirection:
-    """One way of a link, with the congestion threshold that it has by default."""
-    if settings["ecn_threshold_packets"] == 0:
-        most = max(settings["queue_packets"] // 2, 1)
-        threshold = min(DEFAULT_THRESHOLD, most) if settings["bandwidth_bps"] else None
-        settings = {**settings, "ecn_threshold_packets": threshold}
-    return LinkDirection(source, target, **settings)
-
-
-def _unmarked(experiment: Experiment) -> list[str]:
-    """Without marks, senders learn of a full queue by its drops and delays alone."""
-    ways = [
-        way
-        for link in range(len(experiment.topology_object().links))
-        for way in experiment.link(link)
-    ]
-    unmarked = [way for way in ways if way.bandwidth_bps and way.ecn_threshold_packets is None]
-    if not unmarked:
-        return []
-    where = "all links" if len(unmarked) == len(ways) else f"{len(unmarked)} link directions"
-    return [
-        f"{where} have a bandwidth and no ecn_threshold: senders do not notice congestion before "
-        "timers expire or queues overflow; leave links.ecn_threshold out, or set it"
-    ]
 
 
 def _mixed_hardware(traces: list[Trace]) -> list[str]:

@@ -27,7 +27,7 @@ from testbed.run.switches import SwitchGroup
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
-    from testbed.experiment.schema import Fault
+    from testbed.experiment.schema_jobs import Fault
 
 TURN_S = 0.02  # of a slowed process: it runs for a part of it and stands still for the rest
 KILL_TIMEOUT_S = 10
