@@ -1,10 +1,9 @@
 """What an experiment file may say: every key with its unit, range, default and meaning.
 
-One model per section of the file. An attribute is called like its key, with the unit added where it
-has one (`bandwidth` in the file is `bandwidth_bps` here). Only what one key alone can get wrong is
-checked here; what several keys must agree on is in resolve.py. docs/experiment.md is made from this
-module. Links and jobs have modules
-of their own.
+One model per section of the file; links and jobs have modules of their own. An attribute is called
+like its key, with the unit added where it has one (`bandwidth` in the file is `bandwidth_bps`
+here). Only what one key alone can get wrong is checked here; what several keys must agree on is in
+resolve.py. docs/experiment.md is made from these models.
 
 A new key is one more field. A new section is one more model and one more field of `ExperimentFile`.
 """
