@@ -46,6 +46,7 @@ class TableInfo:
     entries: list = field(default_factory=list)
     size: int = 0
     applied: bool = False
+    default: Any = None  # ActionRef that runs at a miss until the control plane sets another
     by_decl: dict = field(default_factory=dict)
 
 
@@ -86,34 +87,36 @@ class TableChecker(TypeChecker):
                 info.by_decl[id(ref.decl)] = ref
         if not d.actions and d.default is None:
             self.error(d.place, f"table {d.name} has no actions")
-        if d.default is not None and "implementation" in d.properties:
-            if d.default.name != "NoAction":
-                self.diagnostics.warning(
-                    d.default.place,
-                    "a table with an action profile has no default action in the program, as on"
-                    " BMv2; set it at run time",
-                )
-            d.default = None
         if d.default is not None:
             self._table_action(d, d.default, "default_action")
-        elif "NoAction" not in names:
-            no_action = self.globals.find("NoAction")
-            ref = ast.ActionRef(d.place, "NoAction", True, [], [])
-            ref.decl, ref.binding = no_action, []
-            d.default = ref
-            if no_action is not None and id(no_action) not in info.by_decl:
-                info.actions.append(ref)
-                info.by_decl[id(no_action)] = ref
-                ref.annotations = [ast.Annotation(d.place, "defaultonly", [])]
         else:
-            ref = next(a for a in d.actions if a.name == "NoAction")
-            d.default = ast.ActionRef(d.place, "NoAction", ref.absolute, [], [])
-            d.default.decl, d.default.binding = ref.decl, []
+            d.default = self._no_action(d)
+        info.default = d.default
+        if "implementation" in d.properties and d.default.name != "NoAction":
+            self.diagnostics.warning(
+                d.default.place,
+                "a table with an action profile has no default action in the program, as on BMv2;"
+                " set it at run time",
+            )
+            info.default = self._no_action(d)
         for prop in d.properties.values():
             self._property(d, prop)
         for entry in d.entries or []:
             self._entry(d, entry)
         self.declare(d)
+
+    def _no_action(self, d: ast.Table) -> ast.ActionRef:
+        """NoAction as the default; it joins the table's actions if it is not among them."""
+        made = ast.ActionRef(d.place, "NoAction", True, [], [])
+        made.decl, made.binding = self.globals.find("NoAction"), []
+        listed = next((a for a in d.info.actions if a.name == "NoAction"), None)
+        if listed is not None:
+            made.decl = listed.decl
+        elif made.decl is not None and id(made.decl) not in d.info.by_decl:
+            made.annotations = [ast.Annotation(d.place, "defaultonly", [])]
+            d.info.actions.append(made)
+            d.info.by_decl[id(made.decl)] = made
+        return made
 
     def _property(self, d: ast.Table, prop: ast.Property) -> None:
         value = prop.value

@@ -86,7 +86,7 @@ class Describer(ExternEmitter):
             total = sum(words(w) or 1 for w in widths)
             rows.append(f"{{ {total}, table{n}_action{i}, {len(widths)} }}")
         out.append(_array("p4_action_desc", f"table{n}_actions", rows))
-        default, params = self._action_data(t, t.decl.default)
+        default, params = self._action_data(t, t.decl.info.default)
         out.append(f"static const uint64_t table{n}_default[] = {{ {_list(params)} }};")
         kinds = {k.kind for k in keys}
         strategy = (

@@ -34,7 +34,7 @@ class InfoDescriber(Describer):
                         for i, a in enumerate(t.actions)
                     ],
                     "size": t.size,
-                    "default_action": self._action_data(t, t.decl.default)[0],
+                    "default_action": self._action_data(t, t.decl.info.default)[0],
                     "const_default_action": t.decl.const_default,
                     "const_entries": t.decl.const_entries,
                     "entries": len(t.decl.info.entries),

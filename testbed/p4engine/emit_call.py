@@ -22,6 +22,7 @@ from .types import (
     Stack,
     Varbit,
     has_header,
+    is_header,
     is_union,
     underlying,
     width_of,
@@ -158,7 +159,9 @@ class CallEmitter(StatementEmitter):
                 self.out.append(f"{self.layout.c_type(actual)} {name} = {self.zero(actual)};")
                 bound[id(parameter)] = name
                 continue
-            direct = parameter.direction and not may_alias and self.is_path(value)
+            # A copy of an invalid header does not have its fields, so a header is always copied.
+            by_copy = may_alias or (parameter.direction == "in" and is_header(actual))
+            direct = parameter.direction and not by_copy and self.is_path(value)
             if direct and not self._overlaps(i, roots, arguments):
                 text = self.left(value)
                 if parameter.direction == "out":
@@ -170,6 +173,10 @@ class CallEmitter(StatementEmitter):
             c = self.layout.c_type(actual)
             if parameter.direction == "out":
                 self.out.append(f"{c} {name} = {self.zero(actual)};")
+            elif has_header(actual):
+                text = self.value(value)
+                self.out.append(f"{c} {name} = {self.zero(actual)};")
+                self.copy(name, text, actual)
             else:
                 self.out.append(f"{c} {name} = {self.value(value)};")
             bound[id(parameter)] = name

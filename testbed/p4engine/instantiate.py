@@ -13,6 +13,7 @@ from typing import Any
 
 from . import ast, fold
 from .check import Checker
+from .check_usage import children
 from .diagnostics import Diagnostics
 from .fold import Symbol
 from .types import Bits, BlockType, ExternType, Stack, Type, underlying, width_of
@@ -99,6 +100,7 @@ class Instances:
         self.global_externs: dict[int, ExternInstance] = {}
         self.blocks: dict[str, BlockInstance] = {}
         self.direct: dict[int, BlockInstance] = {}
+        self.all_blocks: list[BlockInstance] = []
         for decl in checker.globals.names.values():
             if isinstance(decl, ast.Instance) and isinstance(decl.type, ExternType):
                 made = self._extern(decl.type, decl.constructor, local_name(decl), {}, decl.place)
@@ -163,11 +165,31 @@ class Instances:
                 if parameter is not None:
                     inner[id(parameter)] = self.value(value, values)
         made = BlockInstance(decl, name, inner)
+        self.all_blocks.append(made)
         for local in decl.locals:
             self._local(made, local)
         for local in decl.locals:
             if isinstance(local, ast.Table):
                 made.members[id(local)] = self._table(made, local)
+        return made
+
+    def called_actions(self) -> list[ActionInstance]:
+        """The actions that controls call themselves; what they are called with is no data of a
+        table's entry."""
+        made = []
+        for block in self.all_blocks:
+            called: set[int] = set()
+            todo = [block.decl]
+            while todo:
+                node = todo.pop()
+                todo += children(node)
+                if isinstance(node, ast.Call) and node.call and node.call.kind == "action":
+                    called.add(id(node.call.decl))
+            for local in block.decl.locals:
+                if id(local) in called:
+                    ref = ast.ActionRef(local.place, local.name, False, None, [])
+                    ref.decl = local
+                    made.append(ActionInstance(join(block.name, local), ref, []))
         return made
 
     def _local(self, block: BlockInstance, local: Any) -> None:

@@ -146,6 +146,8 @@ class _Builder:
         for t in self.tables:
             for a in t.actions:
                 self.actions.setdefault(a.name, a)
+        for a in instances.called_actions():
+            self.actions.setdefault(a.name, a)
         self.objects: dict[str, list] = {
             "counter": x.get("counter", []),
             "meter": x.get("meter", []),
@@ -242,7 +244,7 @@ class _Builder:
                 const &= (1 << width) - 1
                 made.initial_default_action.arguments.add(
                     param_id=_wanted(p) or i,
-                    value=const.to_bytes(max(1, (const.bit_length() + 7) // 8), "big"),
+                    value=const.to_bytes((width + 7) // 8, "big"),
                 )
         if t.profile is not None:
             made.implementation_id = self.ids["action_profile"][t.profile.name]
