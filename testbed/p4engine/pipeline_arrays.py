@@ -119,6 +119,7 @@ class Arrays(Instance):
         return {"packets": value.packets, "bytes": value.bytes}
 
     def counter_write(self, name: str, index: int, packets: int = 0, bytes: int = 0) -> None:
+        """Set one element; `index` as for `counter_read`."""
         value = Count(packets, bytes)
         table = self._direct("direct_counter", name)
         if table is not None:
@@ -131,6 +132,7 @@ class Arrays(Instance):
         self._check(status, f"counter {name}[{index}]")
 
     def counter_reset(self, name: str) -> None:
+        """Set all elements to 0; of a direct counter, those of all its table's entries."""
         table = self._direct("direct_counter", name)
         if table is not None:
             status = self.lib.p4_direct_counter_reset(self.handle, table["id"])
@@ -192,4 +194,5 @@ class Arrays(Instance):
         self._check(status, f"value_set {v['name']}")
 
     def value_set_clear(self, name: str) -> None:
+        """Remove all members."""
         self.lib.p4_value_set_clear(self.handle, self.find("value_sets", name)["id"])

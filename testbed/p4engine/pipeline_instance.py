@@ -28,6 +28,7 @@ class Instance:
             raise ControlError("no memory for the program's tables and registers")
 
     def close(self) -> None:
+        """Free everything."""
         if self.handle:
             self.lib.p4_destroy(self.handle)
             self.handle = None

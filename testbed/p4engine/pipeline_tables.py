@@ -62,6 +62,7 @@ class Tables(Instance):
     def table_modify(
         self, table: str, handle: int, action: str, params: Sequence[Any] = ()
     ) -> None:
+        """Give an entry another action or other parameters."""
         t = self.find("tables", table)
         a = self._action(t, action)
         status = self.lib.p4_table_modify(
@@ -70,15 +71,18 @@ class Tables(Instance):
         self._check(status, f"table {t['name']}, entry {handle}")
 
     def table_delete(self, table: str, handle: int) -> None:
+        """Remove an entry; its handle is not used again."""
         t = self.find("tables", table)
         status = self.lib.p4_table_delete(self.handle, t["id"], handle)
         self._check(status, f"table {t['name']}, entry {handle}")
 
     def table_clear(self, table: str) -> None:
+        """Remove all entries; the default action stays."""
         t = self.find("tables", table)
         self._check(self.lib.p4_table_clear(self.handle, t["id"]), f"table {t['name']}")
 
     def table_set_default(self, table: str, action: str, params: Sequence[Any] = ()) -> None:
+        """Set what a miss runs."""
         t = self.find("tables", table)
         a = self._action(t, action)
         status = self.lib.p4_table_set_default(
@@ -89,6 +93,7 @@ class Tables(Instance):
     def table_set_default_indirect(
         self, table: str, *, member: int | None = None, group: int | None = None
     ) -> None:
+        """Have a miss run a member, or a group's choice, of the table's profile."""
         t = self.find("tables", table)
         status = self.lib.p4_table_set_default_indirect(
             self.handle,
@@ -99,11 +104,13 @@ class Tables(Instance):
         self._check(status, f"table {t['name']}, default action")
 
     def table_reset_default(self, table: str) -> None:
+        """Set the default action of the program's text again."""
         t = self.find("tables", table)
         status = self.lib.p4_table_reset_default(self.handle, t["id"])
         self._check(status, f"table {t['name']}, default action")
 
     def table_count(self, table: str) -> int:
+        """How many entries there are."""
         return self.lib.p4_table_count(self.handle, self.find("tables", table)["id"])
 
     def table_find(self, table: str, match: Sequence[Any], priority: int | None = None) -> int:
@@ -168,6 +175,7 @@ class Tables(Instance):
         raise ControlError(f"no table uses the action profile {profile['name']}")
 
     def member_add(self, profile: str, action: str, params: Sequence[Any] = ()) -> int:
+        """Add a member to an action profile; returns its number."""
         p = self.find("profiles", profile)
         a = self._profile_action(p, action)
         status = self.lib.p4_profile_add_member(
@@ -178,6 +186,7 @@ class Tables(Instance):
     def member_modify(
         self, profile: str, member: int, action: str, params: Sequence[Any] = ()
     ) -> None:
+        """Give a member another action or other parameters."""
         p = self.find("profiles", profile)
         a = self._profile_action(p, action)
         status = self.lib.p4_profile_modify_member(
@@ -186,11 +195,13 @@ class Tables(Instance):
         self._check(status, f"action profile {p['name']}, member {member}")
 
     def member_delete(self, profile: str, member: int) -> None:
+        """Remove a member that no entry and no group uses."""
         p = self.find("profiles", profile)
         status = self.lib.p4_profile_delete_member(self.handle, p["id"], member)
         self._check(status, f"action profile {p['name']}, member {member}")
 
     def group_add(self, profile: str, members: Sequence[int] = ()) -> int:
+        """Make a group of members; returns its number."""
         p = self.find("profiles", profile)
         what = f"action profile {p['name']}"
         group = self._check(self.lib.p4_profile_add_group(self.handle, p["id"]), what)
@@ -199,16 +210,19 @@ class Tables(Instance):
         return group
 
     def group_delete(self, profile: str, group: int) -> None:
+        """Remove a group that no entry uses."""
         p = self.find("profiles", profile)
         status = self.lib.p4_profile_delete_group(self.handle, p["id"], group)
         self._check(status, f"action profile {p['name']}, group {group}")
 
     def group_add_member(self, profile: str, group: int, member: int) -> None:
+        """Put a member into a group."""
         p = self.find("profiles", profile)
         status = self.lib.p4_profile_group_add(self.handle, p["id"], group, member)
         self._check(status, f"action profile {p['name']}, group {group}, member {member}")
 
     def group_remove_member(self, profile: str, group: int, member: int) -> None:
+        """Take a member out of a group."""
         p = self.find("profiles", profile)
         status = self.lib.p4_profile_group_remove(self.handle, p["id"], group, member)
         self._check(status, f"action profile {p['name']}, group {group}, member {member}")
