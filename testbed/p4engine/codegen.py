@@ -30,6 +30,8 @@ class Generator(InfoDescriber):
         self.keep: list = []
         self.call_lists: list[tuple] = []
         self.digests: list[dict] = []
+        self.digest_calls: dict[int, int] = {}  # id of the call -> number
+        self.digest_types: list[tuple[str, Type]] = []
         self.current_entry = None
         self.depth = self.temps = self.labels = self.layout_counter = 0
         self.loop_labels: list = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .describe import Describer
 from .emit_parser import value_set_keys
-from .instantiate import annotation
+from .instantiate import annotation, local_name
 from .types import Bits, Composite, Stack, Type, underlying, width_of
 
 
@@ -26,7 +26,8 @@ class InfoDescriber(Describer):
                             "name": a.name,
                             "id": i,
                             "params": [
-                                {"name": p.name, "width": width_of(p.type) or 1} for p in a.data
+                                {"name": local_name(p), "width": width_of(p.type) or 1}
+                                for p in a.data
                             ],
                             "default_only": annotation(a.ref, "defaultonly") is not None,
                             "table_only": annotation(a.ref, "tableonly") is not None,

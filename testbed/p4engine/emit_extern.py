@@ -7,7 +7,7 @@ from .emit_parser import ParserEmitter
 from .fold import Symbol
 from .instantiate import ExternInstance
 from .layout import c_int, words
-from .types import BOOL, Bits, EnumType, underlying, width_of
+from .types import BOOL, Bits, Composite, EnumType, underlying, width_of
 
 HASHES = {
     "crc32": 0,
@@ -309,16 +309,27 @@ class ExternEmitter(ParserEmitter):
     def _e_digest(self, e: ast.Call, receiver: ast.Expr, data: ast.Expr) -> None:
         type_ = data.type
         fields = self.data_fields(data)
-        number = len(self.digests)
-        name = str(type_) if not str(type_).startswith(("tuple", "{")) else f"digest_{number}"
-        self.digests.append(
-            {"id": number, "name": name, "fields": [{"width": width_of(t)} for _, t in fields]}
-        )
+        number = self._digest_number(e, type_, fields)
         array, count = self._words(fields)
         self.out.append(
             f"if (I->config.digest) I->config.digest(I->config.user, &P->base,"
             f" (uint32_t){self.small(receiver)}, {number}, {array}, {count});"
         )
+
+    def _digest_number(self, e: ast.Call, type_, fields: list) -> int:
+        """The number of the digest that a call makes, the same wherever the call is written."""
+        if id(e) in self.digest_calls:
+            return self.digest_calls[id(e)]
+        number = self.digest_calls[id(e)] = len(self.digests)
+        if isinstance(type_, Composite):
+            name = str(type_)
+        else:
+            unnamed = [t for _, t in self.digest_types if not isinstance(t, Composite)]
+            name = f"digest_{len(unnamed)}"
+        self.digest_types.append((name, type_))
+        widths = [{"width": width_of(t)} for _, t in fields]
+        self.digests.append({"id": number, "name": name, "fields": widths})
+        return number
 
     # ---- for the author of the program ----
 

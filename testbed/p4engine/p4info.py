@@ -20,8 +20,8 @@ from typing import Any
 
 from .diagnostics import Diagnostic, Diagnostics, Fatal, P4Error
 from .fold import Symbol
-from .instantiate import Instances, annotation
-from .types import Bits, Composite, NewType, underlying, width_of
+from .instantiate import Instances, annotation, local_name
+from .types import Bits, Composite, NewType, Tuple, underlying, width_of
 
 PREFIX = {
     "action": 0x01,
@@ -200,7 +200,7 @@ class _Builder:
             made = self.info.actions.add()
             self.preamble(made, "action", name, decl)
             for i, p in enumerate(action.data, 1):
-                param = made.params.add(id=_wanted(p) or i, name=p.name)
+                param = made.params.add(id=_wanted(p) or i, name=local_name(p))
                 param.bitwidth = width_of(p.type) or 0
                 param.annotations.extend(_annotations(p))
                 self.named_type(param, p.type)
@@ -293,7 +293,10 @@ class _Builder:
             fields = under.fields.items() if isinstance(under, Composite) else [("", element)]
             for i, (name, t) in enumerate(fields, 1):
                 match = made.match.add(id=i, name=name, bitwidth=width_of(t) or 0)
-                match.match_type = self.pb.MatchField.MatchType.EXACT
+                written = under.decl.fields if isinstance(under, Composite) else []
+                mark = next((annotation(f, "match") for f in written if f.name == name), None)
+                kind = mark.body[0].upper() if mark is not None and mark.body else "EXACT"
+                match.match_type = dict(self.pb.MatchField.MatchType.items()).get(kind, 0)
             made.size = value_set.size
         for name, type_ in self.digests.items():
             made = self.info.digests.add()
@@ -308,6 +311,9 @@ class _Builder:
             if not known.members:
                 for name, t in under.fields.items():
                     self.type_spec(known.members.add(name=name).type_spec, t)
+        elif isinstance(under, Tuple):
+            for t in under.elements:
+                self.type_spec(spec.tuple.members.add(), t)
         elif isinstance(under, Bits):
             what = spec.bitstring.int if under.signed else spec.bitstring.bit
             what.bitwidth = under.width
@@ -354,10 +360,7 @@ def p4info(
     except Fatal:
         diagnostics.stop_on_errors()
         raise AssertionError from None
-    digests = {d["name"]: d["type"] for d in generator.digests if "type" in d}
-    structs = {c.name: c for c in checker.composites}
-    digests |= {d["name"]: structs[d["name"]] for d in generator.digests if d["name"] in structs}
-    return _Builder(instances).build(digests)
+    return _Builder(instances).build(dict(generator.digest_types))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ import pytest
 from testbed.p4engine import P4Error
 from testbed.p4engine.__main__ import main
 from testbed.p4engine.p4info import aliases, assign_ids, messages, p4info
+from tests.switch.p4 import source
 
 PROGRAM = Path(__file__).parents[2] / "data" / "p4info.p4"
 EXPECTED = {
@@ -71,6 +72,32 @@ def test_tables_tell_keys_actions_and_resources(info):
     assert [m.name for m in tables["selt"].match_fields] == ["hdr.h.a"]
     fwd = next(a for a in info.actions if a.preamble.name == "I.fwd")
     assert [(p.id, p.name, p.bitwidth) for p in fwd.params] == [(5, "port", 9), (2, "mac", 48)]
+
+
+def test_names_of_what_has_none_of_its_own(tmp_path):
+    pytest.importorskip("google.protobuf")
+    path = tmp_path / "program.p4"
+    path.write_text(
+        source(
+            top="struct vs_t { @match(ternary) bit<32> a; bit<32> b; }",
+            parser="value_set<vs_t>(4) vs; state start { packet.extract(hdr.h); transition"
+            " select(hdr.h.a, hdr.h.b) { vs: accept; default: accept; } }",
+            locals='action set(@name("value") bit<32> v) { hdr.h.c = v; }'
+            " action plain(bit<8> x) { digest(1, { hdr.h.a, x }); }"
+            " table t { key = { hdr.h.a: exact; } actions = { set; } default_action = set(3); }",
+            apply="t.apply(); plain(5);",
+        )
+    )
+    made = p4info(path)
+    actions = {a.preamble.name: a for a in made.actions}
+    assert [p.name for p in actions["MyIngress.set"].params] == ["value"]
+    assert not actions["MyIngress.plain"].params
+    assert made.tables[0].initial_default_action.arguments[0].value == bytes([0, 0, 0, 3])
+    [digest] = made.digests
+    assert digest.preamble.name == "digest_0"
+    members = digest.type_spec.tuple.members
+    assert [m.bitstring.bit.bitwidth for m in members] == [32, 8]
+    assert [(m.name, m.match_type) for m in made.value_sets[0].match] == [("a", 4), ("b", 2)]
 
 
 def test_text_and_binary(info, tmp_path, capsysbinary):
