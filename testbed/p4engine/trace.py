@@ -86,6 +86,11 @@ class Tracer:
         info = switch.compiled.info
         if "trace" not in info:
             raise TraceError("this is not a traced build of the program: compile with trace=True")
+        for value, what in ((port, "port"), (limit, "number of packets")):
+            if value is not None and type(value) is not int:
+                raise TraceError(f"the {what} to trace is a whole number, not {value!r}")
+        if where is not None and not isinstance(where, Mapping):
+            raise TraceError(f"what to trace is given as {{field: value}}, not as {where!r}")
         self.switch, self.info = switch, info
         self.sites: list[dict] = info["trace"]["sites"]
         self.port, self.limit = port, limit

@@ -38,6 +38,9 @@ PROGRAMS = (
 )
 
 
+TRACED = 8  # every so many programs: one as a traced build
+
+
 def packet(random: Random, known: list[bytes]) -> bytes:
     """From empty to jumbo: new, or a known one with bytes changed, cut or appended."""
     if not known or random.randrange(3) == 0:
@@ -261,6 +264,7 @@ def run(switch: Switch, random: Random, count: int) -> None:
             switch.receive(random.randrange(4), packet(random, known), i * 1000)
             if i % 16 == 15:
                 switch.advance(i * 1000)
+                switch.trace_lines()
         server.close()
     switch.close()
 
@@ -287,12 +291,16 @@ def main(arguments: list[str]) -> int:
     sources = sources[part::parts]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.p4"
-        for name, code in sources:
-            print(name, flush=True)
+        for number, (name, code) in enumerate(sources):
+            traced = number % TRACED == TRACED - 1
+            print(name, "traced" if traced else "", flush=True)
             if isinstance(code, str):
                 path.write_text(code)
-            compiled = compile_program(path if isinstance(code, str) else code)
-            run(Switch(compiled), Random(name), options.each)
+            at = path if isinstance(code, str) else code
+            switch = Switch(compile_program(at, trace=traced))
+            if traced:
+                switch.trace(packets=None)
+            run(switch, Random(name), options.each)
     print(f"clean: {len(sources)} programs, {len(sources) * options.each} packets")
     return 0
 

@@ -165,6 +165,14 @@ def test_a_traced_build_does_the_same(program, switch):
         Tracer(fast)
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"port": "1"}, {"packets": [3]}, {"where": 3}, {"where": [("hdr.h.a", 1)]}]
+)
+def test_what_cannot_be_followed_is_refused(switch, wrong):
+    with pytest.raises(TraceError, match="to trace"):
+        switch.trace(**wrong)
+
+
 def test_filters(switch):
     def packets(**options) -> list[int]:
         tracer = Tracer(switch, **options)
