@@ -1,4 +1,4 @@
-"""Warnings about variables: never used, never read, read before anything was assigned.
+"""Warnings about variables and actions: never used, never read, read before they are assigned.
 
 A pass of its own over the checked tree, because only the whole body of a block tells. Nothing here
 is an error: the program means what it says, but its author surely meant something else. Only what
@@ -118,6 +118,23 @@ class UsageChecker:
                 whole = isinstance(decl, ast.Control | ast.Parser) and not decl.is_type
             if whole and not getattr(decl, "type_parameters", None):
                 self._routine(decl)
+                if isinstance(decl, ast.Control):
+                    self._actions(decl)
+
+    def _actions(self, decl: ast.Control) -> None:
+        """Actions that no table lists and nothing calls."""
+        used: set[int] = set()
+        todo: list = [decl]
+        while todo:
+            node = todo.pop()
+            todo += children(node)
+            if isinstance(node, ast.ActionRef):
+                used.add(id(node.decl))
+            elif isinstance(node, ast.Call) and node.call is not None:
+                used.add(id(node.call.decl))
+        for local in decl.locals:
+            if isinstance(local, ast.Action) and id(local) not in used:
+                self._warn(local, "is never used", what_it_is="action")
 
     def _routine(self, decl: Any) -> None:
         declared = [v for v in _variables(decl) if v.type is not None]
@@ -137,10 +154,12 @@ class UsageChecker:
         for body in _bodies(decl):
             self._flow(body.statements, set(), read & assigned)
 
-    def _warn(self, variable: ast.Variable, what: str, place: Any = None) -> None:
-        if any(a.name == "noWarn" for a in variable.annotations):
-            return
-        self.diagnostics.warning(place or variable.place, f"variable '{variable.name}' {what}")
+    def _warn(
+        self, decl: ast.Decl, what: str, place: Any = None, what_it_is: str = "variable"
+    ) -> None:
+        ours = decl.place[0] == self.diagnostics.main  # an included file may serve others better
+        if ours and not any(a.name == "noWarn" for a in decl.annotations):
+            self.diagnostics.warning(place or decl.place, f"{what_it_is} '{decl.name}' {what}")
 
     # ---- read before assigned ----
 

@@ -142,6 +142,19 @@ def test_usage_of_variables(tmp_path, monkeypatch, apply, message):
     assert message is None or message in found[0]
 
 
+def test_unused_actions(tmp_path, monkeypatch):
+    monkeypatch.setenv("P4ENGINE_CFLAGS", "-O0")
+    path = tmp_path / "program.p4"
+    path.write_text(
+        source(
+            locals="action a() {} action b() { a(); } action c() {} @noWarn action d() {}"
+            " table t { key = { hdr.h.a: exact; } actions = { b; NoAction; } }",
+            apply="t.apply();",
+        )
+    )
+    assert [w.message for w in compile_program(path).warnings] == ["action 'c' is never used"]
+
+
 def test_without_a_compiler(tmp_path, monkeypatch):
     path = tmp_path / "program.p4"
     path.write_text(source())
