@@ -29,7 +29,7 @@ from testbed.protocols.sizes import fragments_of
 FRONT = 0
 FIFO = 1
 
-LONGEST_BACKOFF_NS = 2_000_000_000
+LONGEST_BACKOFF_NS = 500_000_000
 
 # Places in Book.s
 ITERATION = 0  # whose gradients are exchanged
@@ -210,10 +210,19 @@ def next_resend_ns(book):
 
 
 @njit(cache=True)
+def backoff_ns(timeout, attempts):
+    """How long to wait for the answer to a transmission after so many others of the same.
+
+    It doubles with each, up to LONGEST_BACKOFF_NS or the timeout itself: where packets are lost by
+    chance, some are lost many times in a row, and everybody waits for them."""
+    return min(timeout << np.int64(attempts), max(timeout, LONGEST_BACKOFF_NS))
+
+
+@njit(cache=True)
 def resend(book, now, timeout):
     """Take the earliest due fragment, as `next_resend_ns` saw it, and arm its timer anew.
 
-    The timeout doubles with every attempt, up to LONGEST_BACKOFF_NS or the timeout itself."""
+    What comes next takes `backoff_ns`."""
     s = book.s
     fragment = book.timers[0]
     s[TIMERS] = heap.pop(book.timers, s[TIMERS], book.due_ns)
@@ -221,8 +230,7 @@ def resend(book, now, timeout):
         book.attempts[fragment] += 1
     book.status[fragment] |= RESENT
     book.sent_ns[fragment] = now
-    backoff = min(timeout << np.int64(book.attempts[fragment]), max(timeout, LONGEST_BACKOFF_NS))
-    book.due_ns[fragment] = now + backoff
+    book.due_ns[fragment] = now + backoff_ns(timeout, book.attempts[fragment])
     s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, fragment)
     return fragment
 

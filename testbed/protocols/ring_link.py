@@ -178,7 +178,7 @@ def send(r, b, now, packets, lengths, destinations):
         s[rs.TIMERS] = heap.pop(r.timers, s[rs.TIMERS], r.due_ns)
         r.attempts[item] = min(r.attempts[item] + 1, 6)
         _transmit(r, b, item, packets[m], wire.RESEND, now)
-        r.due_ns[item] = now + (timeout << np.int64(r.attempts[item]))
+        r.due_ns[item] = now + bk.backoff_ns(timeout, r.attempts[item])
         s[rs.TIMERS] = heap.push(r.timers, s[rs.TIMERS], r.due_ns, item)
         k[n.RETRANSMISSIONS] += 1
         m += 1

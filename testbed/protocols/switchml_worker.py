@@ -208,7 +208,7 @@ def _resend(w, b, now, packets):
             _write_gradient(w, b, packets[m], slot, wire.RESEND)
             flow.take_pace(s, c, now)
             w.counters[n.RETRANSMISSIONS] += 1
-            w.due_ns[slot] = now + (timeout << w.attempts[slot])
+            w.due_ns[slot] = now + bk.backoff_ns(timeout, w.attempts[slot])
             m += 1
         earliest = min(earliest, w.due_ns[slot])
         oldest = min(oldest, w.sent_ns[slot])
