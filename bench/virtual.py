@@ -1,0 +1,223 @@
+"""Gradient packets per second of processor time in virtual time, and where the time goes.
+
+    .venv/bin/python bench/virtual.py [--hosts 72] [--scale 1.0] [--parts]
+
+Jobs of eight workers (ResNet-50 and VGG-16, by turns) with ESA at 100 Gbit/s, 64 values per packet,
+every value of every result checked. `--hosts` takes 9, 72 (eight jobs on one switch) and 512 (64
+jobs of seven workers in seven racks, so that a packet passes two switches), or several of them. A
+gradient packet is one fragment's contribution of one worker; what follows from it (its sum, the
+result, the copies of the result) is part of its cost. Compilation is not.
+
+    --parts     instead: the share of each part of the loop. The loop is run with a clock around
+                its parts; what the clock itself takes is subtracted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from numba import njit, types  # noqa: E402
+
+import testbed.protocols  # noqa: E402, F401  first: it tells numba where its cache is
+from testbed.experiment import load_text  # noqa: E402
+from testbed.protocols import counters as n  # noqa: E402
+from testbed.protocols import status as st  # noqa: E402
+from testbed.run.program import prepare  # noqa: E402
+from testbed.simulate import agenda as ag  # noqa: E402
+from testbed.simulate import loop, world  # noqa: E402
+from testbed.simulate import state as w  # noqa: E402
+from testbed.simulate.machines import at, call_step  # noqa: E402
+from testbed.simulate.native import peek  # noqa: E402
+
+HEAD = """
+name: bench
+runtime: virtual
+topology: {topology}
+links: {{bandwidth: 100 Gbit/s, delay: 1 us}}
+system: {{name: esa, window: 128}}
+memory: {{aggregators: {aggregators}}}
+jobs:
+"""
+JOB = (
+    "  - {{model: {model}, workers: {workers}, iterations: 2, scale: {scale}, compute_scale: 0}}\n"
+)
+CASES = {
+    9: ("{kind: star, hosts: 9}", 1, 8),
+    72: ("{kind: star, hosts: 72}", 8, 8),
+    512: ("{kind: two_level, tors: 7, hosts: 64, servers: 64}", 64, 7),
+}
+PACKETS = 3_000_000  # of a case, at scale 1
+SIZES = {"resnet50": 25_557_032, "vgg16": 138_357_544}
+PARTS = ("hand in", "machines", "send", "switches", "collect", "agenda")
+_clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.uintp))
+MONOTONIC = 1  # the thread's own clock would be a system call, and cost more than the parts
+PREEMPTED_NS = 50_000  # no part takes so long: another process has run
+
+
+def experiment(hosts: int, scale: float):
+    """The experiment of a case."""
+    topology, jobs, workers = CASES[hosts]
+    text = HEAD.format(topology=topology, aggregators=16 * jobs * workers)
+    for number in range(jobs):
+        model = ("resnet50", "vgg16")[number % 2]
+        size = PACKETS * scale * 64 / (jobs * workers * 2) / SIZES[model]
+        text += JOB.format(model=model, workers=workers, scale=size)
+    return load_text(text, folder=ROOT)
+
+
+def start(hosts: int, scale: float) -> world.Nodes:
+    """A world at time 0, with everything compiled."""
+    spec = experiment(hosts, scale)
+    nodes = world.build(spec, prepare(spec).compiled)
+    loop.run(nodes.placed, -1, 0)
+    return nodes
+
+
+def gradient_packets(nodes: world.Nodes) -> int:
+    counted = (node.machine.counters for node in nodes.hosts if node.is_worker)
+    return sum(int(counters[n.GRADIENT_PACKETS]) for counters in counted)
+
+
+def rate(hosts: int, scale: float) -> None:
+    """Print one case."""
+    nodes = start(hosts, scale)
+    begin, cpu = time.perf_counter(), time.process_time()
+    while (reason := loop.run(nodes.placed, ag.NEVER - 1, 10**9)) == loop.CROWDED:
+        nodes.grow()
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - begin
+    if reason != loop.FINISHED:
+        raise SystemExit(f"the run ended for reason {reason}")
+    packets, events = gradient_packets(nodes), int(nodes.world.s[w.EVENTS])
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(
+        f"{hosts:4} hosts: {packets / cpu / 1e3:6.0f} thousand gradient packets/s of processor time"
+        f" ({1e9 * cpu / packets:5.0f} ns each, {events / packets:.2f} events; {packets} packets,"
+        f" {cpu / wall:.0%} of a core, at most {memory:.2f} GiB)",
+        flush=True,
+    )
+
+
+@njit
+def now_ns(scratch):
+    _clock_gettime(MONOTONIC, scratch.ctypes.data)
+    return scratch[0] * 1_000_000_000 + scratch[1]
+
+
+@njit
+def timed(address, spent, scratch):
+    """loop._run with a clock between its parts."""
+    world = at(address, loop.WORLD)
+    s, a = world.s, world.agenda
+    hosts, trunks = world.hosts.shape[0], world.trunks.shape[0]
+    mark = now_ns(scratch)
+    while True:
+        if s[w.PENDING] >= 0:
+            if not loop._collect(world, s[w.PENDING]):
+                return loop.CROWDED
+            s[w.PENDING] = -1
+            mark = note(spent, 4, mark, scratch)
+        if s[w.OPEN] == 0:
+            return loop.FINISHED
+        source = ag.first(a)
+        now = a.time[source]
+        s[w.EVENTS] += 1
+        s[w.NOW] = now
+        mark = note(spent, 5, mark, scratch)
+        if source < hosts:
+            row = world.hosts[source]
+            count = loop._hand_in(world, source, now)
+            mark = note(spent, 0, mark, scratch)
+            filled = call_step(
+                row[w.STEP],
+                (row[w.MACHINE], world.places[0], world.places[1], now, count, world.places[2]),
+            )
+            mark = note(spent, 1, mark, scratch)
+            if filled > 0:
+                loop._send(world, source, filled, now)
+                s[w.PENDING] = row[w.SWITCH]
+                mark = note(spent, 2, mark, scratch)
+            finished = peek(row[w.STATUS] + 8 * st.FINISHED) == 1
+            if row[w.IS_WORKER] == 1 and row[w.DONE] == 0 and finished:
+                row[w.DONE] = 1
+                s[w.OPEN] -= 1
+            due = max(world.deadline[0], now)
+            if world.first[source] >= 0:
+                due = min(due, max(world.frames.when_ns[world.first[source]], now))
+            ag.put(a, source, due)
+            mark = note(spent, 5, mark, scratch)
+        else:
+            if source < hosts + trunks:
+                s[w.PENDING] = loop._cross_trunk(world, source, now)
+            else:
+                c = world.switches[source - hosts - trunks]
+                loop._advance(c[w.ADVANCE], (c[w.MANAGER], now))
+                s[w.PENDING] = source - hosts - trunks
+            mark = note(spent, 3, mark, scratch)
+
+
+@njit
+def note(spent, part, mark, scratch):
+    """Book the time since `mark` for a part; returns the time now."""
+    now = now_ns(scratch)
+    if now - mark < PREEMPTED_NS:
+        spent[0, part] += now - mark
+    spent[1, part] += 1
+    return now
+
+
+@njit
+def clock_cost(scratch, times):
+    begin = now_ns(scratch)
+    for _ in range(times):
+        end = now_ns(scratch)
+    return (end - begin) / times
+
+
+def parts(hosts: int, scale: float) -> None:
+    """Print where the time of one case goes."""
+    scratch = np.zeros(2, np.int64)
+    small = start(9, 0.001)
+    timed(small.placed.address, np.zeros((2, len(PARTS)), np.int64), scratch)  # compiles
+    each = clock_cost(scratch, 1_000_000)
+    nodes = start(hosts, scale)
+    spent = np.zeros((2, len(PARTS)), np.int64)
+    while timed(nodes.placed.address, spent, scratch) == loop.CROWDED:
+        nodes.grow()
+    packets = gradient_packets(nodes)
+    net = np.maximum(spent[0] - spent[1] * each, 0)
+    print(f"{hosts} hosts, {packets} gradient packets, ns each (clock: {each:.0f} ns):")
+    for name, time_ns, count in zip(PARTS, net, spent[1], strict=True):
+        print(
+            f"  {name:<9}{time_ns / packets:7.0f}  {time_ns / net.sum():4.0%}"
+            f"  {count / packets:5.2f} times"
+        )
+    print(f"  {'all':<9}{net.sum() / packets:7.0f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--hosts", default="9,72,512", help="9, 72, 512, or several (9,72)")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="of the work, 1 is 3 million packets"
+    )
+    parser.add_argument("--parts", action="store_true", help="where the time goes")
+    options = parser.parse_args()
+    for hosts in options.hosts.split(","):
+        if not hosts.isdigit() or int(hosts) not in CASES:
+            parser.error(f"--hosts {hosts}: take some of {', '.join(map(str, CASES))}")
+        (parts if options.parts else rate)(int(hosts), options.scale)
+
+
+if __name__ == "__main__":
+    main()
