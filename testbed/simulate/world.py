@@ -80,7 +80,7 @@ def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> No
     values, width = experiment.values_per_packet, experiment.bitmap_bits
     arrived = Placed(new_batch(ROWS_IN, values, width))
     out = Placed(new_batch(ROWS_OUT, values, width))
-    nodes = [_node(spec, arrived, out) for spec in plan(experiment, repetition)]
+    nodes = _nodes(plan(experiment, repetition), arrived, out)
     switches = {
         name: _switch(experiment, name, compiled, seed * 1000 + number)
         for number, name in enumerate(topology.switches)
@@ -90,9 +90,23 @@ def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> No
     return Nodes(experiment, nodes, switches, Placed(world), (arrived, out))
 
 
-def _node(spec: dict, arrived: Placed, out: Placed) -> Node:
-    machine = new_machine(spec)
-    return Node(spec, machine, Placed(machine), Stepper(machine, arrived.part, out.part))
+def _nodes(specs: list[dict], arrived: Placed, out: Placed) -> list[Node]:
+    nodes: list[Node] = []
+    first_of: dict[int, Any] = {}  # by job: its first worker
+    for spec in specs:
+        machine = new_machine(spec)
+        if spec["role"] == "worker":
+            machine = _sharing(machine, first_of.setdefault(spec["job"], machine))
+        stepper = Stepper(machine, arrived.part, out.part)
+        nodes.append(Node(spec, machine, Placed(machine), stepper))
+    return nodes
+
+
+def _sharing(machine: Any, first: Any) -> Any:
+    """A worker's machine with what never changes, and is the same for all workers of its job, taken
+    from the first one: of a large model, hundreds of megabytes."""
+    same = {name: getattr(first.book, name) for name in ("first", "size", "tensor")}
+    return machine._replace(book=machine.book._replace(**same))
 
 
 def _switch(experiment: Experiment, name: str, compiled: Compiled, seed: int) -> Switch:
