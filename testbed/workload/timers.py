@@ -8,7 +8,7 @@ where the quickstart runs, they come to the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from testbed.protocols.sizes import frame_bytes
@@ -36,11 +36,16 @@ class Bounds:
 
 
 REAL_CLOCK = Bounds(100 * MS, 1000 * MS, 2 * MS, 200 * MS, 5 * MS, 2 * MS)
+# A link that stands idle while its sender sleeps has lost that time. A sender that makes up for its
+# lateness keeps as much in the link's queue from then on. On a busy machine that must outlast some
+# ms; where links are fast, it must stay far below a congestion mark.
+LONGEST_BURST_NS = 10 * MS
+BURST_PACKETS = 50
 
 
 def timers_of(experiment: Experiment, number: int) -> Bounds:
     """The bounds for a job: what the experiment names, and for the rest what suits its runtime."""
-    bounds = REAL_CLOCK if experiment.virtual is None else _of_network(experiment, number)
+    bounds = (_of_machine if experiment.virtual is None else _of_network)(experiment, number)
     named = {
         name: value
         for name in Bounds.__dataclass_fields__
@@ -49,12 +54,22 @@ def timers_of(experiment: Experiment, number: int) -> Bounds:
     return Bounds(**{**vars(bounds), **named})
 
 
-def _of_network(experiment: Experiment, number: int) -> Bounds:
+def _of_machine(experiment: Experiment, number: int) -> Bounds:
+    burst_ns = min(BURST_PACKETS * _frame_ns(experiment, number), LONGEST_BURST_NS)
+    return replace(REAL_CLOCK, burst_ns=max(burst_ns, REAL_CLOCK.burst_ns))
+
+
+def _frame_ns(experiment: Experiment, number: int) -> int:
+    """Time of a job's frame on the slowest of its hosts' links, at least 1."""
     placement = experiment.jobs[number].fixed_placement
     hosts = (*placement.workers, *placement.servers)
     rate_bps = min(uplink_rate(experiment, host) or NOMINAL_RATE_BPS for host in hosts)
     bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
-    frame_ns = max(1, bits * 10**9 // rate_bps)
+    return max(1, bits * 10**9 // rate_bps)
+
+
+def _of_network(experiment: Experiment, number: int) -> Bounds:
+    frame_ns = _frame_ns(experiment, number)
     round_trip_ns = round_trip_of(experiment, number)
     least_timeout_ns = 400 * frame_ns + 4 * round_trip_ns
     least_reminder_delay_ns = 8 * frame_ns + round_trip_ns
