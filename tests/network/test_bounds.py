@@ -17,6 +17,7 @@ from tests.network.test_exact_runs import finished
 ATTEMPTS = 4
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_lossless_job_comes_near_its_bound(name, tmp_path):
     path = tmp_path / "bound.yaml"
