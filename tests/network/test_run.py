@@ -59,7 +59,7 @@ def start():
     def start(path: Path, folder: Path) -> subprocess.Popen:
         command = [PYTHON, str(ROOT / "run.py"), str(path), "--results", str(folder)]
         pipe = subprocess.PIPE
-        # Where the tests run in the background of a shell, SIGINT is ignored, and Python leaves it so.
+        # Tests in the background of a shell inherit an ignored SIGINT, and Python leaves it so.
         heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         started.append(
             subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed)
