@@ -28,7 +28,7 @@ from pathlib import Path
 
 from testbed.errors import UserError
 
-SOURCES = ("protocols", "workload", "hosts")
+SOURCES = ("protocols", "workload", "hosts", "simulate")
 
 
 def cache_directory() -> Path:

@@ -7,7 +7,10 @@ fidelity marks, since nothing can be late.
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,13 +69,27 @@ def run_repetition(
     """Run one repetition; returns the rows of all tables, by table. Raises RunError."""
     from testbed.simulate.simulation import Simulation
 
-    simulation = Simulation(experiment, compiled, number)
+    with _patience(console):
+        simulation = Simulation(experiment, compiled, number)
     simulation.run(Teller(experiment, number, console) if console else lambda simulation: None)
     tables = _tables(simulation)
     for job in tables["jobs"]:
         if not job["exact"]:
             raise RunError(f"job {job['name']}: only {job['values_checked']} values were checked")
     return tables
+
+
+@contextlib.contextmanager
+def _patience(console: Console | None) -> Iterator[None]:
+    """Says what takes long where compiled code is not in the cache yet."""
+    text = "compiling the hosts' protocols (once for each version and system, up to some minutes)"
+    timer = threading.Timer(TELL_S, console.print if console else str, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Teller:

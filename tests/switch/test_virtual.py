@@ -66,7 +66,10 @@ def test_losses_are_made_good(system):
 
 def content(tables):
     """All values of a repetition's tables, for comparison."""
-    return {name: repr(rows) for name, rows in tables.items()}
+    return {
+        name: repr({c: v.tolist() for c, v in rows.items()} if isinstance(rows, dict) else rows)
+        for name, rows in tables.items()
+    }
 
 
 JITTERY = "loss: 0.5 %, jitter: 200 ns"
