@@ -136,6 +136,12 @@ def clean_command(arguments: list[str]) -> int | None:
     return 0
 
 
+def doctor_command(arguments: list[str]) -> int | None:
+    from testbed.run.doctor import doctor_command
+
+    return doctor_command(arguments)
+
+
 COMMANDS = {
     "run": Command(
         "FILE.yaml", "run an experiment (`run` may be left out); --results DIR", run_command
@@ -154,6 +160,9 @@ COMMANDS = {
         show_command,
     ),
     "report": Command("RESULTS...", "tables and figures again; compare runs", report_command),
+    "doctor": Command(
+        "", "what this machine has and lacks, and which runtimes work here", doctor_command
+    ),
     "clean": Command("", "remove what killed runs left on this machine", clean_command),
 }
 

@@ -1,0 +1,345 @@
+"""`run.py doctor`: what this machine has, what it lacks, the command that mends it, and which
+runtimes work here.
+
+Whatever can be tried is tried: a C compiler compiles, Mininet is imported by a Python of its own,
+the kernel's features are used in namespaces that end with the process (`kernel_probe`). What cannot
+be tried, as the kernel's features without root, is said to be unknown. Nothing is installed and
+nothing is left behind. The doctor is for machines on which something is missing, so this module
+imports nothing but the standard library; even `rich` may be what is missing.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UserError
+from testbed.run import kernel_probe
+
+ROOT = Path(__file__).resolve().parents[2]
+
+OK = "ok"
+MISSING = "missing"
+UNKNOWN = "unknown"
+
+EMBEDDED = "runtime: mininet, switch: embedded"
+BMV2 = "runtime: mininet, switch: bmv2"
+VIRTUAL = "runtime: virtual"
+DEFAULT = EMBEDDED
+MININET = frozenset((EMBEDDED, BMV2))
+EVERY = frozenset((EMBEDDED, BMV2, VIRTUAL))
+ONLY_BMV2 = frozenset((BMV2,))
+NOTHING: frozenset[str] = frozenset()
+# What an experiment cannot ask for yet, whatever the machine has.
+LATER = {BMV2: "experiments cannot ask for it yet"}
+
+# Dependencies without which everything but the tests works.
+TEST_TOOLS = ("pytest", "pytest-timeout", "hypothesis", "ruff")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing: `state` is OK, MISSING or UNKNOWN, `detail` a version or what went wrong, `remedy`
+    what mends it. Runtimes of `needed_by` do not work without it."""
+
+    thing: str
+    state: str
+    detail: str
+    remedy: str
+    needed_by: frozenset[str]
+
+
+def doctor_command(arguments: Sequence[str]) -> int:
+    """Print all findings; 0 if the default runtime works here, else 2. Raises UserError."""
+    if arguments:
+        raise UserError("usage: run.py doctor (takes no arguments)")
+    findings = examine()
+    show(findings, runtimes(findings))
+    return 0 if not obstacles(findings, DEFAULT) else 2
+
+
+def examine() -> list[Finding]:
+    """Look at everything."""
+    findings = [_root(), _mininet()]
+    findings += [
+        _command("ip", "iproute2", "", MININET),
+        _command("ifconfig", "net-tools", "", MININET),
+        _command("tc", "iproute2", "only where the switch is BMv2", NOTHING),
+        _compiler(),
+        *_kernel_features(),
+        *_packages(),
+    ]
+    compilers = ("p4c-bm2-ss", "p4c")
+    findings.append(_tool("P4 compiler p4c", compilers, "p4lang-p4c"))
+    findings.append(_tool("BMv2 simple_switch", ("simple_switch",), "p4lang-bmv2"))
+    findings.append(_p4utils())
+    return findings
+
+
+def obstacles(findings: Sequence[Finding], runtime: str) -> list[str]:
+    """What a runtime needs and this machine lacks, or may lack."""
+    return [
+        finding.thing if finding.state == MISSING else f"{finding.thing} (unknown)"
+        for finding in findings
+        if runtime in finding.needed_by and finding.state != OK
+    ]
+
+
+def runtimes(findings: Sequence[Finding]) -> list[Finding]:
+    """Every runtime as a finding of its own."""
+    result = []
+    for runtime in (EMBEDDED, BMV2, VIRTUAL):
+        lacks = obstacles(findings, runtime)
+        name = runtime + (" (the default)" if runtime == DEFAULT else "")
+        detail = f"needs {', '.join(lacks)}" if lacks else ""
+        if runtime in LATER:
+            detail = "; ".join(part for part in (detail, LATER[runtime]) if part)
+        works = not lacks and runtime not in LATER
+        result.append(Finding(name, OK if works else MISSING, detail, "", NOTHING))
+    return result
+
+
+# ---- the things, one by one ----
+
+
+def _run(*command: str, folder: Path | None = None) -> tuple[bool, str]:
+    """Run a command: whether it ended well, and the last line that it printed."""
+    environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            cwd=folder,
+            env=environment,
+            errors="replace",
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return False, str(error)
+    first, second = done.stderr, done.stdout
+    if done.returncode == 0:
+        first, second = second, first
+    said = first if first.strip() else second
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    if done.returncode < 0:
+        lines.append(f"ended by signal {-done.returncode}")
+    return done.returncode == 0, lines[-1] if lines else ""
+
+
+def _system_package(name: str) -> str:
+    if shutil.which("apt-get"):
+        return f"sudo apt-get install {name}"
+    return f"install what Debian has as the package {name}"
+
+
+def _root() -> Finding:
+    if os.geteuid() == 0:
+        return Finding("root", OK, "", "", MININET)
+    return Finding("root", MISSING, "", "sudo python3 run.py doctor", MININET)
+
+
+def _mininet() -> Finding:
+    remedy = _system_package("mininet")
+    if not shutil.which("mnexec"):
+        return Finding("Mininet", MISSING, "no command mnexec", remedy, MININET)
+    code = "import mininet.net; print(mininet.net.VERSION)"
+    works, said = _run(sys.executable, "-c", code)
+    return Finding("Mininet", OK if works else MISSING, said, "" if works else remedy, MININET)
+
+
+def _command(name: str, package: str, purpose: str, needed_by: frozenset[str]) -> Finding:
+    path = shutil.which(name)
+    if path:
+        return Finding(f"command {name}", OK, path, "", needed_by)
+    return Finding(f"command {name}", MISSING, purpose, _system_package(package), needed_by)
+
+
+def _compiler() -> Finding:
+    """A C compiler that can make what a P4 program becomes: a shared object that uses the C
+    library and its mathematics."""
+    remedy = _system_package("gcc libc6-dev")
+    path = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
+    if path is None:
+        return Finding("C compiler", MISSING, "neither cc, gcc nor clang", remedy, EVERY)
+    with tempfile.TemporaryDirectory(prefix="doctor-") as folder:
+        source = Path(folder) / "probe.c"
+        source.write_text('#include <stdio.h>\nint probe(void) { return puts(""); }\n')
+        target = str(source.with_suffix(".so"))
+        works, said = _run(path, "-shared", "-fPIC", "-o", target, str(source))
+    if not works:
+        return Finding("C compiler", MISSING, f"{path}: {said}", remedy, EVERY)
+    return Finding("C compiler", OK, path, "", EVERY)
+
+
+_KERNEL_REMEDY = {
+    kernel_probe.NAMESPACES: "in a container: start it with --privileged",
+    kernel_probe.VETH: "sudo modprobe veth (on the machine itself, not in a container)",
+    kernel_probe.PACKET_SOCKETS: "sudo modprobe af_packet (on the machine itself)",
+    kernel_probe.HTB: "sudo modprobe sch_htb (on the machine itself)",
+    kernel_probe.NETEM: "sudo modprobe sch_netem (on the machine itself)",
+}
+_QDISCS = {
+    kernel_probe.HTB: "only where the switch is BMv2: links that TCLink limits",
+    kernel_probe.NETEM: "only where the switch is BMv2: links with delay or loss",
+}
+
+
+def _kernel_features() -> Iterator[Finding]:
+    reasons: dict[str, str] = {}
+    unknown = "root is needed to try"
+    if os.geteuid() == 0:
+        module = "testbed.run.kernel_probe"
+        works, said = _run(sys.executable, "-m", module, folder=ROOT)
+        try:
+            reasons = json.loads(said) if works else {}
+        except ValueError:
+            works = False
+        if not works:
+            unknown = f"could not be tried: {said}"
+    for feature in kernel_probe.FEATURES:
+        needed_by = NOTHING if feature in _QDISCS else MININET
+        thing = f"kernel: {feature}"
+        if feature not in reasons:
+            yield Finding(thing, UNKNOWN, unknown, "sudo python3 run.py doctor", needed_by)
+        elif not reasons[feature]:
+            yield Finding(thing, OK, "", "", needed_by)
+        else:
+            parts = (_QDISCS.get(feature), reasons[feature].removeprefix("Error: "))
+            detail = "; ".join(part for part in parts if part)
+            yield Finding(thing, MISSING, detail, _KERNEL_REMEDY[feature], needed_by)
+
+
+def _packages() -> Iterator[Finding]:
+    """The dependencies of pyproject.toml: one finding if all is well, else one per lack."""
+    requirements = _requirements(ROOT / "pyproject.toml")
+    lacks = [finding for finding in map(_package, requirements) if finding.state != OK]
+    if not lacks:
+        yield Finding("Python packages", OK, f"all {len(requirements)}", "", EVERY)
+    yield from lacks
+
+
+def _package(requirement: Any) -> Finding:
+    needed_by = NOTHING if requirement.name in TEST_TOOLS else EVERY
+    thing = f"Python package {requirement.name}"
+    remedy = f"{sys.executable} -m pip install '{requirement.name}{requirement.specifier}'"
+    try:
+        version = importlib.metadata.version(requirement.name)
+    except importlib.metadata.PackageNotFoundError:
+        purpose = "not installed" + ("; only for tests" if not needed_by else "")
+        return Finding(thing, MISSING, purpose, remedy, needed_by)
+    if not requirement.specifier.contains(version, prereleases=True):
+        detail = f"{version}, not {requirement.specifier}"
+        return Finding(thing, MISSING, detail, remedy, needed_by)
+    return Finding(thing, OK, version, "", needed_by)
+
+
+def _requirements(project: Path) -> list[Any]:
+    """The dependencies that hold for this Python, as packaging.Requirement."""
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10 has it inside pip only
+        from pip._vendor import tomli as tomllib
+    # pip's own copy: it is there whenever the environment is.
+    from pip._vendor.packaging.requirements import Requirement
+
+    with project.open("rb") as file:
+        lines = tomllib.load(file)["project"]["dependencies"]
+    requirements = [Requirement(line) for line in lines]
+    return [one for one in requirements if one.marker is None or one.marker.evaluate()]
+
+
+def _tool(thing: str, names: Sequence[str], package: str) -> Finding:
+    path = next(filter(None, map(shutil.which, names)), None)
+    remedy = f"add p4lang's package source (see p4lang's page), then {_system_package(package)}"
+    if path is None:
+        return Finding(thing, MISSING, f"no command {' or '.join(names)}", remedy, ONLY_BMV2)
+    works, said = _run(path, "--version")
+    if not works:
+        return Finding(thing, MISSING, f"{path}: {said}", remedy, ONLY_BMV2)
+    return Finding(thing, OK, f"{path}, {said}" if said else path, "", ONLY_BMV2)
+
+
+def _p4utils() -> Finding:
+    """p4utils' Thrift API, with the modules of BMv2 and Thrift that it stands on."""
+    thing = "p4utils"
+    # One by one, because each is mended differently.
+    lacks = []
+    for module, remedy in (
+        ("thrift", _system_package("python3-thrift")),
+        ("bm_runtime.standard", "comes with BMv2: " + _system_package("p4lang-bmv2")),
+        ("sswitch_runtime", "comes with BMv2: " + _system_package("p4lang-bmv2")),
+        (
+            "p4utils.utils.sswitch_thrift_API",
+            f"{sys.executable} -m pip install --no-deps git+https://github.com/nsg-ethz/p4-utils",
+        ),
+    ):
+        works, said = _run(sys.executable, "-c", f"import {module}")
+        if not works:
+            lacks.append((module, said, remedy))
+    if not lacks:
+        return Finding(thing, OK, "", "", ONLY_BMV2)
+    # Without the others p4utils cannot be imported either: the first is the cause.
+    module, said, remedy = lacks[0]
+    return Finding(thing, MISSING, f"{module}: {said}", remedy, ONLY_BMV2)
+
+
+# ---- printing ----
+
+
+def show(findings: Sequence[Finding], runtimes: Sequence[Finding]) -> None:
+    """Print both: tables at a terminal, else one line per finding."""
+    if sys.stdout.isatty():
+        try:
+            _show_tables(findings, runtimes)
+            return
+        except ImportError:
+            pass
+    for finding in (*findings, *runtimes):
+        print(_line(finding))
+
+
+def _line(finding: Finding) -> str:
+    """`missing  thing: detail -> remedy`"""
+    text = f"{finding.state:<8} {finding.thing}"
+    if finding.detail:
+        text += f": {finding.detail}"
+    return text + (f" -> {finding.remedy}" if finding.remedy else "")
+
+
+_COLORS = {OK: "green", MISSING: "red", UNKNOWN: "yellow"}
+
+
+def _show_tables(findings: Sequence[Finding], runtimes: Sequence[Finding]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    for rows, titles in (
+        (findings, ("", "thing", "found", "what mends it")),
+        (runtimes, ("", "runtime", "")),
+    ):
+        table = Table(box=box.SIMPLE_HEAD)
+        for title in titles:
+            table.add_column(title, overflow="fold")
+        for row in rows:
+            state = Text(row.state, _COLORS[row.state] if row.state != MISSING else _color(row))
+            cells = (row.thing, row.detail, row.remedy)[: len(titles) - 1]
+            table.add_row(state, *map(Text, cells))
+        console.print(table)
+
+
+def _color(finding: Finding) -> str:
+    """Red is for what the default runtime misses."""
+    return _COLORS[MISSING] if DEFAULT in finding.needed_by else _COLORS[UNKNOWN]
