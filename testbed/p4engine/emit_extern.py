@@ -7,7 +7,7 @@ from .emit_parser import ParserEmitter
 from .fold import Symbol
 from .instantiate import ExternInstance
 from .layout import c_int, words
-from .types import BOOL, Bits, Composite, EnumType, underlying, width_of
+from .types import BOOL, INT, Bits, Composite, EnumType, Type, underlying, width_of
 
 HASHES = {
     "crc32": 0,
@@ -143,11 +143,18 @@ class ExternEmitter(ParserEmitter):
 
     def store_number(self, target: ast.Expr, text: str, width: int = 32) -> None:
         """Store a C integer of `width` bits in a variable of any width."""
-        under = underlying(target.type)
+        under = self._of_numbers(target)
         if not isinstance(under, Bits):
             self.store(target, f"({self.layout.c_type(under)})({text})")
             return
         self.store(target, self.convert(text, Bits(width), Bits(under.width)))
+
+    def _of_numbers(self, e: ast.Expr) -> Type:
+        """The type of what must be a number. The externs' declarations allow any type there."""
+        under = underlying(e.type)
+        if not isinstance(under, Bits | EnumType) and under not in (BOOL, INT):
+            raise self.fatal(e.place, f"expected a number (bit<W> or int<W>), but this is {e.type}")
+        return under
 
     # ---- hashes and checksums ----
 
@@ -170,6 +177,8 @@ class ExternEmitter(ParserEmitter):
     def _e_hash(
         self, e: ast.Call, result: ast.Expr, algo: ast.Expr, base: ast.Expr, data: ast.Expr, limit
     ) -> None:
+        for number in (base, limit):
+            self._of_numbers(number)
         low = self.temp_c("uint64_t", self.small(base))
         high = self.temp_c("uint64_t", self.small(limit))
         value = self._hash(algo, data)
@@ -185,7 +194,7 @@ class ExternEmitter(ParserEmitter):
         if update:
             self.store_number(checksum, value, 64)
         else:
-            under = underlying(checksum.type)
+            under = self._of_numbers(checksum)
             got = self.convert(value, Bits(64), under) if isinstance(under, Bits) else value
             self.out.append(
                 f"if (!({self.equal(got, self.value(checksum), under)})) "
@@ -223,6 +232,8 @@ class ExternEmitter(ParserEmitter):
         return f"(p4_hash({number}, {name}, {size}){limit})"
 
     def _e_random(self, e: ast.Call, result: ast.Expr, low: ast.Expr, high: ast.Expr) -> None:
+        for number in (low, high):
+            self._of_numbers(number)
         a, b = self.temp_c("uint64_t", self.small(low)), self.temp_c("uint64_t", self.small(high))
         value = self.temp_c("uint64_t", f"p4_random(I, {a}, {b})")
         self.store_number(result, value, 64)

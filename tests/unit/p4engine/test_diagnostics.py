@@ -21,6 +21,12 @@ def messages(tmp_path, **parts):
 
 
 CASES = [
+    ({"apply": "hash(hdr.h, HashAlgorithm.crc32, 32w0, { hdr.h.a }, 32w9);"}, "expected a number"),
+    (
+        {"apply": "bit<9> r; hash(r, HashAlgorithm.crc32, hdr.h, { hdr.h.a }, 9w9);"},
+        "expected a number",
+    ),
+    ({"apply": "random(hdr.h, hdr.h, hdr.h);"}, "expected a number"),
     ({"apply": "hdr.h.x = 1;"}, "has no field 'x'"),
     ({"apply": "hdr.h.a = true;"}, "expected bit<32>, but this is bool"),
     ({"apply": "hdr.h.a = hdr.h.a + 8w1;"}, "different types"),
