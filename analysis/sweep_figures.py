@@ -9,6 +9,7 @@ it; where none is they are bars. A system that knows nothing of the varied key i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,13 +30,33 @@ if TYPE_CHECKING:
 _LINES = ("-", "--", ":", "-.")
 _RANGE = 20  # an axis whose largest number is so many times the smallest is logarithmic
 
-# column of the frame, title, scale of its unit (None: found from the values)
-_MEASURES = (
-    ("jct_mean_ns", "average JCT", "time"),
-    ("ps_packets_per_fragment", "PS packets / fragment", ""),
-    ("in_switch_share", "completed in the switch", "%"),
-    ("ps_link_bytes", "PS links, both ways", "size"),
-)
+_BARS = 6  # more are drawn lying, with their names beside them
+
+
+@dataclass(frozen=True)
+class Measure:
+    """`column` of the frame, `title`, and the `unit`: "time", "size" and "count" find their scale
+    from the values."""
+
+    column: str
+    title: str
+    unit: str = ""
+
+
+MEASURES = {
+    "ps_packets_per_fragment": Measure("ps_packets_per_fragment", "PS packets / fragment"),
+    "jct": Measure("jct_mean_ns", "average JCT", "time"),
+    "jct_ratio": Measure("jct_ratio", "JCT relative to {against}"),
+    "in_switch_share": Measure("in_switch_share", "completed in the switch", "%"),
+    "ps_link_bytes": Measure("ps_link_bytes", "PS links, both ways", "size"),
+    "filling_share": Measure("filling_share", "aggregators filling", "%"),
+    "held_share": Measure("held_share", "aggregators held", "%"),
+    "absorbed_per_aggregator_s": Measure(
+        "absorbed_per_aggregator_s", "absorbed / s / aggregator", "count"
+    ),
+    "retransmissions": Measure("retransmissions", "sent again", "count"),
+}
+_USUAL = ("jct", "ps_packets_per_fragment", "in_switch_share", "ps_link_bytes")
 
 
 def draw(sweep: Sweep, frame: pd.DataFrame, folder: Path) -> list[Path]:
@@ -45,8 +66,8 @@ def draw(sweep: Sweep, frame: pd.DataFrame, folder: Path) -> list[Path]:
     hand_over(folder)
     paths: list[Path] = []
     with rc_context(looks.RC):
-        drawn = [("measures", measures(sweep, frame))]
-        if sweep.axis is None:
+        drawn = [(sweep.name if sweep.figure else "measures", measures(sweep, frame))]
+        if sweep.axis is None and sweep.figure is None:
             done = [point for point in sweep.points if point.finished]
             styles = series_looks([(point.series(None), point.system) for point in done])
             runs = [point.results for point in done]
@@ -54,29 +75,81 @@ def draw(sweep: Sweep, frame: pd.DataFrame, folder: Path) -> list[Path]:
         for name, figure in drawn:
             _mark(figure, frame)
             paths += figures.save(figure, folder / name)
+    if sweep.figure is not None:
+        path = folder / f"{sweep.name}.csv"
+        points(sweep, frame).to_csv(path, index=False)
+        hand_over(path)
+        paths.append(path)
     return paths
 
 
 def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
-    """The four measures of the module's head, those that were measured, in one row of panels."""
-    frame = frame.assign(ps_link_bytes=frame["ps_link_bytes_in"] + frame["ps_link_bytes_out"])
-    shown = [each for each in _MEASURES if frame[each[0]].notna().any()]
+    """The measures that the sweep's figure declares, or those of the module's head, as far as they
+    were measured, in one row of panels."""
+    frame = _with_links(frame)
+    shown = [each for each in _chosen(sweep) if frame[each.column].notna().any()]
     styles = series_looks(list(dict.fromkeys(zip(frame["series"], frame["system"], strict=True))))
-    figure = figures.new_figure(looks.PAGE * len(shown) / 4 + 0.6, 2.4)
-    for axes, (column, title, unit) in zip(
-        np.atleast_1d(figure.subplots(1, len(shown))), shown, strict=True
-    ):
-        scale, label = _unit(frame[column], unit)
-        if sweep.axis is None:
-            _bars(axes, frame, column, scale, styles)
+    lying = sweep.axis is None and len(styles) > _BARS
+    figure = figures.new_figure(
+        min(looks.PAGE, looks.PAGE * len(shown) / 4 + (1.8 if lying else 0.6)),
+        0.8 + 0.17 * len(styles) if lying else 2.4,
+    )
+    panels = np.atleast_1d(figure.subplots(1, len(shown), sharey=lying))
+    for axes, measure in zip(panels, shown, strict=True):
+        scale, label = _unit(frame[measure.column], measure.unit)
+        if lying:
+            _lying_bars(axes, frame, measure.column, scale, styles)
+        elif sweep.axis is None:
+            _bars(axes, frame, measure.column, scale, styles)
         else:
-            _lines(axes, frame, column, scale, styles)
-            _x_axis(axes, sweep, frame)
+            places = _places(sweep)
+            _lines(axes, frame.assign(x=frame["x"].map(places)), measure.column, scale, styles)
+            _x_axis(axes, sweep, places)
+        title = measure.title.format(against=sweep.figure.against if sweep.figure else "")
         axes.set_title(f"{title} ({label})" if label else title, loc="left")
-        axes.set_ylim(bottom=0)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 4))
+        if lying:
+            axes.set_xlim(left=0)
+        elif sweep.axis is not None and measure.unit == "time" and _is_wide(frame, measure.column):
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+    if not lying:
+        # A system without a parameter server is missing in the panels about one.
+        drawn = {}
+        for axes in figure.axes:
+            handles, labels = axes.get_legend_handles_labels()
+            drawn |= dict(zip(labels, handles, strict=True))
+        titles = [title for title in styles if title in drawn]
+        handles = [drawn[title] for title in titles]
+        figure.legend(handles, titles, loc="outside upper center", ncols=min(len(titles), 4))
     return figure
+
+
+def points(sweep: Sweep, frame: pd.DataFrame) -> pd.DataFrame:
+    """What `measures` draws, as numbers in base units: a row per series and x, with mean and half
+    the width of the 95 % confidence interval (`_ci95`, NaN for fewer than two repetitions)."""
+    frame = _with_links(frame)
+    rows = []
+    for (series, x), group in frame.groupby(["series", "x"], dropna=False, sort=False):
+        row = {"series": series, "x": x, "repetitions": len(group)}
+        for measure in _chosen(sweep):
+            row[measure.column], row[f"{measure.column}_ci95"] = interval(group[measure.column])
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _chosen(sweep: Sweep) -> list[Measure]:
+    return [MEASURES[name] for name in (sweep.figure.panels if sweep.figure else _USUAL)]
+
+
+def _is_wide(frame: pd.DataFrame, column: str) -> bool:
+    """Whether the points' means are too far apart for a linear axis."""
+    means = frame.groupby("point")[column].mean().dropna()
+    return len(means) > 0 and means.min() > 0 and means.max() >= _RANGE * means.min()
+
+
+def _with_links(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(ps_link_bytes=frame["ps_link_bytes_in"] + frame["ps_link_bytes_out"])
 
 
 def series_looks(series: Sequence[tuple[str, str]]) -> dict[str, looks.Look]:
@@ -136,19 +209,55 @@ def _bars(
     axes.set_xticks([])
 
 
-def _x_axis(axes: Axes, sweep: Sweep, frame: pd.DataFrame) -> None:
-    """Ticks at the values that were asked for, in the words of the experiment file."""
-    values = {
-        point.values[sweep.axis].number: point.values[sweep.axis].text
+def _lying_bars(
+    axes: Axes, frame: pd.DataFrame, column: str, scale: float, styles: dict[str, looks.Look]
+) -> None:
+    for place, (title, look) in enumerate(styles.items()):
+        values = frame[frame["series"] == title][column] / scale
+        mean, half = interval(values)
+        if np.isnan(mean):
+            continue
+        axes.barh(
+            place, mean, color=look.color, linewidth=0, height=0.7,
+            xerr=half if values.count() > 2 else None, error_kw={"elinewidth": 0.8, "capsize": 2},
+        )  # fmt: skip
+        axes.annotate(
+            units.significant(mean), (0, place), xytext=(2, 0), textcoords="offset points",
+            va="center", fontsize=6, color="white",
+        )  # fmt: skip
+    axes.set_yticks(range(len(styles)), list(styles))
+    axes.set_ylim(len(styles) - 0.4, -0.6)
+
+
+def _places(sweep: Sweep) -> dict[float, float]:
+    """Where on the x axis each value that was asked for is drawn: at itself, or, where only a 0
+    forbids a logarithmic axis, at its rank."""
+    numbers = sorted(_asked(sweep))
+    positive = [number for number in numbers if number > 0]
+    if numbers[0] == 0 and positive and positive[-1] >= _RANGE * positive[0]:
+        return {number: float(rank) for rank, number in enumerate(numbers)}
+    return {number: number for number in numbers}
+
+
+def _asked(sweep: Sweep) -> dict[float, str]:
+    """The values of the axis in the words of the experiment file."""
+    return {
+        point.values[sweep.axis].number: point.values[sweep.axis].short
         for point in sweep.points
         if sweep.axis in point.values
     }
-    numbers = sorted(values)
-    if numbers[0] > 0 and numbers[-1] >= _RANGE * numbers[0]:
+
+
+def _x_axis(axes: Axes, sweep: Sweep, places: dict[float, float]) -> None:
+    """Ticks at the values that were asked for."""
+    words = _asked(sweep)
+    if min(places) > 0 and max(places) >= _RANGE * min(places):
         axes.set_xscale("log")
-    axes.set_xticks(numbers, [values[number] for number in numbers], rotation=45, ha="right")
+    axes.set_xticks(
+        list(places.values()), [words[number] for number in places], rotation=45, ha="right"
+    )
     axes.minorticks_off()
-    axes.set_xlabel(sweep.axis)
+    axes.set_xlabel((sweep.figure.x_label if sweep.figure else "") or sweep.axis)
 
 
 def _unit(values: pd.Series, unit: str) -> tuple[float, str]:
@@ -158,6 +267,14 @@ def _unit(values: pd.Series, unit: str) -> tuple[float, str]:
         return units.time_unit(largest)
     if unit == "size":
         return units.size_unit(largest)
+    if unit == "count":
+        return (
+            (1e6, "million")
+            if largest >= 1e6
+            else (1e3, "thousand")
+            if largest >= 1e4
+            else (1.0, "")
+        )
     return (0.01, "%") if unit == "%" else (1.0, unit)
 
 

@@ -2,7 +2,7 @@
 
 What a sweep is for decides how it is drawn. Where numbers are varied, the key with most of them is
 the x axis and each combination of the others is a line; where none are, the points are compared as
-runs are.
+runs are. A file with the key `figure` decides it itself.
 """
 
 from __future__ import annotations
@@ -14,18 +14,29 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.summary import summary
+from testbed.experiment.figure import Figure
 from testbed.results import Results, ResultsError, find, read
 from testbed.systems import SYSTEMS
 
 FILE = "sweep.json"
+_SHORT = 20
 
 
 @dataclass(frozen=True)
 class Value:
-    """What a point has of a varied key: as text, and as a number in its base unit if it is one."""
+    """What a point has of a varied key: as text, and as a number in its base unit if it is one.
+    `title`: what a legend says where that is less than the text."""
 
     text: str
     number: float | None
+    title: str = ""
+
+    @property
+    def short(self) -> str:
+        """The text, or of a long one that has a number (a list of jobs) the number."""
+        if len(self.text) > _SHORT and self.number is not None:
+            return f"{self.number:g}"
+        return self.text
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,8 @@ class Point:
         for key, value in self.values.items():
             if key == "system":
                 title = SYSTEMS[self.system].title if self.system in SYSTEMS else self.system
-                parts.append(title + value.text.removeprefix(self.system))
+                text = value.title or value.text
+                parts.append(title + text.removeprefix(self.system))
             elif key != axis:
                 parts.append(f"{key} {value.text}")
         return ", ".join(parts)
@@ -55,15 +67,19 @@ class Point:
 
 @dataclass(frozen=True)
 class Sweep:
-    """`axis`: the varied key that becomes the x axis; None: no numbers are varied."""
+    """`axis`: the varied key that becomes the x axis; None: the points are compared as they are.
+    `figure`: what the file declares; None: nothing."""
 
     folder: Path
     name: str
     keys: tuple[str, ...]
     points: tuple[Point, ...]
+    figure: Figure | None = None
 
     @property
     def axis(self) -> str | None:
+        if self.figure is not None:
+            return self.figure.x or None
         most, found = 1, None
         for key in self.keys:
             numbers = {point.values[key].number for point in self.points if key in point.values}
@@ -90,7 +106,9 @@ def read_sweep(folder: str | Path) -> Sweep:
             )
             for each in described["points"]
         )
-        return Sweep(folder, described["name"], tuple(described["keys"]), points)
+        declared = described.get("figure")
+        figure = None if declared is None else Figure.model_validate(declared)
+        return Sweep(folder, described["name"], tuple(described["keys"]), points, figure)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResultsError(f"{folder / FILE} can't be read: {error}") from None
 
@@ -106,8 +124,8 @@ def frame(sweep: Sweep) -> pd.DataFrame:
 
     Columns: `point` (number), one per varied key (text, "" where a point has none), `system`
     (name), `series` (text: all keys but the axis), `x` (float64 in base units, NaN where a point
-    has no value on the axis), `fidelity`, the columns of `analysis.summary.run`, and
-    `jct_JOB_ns` of each job.
+    has no value on the axis), `fidelity`, the columns of `analysis.summary.run`, `jct_JOB_ns` of
+    each job, and, where the file declares a figure, `jct_ratio` (see `_ratio`).
     """
     axis = sweep.axis
     rows = []
@@ -132,4 +150,16 @@ def frame(sweep: Sweep) -> pd.DataFrame:
                     **{f"jct_{job.name}_ns": job.jct_ns for job in jobs.itertuples()},
                 }
             )
-    return pd.DataFrame(rows)
+    found = pd.DataFrame(rows)
+    if len(found) and sweep.figure is not None:
+        found["jct_ratio"] = _ratio(found, sweep.figure.against)
+    return found
+
+
+def _ratio(frame: pd.DataFrame, against: str) -> pd.Series:
+    """The average JCT over that of the series `against` at the same x and repetition: the same
+    seed, so the same gradients and speeds of workers. NaN where that series has no such run."""
+    columns = ["x", "repetition"]
+    base = frame[frame["series"] == against].groupby(columns, dropna=False)["jct_mean_ns"].first()
+    pairs = frame[columns].merge(base.rename("base").reset_index(), on=columns, how="left")
+    return frame["jct_mean_ns"] / pairs["base"].to_numpy()

@@ -299,7 +299,7 @@ def sweep(points: Sequence[Point], keys: Sequence[str], frame: pd.DataFrame) -> 
     columns = [title for title, column, _ in _SWEPT if column in frame]
     table = _table("Points", *keys, *columns, "exact", "fidelity", left=len(keys))
     for number, point in enumerate(points):
-        cells = [point.values[key].text if key in point.values else units.UNKNOWN for key in keys]
+        cells = [point.values[key].short if key in point.values else units.UNKNOWN for key in keys]
         rows = frame[frame["point"] == number] if len(frame) else frame
         if not len(rows):
             state = point.results.state.upper() if point.results else "NOT RUN"
@@ -314,6 +314,7 @@ _SWEPT = (
     ("PS packets\n/ fragment", "ps_packets_per_fragment", units.ratio),
     ("completed\nin switch", "in_switch_share", units.share),
     ("average\nJCT", "jct_mean_ns", units.time),
+    ("relative\nJCT", "jct_ratio", units.ratio),
     ("PS link\nto PS", "ps_link_bytes_in", units.size),
     ("PS link\nfrom PS", "ps_link_bytes_out", units.size),
     ("resent", "retransmissions", units.number),

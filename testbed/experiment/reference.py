@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from testbed import systems
 from testbed.experiment.fields import Kind, Quantity, kind_of
+from testbed.experiment.figure import MEASURES, Figure
 from testbed.experiment.schema import ExperimentFile, Memory, Timers, VirtualTime
 from testbed.experiment.schema_jobs import Fault, Job, Placement
 from testbed.experiment.schema_links import LinkException, Links, LinkSettings
@@ -140,6 +141,21 @@ the other.
 """
 
 
+FIGURE = """
+```yaml
+figure:
+  claim: ESA needs less switch memory than ATP for the same JCT.
+  x: memory.aggregators
+  panels: [ps_packets_per_fragment, jct, jct_ratio]
+```
+
+The figure has a panel per measure, with 95 % confidence intervals over the repetitions (from three
+on), as PDF and PNG, and the numbers that are drawn beside it as CSV, all in
+`results/NAME/figures/`. [figures.md](figures.md) lists those that are there. `--scale X` multiplies
+the jobs' `scale` and `compute_scale` and writes into `results/NAME-xX`.
+"""
+
+
 def reference() -> str:
     """The page."""
     parts = [OPENING, "## Top level\n", _table(ExperimentFile)]
@@ -155,6 +171,7 @@ def reference() -> str:
     parts += ["### jobs[].placement\n", _text(Placement), _table(Placement)]
     parts += ["## faults[]\n", _text(Fault), FAULTS, _table(Fault)]
     parts += ["## sweep\n", SWEEP]
+    parts += ["## figure\n", _text(Figure), _table(Figure), FIGURE.removeprefix("\n")]
     return "\n".join(parts)
 
 
@@ -196,6 +213,7 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "forward": "a mapping",
         "backward": "a mapping",
         "between": "two names",
+        "panels": f"a list of {', '.join(MEASURES)}",
         "workers": "a list of hosts",
         "placement": "`packed`, or a mapping; see [below](#jobsplacement)",
     }

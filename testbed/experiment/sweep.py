@@ -10,7 +10,8 @@
 
 Each combination is a *point*: the file with these values written over its own, checked as any
 experiment is. A point whose system aggregates nothing in the switch does without the file's
-`memory`; points that become equal that way are one.
+`memory`; points that become equal that way are one. What is drawn of a sweep, and smaller versions
+of it, are in figure.py.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import copy
 import hashlib
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from testbed import systems
 from testbed.errors import UserError
 from testbed.experiment.document import Document, read_yaml
 from testbed.experiment.experiment import Experiment
+from testbed.experiment.figure import Figure, Size, read_figure, resize
 from testbed.experiment.load import load_document, read_file
 from testbed.experiment.problems import ExperimentError, Problem, key_path, sentence
 from testbed.experiment.problems import Path as KeyPath
@@ -62,6 +64,7 @@ class Sweep:
 
     name: str
     points: tuple[Point, ...]
+    figure: Figure | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -75,8 +78,8 @@ def is_sweep(path: str | Path) -> bool:
     return isinstance(document.data, dict) and "sweep" in document.data
 
 
-def load_sweep(path: str | Path) -> Sweep:
-    """Read a file with a sweep and check all of its points.
+def load_sweep(path: str | Path, size: Size | None = None) -> Sweep:
+    """Read a file with a sweep and check all of its points, each resized if there is a `size`.
 
     Raises UserError: for the file, or for the first point that is no sound experiment, which it
     names by what was varied."""
@@ -86,9 +89,12 @@ def load_sweep(path: str | Path) -> Sweep:
     if not isinstance(document.data, dict) or "sweep" not in document.data:
         raise UserError(f"{path}: this file has no key sweep; `run.py {path}` runs it")
     choices = _choices(document, file)
+    figure = read_figure(document, file, tuple(choices[0]))
     points: dict[str, Point] = {}
     for choice in choices:
         changed = _applied(document, choice, file)
+        if size is not None:
+            resize(changed.data, size)
         try:
             experiment = load_document(changed, file, folder, path.stem)
         except ExperimentError as error:
@@ -97,29 +103,55 @@ def load_sweep(path: str | Path) -> Sweep:
         key = hashlib.sha256(experiment.resolved_yaml().encode()).hexdigest()[:12]
         points.setdefault(key, Point(_relevant(choice, experiment), experiment, key))
     found = tuple(points.values())
-    return Sweep(found[0].experiment.name, found)
+    return Sweep(found[0].experiment.name, found, figure)
 
 
 def shown(value: Any) -> str:
-    """A varied value in one line: `esa`, `64`, `atp (release on_completion)`."""
+    """A varied value in one line: `esa`, `64`, `atp (release on_completion)`; equal members of a
+    list that follow each other are counted: `[2 x vgg16 (workers 4), ...]`."""
     if isinstance(value, dict):
-        name = value.get("name", value.get("kind", ""))
-        rest = [
-            f"{key} {shown(part)}" for key, part in value.items() if key not in ("name", "kind")
-        ]
+        title = next((key for key in ("name", "kind", "model") if key in value), "")
+        name = value.get(title, "")
+        rest = [f"{key} {shown(part)}" for key, part in value.items() if key != title]
         inner = ", ".join(rest)
         return f"{name} ({inner})" if name and rest else str(name or inner)
     if isinstance(value, list):
-        return "[" + ", ".join(shown(part) for part in value) + "]"
+        counted = ((text, len(list(same))) for text, same in itertools.groupby(map(shown, value)))
+        return "[" + ", ".join(f"{n} x {text}" if n > 1 else text for text, n in counted) + "]"
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def system_titles(points: Iterable[Point]) -> dict[str, str]:
+    """How a legend names each varied value of the key `system`, by what `shown` gives for it:
+    without the options that all values of the same system have in common."""
+    variants: dict[str, dict[str, dict]] = {}
+    for point in points:
+        value = point.values.get("system")
+        if value is not None:
+            options = value if isinstance(value, dict) else {"name": value}
+            variants.setdefault(options["name"], {})[shown(value)] = options
+    titles = {}
+    for same in variants.values():
+        kept = {
+            key
+            for options in same.values()
+            for key, part in options.items()
+            if key == "name" or any(each.get(key) != part for each in same.values())
+        }
+        for text, options in same.items():
+            titles[text] = shown({key: part for key, part in options.items() if key in kept})
+    return titles
+
+
 def number_of(value: Any) -> float | None:
-    """A varied value as a number in its base unit: 64, `1 %` (0.01), `10 Mbit/s`; None if none."""
+    """A varied value as a number in its base unit: 64, `1 %` (0.01), `10 Mbit/s`; of a list of
+    jobs, how many they are; None if it is none."""
     if isinstance(value, bool):
         return None
+    if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):
+        return float(len(value))
     if isinstance(value, int | float):
         return float(value)
     for dimension in DIMENSIONS if isinstance(value, str) else ():
@@ -267,8 +299,9 @@ def _parse(name: str) -> list[str | int]:
 
 
 def _applied(document: Document, choice: Choice, file: str) -> Document:
-    """The document of one point, without the key `sweep`."""
-    data = copy.deepcopy({key: part for key, part in document.data.items() if key != "sweep"})
+    """The document of one point, without the keys that belong to the sweep."""
+    data = {key: part for key, part in document.data.items() if key not in ("sweep", "figure")}
+    data = copy.deepcopy(data)
     lines = dict(document.lines)
     for name, value in choice.items():
         line = document.line(("sweep", name))

@@ -60,14 +60,37 @@ def run_command(arguments: list[str]) -> int | None:
 
 def sweep_command(arguments: list[str]) -> int | None:
     parser = _run_parser("run.py sweep")
+    options = _sweep_options(parser, arguments)
+    from testbed.run.sweep_run import run_sweep
+
+    return run_sweep(options.file, options.results, options.processes, options.dask)
+
+
+def figure_command(arguments: list[str]) -> int | None:
+    from testbed.run import figure_run
+
+    if not arguments:
+        print(figure_run.listing())
+        return 0
+    parser = _Parser(prog="run.py figure", add_help=False)
+    parser.add_argument("name")
+    parser.add_argument("--results", type=Path, default=ROOT / "results")
+    parser.add_argument("--scale", type=float)
+    parser.add_argument("--quick", action="store_true")
+    options = _sweep_options(parser, arguments)
+    path = figure_run.find(options.name)
+    size = figure_run.size_of(path, options.scale, options.quick)
+    return figure_run.run_figure(path, size, options.results, options.processes, options.dask)
+
+
+def _sweep_options(parser: _Parser, arguments: list[str]) -> argparse.Namespace:
+    """What a sweep's points can be run on, beside what the parser knows already."""
     parser.add_argument("--processes", type=_positive)
     parser.add_argument("--dask", metavar="tcp://HOST:PORT")
     options = parser.parse_args(arguments)
     if options.processes and options.dask:
         raise UserError("--processes and --dask: give one of them")
-    from testbed.run.sweep_run import run_sweep
-
-    return run_sweep(options.file, options.results, options.processes, options.dask)
+    return options
 
 
 def _positive(text: str) -> int:
@@ -162,6 +185,11 @@ COMMANDS = {
     "report": Command("RESULTS...", "tables and figures again; compare runs", report_command),
     "doctor": Command(
         "", "what this machine has and lacks, and which runtimes work here", doctor_command
+    ),
+    "figure": Command(
+        "NAME",
+        "run and draw a figure of docs/figures.md; without a name list them; --quick, --scale X",
+        figure_command,
     ),
     "clean": Command("", "remove what killed runs left on this machine", clean_command),
 }

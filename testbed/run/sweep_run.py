@@ -27,6 +27,7 @@ from testbed.run.program import prepare
 from testbed.run.runtimes import VIRTUAL, get_ready, run_experiment
 
 if TYPE_CHECKING:
+    from testbed.experiment.figure import Size
     from testbed.experiment.sweep import Point, Sweep
 
 FILE = "sweep.json"
@@ -34,16 +35,20 @@ FORMAT = 1
 
 
 def run_sweep(
-    path: Path, results: Path, processes: int | None = None, dask: str | None = None
+    path: Path,
+    results: Path,
+    processes: int | None = None,
+    dask: str | None = None,
+    size: Size | None = None,
 ) -> int:
     """Run all points of a file that have not finished yet; its folder goes below `results`.
 
     `processes` (None: one per processor) or the address of a `dask` scheduler: what runs the points
-    in virtual time. Returns the exit code: 1 if a point failed. Raises UserError before anything is
-    run."""
+    in virtual time. `size`: another one than the file's. Returns the exit code: 1 if a point
+    failed. Raises UserError before anything is run."""
     from testbed.experiment.sweep import load_sweep
 
-    sweep = load_sweep(path)
+    sweep = load_sweep(path, size)
     get_ready({point.experiment.runtime for point in sweep.points})
     console = Console()
     for point in sweep.points:
@@ -68,13 +73,18 @@ def run_sweep(
 
 def _open_folder(sweep: Sweep, results: Path) -> Path:
     """Make the sweep's folder, or find it, and note what is varied in it."""
+    from testbed.experiment.sweep import system_titles
+
     folder = results / sweep.name
+    titles = system_titles(sweep.points)
     described = {
         "format": FORMAT,
         "name": sweep.name,
         "keys": list(sweep.keys),
-        "points": [_described(point) for point in sweep.points],
+        "points": [_described(point, titles) for point in sweep.points],
     }
+    if sweep.figure is not None:
+        described["figure"] = sweep.figure.model_dump(exclude_unset=True)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / FILE).write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
@@ -84,14 +94,17 @@ def _open_folder(sweep: Sweep, results: Path) -> Path:
     return folder
 
 
-def _described(point: Point) -> dict:
-    """What analysis needs of a point: each value as text and, where it is one, as a number."""
+def _described(point: Point, titles: dict[str, str]) -> dict:
+    """What analysis needs of a point: each value as text and, where it is one, as a number; what a
+    legend calls its system."""
     from testbed.experiment.sweep import number_of, shown
 
     values = {
         key: {"text": shown(value), "number": number_of(value)}
         for key, value in point.values.items()
     }
+    if "system" in values:
+        values["system"]["title"] = titles[values["system"]["text"]]
     return {"key": point.key, "system": point.experiment.system.name, "values": values}
 
 

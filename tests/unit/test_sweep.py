@@ -9,7 +9,7 @@ import pytest
 from testbed.errors import UserError
 from testbed.experiment import load
 from testbed.experiment.commands import check_command, show_command
-from testbed.experiment.sweep import is_sweep, load_sweep, number_of, shown
+from testbed.experiment.sweep import is_sweep, load_sweep, number_of, shown, system_titles
 from tests.unit.experiments import BASE
 
 
@@ -143,3 +143,23 @@ def test_values_as_numbers():
         7, 0.5, 0.01, 2000, 3000, 262144
     ]  # fmt: skip
     assert [number_of(value) for value in ("esa", True, {"name": "esa"}, "1 furlong")] == [None] * 4
+
+
+def test_lists_of_jobs_are_counted_in_words_and_as_a_number():
+    job = {"model": "vgg16", "workers": 4}
+    assert shown([job, job, {"model": "gpt2"}]) == "[2 x vgg16 (workers 4), gpt2]"
+    assert number_of([job, job, {"model": "gpt2"}]) == 3
+    assert number_of([1, 2]) is None and number_of([]) is None
+
+
+def test_legends_leave_out_what_all_variants_of_a_system_share(sweep_of):
+    sweep = sweep_of(
+        "system:\n  - {name: esa, window: 64}\n  - {name: atp, window: 64}\n"
+        "  - {name: atp, window: 64, release: on_completion}\n  - ring"
+    )
+    assert system_titles(sweep.points) == {
+        "esa (window 64)": "esa",
+        "atp (window 64)": "atp",
+        "atp (window 64, release on_completion)": "atp (release on_completion)",
+        "ring": "ring",
+    }

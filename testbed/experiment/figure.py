@@ -1,0 +1,131 @@
+"""The key `figure` of a sweep's file: what is drawn of the sweep, and what it is to show.
+
+The declaration stands beside the sweep that it draws, so that a figure is one file: another one
+needs no code, whatever reports the sweep draws it, and no table of names can fall behind the files.
+This module also makes the larger and smaller versions of a file, which show how far a result
+depends on the scale that was chosen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from testbed.experiment.document import Document
+from testbed.experiment.explain import explain
+from testbed.experiment.fields import ANY_TEXT, Choice, Number, nearest_word
+from testbed.experiment.problems import ExperimentError, Problem, sentence
+from testbed.experiment.section import Section
+
+# What can be drawn; analysis/sweep_figures.py knows how.
+MEASURES = (
+    "ps_packets_per_fragment",
+    "jct",
+    "jct_ratio",
+    "in_switch_share",
+    "ps_link_bytes",
+    "filling_share",
+    "held_share",
+    "absorbed_per_aggregator_s",
+    "retransmissions",
+)
+QUICK_REPETITIONS = 2
+QUICK_ITERATIONS = 2
+
+
+class Figure(Section):
+    """How a sweep is drawn, in a file with the key `sweep`; `run.py figure NAME` runs and draws
+    experiments/figures/NAME.yaml."""
+
+    claim: Annotated[str, ANY_TEXT] = Field(
+        description="What the figure is to show or to refute, in a sentence.",
+    )
+    x: Annotated[str, ANY_TEXT] = Field(
+        default="",
+        description="The varied key on the x axis; lists of jobs are drawn over their number."
+        " Without it each point is a bar.",
+        json_schema_extra={"default": "none"},
+    )
+    x_label: Annotated[str, ANY_TEXT] = Field(
+        default="",
+        description="What the x axis says.",
+        json_schema_extra={"default": "the key"},
+    )
+    panels: tuple[Annotated[str, Choice(MEASURES)], ...] = Field(
+        default=("ps_packets_per_fragment", "jct"),
+        description="One to four measures, from left to right; `jct_ratio` is the average JCT over"
+        " that of `against` with the same value of x and the same seed.",
+        min_length=1,
+        max_length=4,
+        json_schema_extra={"default": "[ps_packets_per_fragment, jct]"},
+    )
+    against: Annotated[str, ANY_TEXT] = Field(
+        default="ESA",
+        description="The series that `jct_ratio` compares with, as the legend calls it.",
+    )
+    quick: Annotated[float, Number(0, 1, with_low=False)] = Field(
+        default=0.05,
+        description="The scale of `run.py figure NAME --quick`, which also runs no more than"
+        f" {QUICK_REPETITIONS} repetitions of {QUICK_ITERATIONS} iterations.",
+    )
+
+
+@dataclass(frozen=True)
+class Size:
+    """A version of a file: `name` for its results, a factor on its jobs, upper bounds."""
+
+    name: str
+    scale: float = 1.0
+    repetitions: int | None = None
+    iterations: int | None = None
+
+    @classmethod
+    def quick(cls, name: str, figure: Figure) -> Size:
+        """The version that only shows that everything works."""
+        return cls(f"{name}-quick", figure.quick, QUICK_REPETITIONS, QUICK_ITERATIONS)
+
+
+def read_figure(document: Document, file: str, varied: tuple[str, ...]) -> Figure | None:
+    """The declaration in a file whose sweep varies the keys `varied`; None if it has none.
+
+    Raises ExperimentError."""
+    if "figure" not in document.data:
+        return None
+    try:
+        figure = TypeAdapter(Figure).validate_python(document.data["figure"])
+    except ValidationError as error:
+        problems = explain(error, ("figure",), Figure)
+    else:
+        if not figure.x or figure.x in varied:
+            return figure
+        near = nearest_word(figure.x, varied)
+        hint = f"did you mean {near}?" if near else ""
+        message = sentence(f"{figure.x} is not varied", hint, f"allowed: {', '.join(varied)}")
+        problems = [Problem(("figure", "x"), message)]
+    raise ExperimentError(
+        file, [Problem(each.path, each.message, document.line(each.path)) for each in problems]
+    )
+
+
+def resize(data: dict[str, Any], size: Size) -> None:
+    """Change a file's data to another size. Jobs get `scale` times as many values and as much
+    computing, so their ratio stays. What is no number is left for the check of the file."""
+    data["name"] = size.name
+    if size.repetitions is not None and _is_number(data.get("repetitions")):
+        data["repetitions"] = min(data["repetitions"], size.repetitions)
+    jobs = data.get("jobs")
+    for job in jobs if isinstance(jobs, list) else ():
+        if not isinstance(job, dict):
+            continue
+        job.setdefault("scale", 1.0)
+        for key in ("scale", "compute_scale"):
+            if _is_number(job.get(key)):
+                job[key] *= size.scale
+        if size.iterations is not None and _is_number(job.get("iterations")):
+            job["iterations"] = min(job["iterations"], size.iterations)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

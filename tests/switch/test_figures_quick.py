@@ -1,0 +1,38 @@
+"""Every figure of experiments/figures from its command to its files, small."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from testbed.run import commands, figure_run
+
+IN_EVERY_TEST = "ablation"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == IN_EVERY_TEST else pytest.mark.slow)
+        for name in figure_run.names()
+    ],
+)
+def test_a_figure_small(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(commands.interrupts, "install", lambda: None)
+    assert commands.main(["figure", name, "--quick", "--results", str(tmp_path)]) == 0
+    capsys.readouterr()
+    path = figure_run.find(name)
+    sweep, figure = figure_run.declared(path, figure_run.size_of(path, None, True))
+    folder = tmp_path / f"{name}-quick"
+    runs = pd.read_csv(folder / "data.csv")
+    assert runs["exact"].all() and runs["point"].nunique() == len(sweep.points)
+    assert (runs.groupby("point").size() == 2).all()
+    # Each fragment's sum reaches the server in one packet at least.
+    assert runs["ps_packets_per_fragment"].dropna().ge(1).all()
+    drawn = pd.read_csv(folder / "figures" / f"{name}-quick.csv")
+    assert len(drawn) == len(sweep.points) and drawn["jct_mean_ns"].gt(0).all()
+    ours = drawn[drawn["series"] == figure.against]
+    assert len(ours) and (ours["jct_ratio"] == 1).all()
+    assert drawn["jct_ratio"].notna().all()
+    for ending in (".pdf", ".png"):
+        assert (folder / "figures" / f"{name}-quick{ending}").stat().st_size > 5000
