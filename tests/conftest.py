@@ -1,4 +1,4 @@
-"""What all three rings of tests share: the `--slow` option and the reasons for which a ring is
+"""What all rings of tests share: the `--slow` option and the reasons for which a ring is
 skipped.
 
 A test's ring is the folder that it lies in (unit, switch, network), so a test file needs no marker
