@@ -388,9 +388,11 @@ MUTATIONS = (
         "worker: retransmissions say so",
         "a retransmission claims an aggregator that can never fill",
         WORKER,
-        "        fragment = bk.resend(b, now, flow.timeout_ns(w))\n"
+        "        if fragment < 0:\n"
+        "            break\n"
         "        _write_gradient(w, b, packets[m], fragment, wire.RESEND)\n",
-        "        fragment = bk.resend(b, now, flow.timeout_ns(w))\n"
+        "        if fragment < 0:\n"
+        "            break\n"
         "        _write_gradient(w, b, packets[m], fragment, 0)\n",
         Histories("esa", options={"reminder": "false"}),
     ),

@@ -317,11 +317,11 @@ class _Resolver:
         if self.parts["virtual"] is None:
             self.parts["virtual"] = VirtualTime()
         for number, fault in enumerate(self.parts.get("faults", ())):
-            if not fault.only_computes_slowly:
+            if fault.needs_processes:
                 self.wrong(
                     ("faults", number, "fault"),
-                    f"found {fault.kind}; allowed with runtime virtual: slow, of workers; there are"
-                    " no processes that could be stopped or ended",
+                    f"found {fault.kind}; allowed with runtime virtual: pause of a job, worker or"
+                    " server, slow of workers; there are no processes to end or to slow down",
                 )
 
 

@@ -178,3 +178,9 @@ class Fault(Section):
     def only_computes_slowly(self) -> bool:
         """Whether it changes compute steps of workers and nothing else."""
         return self.kind == "slow" and self.switch is None and self.server is None
+
+    @property
+    def needs_processes(self) -> bool:
+        """Whether it befalls a process as such, which virtual time has none of."""
+        pauses_hosts = self.kind == "pause" and self.switch is None
+        return not (pauses_hosts or self.only_computes_slowly)

@@ -220,12 +220,22 @@ def backoff_ns(timeout, attempts):
 
 @njit(cache=True)
 def resend(book, now, timeout):
-    """Take the earliest due fragment, as `next_resend_ns` saw it, and arm its timer anew.
+    """Take the earliest due fragment and arm its timer anew; -1 if none is due.
 
-    What comes next takes `backoff_ns`."""
+    A first timer that was armed when round trips were shorter is put off to what the timeout is by
+    now: a queue that grows must not make everybody send what is still in it. What comes after a
+    retransmission takes `backoff_ns`."""
     s = book.s
-    fragment = book.timers[0]
-    s[TIMERS] = heap.pop(book.timers, s[TIMERS], book.due_ns)
+    while True:
+        due = next_resend_ns(book)
+        if due < 0 or due > now:
+            return -1
+        fragment = book.timers[0]
+        s[TIMERS] = heap.pop(book.timers, s[TIMERS], book.due_ns)
+        if book.status[fragment] & RESENT or book.sent_ns[fragment] + timeout <= now:
+            break
+        book.due_ns[fragment] = book.sent_ns[fragment] + timeout
+        s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, fragment)
     if book.attempts[fragment] < 6:
         book.attempts[fragment] += 1
     book.status[fragment] |= RESENT

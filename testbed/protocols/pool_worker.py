@@ -245,10 +245,9 @@ def send(w, b, now, packets, lengths, destinations):
     if c[wk.GAP] > 0 and s[wk.FURTHEST] > s[wk.SEEN]:
         m = _fill_gaps(w, b, now, packets, m)
     while m < capacity:
-        due = bk.next_resend_ns(b)
-        if due < 0 or due > now:
-            break
         fragment = bk.resend(b, now, flow.timeout_ns(w))
+        if fragment < 0:
+            break
         _write_gradient(w, b, packets[m], fragment, wire.RESEND)
         flow.take_pace(s, c, now)
         k[n.RETRANSMISSIONS] += 1

@@ -149,4 +149,5 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         "iterations": iterations,
         "tensors": tensors,
         "jobs": collect.job_rows(hosts, links, models, {}),
+        "faults": simulation.faults(),
     }

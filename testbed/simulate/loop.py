@@ -241,7 +241,13 @@ def _run(world, until_ns, events):
             return PAUSE
         s[w.EVENTS] += 1
         s[w.NOW] = now
-        if source < hosts:
+        while s[w.PAUSES] < world.pauses.shape[0] and world.pauses[s[w.PAUSES], 0] <= now:
+            begun = world.pauses[s[w.PAUSES]]
+            world.hosts[begun[2], w.RESUMED_NS] = begun[1]
+            s[w.PAUSES] += 1
+        if source < hosts and world.hosts[source, w.RESUMED_NS] > now:
+            ag.put(a, source, world.hosts[source, w.RESUMED_NS])
+        elif source < hosts:
             filled = _step_host(world, source, now)
             if filled < 0:
                 return WRONG

@@ -14,6 +14,7 @@ import numpy as np
 from testbed import dataplane
 from testbed.errors import RunError
 from testbed.experiment import Experiment
+from testbed.experiment.faults import befallen, title
 from testbed.p4engine.build import Compiled
 from testbed.protocols import counters as n
 from testbed.protocols import lag
@@ -112,7 +113,10 @@ class Simulation:
     # -- what went wrong
 
     def _check_progress(self, now: int) -> None:
-        """A job without a result for as long as `timeout` says has stalled, as on a real clock."""
+        """A job without a result for as long as `timeout` says has stalled, as on a real clock;
+        a planned pause does not count."""
+        pauses = self.nodes.world.pauses
+        resumed = int(pauses[pauses[:, 0] <= now, 1].max(initial=0))
         progress: dict[int, int] = {}
         for node in self.nodes.hosts:
             if node.is_worker:
@@ -124,7 +128,7 @@ class Simulation:
             before, since = self._progress.get(job, (0, start))
             if value != before or self.finished(job):
                 self._progress[job] = value, max(now, start)
-            elif now - since >= self.experiment.timeout_ns:
+            elif now - max(since, resumed) >= self.experiment.timeout_ns:
                 name = self.experiment.jobs[job].name
                 span = _seconds(now - since)
                 self._fail(f"at {_seconds(now)} job {name} has received no result for {span}")
@@ -151,6 +155,36 @@ class Simulation:
         raise RunError("\n".join([f"{what}. Who waits for what:", *waiting(self.nodes)]))
 
     # -- what has been counted
+
+    def faults(self) -> list[dict[str, Any]]:
+        """Rows of table faults. What a fault was for may have finished before it."""
+        rows = []
+        numbers = {job.name: number for number, job in enumerate(self.experiment.jobs)}
+        for number, fault in enumerate(self.experiment.faults):
+            job = numbers[fault.job]
+            hosts = befallen(self.experiment, fault)[0]
+            ends = [
+                int(node.machine.training.end_ns[-1])
+                for node in self.nodes.hosts
+                if node.is_worker
+                and node.spec["job"] == job
+                and (fault.server is not None or node.spec["host"] in hosts)
+            ]
+            begun = fault.at_ns < max(ends)
+            end_ns = self.now_ns if fault.end_ns is None else min(fault.end_ns, self.now_ns)
+            rows.append(
+                {
+                    "fault": number,
+                    "kind": fault.kind,
+                    "target": title(fault).partition(" of ")[2],
+                    "job": job,
+                    "at_ns": fault.at_ns,
+                    "begun_ns": fault.at_ns if begun else None,
+                    "ended_ns": end_ns if begun else None,
+                    "factor": fault.factor,
+                }
+            )
+        return rows
 
     def done(self, number: int) -> dict[str, int | None]:
         """What a host has counted, with the names that a host process uses."""

@@ -26,7 +26,8 @@ WHO = 3  # host of which the loop says something
 EVENTS = 4
 OVERSIZED = 5  # frames longer than any of ours, which a program has made
 NOW = 6
-STATE = 7
+PAUSES = 7  # of World.pauses that have begun
+STATE = 8
 
 # Columns of World.hosts
 SWITCH = 0
@@ -49,7 +50,8 @@ PACKETS_RECEIVED = 16
 BYTES_SENT = 17
 BYTES_RECEIVED = 18
 DISCARDED = 19  # frames that are not for it
-HOST = 20
+RESUMED_NS = 20  # end of its last pause that has begun
+HOST = 21
 
 # Columns of World.switches: the traffic manager and the functions of tm.h
 MANAGER, RECEIVE, ADVANCE, NEXT_EVENT, OUTPUTS, OUTPUTS_CLEAR = range(6)
@@ -71,6 +73,7 @@ class World(NamedTuple):
     s: np.ndarray  # int64[STATE]
     agenda: Agenda
     hosts: np.ndarray  # int64[H, HOST]
+    pauses: np.ndarray  # int64[*, 3], begin and end in ns and the host that stands still, by begin
     identity: np.ndarray  # uint8[H, 12], MAC address, IPv4 address and UDP port
     headers: np.ndarray  # uint8[*, 42], Ethernet, IPv4 and UDP of each host and destination
     partial: np.ndarray  # int64[*], sum of the IPv4 header's words without length and checksum
@@ -99,6 +102,7 @@ def new_world(hosts: int, trunks: int, switches: int, ports: int, width: int) ->
         s=s,
         agenda=new_agenda(hosts + trunks + switches),
         hosts=np.zeros((hosts, HOST), np.int64),
+        pauses=np.zeros((0, 3), np.int64),
         identity=np.zeros((hosts, 12), np.uint8),
         headers=np.zeros((0, FRAME_OVERHEAD), np.uint8),
         partial=np.zeros(0, np.int64),

@@ -16,6 +16,7 @@ import numpy as np
 
 from testbed import dataplane
 from testbed.experiment import Experiment
+from testbed.experiment.faults import befallen
 from testbed.p4engine.build import Compiled
 from testbed.p4engine.library import Switch
 from testbed.protocols import sizes, wire
@@ -202,9 +203,22 @@ def _world(
     return world._replace(
         headers=table,
         partial=table[:, 14:34].copy().view(">u2").astype(np.int64).sum(axis=1),
+        pauses=_pauses(experiment, nodes),
         arrived=arrived.part,
         out=out.part,
     )
+
+
+def _pauses(experiment: Experiment, nodes: list[Node]) -> np.ndarray:
+    """World.pauses of the experiment's faults."""
+    rows = [
+        (fault.at_ns, fault.end_ns, number)
+        for fault in experiment.faults
+        if fault.kind == "pause"
+        for number, node in enumerate(nodes)
+        if node.spec["host"] in befallen(experiment, fault)[0]
+    ]
+    return np.array(sorted(rows), np.int64).reshape(-1, 3)
 
 
 def _functions(switch: Switch) -> list[int]:

@@ -172,10 +172,31 @@ def test_a_wrong_value_is_named():
         simulation.run()
 
 
-def test_processes_cannot_be_stopped():
-    fault = "faults: [{at: 1 s, fault: pause, job: resnet18-0, worker: 1, for: 1 s}]\n"
-    with pytest.raises(UserError, match="found pause; allowed with runtime virtual: slow"):
-        experiment(text() + fault)
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_paused_host_holds_up_its_job_alone(system):
+    untroubled = run(text(system))
+    pause_ns = 50_000_000
+    fault = f"{{at: 500 us, fault: pause, job: resnet18-0, worker: 1, for: {pause_ns} ns}}"
+    tables = run(text(system) + f"faults: [{fault}]\n")
+    late, other = (job["jct_ns"] for job in tables["jobs"])
+    before, other_before = (job["jct_ns"] for job in untroubled["jobs"])
+    assert late > 500_000 + pause_ns > before
+    assert other < pause_ns > other_before
+    assert all(job["exact"] for job in tables["jobs"])
+    (row,) = tables["faults"]
+    assert (row["begun_ns"], row["ended_ns"]) == (500_000, 500_000 + pause_ns)
+
+
+def test_a_pause_after_the_end_never_was():
+    fault = "faults: [{at: 10 s, fault: pause, job: resnet18-0, for: 1 s}]\n"
+    (row,) = run(text() + fault)["faults"]
+    assert row["begun_ns"] is None and row["ended_ns"] is None
+
+
+@pytest.mark.parametrize("fault", ["kill, job: resnet18-0", "pause, switch: s1, for: 1 s"])
+def test_processes_cannot_be_ended(fault):
+    with pytest.raises(UserError, match=r"found (kill|pause); allowed with runtime virtual: pause"):
+        experiment(text() + f"faults: [{{at: 1 s, fault: {fault}}}]\n")
 
 
 def test_keys_of_virtual_time_are_for_virtual_time():

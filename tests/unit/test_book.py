@@ -85,6 +85,7 @@ def test_resend_comes_by_due_time_and_backs_off():
     assert bk.next_resend_ns(book) == 100
     bk.mark_received(book, 0, 50)
     assert bk.next_resend_ns(book) == 110
+    assert bk.resend(book, 109, 100) == -1
     assert bk.resend(book, 110, 100) == 1
     assert book.due_ns[1] == 310
     assert bk.next_resend_ns(book) == 120
@@ -97,3 +98,17 @@ def test_last_fragment_of_a_tensor_may_be_short():
     book = new([5, 8])
     assert [int(bk.values_in(book, f)) for f in range(4)] == [4, 1, 4, 4]
     assert isinstance(book.first, np.ndarray)
+
+
+def test_a_first_timer_is_put_off_when_round_trips_have_grown():
+    book = new([16])
+    bk.make_ready(book, 0, 0)
+    for now in (0, 10):
+        bk.mark_sent(book, int(bk.next_fragment(book, 9)), now, 100)
+    assert bk.resend(book, 115, 150) == -1
+    assert [int(book.due_ns[fragment]) for fragment in (0, 1)] == [150, 160]
+    assert bk.next_resend_ns(book) == 150
+    assert bk.resend(book, 150, 150) == 0
+    # What has been sent again keeps its time, whatever the round trips.
+    due = int(book.due_ns[0])
+    assert bk.resend(book, due, 10**9) == 0
