@@ -22,8 +22,10 @@ ETHERNET = bytes.fromhex("020000010001") + bytes.fromhex("020000000099")
 EDGES = (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 # Fragments of the jobs. A pool's job begins anew after CYCLE of them, as otherwise what once got
 # stuck would stay, and in the end every packet would collide. SwitchML's must only grow.
+# For the same reason nothing claims an aggregator that no reminder will ever be about.
 FIRST = (1, 0x7FFFFFE0, 0x80000000, 1)
-CYCLE = 64
+CYCLE = 24
+OWNER = range(46, 58)  # where job, node, fragment and index are in a frame
 # Weighted: what most packets are, and everything else.
 KINDS = (
     *(wire.GRADIENT,) * 30,
@@ -99,7 +101,9 @@ def _damaged(draw: random.Random, frame: bytes) -> bytes:
         return frame + draw.randbytes(draw.randrange(1, 40))
     data = bytearray(frame)
     for _ in range(draw.randrange(1, 4)):
-        data[draw.randrange(len(data))] = draw.randrange(256)
+        place = draw.randrange(len(data))
+        if place not in OWNER:
+            data[place] = draw.randrange(256)
     return bytes(data)
 
 
@@ -113,7 +117,7 @@ def _ina(draw: random.Random, around: Surroundings, progress: list[int]) -> byte
     if kind == wire.GRADIENT:
         apart = draw.choice((0, 0, 0, 0, 1, 1, 2, -1, -3, 9))
     else:  # a server is behind the workers, and asks for what has been stuck for long
-        apart = -draw.randrange(draw.choice((20, CYCLE)))
+        apart = -draw.randrange(CYCLE)
     number = max(progress[place] + apart, 0)
     fragment = FIRST[place % len(FIRST)] + (number if around.paired else number % CYCLE)
     worker = draw.randrange(around.workers)
@@ -128,7 +132,7 @@ def _ina(draw: random.Random, around: Surroundings, progress: list[int]) -> byte
         job,
         draw.choice((*(around.node,) * 6, 0, 7)),
         fragment,
-        _index(draw, around, job, fragment),
+        _index(draw, around, kind, job, fragment),
         draw.choice(EDGES),
         draw.choice((worker, worker, worker, 0x4000, 0x8001)),
         draw.randrange(256),
@@ -146,13 +150,13 @@ def _ina(draw: random.Random, around: Surroundings, progress: list[int]) -> byte
     return data
 
 
-def _index(draw: random.Random, around: Surroundings, job: int, fragment: int) -> int:
+def _index(draw: random.Random, around: Surroundings, kind: int, job: int, fragment: int) -> int:
     slots = max(around.slots, 1)
     chance = draw.random()
     if chance < 0.02:
-        return draw.choice(EDGES)
-    if chance < 0.05:
-        return draw.randrange(2 * slots)  # another's aggregator, or outside
+        return draw.choice(EDGES[2:])
+    if chance < (0.05 if kind == wire.GRADIENT else 0.3):
+        return (3 * fragment + job) % (2 * slots)  # another's aggregator, or outside
     if around.paired:
         return (fragment // slots & 1) << 31 | fragment % slots
     return (fragment + 5 * job) % slots  # jobs are apart at first, and meet now and then
