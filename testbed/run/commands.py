@@ -47,12 +47,12 @@ def _one_file(name: str, arguments: list[str]) -> Path:
 def run_command(arguments: list[str]) -> int | None:
     options = _run_parser("run.py").parse_args(arguments)
     from testbed.experiment import load
-    from testbed.experiment.sweep import is_sweep
+    from testbed.experiment.sweep import is_sweep, load_sweep
 
     if is_sweep(options.file):
         from testbed.run.sweep_run import run_sweep
 
-        return run_sweep(options.file, options.results)
+        return run_sweep(load_sweep(options.file), options.results)
     from testbed.run.runtimes import run
 
     return run(load(options.file), options.results)
@@ -61,9 +61,10 @@ def run_command(arguments: list[str]) -> int | None:
 def sweep_command(arguments: list[str]) -> int | None:
     parser = _run_parser("run.py sweep")
     options = _sweep_options(parser, arguments)
+    from testbed.experiment.sweep import load_sweep
     from testbed.run.sweep_run import run_sweep
 
-    return run_sweep(options.file, options.results, options.processes, options.dask)
+    return run_sweep(load_sweep(options.file), options.results, options.processes, options.dask)
 
 
 def figure_command(arguments: list[str]) -> int | None:

@@ -74,6 +74,6 @@ def run_figure(
     Raises UserError before anything is run."""
     from testbed.run.sweep_run import run_sweep
 
-    _, figure = declared(path, size)
+    sweep, figure = declared(path, size)
     print(f"{path.stem}: {figure.claim}")
-    return run_sweep(path, results, processes, dask, size)
+    return run_sweep(sweep, results, processes, dask)

@@ -23,11 +23,10 @@ from rich.console import Console
 from testbed.errors import RunError, UserError
 from testbed.results import find, hand_over, read
 from testbed.run.point_pool import executor, run_points
-from testbed.run.program import prepare
+from testbed.run.program import Program, prepare
 from testbed.run.runtimes import VIRTUAL, get_ready, run_experiment
 
 if TYPE_CHECKING:
-    from testbed.experiment.figure import Size
     from testbed.experiment.sweep import Point, Sweep
 
 FILE = "sweep.json"
@@ -35,40 +34,41 @@ FORMAT = 1
 
 
 def run_sweep(
-    path: Path,
-    results: Path,
-    processes: int | None = None,
-    dask: str | None = None,
-    size: Size | None = None,
+    sweep: Sweep, results: Path, processes: int | None = None, dask: str | None = None
 ) -> int:
-    """Run all points of a file that have not finished yet; its folder goes below `results`.
+    """Run all points that have not finished yet; the sweep's folder goes below `results`.
 
     `processes` (None: one per processor) or the address of a `dask` scheduler: what runs the points
-    in virtual time. `size`: another one than the file's. Returns the exit code: 1 if a point
-    failed. Raises UserError before anything is run."""
-    from testbed.experiment.sweep import load_sweep
-
-    sweep = load_sweep(path, size)
+    in virtual time. Returns the exit code: 1 if a point failed. Raises UserError before anything is
+    run."""
     get_ready({point.experiment.runtime for point in sweep.points})
     console = Console()
-    for point in sweep.points:
-        try:
-            prepare(point.experiment)
-        except UserError as error:
-            raise UserError(f"{error}\n  at the sweep's point {point.label}") from None
+    todo = [point for point in sweep.points if not _finished(results / sweep.name / point.key)]
+    programs = {point.key: _prepared(point) for point in todo}
     for warning in dict.fromkeys(
         each for point in sweep.points for each in point.experiment.warnings
     ):
         print(f"warning: {warning}", file=sys.stderr)
     folder = _open_folder(sweep, results)
     console.print(f"results: {folder}", highlight=False, soft_wrap=True)
-    failed = _run_points(sweep, folder, console, processes, dask)
+    if len(todo) < len(sweep.points):
+        done = len(sweep.points) - len(todo)
+        console.print(f"{done} of {len(sweep.points)} points have finished before")
+    failed = _run_points(todo, programs, folder, console, processes, dask)
     from analysis.report import sweep_report
 
     sweep_report(folder)
     for point, error in failed:
         print(f"failed: {point.label}: {error}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _prepared(point: Point) -> Program:
+    """A point's P4 program. Raises UserError that names the point."""
+    try:
+        return prepare(point.experiment)
+    except UserError as error:
+        raise UserError(f"{error}\n  at the sweep's point {point.label}") from None
 
 
 def _open_folder(sweep: Sweep, results: Path) -> Path:
@@ -109,13 +109,14 @@ def _described(point: Point, titles: dict[str, str]) -> dict:
 
 
 def _run_points(
-    sweep: Sweep, folder: Path, console: Console, processes: int | None, dask: str | None
+    todo: list[Point],
+    programs: dict[str, Program],
+    folder: Path,
+    console: Console,
+    processes: int | None,
+    dask: str | None,
 ) -> list[tuple[Point, str]]:
-    """Run what has not finished; returns the points that failed, with why."""
-    todo = [point for point in sweep.points if not _finished(folder / point.key)]
-    if len(todo) < len(sweep.points):
-        done = len(sweep.points) - len(todo)
-        console.print(f"{done} of {len(sweep.points)} points have finished before")
+    """Run points with their programs, by the points' keys; returns those that failed, with why."""
     for point in todo:
         shutil.rmtree(folder / point.key, ignore_errors=True)
     teller = _Teller(len(todo), console)
@@ -128,7 +129,7 @@ def _run_points(
         if point.experiment.runtime != VIRTUAL:
             teller.begins(point)
             try:
-                program = prepare(point.experiment)
+                program = programs[point.key]
                 run_experiment(point.experiment, program, folder / point.key, console)
                 error = ""
             except RunError as raised:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import UserError
+from testbed.experiment.sweep import load_sweep
 from testbed.results import find, read
 from testbed.run.sweep_run import run_sweep
 
@@ -32,7 +33,7 @@ def swept(tmp_path: Path):
     def run(sweep: str, **options):
         path = tmp_path / "swept.yaml"
         path.write_text(TEXT.format(sweep=sweep))
-        code = run_sweep(path, tmp_path / "results", **options)
+        code = run_sweep(load_sweep(path), tmp_path / "results", **options)
         folder = tmp_path / "results" / "swept"
         return code, {each.name: find(each) for each in folder.iterdir() if find(each)}
 
