@@ -1,0 +1,323 @@
+"""A plan: where each fragment of each worker is aggregated, over which path, and how fast.
+
+What a planner decides and what a control plane installs. A worker's fragments are split into
+*ranges*; all fragments of a range go over one path to one node, a switch that aggregates them or
+the parameter server (PS). What meets in a switch is a *group*: the same fragments of several
+workers, which become one aggregate with one fan-in and one path to the PS. A switch may serve
+several groups of a job, with different workers for different fragments, so a group has a number of
+its own. Group 0 stands for no aggregation.
+
+A packet carries a *tag* (from 1 within the job) by which switches steer it: wherever packets of one
+tag pass a switch, they leave it for the same neighbour, and they join the same group. An aggregate
+leaves with its group's tag, which is that of some of its inputs unless their ways would cross.
+
+The JSON form is described in docs/plan.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from testbed.errors import UserError
+
+FORMAT = "ina-plan/1"
+
+
+@dataclass(frozen=True)
+class Range:
+    """A part of a job's fragments, from `start` to before `end`, as shares from 0 to 1."""
+
+    start: Fraction = Fraction(0)
+    end: Fraction = Fraction(1)
+
+    @property
+    def share(self) -> Fraction:
+        return self.end - self.start
+
+    def fragments(self, count: int) -> range:
+        """The fragments of `count` (numbers from 0) that belong to it. Ranges that cover 0 to 1
+        cover all fragments, each once."""
+        return range(math.ceil(self.start * count), math.ceil(self.end * count))
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A range of a worker's fragments: the group that they join (0: none), the node that
+    aggregates them (the group's switch, or the PS), the path from the worker to that node, ends
+    included, and the rate at which they are sent."""
+
+    range: Range
+    tag: int
+    group: int
+    node: str
+    path: tuple[str, ...]
+    rate_bps: Fraction
+
+
+@dataclass(frozen=True)
+class WorkerPlan:
+    """What one worker sends. The assignments' ranges follow each other and cover 0 to 1."""
+
+    number: int
+    host: str
+    rate_bps: Fraction
+    assignments: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Fragments that a switch aggregates for a job: `number` from 1 within the job, the workers
+    whose gradients meet (numbers within the job, ascending), the path of the aggregate from the
+    switch to the PS, and its rate, which is the largest input's.
+
+    `hold_ns`: how long an aggregator is in use, from the first to the last worker's fragment;
+    `slots`: aggregators in use at a time at this rate, at least 1."""
+
+    number: int
+    node: str
+    tag: int
+    range: Range
+    workers: tuple[int, ...]
+    path: tuple[str, ...]
+    rate_bps: Fraction
+    hold_ns: int
+    slots: int
+
+    @property
+    def bitmap(self) -> int:
+        """The fan-in: bit w for worker w."""
+        return sum(1 << worker for worker in self.workers)
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """One job's part of a plan. `rate_bps`: the slowest worker's rate."""
+
+    name: str
+    ps: str
+    rate_bps: Fraction
+    workers: tuple[WorkerPlan, ...]
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much of a resource a plan uses. `capacity_bps` None: unlimited."""
+
+    load_bps: Fraction
+    capacity_bps: int | None
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing is left of it."""
+        return self.capacity_bps is not None and self.load_bps >= self.capacity_bps
+
+    @property
+    def share(self) -> float:
+        """Load by capacity; 0 where that is unlimited."""
+        return float(self.load_bps / self.capacity_bps) if self.capacity_bps else 0.0
+
+
+@dataclass(frozen=True)
+class SwitchLoad(Load):
+    """The same of a switch: `load_bps` sums up what comes in to be aggregated."""
+
+    slots: int = 0
+    slots_available: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a planner returns.
+
+    `rate_bps`: the smallest rate of all workers. `bound_bps`: the upper bound that the planner's
+    linear relaxation gives for it (None: unlimited). `seed`: of the random rounding that was best;
+    None without one. `links`: {(source, target): load} of every direction; `switches`: by name;
+    `servers`: by the PS's host. `bottlenecks`: what is full, in words such as `link s1 -> s3`,
+    `switch s1`, `PS h9`, in that order."""
+
+    planner: str
+    seed: int | None
+    rate_bps: Fraction
+    bound_bps: Fraction | None
+    jobs: tuple[JobPlan, ...]
+    links: Mapping[tuple[str, str], Load]
+    switches: Mapping[str, SwitchLoad]
+    servers: Mapping[str, Load]
+
+    @property
+    def bottlenecks(self) -> tuple[str, ...]:
+        return (
+            *(f"link {a} -> {b}" for (a, b), load in self.links.items() if load.full),
+            *(f"switch {name}" for name, load in self.switches.items() if load.full),
+            *(f"PS {name}" for name, load in self.servers.items() if load.full),
+        )
+
+    def job(self, name: str) -> JobPlan:
+        """The job's part. Raises KeyError."""
+        return next(job for job in self.jobs if job.name == name)
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON types; see docs/plan.md."""
+        return {
+            "format": FORMAT,
+            "planner": self.planner,
+            "seed": self.seed,
+            "lp_bound_bps": _number(self.bound_bps),
+            "rate_bps": _number(self.rate_bps),
+            "bottlenecks": list(self.bottlenecks),
+            "jobs": [_job_json(job) for job in self.jobs],
+            "links": [
+                {"source": a, "target": b, **_load_json(load)}
+                for (a, b), load in self.links.items()
+            ],
+            "switches": [
+                {
+                    "name": name,
+                    **_load_json(load),
+                    "slots": load.slots,
+                    "slots_available": load.slots_available,
+                }
+                for name, load in self.switches.items()
+            ],
+            "servers": [{"name": name, **_load_json(load)} for name, load in self.servers.items()],
+        }
+
+
+def from_json(data: Any) -> Plan:
+    """The plan that `to_json` has written. Rates are as exact as the numbers in it.
+
+    Raises UserError if it is none."""
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise UserError(f"this is not a plan; a plan has the key `format` with {FORMAT}")
+    try:
+        return Plan(
+            planner=str(data["planner"]),
+            seed=data["seed"],
+            rate_bps=_fraction(data["rate_bps"]),
+            bound_bps=None if data["lp_bound_bps"] is None else _fraction(data["lp_bound_bps"]),
+            jobs=tuple(_job(each) for each in data["jobs"]),
+            links={(each["source"], each["target"]): Load(*_load(each)) for each in data["links"]},
+            switches={
+                each["name"]: SwitchLoad(*_load(each), each["slots"], each["slots_available"])
+                for each in data["switches"]
+            },
+            servers={each["name"]: Load(*_load(each)) for each in data["servers"]},
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"this plan cannot be read: {type(error).__name__}: {error}") from None
+
+
+def _number(value: Fraction | None) -> int | float | None:
+    """A rate for JSON: whole where it is whole."""
+    if value is None:
+        return None
+    return int(value) if value.denominator == 1 else float(value)
+
+
+def _fraction(value: int | float | str) -> Fraction:
+    return Fraction(value)
+
+
+def _load_json(load: Load) -> dict[str, Any]:
+    return {"load_bps": _number(load.load_bps), "capacity_bps": load.capacity_bps}
+
+
+def _load(data: dict[str, Any]) -> tuple[Fraction, int | None]:
+    return _fraction(data["load_bps"]), data["capacity_bps"]
+
+
+def _range_json(each: Range) -> list[str]:
+    return [str(each.start), str(each.end)]
+
+
+def _range(data: list[str]) -> Range:
+    start, end = data
+    return Range(Fraction(start), Fraction(end))
+
+
+def _job_json(job: JobPlan) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "ps": job.ps,
+        "rate_bps": _number(job.rate_bps),
+        "workers": [
+            {
+                "worker": worker.number,
+                "host": worker.host,
+                "rate_bps": _number(worker.rate_bps),
+                "assignments": [
+                    {
+                        "range": _range_json(each.range),
+                        "tag": each.tag,
+                        "group": each.group,
+                        "node": each.node,
+                        "path": list(each.path),
+                        "rate_bps": _number(each.rate_bps),
+                    }
+                    for each in worker.assignments
+                ],
+            }
+            for worker in job.workers
+        ],
+        "groups": [
+            {
+                "group": group.number,
+                "node": group.node,
+                "tag": group.tag,
+                "range": _range_json(group.range),
+                "workers": list(group.workers),
+                "bitmap": f"{group.bitmap:#x}",
+                "path": list(group.path),
+                "rate_bps": _number(group.rate_bps),
+                "hold_ns": group.hold_ns,
+                "slots": group.slots,
+            }
+            for group in job.groups
+        ],
+    }
+
+
+def _job(data: dict[str, Any]) -> JobPlan:
+    return JobPlan(
+        name=data["name"],
+        ps=data["ps"],
+        rate_bps=_fraction(data["rate_bps"]),
+        workers=tuple(
+            WorkerPlan(
+                number=worker["worker"],
+                host=worker["host"],
+                rate_bps=_fraction(worker["rate_bps"]),
+                assignments=tuple(
+                    Assignment(
+                        range=_range(each["range"]),
+                        tag=each["tag"],
+                        group=each["group"],
+                        node=each["node"],
+                        path=tuple(each["path"]),
+                        rate_bps=_fraction(each["rate_bps"]),
+                    )
+                    for each in worker["assignments"]
+                ),
+            )
+            for worker in data["workers"]
+        ),
+        groups=tuple(
+            Group(
+                number=group["group"],
+                node=group["node"],
+                tag=group["tag"],
+                range=_range(group["range"]),
+                workers=tuple(group["workers"]),
+                path=tuple(group["path"]),
+                rate_bps=_fraction(group["rate_bps"]),
+                hold_ns=group["hold_ns"],
+                slots=group["slots"],
+            )
+            for group in data["groups"]
+        ),
+    )
