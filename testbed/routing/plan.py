@@ -39,8 +39,8 @@ class Range:
         return self.end - self.start
 
     def fragments(self, count: int) -> range:
-        """The fragments of `count` (numbers from 0) that belong to it. Ranges that cover 0 to 1
-        cover all fragments, each once."""
+        """Which of `count` fragments belong to it, by their places from 0 in an order that all
+        workers share. Ranges that cover 0 to 1 cover all fragments, each once."""
         return range(math.ceil(self.start * count), math.ceil(self.end * count))
 
 

@@ -1,0 +1,263 @@
+"""From what a planner chooses to a plan: groups, rates, loads, aggregators, tags.
+
+Planners differ in what they choose; what follows from a choice is the same for all. The rates are
+max-min fair over all capacities of the network, links included, so that every plan can be run, also
+one whose planner knows of no links.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from testbed.errors import UserError
+from testbed.routing.fair import Term, common_rate, fair_rates, loads
+from testbed.routing.network import Network, PlanJob
+from testbed.routing.paths import Path
+from testbed.routing.plan import (
+    Assignment,
+    Group,
+    JobPlan,
+    Load,
+    Plan,
+    Range,
+    SwitchLoad,
+    WorkerPlan,
+)
+from testbed.routing.tags import Tags
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A range of a worker's fragments: over `path` to its aggregation node, the path's end, and
+    from there over `onward` to the PS. `onward` is () where the PS itself is that node."""
+
+    range: Range
+    path: Path
+    onward: Path
+
+    @property
+    def node(self) -> str:
+        return self.path[-1]
+
+
+Choice = Sequence[Sequence[Sequence[Leg]]]
+"""For each job and worker its legs, whose ranges follow each other and cover 0 to 1."""
+
+
+@dataclass
+class _Group:
+    """A group in the making. `workers`: numbers within the job."""
+
+    range: Range
+    onward: Path
+    workers: tuple[int, ...]
+
+
+class Arrangement:
+    """A choice with what it uses: `uses` and `capacities` are what the fair rates need, with the
+    workers of all jobs numbered through. Resources are ("link", a, b), ("switch", name), ("PS",
+    name), ("worker", number)."""
+
+    def __init__(self, network: Network, jobs: Sequence[PlanJob], choice: Choice) -> None:
+        self.network = network
+        self.jobs = jobs
+        self.groups = [_groups(legs) for legs in choice]
+        self.pieces = [
+            [_pieces(legs, number, groups) for number, legs in enumerate(workers)]
+            for workers, groups in zip(choice, self.groups, strict=True)
+        ]
+        self.first = [0]
+        for job in jobs:
+            self.first.append(self.first[-1] + len(job.workers))
+        self.uses = self._uses()
+        self.capacities = self._capacities()
+
+    def _uses(self) -> dict[Hashable, list[Term]]:
+        uses: dict[Hashable, list[Term]] = {}
+
+        def use(term: Term, path: Path, *more: Hashable) -> None:
+            for ends in zip(path, path[1:], strict=False):
+                uses.setdefault(("link", *ends), []).append(term)
+            for resource in more:
+                uses.setdefault(resource, []).append(term)
+
+        for job, first, workers, groups in zip(
+            self.jobs, self.first, self.pieces, self.groups, strict=False
+        ):
+            for number, pieces in enumerate(workers):
+                if job.max_rate_bps is not None:
+                    whole = Term((first + number,), Fraction(1))
+                    use(whole, (), ("worker", first + number))
+                for leg, _ in pieces:
+                    term = Term((first + number,), leg.range.share)
+                    at = ("switch", leg.node) if leg.onward else ("PS", job.ps)
+                    use(term, leg.path, at)
+            for group in groups:
+                members = tuple(first + worker for worker in group.workers)
+                use(Term(members, group.range.share), group.onward, ("PS", job.ps))
+        return uses
+
+    def _capacities(self) -> dict[Hashable, int]:
+        found: dict[Hashable, int | None] = {
+            ("link", *link.ends): link.capacity_bps for link in self.network.links
+        }
+        for switch in self.network.switches:
+            found["switch", switch.name] = switch.aggregation_bps
+        for job, first in zip(self.jobs, self.first, strict=False):
+            found["PS", job.ps] = self.network.ingress_bps(job.ps)
+            for number in range(len(job.workers)):
+                found["worker", first + number] = job.max_rate_bps
+        return {
+            resource: capacity
+            for resource, capacity in found.items()
+            if capacity is not None and resource in self.uses
+        }
+
+    def common_rate(self) -> Fraction | None:
+        """The smallest of the fair rates; None: unlimited."""
+        return common_rate(self.uses, self.capacities)
+
+    def fair_rates(self) -> list[Fraction]:
+        """The fair rates of all workers. Raises UserError if nothing limits one."""
+        rates = fair_rates(self.uses, self.capacities, self.first[-1])
+        if rates is None:
+            raise UserError(
+                "nothing limits the rate of some worker; give the links, the aggregation or a"
+                " parameter server's ingress a capacity"
+            )
+        return rates
+
+
+def _groups(workers: Sequence[Sequence[Leg]]) -> list[_Group]:
+    """What meets in switches: at each, the same range of fragments with the same way onward."""
+    legs_at: dict[str, list[tuple[int, Leg]]] = {}
+    for number, legs in enumerate(workers):
+        for leg in legs:
+            if leg.onward:
+                legs_at.setdefault(leg.node, []).append((number, leg))
+    found: list[_Group] = []
+    for legs in legs_at.values():
+        ends = sorted({end for _, leg in legs for end in (leg.range.start, leg.range.end)})
+        here: list[_Group] = []
+        for start, end in zip(ends, ends[1:], strict=False):
+            members = [
+                (number, leg)
+                for number, leg in legs
+                if leg.range.start <= start and end <= leg.range.end
+            ]
+            for onward in dict.fromkeys(leg.onward for _, leg in members):
+                who = tuple(sorted(number for number, leg in members if leg.onward == onward))
+                last = here[-1] if here else None
+                if (
+                    last
+                    and last.range.end == start
+                    and (last.workers, last.onward) == (who, onward)
+                ):
+                    last.range = Range(last.range.start, end)
+                else:
+                    here.append(_Group(Range(start, end), onward, who))
+        found += here
+    return found
+
+
+def _pieces(legs: Sequence[Leg], number: int, groups: Sequence[_Group]) -> list[tuple[Leg, int]]:
+    """A worker's legs, cut where they change from one group to another, with the groups' numbers
+    (from 1; 0: none)."""
+    pieces = []
+    for leg in legs:
+        if not leg.onward:
+            pieces.append((leg, 0))
+            continue
+        for index, group in enumerate(groups, 1):
+            inside = leg.range.start <= group.range.start and group.range.end <= leg.range.end
+            if inside and number in group.workers and group.onward == leg.onward:
+                pieces.append((Leg(group.range, leg.path, leg.onward), index))
+    return sorted(pieces, key=lambda piece: piece[0].range.start)
+
+
+def assemble(
+    network: Network,
+    jobs: Sequence[PlanJob],
+    choice: Choice,
+    planner: str,
+    bound: Fraction | None,
+    seed: int | None = None,
+) -> Plan:
+    """The plan of a choice, at max-min fair rates. Raises UserError if nothing limits a rate."""
+    arrangement = Arrangement(network, jobs, choice)
+    rates = arrangement.fair_rates()
+    loaded = loads(arrangement.uses, rates)
+    parts = [_job_plan(arrangement, index, rates) for index in range(len(jobs))]
+    slots: dict[str, int] = {}
+    for part in parts:
+        for group in part.groups:
+            slots[group.node] = slots.get(group.node, 0) + group.slots
+    nothing = Fraction(0)
+    return Plan(
+        planner=planner,
+        seed=seed,
+        rate_bps=min(rates),
+        bound_bps=bound,
+        jobs=tuple(parts),
+        links={
+            link.ends: Load(loaded.get(("link", *link.ends), nothing), link.capacity_bps)
+            for link in network.links
+        },
+        switches={
+            switch.name: SwitchLoad(
+                loaded.get(("switch", switch.name), nothing),
+                switch.aggregation_bps if switch.aggregates else 0,
+                slots.get(switch.name, 0),
+                switch.slots if switch.aggregates else 0,
+            )
+            for switch in network.switches
+        },
+        servers={
+            ps: Load(loaded.get(("PS", ps), nothing), network.ingress_bps(ps))
+            for ps in dict.fromkeys(job.ps for job in jobs)
+        },
+    )
+
+
+def _job_plan(arrangement: Arrangement, index: int, all_rates: Sequence[Fraction]) -> JobPlan:
+    job = arrangement.jobs[index]
+    network = arrangement.network
+    rates = all_rates[arrangement.first[index] : arrangement.first[index + 1]]
+    pieces, groups = arrangement.pieces[index], arrangement.groups[index]
+    tags = Tags()
+    workers = []
+    tag_of_group: dict[int, int] = {}
+    delays: dict[int, list[int]] = {}
+    for number, host in enumerate(job.workers):
+        assignments = []
+        for leg, group in pieces[number]:
+            tag = tags.of_inputs(leg.path, group)
+            tag_of_group.setdefault(group, tag)
+            delays.setdefault(group, []).append(network.delay_ns(leg.path))
+            rate = rates[number] * leg.range.share
+            assignments.append(Assignment(leg.range, tag, group, leg.node, leg.path, rate))
+        workers.append(WorkerPlan(number, host, rates[number], tuple(assignments)))
+    made = []
+    for number, group in enumerate(groups, 1):
+        rate = group.range.share * max(rates[worker] for worker in group.workers)
+        alone = len(group.workers) == 1
+        spread = 0 if alone else network.host_spread_ns
+        hold_ns = max(delays[number]) - min(delays[number]) + spread
+        in_use = rate * hold_ns / (10**9 * 8 * network.frame_bytes)
+        made.append(
+            Group(
+                number=number,
+                node=group.onward[0],
+                tag=tags.of_aggregate(group.onward, tag_of_group[number]),
+                range=group.range,
+                workers=group.workers,
+                path=group.onward,
+                rate_bps=rate,
+                hold_ns=hold_ns,
+                slots=max(1, math.ceil(in_use)),
+            )
+        )
+    return JobPlan(job.name, job.ps, min(rates), tuple(workers), tuple(made))

@@ -1,0 +1,213 @@
+"""The least congestion: how many workers of each class take which way, all at one rate.
+
+If all workers send at the same rate lambda, every load is lambda times a count: of workers that use
+the resource, and of aggregates. So the largest lambda is found by making the largest ratio of count
+to capacity, mu = 1 / lambda, as small as possible, a linear program in whole counts:
+
+    minimise mu   with   for each class:     sum over its ways of n = its workers
+                         class, switch:      n at the switch <= its workers x u
+                         job, switch:        sum over paths onward of u <= 1, u = 0 or 1
+                         each resource:      n + u that use it <= capacity x mu
+
+Without wholeness it is a linear program whose 1 / mu bounds what any plan over these ways can
+reach, one that splits fragments included: a worker's share at a switch can be no larger than the
+share of fragments that the switch sends on. A second pass takes, among the least congested
+choices, one that loads the fewest links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import coo_matrix
+
+from testbed.routing.candidates import Candidates
+from testbed.routing.paths import Path
+
+GAP = 1e-9  # relative, of an integer program that counts as solved
+TOLERANCE = 1e-7
+
+
+@dataclass
+class Rows:
+    """Rows of a linear program under construction: `low <= sum of factor x variable <= high`."""
+
+    rows: list[int]
+    columns: list[int]
+    factors: list[float]
+    low: list[float]
+    high: list[float]
+
+    @staticmethod
+    def none() -> Rows:
+        return Rows([], [], [], [], [])
+
+    def add(self, terms: dict[int, float], low: float, high: float) -> None:
+        row = len(self.low)
+        self.rows += [row] * len(terms)
+        self.columns += list(terms)
+        self.factors += list(terms.values())
+        self.low.append(low)
+        self.high.append(high)
+
+    def constraint(self, variables: int) -> LinearConstraint:
+        shape = (len(self.low), variables)
+        matrix = coo_matrix((self.factors, (self.rows, self.columns)), shape=shape).tocsr()
+        return LinearConstraint(matrix, self.low, self.high)
+
+
+class Congestion:
+    """The program above for some candidates. `capacities` are scaled by `unit_bps`."""
+
+    def __init__(self, candidates: Candidates) -> None:
+        self.candidates = candidates
+        network = candidates.network
+        limited = [link.capacity_bps for link in network.links if link.capacity_bps is not None]
+        limited += [each.aggregation_bps for each in network.switches if each.aggregation_bps]
+        servers = {job.ps: network.ingress_bps(job.ps) for job in candidates.jobs}
+        limited += [each for each in servers.values() if each is not None]
+        limited += [job.max_rate_bps for job in candidates.jobs if job.max_rate_bps]
+        self.unit_bps = max(limited, default=1)
+        self.capacities: dict[Hashable, int | None] = {
+            ("link", *link.ends): link.capacity_bps for link in network.links
+        }
+        self.capacities |= {
+            ("switch", each.name): each.aggregation_bps for each in network.switches
+        }
+        self.capacities |= {("PS", name): capacity for name, capacity in servers.items()}
+        # Variables: mu, then the ways of the classes, then the paths onward.
+        self.first_way: list[int] = []
+        column = 1
+        for each in candidates.classes:
+            self.first_way.append(column)
+            column += len(each.ways)
+        self.first_onward: dict[tuple[int, str], int] = {}
+        for key, paths in candidates.onward.items():
+            self.first_onward[key] = column
+            column += len(paths)
+        self.variables = column
+        self.uses, self.rows, self.least_mu = self._constraints()
+
+    def _constraints(self) -> tuple[dict[Hashable, dict[int, float]], Rows, float]:
+        candidates = self.candidates
+        uses: dict[Hashable, dict[int, float]] = {}
+        rows = Rows.none()
+        least_mu = 0.0
+
+        def use(column: int, path: Path, last: Hashable) -> None:
+            for resource in (
+                *(("link", *ends) for ends in zip(path, path[1:], strict=False)),
+                last,
+            ):
+                if self.capacities[resource] is not None:
+                    uses.setdefault(resource, {})[column] = 1.0
+
+        for each, first in zip(candidates.classes, self.first_way, strict=True):
+            job = candidates.jobs[each.job]
+            if job.max_rate_bps is not None:
+                least_mu = max(least_mu, self.unit_bps / job.max_rate_bps)
+            least_mu = max(least_mu, self._access_mu(each.job, each.workers[0]))
+            here: dict[str, dict[int, float]] = {}
+            for column, way in enumerate(each.ways, first):
+                last = ("PS" if way.node == job.ps else "switch", way.node)
+                use(column, way.rest, last)
+                here.setdefault(way.node, {})[column] = 1.0
+            everyone = len(each.workers)
+            rows.add({c: 1.0 for columns in here.values() for c in columns}, everyone, everyone)
+            for node, columns in here.items():
+                if node != job.ps:
+                    sends = dict.fromkeys(self._onward(each.job, node), -float(everyone))
+                    rows.add({**columns, **sends}, -np.inf, 0)
+        for (job, node), paths in candidates.onward.items():
+            columns = self._onward(job, node)
+            for column, path in zip(columns, paths, strict=True):
+                use(column, path, ("PS", candidates.jobs[job].ps))
+            rows.add(dict.fromkeys(columns, 1.0), -np.inf, 1)
+        for resource, terms in uses.items():
+            capacity = self.capacities[resource] / self.unit_bps
+            rows.add({**terms, 0: -capacity}, -np.inf, 0)
+        return uses, rows, least_mu
+
+    def _access_mu(self, job: int, worker: int) -> float:
+        """The least mu that a worker's own links leave room for."""
+        host = self.candidates.jobs[job].workers[worker]
+        network = self.candidates.network
+        links = [network.link[host, after].capacity_bps for after in network.after[host]]
+        return 0.0 if None in links else self.unit_bps / max(links)
+
+    def _onward(self, job: int, node: str) -> range:
+        first = self.first_onward[job, node]
+        return range(first, first + len(self.candidates.onward[job, node]))
+
+    def solve(self, whole: bool, seconds: float | None = None) -> np.ndarray | None:
+        """The variables of a least congested choice, or None if none was found in time.
+
+        whole: in whole counts; else the linear relaxation."""
+        cost = np.zeros(self.variables)
+        cost[0] = 1
+        found = self._solve(cost, whole, np.inf, seconds)
+        if found is None or not whole:
+            return found
+        lengths = np.zeros(self.variables)
+        for each, first in zip(self.candidates.classes, self.first_way, strict=True):
+            for column, way in enumerate(each.ways, first):
+                lengths[column] = len(way.rest)
+        for key, paths in self.candidates.onward.items():
+            for column, path in zip(self._onward(*key), paths, strict=True):
+                lengths[column] = len(path) - 1
+        shorter = self._solve(lengths, whole, found[0] * (1 + GAP) + GAP, seconds)
+        return found if shorter is None else shorter
+
+    def _solve(
+        self, cost: np.ndarray, whole: bool, most_mu: float, seconds: float | None
+    ) -> np.ndarray | None:
+        low, high = np.zeros(self.variables), np.full(self.variables, np.inf)
+        low[0], high[0] = self.least_mu, most_mu
+        for key in self.candidates.onward:
+            high[self._onward(*key)] = 1
+        integral = np.full(self.variables, int(whole))
+        integral[0] = 0
+        options = {"mip_rel_gap": GAP} | ({"time_limit": seconds} if seconds else {})
+        result = milp(
+            cost,
+            integrality=integral,
+            bounds=Bounds(low, high),
+            constraints=self.rows.constraint(self.variables),
+            options=options,
+        )
+        return result.x
+
+    def bound(self) -> Fraction | None:
+        """The upper bound of the smallest rate over all plans; None: unlimited."""
+        found = self.solve(whole=False)
+        assert found is not None  # every class has a way, and mu can be as large as it must
+        return None if found[0] <= 0 else exact(1 / found[0]) * self.unit_bps
+
+    def counts(self, found: np.ndarray) -> tuple[list[list[int]], dict[tuple[int, str], Path]]:
+        """Whole counts and the paths onward that are used, of a solution in whole counts."""
+        counts = [
+            [round(found[column]) for column in range(first, first + len(each.ways))]
+            for each, first in zip(self.candidates.classes, self.first_way, strict=True)
+        ]
+        used = {
+            (each.job, way.node)
+            for each, numbers in zip(self.candidates.classes, counts, strict=True)
+            for way, count in zip(each.ways, numbers, strict=True)
+            if count
+        }
+        chosen = {
+            key: paths[int(np.argmax(found[list(self._onward(*key))]))]
+            for key, paths in self.candidates.onward.items()
+            if key in used
+        }
+        return counts, chosen
+
+
+def exact(value: float) -> Fraction:
+    """The simple fraction that a solver's number stands for, or the number itself."""
+    simple = Fraction(value).limit_denominator(10**5)
+    return simple if abs(simple - Fraction(value)) <= TOLERANCE * abs(value) else Fraction(value)

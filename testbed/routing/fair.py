@@ -1,0 +1,94 @@
+"""Max-min fair rates of workers whose ways are given.
+
+All workers' rates grow together; whoever uses something that has become full stays where it is, the
+others go on. What comes out cannot be bettered for one worker without taking from another that has
+no more: the rates that the word "fair" stands for here, within a job and between jobs.
+
+What is peculiar to aggregation: several workers share a resource at the rate of the fastest of them
+and not at the sum. Since rates grow together, the fastest are those that still grow, so each step
+remains linear, and exact in fractions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+
+@dataclass(frozen=True)
+class Term:
+    """A part of a resource's load: `share` times the largest rate of `workers` (indices)."""
+
+    workers: tuple[int, ...]
+    share: Fraction
+
+    def load(self, rates: Sequence[Fraction]) -> Fraction:
+        return self.share * max(rates[worker] for worker in self.workers)
+
+
+Uses = Mapping[Hashable, Sequence[Term]]
+
+
+def loads(uses: Uses, rates: Sequence[Fraction]) -> dict[Hashable, Fraction]:
+    """The load of each resource at these rates."""
+    return {
+        resource: sum((term.load(rates) for term in terms), Fraction(0))
+        for resource, terms in uses.items()
+    }
+
+
+def common_rate(uses: Uses, capacities: Mapping[Hashable, int]) -> Fraction | None:
+    """The largest rate that all workers can have at the same time, which is the smallest of the
+    fair rates; None: nothing limits it."""
+    rates = []
+    for resource, capacity in capacities.items():
+        weight = sum((term.share for term in uses.get(resource, ())), Fraction(0))
+        if weight:
+            rates.append(capacity / weight)
+    return min(rates, default=None)
+
+
+def fair_rates(
+    uses: Uses, capacities: Mapping[Hashable, int], workers: int
+) -> list[Fraction] | None:
+    """The max-min fair rates of `workers` workers.
+
+    capacities: of the resources that are limited. Returns None if nothing limits some worker."""
+    rates = [Fraction(0)] * workers
+    growing = [True] * workers
+    left = workers
+    limited = {resource: list(uses[resource]) for resource in capacities if resource in uses}
+    spent = dict.fromkeys(limited, Fraction(0))  # by terms whose workers all have their rates
+    while left:
+        level, full = None, []
+        for resource, terms in limited.items():
+            weight = sum((term.share for term in terms), Fraction(0))
+            if not weight:
+                continue
+            at = (capacities[resource] - spent[resource]) / weight
+            if level is None or at < level:
+                level, full = at, [resource]
+            elif at == level:
+                full.append(resource)
+        if level is None:
+            return None
+        stopped = {
+            worker
+            for resource in full
+            for term in limited[resource]
+            for worker in term.workers
+            if growing[worker]
+        }
+        for worker in stopped:
+            rates[worker], growing[worker] = level, False
+        left -= len(stopped)
+        for resource, terms in limited.items():
+            still = []
+            for term in terms:
+                if stopped.isdisjoint(term.workers) or any(growing[w] for w in term.workers):
+                    still.append(term)
+                else:
+                    spent[resource] += term.load(rates)
+            limited[resource] = still
+    return rates

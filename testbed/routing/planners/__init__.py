@@ -1,0 +1,68 @@
+"""The planners: which switch, or the PS, aggregates whose gradient, and over which path it goes.
+
+    plan = make_plan(network, jobs, "grid-links")
+
+All take the same and return the same, and no plan leaves here that the checker (check.py) has not
+passed. A planner is one function and one entry of `PLANNERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from testbed.errors import UserError
+from testbed.experiment.fields import nearest as nearest_word
+from testbed.routing.candidates import PATHS
+from testbed.routing.check import violations
+from testbed.routing.network import Network, PlanJob
+from testbed.routing.plan import Plan
+from testbed.routing.planners import grid, nearest, whole
+from testbed.routing.sound import check_input, check_memory
+
+
+@dataclass(frozen=True)
+class Planner:
+    """A planner's entry: how figures show it, and `make(network, jobs, seed, paths)`."""
+
+    name: str
+    title: str
+    color: str
+    marker: str
+    make: Callable[[Network, Sequence[PlanJob], int, int], Plan]
+
+
+PLANNERS = {
+    each.name: each
+    for each in (
+        Planner("none", "no aggregation", "#999999", "v", whole.none),
+        Planner("nearest", "nearest switch", "#E69F00", "s", nearest.plan),
+        Planner("grid", "GRID as published, repaired", "#56B4E9", "D", grid.plan),
+        Planner("grid-links", "GRID with links", "#009E73", "o", whole.grid_links),
+    )
+}
+
+
+def make_plan(
+    network: Network,
+    jobs: Sequence[PlanJob],
+    planner: str,
+    seed: int = 1,
+    paths: int = PATHS,
+) -> Plan:
+    """Plan for some jobs. `seed` decides what is drawn at random; up to `paths` paths are looked at
+    between two nodes.
+
+    Raises UserError for what the user can mend: no such planner, a network or job that makes no
+    sense, no path, a plan that the switches' memory does not hold."""
+    if planner not in PLANNERS:
+        known = ", ".join(PLANNERS)
+        hint = nearest_word(planner, PLANNERS)
+        raise UserError(f"found planner {planner!r}; allowed: {known}{f' ({hint})' * bool(hint)}")
+    check_input(network, jobs)
+    made = PLANNERS[planner].make(network, jobs, seed, paths)
+    check_memory(made)
+    wrong = violations(network, jobs, made)
+    if wrong:
+        raise AssertionError(f"the planner {planner} made a plan that cannot be run: {wrong[0]}")
+    return made

@@ -1,0 +1,155 @@
+"""`nearest`: the first aggregating switch on the way, the remainder at the next, in the end the PS.
+
+What systems do that aggregate wherever packets pass (ATP, SwitchML per rack): routes are shortest
+paths, and a switch takes what its capacity allows. All workers' rates grow together. While a
+worker's switch has capacity left, what its rate grows by is aggregated there; after that at the
+next aggregating switch on its path, and in the end it goes to the PS as it is. A worker stops
+growing when something on its way is full.
+
+The remainder is the end of a worker's fragments, so that the remainders of several workers can meet
+at a later switch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from fractions import Fraction
+
+from testbed.errors import UserError
+from testbed.routing.assemble import Leg, assemble
+from testbed.routing.candidates import candidates, check_reachable
+from testbed.routing.congestion import Congestion
+from testbed.routing.network import Network, PlanJob
+from testbed.routing.paths import Path, shortest_path
+from testbed.routing.plan import Plan, Range
+
+
+def plan(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Plan:
+    """The plan. Raises UserError if a worker has no path to its PS."""
+    for job in jobs:
+        check_reachable(network, job)
+    filling = _Filling(network, jobs)
+    filling.fill()
+    choice: list[list[tuple[Leg, ...]]] = [[] for _ in jobs]
+    for flow in filling.flows:
+        choice[flow.job].append(flow.legs())
+    bound = Congestion(candidates(network, jobs, paths=paths)).bound()
+    return assemble(network, jobs, choice, "nearest", bound)
+
+
+class _Flow:
+    """A worker: `stops` are the aggregating switches on its path and the PS, `at` is where what it
+    grows by is aggregated, `marks` the rates at which that moved on."""
+
+    def __init__(self, network: Network, number: int, job: int, path: Path) -> None:
+        self.number = number
+        self.job = job
+        self.path = path
+        self.stops = [
+            place
+            for place, node in enumerate(path)
+            if node in network.switch and network.switch[node].aggregates
+        ] + [len(path) - 1]
+        self.at = 0
+        self.marks = [Fraction(0)]
+        self.rate: Fraction | None = None
+
+    @property
+    def stop(self) -> int:
+        return self.stops[self.at]
+
+    @property
+    def raw(self) -> bool:
+        return self.at == len(self.stops) - 1
+
+    def legs(self) -> tuple[Leg, ...]:
+        assert self.rate is not None
+        ends = [*self.marks, self.rate]
+        found = []
+        for stop, start, end in zip(self.stops, ends, ends[1:], strict=False):
+            if start < end:
+                part = Range(start / self.rate, end / self.rate)
+                onward = self.path[stop:] if stop < len(self.path) - 1 else ()
+                found.append(Leg(part, self.path[: stop + 1], onward))
+        return tuple(found)
+
+
+class _Filling:
+    def __init__(self, network: Network, jobs: Sequence[PlanJob]) -> None:
+        self.flows: list[_Flow] = []
+        self.most: list[int | None] = []
+        for index, job in enumerate(jobs):
+            for worker in job.workers:
+                path = shortest_path(network, worker, job.ps)
+                assert path is not None  # checked before
+                self.flows.append(_Flow(network, len(self.flows), index, path))
+                self.most.append(job.max_rate_bps)
+        self.left: dict[Hashable, Fraction] = {
+            ("link", *link.ends): Fraction(link.capacity_bps)
+            for link in network.links
+            if link.capacity_bps is not None
+        }
+        for switch in network.switches:
+            if switch.aggregation_bps is not None:
+                self.left["switch", switch.name] = Fraction(switch.aggregation_bps)
+        for job in jobs:
+            ingress = network.ingress_bps(job.ps)
+            if ingress is not None:
+                self.left["PS", job.ps] = Fraction(ingress)
+
+    def users(self, growing: list[_Flow]) -> dict[Hashable, dict[Hashable, list[_Flow]]]:
+        """For each resource whose load grows: {what grows by one there: the workers behind it}. An
+        aggregate grows once, whoever contributes."""
+        found: dict[Hashable, dict[Hashable, list[_Flow]]] = {}
+
+        def use(resource: Hashable, who: Hashable, flow: _Flow) -> None:
+            if resource in self.left:
+                found.setdefault(resource, {}).setdefault(who, []).append(flow)
+
+        for flow in growing:
+            path, stop = flow.path, flow.stop
+            alone = ("worker", flow.number)
+            for ends in zip(path[:stop], path[1 : stop + 1], strict=True):
+                use(("link", *ends), alone, flow)
+            together = alone if flow.raw else ("group", flow.job, path[stop], path[stop:])
+            for ends in zip(path[stop:], path[stop + 1 :], strict=False):
+                use(("link", *ends), together, flow)
+            if not flow.raw:
+                use(("switch", path[stop]), alone, flow)
+            use(("PS", path[-1]), together, flow)
+        return found
+
+    def fill(self) -> None:
+        """Let all rates grow until all have stopped."""
+        level = Fraction(0)
+        growing = list(self.flows)
+        while growing:
+            users = self.users(growing)
+            steps = [self.left[resource] / len(who) for resource, who in users.items()]
+            steps += [
+                self.most[flow.number] - level
+                for flow in growing
+                if self.most[flow.number] is not None
+            ]
+            if not steps:
+                raise UserError(
+                    "nothing limits the rate of some worker; give the links, the aggregation or a"
+                    " parameter server's ingress a capacity"
+                )
+            step = min(steps)
+            level += step
+            stopped: set[int] = set()
+            moved: set[int] = set()
+            for resource, who in users.items():
+                self.left[resource] -= step * len(who)
+                if self.left[resource] == 0:
+                    ends = moved if resource[0] == "switch" else stopped
+                    ends.update(flow.number for flows in who.values() for flow in flows)
+            stopped |= {flow.number for flow in growing if self.most[flow.number] == level}
+            for flow in growing:
+                if flow.number in stopped:
+                    flow.rate = level
+                elif flow.number in moved:
+                    flow.at += 1
+                    flow.marks.append(level)
+            growing = [flow for flow in growing if flow.number not in stopped]

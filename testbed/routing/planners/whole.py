@@ -1,0 +1,37 @@
+"""`none` and `grid-links`: each worker has one way, chosen for the largest smallest rate.
+
+`none` aggregates nothing: each worker sends to its PS over one path. `grid-links` is the published
+model with what a network has besides: link capacities, and for every worker and aggregate one of
+the k shortest loop-free paths. Both are solved exactly where that is quick, as a program in whole
+counts (congestion.py), and otherwise by a search from a rounded linear program (search.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testbed.routing.assemble import assemble
+from testbed.routing.candidates import candidates
+from testbed.routing.congestion import Congestion
+from testbed.routing.network import Network, PlanJob
+from testbed.routing.plan import Plan
+
+
+def none(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Plan:
+    """Raises UserError if a worker has no path to its PS."""
+    return _plan("none", network, jobs, False, paths)
+
+
+def grid_links(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Plan:
+    """Raises UserError if a worker has no path to its PS."""
+    return _plan("grid-links", network, jobs, True, paths)
+
+
+def _plan(
+    name: str, network: Network, jobs: Sequence[PlanJob], aggregate: bool, paths: int
+) -> Plan:
+    program = Congestion(candidates(network, jobs, aggregate, paths))
+    found = program.solve(whole=True)
+    assert found is not None
+    choice = program.candidates.legs(*program.counts(found))
+    return assemble(network, jobs, choice, name, program.bound())

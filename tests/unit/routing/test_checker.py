@@ -1,0 +1,106 @@
+"""The feasibility checker: it passes what planners make, and finds each way to spoil a plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from testbed.routing.check import violations
+from testbed.routing.plan import Range, from_json
+from testbed.routing.planners import PLANNERS, make_plan
+from tests.unit.routing.networks import example, small_networks
+
+FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@FEW
+@given(small_networks(), st.sampled_from(sorted(PLANNERS)))
+def test_every_plan_passes_also_after_json(given_network, planner) -> None:
+    network, jobs = given_network
+    plan = make_plan(network, jobs, planner)
+    assert violations(network, jobs, plan) == []
+    assert violations(network, jobs, from_json(plan.to_json())) == []
+    assert plan.bound_bps is None or plan.rate_bps <= plan.bound_bps * (1 + Fraction(1, 10**6))
+    assert plan.bottlenecks
+
+
+def spoil(plan, **of_job):
+    return replace(plan, jobs=(replace(plan.jobs[0], **of_job),))
+
+
+def spoil_worker(plan, number, **change):
+    workers = list(plan.jobs[0].workers)
+    workers[number] = replace(workers[number], **change)
+    return spoil(plan, workers=tuple(workers))
+
+
+def spoil_assignment(plan, number, **change):
+    (assignment,) = plan.jobs[0].workers[number].assignments
+    return spoil_worker(plan, number, assignments=(replace(assignment, **change),))
+
+
+def spoil_group(plan, number, **change):
+    groups = list(plan.jobs[0].groups)
+    groups[number] = replace(groups[number], **change)
+    return spoil(plan, groups=tuple(groups))
+
+
+SPOILT = {
+    "no link": lambda plan: spoil_assignment(plan, 4, path=("W5", "S3", "S2")),
+    "does not lead": lambda plan: spoil_assignment(plan, 4, path=("W5", "S2", "S3")),
+    "loop": lambda plan: spoil_assignment(plan, 4, path=("W5", "S2", "S1", "S2")),
+    "does not forward": lambda plan: spoil_assignment(plan, 4, path=("W5", "S2", "W6", "S2")),
+    "ranges do not cover": lambda plan: spoil_assignment(
+        plan, 0, range=Range(Fraction(0), Fraction(1, 2))
+    ),
+    "not its share": lambda plan: spoil_worker(plan, 0, rate_bps=Fraction(1)),
+    "no group 9": lambda plan: spoil_assignment(plan, 0, group=9),
+    "does not go to the PS": lambda plan: spoil_assignment(plan, 0, group=0),
+    "who send to it": lambda plan: spoil_group(plan, 0, workers=(0, 1)),
+    "two ways": lambda plan: spoil_assignment(plan, 3, tag=plan.jobs[0].groups[0].tag),
+    "fastest worker": lambda plan: spoil_group(plan, 0, rate_bps=Fraction(1)),
+    "takes no aggregator": lambda plan: spoil_group(plan, 0, slots=0),
+    "slowest worker": lambda plan: spoil(plan, rate_bps=Fraction(7)),
+    "slowest job": lambda plan: replace(plan, rate_bps=Fraction(7)),
+    "above its bound": lambda plan: replace(plan, bound_bps=Fraction(7)),
+    "not what the plan says": lambda plan: replace(plan, links={}),
+    "other hosts": lambda plan: spoil(plan, ps="W1"),
+}
+
+
+@pytest.mark.parametrize("finding", SPOILT)
+def test_what_is_spoilt_is_found(finding) -> None:
+    network, jobs = example()
+    plan = make_plan(network, jobs, "grid-links")
+    found = violations(network, jobs, SPOILT[finding](plan))
+    assert any(finding in each for each in found), found
+
+
+@pytest.mark.parametrize(
+    ("change", "finding"),
+    [
+        ({"l1": 2}, "link S1 -> S3"),
+        ({"l2": None}, "no link S1 -> S2"),
+        ({"capacities": (8, 9, 9)}, "switch S1"),
+        ({"capacities": (9, None, 9)}, "S2 does not aggregate"),
+        ({"ps": 8}, "PS"),
+    ],
+)
+def test_a_plan_for_another_network_is_found(change, finding) -> None:
+    _, jobs = example()
+    plan = make_plan(*example(), "grid-links")
+    found = violations(example(**change)[0], jobs, plan)
+    assert any(finding in each for each in found), found
+
+
+def test_too_few_slots_are_found() -> None:
+    network, jobs = example()
+    plan = make_plan(network, jobs, "grid-links")
+    one = replace(network, switches=tuple(replace(each, slots=0) for each in network.switches))
+    assert [each for each in violations(one, jobs, plan) if "slots" in each] == [
+        f"switch S{i}: 1 slots of 0" for i in (1, 2, 3)
+    ]
