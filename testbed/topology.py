@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from testbed.errors import UserError
@@ -42,7 +43,7 @@ class Topology:
     `hosts`, `switches`: tuples of names. `links`: tuple of (a, b). `link_options`: one dict per
     link, with the keys of `links:` in an experiment file (bandwidth, delay, ..., forward = a to b,
     backward), which override the experiment's; they are checked when an experiment uses the
-    topology.
+    topology. `failed`: indices of links that are known to be down.
     """
 
     # Made here and not in __init__, so that a subclass need not call super().__init__().
@@ -53,6 +54,8 @@ class Topology:
         self._links: list[tuple[str, str]] = []
         self._link_options: list[dict[str, Any]] = []
         self._ports: dict[str, list[tuple[str, int, int]]] = {}
+        self._failed: frozenset[int] = frozenset()
+        self._derived: dict[Any, Any] = {}
         return self
 
     def add_host(self, name: str) -> str:
@@ -75,6 +78,7 @@ class Topology:
         if a == b:
             raise TopologyError(f"link {a}-{b}: a node cannot be linked to itself")
         index = len(self._links)
+        self._derived.clear()
         self._links.append((a, b))
         self._link_options.append(dict(options))
         self._ports[a].append((b, index, 0))
@@ -91,6 +95,7 @@ class Topology:
         if len(kind) == MAX_NODES:
             raise TopologyError(f"more than {MAX_NODES} nodes of a kind")
         kind[name] = len(kind) + 1
+        self._derived.clear()
         self._ports[name] = []
         return name
 
@@ -110,18 +115,38 @@ class Topology:
     def link_options(self) -> tuple[dict[str, Any], ...]:
         return tuple(self._link_options)
 
+    @property
+    def failed(self) -> frozenset[int]:
+        return self._failed
+
     def number(self, name: str) -> int:
         """The number of a host among the hosts, or of a switch among the switches, from 1."""
         return self._hosts[name] if name in self._hosts else self._switches[name]
 
     def ports(self, node: str) -> dict[int, tuple[str, int, int]]:
         """{port number: (neighbour, link index, end)}; `end` is 0 if `node` is the link's a, else
-        1."""
-        return dict(enumerate(self._ports[node], 1))
+        1. Links that have failed keep their numbers and are left out."""
+        return {
+            port: leads
+            for port, leads in enumerate(self._ports[node], 1)
+            if leads[1] not in self._failed
+        }
 
     def switch_of(self, host: str) -> str:
         """The switch that a host hangs on."""
         return self._ports[host][0][0]
+
+    def failing(self, links: Iterable[int]) -> Topology:
+        """A copy in which these links are down, and no others."""
+        copy = self.plain()
+        copy._failed = frozenset(links)
+        return copy
+
+    def derived(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What follows from the topology, made once for each `key` as long as nothing is added."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        return self._derived[key]
 
     def check(self) -> None:
         """Raises TopologyError unless every host has exactly one link, to a switch, and all nodes
@@ -159,6 +184,7 @@ class Topology:
             copy.add_switch(switch)
         for (a, b), options in zip(self._links, self._link_options, strict=True):
             copy.add_link(a, b, **options)
+        copy._failed = self._failed
         return copy
 
     def __eq__(self, other: object) -> bool:
@@ -167,7 +193,7 @@ class Topology:
     __hash__ = None  # type: ignore[assignment]  # it can be changed
 
     def _parts(self) -> tuple[Any, ...]:
-        return self.hosts, self.switches, self.links, self.link_options
+        return self.hosts, self.switches, self.links, self.link_options, self.failed
 
     def __repr__(self) -> str:
         return (

@@ -33,13 +33,14 @@ LEAST_FRAME_BYTES = 14 + 20 + 8 + 24 + 4
 
 def resolve_links(
     links: Links, topology: Topology | None, values_per_packet: int | None
-) -> tuple[list[tuple[LinkDirection, LinkDirection]], list[Problem]]:
-    """Both directions of each link, in the topology's order, and what is wrong with them.
+) -> tuple[list[tuple[LinkDirection, LinkDirection]], frozenset[int], list[Problem]]:
+    """Both directions of each link, in the topology's order, the indices of those that have failed,
+    and what is wrong with them.
 
     Without a topology only what all links have in common is checked."""
     resolver = _Links(topology, values_per_packet)
     resolver.resolve(links)
-    return resolver.directions, resolver.problems
+    return resolver.directions, frozenset(resolver.failed), resolver.problems
 
 
 class _Links:
@@ -48,6 +49,7 @@ class _Links:
         self.values_per_packet = values_per_packet
         self.problems: list[Problem] = []
         self.directions: list[tuple[LinkDirection, LinkDirection]] = []
+        self.failed: set[int] = set()
 
     def wrong(self, path: KeyPath, message: str) -> None:
         self.problems.append(Problem(path, message))
@@ -72,11 +74,26 @@ class _Links:
                     way.update(layer.given())
                 ways[forward].update(layer.forward.given() if layer.forward else {})
                 ways[backward].update(layer.backward.given() if layer.backward else {})
+            stated = [layer.failed for layer, _ in layers if "failed" in layer.model_fields_set]
+            if stated and stated[-1]:
+                self.fail(index, place)
             there, back = _direction(a, b, ways[0]), _direction(b, a, ways[1])
             if sound:
                 for way in (there, back):
                     self.fits(way, place, f"{way.source} to {way.target}: ")
             self.directions.append((there, back))
+
+    def fail(self, index: int, place: KeyPath) -> None:
+        """A link is down."""
+        assert self.topology is not None
+        ends = self.topology.links[index]
+        hosts = [node for node in ends if node in self.topology.hosts]
+        if hosts:
+            self.wrong(
+                (*place, "failed") if place[0] == "links" else place,
+                f"{'-'.join(ends)} is the only link of {hosts[0]}; allowed: links between switches",
+            )
+        self.failed.add(index)
 
     def exceptions(self, links: Links) -> dict[int, list[tuple[int, bool]]]:
         """{link index: [(position in `each`, whether `between` names it the other way round)]}."""

@@ -99,8 +99,10 @@ class _Resolver:
         links: Links | None = self.parts.get("links")
         if links is not None:
             values = self.parts.get("values_per_packet")
-            self.directions, problems = resolve_links(links, self.topology, values)
+            self.directions, failed, problems = resolve_links(links, self.topology, values)
             self.problems += problems
+            if failed and not problems and self.topology is not None:
+                self.topology = self.topology.failing(failed)
 
     # -- jobs
 

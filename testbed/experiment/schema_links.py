@@ -9,6 +9,7 @@ from pydantic import Field
 from testbed.experiment.fields import (
     NODE,
     SECOND,
+    Flag,
     Quantity,
 )
 from testbed.experiment.units import PACKETS, PERCENT, RATE, TIME
@@ -87,6 +88,11 @@ class LinkSettings(Section):
 class LinkOptions(LinkSettings):
     """What a topology may say about a link: settings of both directions, then of each."""
 
+    failed: Annotated[bool, Flag()] = Field(
+        default=False,
+        description="The link is down from the start, and the control plane knows it: no route and"
+        " no plan uses it. For links between switches.",
+    )
     forward: LinkSettings | None = Field(default=None)
     backward: LinkSettings | None = Field(default=None)
 

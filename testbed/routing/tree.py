@@ -1,7 +1,8 @@
 """Shortest-path routes and the aggregation tree of a job.
 
-Every switch forwards towards a host along a shortest path; among equals the neighbour that comes
-first in the topology's order wins, so that routes are the same on every machine. The routes of all
+Every switch forwards towards a host along a shortest path of links that are up; among equals the
+neighbour that comes first in the topology's order wins, so that routes are the same on every
+machine. The topology may be any graph, with cycles and parallel links. The routes of all
 switches towards a job's parameter server, or its root switch where it has no server, form a tree;
 the job's workers pick its branches.
 """
@@ -16,21 +17,25 @@ from testbed.topology import Topology
 
 
 def next_hops(topology: Topology, target: str) -> dict[str, tuple[int, str]]:
-    """For each switch that can reach the node `target`: its port and neighbour on the way."""
+    """For each switch that can reach the node `target`: its port and neighbour on the way.
+
+    Links that have failed are not used."""
+    if target not in topology.hosts:
+        return topology.derived(("next_hops", target), lambda: _breadth_first(topology, target))
+    last = switch_of(topology, target)
+    return {**next_hops(topology, last), last: (_port_to(topology, last, target), target)}
+
+
+def _breadth_first(topology: Topology, target: str) -> dict[str, tuple[int, str]]:
     hops: dict[str, tuple[int, str]] = {}
-    seen = {target}
+    seen = {target, *topology.hosts}  # hosts do not forward
     queue = deque([target])
-    hosts = set(topology.hosts)
     while queue:
         node = queue.popleft()
-        if node in hosts and node != target:
-            continue  # hosts do not forward
-        for _, (neighbour, _, _) in sorted(topology.ports(node).items()):
-            if neighbour in seen:
-                continue
-            seen.add(neighbour)
-            queue.append(neighbour)
-            if neighbour not in hosts:
+        for neighbour, _, _ in topology.ports(node).values():
+            if neighbour not in seen:
+                seen.add(neighbour)
+                queue.append(neighbour)
                 hops[neighbour] = (_port_to(topology, neighbour, node), node)
     return hops
 
@@ -41,7 +46,7 @@ def _port_to(topology: Topology, node: str, neighbour: str) -> int:
 
 def switch_of(topology: Topology, host: str) -> str:
     """The switch that a host hangs on."""
-    return topology.ports(host)[1][0]
+    return topology.switch_of(host)
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,8 @@ LINK_COUNTERS = (
 
 
 def link_rows(switch: str, stats: Iterable[Row], neighbours: Mapping[int, str]) -> list[Row]:
-    """Table links: one switch's ports, from its `port_stats()`. neighbours: node by port."""
+    """Table links: one switch's ports, from its `port_stats()`. neighbours: node by port, of links
+    that are up."""
     return [
         {
             "node": switch,
@@ -210,6 +211,7 @@ def link_rows(switch: str, stats: Iterable[Row], neighbours: Mapping[int, str]) 
             **{name: row.get(name) for name in LINK_COUNTERS},
         }
         for row in stats
+        if row["port"] in neighbours
     ]
 
 

@@ -1,6 +1,6 @@
 """Small experiments for random histories: every system, in all its options, by a number.
 
-Two jobs share a switch, or two levels of them, with an aggregator for every few fragments and short
+Two jobs share a switch, or a network of them, with an aggregator for every few fragments and short
 timers, so that within some hundred packets everything happens that can.
 """
 
@@ -18,8 +18,16 @@ from tests.switch.ina import experiment
 
 TINY = Path(__file__).resolve().parents[1] / "data" / "tiny.csv"
 
+GRAPHS = Path(__file__).resolve().parents[1] / "graphs.py"
+
 STAR = "{kind: star, hosts: 10}"
 RACKS = "{kind: two_level, tors: 2, hosts: 3, servers: 2}"
+NETWORKS = {
+    "star": STAR,
+    "racks": RACKS,
+    "deep": f"{{class: '{GRAPHS}:Deep'}}",
+    "cycle": f"{{class: '{GRAPHS}:Cycle'}}",
+}
 TEXT = """
 name: history
 topology: %(topology)s
@@ -30,7 +38,7 @@ jobs:
   - {model: %(tiny)s, workers: 3, iterations: 3%(first)s}
   - {model: %(tiny)s, workers: 3, iterations: 3, start: 30 us%(second)s}
 """
-# On two levels both jobs span both racks.
+# Where there are several switches, both jobs span them.
 SPREAD = {
     "first": ", placement: {workers: [h1, h2, h4]%s}",
     "second": ", placement: {workers: [h3, h5, h6]%s}",
@@ -72,19 +80,20 @@ OPTIONS = {
 }
 AGGREGATORS = (4, 16)
 SYSTEMS = tuple(OPTIONS)
-TWO_LEVELS = ("esa", "atp", "switchml")
+IN_NETWORK = ("esa", "atp", "switchml")  # that aggregate in every switch on the way
 
 
-def text_of(system: str, racks: bool = False, aggregators: int = 4, **options: object) -> str:
-    """The experiment file of a case; options not given have their first value."""
+def text_of(system: str, network: str = "star", aggregators: int = 4, **options: object) -> str:
+    """The experiment file of a case on one of NETWORKS; options not given have their first
+    value."""
     chosen = {key: values[0] for key, values in OPTIONS[system].items()} | options
     places = {key: "" for key in SPREAD}
-    if racks:
+    if network != "star":
         servers = ("", "") if system == "switchml" else (", ps: h7", ", ps: h8")
         places = {key: text % ps for (key, text), ps in zip(SPREAD.items(), servers, strict=True)}
     has_memory = system not in ("ps", "ring")
     return TEXT % {
-        "topology": RACKS if racks else STAR,
+        "topology": NETWORKS[network],
         "system": system,
         "options": "".join(f", {key}: {value}" for key, value in chosen.items()),
         "memory": f"memory: {{aggregators: {aggregators}}}" if has_memory else "",
@@ -93,13 +102,13 @@ def text_of(system: str, racks: bool = False, aggregators: int = 4, **options: o
     }
 
 
-def drawn(system: str, number: int, racks: bool = False, **fixed: object) -> str:
+def drawn(system: str, number: int, network: str = "star", **fixed: object) -> str:
     """Case `number` of a system: its options drawn (case 0: their first values), but the fixed."""
     if number == 0:
-        return text_of(system, racks, **fixed)
+        return text_of(system, network, **fixed)
     draw = random.Random(f"{system} {number}")
     options = {key: draw.choice(values) for key, values in OPTIONS[system].items()}
-    return text_of(system, racks, draw.choice(AGGREGATORS), **options | fixed)
+    return text_of(system, network, draw.choice(AGGREGATORS), **options | fixed)
 
 
 def patient(system: str) -> dict[str, object]:

@@ -23,48 +23,51 @@ from tests.switch import cases
 # A case is one experiment; that many histories of each.
 HISTORIES = 4
 PATIENCE_NS = 5_000 * MS  # a quarter of a patient worker's timeout
-CASES = [(system, False) for system in cases.SYSTEMS] + [(s, True) for s in cases.TWO_LEVELS]
+CASES = [
+    *((system, "star") for system in cases.SYSTEMS),
+    *((system, network) for system in cases.IN_NETWORK for network in ("racks", "deep", "cycle")),
+]
 
 
-def survive(system: str, racks: bool, numbers: range) -> None:
+def survive(system: str, network: str, numbers: range) -> None:
     """Every value arrives exactly, whatever is lost, doubled or held up."""
     for number in numbers:
-        run = cases.run_of_text(cases.drawn(system, number, racks))
+        run = cases.run_of_text(cases.drawn(system, number, network))
         found = hunt(run, range(HISTORIES * number, HISTORIES * (number + 1)))
-        assert found is None, cases.drawn(system, number, racks) + explain(run, found)
+        assert found is None, cases.drawn(system, number, network) + explain(run, found)
 
 
-def survive_without_timers(system: str, racks: bool, numbers: range) -> None:
+def survive_without_timers(system: str, network: str, numbers: range) -> None:
     """What is doubled and held up, but not lost, never makes anybody wait for a timeout."""
     for number in numbers:
-        text = cases.drawn(system, number, racks, **cases.patient(system))
+        text = cases.drawn(system, number, network, **cases.patient(system))
         run = cases.run_of_text(text, PATIENCE_NS)
         found = hunt(run, range(HISTORIES * number, HISTORIES * (number + 1)), lossless=True)
         assert found is None, text + explain(run, found)
 
 
-@pytest.mark.parametrize("system, racks", CASES)
-def test_histories(system, racks):
-    survive(system, racks, range(2))
+@pytest.mark.parametrize("system, network", CASES)
+def test_histories(system, network):
+    survive(system, network, range(2))
 
 
-@pytest.mark.parametrize("system, racks", CASES)
-def test_lossless_histories_need_no_timers(system, racks):
-    survive_without_timers(system, racks, range(2))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("system, racks", CASES)
-def test_many_histories(system, racks):
-    survive(system, racks, range(2, 52))
+@pytest.mark.parametrize("system, network", CASES)
+def test_lossless_histories_need_no_timers(system, network):
+    survive_without_timers(system, network, range(2))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("system, racks", CASES)
-def test_many_lossless_histories_need_no_timers(system, racks):
-    survive_without_timers(system, racks, range(2, 27))
+@pytest.mark.parametrize("system, network", CASES)
+def test_many_histories(system, network):
+    survive(system, network, range(2, 52))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("system, network", CASES)
+def test_many_lossless_histories_need_no_timers(system, network):
+    survive_without_timers(system, network, range(2, 27))
 
 
 def test_a_failing_history_is_shrunk_and_told(monkeypatch, tmp_path):

@@ -20,7 +20,9 @@ from tests.switch.test_histories import PATIENCE_NS
 
 def text_and_limit(proof: Histories) -> tuple[str, int]:
     patient = cases.patient(proof.system) if proof.lossless else {}
-    text = cases.text_of(proof.system, proof.racks, **patient | proof.options)
+    text = cases.text_of(
+        proof.system, "racks" if proof.racks else "star", **patient | proof.options
+    )
     return text, PATIENCE_NS if proof.lossless else LIMIT_NS
 
 

@@ -15,6 +15,7 @@ from testbed.run.program import prepare
 from testbed.run.virtual_run import run_repetition
 from testbed.simulate import agenda
 from testbed.simulate.simulation import Simulation
+from tests.switch.cases import NETWORKS
 from tests.switch.ina import experiment
 
 MEMORY = "memory: {aggregators: 48}"
@@ -45,10 +46,16 @@ def run(source):
     return run_repetition(spec, prepare(spec).compiled, 0)
 
 
-@pytest.mark.parametrize("topology", [STAR, TWO_LEVEL])
+GRAPHS = NETWORKS["deep"], NETWORKS["cycle"]
+
+
+@pytest.mark.parametrize("topology", [STAR, TWO_LEVEL, *GRAPHS])
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_system_is_exact(system, topology):
-    tables = run(text(system, topology))
+    source = text(system, topology)
+    if topology in GRAPHS:
+        source = source.replace("workers: 4", "workers: 3")
+    tables = run(source)
     for job in tables["jobs"]:
         assert job["exact"]
         assert job["values_checked"] == job["values"] * job["iterations"] * job["workers"]

@@ -102,6 +102,8 @@ TABLE = [
     ("delay: 10 us", "each: [{between: [h1, h2]}]", "links.each[0].between: there is no link"
      " between h1 and h2; h1 is linked to s1"),
     ("delay: 10 us", "each: [{between: [h1, s2]}]", "there is no node s2 in the topology"),
+    ("delay: 10 us", "each: [{between: [h1, s1], failed: true}]", "line 5, links.each[0].failed:"
+     " h1-s1 is the only link of h1; allowed: links between switches"),
     ("delay: 10 us", "each: [{between: [h1]}]", "found a list of 1; allowed: a list of at least 2"),
     ("delay: 10 us", "each: [{between: h1}]", "links.each[0].between: found 'h1'; allowed: a list"),
     ("delay: 10 us", "each: [{between: [h1, s1]}, {between: [s1, h1]}]",
