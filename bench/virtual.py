@@ -35,8 +35,8 @@ from testbed.run.program import prepare  # noqa: E402
 from testbed.simulate import agenda as ag  # noqa: E402
 from testbed.simulate import loop, world  # noqa: E402
 from testbed.simulate import state as w  # noqa: E402
-from testbed.simulate.machines import at, call_step  # noqa: E402
-from testbed.simulate.native import peek  # noqa: E402
+from testbed.workload.native import peek  # noqa: E402
+from testbed.workload.placed import at, call_step  # noqa: E402
 
 HEAD = """
 name: bench

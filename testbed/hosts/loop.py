@@ -1,12 +1,14 @@
 """The loop of a host process, compiled: packets in, one step of the machine, packets out, sleep.
 
-It returns to Python only for what is rare: a message from the runner, the end of the work, a wrong
-value. A wake-up costs a few microseconds more in Python than here, and a host has two per packet
-when little is under way.
+The machine is stepped by its address (testbed/workload/placed.py), so this is the same code for
+every system. It returns to Python only for what is rare: a message from the runner, the end of
+the work, a wrong value. A wake-up costs a few microseconds more in Python than here, and a host has
+two per packet when little is under way.
 """
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 from testbed.hosts import board as bd
@@ -14,7 +16,7 @@ from testbed.hosts import calls
 from testbed.protocols import counters as n
 from testbed.protocols import sizes
 from testbed.protocols import status as st
-from testbed.workload.machine import step
+from testbed.workload.placed import call_step
 
 HEARTBEAT_NS = 50_000_000
 LONGEST_SLEEP_NS = 50_000_000
@@ -54,39 +56,43 @@ def _send_out(io, out, filled, board):
 
 
 @njit(cache=True)
-def _update(board, machine, now):
+def _update(board, status, counters, now):
     board[bd.HEARTBEAT_NS] = now
-    board[bd.ITERATION] = machine.status[st.ITERATIONS]
-    board[bd.SENT] = machine.counters[n.GRADIENT_PACKETS]
-    board[bd.FINISHED] = machine.counters[n.RESULTS]
-    board[bd.RETRANSMISSIONS] = machine.counters[n.RETRANSMISSIONS]
-    for i in range(machine.counters.size):
-        board[bd.COUNTERS + i] = machine.counters[i]
+    board[bd.ITERATION] = status[st.ITERATIONS]
+    board[bd.SENT] = counters[n.GRADIENT_PACKETS]
+    board[bd.FINISHED] = counters[n.RESULTS]
+    board[bd.RETRANSMISSIONS] = counters[n.RETRANSMISSIONS]
+    for i in range(counters.size):
+        board[bd.COUNTERS + i] = counters[i]
 
 
 @njit(cache=True)
-def run(machine, arrived, out, io, board, origin_ns, finished_is_news):
+def run(stepped, status, counters, arrived, out, io, board, origin_ns, finished_is_news):
     """Run until something is to be said; returns MESSAGE, FINISHED or WRONG.
 
-    `origin_ns` is the run's start on CLOCK_MONOTONIC."""
-    status = machine.status
+    `stepped` is int64[4], the addresses of the step function, the machine and its batches `arrived`
+    and `out`; `status` and `counters` are the machine's. `origin_ns` is the run's start on
+    CLOCK_MONOTONIC."""
+    deadline = np.zeros(1, np.int64)
     beat = 0
     while True:
         count = _take_in(io, arrived, board)
         clock = calls.monotonic_ns(io.scratch)
         now = clock - origin_ns
-        filled, deadline = step(machine, now, arrived, count, out)
+        filled = call_step(
+            stepped[0], (stepped[1], stepped[2], stepped[3], now, count, deadline.ctypes.data)
+        )
         _send_out(io, out, filled, board)
         if clock - beat > HEARTBEAT_NS:
             beat = clock
-            _update(board, machine, clock)
+            _update(board, status, counters, clock)
         if status[st.FAILED] == 1:
             return WRONG
         if finished_is_news and status[st.FINISHED] == 1:
-            _update(board, machine, clock)
+            _update(board, status, counters, clock)
             return FINISHED
         if count == arrived.packets.shape[0]:
             continue
-        pause = min(deadline - (calls.monotonic_ns(io.scratch) - origin_ns), LONGEST_SLEEP_NS)
+        pause = min(deadline[0] + origin_ns - calls.monotonic_ns(io.scratch), LONGEST_SLEEP_NS)
         if pause > 0 and calls.wait(io.descriptors, pause, io.scratch):
             return MESSAGE

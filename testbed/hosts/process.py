@@ -32,6 +32,7 @@ from testbed.protocols import lag, wire
 from testbed.protocols import status as st
 from testbed.scheduling import wake_promptly
 from testbed.workload import machine
+from testbed.workload.placed import Placed, Stepper
 
 ROWS_IN = 256
 ROWS_OUT = 256
@@ -53,10 +54,26 @@ class _Role:
             ROWS_OUT if self.is_worker else SERVER_ROWS_OUT, spec["values"], spec["bitmap_width"]
         )
 
+        self._parts = [Placed(part) for part in (self.machine, self.arrived, self.out)]
+        self._stepper = Stepper(self.machine, self.arrived, self.out)
+        self._stepped = np.array(
+            [self._stepper.address, *(part.address for part in self._parts)], np.int64
+        )
+
     def run(self, io: Io, board: np.ndarray, origin_ns: int) -> int:
         """Run the loop until it has something to say (see loop.py)."""
         news = not self.said_done
-        return loop.run(self.machine, self.arrived, self.out, io, board, origin_ns, news)
+        return loop.run(
+            self._stepped,
+            self.machine.status,
+            self.counters,
+            self.arrived,
+            self.out,
+            io,
+            board,
+            origin_ns,
+            news,
+        )
 
     def failure(self) -> str | None:
         """The first wrong value, by job, iteration, tensor and position, or None."""

@@ -20,8 +20,8 @@ from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.protocols.values import mix2
 from testbed.simulate import agenda as ag
 from testbed.simulate import state as w
-from testbed.simulate.machines import Placed, PlacedTuple, at, call_step
-from testbed.simulate.native import copy, foreign, peek
+from testbed.workload.native import copy, foreign, peek
+from testbed.workload.placed import Placed, PlacedTuple, at, call_step
 
 # Why the loop returned
 REACHED = 0  # nothing happens before the time that was asked for

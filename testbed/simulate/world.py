@@ -24,9 +24,9 @@ from testbed.protocols.values import mix2
 from testbed.routing.tree import switch_of
 from testbed.simulate import agenda as ag
 from testbed.simulate import state as w
-from testbed.simulate.machines import Placed, Stepper
 from testbed.topology import Topology, host_ip, host_mac, switch_mac
 from testbed.workload.machine import new_batch, new_machine
+from testbed.workload.placed import Placed, Stepper
 from testbed.workload.plan import plan
 
 ROWS_IN = 64

@@ -2,11 +2,12 @@
 
 A machine is a named tuple of numpy arrays, and every system has types of its own. A loop that took
 machines as arguments would be compiled anew for every mixture of types; and compiled code hands a
-tuple on by value, some three hundred words from function to function, which takes longer than the
-work on one packet. Here a machine is *placed*: where its arrays lie, and their shapes, are written
-one after the other, and the step function of its type, which has a C signature, finds them there.
-To the protocols' code a placed tuple looks like the named tuple that it stands for, but it is an
-address: an array is read when it is used.
+tuple on by value, some three hundred words from function to function, and counts references to each
+of its arrays with atomic additions, which takes longer than the work on one packet. Here a machine
+is *placed*: where its arrays lie, and their shapes, are written one after the other, and the step
+function of its type, which has a C signature, finds them there. To the protocols' code a placed
+tuple looks like the named tuple that it stands for, but it is an address: an array is read when it
+is used.
 
 A placed machine does not own its arrays; `Placed` keeps them alive.
 """
@@ -34,8 +35,8 @@ from numba.extending import (
 )
 from numba.np.arrayobj import populate_array
 
-from testbed.simulate.native import foreign
 from testbed.workload.machine import STEPS, Batch, step
+from testbed.workload.native import foreign
 
 # (machine, arrived batch, batch to fill, now in ns, packets that have arrived, where the next
 # deadline goes) -> packets filled. The first three are addresses of what is placed.
