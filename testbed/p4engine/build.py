@@ -137,16 +137,43 @@ def _flags() -> list[str]:
     return flags + os.environ.get("P4ENGINE_CFLAGS", "").split()
 
 
+def _target() -> tuple[str, list[str], str]:
+    """The C compiler, its flags, and a digest of what the runtime's objects depend on."""
+    cc, version = find_compiler()
+    flags = _flags()
+    parts = [version, " ".join(flags), _cpu()]
+    return cc, flags, _digest([*parts, *(p.read_bytes() for p in sorted(RUNTIME.iterdir()))])
+
+
+def share_runtime(folder: Path) -> bool:
+    """Put copies of the runtime's compiled files from the user's cache into the cache `folder`.
+
+    So that a program that is compiled apart from the user's cache (because nobody should trust what
+    comes of it) need not compile the runtime, too. Returns False if some are not in the cache.
+    """
+    base, complete = _target()[2], True
+    for source in RUNTIME.glob("*.c"):
+        kept = cache_folder() / f"{base}-{source.stem}.o"
+        try:
+            shutil.copyfile(kept, folder / kept.name)
+            _touch(kept)
+        except FileNotFoundError:
+            complete = False
+    return complete
+
+
 def compile_program(
     path: str | os.PathLike,
     defines: Mapping[str, str | int] | None = None,
     include_dirs: Iterable[str | os.PathLike] = (),
     *,
     trace: bool = False,
+    cache: Path | None = None,
 ) -> Compiled:
     """Compile a P4-16 program for v1model, or take it from the cache.
 
-    With `trace` the program also tells what it does (trace.py), and is slow.
+    With `trace` the program also tells what it does (trace.py), and is slow. `cache` is the folder
+    to use instead of the user's own.
 
     Raises P4Error, which carries every diagnostic, for a program with errors, a missing C compiler,
     or a cache that cannot be used.
@@ -164,20 +191,12 @@ def compile_program(
         raise AssertionError from None
     except RecursionError:
         raise _failure("macros are nested too deeply") from None
-    cc, version = find_compiler()
-    flags = _flags()
-    target = [
-        version,
-        " ".join(flags),
-        _cpu(),
-        *(p.read_bytes() for p in sorted(RUNTIME.iterdir())),
-    ]
-    base = _digest(target)
+    cc, flags, base = _target()
     compiler = _digest([p.read_bytes() for p in _sources()])
     names = [Path(f).name for f in diagnostics.files]
     text = "\n".join(f"{t[1]}\t{t[2][0]}.{t[2][1]}.{t[2][2]}" for t in tokens)
     key = _digest([base, compiler, text, *names, *(["trace"] if trace else [])])
-    folder = cache_folder()
+    folder = cache or cache_folder()
     so_path, info_path = folder / f"{key}.so", folder / f"{key}.json"
     if not diagnostics.errors and so_path.exists() and info_path.exists():
         try:

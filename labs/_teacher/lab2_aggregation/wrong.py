@@ -1,0 +1,64 @@
+"""Typical mistakes in lab 2."""
+
+from __future__ import annotations
+
+from labs._teacher import Wrong
+
+WRONG = [
+    Wrong(
+        "off-by-one fan-in",
+        "compares before counting the packet itself, so a round ends one gradient too late",
+        (
+            ("            n = n + 1;\n            if (n == ", "            if (n == "),
+            ("            count.write(0, n);", "            count.write(0, n + 1);"),
+        ),
+        frozenset({"multicast", "sums", "negative", "header", "rounds", "any_number", "others"}),
+    ),
+    Wrong(
+        "count never reset",
+        "the second round starts with the count of the first",
+        (("                n = 0;\n", ""),),
+        frozenset({"rounds"}),
+    ),
+    Wrong(
+        "sum never reset",
+        "adds the first gradient of a round to what the last round has left",
+        (
+            (
+                "            if (n == 0) {\n                store();",
+                "            if (n == 255) {\n                store();",
+            ),
+        ),
+        frozenset({"rounds"}),
+    ),
+    Wrong(
+        "reply to the last worker only",
+        "sends the result back where the packet came from",
+        (("standard.mcast_grp = WORKERS_GROUP;", "standard.egress_spec = standard.ingress_port;"),),
+        frozenset({"multicast"}),
+    ),
+    Wrong(
+        "copy and paste",
+        "the fourth value is added to the third register's content",
+        (("        sum3.read(old, 0);", "        sum2.read(old, 0);"),),
+        frozenset({"sums", "negative", "rounds", "others"}),
+    ),
+    Wrong(
+        "everything counts",
+        "does not look at the packet's kind",
+        (("hdr.sum.isValid() && hdr.sum.kind == GRADIENT", "hdr.sum.isValid()"),),
+        frozenset({"others"}),
+    ),
+    Wrong(
+        "gradient instead of result",
+        "forgets to make the packet a result",
+        (("        hdr.sum.kind = RESULT;\n", ""),),
+        frozenset({"header"}),
+    ),
+    Wrong(
+        "hard-coded fan-in",
+        "ignores the control plane's number of workers",
+        (("if (n == meta.workers)", "if (n == 3)"),),
+        frozenset({"absorbed", "multicast", "any_number", "others"}),
+    ),
+]

@@ -1,0 +1,292 @@
+"""What a check works with: switches that run the submission, its Python, and a seeded source of
+randomness.
+
+The switch is in another process that trusts nobody and is trusted by nobody. Packets go there one
+by one, with a time that the bench counts itself (virtual time); what comes back is compared here.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from scapy.packet import Packet
+
+from labs.grader.box import Box, BoxError, Lost, Refused
+from labs.grader.failure import Failure
+from labs.grader.lab import Lab
+from labs.grader.packets import differences
+from testbed.p4engine.library import MANAGER_CALLS, PROGRAM_CALLS
+
+Frame = Packet | bytes
+Packets = list[tuple[int, bytes]]
+
+PACKET_GAP_NS = 100_000
+CALL_S = 5.0
+LIFE_S = 30.0
+
+
+class Broken(Exception):
+    """The submission cannot be run at all: it does not compile, say. The message tells why."""
+
+
+class Target(Protocol):
+    """A switch that carries packets: in a confined process, or on Mininet."""
+
+    def control(self, calls: list[list]) -> list: ...
+
+    def send(self, packets: list[list], until_ns: int | None) -> tuple[list, int, list[str]]: ...
+
+    def trace(self) -> list[str]: ...
+
+
+class BoxedSwitch:
+    """A switch in a confined process."""
+
+    def __init__(self, bench: Bench, box: Box, number: int, traced: bool) -> None:
+        self.bench, self.box, self.number, self.traced = bench, box, number, traced
+
+    def control(self, calls: list[list]) -> list:
+        return self.bench.call(self.box, "control", self.number, calls)
+
+    def send(self, packets: list[list], until_ns: int | None) -> tuple[list, int, list[str]]:
+        outputs, count, log = self.bench.call(self.box, "send", self.number, packets, until_ns)
+        return [(int(t), int(p), bytes(d)) for t, p, d in outputs], int(count), list(log)
+
+    def trace(self) -> list[str]:
+        return self.bench.call(self.box, "trace", self.number) if self.traced else []
+
+
+class Switch:
+    """A switch with the submission's program, as checks see it.
+
+    Control calls are those of testbed.p4engine.library.Switch: table_add, multicast_group, ...
+    """
+
+    def __init__(self, bench: Bench, target: Target) -> None:
+        self._bench, self._target = bench, target
+        self._history: Packets = []
+        self.now_ns = 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in PROGRAM_CALLS + MANAGER_CALLS:
+            raise AttributeError(name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                (result,) = self._target.control([[name, list(args), kwargs]])
+            except Refused as error:
+                what = ", ".join(str(a) for a in args[:2])
+                raise Failure(f"the control plane's {name}({what}) was refused: {error}") from None
+            return result
+
+        return call
+
+    def send(self, port: int, frame: Frame) -> Packets:
+        """Send one packet and return what leaves for it, as (port, frame)."""
+        self.now_ns += PACKET_GAP_NS
+        return [(p, d) for _, p, d in self.burst([(self.now_ns, port, frame)])]
+
+    def burst(
+        self, packets: Sequence[tuple[int, int, Frame]], until_ns: int | None = None
+    ) -> list[tuple[int, int, bytes]]:
+        """Send packets (time_ns, port, frame) and return what leaves, as (time_ns, port, frame)."""
+        ready = [[port, bytes(frame), at_ns] for at_ns, port, frame in packets]
+        self._bench.about = tuple(ready[-1][:2]) if ready else None
+        outputs, count, log = self._target.send(ready, until_ns)
+        self._bench.heard(log)
+        self._bench.traced(self._target.trace())
+        if count > len(outputs):
+            raise Failure(f"the switch sends {count} packets in answer to {len(ready)}")
+        self._history += [(port, data) for port, data, _ in ready]
+        self.now_ns = max([self.now_ns, *(at for at, _, _ in packets)])
+        return outputs
+
+    def expect(
+        self,
+        port: int,
+        frame: Frame,
+        leaving: Mapping[int, Frame | Sequence[Frame]],
+        why: str = "",
+        only: Collection[str] = (),
+        ignore: Collection[str] = (),
+    ) -> None:
+        """Send a packet and require what leaves: frames by port, in order, and nothing else.
+
+        Args:
+            why: what should happen, as a sentence for the student.
+            only, ignore: compare these fields only, or all but these ("Agg.kind", "Ether").
+
+        Raises:
+            Failure: with all that was sent, expected and got.
+        """
+        wanted: Packets = []
+        for number, frames in sorted(leaving.items()):
+            many = frames if isinstance(frames, list | tuple) else [frames]
+            wanted += [(number, bytes(f)) for f in many]
+        sent = (port, bytes(frame))
+        before = list(self._history)
+        got = self.send(port, frame)
+        evidence = {"sent": sent, "expected": wanted, "got": got, "history": before}
+        for number in sorted({p for p, _ in wanted} | {p for p, _ in got}):
+            want = [d for p, d in wanted if p == number]
+            have = [d for p, d in got if p == number]
+            for i, (left, right) in enumerate(zip(want, have, strict=False)):
+                found = differences(left, right, only, ignore)
+                if found:
+                    which = f"port {number}" + (f", packet {i + 1}" if len(want) > 1 else "")
+                    raise Failure(
+                        why or "a packet that leaves is not what it should be",
+                        differences=found,
+                        where=f"{which} differs in",
+                        **evidence,
+                    )
+            if len(want) != len(have):
+                text = f"{_count(len(have))} left port {number}, not {_count(len(want))}"
+                raise Failure(f"{why} ({text})" if why else text, **evidence)
+
+    def expect_one(
+        self,
+        port: int,
+        frame: Frame,
+        leaving: Frame,
+        why: str,
+        only: Collection[str] = (),
+        ignore: Collection[str] = (),
+    ) -> None:
+        """Like `expect`, of the first packet that leaves on whatever port: for checks of what a
+        packet says, which a mistake in where it goes should not fail."""
+        before = list(self._history)
+        got = self.send(port, frame)
+        evidence = {"sent": (port, bytes(frame)), "got": got, "history": before}
+        if not got:
+            raise Failure(f"{why} (nothing left the switch)", **evidence)
+        found = differences(bytes(leaving), got[0][1], only, ignore)
+        if found:
+            where = f"port {got[0][0]} differs in"
+            raise Failure(why, differences=found, where=where, **evidence)
+
+
+def _count(n: int) -> str:
+    return "no packet" if n == 0 else "1 packet" if n == 1 else f"{n} packets"
+
+
+class Python:
+    """A student's Python module in a confined process."""
+
+    def __init__(self, bench: Bench, box: Box) -> None:
+        self._bench, self._box = bench, box
+
+    def function(self, name: str, *args: Any) -> Any:
+        """What the module's function returns, as plain values and arrays. Raises Failure."""
+        return self._call(f"{name}()", "function", name, list(args))
+
+    def make(self, name: str, *args: Any) -> int:
+        """A new object of a class; returns its number."""
+        return self._call(f"{name}()", "make", name, list(args))
+
+    def method(self, number: int, name: str, *args: Any) -> Any:
+        """Call an object's method."""
+        return self._call(f"{name}()", "method", number, name, list(args))
+
+    def attribute(self, number: int, name: str) -> Any:
+        return self._call(name, "attribute", number, name)
+
+    def _call(self, what: str, call: str, *args: Any) -> Any:
+        try:
+            return self._bench.call(self._box, call, *args)
+        except Refused as error:
+            raise Failure(f"{what} raises an error", details=str(error).splitlines()) from None
+
+
+class Bench:
+    """One check's view of a submission. Closed after the check.
+
+    Args:
+        build: makes the program: (defines, traced) -> key in the scratch folder's cache.
+        switches: starts a process that holds switches, or gives the one that is there.
+        deadline: time.monotonic() at which the check must be over.
+        network: makes a switch on Mininet; None: in a confined process.
+    """
+
+    def __init__(
+        self,
+        lab: Lab,
+        scratch: Path,
+        seed: str,
+        build: Callable[[dict[str, int], bool], str],
+        switches: Callable[[], Box],
+        deadline: float,
+        trace: bool = False,
+        network: Callable[..., Any] | None = None,
+    ) -> None:
+        self.lab, self.scratch, self.trace = lab, scratch, trace
+        self.random = random.Random(seed)
+        self.deadline = deadline
+        self._build, self._switches, self._network = build, switches, network
+        self._boxes: list[Any] = []
+        self.about: tuple | None = None  # the packet sent last
+        self.trace_lines: list[str] = []
+        self.log: list[str] = []
+        self.gaps: list[str] = []
+
+    def close(self) -> None:
+        for box in self._boxes:
+            box.close()
+
+    def printed(self) -> str:
+        """What the submission has printed."""
+        texts = [b.printed.decode(errors="replace") for b in self._boxes if isinstance(b, Box)]
+        return "".join(texts)
+
+    def switch(self, **defines: int) -> Switch:
+        """A fresh switch with the submission's program and these compile-time parameters."""
+        defines = {**self.lab.defines, **defines}
+        if self._network is not None:
+            target = self._network(self.lab, self.scratch / "source", defines)
+            self._boxes.append(target)
+            return Switch(self, target)
+        key = self._build(defines, self.trace)
+        box = self._switches()
+        self.gaps = box.walls.gaps()
+        seed = self.random.getrandbits(32)
+        number = self.call(box, "load", key, list(self.lab.ports), seed, self.trace)
+        return Switch(self, BoxedSwitch(self, box, number, self.trace))
+
+    def python(self, module: str = "") -> Python:
+        """The submission's Python module in a fresh process. Raises Broken if it has errors."""
+        box = Box("run", self.scratch, LIFE_S, "numpy")
+        self._boxes.append(box)
+        self.gaps = box.walls.gaps()
+        try:
+            self.call(box, "module_load", module or self.lab.module)
+        except Refused as error:
+            raise Broken(f"{module or self.lab.module} cannot be imported\n{error}") from None
+        return Python(self, box)
+
+    def left(self) -> float:
+        """Seconds until the check must be over."""
+        return max(0.1, self.deadline - time.monotonic())
+
+    def call(self, box: Box, name: str, *args: Any) -> Any:
+        """A call to a confined process within the check's time. Raises Refused, or Failure for a
+        process that is gone."""
+        try:
+            return box.call(name, *args, limit_s=CALL_S, clock_s=self.left())
+        except Lost as error:
+            history = [self.about] if self.about else []
+            raise Failure(str(error), sent=history[0] if history else None) from None
+
+    def heard(self, log: list[str]) -> None:
+        """The program's log_msg texts."""
+        self.log += [str(text) for text in log[:20]]
+
+    def traced(self, lines: list[str]) -> None:
+        """Keep the last packet's trace."""
+        self.trace_lines = [str(line) for line in lines]
+
+
+__all__ = ["Bench", "BoxError", "Broken", "Failure", "Packets", "Python", "Switch"]

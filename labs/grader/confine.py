@@ -1,0 +1,115 @@
+"""A process shuts itself in before it touches what a student has written.
+
+Several walls stand behind each other, because not every kernel has them all: limits on what the
+process may use up, a network namespace of its own, Landlock for files, seccomp for the rest. The
+process tells the grader which of them stand (`Walls`), and the grader tells its user which do not.
+
+There are two kinds of process. *compile* runs our P4 compiler and the system's C compiler on a
+student's program: it may start programs and write to its scratch folder. *run* executes what came
+of it, or a student's Python: it may write nowhere and start nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from labs.grader import landlock, seccomp
+
+ROOT = Path(__file__).resolve().parents[2]
+KINDS = ("compile", "run")
+MEMORY_BYTES = {"compile": 3 << 30, "run": 1 << 30}
+FILE_BYTES = {"compile": 128 << 20, "run": 0}
+DESCRIPTORS = {"compile": 256, "run": 64}
+
+PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
+NEW_USER, NEW_NETWORK, NEW_IPC = 0x10000000, 0x40000000, 0x08000000
+
+# What a Python program and a C compiler read; nothing in it belongs to a user of the machine.
+SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Walls:
+    """Which walls stand: "" or the reason for which one does not."""
+
+    files: str = ""  # Landlock
+    network: str = ""  # namespace
+    calls: str = ""  # seccomp
+
+    def as_dict(self) -> dict[str, str]:
+        return asdict(self)
+
+    def gaps(self) -> list[str]:
+        """What a submission could do here that it should not, as sentences."""
+        made = []
+        if self.files:
+            made.append(
+                f"files: {self.files}; a submission can read and write what you can."
+                " Landlock (Linux 5.13 and newer) stops that"
+            )
+        if self.network and self.calls:
+            made.append(f"network: {self.network}; {self.calls}; a submission can open connections")
+        if self.calls:
+            made.append(
+                f"system calls: {self.calls}; a submission can send signals to your processes"
+            )
+        return made
+
+
+def _prctl(option: int, argument: int) -> None:
+    if _libc.prctl(option, argument, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _limits(kind: str, cpu_s: int) -> None:
+    values = {
+        resource.RLIMIT_CPU: cpu_s,
+        resource.RLIMIT_AS: MEMORY_BYTES[kind],
+        resource.RLIMIT_FSIZE: FILE_BYTES[kind],
+        resource.RLIMIT_NOFILE: DESCRIPTORS[kind],
+        resource.RLIMIT_CORE: 0,
+    }
+    if kind == "run":
+        values[resource.RLIMIT_NPROC] = 0
+    for which, value in values.items():
+        resource.setrlimit(which, (value, value))
+
+
+def readable() -> list[Path]:
+    """What a confined process may read besides its scratch folder: no checks, no solutions."""
+    python = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
+    ours = [ROOT / "testbed", ROOT / "labs" / "grader", ROOT / "labs" / "__init__.py"]
+    return [*map(Path, SYSTEM), *python, *ours, Path("/proc/cpuinfo")]
+
+
+def confine(kind: str, scratch: Path, cpu_s: int) -> Walls:
+    """Shut this process in, for good. `cpu_s`: seconds of CPU time until it is killed."""
+    assert kind in KINDS, kind
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # nothing survives the grader
+    _limits(kind, cpu_s)
+    _prctl(PR_SET_NO_NEW_PRIVS, 1)
+    files = network = calls = ""
+    # A user namespace also takes root's privileges over the machine away from the process.
+    if _libc.unshare(NEW_USER | NEW_NETWORK | NEW_IPC):
+        network = f"no namespace ({os.strerror(ctypes.get_errno())})"
+    try:
+        writable = [Path(d) for d in DEVICES]
+        if kind == "compile":
+            writable.append(scratch)
+        landlock.restrict([*readable(), scratch], writable)
+    except OSError as error:
+        files = error.strerror or str(error)
+    try:
+        seccomp.restrict(may_start=kind == "compile")
+    except OSError as error:
+        calls = f"no filter ({error.strerror or error})"
+    return Walls(files, network, calls)

@@ -1,0 +1,83 @@
+"""A check that a submission does not pass, and how that is told.
+
+The reader is a student who wants to know what was sent, what should have come out, and what did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from labs.grader.packets import Difference, summary
+
+MOST_DIFFERENCES = 12
+MOST_HISTORY = 8
+LINE = 400  # characters
+
+
+@dataclass
+class Failure(Exception):
+    """What went wrong, in a sentence, and the evidence.
+
+    `sent` is (port, frame); `expected` and `got` are lists of (port, frame) in order per port;
+    `differences` are those of the first frame that differs, `where` says which that is; `history`
+    are the packets of the check before `sent`, as (port, frame).
+    """
+
+    message: str
+    sent: tuple[int, bytes] | None = None
+    expected: Sequence[tuple[int, bytes]] | None = None
+    got: Sequence[tuple[int, bytes]] | None = None
+    differences: Sequence[Difference] = ()
+    where: str = ""
+    history: Sequence[tuple[int, bytes]] = ()
+    details: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(self.message)
+
+    def lines(self) -> list[str]:
+        """The message and what belongs to it, for a terminal."""
+        made = [self.message, *self.details]
+        if self.history:
+            left = len(self.history) - MOST_HISTORY
+            made.append("before it" + (f" (and {left} packets earlier)" if left > 0 else ""))
+            made += [f"    {_packet(p)}" for p in self.history[-MOST_HISTORY:]]
+        if self.sent is not None:
+            made.append(f"sent      {_packet(self.sent)}")
+        for name, packets in (("expected", self.expected), ("got", self.got)):
+            if packets is not None:
+                made += _packets(name, packets)
+        if self.differences:
+            made.append(self.where)
+            width = max(len(d.field) for d in self.differences[:MOST_DIFFERENCES])
+            for d in self.differences[:MOST_DIFFERENCES]:
+                made.append(
+                    f"    {d.field:<{width}}  expected {d.expected or 'no such field'},"
+                    f" got {d.got or 'no such field'}"
+                )
+            if len(self.differences) > MOST_DIFFERENCES:
+                made.append(f"    and {len(self.differences) - MOST_DIFFERENCES} fields more")
+        return [line[:LINE] for line in made]
+
+
+def _packet(packet: tuple[int, bytes]) -> str:
+    port, data = packet
+    return f"port {port}: {summary(data)}"
+
+
+def _packets(name: str, packets: Sequence[tuple[int, bytes]]) -> list[str]:
+    """One line for equal packets on several ports, in the order of the first of each."""
+    if not packets:
+        return [f"{name:<9} nothing"]
+    ports: dict[bytes, list[int]] = {}
+    for port, data in packets:
+        ports.setdefault(data, []).append(port)
+    made = []
+    for number, (data, where) in enumerate(list(ports.items())[:MOST_HISTORY]):
+        label = name if number == 0 else ""
+        listed = ", ".join(map(str, where[:12]))
+        made.append(f"{label:<9} port{'s' if len(where) > 1 else ''} {listed}: {summary(data)}")
+    if len(ports) > MOST_HISTORY:
+        made.append(f"{'':<9} and {len(ports) - MOST_HISTORY} packets more")
+    return made

@@ -1,0 +1,104 @@
+"""A lab: what a student hands in, and the checks that it has to pass.
+
+A lab's `checks.py` makes one `Lab` named LAB and hangs its checks on it:
+
+    LAB = Lab(title="First aggregation", hand_in=("aggregation.p4",), program="aggregation.p4")
+
+    @LAB.check(10, "A gradient is absorbed")
+    def absorbed(t: Bench) -> None:
+        switch = t.switch()
+        switch.expect(1, gradient(0, [1, 2, 3, 4]), {})
+
+A check passes when it returns, and fails when it raises `Failure`. It must be true for every seed
+of `t.random`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.errors import UserError
+
+if TYPE_CHECKING:
+    from labs.grader.bench import Bench
+
+LABS = Path(__file__).resolve().parents[1]
+TEST_S = 20.0  # on the clock; a call may use 5 s of CPU time (bench.py)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One test of a lab."""
+
+    name: str
+    title: str
+    points: int
+    run: Callable[[Bench], None]
+    limit_s: float = TEST_S
+
+
+@dataclass
+class Lab:
+    """A lab's checks, and which files they judge.
+
+    Args:
+        hand_in: the files that a student edits; only these are taken from a submission.
+        given: files of the skeleton that stay as they are.
+        program: the P4 program among `hand_in`, if there is one.
+        module: the Python module among `hand_in`, if there is one.
+        defines: compile-time parameters of the program.
+        ports: of the switch.
+        on_network: whether `--network` can grade it.
+    """
+
+    title: str
+    hand_in: tuple[str, ...]
+    given: tuple[str, ...] = ()
+    program: str = ""
+    module: str = ""
+    defines: dict[str, int] = field(default_factory=dict)
+    ports: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
+    on_network: bool = False
+    checks: list[Check] = field(default_factory=list)
+    name: str = ""  # of its folder
+
+    def check(self, points: int, title: str, limit_s: float = TEST_S) -> Callable:
+        """Decorator: the function is a check of this lab."""
+
+        def add(function: Callable[[Bench], None]) -> Callable[[Bench], None]:
+            self.checks.append(Check(function.__name__, title, points, function, limit_s))
+            return function
+
+        return add
+
+    @property
+    def folder(self) -> Path:
+        return LABS / self.name
+
+    @property
+    def points(self) -> int:
+        return sum(check.points for check in self.checks)
+
+
+def lab_names() -> list[str]:
+    """The folders of all labs, in order."""
+    return sorted(p.parent.name for p in LABS.glob("lab*/checks.py"))
+
+
+def find_lab(wanted: str) -> Lab:
+    """The lab that is meant by "2", "lab2" or its folder's name or path."""
+    names = lab_names()
+    text = Path(wanted).name
+    number = re.fullmatch(r"(?:lab)?(\d+)", text)
+    prefix = f"lab{number[1]}_" if number else None
+    found = [n for n in names if n == text or (prefix and n.startswith(prefix))]
+    if len(found) != 1:
+        raise UserError(f"there is no lab {wanted!r}; there are {', '.join(names) or 'none'}")
+    lab: Lab = importlib.import_module(f"labs.{found[0]}.checks").LAB
+    lab.name = found[0]
+    return lab

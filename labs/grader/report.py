@@ -1,0 +1,82 @@
+"""A grade as text for a terminal, and as Gradescope's results file.
+
+The format of the file is Gradescope's for autograders: a score per test with its maximum, an output
+that students see, and the whole time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from labs.grader.grade import Grade, Outcome
+
+MARKS = {"pass": ("pass", "green"), "fail": ("FAIL", "bold red"), "not run": ("not run", "yellow")}
+GAP = "This machine does not confine submissions fully: "
+
+
+def show_outcome(console: Console, number: int, outcome: Outcome) -> None:
+    """One line for a check, and why it has failed."""
+    word, style = MARKS[outcome.status]
+    line = Text(f"{word:<8}", style)
+    line.append(f"{outcome.points:>3} of {outcome.check.points:>2}  ", "default")
+    line.append(
+        f"{number}. {outcome.check.title}", "bold" if outcome.status == "fail" else "default"
+    )
+    line.append(f"  {outcome.seconds:.1f} s", "dim")
+    console.print(line, soft_wrap=True)
+    for text in outcome_lines(outcome):
+        console.print(Text(f"            {text}"), soft_wrap=True)
+
+
+def outcome_lines(outcome: Outcome) -> list[str]:
+    """Why a check has failed, what was printed, and the trace."""
+    made = list(outcome.lines)
+    if outcome.status == "fail" and outcome.printed.strip():
+        made += ["your program printed:", *(f"    {x}" for x in outcome.printed.splitlines()[:20])]
+    if outcome.trace:
+        made += ["the packet's way through your program:", *(f"    {x}" for x in outcome.trace)]
+    return made
+
+
+def show_end(console: Console, grade: Grade) -> None:
+    """What holds for all checks, and the points."""
+    for text in grade.warnings[:10]:
+        console.print(Text(text, "yellow"), soft_wrap=True)
+    if grade.problem:
+        console.print(Text(grade.problem, "red"), soft_wrap=True)
+    for text in grade.gaps:
+        console.print(Text(GAP + text, "yellow"), soft_wrap=True)
+    line = f"{grade.points} of {grade.lab.points} points  ({grade.seconds:.1f} s)"
+    console.print(Text(line, "bold"))
+
+
+def gradescope(grade: Grade) -> dict[str, Any]:
+    """The results file, as a dictionary."""
+    tests = []
+    for number, outcome in enumerate(grade.outcomes, 1):
+        text = "\n".join(outcome_lines(outcome))
+        if outcome.status == "not run" and not text:
+            text = grade.problem or "not run"
+        tests.append(
+            {
+                "number": str(number),
+                "name": outcome.check.title,
+                "score": outcome.points,
+                "max_score": outcome.check.points,
+                "status": "passed" if outcome.status == "pass" else "failed",
+                "output_format": "text",
+                "output": text,
+                "visibility": "visible",
+            }
+        )
+    head = [grade.problem, *grade.warnings[:10], *(GAP + gap for gap in grade.gaps)]
+    return {
+        "score": grade.points,
+        "execution_time": round(grade.seconds, 3),
+        "output_format": "text",
+        "output": "\n".join(line for line in head if line),
+        "tests": tests,
+    }

@@ -1,0 +1,178 @@
+"""What runs inside of a confined process: it answers the grader's calls, and nothing else.
+
+The module first imports what it will need, then puts up the walls (confine.py), and only then
+looks at what a student has written. A box is one of three: it compiles a
+P4 program, it holds switches that run compiled ones, or it has a student's Python module loaded.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from labs.grader import channel
+from labs.grader.confine import confine
+
+PACKETS_AT_ONCE = 4096  # that a switch may send in answer to one packet
+TRACE_LINES = 2000
+MESSAGE_CHARACTERS = 4000
+
+
+class Worker:
+    """The calls. `scratch` is the only folder that it knows."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self.switches: list[Any] = []
+        self.log: list[str] = []
+        self.module: Any = None
+        self.objects: list[Any] = []
+
+    # ---- P4 ----
+
+    def compile(self, program: str, defines: dict[str, Any], trace: bool) -> list:
+        """Compile scratch/source/`program`; returns [key, warnings]."""
+        from testbed.p4engine import compile_program
+
+        source = self.scratch / "source" / program
+        cache = self.scratch / "cache"
+        compiled = compile_program(source, defines, trace=trace, cache=cache)
+        return [compiled.hash, [str(w) for w in compiled.warnings]]
+
+    def load(self, key: str, ports: list[int], seed: int, trace: bool) -> int:
+        """Make a switch that runs the program that was compiled as `key`; returns its number."""
+        from testbed.p4engine.build import Compiled
+        from testbed.p4engine.library import Switch
+
+        cache = self.scratch / "cache"
+        info = json.loads((cache / f"{key}.json").read_text())["info"]
+        compiled = Compiled(cache / f"{key}.so", info, key)
+        switch = Switch(compiled, ports=ports, seed=seed)
+        switch.pipeline.on_log(lambda text: self.log.append(text[:200]))
+        if trace:
+            switch.trace(packets=None)
+        self.switches.append(switch)
+        return len(self.switches) - 1
+
+    def unload(self) -> None:
+        """Forget all switches."""
+        while self.switches:
+            self.switches.pop().close()
+
+    def control(self, number: int, calls: list[list]) -> list:
+        """Calls of library.Switch, [[name, args, kwargs], ...]."""
+        made = []
+        for name, args, kwargs in calls:
+            made.append(getattr(self.switches[number], name)(*args, **kwargs))
+        return made
+
+    def send(self, number: int, packets: list[list], until_ns: int | None) -> list:
+        """Send [[port, bytes, time_ns], ...] and take what leaves until a time, or until nothing
+        more happens; returns [[[time_ns, port, bytes], ...], all_told, log]."""
+        switch, outputs = self.switches[number], []
+        for port, data, now_ns in packets:
+            switch.receive(port, data, now_ns)
+            outputs += switch.advance(now_ns)
+        outputs += switch.run() if until_ns is None else switch.advance(until_ns)
+        log, self.log = self.log[:20], []
+        return [[list(o) for o in outputs[:PACKETS_AT_ONCE]], len(outputs), log]
+
+    def next_event(self, number: int) -> int | None:
+        """When the switch has something to do."""
+        return self.switches[number].next_event_ns()
+
+    def trace(self, number: int) -> list[str]:
+        """What has been traced since the last call."""
+        return self.switches[number].trace_lines()[:TRACE_LINES]
+
+    # ---- Python ----
+
+    def module_load(self, name: str) -> None:
+        """Import scratch/source/`name`."""
+        sys.path.insert(0, str(self.scratch / "source"))
+        self.module = importlib.import_module(Path(name).stem)
+
+    def function(self, name: str, args: list) -> Any:
+        """Call a function of the module."""
+        return self._named(name)(*args)
+
+    def make(self, name: str, args: list) -> int:
+        """Make an object of a class of the module; returns its number."""
+        self.objects.append(self._named(name)(*args))
+        return len(self.objects) - 1
+
+    def method(self, number: int, name: str, args: list) -> Any:
+        """Call a method of an object."""
+        return getattr(self.objects[number], name)(*args)
+
+    def methods(self, calls: list[list]) -> list:
+        """Several of these, [[number, name, args], ...]."""
+        return [self.method(*each) for each in calls]
+
+    def attribute(self, number: int, name: str) -> Any:
+        """An object's attribute."""
+        return getattr(self.objects[number], name)
+
+    def _named(self, name: str) -> Any:
+        found = getattr(self.module, name, None)
+        if found is None:
+            raise NameError(f"{Path(self.module.__file__).name} has no {name!r}")
+        return found
+
+
+CALLS = {name for name in vars(Worker) if not name.startswith("_")}
+
+
+def explain(error: BaseException, scratch: Path) -> str:
+    """An error in a student's words: a P4 error with its lines, or the end of a traceback."""
+    from testbed.p4engine.diagnostics import P4Error
+    from testbed.p4engine.pipeline_values import ControlError
+
+    if isinstance(error, P4Error | ControlError):
+        text = str(error)
+    else:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [f for f in frames if f.filename.startswith(str(scratch / "source"))]
+        lines = [f"{type(error).__name__}: {error}"]
+        for f in own[-4:]:
+            lines.append(f"  {f.filename}, line {f.lineno}, in {f.name}: {f.line}")
+        text = "\n".join(lines)
+    return text.replace(f"{scratch / 'source'}/", "")[:MESSAGE_CHARACTERS]
+
+
+def serve(worker: Worker, requests: int, replies: int) -> None:
+    """Answer calls until the grader is gone."""
+    while (message := channel.read(requests)) is not None:
+        name, args = message
+        try:
+            if name not in CALLS:
+                raise NameError(name)
+            call: Callable[..., Any] = getattr(worker, name)
+            result = ["ok", channel.encode(call(*(channel.decode(a) for a in args)))]
+        except Exception as error:  # a student's program may raise anything
+            result = ["error", explain(error, worker.scratch)]
+        except SystemExit:
+            result = ["error", "your program calls exit"]
+        channel.write(replies, result)
+
+
+def main() -> None:
+    """Arguments: root, kind, scratch, CPU seconds, modules to import, two descriptors."""
+    _, _, kind, folder, cpu_s, preload, requests, replies = sys.argv
+    for name in ("testbed.p4engine.diagnostics", "testbed.p4engine.pipeline_values"):
+        importlib.import_module(name)
+    for name in preload.split():
+        importlib.import_module(name)
+    scratch = Path(folder)
+    walls = confine(kind, scratch, int(cpu_s))
+    channel.write(int(replies), ["ok", channel.encode(walls.as_dict())])
+    sys.argv[:] = [""]
+    serve(Worker(scratch), int(requests), int(replies))
+    os._exit(0)  # no student's code at the end of the process

@@ -1,0 +1,108 @@
+/* Lab 2: a switch that adds up the gradients of a few workers.
+ *
+ * Parts marked TODO are yours. Everything else can stay as it is; names of tables, actions and
+ * their parameters have to, because the control plane uses them.
+ */
+#include <core.p4>
+#include <v1model.p4>
+
+const bit<16> ETHERTYPE_SUM = 0x88B5;
+const bit<8>  GRADIENT = 1;              // worker to switch
+const bit<8>  RESULT   = 2;              // switch to all workers
+const bit<16> WORKERS_GROUP = 1;         // the multicast group of all workers
+
+header ethernet_t {
+    bit<48> destination;
+    bit<48> source;
+    bit<16> ethertype;
+}
+
+header sum_t {
+    bit<8>  kind;
+    bit<8>  worker;                      // who has sent it; in a result 255
+    bit<16> round;                       // counts the sums; comes back in the result
+    bit<32> v0;                          // int32, two's complement
+    bit<32> v1;
+    bit<32> v2;
+    bit<32> v3;
+}
+
+struct headers_t {
+    ethernet_t ethernet;
+    sum_t      sum;
+}
+
+struct metadata_t {
+    bit<8>  workers;                     // that a sum waits for
+    bit<48> mac;                         // of this switch
+}
+
+parser MyParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
+                inout standard_metadata_t standard) {
+    state start {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.ethertype) {
+            ETHERTYPE_SUM: parse_sum;
+            default: accept;
+        }
+    }
+
+    state parse_sum {
+        packet.extract(hdr.sum);
+        transition accept;
+    }
+}
+
+control MyVerify(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control MyIngress(inout headers_t hdr, inout metadata_t meta,
+                  inout standard_metadata_t standard) {
+    /* The slot. TODO (task 2): one register for each of the four values. */
+    register<bit<8>>(1) count;           // gradients in the slot
+
+    action drop() {
+        mark_to_drop(standard);
+    }
+
+    /* The control plane says how many workers there are, and which address the switch has. */
+    action set_job(bit<8> workers, bit<48> mac) {
+        meta.workers = workers;
+        meta.mac = mac;
+    }
+    table job {
+        actions = { set_job; }
+        default_action = set_job(0, 0);
+        size = 1;
+    }
+
+    apply {
+        job.apply();
+        if (hdr.sum.isValid() && hdr.sum.kind == GRADIENT) {
+            bit<8> n;
+            count.read(n, 0);
+            /* TODO (tasks 1 to 3): count the gradient and add it to the slot. The last one of a
+             * round carries the sum to all workers; every other one ends here. */
+            count.write(0, n + 1);
+        }
+        drop();
+    }
+}
+
+control MyEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    apply { }
+}
+
+control MyUpdate(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control MyDeparser(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.sum);
+    }
+}
+
+V1Switch(MyParser(), MyVerify(), MyIngress(), MyEgress(), MyUpdate(), MyDeparser()) main;

@@ -1,0 +1,234 @@
+"""A submission that loops, crashes, prints without end, writes, or looks around harms nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from labs._teacher import solution
+from labs.grader import landlock
+from labs.grader.box import Box, BoxError, Lost, Refused, remove, scratch_folder
+from labs.grader.grade import COMPILERS, SWITCHES, grade, prepare
+from labs.grader.lab import find_lab
+from labs.grader.submission import LARGEST_BYTES
+
+NO_LANDLOCK = pytest.mark.skipif(not landlock.version(), reason="this kernel has no Landlock")
+P4 = "aggregation.p4"
+
+ATTEMPTS = '''
+import os, resource, signal, socket, sys, threading
+
+def attempts(victim, secret, parent):
+    """What comes of each attempt: the name of the error, or "done"."""
+    made = {}
+    def attempt(name, function):
+        try:
+            function()
+            made[name] = "done"
+        except BaseException as error:
+            made[name] = type(error).__name__
+    attempt("write", lambda: open(victim, "w"))
+    attempt("append", lambda: open(victim, "a").write("x"))
+    attempt("create", lambda: open(victim + ".new", "w"))
+    attempt("write own folder", lambda: open("x", "w").write("x" * 100))
+    attempt("remove", lambda: os.unlink(victim))
+    attempt("rename", lambda: os.rename(victim, victim + ".old"))
+    attempt("read", lambda: open(secret).read())
+    attempt("list", lambda: os.listdir(os.path.dirname(secret)))
+    attempt("process list", lambda: open(f"/proc/{parent}/cmdline").read())
+    attempt("memory of the grader", lambda: open(f"/proc/{parent}/mem", "rb"))
+    attempt("connect", lambda: socket.create_connection(("127.0.0.1", 9), 0.1))
+    attempt("unix socket", lambda: socket.socket(socket.AF_UNIX))
+    attempt("kill", lambda: os.kill(parent, signal.SIGKILL))
+    attempt("fork", os.fork)
+    attempt("exec", lambda: os.execv("/bin/sh", ["sh", "-c", "id"]))
+    attempt("thread", lambda: threading.Thread(target=print).start())
+    attempt("limits", lambda: resource.setrlimit(resource.RLIMIT_CPU, (10000, 10000)))
+    attempt("limits of the grader", lambda: resource.prlimit(parent, resource.RLIMIT_CPU, (1, 1)))
+    attempt("memory", lambda: bytearray(4 << 30))
+    return made
+
+def surroundings():
+    descriptors = []
+    for number in range(256):
+        try:
+            descriptors.append((number, oct(os.fstat(number).st_mode >> 12)))
+        except OSError:
+            pass
+    return [dict(os.environ), sys.argv, descriptors]
+
+def loop():
+    while True:
+        pass
+
+def sleep():
+    import time
+    time.sleep(1000)
+
+def spam():
+    line = "x" * (1 << 20)
+    while True:
+        print(line)
+
+def abort():
+    os.abort()
+
+def leave():
+    os._exit(3)
+
+def large():
+    return "x" * (20 << 20)
+
+def nested():
+    made = []
+    for _ in range(100000):
+        made = [made]
+    return made
+
+def forged():
+    for number in range(3, 64):
+        try:
+            os.write(number, b"\\x05\\x00\\x00\\x00[[[[[")
+        except OSError:
+            pass
+    return 1
+'''
+
+
+@pytest.fixture
+def scratch():
+    folder = scratch_folder()
+    (folder / "source").mkdir()
+    yield folder
+    remove(folder)
+
+
+@pytest.fixture
+def hostile(scratch):
+    (scratch / "source" / "hostile.py").write_text(ATTEMPTS)
+    with Box("run", scratch, 5) as box:
+        box.call("module_load", "hostile.py")
+        yield box
+    assert not psutil.pid_exists(box._process.pid)
+
+
+@NO_LANDLOCK
+def test_it_touches_nothing_and_reaches_nobody(hostile, tmp_path):
+    victim, secret = tmp_path / "victim", tmp_path / "secret"
+    victim.write_text("untouched")
+    secret.write_text("the seed")
+    arguments = [str(victim), str(secret), os.getpid()]
+    made = hostile.call("function", "attempts", arguments)
+    assert {name for name, result in made.items() if result == "done"} == set(), made
+    assert victim.read_text() == "untouched"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["secret", "victim"]
+
+
+def test_it_is_told_nothing_of_the_grader(hostile, monkeypatch):
+    environment, arguments, descriptors = hostile.call("function", "surroundings", [])
+    assert not {"HOME", "USER", "SUDO_USER", "SSH_AUTH_SOCK"} & set(environment)
+    assert arguments == [""]
+    assert len(descriptors) == 5, "nothing, output twice, requests and replies"
+
+
+RARE = [pytest.param(n, marks=pytest.mark.slow) for n in ("sleep", "abort", "leave", "large")]
+
+
+@pytest.mark.parametrize("name", ["loop", "spam", "forged", *RARE])
+def test_it_is_stopped(hostile, name):
+    with pytest.raises(Lost):
+        hostile.call("function", name, [], limit_s=0.3)
+    with pytest.raises(Lost):
+        hostile.call("function", "surroundings", [])
+    assert len(hostile.printed) <= 4096
+
+
+def test_an_answer_that_nests_without_end_is_an_error(hostile):
+    with pytest.raises(BoxError):
+        hostile.call("function", "nested", [])
+
+
+def test_no_wall_is_missing_unnoticed(hostile):
+    walls = hostile.walls
+    assert bool(walls.files) == (landlock.version() == 0)
+    assert bool(walls.gaps()) == bool(walls.files or walls.calls)
+
+
+# ---- P4 ----
+
+
+def _p4(edits: dict[str, str]) -> str:
+    text = (solution("lab2_aggregation") / P4).read_text()
+    for old, new in edits.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+def _compile(scratch: Path, text: str, limit_s: float = 20) -> str:
+    (scratch / "source" / P4).write_text(text)
+    with Box("compile", scratch, limit_s, COMPILERS) as box:
+        return box.call("compile", P4, {}, False, limit_s=limit_s)[0]
+
+
+@NO_LANDLOCK
+def test_a_program_cannot_include_somebody_elses_file(scratch, tmp_path):
+    secret = tmp_path / "secret.p4"
+    secret.write_text("the answer is 42\n")
+    prepare(scratch)
+    with pytest.raises(Refused) as caught:
+        _compile(scratch, f'#include "{secret}"\n' + _p4({}))
+    assert "42" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_program_that_grows_without_end_is_stopped_in_the_compiler(scratch):
+    bomb = "#define A0 0 +\n" + "".join(f"#define A{n} A{n - 1} A{n - 1}\n" for n in range(1, 40))
+    prepare(scratch)
+    with pytest.raises(BoxError):
+        _compile(
+            scratch, _p4({"const bit<8>  GRADIENT = 1;": f"{bomb}const bit<32> Z = A39 0;"}), 1
+        )
+    assert not [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_program_that_never_ends_is_stopped(scratch):
+    prepare(scratch)
+    loop = "for (bit<32> i = 0; i < 2; i = i * 1) { count.write(0, (bit<8>) i); }"
+    key = _compile(scratch, _p4({"        job.apply();": f"        job.apply();\n        {loop}"}))
+    with Box("run", scratch, 5, SWITCHES) as box:
+        box.call("load", key, [0, 1], 0, False)
+        with pytest.raises(Lost, match="was stopped after"):
+            box.call("send", 0, [[1, bytes(60), 0]], None, limit_s=0.3)
+
+
+# ---- what is handed in ----
+
+
+@pytest.mark.parametrize("what", ["link", "pipe", "folder", "missing", "large"])
+def test_only_plain_files_of_a_sane_size_are_taken(what, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("the answer is 42\n")
+    path = tmp_path / "submission" / P4
+    path.parent.mkdir()
+    if what == "link":
+        path.symlink_to(secret)
+    elif what == "pipe":
+        os.mkfifo(path)
+    elif what == "folder":
+        path.mkdir()
+    elif what == "large":
+        path.write_bytes(bytes(LARGEST_BYTES + 1))
+    made = grade(find_lab("2"), path.parent)
+    assert made.points == 0 and P4 in made.problem and "42" not in made.problem
+
+
+def test_a_program_with_an_error_says_where_and_nothing_is_left(tmp_path):
+    before = set(Path("/tmp").glob("ina-labs-*"))
+    (tmp_path / P4).write_text(_p4({"n = n + 1;": "n = m + 1;"}))
+    made = grade(find_lab("2"), tmp_path)
+    assert made.points == 0 and "aggregation.p4:" in made.problem and "m + 1" in made.problem
+    assert set(Path("/tmp").glob("ina-labs-*")) <= before
