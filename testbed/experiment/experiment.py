@@ -15,6 +15,7 @@ from testbed import systems
 from testbed.experiment.document import write_yaml
 from testbed.experiment.printing import as_data
 from testbed.experiment.schema import ExperimentFile
+from testbed.experiment.schema_switches import SwitchSettings
 from testbed.topology import Topology
 
 
@@ -51,6 +52,10 @@ class Experiment(ExperimentFile):
     def link(self, index: int) -> tuple[LinkDirection, LinkDirection]:
         """Both directions of link `index` = (a, b) of the topology: a to b, b to a."""
         return self._directions[index]
+
+    def switch(self, name: str) -> SwitchSettings:
+        """What a switch can aggregate."""
+        return self.switches.of(name)
 
     def fragments(self, job: int) -> int:
         """Fragments that one worker of the job sends per iteration; a fragment has values of one

@@ -11,6 +11,7 @@ from testbed.experiment.fields import kind_of
 from testbed.experiment.schema import Memory, TopologyChoice
 from testbed.experiment.schema_jobs import Fault
 from testbed.experiment.schema_links import LinkOptions, LinkSettings
+from testbed.experiment.schema_switches import SwitchException
 
 
 def shown(part: Any, name: str) -> Any:
@@ -28,7 +29,8 @@ def as_data(part: Any, given_only: bool = False) -> Any:
         return {**head, **part.options}
     if isinstance(part, tuple):
         return (Inline if all(isinstance(each, str) for each in part) else list)(
-            as_data(each, given_only=isinstance(each, LinkOptions)) for each in part
+            as_data(each, given_only=isinstance(each, LinkOptions | SwitchException))
+            for each in part
         )
     if not isinstance(part, BaseModel):
         return part
@@ -45,6 +47,7 @@ def as_data(part: Any, given_only: bool = False) -> Any:
         kind = kind_of(info)
         plain = kind.show(value) if kind else value
         data[info.alias or name] = as_data(plain, inner)
-    if isinstance(part, LinkOptions):  # the links' names first, for the reader
-        data = {"between": data.pop("between"), **data}
+    for name in ("between", "switch"):  # whom an exception is about comes first, for the reader
+        if isinstance(part, LinkOptions | SwitchException) and name in data:
+            data = {name: data.pop(name), **data}
     return data

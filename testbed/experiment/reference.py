@@ -18,6 +18,7 @@ from testbed.experiment.figure import MEASURES, Figure
 from testbed.experiment.schema import ExperimentFile, Memory, Timers, VirtualTime
 from testbed.experiment.schema_jobs import Fault, Job, Placement
 from testbed.experiment.schema_links import LinkException, Links, LinkSettings
+from testbed.experiment.schema_switches import Switches, SwitchException, SwitchSettings
 from testbed.experiment.topologies import parameters
 from topos import KINDS
 
@@ -161,7 +162,9 @@ def reference() -> str:
     parts = [OPENING, "## Top level\n", _table(ExperimentFile)]
     parts += ["## topology\n", TOPOLOGY, *_topologies()]
     parts += ["## links\n", _table(Links), "### links.each[]\n", _text(LinkException)]
-    parts += [_table(LinkException, leave_out=LinkSettings), "## system\n"]
+    parts += [_table(LinkException, leave_out=LinkSettings)]
+    parts += ["## switches\n", _table(Switches), "### switches.each[]\n", _text(SwitchException)]
+    parts += [_table(SwitchException, leave_out=SwitchSettings), "## system\n"]
     for system in systems.SYSTEMS.values():
         parts += [f"### {system.name}\n", _text(system.options), _options(system)]
     parts += ["## memory\n", _text(Memory), _table(Memory), MEMORY]
@@ -203,13 +206,15 @@ def _allowed(name: str, info: FieldInfo) -> str:
     sections = {
         "topology": "see [topology](#topology)",
         "links": "see [links](#links)",
+        "switches": "see [switches](#switches)",
+        "switch": "a name",
         "system": "a name, or a mapping; see [system](#system)",
         "memory": "see [memory](#memory)",
         "jobs": "a list of 1 to 256; see [jobs](#jobs)",
         "faults": "a list; see [faults](#faults)",
         "timers": "see [timers](#timers)",
         "virtual": "see [virtual](#virtual)",
-        "each": "a list; see [below](#linkseach)",
+        "each": "a list; see below",
         "forward": "a mapping",
         "backward": "a mapping",
         "between": "two names",
@@ -228,7 +233,7 @@ def _default(info: FieldInfo) -> str:
         return "required"
     kind = kind_of(info)
     if kind is None:
-        return "all defaults" if info.default in (Links(), Timers()) else "none"
+        return "all defaults" if info.default in (Links(), Switches(), Timers()) else "none"
     value = kind.show(info.default) if info.default is not None or _has_word(kind) else None
     if value is None:
         return "none"

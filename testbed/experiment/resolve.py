@@ -28,6 +28,7 @@ from testbed.experiment.schema import (
 )
 from testbed.experiment.schema_jobs import Fault, Job, Placement
 from testbed.experiment.schema_links import Links
+from testbed.experiment.schema_switches import Switches
 from testbed.experiment.units import FieldError
 from testbed.topology import Topology
 
@@ -54,6 +55,7 @@ def resolve(
     resolver = _Resolver(dict(parts), topology, folder, system)
     resolver.name(stem)
     resolver.links()
+    resolver.switches()
     resolver.jobs()
     resolver.memory()
     resolver.program()
@@ -103,6 +105,23 @@ class _Resolver:
             self.problems += problems
             if failed and not problems and self.topology is not None:
                 self.topology = self.topology.failing(failed)
+
+    def switches(self) -> None:
+        """Whether the exceptions name switches, each once."""
+        switches: Switches | None = self.parts.get("switches")
+        if switches is None or self.topology is None:
+            return
+        first: dict[str, int] = {}
+        for position, each in enumerate(switches.each):
+            path, name = ("switches", "each", position, "switch"), each.switch
+            if name not in self.topology.switches:
+                near = nearest(name, self.topology.switches)
+                what = "is a host" if name in self.topology.hosts else "is not in the topology"
+                self.wrong(path, sentence(f"{name} {what}", near))
+            elif name in first:
+                message = f"{name} is already in switches.each[{first[name]}]; keep one of them"
+                self.wrong(path, message)
+            first.setdefault(name, position)
 
     # -- jobs
 

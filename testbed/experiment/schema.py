@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 from testbed.experiment.schema_jobs import Fault, Job
 from testbed.experiment.schema_links import Links
+from testbed.experiment.schema_switches import Switches
 from testbed.experiment.section import Section
 
 MAX_AGGREGATORS = 2**22
@@ -218,6 +219,10 @@ class ExperimentFile(BaseModel):
     links: Links = Field(
         default=Links(),
         description="What the links can carry.",
+    )
+    switches: Switches = Field(
+        default=Switches(),
+        description="What the switches can aggregate; for systems that plan with it (grid).",
     )
     system: SystemOptions = Field(
         description="Who aggregates, and how: a name, or a mapping of `name` and options.",

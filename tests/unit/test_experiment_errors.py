@@ -104,6 +104,9 @@ TABLE = [
     ("delay: 10 us", "each: [{between: [h1, s2]}]", "there is no node s2 in the topology"),
     ("delay: 10 us", "each: [{between: [h1, s1], failed: true}]", "line 5, links.each[0].failed:"
      " h1-s1 is the only link of h1; allowed: links between switches"),
+    ("name: base", "switches: {each: [{switch: h1}]}", "switches.each[0].switch: h1 is a host"),
+    ("name: base", "switches: {each: [{switch: s2}]}", "s2 is not in the topology"),
+    ("name: base", "switches: {each: [{switch: s1}, {switch: s1}]}", "s1 is already in switches"),
     ("delay: 10 us", "each: [{between: [h1]}]", "found a list of 1; allowed: a list of at least 2"),
     ("delay: 10 us", "each: [{between: h1}]", "links.each[0].between: found 'h1'; allowed: a list"),
     ("delay: 10 us", "each: [{between: [h1, s1]}, {between: [s1, h1]}]",
