@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed import systems
+from testbed.bmv2.queues import full_frame
 from testbed.errors import UserError
+from testbed.experiment.bmv2 import check as check_bmv2
 from testbed.experiment.experiment import Experiment, LinkDirection
 from testbed.experiment.faults import check as check_faults
 from testbed.experiment.fields import NAME, nearest, user_file
@@ -61,6 +63,7 @@ def resolve(
     resolver.program()
     resolver.faults()
     resolver.virtual()
+    resolver.bmv2()
     if resolver.problems or len(resolver.parts) < len(ExperimentFile.model_fields):
         return None, resolver.problems
     return resolver.experiment(), []
@@ -344,6 +347,19 @@ class _Resolver:
                     f"found {fault.kind}; allowed with runtime virtual: pause of a job, worker or"
                     " server, slow of workers; there are no processes to end or to slow down",
                 )
+
+    # -- BMv2
+
+    def bmv2(self) -> None:
+        """What BMv2 cannot do."""
+        if self.parts.get("switch") != "bmv2":
+            return
+        frame = None
+        if "values_per_packet" in self.parts and "jobs" in self.parts:
+            needs = {name: self.parts[name] for name in ("values_per_packet", "jobs")}
+            frame = full_frame(Experiment.model_construct(**needs))
+        ways = [way for both in self.directions for way in both]
+        self.problems += check_bmv2(self.parts.get("runtime"), ways, frame)
 
 
 def _mixed_hardware(traces: list[Trace]) -> list[str]:

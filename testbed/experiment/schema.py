@@ -180,9 +180,6 @@ class TopologyChoice:
         return self.kind or self.class_name
 
 
-BMV2_LATER = (("bmv2", "BMv2 is not available yet"),)
-
-
 class ExperimentFile(BaseModel):
     """The whole file. Quantities carry units (`100 Mbit/s`, `10 us`, `1 %`); 0 needs none."""
 
@@ -202,9 +199,10 @@ class ExperimentFile(BaseModel):
         description="What moves packets and what a clock is: processes on a Mininet network and the"
         " machine's clock, or the same programs in virtual time (docs/virtual.md).",
     )
-    switch: Annotated[str, Choice(("embedded",), BMV2_LATER)] = Field(
+    switch: Annotated[str, Choice(("embedded", "bmv2"))] = Field(
         default="embedded",
-        description="Which switch runs the P4 program.",
+        description="Which switch runs the P4 program: our own, or BMv2's simple_switch"
+        " (docs/bmv2.md).",
     )
     repetitions: Annotated[int, Whole(1, 10_000)] = Field(
         default=1,

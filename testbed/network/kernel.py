@@ -32,6 +32,8 @@ _IFF_RUNNING = 0x40
 # receive.
 _OFFLOADS = {"tx": 0x17, "tso": 0x1F, "gso": 0x24, "gro": 0x2C}
 
+_SYS_PIDFD_GETFD = 438  # on every architecture
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -47,10 +49,19 @@ def unshare(flags: int) -> None:
 
 
 def enter_network(pid: int) -> None:
-    """Move this process into the network namespace of process `pid`."""
-    descriptor = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    """Move this thread into the network namespace of process `pid`."""
+    _enter(pid, "net", CLONE_NEWNET)
+
+
+def enter_mounts(pid: int) -> None:
+    """Move this process, which must have one thread, into the mount namespace of process `pid`."""
+    _enter(pid, "mnt", CLONE_NEWNS)
+
+
+def _enter(pid: int, kind: str, flag: int) -> None:
+    descriptor = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _check(_libc.setns(descriptor, CLONE_NEWNET), "setns")
+        _check(_libc.setns(descriptor, flag), "setns")
     finally:
         os.close(descriptor)
 
@@ -70,6 +81,16 @@ def die_with_parent(parent: int, with_signal: int = signal.SIGKILL) -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, with_signal, 0, 0, 0), "prctl")
     if os.getppid() != parent:
         os._exit(1)
+
+
+def pidfd_getfd(pidfd: int, descriptor: int) -> int:
+    """A duplicate, in this process, of another process's descriptor (Linux 5.6; needs the right to
+    trace that process)."""
+    number = _libc.syscall(_SYS_PIDFD_GETFD, pidfd, descriptor, 0)
+    if number < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"pidfd_getfd: {os.strerror(error)}")
+    return number
 
 
 def set_process_name(name: str) -> None:

@@ -51,25 +51,28 @@ def build(arguments: dict, descriptors: list[int]) -> int:
     """Make all links of a network and configure all nodes; a failure's reason goes to the log.
 
     arguments: {"links": [command of ip-link, ...], "nodes": [{"name", "pid": holder, "interfaces",
-    "commands": [ip commands inside]}, ...]}. One `ip -batch` per namespace: a process per command,
-    as Mininet does it, takes longer than all the rest.
+    "commands": [ip commands inside], "qdiscs": [tc commands inside]}, ...]}. One `ip -batch` per
+    namespace: a process per command, as Mininet does it, takes longer than all the rest.
     """
-    _ip_batch("links", arguments["links"])
+    _batch("ip", "links", arguments["links"])
     for node in arguments["nodes"]:
         kernel.enter_network(node["pid"])
         kernel.switch_offloads_off(node["interfaces"])
         kernel.set_interfaces_up(["lo", *node["interfaces"]])
         if node["commands"]:
-            _ip_batch(node["name"], node["commands"])
+            _batch("ip", node["name"], node["commands"])
+        if node["qdiscs"]:
+            _batch("tc", node["name"], node["qdiscs"])
     for node in arguments["nodes"]:
         kernel.enter_network(node["pid"])
         kernel.wait_running(node["interfaces"], 5)
     return 0
 
 
-def _ip_batch(what: str, commands: list[str]) -> None:
+def _batch(tool: str, what: str, commands: list[str]) -> None:
+    """Have `ip` or `tc` carry out commands; what fails ends the process with the reason."""
     result = subprocess.run(
-        ["ip", "-batch", "-"],
+        [tool, "-batch", "-"],
         input="\n".join(commands) + "\n",
         capture_output=True,
         text=True,
@@ -79,4 +82,4 @@ def _ip_batch(what: str, commands: list[str]) -> None:
         # "Command failed -:N" is the last line; the ones before it are the kernel's reasons.
         number = result.stderr.rpartition("-:")[2].strip()
         line = commands[int(number) - 1] if number.isdigit() else commands[0]
-        sys.exit(f"{what}: ip {line}: {result.stderr.strip()}")
+        sys.exit(f"{what}: {tool} {line}: {result.stderr.strip()}")

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mininet.net import Mininet
@@ -36,7 +36,8 @@ class Network(Mininet):
 
     topology: hosts, switches and links. spawner: forks the processes that hold the namespaces.
     logs: folder for what those write. sockets: folder for the switches' control sockets (a short
-    path). launch: starts a switch process, see `P4Switch`.
+    path). launch: starts a switch process, see `P4Switch`. mtu_bytes: of every interface. qdiscs:
+    commands for `tc -batch`, by the node in whose namespace they are carried out.
     """
 
     def __init__(
@@ -46,6 +47,8 @@ class Network(Mininet):
         logs: Path,
         sockets: Path,
         launch: Callable[[P4Switch], None] | None = None,
+        mtu_bytes: int = MTU_BYTES,
+        qdiscs: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """Build everything. Raises RunError if the kernel refuses something, naming the command."""
         # Mininet would raise limits of the whole machine here and never put them back.
@@ -56,6 +59,8 @@ class Network(Mininet):
             Mininet.inited = was
         self.topology = topology
         self.spawner = spawner
+        self.mtu_bytes = mtu_bytes
+        self.qdiscs = qdiscs or {}
         self.holders = self._hold(logs / "namespaces.log")
         for number, name in enumerate(topology.hosts, 1):
             ip = addresses.host_ip(number)
@@ -115,7 +120,7 @@ class Network(Mininet):
             # The kernel is in no hurry (up to a second) to take notice of a link whose two ends
             # have the same interface number, each in its own namespace: so they get different ones.
             described.append(
-                f"name {intf.name} index {2 * len(self.links) + end + 10} mtu {MTU_BYTES}"
+                f"name {intf.name} index {2 * len(self.links) + end + 10} mtu {self.mtu_bytes}"
                 f" address {intf.mac} netns {intf.node.pid}"
             )
         return f"link add {described[0]} type veth peer {described[1]}"
@@ -133,7 +138,13 @@ class Network(Mininet):
                 f"route add default via {gateway} dev {intf.name} onlink",
             ]
         interfaces = [intf.name for intf in node.intfList()]
-        return {"name": node.name, "pid": node.pid, "interfaces": interfaces, "commands": commands}
+        return {
+            "name": node.name,
+            "pid": node.pid,
+            "interfaces": interfaces,
+            "commands": commands,
+            "qdiscs": list(self.qdiscs.get(node.name, ())),
+        }
 
     def _mac(self, name: str) -> str:
         """A host's address. A switch's interfaces get others than the switch has as a gateway: the

@@ -50,10 +50,12 @@ class Identity:
             os.close(descriptor)
 
 
-def stat_fields(pid: int) -> list[str] | None:
-    """Fields of /proc/PID/stat from the third (state) on, None where the process is gone."""
+def stat_fields(pid: int, thread: int | None = None) -> list[str] | None:
+    """Fields of /proc/PID/stat, or of one thread's, from the third (state) on; None where it is
+    gone."""
+    place = f"/proc/{pid}" if thread is None else f"/proc/{pid}/task/{thread}"
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        text = Path(f"{place}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
     # The command, in parentheses, may hold anything, parentheses included.
@@ -63,6 +65,18 @@ def stat_fields(pid: int) -> list[str] | None:
 def cpu_ns(pid: int) -> int | None:
     """CPU time that all threads of a process have used, in ns (in steps of one clock tick)."""
     fields = stat_fields(pid)
-    if fields is None:
-        return None
+    return None if fields is None else _cpu_ns(fields)
+
+
+def thread_cpu_ns(pid: int) -> dict[int, int]:
+    """The same of each living thread, by its id; {} where the process is gone."""
+    try:
+        threads = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except (FileNotFoundError, ProcessLookupError):
+        return {}
+    found = {thread: stat_fields(pid, thread) for thread in threads}
+    return {thread: _cpu_ns(fields) for thread, fields in found.items() if fields is not None}
+
+
+def _cpu_ns(fields: list[str]) -> int:
     return (int(fields[11]) + int(fields[12])) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")

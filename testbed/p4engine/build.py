@@ -53,12 +53,12 @@ class Compiled:
     cached: bool = False
 
 
-def cache_folder() -> Path:
-    """~/.cache/ina-testbed/p4 of the effective user, made with mode 0700."""
+def cache_folder(name: str = "p4") -> Path:
+    """~/.cache/ina-testbed/<name> of the effective user, made with mode 0700."""
     import pwd
 
     home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
-    folder = home / ".cache" / "ina-testbed" / "p4"
+    folder = home / ".cache" / "ina-testbed" / name
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = folder.stat()

@@ -8,6 +8,7 @@ process never loads numba.
 from __future__ import annotations
 
 import mmap
+import os
 import socket
 
 BOARD_COLUMNS = 64
@@ -30,6 +31,19 @@ def host(arguments: dict, descriptors: list[int]) -> int:
     with socket.socket(fileno=control) as channel:
         run_host(arguments["spec"], table[arguments["row"]], channel)
     return 0
+
+
+def bmv2_switch(arguments: dict, descriptors: list[int]) -> None:
+    """A BMv2 switch: this process becomes simple_switch. arguments: command, namespace (a process
+    in the switch's namespaces)."""
+    from testbed.network import kernel
+    from testbed.scheduling import wake_promptly
+
+    wake_promptly()
+    # It looks at its interfaces in /sys, which is that of the mount namespace.
+    kernel.enter_mounts(arguments["namespace"])
+    command = arguments["command"]
+    os.execvp(command[0], command)
 
 
 def switch(arguments: dict, descriptors: list[int]) -> int:

@@ -39,8 +39,6 @@ MININET = frozenset((EMBEDDED, BMV2))
 EVERY = frozenset((EMBEDDED, BMV2, VIRTUAL))
 ONLY_BMV2 = frozenset((BMV2,))
 NOTHING: frozenset[str] = frozenset()
-# What an experiment cannot ask for yet, whatever the machine has.
-LATER = {BMV2: "experiments cannot ask for it yet"}
 
 # Dependencies without which everything but the tests works.
 TEST_TOOLS = ("pytest", "pytest-timeout", "hypothesis", "ruff")
@@ -73,16 +71,28 @@ def examine() -> list[Finding]:
     findings += [
         _command("ip", "iproute2", "", MININET),
         _command("ifconfig", "net-tools", "", MININET),
-        _command("tc", "iproute2", "only where the switch is BMv2", NOTHING),
+        traffic_control(),
         _compiler(),
-        *_kernel_features(),
+        *kernel_features(),
         *_packages(),
+        *bmv2_tools(),
     ]
-    compilers = ("p4c-bm2-ss", "p4c")
-    findings.append(_tool("P4 compiler p4c", compilers, "p4lang-p4c"))
-    findings.append(_tool("BMv2 simple_switch", ("simple_switch",), "p4lang-bmv2"))
-    findings.append(_p4utils())
     return findings
+
+
+def traffic_control() -> Finding:
+    """The command that puts queueing disciplines on interfaces."""
+    return _command("tc", "iproute2", "only where the switch is BMv2", NOTHING)
+
+
+def bmv2_tools() -> list[Finding]:
+    """What has to be installed for BMv2 as a switch."""
+    compilers = ("p4c-bm2-ss", "p4c")
+    return [
+        _tool("P4 compiler p4c", compilers, "p4lang-p4c"),
+        _tool("BMv2 simple_switch", ("simple_switch",), "p4lang-bmv2"),
+        _p4utils(),
+    ]
 
 
 def obstacles(findings: Sequence[Finding], runtime: str) -> list[str]:
@@ -101,10 +111,7 @@ def runtimes(findings: Sequence[Finding]) -> list[Finding]:
         lacks = obstacles(findings, runtime)
         name = runtime + (" (the default)" if runtime == DEFAULT else "")
         detail = f"needs {', '.join(lacks)}" if lacks else ""
-        if runtime in LATER:
-            detail = "; ".join(part for part in (detail, LATER[runtime]) if part)
-        works = not lacks and runtime not in LATER
-        result.append(Finding(name, OK if works else MISSING, detail, "", NOTHING))
+        result.append(Finding(name, MISSING if lacks else OK, detail, "", NOTHING))
     return result
 
 
@@ -189,12 +196,13 @@ _KERNEL_REMEDY = {
     kernel_probe.NETEM: "sudo modprobe sch_netem (on the machine itself)",
 }
 _QDISCS = {
-    kernel_probe.HTB: "only where the switch is BMv2: links that TCLink limits",
+    kernel_probe.HTB: "only where the switch is BMv2: links with a bandwidth",
     kernel_probe.NETEM: "only where the switch is BMv2: links with delay or loss",
 }
 
 
-def _kernel_features() -> Iterator[Finding]:
+def kernel_features() -> Iterator[Finding]:
+    """Each feature of `kernel_probe`, tried."""
     reasons: dict[str, str] = {}
     unknown = "root is needed to try"
     if os.geteuid() == 0:

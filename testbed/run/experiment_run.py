@@ -20,6 +20,7 @@ from testbed import dataplane
 from testbed.errors import RunError
 from testbed.p4engine.diagnostics import P4Error
 from testbed.run import collect
+from testbed.run.backends import Backend, backend_of
 from testbed.run.faults import Faults
 from testbed.run.hosts import HostGroup
 from testbed.run.program import Program
@@ -52,9 +53,10 @@ def run_experiment(
         topology = experiment.topology_object()
         with Session(f"{experiment.name} ({writer.folder})", writer.logs) as session:
             session.start()
-            session.build(topology)
+            backend = backend_of(experiment, program)
+            session.build(topology, **backend.network_options())
             for number in range(experiment.repetitions):
-                with Repetition(experiment, program, session, number) as repetition:
+                with Repetition(experiment, backend, session, number) as repetition:
                     repetition.run(console, writer)
         writer.finish()
     return writer.folder
@@ -66,11 +68,11 @@ class Repetition:
     """
 
     def __init__(
-        self, experiment: Experiment, program: Program, session: Session, number: int
+        self, experiment: Experiment, backend: Backend, session: Session, number: int
     ) -> None:
         """number: which repetition, from 0."""
         self.experiment = experiment
-        self.program = program
+        self.backend = backend
         self.session = session
         self.number = number
         self.topology = session.network.topology
@@ -86,7 +88,7 @@ class Repetition:
         session, number = self.session, self.number
         seed = self.experiment.repetition_seed(number)
         self.switches = SwitchGroup(
-            session.network, self.program, session.nodes, session.logs, seed, number
+            session.network, self.backend, session.nodes, session.logs, seed, number
         )
         specs = plan(self.experiment, number)
         namespaces = {name: process.pid for name, process in session.network.holders.items()}
@@ -109,7 +111,7 @@ class Repetition:
         """Links and tables of one switch."""
         client = self.switches.clients[name]
         try:
-            dataplane.shape_links(self.experiment, name, client)
+            self.backend.shape(name, client)
             dataplane.install(self.experiment, name, client)
         except P4Error as error:
             raise RunError(f"switch {name} cannot be configured: {error}") from error

@@ -5,8 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from testbed.errors import UserError
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
 
 SET_UP = "run `sudo ./demo`, which installs it"
 
@@ -42,3 +47,27 @@ def require_machine() -> None:
             missing.append(f"the command `{command}` ({package}) is missing: {SET_UP}")
     if missing:
         raise UserError("\n".join(missing))
+
+
+def require_bmv2(experiments: Iterable[Experiment]) -> None:
+    """What BMv2 needs beside that, and what these experiments' links need of the kernel. Raises
+    UserError that names all that is missing."""
+    from testbed.bmv2.queues import disciplines
+    from testbed.run import doctor
+
+    needed = set().union(*map(disciplines, experiments))
+    lacks = [found for found in doctor.bmv2_tools() if found.state != doctor.OK]
+    if needed:
+        things = {f"kernel: {name}" for name in needed} | {"command tc"}
+        found = [doctor.traffic_control(), *doctor.kernel_features()]
+        lacks += [one for one in found if one.thing in things and one.state != doctor.OK]
+    if lacks:
+        raise UserError(
+            "\n".join(
+                [
+                    "switch: bmv2 cannot work here. What is missing, and what mends it:",
+                    *(f"  {one.thing}: {one.detail} -> {one.remedy}" for one in lacks),
+                    "`switch: embedded` needs none of it and takes the same experiment.",
+                ]
+            )
+        )

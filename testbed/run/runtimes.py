@@ -26,7 +26,7 @@ def run(experiment: Experiment, results: Path) -> int:
     """Run an experiment and report; its folder goes below `results`. Returns the exit code.
 
     Raises UserError before anything is built, and RunError."""
-    get_ready({experiment.runtime})
+    get_ready([experiment])
     program = prepare(experiment)
     for warning in (*experiment.warnings, *program.warnings):
         print(f"warning: {warning}", file=sys.stderr)
@@ -37,15 +37,19 @@ def run(experiment: Experiment, results: Path) -> int:
     return 0
 
 
-def get_ready(runtimes: Iterable[str]) -> None:
-    """Make sure that the machine has what these runtimes need, and nothing stands in their way.
+def get_ready(experiments: Iterable[Experiment]) -> None:
+    """Make sure that the machine has what these experiments need, and nothing stands in their way.
 
     Raises UserError."""
-    if set(runtimes) == {VIRTUAL}:
+    emulated = [each for each in experiments if each.runtime != VIRTUAL]
+    if not emulated:
         return
-    from testbed.run.preflight import require_machine
+    from testbed.run.preflight import require_bmv2, require_machine
 
     require_machine()
+    on_bmv2 = [each for each in emulated if each.switch == "bmv2"]
+    if on_bmv2:
+        require_bmv2(on_bmv2)
     from testbed.network import registry
 
     for line in registry.clean():

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import RunError
-from testbed.network.processes import cpu_ns
+from testbed.network.processes import cpu_ns, thread_cpu_ns
 from testbed.p4engine.diagnostics import P4Error
 from testbed.run.switches import SwitchGroup
 
@@ -24,14 +24,21 @@ MEMORY_STEP_NS = 100_000_000
 MEMORY_SHARE = 0.02
 MEMORY_LONGEST_STEP_NS = 300_000_000  # most of what it takes is waiting for a busy machine
 
+# When, and processor time used so far, by process or thread id; all in ns.
+Sample = tuple[int, dict[int, int]]
+
 
 class CpuSampler:
     """Processor time of a set of processes, by name."""
 
-    def __init__(self, processes: Mapping[str, int], now_ns: int) -> None:
-        """processes: process id by name. now_ns: CLOCK_MONOTONIC."""
+    def __init__(
+        self, processes: Mapping[str, int], now_ns: int, by_thread: Collection[str] = ()
+    ) -> None:
+        """processes: process id by name. now_ns: CLOCK_MONOTONIC. by_thread: names of those whose
+        share is that of their busiest thread, since no thread can take over another's work."""
         self._processes = dict(processes)
-        self._samples: dict[str, deque[tuple[int, int]]] = {
+        self._by_thread = frozenset(by_thread)
+        self._samples: dict[str, deque[Sample]] = {
             name: deque(maxlen=CPU_WINDOW_STEPS + 1) for name in processes
         }
         self._peak: dict[str, float] = {}
@@ -44,8 +51,9 @@ class CpuSampler:
             return
         self._next_ns = now_ns + CPU_STEP_NS
         for name, pid in self._processes.items():
-            used_ns = cpu_ns(pid)
-            if used_ns is None:
+            whole_ns = cpu_ns(pid) if name not in self._by_thread else None
+            used_ns = thread_cpu_ns(pid) if name in self._by_thread else {pid: whole_ns}
+            if not used_ns or None in used_ns.values():
                 continue
             samples = self._samples[name]
             samples.append((now_ns, used_ns))
@@ -69,10 +77,11 @@ class CpuSampler:
         }
 
 
-def _share(samples: deque[tuple[int, int]]) -> float:
-    (first_ns, first_used_ns), (last_ns, last_used_ns) = samples[0], samples[-1]
+def _share(samples: deque[Sample]) -> float:
+    (first_ns, before), (last_ns, after) = samples[0], samples[-1]
+    used_ns = max(after[each] - before.get(each, 0) for each in after)
     # Processor time comes in ticks of 10 ms, too coarse for a span of a few.
-    return (last_used_ns - first_used_ns) / max(last_ns - first_ns, CPU_STEP_NS)
+    return used_ns / max(last_ns - first_ns, CPU_STEP_NS)
 
 
 @dataclass(frozen=True)

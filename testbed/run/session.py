@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.network.registry import Record
 from testbed.network.spawner import Spawner
@@ -63,12 +63,12 @@ class Session:
         self.record.add("switch pool", self.nodes.pid)
         self.record.save()
 
-    def build(self, topology: Topology) -> Network:
-        """Build the network of a topology."""
+    def build(self, topology: Topology, **options: Any) -> Network:
+        """Build the network of a topology. options: of `Network`."""
         from testbed.network.net import Network
 
         self.nodes.wait_ready()
-        self.network = Network(topology, self.nodes, self.logs, self.record.folder)
+        self.network = Network(topology, self.nodes, self.logs, self.record.folder, **options)
         self.note_processes()
         return self.network
 

@@ -41,7 +41,7 @@ def run_sweep(
     `processes` (None: one per processor) or the address of a `dask` scheduler: what runs the points
     in virtual time. Returns the exit code: 1 if a point failed. Raises UserError before anything is
     run."""
-    get_ready({point.experiment.runtime for point in sweep.points})
+    get_ready([point.experiment for point in sweep.points])
     console = Console()
     todo = [point for point in sweep.points if not _finished(results / sweep.name / point.key)]
     programs = {point.key: _prepared(point) for point in todo}

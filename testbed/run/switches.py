@@ -7,25 +7,25 @@ around them stays.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.errors import RunError
-from testbed.network.nodes import P4Switch, connect
+from testbed.network.nodes import P4Switch
 from testbed.network.spawner import Process, Spawner
+from testbed.run.backends import Backend
 
 if TYPE_CHECKING:
     from testbed.network.net import Network
-    from testbed.p4engine.control import Client
-    from testbed.run.program import Program
 
 
 class SwitchGroup:
-    """All switch processes of one repetition."""
+    """All switch processes of one repetition; `clients` are those that answer, by name, each with
+    the control interface of testbed.p4engine.control.Client."""
 
     def __init__(
         self,
         network: Network,
-        program: Program,
+        backend: Backend,
         spawner: Spawner,
         logs: Path,
         seed: int,
@@ -35,29 +35,21 @@ class SwitchGroup:
         self.spawner = spawner
         self.nodes: list[P4Switch] = list(network.switches)
         self.processes: dict[str, Process] = {}
-        self.clients: dict[str, Client] = {}
-        self._network, self._program, self._logs = network, program, logs
+        self.clients: dict[str, Any] = {}
+        self.backend = backend
+        self._network, self._logs = network, logs
         self._seed, self._repetition = seed, repetition
-        self._stopped: dict[str, Client] = {}
+        self._stopped: dict[str, Any] = {}
         for node in self.nodes:
             self._spawn(node)
 
     def _spawn(self, node: P4Switch) -> None:
         """Ask for a node's process; does not wait for it."""
-        program = self._program
         suffix = "" if self._repetition == 0 else f"-r{self._repetition}"
-        node.control_path.unlink(missing_ok=True)
         self.processes[node.name] = self.spawner.spawn(
             f"{node.name}-r{self._repetition}",
-            "testbed.run.children:switch",
-            {
-                "program": str(program.path),
-                "defines": dict(program.defines),
-                "include_dirs": [str(path) for path in program.include_dirs],
-                "interfaces": node.ports_in_use(),
-                "control": str(node.control_path),
-                "seed": self._seed * 1000 + self.nodes.index(node),
-            },
+            self.backend.target,
+            self.backend.arguments(node, self._seed * 1000 + self.nodes.index(node)),
             self._logs / f"{node.name}{suffix}.log",
             namespace=self._network.holders[node.name].pid,
         )
@@ -70,7 +62,7 @@ class SwitchGroup:
             self.spawner.pump()
             return process.code is None
 
-        node.client = connect(node.control_path, alive, node.name, process.log)
+        node.client = self.backend.connect(node, process, self._network, alive)
         self.clients[node.name] = node.client
 
     def wait_ready(self) -> None:

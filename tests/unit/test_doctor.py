@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import UserError
-from testbed.experiment.schema import ExperimentFile
 from testbed.run import doctor, kernel_probe
 from testbed.run.commands import main, usage
 
@@ -184,15 +183,6 @@ def test_without_namespaces_the_machines_own_network_is_left_alone(monkeypatch):
     found = kernel_probe.probe()
     assert "not permitted" in found.pop(kernel_probe.NAMESPACES)
     assert set(found.values()) == {"needs namespaces"}
-
-
-def test_what_experiments_cannot_ask_for_is_not_called_working(machine, capsys):
-    """The list of what comes later goes when the experiment file takes `switch: bmv2`."""
-    refused = "bmv2" in repr(ExperimentFile.model_fields["switch"].metadata).partition("later=")[2]
-    assert (doctor.BMV2 in doctor.LATER) == refused
-    assert main(["doctor"]) == 0
-    shown = capsys.readouterr().out
-    assert (f"missing  {doctor.BMV2}: experiments cannot" in shown) == refused
 
 
 def test_it_needs_nothing_but_the_standard_library():

@@ -89,7 +89,7 @@ TABLE = [
     ("start: 5 ms", "name: resnet50-0", "jobs[1].name: found 'resnet50-0', which is already"),
     ("start: 5 ms", "name: 7", "jobs[1].name: found 7; allowed: a name of letters"),
     ("name: base", "runtime: mininett", "found 'mininett'; allowed: mininet, virtual; did you"),
-    ("name: base", "switch: bmv2", "allowed: embedded; BMv2 is not available yet"),
+    ("name: base", "switch: bmv3", "found 'bmv3'; allowed: embedded, bmv2; did you mean bmv2?"),
     ("name: base", "values_per_packet: 63", "allowed: a power of two: 1, 2, 4, 8"),
     ("name: base", "seed: -1", "seed: found -1; allowed: a whole number from 0"),
     ("name: base", "seed: 1e3.5", "seed: found '1e3.5'"),

@@ -1,0 +1,146 @@
+"""p4c: P4 source to the JSON that `simple_switch` runs.
+
+The same compiler has two names. `p4c-bm2-ss` is the back end for simple_switch alone and writes the
+file that it is told; `p4c` is the driver of all back ends and writes into a folder. Old packages
+have only the first, some new ones only the second.
+
+What p4c makes is kept in the user's cache, under a key of everything that it depends on: the
+program's tokens after preprocessing with their lines, the constants, and which p4c. So a sweep
+compiles each variant once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.errors import UserError
+from testbed.p4engine.build import cache_folder, prune
+from testbed.p4engine.diagnostics import Diagnostics, Fatal
+from testbed.p4engine.preprocess import preprocess
+
+BACK_END = "p4c-bm2-ss"
+DRIVER = "p4c"
+TIMEOUT_S = 600
+MOST_FILES = 200  # in the cache: some hundred kB each
+MOST_LINES = 24  # of p4c's words in a message; the first error explains most of the others
+
+
+@dataclass(frozen=True)
+class P4c:
+    """An installed p4c: its path, and whether it is the driver."""
+
+    path: str
+    driver: bool
+
+    @staticmethod
+    def find() -> P4c:
+        """The one on the PATH. Raises UserError."""
+        for name in (BACK_END, DRIVER):
+            if path := shutil.which(name):
+                return P4c(path, name == DRIVER)
+        raise UserError(
+            f"there is neither {BACK_END} nor {DRIVER} on the PATH, which compile P4 programs for"
+            " BMv2; `run.py doctor` says how to install them (docs/bmv2.md)"
+        )
+
+    def command(
+        self,
+        source: Path,
+        defines: Mapping[str, str | int],
+        include_dirs: Sequence[Path],
+        folder: Path,
+    ) -> list[str]:
+        """The command that makes `output(source, folder)`."""
+        command = [self.path]
+        if self.driver:
+            command += ["--target", "bmv2", "--arch", "v1model", "-o", str(folder)]
+        else:
+            command += ["-o", str(self.output(source, folder))]
+        command += [f"-D{name}={value}" for name, value in defines.items()]
+        command += [f"-I{path}" for path in include_dirs]
+        return [*command, str(source)]
+
+    def output(self, source: Path, folder: Path) -> Path:
+        """Where in `folder` the JSON will be."""
+        return folder / f"{source.stem}.json"
+
+    def identity(self) -> str:
+        """Stands for its version; asking it would take half of a cached start."""
+        path = os.path.realpath(self.path)
+        status = os.stat(path)
+        return f"{path} {status.st_size} {status.st_mtime_ns}"
+
+
+def compile_for_bmv2(
+    source: Path, defines: Mapping[str, str | int], include_dirs: Sequence[Path]
+) -> Path:
+    """The program's JSON, from the cache or from p4c.
+
+    Raises UserError in p4c's words, or P4Error for what fails before p4c is asked (a missing
+    include file)."""
+    p4c = P4c.find()
+    folder = cache_folder("bmv2")
+    kept = folder / f"{_key(p4c, source, defines, include_dirs)}.json"
+    if kept.exists():
+        kept.touch()
+        return kept
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        command = p4c.command(source, defines, include_dirs, Path(name))
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S
+            )
+        except subprocess.TimeoutExpired:
+            raise UserError(f"{p4c.path} did not end within {TIMEOUT_S} s on {source}") from None
+        made = p4c.output(source, Path(name))
+        # p4c has been seen to end with 0 after an error; then there is no file.
+        if done.returncode != 0 or not made.exists():
+            raise UserError(_complaint(p4c, source, done))
+        os.replace(made, kept)
+    prune(folder, MOST_FILES)
+    return kept
+
+
+def _key(
+    p4c: P4c, source: Path, defines: Mapping[str, str | int], include_dirs: Sequence[Path]
+) -> str:
+    diagnostics = Diagnostics()
+    try:
+        tokens, _ = preprocess(source, dict(defines), tuple(include_dirs), diagnostics)
+    except Fatal:
+        diagnostics.stop_on_errors()
+        raise
+    diagnostics.stop_on_errors()
+    # The places of tokens: p4c writes lines into the JSON.
+    text = "\n".join(f"{token[1]}\t{token[2]}" for token in tokens)
+    parts = (p4c.identity(), source.name, text)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _complaint(p4c: P4c, source: Path, done: subprocess.CompletedProcess[str]) -> str:
+    """What p4c has said, without its warnings, and not all of it if it said much."""
+    said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    lines = _without_warnings(said) or said or [f"it ended with exit code {done.returncode}"]
+    if len(lines) > MOST_LINES:
+        lines = [*lines[:MOST_LINES], f"... and {len(lines) - MOST_LINES} more lines"]
+    return "\n".join([f"{p4c.path} refuses {source}:", *lines])
+
+
+def _without_warnings(lines: Sequence[str]) -> list[str]:
+    """Messages begin with a place at the margin; the source lines below belong to them."""
+    kept, keep = [], True
+    for line in lines:
+        if "warning:" in line:
+            keep = False
+        elif "error:" in line or "error(s)" in line or "errors generated" in line:
+            keep = True
+        if keep:
+            kept.append(line)
+    return kept

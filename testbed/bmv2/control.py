@@ -1,0 +1,176 @@
+"""The embedded switch's control interface, on BMv2.
+
+`Client` offers those calls of `testbed.p4engine.control.Client` that the control plane makes, with
+the same arguments and results, and carries them out through p4utils' Thrift API. p4utils wants its
+arguments as text and prints what it does; of an error it prints a line and returns nothing. Here
+an error is an exception again.
+
+What differs is time: packets go on between two calls, also within a batch. A single register array
+is read at one moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from testbed.p4engine.control import CallError
+
+WORD = 1 << 64
+COMPLAINTS = ("Error", "Invalid", "Could not")
+
+
+class Client:
+    """Control of one switch.
+
+    Args:
+        api: p4utils' SimpleSwitchThriftAPI, connected (connection.p4utils_api).
+        name: of the switch, for messages.
+        close: closes the connection.
+        port_stats: what the ports have carried, since BMv2 does not tell (ports.Ports.read).
+
+    Every call raises CallError when the switch refuses it or does not answer.
+    """
+
+    def __init__(
+        self,
+        api: Any,
+        name: str,
+        close: Callable[[], None] = lambda: None,
+        port_stats: Callable[[], list[dict[str, Any]]] = list,
+    ) -> None:
+        self.name = name
+        self._api = api
+        self._close = close
+        self._port_stats = port_stats
+
+    def close(self) -> None:
+        """Close the connection; the switch goes on."""
+        self._close()
+
+    def batch(self, calls: Iterable[tuple]) -> list:
+        """Carry out calls (name, *args), in order; returns their results. The first that fails ends
+        it."""
+        results = []
+        for name, *arguments in calls:
+            if name not in CALLS:
+                raise CallError(f"switch {self.name}: BMv2 has no {name!r}")
+            results.append(getattr(self, name)(*arguments))
+        return results
+
+    # ---- tables ----
+
+    def table_add(
+        self,
+        table: str,
+        action: str,
+        match: Sequence[Any],
+        parameters: Sequence[Any] = (),
+        priority: int | None = None,
+    ) -> int:
+        """Add an entry; returns its handle. A key is a value, (value, prefix length) for lpm; MAC
+        and IPv4 addresses may be text."""
+        keys = [_key(value) for value in match]
+        words = [str(value) for value in parameters]
+        return self._call("table_add", table, action, keys, words, priority or 0)
+
+    def table_set_default(self, table: str, action: str, parameters: Sequence[Any] = ()) -> None:
+        """Set a table's default action."""
+        self._call("table_set_default", table, action, [str(value) for value in parameters])
+
+    # ---- multicast ----
+
+    def multicast_group(self, group: int, copies: Sequence[tuple[int, int]]) -> None:
+        """Make a group of copies (port, rid)."""
+        self._call("mc_mgrp_create", group)
+        for port, rid in copies:
+            node = self._call("mc_node_create", rid, [port])
+            self._call("mc_node_associate", group, node)
+
+    # ---- registers and counters ----
+
+    def register_read(self, register: str, start: int = 0, count: int | None = None) -> list[int]:
+        """Elements start .. start + count, as unsigned numbers; those wider than 64 bits cannot be
+        read over Thrift."""
+        # One element costs as much as a whole array of some hundred.
+        values = self._call("register_read", register)
+        end = len(values) if count is None else start + count
+        if not 0 <= start <= end <= len(values):
+            raise CallError(
+                f"switch {self.name}: register {register} has {len(values)} elements, not"
+                f" {start} .. {end - 1}"
+            )
+        return [value % WORD for value in values[start:end]]
+
+    def register_write(self, register: str, index: int | tuple[int, int], value: int) -> None:
+        """Write one element, or those from the first index up to, not including, the second."""
+        where = list(index) if isinstance(index, tuple) else index
+        self._call("register_write", register, where, value)
+
+    def counter_read(self, counter: str, index: int = 0) -> dict[str, int]:
+        """{"packets", "bytes"} of one element."""
+        size, packets = self._call("counter_read", counter, index)
+        return {"packets": packets, "bytes": size}
+
+    # ---- queues, and what the switch knows of itself ----
+
+    def queue_rate(self, packets_per_second: int, port: int) -> None:
+        """Rate of a port's egress queue; 0 is unlimited."""
+        self._call("set_queue_rate", packets_per_second, port)
+
+    def queue_depth(self, packets: int, port: int) -> None:
+        """Packets that a port's egress queue holds."""
+        self._call("set_queue_depth", packets, port)
+
+    def stats(self) -> dict[str, int]:
+        """{"timestamp"}: what the program's clock shows now, in us."""
+        return {"timestamp": self.timestamp()}
+
+    def timestamp(self) -> int:
+        """What the program's clock shows now, in us."""
+        # p4utils prints it and returns nothing.
+        return self._guarded(self._api.sswitch_client.get_time_elapsed_us, "timestamp")
+
+    def port_stats(self) -> list[dict[str, Any]]:
+        """Rows as the embedded switch's: port, direction, counters; None for what BMv2 does not
+        count."""
+        return self._guarded(self._port_stats, "port_stats")
+
+    # ---- how ----
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            result = self._guarded(getattr(self._api, name), name, *arguments)
+        said = printed.getvalue().strip().splitlines()
+        if said and said[-1].startswith(COMPLAINTS):
+            words = ", ".join(map(str, arguments))
+            raise CallError(f"switch {self.name}: {name}({words}): {said[-1]}")
+        return result
+
+    def _guarded(self, call: Callable[..., Any], name: str, *arguments: Any) -> Any:
+        from thrift.Thrift import TException
+
+        try:
+            return call(*arguments)
+        except (OSError, TException) as error:
+            why = str(error) or type(error).__name__
+            raise CallError(f"switch {self.name} (simple_switch): {name}: {why}") from None
+
+
+CALLS = frozenset(
+    (
+        *("table_add", "table_set_default", "multicast_group"),
+        *("register_read", "register_write", "counter_read"),
+        *("queue_rate", "queue_depth", "stats", "timestamp", "port_stats"),
+    )
+)
+
+
+def _key(value: Any) -> str:
+    """A key as p4utils reads it."""
+    if isinstance(value, tuple):
+        return f"{value[0]}/{value[1]}"
+    return str(value)

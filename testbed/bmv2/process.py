@@ -1,0 +1,49 @@
+"""How `simple_switch` is started.
+
+Every switch of a run lives in a network namespace of its own, so all of them listen on the same
+Thrift port without meeting each other, another user's switches, or anybody on the network: nothing
+outside the namespace reaches it. One thing of simple_switch is not confined by that, the socket
+file of its notifications, which goes into the run's own folder.
+
+It writes no log: with one, it would spend most of its time on it.
+"""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+SIMPLE_SWITCH = "simple_switch"
+THRIFT_PORT = 9090
+
+
+def command(
+    json: Path,
+    interfaces: Mapping[int, str],
+    *,
+    notifications: Path,
+    thrift_port: int = THRIFT_PORT,
+    more: tuple[str, ...] = (),
+) -> list[str]:
+    """The command line.
+
+    Args:
+        json: the program, as p4c makes it.
+        interfaces: name by port; with the option --use-files among `more`, the start of file names.
+        notifications: where a build with nanomsg may make its socket file.
+    """
+    words = [SIMPLE_SWITCH, "--thrift-port", str(thrift_port), "--log-level", "off", *more]
+    if knows("--notifications-addr"):
+        words += ["--notifications-addr", f"ipc://{notifications}"]
+    for port, name in sorted(interfaces.items()):
+        words += ["-i", f"{port}@{name}"]
+    return [*words, str(json)]
+
+
+@functools.cache
+def knows(option: str) -> bool:
+    """Whether this build of simple_switch has an option; some depend on how it was built."""
+    done = subprocess.run([SIMPLE_SWITCH, "--help"], capture_output=True, text=True)
+    return option in done.stdout
