@@ -96,9 +96,14 @@ class P4Switch(PreparedNode, Switch):
     `<name>-eth<n>`.
 
     After `start`, `client` is the connected control client. control_path: of a control socket for
-    other clients; its folder gets the switch's log. Without it the connection is inherited, and
-    the log has no name: nothing is left behind even if this process is killed, and the switch ends
-    with it.
+    other clients; its folder gets the switch's log.
+
+    p4runtime: serve P4Runtime at this address
+    (a port of 127.0.0.1, "HOST:PORT" or "unix:PATH") of the namespace that this script runs in,
+    as device `device_id`; controllers' packets pass through port `cpu_port`.
+
+    Without `control_path` the connection is inherited, and the log has no name: nothing is left
+    behind even if this process is killed, and the switch ends with it.
     """
 
     def __init__(
@@ -109,6 +114,9 @@ class P4Switch(PreparedNode, Switch):
         arguments: tuple[str, ...] = (),
         launch: Callable[[P4Switch], None] | None = None,
         control_path: Path | None = None,
+        p4runtime: int | str | None = None,
+        device_id: int = 1,
+        cpu_port: int | None = None,
         **params: object,
     ) -> None:
         # Mininet's Switch.defaultIntf reads it, but Mininet sets it only without namespace.
@@ -117,7 +125,7 @@ class P4Switch(PreparedNode, Switch):
         super().__init__(name, **params)
         self.program = program
         self.defines = dict(defines or {})
-        self.arguments = arguments
+        self.arguments = (*arguments, *_controllers(p4runtime, device_id, cpu_port))
         self.launch = launch
         self.client: Client | None = None
         self.control_path = control_path
@@ -213,6 +221,15 @@ class P4Switch(PreparedNode, Switch):
                         os._exit(code)
                 if os.waitpid(child, 0)[1] != 0:
                     raise RunError(f"cannot switch off the offloads of {end.name}")
+
+
+def _controllers(p4runtime: int | str | None, device_id: int, cpu_port: int | None) -> list[str]:
+    """The switch command's arguments for P4Runtime; it listens in our network namespace."""
+    if p4runtime is None and cpu_port is None:
+        return []
+    own = ["--p4runtime", str(p4runtime), "--p4runtime-netns", f"/proc/{os.getpid()}/ns/net"]
+    cpu = [] if cpu_port is None else ["--cpu-port", str(cpu_port)]
+    return [*(own if p4runtime is not None else []), "--device-id", str(device_id), *cpu]
 
 
 def connect(

@@ -2,6 +2,7 @@
 
     compile PROGRAM.p4 [-D NAME=VALUE] [-I FOLDER] [--json]       check, compile, list the objects
     switch PROGRAM.p4 -i 1@eth1 -i 2@eth2 --control PATH          be a switch between interfaces
+        [--p4runtime ADDRESS --cpu-port N]                        and a P4Runtime server
     call PATH NAME [ARGUMENT...]                                  one control call to a switch
     stf PROGRAM.p4 TEST.stf | FOLDER                              packets in, packets out
     trace PROGRAM.p4 --packet HEX|PCAP [--commands FILE]          the path of packets

@@ -9,18 +9,16 @@ meet, names in order), or what @id says. Compared with p4c's own output while th
 from __future__ import annotations
 
 import argparse
-import ast as python_ast
-import importlib.util
 import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-from .diagnostics import Diagnostic, Diagnostics, Fatal, P4Error
+from .diagnostics import Diagnostics, Fatal
 from .fold import Symbol
 from .instantiate import Instances, annotation, local_name
+from .messages import messages
 from .types import Bits, Composite, NewType, Tuple, underlying, width_of
 
 PREFIX = {
@@ -38,40 +36,6 @@ PREFIX = {
 }
 OWN = {"name", "id", "hidden", "tableonly", "defaultonly", "table_name"}
 DEFAULT_SIZE = 1024
-
-
-def messages() -> Any:
-    """The message classes of p4.config.v1, by name, as attributes.
-
-    The package's generated code is older than what the protobuf library accepts, so that it cannot
-    be imported; the descriptors in it are current, and the classes are made from those.
-    """
-    try:
-        from google.protobuf import any_pb2, descriptor_pool, message_factory
-
-        folder = importlib.util.find_spec("p4.config.v1").submodule_search_locations[0]
-        pool = descriptor_pool.DescriptorPool()
-        pool.AddSerializedFile(any_pb2.DESCRIPTOR.serialized_pb)
-        for module in ("p4types_pb2", "p4info_pb2"):
-            pool.AddSerializedFile(_descriptor_bytes(Path(folder, f"{module}.py")))
-        file = pool.FindFileByName("p4/config/v1/p4info.proto")
-        classes = {
-            name: message_factory.GetMessageClass(descriptor)
-            for name, descriptor in file.message_types_by_name.items()
-        }
-    except (ImportError, AttributeError, OSError, KeyError, TypeError) as error:
-        message = f"P4Info needs the Python package p4runtime: pip install p4runtime ({error})"
-        raise P4Error([Diagnostic("error", message, "", 0, 0, "")]) from None
-    return SimpleNamespace(**classes)
-
-
-def _descriptor_bytes(path: Path) -> bytes:
-    """The serialized descriptor within generated code: its longest constant of bytes."""
-    nodes = python_ast.walk(python_ast.parse(path.read_text()))
-    found = [
-        n.value for n in nodes if isinstance(n, python_ast.Constant) and type(n.value) is bytes
-    ]
-    return max(found, key=len, default=b"")
 
 
 def name_hash(name: str) -> int:

@@ -140,13 +140,15 @@ class Arrays(Instance):
             status = self.lib.p4_counter_reset(self.handle, self.find("counters", name)["id"])
         self._check(status, f"counter {name}")
 
-    def meter_set(self, name: str, index: int | None, rates: Sequence[tuple[float, float]]) -> None:
-        """rates: [(committed per microsecond, burst), (peak per microsecond, burst)]; index None:
-        all."""
-        if len(rates) != 2:
+    def meter_set(
+        self, name: str, index: int | None, rates: Sequence[tuple[float, float]] | None
+    ) -> None:
+        """rates: [(committed per microsecond, burst), (peak per microsecond, burst)], or None: as
+        if never set. index None: all."""
+        if rates is not None and len(rates) != 2:
             raise ControlError(f"meter {name}: two rates are needed, committed and peak")
-        value = Rates()
-        for i, (rate, burst) in enumerate(rates):
+        value = Rates(set=rates is not None)
+        for i, (rate, burst) in enumerate(rates or ()):
             if not (rate >= 0 and burst >= 0):
                 raise ControlError(f"meter {name}: rates and bursts cannot be negative")
             value.rate[i], value.burst[i] = rate, burst

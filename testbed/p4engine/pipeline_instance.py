@@ -115,5 +115,5 @@ class Instance:
 
     def _check(self, status: int, what: str) -> int:
         if status < 0:
-            raise ControlError(f"{what}: {STATUS.get(status, f'status {status}')}")
+            raise ControlError(f"{what}: {STATUS.get(status, f'status {status}')}", status)
         return status

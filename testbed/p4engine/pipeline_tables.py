@@ -70,6 +70,20 @@ class Tables(Instance):
         )
         self._check(status, f"table {t['name']}, entry {handle}")
 
+    def table_modify_indirect(
+        self, table: str, handle: int, *, member: int | None = None, group: int | None = None
+    ) -> None:
+        """Point an entry to another member or group of the table's action profile."""
+        t = self.find("tables", table)
+        status = self.lib.p4_table_modify_indirect(
+            self.handle,
+            t["id"],
+            handle,
+            int(group is not None),
+            group if group is not None else member or 0,
+        )
+        self._check(status, f"table {t['name']}, entry {handle}")
+
     def table_delete(self, table: str, handle: int) -> None:
         """Remove an entry; its handle is not used again."""
         t = self.find("tables", table)
@@ -121,6 +135,10 @@ class Tables(Instance):
         )
         return self._check(status, f"table {t['name']}")
 
+    def table_get(self, table: str, handle: int) -> dict:
+        """One entry (handle -1: the default), as `table_dump` has it."""
+        return self._entry(self.find("tables", table), handle)
+
     def table_dump(self, table: str) -> list[dict]:
         """All entries, then the default (handle -1): handle, match, priority, action, params or
         member/group."""
@@ -142,7 +160,7 @@ class Tables(Instance):
         )
         params = (c_uint64 * (longest + 1))()
         priority, target, which = c_int32(), c_uint32(), c_uint32()
-        self.lib.p4_table_get(
+        status = self.lib.p4_table_get(
             self.handle,
             t["id"],
             handle,
@@ -152,6 +170,7 @@ class Tables(Instance):
             ctypes.byref(which),
             params,
         )
+        self._check(status, f"table {t['name']}, entry {handle}")
         entry: dict[str, Any] = {"handle": handle, "match": None, "priority": priority.value}
         if handle >= 0:
             entry["match"] = match_values(keys, list(match))

@@ -16,10 +16,14 @@ ALL_ONES = 2**64 - 1
 
 
 class ControlError(P4Error):
-    """A control-plane call that cannot be carried out; nothing was changed by it."""
+    """A control-plane call that cannot be carried out; nothing was changed by it.
 
-    def __init__(self, message: str):
+    status: the p4_status of runtime/p4rt.h where the runtime has refused it.
+    """
+
+    def __init__(self, message: str, status: int | None = None):
         super().__init__([Diagnostic("error", message, "", 0, 0, "")])
+        self.status = status
 
     def __str__(self) -> str:
         return self.diagnostics[0].message

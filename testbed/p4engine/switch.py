@@ -16,7 +16,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from ctypes import POINTER, byref, c_char_p, c_int, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from testbed.p4engine.manager import SwitchError
 from testbed.p4engine.manager_abi import as_dict
 
 ERROR_BYTES = 256
+LONGEST_PACKET = 1 << 20
 
 
 class _Options(ctypes.Structure):
@@ -62,6 +63,8 @@ def _declare(lib: ctypes.CDLL) -> None:
     signatures = {
         "io_create": (c_void_p, [c_void_p, POINTER(_Options), c_char_p]),
         "io_port_add": (c_int, [c_void_p, c_uint32, c_char_p, c_char_p]),
+        "io_cpu_port": (c_int, [c_void_p, c_uint32, c_int, c_char_p]),
+        "io_cpu_drops": (c_uint64, [c_void_p]),
         "io_open": (c_int, [c_void_p, c_char_p]),
         "io_run": (c_int, [c_void_p, c_char_p]),
         "io_stop": (None, [c_void_p]),
@@ -95,10 +98,13 @@ class PacketLoop:
         ring_frames: int = 0,
         spin_ns: int = 0,
         bypass: bool = False,
+        cpu_port: int | None = None,
     ) -> None:
         self._io = None
         self.lib = lib
         self.interfaces = dict(interfaces)
+        self.cpu_port = cpu_port
+        self._cpu: tuple[socket.socket, ...] = ()
         self.cause: str | None = None
         self._thread: threading.Thread | None = None
         self._on_end: Callable[[], None] = lambda: None
@@ -111,6 +117,10 @@ class PacketLoop:
         try:
             for port, name in self.interfaces.items():
                 if lib.io_port_add(self._io, port, name.encode(), error) < 0:
+                    raise SwitchError(error.value.decode())
+            if cpu_port is not None:
+                self._cpu = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                if lib.io_cpu_port(self._io, cpu_port, self._cpu[1].fileno(), error) < 0:
                     raise SwitchError(error.value.decode())
             if lib.io_open(self._io, error) < 0:
                 raise SwitchError(error.value.decode())
@@ -144,6 +154,20 @@ class PacketLoop:
         if self._io:
             self.lib.io_destroy(self._io)
             self._io = None
+        if self._cpu:
+            self._cpu[1].shutdown(socket.SHUT_RDWR)  # the reader's call returns
+        for end in self._cpu:
+            end.close()
+        self._cpu = ()
+
+    def from_cpu_port(self, function: Callable[[bytes], None]) -> None:
+        """Call `function` with every packet that leaves for the CPU port, in another thread."""
+
+        def read() -> None:
+            while data := self._cpu[0].recv(LONGEST_PACKET):
+                function(data)
+
+        threading.Thread(target=read, name="cpu port", daemon=True).start()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -178,6 +202,8 @@ class PacketLoop:
                 got = now.get(name, 0) - self._received_before.get(name, 0)
                 missing = min(max(0, got - stats.received), ring_drops)
             drops[port] = (missing + stats.oversized, stats.send_drops)
+        if self.cpu_port is not None:
+            drops[self.cpu_port] = (0, self.lib.io_cpu_drops(self._io))
         return drops
 
 
@@ -198,6 +224,7 @@ class NetworkSwitch(Switch):
         compiled: the program, see `compile_program`.
         interfaces: port number -> interface name in this process's network namespace; each is up.
         seed, timestamp_unit_ns: as for `Switch`.
+        cpu_port: a port without an interface, for packets of controllers.
         options: of `PacketLoop`.
 
     P4 timestamps count from the moment of construction.
@@ -210,6 +237,7 @@ class NetworkSwitch(Switch):
         *,
         seed: int = 0,
         timestamp_unit_ns: int = 1000,
+        cpu_port: int | None = None,
         **options: Any,
     ) -> None:
         self.loop = None
@@ -218,12 +246,17 @@ class NetworkSwitch(Switch):
         now_ns.restype = c_uint64
         super().__init__(
             compiled,
-            ports=sorted(interfaces),
+            ports=sorted({*interfaces} | ({cpu_port} - {None})),
             seed=seed,
             timestamp_unit_ns=timestamp_unit_ns,
             epoch_ns=now_ns(),
         )
-        self.loop = PacketLoop(self.lib, self.address, interfaces, **options)
+        self.loop = PacketLoop(self.lib, self.address, interfaces, cpu_port=cpu_port, **options)
+
+    def inject(self, frame: bytes) -> None:
+        """A packet comes in through the CPU port."""
+        with self.loop.locked():
+            self.receive(self.loop.cpu_port, frame, self.lib.io_now())
 
     def close(self) -> None:
         if self.loop:
@@ -249,7 +282,7 @@ class NetworkSwitch(Switch):
         drops = self.loop.port_drops()
         rows = super().port_stats()
         for row in rows:
-            row["interface"] = self.loop.interfaces[row["port"]]
+            row["interface"] = self.loop.interfaces.get(row["port"])
             row["unmodelled_drops"] = drops[row["port"]][row["direction"] == "egress"]
         return rows
 
@@ -266,11 +299,13 @@ def serve(
     seed: int = 0,
     timestamp_unit_ns: int = 1000,
     ready: Callable[[], None] = lambda: None,
+    controllers: Callable[[NetworkSwitch], AbstractContextManager] = nullcontext,
     **options: Any,
 ) -> int:
     """Be a switch until SIGTERM, SIGINT or a `shutdown` call; for the main thread of a process.
 
     Args:
+        controllers: serves others than `control` while its context lasts (p4runtime/serve.py).
         compiled, interfaces, seed, timestamp_unit_ns, options: as for `NetworkSwitch`.
         control: path of the control socket, or a connected one: the switch ends with its other end.
         ready: called once packets are received and control calls answered.
@@ -293,9 +328,10 @@ def serve(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: server.stop())
         signal.set_wakeup_fd(server.wake_fd, warn_on_full_buffer=False)
-        switch.loop.start(on_end=server.stop)
-        ready()
-        server.run()
+        with controllers(switch):
+            switch.loop.start(on_end=server.stop)
+            ready()
+            server.run()
         switch.loop.stop()
         if switch.loop.cause:
             print(f"switch: {switch.loop.cause}", file=sys.stderr, flush=True)
@@ -351,6 +387,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace", action="store_true", help="run a build that the trace calls can follow (slow)"
     )
+    parser.add_argument(
+        "--p4runtime",
+        metavar="ADDRESS",
+        help="serve P4Runtime there: a port (of 127.0.0.1), HOST:PORT or unix:PATH",
+    )
+    parser.add_argument(
+        "--p4runtime-netns",
+        metavar="PATH",
+        help="listen in this network namespace instead of the switch's own",
+    )
+    parser.add_argument("--device-id", type=int, default=1, metavar="N", help="for P4Runtime")
+    parser.add_argument(
+        "--cpu-port", type=int, metavar="N", help="the port of packets from and to controllers"
+    )
 
 
 def main(compiled: Any, arguments: argparse.Namespace) -> int:
@@ -360,6 +410,13 @@ def main(compiled: Any, arguments: argparse.Namespace) -> int:
         raise SwitchError("a port number is given twice")
     if arguments.cpu is not None:
         os.sched_setaffinity(0, {arguments.cpu})
+    controllers: Callable[[NetworkSwitch], AbstractContextManager] = nullcontext
+    if arguments.p4runtime is not None:
+        from testbed.p4engine.p4runtime.serve import controllers_of
+
+        controllers = controllers_of(arguments)
+    elif arguments.cpu_port is not None or arguments.p4runtime_netns is not None:
+        raise SwitchError("--cpu-port and --p4runtime-netns mean something with --p4runtime only")
     control = arguments.control
     where = "" if isinstance(control, socket.socket) else f", control socket {control}"
     return serve(
@@ -368,5 +425,7 @@ def main(compiled: Any, arguments: argparse.Namespace) -> int:
         control,
         seed=arguments.seed,
         timestamp_unit_ns=arguments.timestamp_unit_ns,
+        cpu_port=arguments.cpu_port,
+        controllers=controllers,
         ready=lambda: print(f"switch: ready{where}", flush=True),
     )

@@ -69,6 +69,10 @@ uint8_t *io_room(void *context, uint32_t bytes) {
 void io_emit(void *context, uint32_t port, uint64_t time_ns, uint32_t length) {
     io_loop *io = context;
     (void)time_ns;
+    if (io->cpu >= 0 && port == io->cpu_port) {
+        if (send(io->cpu, io->arena + io->arena_used, length, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) io->cpu_drops++;
+        return;
+    }
     interface *i = io->interfaces[port];
     uint32_t n = io->queued++;
     io->parts[n] = (struct iovec){io->arena + io->arena_used, length};
@@ -304,6 +308,8 @@ void io_stats_get(io_loop *io, io_stats *stats) {
         stats->wall_ns = io->ended_ns - io->started_ns;
     }
 }
+
+uint64_t io_cpu_drops(const io_loop *io) { return io->cpu_drops; }
 
 int io_port_stats_get(io_loop *io, uint32_t port, io_port_stats *stats) {
     if (port >= TM_PORTS || !io->interfaces[port]) return -1;

@@ -45,6 +45,9 @@ typedef struct io_port_stats {
 /* error: at least 256 bytes, filled when NULL or a negative number is returned. */
 P4_EXPORT io_loop *io_create(tm_switch *, const io_options *, char *error);
 P4_EXPORT int io_port_add(io_loop *, uint32_t port, const char *interface, char *error);
+/* Packets that leave for this port are written to `fd`, a socket that keeps packets apart; it stays the
+ * caller's. What its reader leaves there until it is full is counted as dropped. */
+P4_EXPORT int io_cpu_port(io_loop *, uint32_t port, int fd, char *error);
 P4_EXPORT int io_open(io_loop *, char *error); /* after the last port: from here on nothing is missed */
 /* Returns 0 after io_stop, -1 with a cause in `error`. */
 P4_EXPORT int io_run(io_loop *, char *error);
@@ -57,6 +60,7 @@ P4_EXPORT void io_unlock(io_loop *);
 
 P4_EXPORT void io_stats_get(io_loop *, io_stats *); /* with the lock held */
 P4_EXPORT int io_port_stats_get(io_loop *, uint32_t port, io_port_stats *);
+P4_EXPORT uint64_t io_cpu_drops(const io_loop *); /* with the lock held */
 P4_EXPORT uint64_t io_now(void); /* CLOCK_MONOTONIC */
 
 #endif

@@ -37,7 +37,7 @@ io_loop *io_create(tm_switch *tm, const io_options *options, char *error) {
     }
     io->tm = tm;
     if (options) io->options = *options;
-    io->receiver = io->sender = io->links = -1;
+    io->receiver = io->sender = io->links = io->cpu = -1;
     io->ring = MAP_FAILED;
     io->arena = aligned_alloc(64, IO_ARENA_BYTES);
     io->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -84,6 +84,14 @@ int io_port_add(io_loop *io, uint32_t port, const char *name, char *error) {
     io->by_index[slot].ifindex = ifindex;
     io->by_index[slot].port = port;
     io->interface_count++;
+    return 0;
+}
+
+int io_cpu_port(io_loop *io, uint32_t port, int fd, char *error) {
+    if (port >= TM_PORTS || io->interfaces[port] || io->cpu >= 0)
+        return io_say(error, "port %u cannot be the CPU port: it is taken or out of range", port);
+    io->cpu = fd;
+    io->cpu_port = port;
     return 0;
 }
 

@@ -36,6 +36,9 @@ struct io_loop {
     interface *interfaces[TM_PORTS];
     struct { uint32_t ifindex, port; } by_index[IO_HASH_SLOTS]; /* open addressing; 0: free */
     uint32_t interface_count;
+    int cpu;           /* a socket that packets for the CPU port are written to, -1: there is none */
+    uint32_t cpu_port;
+    uint64_t cpu_drops;
 
     pthread_mutex_t gate, busy;
     atomic_int wanted; /* control calls that wait for `busy` */

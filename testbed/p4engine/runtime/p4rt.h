@@ -273,7 +273,7 @@ P4_EXPORT int p4_direct_counter_write(p4_instance *, uint32_t table, int64_t han
 P4_EXPORT int p4_direct_counter_reset(p4_instance *, uint32_t table);
 
 /* Two-rate three-colour meter as on BMv2: rates in units (packets or bytes) per microsecond, bursts in
- * units; rate[0] committed, rate[1] peak. A meter that was never set says green (0). */
+ * units; rate[0] committed, rate[1] peak. A meter that was never set, or is set with `set` 0, says green (0). */
 typedef struct p4_rates { double rate[2]; double burst[2]; uint32_t set; } p4_rates;
 P4_EXPORT int p4_meter_set(p4_instance *, uint32_t meter, uint64_t index, const p4_rates *);
 P4_EXPORT int p4_meter_set_all(p4_instance *, uint32_t meter, const p4_rates *);

@@ -143,7 +143,6 @@ uint32_t p4_direct_meter_run(p4_table *t, const p4_entry *e, uint32_t bytes, uin
 
 static void meter_put(p4_meter_state *m, const p4_rates *rates) {
     m->rates = *rates;
-    m->rates.set = 1;
     m->tokens[0] = rates->burst[0];
     m->tokens[1] = rates->burst[1];
 }

@@ -122,6 +122,7 @@ def test_aliases_are_the_shortest_unique_ends():
 
 
 def test_without_the_package_the_error_says_what_to_install(monkeypatch):
+    messages.cache_clear()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(P4Error, match="pip install p4runtime"):
         p4info(PROGRAM)

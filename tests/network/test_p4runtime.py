@@ -1,0 +1,63 @@
+"""P4Runtime of a switch in a Mininet network, with finsy as its controller."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "learning.py"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_a_finsy_controller_learns_its_hosts():
+    if importlib.util.find_spec("finsy") is None:
+        pytest.skip("finsy is not installed")
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE), str(free_port())],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "lost: 0 %" in done.stdout
+    for number in (1, 2, 3):
+        assert f"02:00:00:00:00:0{number} is at port {number}" in done.stdout
+    assert "after the controller has written it: 0" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["--p4runtime", "here"], "'here' is not an address for P4Runtime"),
+        (["--cpu-port", "9"], "with --p4runtime only"),
+        (["--p4runtime", "127.0.0.1:1", "--p4runtime-netns", "/nowhere"], "/nowhere"),
+    ],
+)
+def test_what_cannot_be_served_is_an_error(options, said, tmp_path):
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "testbed.p4engine", "switch"),
+            *(str(EXAMPLE.with_suffix(".p4")), "-i", "1@lo", "--control", str(tmp_path / "c")),
+            *options,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+        env=dict(os.environ),
+    )
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr and "Traceback" not in done.stderr
