@@ -15,8 +15,8 @@ from testbed import dataplane
 from testbed.experiment import Experiment, load_text
 from testbed.routing.partition import part_of
 from testbed.topology import host_ip, switch_ip
-from tests.bmv2.entries import Recorder
 from tests.bmv2.packets import Surroundings
+from tests.bmv2.recorder import Recorder
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS = 3

@@ -21,59 +21,45 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from tests.bmv2.entries import Bmv2Program, replay
+from testbed.bmv2 import process
+from testbed.bmv2.compiler import BACK_END, DRIVER
+from testbed.bmv2.connection import Connection, p4utils_api, wait
+from testbed.bmv2.control import Client
+from testbed.bmv2.queues import DEEP_PACKETS
 from tests.bmv2.packets import plain
 
-COMPILER = "p4c-bm2-ss"
 MARK = b"the last packet."
 PATIENCE_S = 60
-DEEP = 10_000_000  # packets: no queue of BMv2 may overflow, as none of the embedded switch does
 FILE_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
 RECORD = struct.Struct("<IIII")
 
 
 def why_not() -> str | None:
     """Why there is no BMv2 to compare with, None if there is."""
-    missing = [name for name in (COMPILER, "simple_switch") if not shutil.which(name)]
+    missing = [] if shutil.which(BACK_END) or shutil.which(DRIVER) else [f"{BACK_END} or {DRIVER}"]
+    missing += [] if shutil.which(process.SIMPLE_SWITCH) else [process.SIMPLE_SWITCH]
     missing += [
         f"Python module {name}"
-        for name in ("thrift", "bm_runtime", "sswitch_runtime")
+        for name in ("thrift", "bm_runtime", "sswitch_runtime", "p4utils")
         if importlib.util.find_spec(name) is None
     ]
     return f"no BMv2 here: missing {', '.join(missing)} (run.py doctor)" if missing else None
-
-
-def compile_for_bmv2(
-    source: Path, definitions: dict[str, int], include_dirs: Sequence[Path], target: Path
-) -> Bmv2Program:
-    """Have p4c make the JSON file `target`."""
-    command = [COMPILER, str(source), "-o", str(target)]
-    command += [f"-D{name}={value}" for name, value in definitions.items()]
-    command += [f"-I{folder}" for folder in include_dirs]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}:\n{done.stderr}")
-    return Bmv2Program(target)
 
 
 class SimpleSwitch:
     """A running simple_switch, filled with `calls`; use it in a `with`.
 
     Args:
-        json: the compiled program; `program` its description.
+        json: the compiled program.
         folder: an empty one, for pipes, output files and the log.
     """
 
-    def __init__(
-        self, json: Path, program: Bmv2Program, ports: Sequence[int], calls: list, folder: Path
-    ) -> None:
-        self.program = program
+    def __init__(self, json: Path, ports: Sequence[int], calls: list, folder: Path) -> None:
         self.ports = list(ports)
         self.folder = folder
+        self.log = folder / "log"
         self.pipes: dict[int, int] = {}
-        self.transport: Any = None
         try:
             for port in self.ports:
                 path = folder / f"{port}_in.pcap"
@@ -81,70 +67,44 @@ class SimpleSwitch:
                 # Reading too, so that neither side waits for the other to open it.
                 self.pipes[port] = os.open(path, os.O_RDWR | os.O_NONBLOCK)
                 os.write(self.pipes[port], FILE_HEADER)
-            self.process = self._start(json)
+            self._start(json)
         except BaseException:
             self._close_pipes()
             raise
         try:
-            self._connect()
-            self.queues.set_all_egress_queue_depths(DEEP)
-            replay(calls, program, self.standard, self.multicast)
+            wait(self.connection, self._alive, "under test", self.log)
+            self.api = p4utils_api(self.connection.clients, json)
+            self.client = Client(self.api, "under test", self.connection.close)
+            # No queue may overflow, as none of the embedded switch does.
+            self.client.batch([("queue_depth", DEEP_PACKETS, port) for port in self.ports])
+            self.client.batch(calls)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, json: Path) -> subprocess.Popen:
+    def _start(self, json: Path) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
-            self.thrift_port = probe.getsockname()[1]
-        command = ["simple_switch", "--use-files", "0", "--thrift-port", str(self.thrift_port)]
-        known = subprocess.run(["simple_switch", "--help"], capture_output=True, text=True).stdout
-        if "--notifications-addr" in known:  # built with nanomsg, it would leave a file behind
-            command += ["--notifications-addr", f"ipc://{self.folder}/notifications"]
-        for port in self.ports:
-            command += ["-i", f"{port}@{self.folder}/{port}"]
-        with (self.folder / "log").open("wb") as log:
-            return subprocess.Popen([*command, str(json)], stdout=log, stderr=log)
+            port = probe.getsockname()[1]
+        files = {port: str(self.folder / str(port)) for port in self.ports}
+        command = process.command(
+            json,
+            files,
+            thrift_port=port,
+            notifications=self.folder / "notifications",
+            more=("--use-files", "0"),
+        )
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        self.connection = Connection(port=port)
 
-    def _connect(self) -> None:
-        from bm_runtime.simple_pre_lag import SimplePreLAG
-        from bm_runtime.standard import Standard
-        from sswitch_runtime import SimpleSwitch as Queues
-        from thrift import Thrift
-        from thrift.protocol import TBinaryProtocol, TMultiplexedProtocol
-        from thrift.transport import TSocket, TTransport
-
-        address = "127.0.0.1", self.thrift_port
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            self._check(deadline)
-            time.sleep(0.02)
-            try:
-                socket.create_connection(address).close()
-            except ConnectionRefusedError:
-                continue  # here, because Thrift would log every attempt
-            self.transport = TTransport.TBufferedTransport(TSocket.TSocket(*address))
-            binary = TBinaryProtocol.TBinaryProtocol(self.transport)
-            self.standard, self.multicast, self.queues = (
-                module.Client(TMultiplexedProtocol.TMultiplexedProtocol(binary, name))
-                for name, module in (
-                    ("standard", Standard),
-                    ("simple_pre_lag", SimplePreLAG),
-                    ("simple_switch", Queues),
-                )
-            )
-            # It listens before it has all its services.
-            try:
-                self.transport.open()
-                self.queues.get_time_elapsed_us()
-                return
-            except (Thrift.TApplicationException, TTransport.TTransportException):
-                self.transport.close()
+    def _alive(self) -> bool:
+        return self.process.poll() is None
 
     def _check(self, deadline: float) -> None:
         """The switch lives, and the deadline has not passed."""
-        if self.process.poll() is not None or time.monotonic() > deadline:
-            log = (self.folder / "log").read_text(errors="replace")[-2000:]
+        if not self._alive() or time.monotonic() > deadline:
+            log = self.log.read_text(errors="replace")[-2000:]
             state = self.process.returncode
             what = "does not answer" if state is None else f"ended with {state}"
             raise RuntimeError(f"simple_switch {what}:\n{log}")
@@ -208,14 +168,11 @@ class SimpleSwitch:
 
     def registers(self) -> dict[str, list[int]]:
         """All registers, by full name."""
-        return {
-            name: self.standard.bm_register_read_all(0, name) for name in self.program.registers
-        }
+        return {name: self.client.register_read(name) for name in self.api.get_register_arrays()}
 
     def close(self) -> None:
         self._close_pipes()
-        if self.transport is not None:
-            self.transport.close()
+        self.connection.close()
         self.process.kill()  # it has nothing to put in order
         self.process.wait()
 

@@ -10,13 +10,12 @@ from collections import Counter
 import pytest
 
 from testbed import dataplane
-from testbed.dataplane.read import POOL_EVENTS, SWITCHML
+from testbed.dataplane.read import POOL_EVENTS, SWITCHML, occupancy_of_slots
 from testbed.p4engine import compile_program
 from testbed.p4engine.library import Switch
 from tests.bmv2 import simple_switch
 from tests.bmv2.cases import CASES, address_of_port, calls_of, surroundings
 from tests.bmv2.compare import events_of, outputs
-from tests.bmv2.entries import encoded, full_name
 from tests.bmv2.packets import sequence
 
 NEEDS_COMPILER = pytest.mark.skipif(
@@ -62,21 +61,27 @@ def test_a_sequence_is_its_seeds():
     assert first != list(sequence(around, 50, 2))
 
 
-def test_values_are_encoded_as_bmv2_wants_them():
-    assert encoded(0x1FF, 9) == b"\x01\xff"
-    assert encoded("02:00:00:00:00:07", 48) == bytes((2, 0, 0, 0, 0, 7))
-    assert encoded("10.0.0.3", 32) == bytes((10, 0, 0, 3))
-
-
-def test_a_name_must_mean_one_thing():
-    names = ["A.route", "A.job_route", "A.route.x"]
-    assert full_name("route", names) == "A.route"
-    with pytest.raises(ValueError):
-        full_name("node", names)
+@NEEDS_COMPILER
+@pytest.mark.parametrize("case", [cases[0] for cases in CASES.values() if cases[0].has_events()])
+def test_aggregators_in_use_are_the_same_by_counts_and_by_looking(case):
+    """BMv2's are looked at one by one, the embedded switch's follow from its counts."""
+    experiment = case.experiment(4)
+    around = surroundings(case, experiment)
+    compiled = compile_program(*dataplane.program(experiment))
+    used = set()
+    with contextlib.closing(Switch(compiled, ports=around.ports, seed=1)) as switch:
+        switch.batch(calls_of(case, experiment))
+        packets = list(sequence(around, 600, 3))
+        for begin in range(0, len(packets), 60):
+            outputs(switch, packets[begin : begin + 60])
+            counted = dataplane.occupancy(experiment, switch)
+            assert occupancy_of_slots(experiment, switch) == counted
+            used |= {(filling > 0, held > 0) for _, filling, held in counted}
+    assert (True, False) in used
 
 
 def test_what_is_missing_is_named(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     reason = simple_switch.why_not()
-    assert "missing p4c-bm2-ss, simple_switch, Python module thrift" in reason
+    assert "missing p4c-bm2-ss or p4c, simple_switch, Python module thrift" in reason
