@@ -8,7 +8,18 @@ adding it, name its file in the experiment: `topology: {class: my.py:MyTopology}
 from __future__ import annotations
 
 from testbed.topology import Topology
+from topos.fat_tree import FatTree
+from topos.graph import Graph
+from topos.leaf_spine import LeafSpine
 from topos.star import Star
+from topos.triangle import Triangle
 from topos.two_level import TwoLevel
 
-KINDS: dict[str, type[Topology]] = {"star": Star, "two_level": TwoLevel}
+KINDS: dict[str, type[Topology]] = {
+    "star": Star,
+    "two_level": TwoLevel,
+    "leaf_spine": LeafSpine,
+    "fat_tree": FatTree,
+    "triangle": Triangle,
+    "graph": Graph,
+}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from testbed.topology import Topology, TopologyError
+from testbed.topology import Topology
+from topos.ranges import within
 
 MAX_HOSTS = 4096
 
@@ -14,10 +15,7 @@ class Star(Topology):
     """
 
     def __init__(self, hosts: int) -> None:
-        if not 2 <= hosts <= MAX_HOSTS:
-            raise TopologyError(
-                f"found {hosts}; allowed: a whole number from 2 to {MAX_HOSTS}", option="hosts"
-            )
+        within("hosts", hosts, 2, MAX_HOSTS)
         switch = self.add_switch("s1")
         for number in range(1, hosts + 1):
             self.add_link(self.add_host(f"h{number}"), switch)

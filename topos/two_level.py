@@ -6,7 +6,8 @@ racks, its gradients are aggregated twice.
 
 from __future__ import annotations
 
-from testbed.topology import Topology, TopologyError
+from testbed.topology import Topology
+from topos.ranges import within
 
 MAX_TORS = 64
 MAX_HOSTS = 1024
@@ -24,15 +25,9 @@ class TwoLevel(Topology):
     """
 
     def __init__(self, tors: int, hosts: int, servers: int = 1) -> None:
-        for option, value, most in (
-            ("tors", tors, MAX_TORS),
-            ("hosts", hosts, MAX_HOSTS),
-            ("servers", servers, MAX_HOSTS),
-        ):
-            if not 1 <= value <= most:
-                raise TopologyError(
-                    f"found {value}; allowed: a whole number from 1 to {most}", option=option
-                )
+        within("tors", tors, 1, MAX_TORS)
+        within("hosts", hosts, 1, MAX_HOSTS)
+        within("servers", servers, 1, MAX_HOSTS)
         number = 0
         racks = [self.add_switch(f"s{tor}") for tor in range(1, tors + 1)]
         root = self.add_switch(f"s{tors + 1}")

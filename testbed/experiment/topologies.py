@@ -66,7 +66,7 @@ def choose(value: Any, folder: Path) -> tuple[TopologyChoice, Topology]:
         cls, choice = KINDS[kind], TopologyChoice(kind=kind)
     else:
         cls, choice = load_class(value["class"], folder)
-    options = check_options(cls, given)
+    options = _find_files(cls, check_options(cls, given), folder)
     topology = build(cls, options, choice)
     return TopologyChoice(choice.kind, choice.file, choice.class_name, options), topology
 
@@ -114,6 +114,18 @@ def check_options(cls: type, given: dict[str, Any]) -> dict[str, Any]:
     if problems:
         raise TopologyProblem(*problems)
     return options
+
+
+def _find_files(cls: type, options: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The options, those that the class's FILES names as absolute paths. Raises TopologyProblem."""
+    found = dict(options)
+    for key in getattr(cls, "FILES", ()):
+        if key in found:
+            try:
+                found[key] = str(user_file(found[key], folder))
+            except FieldError as error:
+                raise TopologyProblem(Problem.of((*HERE, key), error)) from None
+    return found
 
 
 def build(cls: type, options: dict[str, Any], choice: TopologyChoice) -> Topology:

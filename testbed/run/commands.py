@@ -166,6 +166,19 @@ def doctor_command(arguments: list[str]) -> int | None:
     return doctor_command(arguments)
 
 
+def plan_command(arguments: list[str]) -> int | None:
+    parser = _Parser(prog="run.py plan", add_help=False)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--planner", default="grid-links")
+    parser.add_argument("--seed", type=_positive, default=1)
+    parser.add_argument("--paths", type=_positive, default=16)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    from testbed.run.plan_command import plan_command
+
+    return plan_command(options.file, options.planner, options.seed, options.paths, options.json)
+
+
 COMMANDS = {
     "run": Command(
         "FILE.yaml", "run an experiment (`run` may be left out); --results DIR", run_command
@@ -182,6 +195,11 @@ COMMANDS = {
         "FILE.yaml",
         "print the experiment with all defaults; RESULTS --hash: a number for what was measured",
         show_command,
+    ),
+    "plan": Command(
+        "FILE",
+        "which switch aggregates whose gradient, over which path; --planner NAME, --json, --seed N",
+        plan_command,
     ),
     "report": Command("RESULTS...", "tables and figures again; compare runs", report_command),
     "doctor": Command(

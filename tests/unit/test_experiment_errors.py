@@ -48,7 +48,7 @@ TABLE = [
     ("hosts: 10", "hosts: 0", "topology.hosts: found 0; allowed: a whole number from 2 to 4096"),
     ("hosts: 10", "hosts: ten", "topology.hosts: found 'ten'; allowed: a whole number"),
     ("hosts: 10", "hosts: true", "topology.hosts: found true; allowed: a whole number"),
-    ("kind: star", "kind: str", "topology.kind: found 'str'; allowed: star, two_level (or class"),
+    ("kind: star", "kind: str", "topology.kind: found 'str'; allowed: star, two_level, leaf_spine"),
     ("kind: star, ", "", "topology: found neither kind nor class; allowed: one of them"),
     ("kind: star, ", "kind: star, class: a.py:B, ", "topology: found both kind and class"),
     ("{kind: star, hosts: 10}", "star", "topology: found 'star'; allowed: a mapping such as"),

@@ -1,0 +1,100 @@
+"""A plan for a reader at a terminal, as rich renderables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from testbed.routing.network import Network
+from testbed.routing.plan import JobPlan, Load, Plan
+
+
+def rate_text(rate_bps: Fraction | int | None) -> str:
+    """A rate with six significant digits in the unit that suits it."""
+    if rate_bps is None:
+        return "unlimited"
+    value = float(rate_bps)
+    for unit, size in (("Tbit/s", 1e12), ("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
+        if value >= size:
+            return f"{value / size:.6g} {unit}"
+    return f"{value:.6g} bit/s"
+
+
+def plan_tables(network: Network, plan: Plan) -> Iterator[RenderableType]:
+    """The plan's headline, its jobs, and how full the network is."""
+    text = Text()
+    text.append(f"{plan.planner}", style="bold")
+    if plan.seed is not None:
+        text.append(f"  (seed {plan.seed})")
+    text.append(f"\nsmallest rate: {rate_text(plan.rate_bps)}")
+    text.append(f"\nLP bound:      {rate_text(plan.bound_bps)}")
+    text.append(f"\nfull:          {', '.join(plan.bottlenecks) or 'nothing'}")
+    if network.failed:
+        text.append(f"\nfailed:        {', '.join(network.failed)}")
+    yield text
+    for job in plan.jobs:
+        yield _workers(job)
+        if job.groups:
+            yield _groups(job)
+    yield _loads(plan)
+
+
+def _table(title: str, *columns: str, left: int = 1) -> Table:
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number < left else "right", vertical="top")
+    return table
+
+
+def _workers(job: JobPlan) -> Table:
+    title = f"Job {job.name}: PS {job.ps}, {rate_text(job.rate_bps)}"
+    table = _table(title, "worker", "fragments", "aggregated at", "path", "group", "rate", left=4)
+    for worker in job.workers:
+        name = f"{worker.number} {worker.host}"
+        for each in worker.assignments:
+            whole = each.range.share == 1
+            part = "all" if whole else f"{each.range.start} to {each.range.end}"
+            node = each.node if each.group else f"PS {each.node}"
+            group = str(each.group) if each.group else ""
+            table.add_row(name, part, node, " ".join(each.path), group, rate_text(each.rate_bps))
+            name = ""
+    return table
+
+
+def _groups(job: JobPlan) -> Table:
+    table = _table("", "group", "workers", "path of the aggregate", "rate", "slots", left=3)
+    for group in job.groups:
+        workers = ", ".join(map(str, group.workers))
+        path = " ".join(group.path)
+        table.add_row(str(group.number), workers, path, rate_text(group.rate_bps), str(group.slots))
+    return table
+
+
+def _loads(plan: Plan) -> Table:
+    table = _table("Loads", "what", "load", "capacity", "share")
+
+    def row(name: str, load: Load) -> None:
+        share = f"{100 * load.share:.1f} %" if load.capacity_bps else ""
+        capacity = rate_text(load.capacity_bps) if load.capacity_bps != 0 else "none"
+        table.add_row(name, rate_text(load.load_bps), capacity, share)
+
+    for (a, b), load in plan.links.items():
+        if load.load_bps:
+            row(f"link {a} -> {b}", load)
+    for name, load in plan.switches.items():
+        row(f"switch {name}", load)
+    for name, load in plan.servers.items():
+        row(f"PS {name}", load)
+    return table

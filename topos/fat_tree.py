@@ -1,0 +1,44 @@
+"""Fat-tree: k pods of edge and aggregation switches below (k/2)^2 core switches, all with k ports.
+
+The network of data centres that is built of equal switches (Al-Fares, Loukissas and Vahdat,
+SIGCOMM 2008). Published set-ups hang more or fewer hosts on an edge switch than its k/2 free ports,
+so their number is an option.
+"""
+
+from __future__ import annotations
+
+from testbed.topology import Topology, TopologyError
+from topos.ranges import within
+
+
+class FatTree(Topology):
+    """A k-ary fat-tree. Switches are numbered edge switches first (pod by pod), then aggregation
+    switches (pod by pod), then cores; hosts edge switch by edge switch.
+
+    k: ports of a switch, an even number from 2 to 24; 5 k^2 / 4 switches
+    hosts: hosts of each edge switch, 1 to 256; 0 stands for k / 2
+    """
+
+    def __init__(self, k: int, hosts: int = 0) -> None:
+        within("k", k, 2, 24)
+        if k % 2:
+            raise TopologyError(f"found {k}; allowed: an even number from 2 to 24", option="k")
+        within("hosts", hosts, 0, 256)
+        half, hosts = k // 2, hosts or k // 2
+        count = k * half
+        edge = [self.add_switch(f"s{number}") for number in range(1, count + 1)]
+        middle = [self.add_switch(f"s{number}") for number in range(count + 1, 2 * count + 1)]
+        above = range(2 * count + 1, 2 * count + half**2 + 1)
+        cores = [self.add_switch(f"s{number}") for number in above]
+        for place, switch in enumerate(edge):
+            for number in range(1, hosts + 1):
+                self.add_link(self.add_host(f"h{place * hosts + number}"), switch)
+        for pod in range(k):
+            for lower in edge[pod * half : (pod + 1) * half]:
+                for upper in middle[pod * half : (pod + 1) * half]:
+                    self.add_link(lower, upper)
+        for place, switch in enumerate(middle):
+            # The i-th aggregation switch of each pod is linked to the i-th group of cores.
+            group = place % half
+            for core in cores[group * half : (group + 1) * half]:
+                self.add_link(switch, core)

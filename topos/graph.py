@@ -1,0 +1,103 @@
+"""Graph: any network from a file, GraphML or a list of edges (testbed/routing/graph_file.py).
+
+Networks that are published as GraphML have switches only; `hosts` hangs hosts on each. Names in
+such files are of any form, those of nodes here are short, so what does not fit is renamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UserError
+from testbed.topology import NAME, Topology, TopologyError
+from topos.ranges import within
+
+
+class Graph(Topology):
+    """The nodes and links of a graph file, in its order. A name that is not a small letter and up
+    to 7 small letters or digits is written small, or else becomes a number in the file's order
+    (s1, s2, ... and h1, h2, ...).
+
+    file: the file, relative to the experiment; GraphML if it ends in .graphml or .xml, else a list
+        of edges
+    hosts: hosts to hang on each switch besides those of the file, 0 to 256
+    """
+
+    FILES = ("file",)  # keys that are paths relative to the experiment
+
+    def __init__(self, file: str, hosts: int = 0) -> None:
+        # Here, because it reads quantities as experiments do, and those know this module.
+        from testbed.routing.graph_file import is_failed, read_graph
+
+        within("hosts", hosts, 0, 256)
+        try:
+            graph = read_graph(Path(file))
+            own = (
+                graph.hosts()
+                if hosts == 0
+                else {name for name in graph.hosts() if graph.nodes[name].get("kind") == "host"}
+            )
+            if graph.directed:
+                raise UserError(f"{file}: the graph is directed; a link has both directions")
+            names = _names(graph.nodes, own)
+            down = {
+                name
+                for name, attributes in graph.nodes.items()
+                if is_failed(graph.where(name), attributes)
+            }
+            for name in graph.nodes:
+                (self.add_host if name in own else self.add_switch)(names[name])
+            for number, (a, b, attributes) in enumerate(graph.edges):
+                options = _link_options(attributes)
+                if is_failed(graph.where(number), attributes) or down & {a, b}:
+                    options["failed"] = True
+                self.add_link(names[a], names[b], **options)
+        except TopologyError:
+            raise
+        except UserError as error:
+            raise TopologyError(str(error), option="file") from None
+        number = 0
+        for switch in self.switches:
+            for _ in range(hosts):
+                number += 1
+                while f"h{number}" in names.values():
+                    number += 1
+                self.add_link(self.add_host(f"h{number}"), switch)
+
+
+def _names(nodes: Iterable[str], hosts: set[str]) -> dict[str, str]:
+    """A short name for each node, different from all others."""
+    nodes = list(nodes)
+    found = {name: name for name in nodes if NAME.fullmatch(name)}
+    taken = set(found)
+    for name in nodes:
+        small = name.lower()
+        if name not in found and NAME.fullmatch(small) and small not in taken:
+            found[name] = small
+            taken.add(small)
+    numbers = {"h": 0, "s": 0}
+    for name in nodes:
+        if name in found:
+            continue
+        letter = "h" if name in hosts else "s"
+        while True:
+            numbers[letter] += 1
+            short = f"{letter}{numbers[letter]}"
+            if short not in taken:
+                break
+        found[name] = short
+        taken.add(short)
+    return found
+
+
+def _link_options(attributes: dict[str, str]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if "capacity" in attributes:
+        options["bandwidth"] = attributes["capacity"]
+    if "back_capacity" in attributes:
+        options["backward"] = {"bandwidth": attributes["back_capacity"]}
+    if "delay" in attributes:
+        options["delay"] = attributes["delay"]
+    return options

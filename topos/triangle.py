@@ -1,0 +1,37 @@
+"""Triangle: the three switches of the worked example by which GRID is explained (docs/grid.md).
+
+The parameter server's switch can be reached directly and around the corner, so it matters where a
+gradient is aggregated: the way that looks shortest is not the best for all.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from testbed.experiment.units import RATE, FieldError, parse, show
+from testbed.topology import Topology, TopologyError
+
+
+class Triangle(Topology):
+    """Switches s1, s2, s3, linked with each other; workers h1 to h4 on s1, h5 and h6 on s2, h7, h8
+    and the parameter server h9 on s3. One job of 8 workers is placed like that without being told.
+
+    bandwidth: of every link; that of h9's link is three times as large
+    """
+
+    def __init__(self, bandwidth: str = "3 Gbit/s") -> None:
+        try:
+            rate = parse(bandwidth, RATE, 1000, 10**13)
+        except FieldError as error:
+            raise TopologyError(str(error), option="bandwidth") from None
+        for number in (1, 2, 3):
+            self.add_switch(f"s{number}")
+        for host, switch in enumerate("111122333", 1):
+            carries = 3 * rate if host == 9 else rate
+            self.add_link(self.add_host(f"h{host}"), f"s{switch}", bandwidth=_text(carries))
+        for a, b in (("s1", "s3"), ("s1", "s2"), ("s2", "s3")):
+            self.add_link(a, b, bandwidth=_text(rate))
+
+
+def _text(rate_bps: Fraction) -> str:
+    return show(rate_bps, RATE)
