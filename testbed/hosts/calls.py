@@ -84,6 +84,19 @@ def send(fd, messages, vectors, names, lengths, destinations, count):
 
 
 @njit(cache=True)
+def _write_timespec(timespec, duration_ns):
+    timespec[0] = duration_ns // 1_000_000_000
+    timespec[1] = duration_ns % 1_000_000_000
+
+
+@njit(cache=True)
+def pause(duration_ns, scratch):
+    """Sleep for a time, whatever arrives."""
+    _write_timespec(scratch, duration_ns)
+    _ppoll(0, 0, scratch.ctypes.data, 0)
+
+
+@njit(cache=True)
 def wait(descriptors, timeout_ns, scratch):
     """Sleep until a packet arrives, the control socket is readable or the time has passed.
 
@@ -91,7 +104,6 @@ def wait(descriptors, timeout_ns, scratch):
     Returns True if the control socket is readable."""
     for i in range(2):
         descriptors[i] = (descriptors[i] & 0xFFFFFFFF) | (POLLIN << 32)
-    scratch[0] = timeout_ns // 1_000_000_000
-    scratch[1] = timeout_ns % 1_000_000_000
+    _write_timespec(scratch, timeout_ns)
     _ppoll(descriptors.ctypes.data, 2, scratch.ctypes.data, 0)
     return (descriptors[1] >> 48) != 0
