@@ -1,4 +1,4 @@
-"""From results folders to what a person sees: printed tables, report.txt, figures.
+"""From results folders to what a person sees: printed tables, report.txt, figures, report.html.
 
 A run's own report goes into its folder. A comparison goes beside the runs, in a folder named after
 them, because it belongs to none of them. Failed and unfinished runs are printed as far as they got,
@@ -123,13 +123,16 @@ def _one(results: Results, console: Console) -> None:
 
 def _show_and_draw(results: Results, console: Console) -> None:
     _show(render(results), console, results.folder / "report.txt")
-    if not results.finished:
-        console.print(f"no figures: {results.notice}", style="yellow", markup=False)
-        return
-    from analysis import figures  # matplotlib, only now that the table is on the screen
+    if results.finished:
+        from analysis import figures  # matplotlib, only now that the table is on the screen
 
-    drawn = figures.draw([results], results.folder / "figures")
-    _tell(drawn, console)
+        drawn = figures.draw([results], results.folder / "figures")
+        _tell(drawn, console)
+    else:
+        console.print(f"no figures: {results.notice}", style="yellow", markup=False)
+    from analysis import html
+
+    _tell_page(html.write_run(results), console)
 
 
 def _comparison(runs: list[Results], console: Console) -> None:
@@ -159,6 +162,10 @@ def _show(content: RenderableType, console: Console, path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
         Console(file=file, width=_WIDTH, color_system=None).print(content)
     hand_over(path)
+
+
+def _tell_page(path: Path, console: Console) -> None:
+    console.print(f"to look at in a browser: {path}", soft_wrap=True, highlight=False)
 
 
 def _tell(drawn: Sequence[Path], console: Console) -> None:

@@ -2,13 +2,25 @@
 
 `program` says which P4 program an experiment's switches run and with which compile-time parameters;
 `install` fills a switch's tables and `links` shapes its ports; `read` tells what its registers have
-counted; `release` gives back what a killed job held. They talk to any switch that offers the
-control interface of `testbed.p4engine.control.Client`.
+counted, and `look` what its memory is like at a moment; `release` gives back what a killed job
+held. They talk to any switch that offers the control interface of
+`testbed.p4engine.control.Client`.
 """
 
 from testbed.dataplane.install import install, program
 from testbed.dataplane.links import shape_links
+from testbed.dataplane.looking import Look, Looks, look
 from testbed.dataplane.read import counters, occupancy
 from testbed.dataplane.release import release
 
-__all__ = ["counters", "install", "occupancy", "program", "release", "shape_links"]
+__all__ = [
+    "Look",
+    "Looks",
+    "counters",
+    "install",
+    "look",
+    "occupancy",
+    "program",
+    "release",
+    "shape_links",
+]

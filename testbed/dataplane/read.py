@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Statistics:
     """What a P4 program counts: the events in order of their numbers, from 1; the events that begin
-    an occupation; the endings that occur, by number."""
+    an occupation; the endings that occur, by number; whether its aggregators are sets of slots, two
+    each."""
 
     events: tuple[str, ...]
     claims: tuple[str, ...]
     endings: dict[int, str]
+    slots_are_pairs: bool = False
 
     def place(self, job: int, event: str) -> int:
         """Where register `events` has it."""
@@ -73,6 +75,7 @@ SWITCHML = Statistics(
     ),
     claims=("allocations",),
     endings={0: "completed", 3: "discarded"},
+    slots_are_pairs=True,
 )
 EVENTS_PER_JOB = 32
 ENDINGS_PER_JOB = 4
@@ -82,7 +85,8 @@ POOL_REGISTERS = "slot_job", "slot_state", "slot_since"
 SWITCHML_REGISTERS = "first_state", "first_since", "second_state", "second_since"
 
 
-def _statistics(experiment: Experiment) -> Statistics:
+def statistics(experiment: Experiment) -> Statistics:
+    """What the P4 program of an experiment's system counts."""
     return SWITCHML if experiment.system.name == "switchml" else POOL
 
 
@@ -97,17 +101,25 @@ def occupancy(experiment: Experiment, client: Any) -> list[tuple[int, int, int]]
         return []
     if experiment.switch == "bmv2":
         return occupancy_of_slots(experiment, client)
+    return occupancy_of(experiment, client.batch(occupancy_calls(experiment)))
+
+
+def occupancy_calls(experiment: Experiment) -> list[tuple]:
+    """What a switch is to be asked for `occupancy_of`."""
     jobs = len(experiment.jobs)
-    events, endings, releases = client.batch(
-        [
-            ("register_read", "events", 0, jobs * EVENTS_PER_JOB),
-            ("register_read", "endings", 0, jobs * ENDINGS_PER_JOB),
-            ("register_read", "releases", 0, jobs),
-        ]
-    )
-    kept, holds = _statistics(experiment), _holds(experiment)
+    return [
+        ("register_read", "events", 0, jobs * EVENTS_PER_JOB),
+        ("register_read", "endings", 0, jobs * ENDINGS_PER_JOB),
+        ("register_read", "releases", 0, jobs),
+    ]
+
+
+def occupancy_of(experiment: Experiment, answers: Any) -> list[tuple[int, int, int]]:
+    """(job, filling, held) of each job, from the answers to `occupancy_calls`."""
+    events, endings, releases = answers
+    kept, holds = statistics(experiment), _holds(experiment)
     result = []
-    for job in range(jobs):
+    for job in range(len(experiment.jobs)):
         ended = endings[job * ENDINGS_PER_JOB : (job + 1) * ENDINGS_PER_JOB]
         claimed = sum(events[kept.place(job, event)] for event in kept.claims)
         held = events[kept.place(job, "completions")] - releases[job] if holds else 0
@@ -143,9 +155,8 @@ def counters(experiment: Experiment, client: Any) -> list[tuple[int, str, int]]:
         return []
     jobs = len(experiment.jobs)
     timestamp_unit_ns = experiment.timestamp_unit_ns
-    kept = _statistics(experiment)
-    switchml = experiment.system.name == "switchml"
-    registers = SWITCHML_REGISTERS if switchml else POOL_REGISTERS
+    kept = statistics(experiment)
+    registers = SWITCHML_REGISTERS if kept.slots_are_pairs else POOL_REGISTERS
     stats, events, endings, filling, held, *slot_registers = client.batch(
         [
             ("stats",),

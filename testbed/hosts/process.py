@@ -177,7 +177,8 @@ def _write_tables(role: _Role) -> None:
     """The times that belong into the tables `iterations` and `tensors`, as an .npz.
 
     int64 ns since the run's start, -1 for never: start_ns, compute_end_ns, end_ns of each iteration
-    [I]; ready_ns, first_sent_ns, done_ns of each iteration and tensor [I, T]. A server has none."""
+    [I]; forward_start_ns, forward_end_ns, ready_ns, first_sent_ns, done_ns of each iteration and
+    tensor [I, T]. A server has none."""
     if not role.is_worker:
         return
     b, t = role.machine.book, role.machine.training
@@ -187,6 +188,8 @@ def _write_tables(role: _Role) -> None:
             start_ns=t.start_ns,
             compute_end_ns=t.compute_end_ns,
             end_ns=t.end_ns,
+            forward_start_ns=t.forward_start_ns,
+            forward_end_ns=t.forward_end_ns,
             ready_ns=b.ready_ns,
             first_sent_ns=b.first_sent_ns,
             done_ns=b.done_ns,

@@ -24,6 +24,7 @@ Every run leaves one folder, `results/<name>-<UTC time>-<id>/`:
 | `logs/` | one log per host and switch |
 | `figures/` | PNG and PDF, drawn from the tables |
 | `report.txt` | the printed table |
+| `report.html` | all of it to look at in a browser, in one file |
 
 `status.json` is written first and says `running`; it is replaced in one step when the run ends:
 `finished`, `failed` or `interrupted`. A folder that says `running` although the process that it

@@ -154,9 +154,13 @@ def _load(table: Table, path: Path) -> pd.DataFrame:
             rows = parquet.ParquetFile(path).read()
         except (OSError, pa.ArrowInvalid) as error:
             raise ResultsError(f"{path} is damaged: {error}") from None
-        missing = [column.name for column in table.columns if column.name not in rows.column_names]
-        if missing:
-            raise ResultsError(f"{path} lacks column {missing[0]}: it is of another version")
+        for column, declared in zip(table.columns, arrow_schema(table), strict=True):
+            if column.name in rows.column_names:
+                continue
+            if not column.nullable:
+                raise ResultsError(f"{path} lacks column {column.name}: it is of another version")
+            # A table may have grown since: what was not recorded then is null.
+            rows = rows.append_column(declared, pa.nulls(len(rows), declared.type))
         rows = rows.select([column.name for column in table.columns])
     else:
         rows = arrow_schema(table).empty_table()

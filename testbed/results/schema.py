@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from testbed.results.counters import COUNTERS
+from testbed.results.counters import COUNTERS, EVENTS
 
 FORMAT = 1  # of the folder; raised when a reader of the old format would misread the new one
 
@@ -138,12 +138,19 @@ _DECLARED = (
             _WORKER,
             _ITERATION,
             _number("tensor", "tensor, in forward order of the trace, from 0"),
+            _time("forward_start_ns", "its layer's forward step starts; null: not recorded", True),
+            _time("forward_end_ns", "its layer's forward step ends; null: not recorded", True),
             _time("ready_ns", "its backward step has ended"),
             _time("first_sent_ns", "its first fragment leaves; null: never", True),
             _time("done_ns", "its last result has arrived; null: never", True),
         ),
         key=("repetition", "job", "worker", "iteration", "tensor"),
-        ordered=(("ready_ns", "first_sent_ns"), ("first_sent_ns", "done_ns")),
+        ordered=(
+            ("forward_start_ns", "forward_end_ns"),
+            ("forward_end_ns", "ready_ns"),
+            ("ready_ns", "first_sent_ns"),
+            ("first_sent_ns", "done_ns"),
+        ),
     ),
     Table(
         "hosts",
@@ -218,6 +225,38 @@ _DECLARED = (
         key=("repetition", "switch", "time_ns", "job"),
     ),
     Table(
+        "events",
+        "How often an event had happened in a switch, all jobs together, at the moments of table "
+        "memory. A row for each event that has happened since the moment before; a switch that is "
+        "restarted counts anew. Sampled, for pictures: totals are in switch_counters.",
+        (
+            _REPETITION,
+            _SWITCH,
+            _time("time_ns", "time of the sample"),
+            _name("event", "name of the event counter", allowed=tuple(EVENTS)),
+            _count("value", "how often so far"),
+        ),
+        key=("repetition", "switch", "time_ns", "event"),
+    ),
+    Table(
+        "pool",
+        "Where in a switch's pool aggregators are in use, at some of the moments of table memory "
+        "(at most 400, equally many looks apart). A pool is divided into at most 64 blocks of "
+        "neighbours, fewer with many switches; of a block the first 64 aggregators are looked at "
+        "(in SwitchML, 64 slots of two). Not sampled on BMv2.",
+        (
+            _REPETITION,
+            _SWITCH,
+            _time("time_ns", "time of the sample"),
+            Column("first", "int64", "", "the block's first aggregator, from 0", minimum=0),
+            Column("seen", "int64", "aggregators", "how many of it were looked at", minimum=1),
+            _count("filling", "of these, filling (incomplete)", unit="aggregators"),
+            _count("held", "of these, complete and not yet released", unit="aggregators"),
+        ),
+        key=("repetition", "switch", "time_ns", "first"),
+        ordered=(("filling", "seen"), ("held", "seen")),
+    ),
+    Table(
         "links",
         "One row per node, port and direction: what went over a link, and what got lost where.",
         (
@@ -226,6 +265,9 @@ _DECLARED = (
             _number("port", "its port, from 1"),
             _name("neighbour", "node at the other end"),
             _name("direction", "as the node sees it", allowed=("ingress", "egress")),
+            _count(
+                "rate_bps", "the link's bandwidth in that direction; null: unlimited", True, "bit/s"
+            ),
             _count("packets", "packets carried"),
             _count("bytes", "bytes carried, from the Ethernet header on", unit="bytes"),
             _count("queue_drops", "dropped because the modelled queue was full", True),

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
 
 Row = dict[str, Any]
 Times = Mapping[str, np.ndarray]
@@ -150,8 +153,8 @@ def worker_files(hosts: Iterable[Host]) -> Iterator[tuple[dict, Times]]:
 
 def time_tables(workers: Iterable[tuple[dict, Times]]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tables iterations and tensors, as columns, from each worker's specification and times
-    (int64 ns, -1 for never: start_ns, compute_end_ns, end_ns [I]; ready_ns, first_sent_ns, done_ns
-    [I, T])."""
+    (int64 ns, -1 for never: start_ns, compute_end_ns, end_ns [I]; forward_start_ns,
+    forward_end_ns, ready_ns, first_sent_ns, done_ns [I, T])."""
     iterations: list[dict[str, np.ndarray]] = []
     tensors: list[dict[str, np.ndarray]] = []
     for spec, times in workers:
@@ -165,7 +168,7 @@ def time_tables(workers: Iterable[tuple[dict, Times]]) -> tuple[dict[str, Any], 
             )
         )
         iteration, tensor = np.nonzero(times["ready_ns"] >= 0)
-        names = "ready_ns", "first_sent_ns", "done_ns"
+        names = ("forward_start_ns", "forward_end_ns", "ready_ns", "first_sent_ns", "done_ns")
         tensors.append(
             _block(
                 who,
@@ -199,20 +202,26 @@ LINK_COUNTERS = (
 )
 
 
-def link_rows(switch: str, stats: Iterable[Row], neighbours: Mapping[int, str]) -> list[Row]:
-    """Table links: one switch's ports, from its `port_stats()`. neighbours: node by port, of links
-    that are up."""
-    return [
-        {
-            "node": switch,
-            "port": row["port"],
-            "neighbour": neighbours[row["port"]],
-            "direction": row["direction"],
-            **{name: row.get(name) for name in LINK_COUNTERS},
-        }
-        for row in stats
-        if row["port"] in neighbours
-    ]
+def link_rows(experiment: Experiment, switch: str, stats: Iterable[Row]) -> list[Row]:
+    """Table links: one switch's ports, from its `port_stats()`, of links that are up."""
+    ports = experiment.topology_object().ports(switch)
+    rows = []
+    for row in stats:
+        if row["port"] not in ports:
+            continue
+        neighbour, link, end = ports[row["port"]]
+        sending = end if row["direction"] == "egress" else 1 - end
+        rows.append(
+            {
+                "node": switch,
+                "port": row["port"],
+                "neighbour": neighbour,
+                "direction": row["direction"],
+                "rate_bps": experiment.link(link)[sending].bandwidth_bps,
+                **{name: row.get(name) for name in LINK_COUNTERS},
+            }
+        )
+    return rows
 
 
 def together(lives: Sequence[tuple[list[tuple[int, str, int]], list[Row]]]) -> tuple[list, list]:

@@ -134,8 +134,8 @@ class Repetition:
         if experiment.repetitions > 1:
             title += f", repetition {self.number + 1} of {experiment.repetitions}"
         start_ns = time.monotonic_ns() + START_DELAY_NS
-        read = functools.partial(dataplane.occupancy, experiment)
-        memory = MemorySampler(switches, read, experiment.aggregators, start_ns)
+        look = functools.partial(dataplane.look, experiment)
+        memory = MemorySampler(switches, look, experiment.aggregators > 0, start_ns)
         hosts.start(start_ns)
         faults = Faults(experiment, hosts, switches, start_ns, self._keep_counts, self._configure)
         with Progress(jobs, hosts, title, console) as progress:
@@ -177,9 +177,7 @@ class Repetition:
                 {"switch": name, "job": job, "counter": counter, "value": value}
                 for job, counter, value in registers
             ]
-            ports = self.topology.ports(name)
-            neighbours = {port: neighbour for port, (neighbour, _, _) in ports.items()}
-            links += collect.link_rows(name, stats, neighbours)
+            links += collect.link_rows(experiment, name, stats)
         memory.tick(time.monotonic_ns(), last=True)
         peaks = watch.cpu.peaks()
         host_rows = collect.host_rows(hosts.hosts, peaks)
@@ -200,7 +198,7 @@ class Repetition:
         return {
             "switch_counters": counters,
             "links": links,
-            "memory": memory.rows,
+            **memory.looks.tables(),
             "hosts": host_rows,
             "iterations": iterations,
             "tensors": tensors,

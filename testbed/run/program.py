@@ -87,7 +87,8 @@ def _rehearse(
         with contextlib.closing(make(name, sorted(topology.ports(name)))) as switch:
             try:
                 dataplane.install(experiment, name, switch)
-                dataplane.occupancy(experiment, switch)
+                if experiment.system_entry.memory:
+                    dataplane.look(experiment, switch)
                 dataplane.counters(experiment, switch)
             except P4Error as error:
                 entry = experiment.system_entry

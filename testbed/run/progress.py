@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from testbed.dataplane import Look
 from testbed.run.hosts import BYTES_SENT, ITERATION, HostGroup
-from testbed.run.samples import Occupancy
 
 LIVE_STEP_NS = 250_000_000
 PLAIN_STEP_NS = 5_000_000_000
@@ -40,7 +40,7 @@ class Progress:
         self._hosts = hosts
         self._title = title
         self._console = console
-        self._occupancy: Mapping[str, Occupancy] = {}
+        self._occupancy: Mapping[str, Look] = {}
         self._ended_ns: dict[int, int] = {}
         self._bytes: dict[int, tuple[int, int]] = {}
         self._rate_bps: dict[int, float] = {}
@@ -62,7 +62,7 @@ class Progress:
         """Freeze a job's time."""
         self._ended_ns[job] = elapsed_ns
 
-    def tick(self, elapsed_ns: int, occupancy: Mapping[str, Occupancy]) -> None:
+    def tick(self, elapsed_ns: int, occupancy: Mapping[str, Look]) -> None:
         """Show the state if it is time to. elapsed_ns: since the run's start."""
         self._occupancy = occupancy or self._occupancy
         step = LIVE_STEP_NS if self._live else PLAIN_STEP_NS

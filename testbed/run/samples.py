@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from testbed.dataplane import Look, Looks
 from testbed.errors import RunError
 from testbed.network.processes import cpu_ns, thread_cpu_ns
 from testbed.p4engine.diagnostics import P4Error
@@ -84,63 +84,43 @@ def _share(samples: deque[Sample]) -> float:
     return used_ns / max(last_ns - first_ns, CPU_STEP_NS)
 
 
-@dataclass(frozen=True)
-class Occupancy:
-    """A switch's aggregators at one moment, of all jobs together."""
-
-    filling: int
-    held: int
-    capacity: int
-
-
 class MemorySampler:
-    """Aggregators in use, over time, of every switch; `rows` are those of table memory."""
+    """Looks at every switch's memory, over time; `latest` are the last ones, by switch."""
 
     def __init__(
         self,
         switches: SwitchGroup,
-        read: Callable[[Any], list[tuple[int, int, int]]],
-        capacity: int,
+        look: Callable[[Any], Look],
+        has_memory: bool,
         start_ns: int,
     ) -> None:
-        """read: (job, filling, held) of each job that has aggregators, from a control client.
-        capacity: aggregators per switch. start_ns: the run's start on CLOCK_MONOTONIC.
+        """look: at a switch, through its control client. has_memory: whether the system uses switch
+        memory at all. start_ns: the run's start on CLOCK_MONOTONIC.
         """
         self._switches = switches
-        self._read = read
-        self._capacity = capacity
+        self._look = look
+        self._has_memory = has_memory
         self._start_ns = start_ns
         self._next_ns = start_ns
-        self.latest: dict[str, Occupancy] = {}
-        self.rows: list[dict[str, Any]] = []
+        self.latest: dict[str, Look] = {}
+        self.looks = Looks()
 
     def tick(self, now_ns: int, last: bool = False) -> None:
         """Take a sample if one is due. Raises RunError when a switch does not answer."""
-        if self._capacity == 0:
-            return  # the system has no memory in switches
+        if not self._has_memory:
+            return
         if now_ns < self._next_ns and not last:
             return
         for name, client in self._switches.clients.items():
             time_ns = max(time.monotonic_ns() - self._start_ns, 0)
             try:
-                jobs = self._read(client)
+                taken = self._look(client)
             except P4Error as error:
                 process = self._switches.processes[name]
                 message = f"switch {name} does not answer ({error})"
                 raise RunError(message, process.log_tail(), str(process.log)) from error
-            filling, held = sum(row[1] for row in jobs), sum(row[2] for row in jobs)
-            self.latest[name] = Occupancy(filling, held, self._capacity)
-            for job, occupied, holding in [(None, filling, held), *jobs]:
-                self.rows.append(
-                    {
-                        "switch": name,
-                        "time_ns": time_ns,
-                        "job": job,
-                        "occupied": occupied,
-                        "held": holding,
-                        "capacity": self._capacity,
-                    }
-                )
+            self.latest[name] = taken
+            self.looks.add(name, time_ns, taken)
         taken_ns = time.monotonic_ns() - now_ns
         pause_ns = min(int(taken_ns / MEMORY_SHARE), MEMORY_LONGEST_STEP_NS)
         self._next_ns = now_ns + max(MEMORY_STEP_NS, pause_ns)

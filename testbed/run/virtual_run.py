@@ -124,7 +124,6 @@ class Teller:
 
 def _tables(simulation: Simulation) -> dict[str, Any]:
     experiment = simulation.experiment
-    topology = experiment.topology_object()
     counters: list[dict[str, Any]] = []
     links: list[dict[str, Any]] = []
     for name, switch in simulation.nodes.switches.items():
@@ -133,8 +132,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
             {"switch": name, "job": job, "counter": counter, "value": value}
             for job, counter, value in dataplane.counters(experiment, switch)
         ]
-        neighbours = {port: other for port, (other, _, _) in topology.ports(name).items()}
-        links += collect.link_rows(name, switch.port_stats(), neighbours)
+        links += collect.link_rows(experiment, name, switch.port_stats())
     hosts = [
         Host(node.spec, simulation.done(number))
         for number, node in enumerate(simulation.nodes.hosts)
@@ -144,7 +142,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     return {
         "switch_counters": counters,
         "links": links,
-        "memory": simulation.memory,
+        **simulation.looks.tables(),
         "hosts": collect.host_rows(hosts, {}),
         "iterations": iterations,
         "tensors": tensors,

@@ -33,13 +33,13 @@ MOST_SAMPLES = 1000
 class Simulation:
     """One repetition of an experiment.
 
-    Attributes: `nodes` (world.Nodes), `now_ns`, `memory` (rows of table memory).
+    Attributes: `nodes` (world.Nodes), `now_ns`, `looks` (at the switches' memory).
     """
 
     def __init__(self, experiment: Experiment, compiled: Compiled, repetition: int = 0) -> None:
         self.experiment = experiment
         self.nodes = world.build(experiment, compiled, repetition)
-        self.memory: list[dict[str, Any]] = []
+        self.looks = dataplane.Looks()
         self._samples = 0
         self._step_ns = FIRST_SAMPLE_STEP_NS
         self._progress: dict[int, tuple[int, int]] = {}  # by job: (progress, when it was new)
@@ -89,26 +89,13 @@ class Simulation:
         so that a run of any length gets between half of MOST_SAMPLES and that."""
         if self._samples == MOST_SAMPLES:
             self._step_ns *= 2
-            self.memory = [row for row in self.memory if row["time_ns"] % self._step_ns == 0]
+            self.looks.keep_multiples(self._step_ns)
             self._samples //= 2
         if time_ns % self._step_ns and not last:
             return
         self._samples += 1
-        capacity = self.experiment.aggregators
         for name, switch in self.nodes.switches.items():
-            jobs = dataplane.occupancy(self.experiment, switch)
-            filling, held = sum(row[1] for row in jobs), sum(row[2] for row in jobs)
-            for job, occupied, holding in [(None, filling, held), *jobs]:
-                self.memory.append(
-                    {
-                        "switch": name,
-                        "time_ns": time_ns,
-                        "job": job,
-                        "occupied": occupied,
-                        "held": holding,
-                        "capacity": capacity,
-                    }
-                )
+            self.looks.add(name, time_ns, dataplane.look(self.experiment, switch))
 
     # -- what went wrong
 
@@ -214,6 +201,9 @@ class Simulation:
                 b, t = node.machine.book, node.machine.training
                 columns = {
                     name: getattr(t, name) for name in ("start_ns", "compute_end_ns", "end_ns")
+                }
+                columns |= {
+                    name: getattr(t, name) for name in ("forward_start_ns", "forward_end_ns")
                 }
                 columns |= {
                     name: getattr(b, name) for name in ("ready_ns", "first_sent_ns", "done_ns")

@@ -51,6 +51,8 @@ class Training(NamedTuple):
     forward_ns: np.ndarray  # int64[T]
     backward_ns: np.ndarray  # int64[T]
     start_ns: np.ndarray  # int64[I], first forward step
+    forward_start_ns: np.ndarray  # int64[I, T], a layer's forward step begins
+    forward_end_ns: np.ndarray  # int64[I, T], and ends
     compute_end_ns: np.ndarray  # int64[I], last backward step
     end_ns: np.ndarray  # int64[I], last gradient aggregated
     slow: np.ndarray  # int64[N, 3], from, to (ns): steps that begin then take so many thousandths
@@ -73,6 +75,8 @@ def of_spec(spec: dict, lags: np.ndarray) -> Training:
         s=s,
         **steps,
         start_ns=np.full(iterations, -1, np.int64),
+        forward_start_ns=np.full((iterations, len(spec["tensors"])), -1, np.int64),
+        forward_end_ns=np.full((iterations, len(spec["tensors"])), -1, np.int64),
         compute_end_ns=np.full(iterations, -1, np.int64),
         end_ns=np.full(iterations, -1, np.int64),
         slow=np.asarray(spec["slow"], np.int64).reshape(-1, 3),
@@ -133,6 +137,7 @@ def advance(t, b, now):
                     start = max(start, arrived)
                 if layer == 0:
                     t.start_ns[iteration] = start
+                t.forward_start_ns[iteration, layer] = start
             elif b.s[bk.ITERATION] < iteration:
                 return iteration
             s[COMPUTING] = 1
@@ -143,6 +148,7 @@ def advance(t, b, now):
         s[COMPUTING] = 0
         s[FREE_NS] = s[END_NS]
         if s[PHASE] == FORWARD:
+            t.forward_end_ns[iteration, layer] = s[END_NS]
             s[LAYER] += 1
             if s[LAYER] == t.forward_ns.size:
                 s[PHASE] = BACKWARD

@@ -105,8 +105,13 @@ def tables(
             times = {"start_ns": start, "compute_end_ns": compute_end, "end_ns": end}
             iterations.append(place | {name: value * ms for name, value in times.items()})
             half = (start + compute_end) // 2
-            for tensor, ready in ((0, compute_end), (1, half)):
-                times = {"ready_ns": ready, "first_sent_ns": ready, "done_ns": end - 2 * tensor}
+            quarter = (start + half) // 2
+            for tensor, begin, turn, ready in (
+                (0, start, quarter, compute_end),
+                (1, quarter + 1, half, half),
+            ):
+                times = {"forward_start_ns": begin, "forward_end_ns": turn, "ready_ns": ready}
+                times |= {"first_sent_ns": ready, "done_ns": end - 2 * tensor}
                 times = {name: value * ms for name, value in times.items()}
                 tensors.append(place | {"tensor": tensor} | times)
     hosts, links = [], []
@@ -144,6 +149,7 @@ def tables(
                     "port": number + 1,
                     "neighbour": f"h{number + 1}",
                     "direction": direction,
+                    "rate_bps": 10_000_000,
                     "packets": packets,
                     "bytes": packets * FRAME,
                     "queue_drops": 0,
@@ -180,6 +186,18 @@ def tables(
             (None, (2 if time < 100 else 0) + (3 if 20 <= time < 80 else 0), time % 20 // 10),
         )
     ]
+    events = [
+        {"switch": "s1", "time_ns": time * ms, "event": event, "value": value}
+        for event, time, value in (
+            *(("allocations", 10, 18), ("allocations", 60, 42)),
+            *(("preemptions", 40, 2), ("preemptions", 60, 3)),
+        )
+    ]
+    pool = [
+        {"switch": "s1", "time_ns": time * ms, "first": first, "seen": 4, "filling": 2, "held": 1}
+        for time in range(0, 101, 20)
+        for first in (0, 4)
+    ]
     return {
         "jobs": jobs,
         "iterations": iterations,
@@ -187,6 +205,8 @@ def tables(
         "hosts": hosts,
         "switch_counters": counters,
         "memory": memory,
+        "events": events,
+        "pool": pool,
         "links": links,
         "fidelity": fidelity_rows(jobs, hosts, links, {"s1": 0.6}),
     }

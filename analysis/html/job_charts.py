@@ -1,0 +1,180 @@
+"""What the jobs took and cost: completion and iteration times, packets at the parameter servers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from analysis import looks, units
+from analysis.html import bars, plots
+from analysis.html.page import Chart
+from analysis.summary import interval, iteration_times
+
+if TYPE_CHECKING:
+    from testbed.results import Results
+
+JOBS = 64  # with bars of their own
+POINTS = 400  # of a job's line
+
+
+def completion_times(per_job: pd.DataFrame) -> Chart | None:
+    """JCT per job; None when none ended. `per_job`: frame jobs of analysis.summary."""
+    ended = _some(per_job.dropna(subset=["jct_ns"]))
+    if not len(ended):
+        return None
+    scale, unit = units.time_unit(float(ended["jct_ns"].max()))
+    found, groups = bars.of_jobs(ended, "jct_ns", scale)
+    return bars.grouped(
+        "jct",
+        "Job completion time",
+        found,
+        groups,
+        f"JCT ({unit})",
+        "A bar per job: the time from its start to the end of its last iteration.",
+        bars.worded(unit),
+        horizontal=True,
+        note=_note(per_job),
+    )
+
+
+def ps_packets(per_job: pd.DataFrame) -> Chart | None:
+    """PS packets per fragment, per job; None without parameter servers."""
+    known = _some(per_job.dropna(subset=["ps_packets_per_fragment"]))
+    if not len(known):
+        return None
+    found, groups = bars.of_jobs(known, "ps_packets_per_fragment")
+    chart = bars.grouped(
+        "ps-packets",
+        "PS packets per fragment",
+        found,
+        groups,
+        "packets / fragment",
+        "A bar per job: 1 means that every sum was completed in the switch; as many as it has"
+        " workers, that none was aggregated.",
+        units.ratio,
+        horizontal=True,
+        note=_note(per_job),
+    )
+    chart.spec["layout"]["shapes"] = [
+        {
+            "type": "line",
+            "x0": 1,
+            "x1": 1,
+            "y0": 0,
+            "y1": 1,
+            "yref": "paper",
+            "line": {"color": "#222", "width": 1, "dash": "dot"},
+        }
+    ]
+    return chart
+
+
+def ps_bytes(per_job: pd.DataFrame) -> Chart | None:
+    """Bytes on the parameter servers' links, per job and direction; None without servers."""
+    known = _some(per_job.dropna(subset=["ps_link_bytes_in", "ps_link_bytes_out"]))
+    if not len(known):
+        return None
+    largest = float(known[["ps_link_bytes_in", "ps_link_bytes_out"]].max().max())
+    scale, unit = units.size_unit(largest)
+    groups = [str(rows["name"].iloc[0]) for _, rows in known.groupby("job")]
+    directions = (
+        ("ps_link_bytes_in", "to the PS", looks.BLUE, ""),
+        ("ps_link_bytes_out", "from the PS", looks.ORANGE, "///"),
+    )
+    found = [
+        bars.Bars(
+            title,
+            color,
+            hatch,
+            {
+                str(rows["name"].iloc[0]): (rows[column].astype("float64") / scale).tolist()
+                for _, rows in known.groupby("job")
+            },
+        )
+        for column, title, color, hatch in directions
+    ]
+    return bars.grouped(
+        "ps-bytes",
+        "Bytes on the PS links",
+        found,
+        groups,
+        unit,
+        "Two bars per job: bytes on its parameter server's link, in each direction.",
+        bars.worded(unit),
+        horizontal=True,
+        note=_note(per_job),
+    )
+
+
+def iterations(results: Results) -> Chart | None:
+    """Time of each iteration, a line per job: the mean over workers and repetitions, with its 95 %
+    interval over repetitions where there are three, else from the fastest worker to the slowest."""
+    times = iteration_times(results).dropna(subset=["time_ns"])
+    if not len(times):
+        return None
+    scale, unit = units.time_unit(float(times["time_ns"].max()))
+    names = results.jobs.drop_duplicates("job").set_index("job")["name"]
+    repeated = times["repetition"].nunique() > 2
+    traces: list[plots.Trace] = []
+    most = 0
+    for job, rows in times.groupby("job"):
+        job = int(job)
+        spread = rows.groupby("iteration")["time_ns"].agg(["mean", "min", "max"]) / scale
+        if repeated:
+            means = rows.groupby(["iteration", "repetition"])["time_ns"].mean() / scale
+            half = means.groupby("iteration").agg(lambda values: interval(values)[1])
+            spread["min"], spread["max"] = spread["mean"] - half, spread["mean"] + half
+        most = max(most, len(spread))
+        spread = plots.thin(spread, POINTS)
+        name = str(names.get(job, job))
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": name,
+                "meta": {"job": job},
+                "x": [int(number) for number in spread.index],
+                "y": plots.numbers(spread["mean"]),
+                "error_y": {
+                    "type": "data",
+                    "symmetric": False,
+                    "array": plots.numbers(spread["max"] - spread["mean"]),
+                    "arrayminus": plots.numbers(spread["mean"] - spread["min"]),
+                    "thickness": 1,
+                    "width": 3,
+                },
+                "line": {"color": looks.job_color(job), "dash": plots.dash(job), "width": 1.5},
+                "marker": {"symbol": JOB_SYMBOLS[job % len(JOB_SYMBOLS)], "size": 7},
+                "hovertemplate": f"{name}, iteration %{{x}}: %{{y}} {unit}<extra></extra>",
+            }
+        )
+    meaning = (
+        "bars are 95 % confidence intervals over repetitions"
+        if repeated
+        else "bars reach from the fastest worker to the slowest"
+    )
+    layout = plots.layout(
+        xaxis={"text": "iteration", "dtick": 1 if most <= 20 else None},
+        yaxis={"text": f"time ({unit})", "rangemode": "tozero"},
+        showlegend=len(traces) > 1,
+    )
+    return Chart(
+        "iterations",
+        "Iteration times",
+        {"data": traces, "layout": layout},
+        f"A line per job: how long each iteration took, as a mean over its workers; {meaning}.",
+        f"Mean over workers; {meaning}. " + plots.thinned_note(most, POINTS, "iterations"),
+    )
+
+
+JOB_SYMBOLS = ("circle", "square", "triangle-up", "diamond", "cross", "x", "star", "triangle-down")
+
+
+def _some(per_job: pd.DataFrame) -> pd.DataFrame:
+    return per_job[per_job["job"] < JOBS]
+
+
+def _note(per_job: pd.DataFrame) -> str:
+    count = per_job["job"].nunique()
+    return f"The first {JOBS} of {count} jobs." if count > JOBS else ""

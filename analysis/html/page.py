@@ -1,0 +1,193 @@
+"""Charts, tables and texts as one self-contained HTML file.
+
+A page is sections; a section is blocks. What is data stays data until the template writes it, which
+escapes it. Numbers for charts go into the file as JSON, in an element that no browser executes.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from analysis import looks
+from testbed.results import ResultsError, hand_over
+
+FORMAT = 1  # of the data inside the file
+
+
+@dataclass(frozen=True)
+class Chart:
+    """`spec` is Plotly's {data, layout}. `text` tells what it shows to those who cannot see it;
+    `note` says how it was made (what was left out, thinned, merged). `height` in pixels.
+    `over_time`: its x axis is the run's time in seconds, which all such charts zoom together."""
+
+    name: str
+    title: str
+    spec: dict[str, Any]
+    text: str
+    note: str = ""
+    height: int = 320
+    over_time: bool = False
+    kind: str = field(default="chart", init=False)
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table with a heading above each column. The first `left` columns are words. `keys` holds
+    what cells are sorted by, where that is not their text. With `filtered` it gets a field to
+    search in it."""
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: int = 1
+    filtered: bool = False
+    keys: Sequence[Sequence[float | str]] | None = None
+    note: str = ""
+    kind: str = field(default="table", init=False)
+
+
+@dataclass(frozen=True)
+class Words:
+    """A paragraph; `tone` is "", "good" or "bad"."""
+
+    text: str
+    tone: str = ""
+    kind: str = field(default="words", init=False)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The few numbers to look at first: (what, number, explanation)."""
+
+    entries: Sequence[tuple[str, str, str]]
+    kind: str = field(default="figures", init=False)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A text as it stands, such as a file."""
+
+    text: str
+    kind: str = field(default="listing", init=False)
+
+
+Block = Chart | TableView | Words | Figures | Listing
+
+
+@dataclass(frozen=True)
+class Section:
+    """`folded`: shown on demand; on paper it is left out."""
+
+    name: str
+    title: str
+    blocks: Sequence[Block]
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that can be switched off in all charts."""
+
+    number: int
+    name: str
+    color: str
+
+
+@dataclass(frozen=True)
+class Page:
+    title: str
+    subtitle: str
+    sections: Sequence[Section]
+    jobs: Sequence[Job] = ()
+
+    @property
+    def charts(self) -> list[Chart]:
+        return [
+            block
+            for section in self.sections
+            for block in section.blocks
+            if isinstance(block, Chart)
+        ]
+
+
+def write(page: Page, path: Path) -> Path:
+    """Writes the file; returns its path. Raises OSError, and ResultsError without Plotly."""
+    path.write_text(render(page), encoding="utf-8")
+    hand_over(path)
+    return path
+
+
+def render(page: Page) -> str:
+    """The page as HTML."""
+    charts = {
+        chart.name: {**chart.spec, "height": chart.height, "overTime": chart.over_time}
+        for chart in page.charts
+    }
+    if len(charts) < len(page.charts):
+        raise ValueError("two charts of one name")
+    return _template().render(
+        page=page,
+        over_time=any(chart.over_time for chart in page.charts),
+        css=_file("page.css"),
+        script=_file("page.js"),
+        plotly=_plotly() if charts else "",
+        charts=script_json({"format": FORMAT, "charts": charts}),
+        grey=looks.GREY,
+    )
+
+
+def script_json(value: Any) -> str:
+    """JSON that may stand inside a <script> element; NaN and infinity become null."""
+    text = json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
+    # "</script" and "<!--" would end the element or change how it is read.
+    return text.replace("<", "\\u003c")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+@functools.cache
+def _template() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("analysis.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.j2")
+
+
+@functools.cache
+def _file(name: str) -> str:
+    return resources.files("analysis.html").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+@functools.cache
+def _plotly() -> str:
+    """Plotly's program, from its Python package, which is not imported for it."""
+    import importlib.util
+
+    found = importlib.util.find_spec("plotly")
+    if found is None or found.origin is None:
+        raise ResultsError("the report needs the package plotly; run `sudo ./demo` to set it up")
+    path = Path(found.origin).parent / "package_data" / "plotly.min.js"
+    # Nothing in it may end the element that it is put into.
+    return path.read_text(encoding="utf-8").replace("</script", "<\\/script")

@@ -1,0 +1,167 @@
+"""What all charts have in common: fonts, axes, colours with the patterns that repeat them.
+
+Charts are dictionaries in Plotly's format (https://plotly.com/javascript/reference/). Whatever a
+colour says, a pattern, a marker or a dash says too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis import looks
+
+Trace = dict[str, Any]
+
+# From matplotlib's words in `looks` and `testbed.systems` to Plotly's.
+_PATTERNS = {
+    "": "",
+    "///": "/",
+    "...": ".",
+    "\\\\\\": "\\",
+    "xxx": "x",
+    "---": "-",
+    "ooo": ".",
+    "+++": "+",
+}
+_SYMBOLS = {
+    "o": "circle",
+    "s": "square",
+    "^": "triangle-up",
+    "v": "triangle-down",
+    "D": "diamond",
+    "d": "diamond-tall",
+    "*": "star",
+    "P": "cross",
+    "X": "x",
+    "p": "pentagon",
+    "h": "hexagon",
+    "<": "triangle-left",
+    ">": "triangle-right",
+}
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+DIGITS = 6  # significant, of numbers in charts
+
+
+def layout(**settings: Any) -> dict[str, Any]:
+    """A chart's layout; settings go on top, axes are merged."""
+    axis = {
+        "gridcolor": "#e4e4e4",
+        "linecolor": "#888",
+        "zeroline": False,
+        "automargin": True,
+        "title": {"standoff": 8},
+    }
+    found: dict[str, Any] = {
+        "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#222"},
+        "paper_bgcolor": "white",
+        "plot_bgcolor": "white",
+        "margin": {"l": 60, "r": 16, "t": 16, "b": 48},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "hoverlabel": {"align": "left"},
+        "bargap": 0.25,
+    }
+    for name, value in settings.items():
+        if name.startswith(("xaxis", "yaxis")):
+            found[name] = axis | {"title": axis["title"] | {"text": value.pop("text", "")}} | value
+        else:
+            found[name] = value
+    for name in ("xaxis", "yaxis"):
+        found.setdefault(name, dict(axis))
+    return found
+
+
+def seconds(ns: Iterable[Any]) -> list[float | None]:
+    """Times in ns as seconds, null where unknown."""
+    return numbers(pd.Series(ns, dtype="float64") / 1e9, DIGITS + 2)
+
+
+def numbers(values: Iterable[Any], digits: int = DIGITS) -> list[float | int | None]:
+    """Values as short as `digits` significant digits allow; null where unknown."""
+    column = pd.Series(values).astype("float64").to_numpy()
+    found = []
+    for value in column:
+        if not np.isfinite(value):
+            found.append(None)
+        elif value == int(value) and abs(value) < 1e15:
+            found.append(int(value))
+        else:
+            found.append(float(f"{value:.{digits}g}"))
+    return found
+
+
+def job_marker(job: int) -> dict[str, Any]:
+    """Fill of a bar that stands for a job."""
+    return bar_marker(looks.job_color(job), looks.job_hatch(job))
+
+
+def bar_marker(color: str, hatch: str = "") -> dict[str, Any]:
+    """Fill of a bar, with a pattern that repeats the colour."""
+    marker: dict[str, Any] = {"color": color}
+    if pattern(hatch):
+        marker["pattern"] = {
+            "shape": pattern(hatch),
+            "fillmode": "overlay",
+            "fgcolor": "white",
+            "size": 7,
+            "solidity": 0.3,
+        }
+    return marker
+
+
+def area_fill(color: str, hatch: str = "") -> dict[str, Any]:
+    """Settings of a stacked area."""
+    fill: dict[str, Any] = {"fillcolor": color, "line": {"width": 0, "shape": "hv"}}
+    if pattern(hatch):
+        ink = "#222" if color in (looks.HELD, looks.FREE, looks.YELLOW) else "white"
+        fill["fillpattern"] = {
+            "shape": pattern(hatch),
+            "fgcolor": ink,
+            "bgcolor": color,
+            "size": 7,
+            "solidity": 0.25,
+        }
+    return fill
+
+
+def pattern(hatch: str) -> str:
+    """Plotly's pattern for one of matplotlib's hatches, "" for none."""
+    return _PATTERNS.get(hatch[:3], "/" if hatch else "")
+
+
+def symbol(marker: str) -> str:
+    """Plotly's symbol for one of matplotlib's markers."""
+    return _SYMBOLS.get(marker, "circle")
+
+
+def dash(number: int) -> str:
+    """The number-th way to draw a line."""
+    return _DASHES[number % len(_DASHES)]
+
+
+def thin(frame: pd.DataFrame, most: int) -> pd.DataFrame:
+    """At most `most` rows, each the mean of neighbours and at the first one's index."""
+    if len(frame) <= most:
+        return frame
+    bins = np.arange(len(frame)) * most // len(frame)
+    starts = frame.index[np.unique(bins, return_index=True)[1]]
+    thinned = frame.groupby(bins).mean()
+    thinned.index = starts
+    return thinned
+
+
+def thinned_note(rows: int, most: int, what: str) -> str:
+    """What a reader must know of `thin`; "" where nothing was left out."""
+    if rows <= most:
+        return ""
+    return f"{rows:,} {what} are shown as {most:,} means of neighbours.".replace(",", "\u202f")
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Names as a phrase; of many the first ones."""
+    if len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {len(names) - most} more"

@@ -1,0 +1,234 @@
+"""The page of one run: from whether to believe it, over what it took, to every event."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from analysis import looks, tables, units
+from analysis.html import job_charts, memory, network, page
+from analysis.html.tables import view
+from analysis.html.timeline import timeline
+from analysis.summary import summary
+from testbed.systems import SYSTEMS
+
+if TYPE_CHECKING:
+    from testbed.results import Results
+
+FILE = "report.html"
+_LONGEST_TABLE = 2000  # rows
+
+
+def write_run(results: Results) -> Path:
+    """Writes the run's report.html into its folder; returns the path."""
+    return page.write(run_page(results), results.folder / FILE)
+
+
+def run_page(results: Results) -> page.Page:
+    """The page of a run, as far as the run got."""
+    frames = summary(results)
+    sections = [_summary(results, frames)]
+    if len(frames["jobs"]):
+        sections.append(_jobs(results, frames))
+    if len(results.links):
+        sections.append(_network(results))
+    if len(results.iterations):
+        sections.append(page.Section("time", "Timeline", [timeline(results)]))
+    if len(results.memory):
+        sections.append(_memory(results, frames))
+    if len(frames["jobs"]):
+        sections.append(_traffic(frames))
+    if len(frames["events"]):
+        sections.append(_events(results, frames))
+    if len(results.table("fidelity")):
+        sections.append(_fidelity(results))
+    sections += _origin(results)
+    jobs = results.jobs.drop_duplicates("job")
+    return page.Page(
+        title=results.name,
+        subtitle=_subtitle(results),
+        sections=sections,
+        jobs=[
+            page.Job(int(row.job), str(row.name), looks.job_color(int(row.job)))
+            for row in jobs[["job", "name"]].itertuples(index=False)
+        ],
+    )
+
+
+def _subtitle(results: Results) -> str:
+    name = looks.system_of(results)
+    system = SYSTEMS[name].title if name in SYSTEMS else name
+    runtime = results.environment.get("runtime", "")
+    switch = results.environment.get("switch", "")
+    parts = [system, f"{runtime} runtime" if runtime else "", f"{switch} switch" if switch else ""]
+    parts.append(results.started_utc.replace("T", " ")[:16] + " UTC")
+    return ", ".join(part for part in parts if part)
+
+
+def _summary(results: Results, frames: tables.Frames) -> page.Section:
+    blocks: list[page.Block] = state(results)
+    run = frames["run"]
+    if len(run):
+        checked = units.number(run["values_checked"].sum())
+        if bool(run["exact"].all()):
+            end = "all right" if results.finished else "all of these right"
+            blocks.append(page.Words(f"{checked} aggregated values checked, {end}.", "good"))
+        else:
+            blocks.append(page.Words(f"WRONG VALUES among {checked} checked.", "bad"))
+        blocks.append(page.Figures(_figures(run)))
+    if len(results.faults):
+        blocks.append(view(tables.faults(results), "faults"))
+    return page.Section("summary", "Summary", blocks)
+
+
+def state(results: Results) -> list[page.Block]:
+    """Whether to believe the run, in a sentence."""
+    if results.notice:
+        return [page.Words(results.notice, "bad")]
+    if results.fidelity:
+        return [page.Words(f"Finished; fidelity {results.fidelity}.", "good")]
+    return [
+        page.Words("Finished. In virtual time nothing can be late: no fidelity mark is needed.")
+    ]
+
+
+def _figures(run: pd.DataFrame) -> list[tuple[str, str, str]]:
+    found = [
+        ("average JCT", units.time(run["jct_mean_ns"].mean()), "mean over jobs"),
+        (
+            "PS packets / fragment",
+            units.ratio(run["ps_packets_per_fragment"].mean()),
+            "1: every sum was completed in the switch",
+        ),
+        ("completed in switch", units.share(run["in_switch_share"].mean()), "of all fragments"),
+        ("memory filling", units.share(run["filling_share"].mean()), "of aggregator-time"),
+        ("memory held", units.share(run["held_share"].mean()), "of aggregator-time"),
+        (
+            "absorbed / s / aggregator",
+            units.number(run["absorbed_per_aggregator_s"].mean()),
+            "contributions that did not travel on",
+        ),
+    ]
+    if len(run) > 1:
+        found.append(("repetitions", str(len(run)), "numbers are means"))
+    return [entry for entry in found if entry[1] != units.UNKNOWN]
+
+
+def _present(*blocks: page.Block | None) -> list[page.Block]:
+    return [block for block in blocks if block is not None]
+
+
+def _jobs(results: Results, frames: tables.Frames) -> page.Section:
+    return page.Section(
+        "jobs",
+        "Jobs",
+        _present(
+            view(tables.jobs(frames), "jobs", filtered=results.jobs["job"].nunique() > 12),
+            job_charts.completion_times(frames["jobs"]),
+            job_charts.iterations(results),
+        ),
+    )
+
+
+def _network(results: Results) -> page.Section:
+    return page.Section(
+        "network",
+        "Network",
+        _present(network.topology(results), network.aggregation_table(results)),
+    )
+
+
+def _memory(results: Results, frames: tables.Frames) -> page.Section:
+    blocks: list[page.Block] = []
+    if len(frames["switches"]):
+        blocks.append(view(tables.memory(frames), "memory"))
+    shown = memory.switches(results)
+    count = results.memory["switch"].nunique()
+    if count > len(shown):
+        blocks.append(
+            page.Words(f"Charts of the {len(shown)} of {count} switches that aggregated most.")
+        )
+    for switch in shown:
+        blocks += _present(
+            memory.by_state(results, switch),
+            memory.by_job(results, switch),
+            memory.heat_map(results, switch),
+        )
+    return page.Section("memory", "Switch memory", blocks)
+
+
+def _traffic(frames: tables.Frames) -> page.Section:
+    blocks = _present(
+        job_charts.ps_packets(frames["jobs"]),
+        job_charts.ps_bytes(frames["jobs"]),
+        view(tables.traffic(frames), "traffic"),
+    )
+    if len(tables.comparable(frames)):
+        blocks.append(view(tables.communication(frames), "communication"))
+    return page.Section("traffic", "Traffic", blocks)
+
+
+def _events(results: Results, frames: tables.Frames) -> page.Section:
+    over_time = [memory.events(results, switch) for switch in memory.switches(results)]
+    return page.Section(
+        "events",
+        "Switch events",
+        _present(*over_time, view(tables.events(frames), "event-totals", filtered=True)),
+        folded=True,
+    )
+
+
+def _fidelity(results: Results) -> page.Section:
+    rows = results.table("fidelity")
+    rows = rows.sort_values("ok", kind="stable").head(_LONGEST_TABLE)
+    cells = [
+        [
+            *(str(row.scope), str(row.name), str(row.measure)),
+            units.number(row.value),
+            units.number(row.limit),
+            "yes" if row.ok else "NO",
+        ]
+        for row in rows[["scope", "name", "measure", "value", "limit", "ok"]].itertuples(
+            index=False
+        )
+    ]
+    table = page.TableView(
+        "fidelity",
+        "What was measured to see whether the machine kept up",
+        ("scope", "name", "measure", "measured", "limit", "ok"),
+        cells,
+        left=3,
+        filtered=True,
+    )
+    return page.Section("fidelity", "Fidelity", [table], folded=True)
+
+
+def _origin(results: Results) -> list[page.Section]:
+    """The experiment and the machine."""
+    sections = []
+    path = results.folder / "experiment.yaml"
+    if path.exists():
+        text = path.read_text(encoding="utf-8")
+        sections.append(
+            page.Section(
+                "experiment",
+                "Experiment",
+                [page.Words("Every default filled in; run.py takes it as it is."), listing(text)],
+                folded=True,
+            )
+        )
+    if results.environment:
+        text = json.dumps(results.environment, indent=2)
+        sections.append(page.Section("environment", "Environment", [listing(text)], folded=True))
+    return sections
+
+
+def listing(text: str) -> page.Listing:
+    """A text, shortened where it would make the file large."""
+    most = 200_000
+    if len(text) > most:
+        text = f"{text[:most]}\n... ({len(text) - most} more characters)"
+    return page.Listing(text)

@@ -1,0 +1,209 @@
+"""What each worker did when: forward, backward, communication, and waiting for gradients.
+
+A worker has two lanes: computing (forward and backward steps, and between them the time that it
+stood still) above communicating. A step of a layer is too short to be seen in a long run, so
+neighbouring pieces of the same kind become one until the chart has few enough marks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from analysis import looks
+from analysis.html import plots
+from analysis.html.page import Chart
+
+if TYPE_CHECKING:
+    from testbed.results import Results
+
+WORKERS = 32  # rows
+MARKS = 5000
+_FINEST = 2000  # pieces closer than this part of the time axis are one from the start
+
+# phase: colour, hatch, top of its lane, lane's height, what it is
+PHASES = {
+    "forward": (looks.SKY, "", -0.44, 0.44, "forward"),
+    "backward": (looks.BLUE, "", -0.44, 0.44, "backward"),
+    "compute": (looks.BLUE, "", -0.44, 0.44, "forward and backward"),
+    "waiting": (looks.FREE, "///", -0.44, 0.44, "waiting for gradients"),
+    "communication": (looks.ORANGE, "...", 0.02, 0.34, "communication"),
+}
+_PIECE = ["row", "phase", "iteration", "start", "end"]
+
+
+def timeline(results: Results) -> Chart:
+    """The chart for the run's first repetition; table iterations must have rows."""
+    rows = results.iterations
+    repetition = int(rows["repetition"].min())
+    rows = rows[rows["repetition"] == repetition]
+    names = results.jobs.drop_duplicates("job").set_index("job")["name"]
+    workers = list(rows[["job", "worker"]].drop_duplicates().itertuples(index=False, name=None))
+    workers = sorted((int(job), int(worker)) for job, worker in workers)
+    shown = _some_of_each(workers)
+    place = {worker: number for number, worker in enumerate(shown)}
+    pieces = _pieces(results, repetition, place)
+    pieces, gap_ns = merged(pieces)
+    job_of_row = [job for job, _ in shown]
+    labels = [f"{names.get(job, job)} w{worker}" for job, worker in shown]
+    traces = []
+    for phase, (color, hatch, top, height, title) in PHASES.items():
+        of_phase = pieces[pieces["phase"] == phase]
+        jobs = of_phase["row"].map(lambda row: job_of_row[row])
+        for number, (job, some) in enumerate(of_phase.groupby(jobs)):
+            traces.append(
+                {
+                    "type": "bar",
+                    "orientation": "h",
+                    "name": title,
+                    "legendgroup": phase,
+                    "showlegend": number == 0,
+                    "meta": {"job": int(job)},
+                    "base": plots.seconds(some["start"]),
+                    "x": plots.seconds(some["end"] - some["start"]),
+                    "y": some["row"].tolist(),
+                    "offset": top,
+                    "width": height,
+                    "marker": _fill(color, hatch, phase),
+                    "customdata": [
+                        [labels[row], int(iteration)]
+                        for row, iteration in zip(some["row"], some["iteration"], strict=True)
+                    ],
+                    "hovertemplate": "%{customdata[0]}, iteration %{customdata[1]}<br>"
+                    + title
+                    + " from %{base:.4f} s for %{x:.4f} s<extra></extra>",
+                }
+            )
+    notes = []
+    if len(workers) > len(shown):
+        notes.append(f"{len(shown)} of {len(workers)} workers are shown, some of every job.")
+    if gap_ns > 0:
+        notes.append(f"Pieces of one kind less than {gap_ns / 1e6:.3g} ms apart are drawn as one.")
+    if results.jobs["repetition"].nunique() > 1:
+        notes.append(f"Repetition {repetition}.")
+    layout = plots.layout(
+        barmode="overlay",
+        bargap=0,
+        xaxis={"text": "time (s)", "rangemode": "tozero"},
+        yaxis={
+            "tickvals": list(range(len(shown))),
+            "ticktext": labels,
+            "range": [len(shown) - 0.45, -0.55],
+            "showgrid": False,
+        },
+    )
+    return Chart(
+        name="timeline",
+        title="What each worker did",
+        spec={"data": traces, "layout": layout},
+        text="A row per worker; above, its forward and backward passes and its waits for gradients;"
+        " below, when its gradients were under way.",
+        note=" ".join(notes),
+        height=150 + 34 * len(shown),
+        over_time=True,
+    )
+
+
+def _fill(color: str, hatch: str, phase: str) -> dict:
+    marker = plots.bar_marker(color, hatch)
+    if phase == "waiting":
+        marker["pattern"]["fgcolor"] = looks.GREY
+    return marker
+
+
+def _some_of_each(workers: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """At most WORKERS, some of every job rather than all of the first ones."""
+    if len(workers) <= WORKERS:
+        return workers
+    of_each = max(1, WORKERS // len({job for job, _ in workers}))
+    frame = pd.DataFrame(workers, columns=["job", "worker"])
+    rank = frame.groupby("job").cumcount()
+    return [workers[number] for number in frame.index[rank < of_each]][:WORKERS]
+
+
+def _pieces(results: Results, repetition: int, place: dict[tuple[int, int], int]) -> pd.DataFrame:
+    """Columns of _PIECE (row of the chart, phase, iteration, start and end in ns), unmerged."""
+    iterations = _of(results.iterations, repetition, place)
+    tensors = _of(results.tensors, repetition, place)
+    parts = [
+        _span(tensors, "communication", "first_sent_ns", "done_ns"),
+        *_computing(iterations, tensors),
+    ]
+    computing = pd.concat(parts[1:])
+    parts.append(_gaps(computing))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _of(table: pd.DataFrame, repetition: int, place: dict[tuple[int, int], int]) -> pd.DataFrame:
+    table = table[table["repetition"] == repetition]
+    keys = zip(table["job"].tolist(), table["worker"].tolist(), strict=True)
+    row = pd.Series([place.get(key, -1) for key in keys], index=table.index, dtype="int64")
+    return table.assign(row=row)[row >= 0]
+
+
+def _computing(iterations: pd.DataFrame, tensors: pd.DataFrame) -> list[pd.DataFrame]:
+    """Forward and backward passes; undivided where a run did not record forward steps."""
+    if not len(tensors) or tensors["forward_end_ns"].isna().all():
+        return [_span(iterations, "compute", "start_ns", "compute_end_ns")]
+    keys = ["row", "iteration"]
+    turned = tensors.groupby(keys)["forward_end_ns"].max().rename("turn_ns").reset_index()
+    backward = iterations.merge(turned, on=keys)
+    return [
+        _span(tensors, "forward", "forward_start_ns", "forward_end_ns"),
+        _span(backward, "backward", "turn_ns", "compute_end_ns"),
+    ]
+
+
+def _span(table: pd.DataFrame, phase: str, start: str, end: str) -> pd.DataFrame:
+    known = table.dropna(subset=[start, end])
+    return pd.DataFrame(
+        {
+            "row": known["row"].astype("int64"),
+            "phase": phase,
+            "iteration": known["iteration"].astype("int64"),
+            "start": known[start].astype("int64"),
+            "end": known[end].astype("int64"),
+        },
+        columns=_PIECE,
+    )
+
+
+def _gaps(computing: pd.DataFrame) -> pd.DataFrame:
+    """When a worker stood still between two of its compute steps."""
+    rows = computing.sort_values(["row", "start"])
+    until = rows.groupby("row")["end"].cummax().groupby(rows["row"]).shift(1)
+    waited = rows.assign(phase="waiting", end=rows["start"], start=until)
+    waited = waited[waited["start"].notna() & (waited["end"] > waited["start"])]
+    return waited.astype({"start": "int64"})[_PIECE]
+
+
+def merged(pieces: pd.DataFrame) -> tuple[pd.DataFrame, float]:
+    """`pieces` with neighbours of a kind made one until at most MARKS are left; and how many ns
+    apart two may be to become one. Pieces of different iterations become one only where it does not
+    do otherwise."""
+    if not len(pieces):
+        return pieces, 0.0
+    span = float(pieces["end"].max() - pieces["start"].min())
+    pieces = pieces.sort_values(["row", "phase", "start"], ignore_index=True)
+    gap = span / _FINEST
+    while True:
+        found = _joined(pieces, gap, across=gap > span / 250)
+        if len(found) <= MARKS or gap > span:
+            return found, gap
+        gap *= 2
+
+
+def _joined(pieces: pd.DataFrame, gap: float, across: bool) -> pd.DataFrame:
+    kinds = [pieces["row"], pieces["phase"]]
+    until = pieces.groupby(kinds, sort=False)["end"].cummax()
+    fresh = np.zeros(len(pieces), bool)
+    fresh[:1] = True
+    for kind in kinds if across else [*kinds, pieces["iteration"]]:
+        fresh[1:] |= kind.to_numpy()[1:] != kind.to_numpy()[:-1]
+    fresh[1:] |= pieces["start"].to_numpy()[1:] - until.to_numpy()[:-1] > gap
+    groups = pieces.groupby(np.cumsum(fresh), sort=False)
+    return groups.agg(
+        {"row": "first", "phase": "first", "iteration": "first", "start": "min", "end": "max"}
+    ).reset_index(drop=True)

@@ -1,0 +1,210 @@
+"""The HTML report: what is in its charts, that it needs nothing else, and what it says of bad runs.
+
+How it behaves in a browser is tested in tests/browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.html import page, plots, timeline
+from analysis.html.network import links, places
+from analysis.html.run_page import run_page
+from analysis.html.tables import key
+from testbed.results import Writer, read
+from tests.unit.synthetic_results import ENVIRONMENT, ITERATIONS, tables, write_run
+
+MS = 1_000_000
+
+
+class Elements(HTMLParser):
+    """All elements of a page as (tag, attributes)."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return read(write_run(tmp_path_factory.mktemp("html"), stretches=(1.0, 1.1, 1.2)))
+
+
+@pytest.fixture(scope="module")
+def charts(results):
+    return {chart.name: chart for chart in run_page(results).charts}
+
+
+def traces(chart: page.Chart, name: str) -> list[dict]:
+    return [trace for trace in chart.spec["data"] if trace.get("name") == name]
+
+
+def test_every_chart_is_one_that_plotly_understands(charts):
+    from plotly.graph_objects import Figure
+
+    assert {"jct", "iterations", "topology", "timeline", "states-s1", "owners-s1", "pool-s1"} < set(
+        charts
+    )
+    for chart in charts.values():
+        Figure(chart.spec)  # refuses an unknown property or value
+        assert chart.text and chart.title
+
+
+def test_bars_are_the_means_and_their_intervals(charts):
+    (big,) = traces(charts["jct"], "big")
+    assert big["x"] == [110] and big["y"] == ["big"]
+    # 100, 110, 120 ms: s = 10, 4.3027 x 10 / sqrt(3)
+    assert big["error_x"]["array"][0] == pytest.approx(24.84, abs=0.01)
+    assert big["meta"] == {"job": 0}
+
+
+def test_the_timeline_has_each_workers_passes_and_waits(charts):
+    chart = charts["timeline"]
+    passes = sum(len(spans) for spans in ITERATIONS.values())
+    assert sum(len(trace["x"]) for trace in traces(chart, "backward")) == passes
+    # Both layers' forward steps of an iteration, with a millisecond between them.
+    assert sum(len(trace["x"]) for trace in traces(chart, "forward")) == 2 * passes
+    assert sum(len(trace["x"]) for trace in traces(chart, "communication")) == passes
+    (first, _) = traces(chart, "waiting for gradients")
+    places = [n for n, row in enumerate(first["y"]) if row == 0]
+    waits = [(first["base"][n], first["x"][n]) for n in places]
+    assert waits == [(0.007, 0.001), (0.03, 0.015), (0.053, 0.001)]
+
+
+def test_a_long_timeline_has_few_marks_and_loses_no_time():
+    count = 40_000
+    starts = pd.Series(range(count)) * 10 * MS
+    pieces = pd.DataFrame(
+        {"row": 0, "phase": "forward", "iteration": range(count), "start": starts}
+    ).assign(end=starts + 9 * MS)
+    found, gap_ns = timeline.merged(pieces)
+    assert len(found) <= timeline.MARKS and gap_ns > 0
+    assert found["start"].iloc[0] == 0 and found["end"].iloc[-1] == pieces["end"].iloc[-1]
+    assert (found["end"] - found["start"]).sum() >= (pieces["end"] - pieces["start"]).sum()
+
+
+def test_preemptions_are_marked_when_they_happened(charts):
+    (marks,) = traces(charts["states-s1"], "preemptions since the sample before")
+    assert (marks["x"], marks["customdata"]) == ([0.04, 0.06], [2, 1])
+
+
+def test_states_add_up_to_the_pool(charts):
+    filling, held, free = (
+        traces(charts["states-s1"], name)[0]["y"] for name in ("filling", "held", "free")
+    )
+    assert {sum(each) for each in zip(filling, held, free, strict=True)} == {8}
+    (trace,) = charts["pool-s1"].spec["data"]
+    assert len(trace["z"]) == 2 and set(trace["z"][0]) == {75}
+
+
+def test_link_loads_are_shares_of_their_rate(results):
+    found = links(results).set_index("b")
+    # 40 packets of 326 bytes in 100 ms, of 10 Mbit/s
+    assert found.loc["h1", "up_load"] == pytest.approx(20 * 326 * 8 / 1e6, rel=1e-6)
+    assert set(found["a"]) == {"s1"} and len(found) == 6
+
+
+def test_a_spine_stands_above_its_leaves():
+    edges = pd.DataFrame(
+        [("s1", "s2"), ("s1", "s3"), ("s2", "h1"), ("s2", "h2"), ("s3", "h3")], columns=["a", "b"]
+    )
+    found = places(edges)
+    assert {name: level for name, (_, level) in found.items()} == (
+        {"s1": 2, "s2": 1, "s3": 1, "h1": 0, "h2": 0, "h3": 0}
+    )
+    assert found["s2"][0] < found["s1"][0] < found["s3"][0]
+    assert found["h1"][0] < found["h2"][0] < found["h3"][0]
+
+
+def test_the_file_needs_nothing_else(results):
+    text = page.render(run_page(results))
+    assert len(text) < 10_000_000
+    for tag, attributes in Elements(text).found:
+        for name in ("src", "href", "data", "poster"):
+            value = attributes.get(name) or ""
+            assert value.startswith(("#", "data:")) or not value, (tag, attributes)
+    ids = [attributes["id"] for _, attributes in Elements(text).found if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_what_users_name_is_text_and_not_markup(tmp_path):
+    name = "</script><b>&amp;"
+    folder = write_run(tmp_path, name=name)
+    run = tables()
+    run["jobs"][0]["name"] = "<i>job</i></script>"
+    with Writer.create(tmp_path, name, "name: x", ENVIRONMENT) as writer:
+        for table, rows in run.items():
+            writer.write(table, rows, repetition=0)
+        writer.finish()
+    for path in (folder, writer.folder):
+        text = page.render(run_page(read(path)))
+        body = re.sub(r"<script.*?</script>", "", text, flags=re.S)
+        assert not {"b", "i"} & {tag for tag, _ in Elements(body).found}
+        (data,) = re.findall(r'<script type="application/json" id="charts">(.*?)</script>', text)
+        assert json.loads(data)["charts"]["jct"]["data"]
+
+
+def test_a_failed_run_says_so_and_shows_what_there_is(tmp_path):
+    with Writer.create(tmp_path, "bad", "system: esa", ENVIRONMENT) as writer:
+        writer.write("iterations", tables()["iterations"], repetition=0)
+        writer.fail("position 77: 5 instead of 4")
+    text = page.render(run_page(read(writer.folder)))
+    assert "FAILED: position 77: 5 instead of 4" in text and "chart-timeline" in text
+
+
+def test_a_degraded_run_says_so(tmp_path):
+    text = page.render(run_page(read(write_run(tmp_path, cpu=0.9))))
+    assert "DEGRADED" in text and 'class="words bad"' in text
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("1.5 ms", 1.5e6),
+        ("12 345", 12345.0),
+        ("87.7 %", 87.7),
+        ("mean 14.4 s", 14.4e9),
+        ("3.40 (2.79 .. 5.04) s", 3.40),
+        ("never: it had finished", "never: it had finished"),
+        ("-", "-"),
+    ],
+)
+def test_cells_are_sorted_by_what_they_mean(cell, value):
+    assert key(cell) == value
+
+
+def test_thinning_keeps_the_mean_and_says_so():
+    frame = pd.DataFrame({"y": [float(n) for n in range(1000)]})
+    thinned = plots.thin(frame, 100)
+    assert len(thinned) == 100 and thinned["y"].mean() == pytest.approx(frame["y"].mean())
+    assert "1\u202f000 rows" in plots.thinned_note(1000, 100, "rows")
+    assert plots.thinned_note(100, 100, "rows") == ""
+
+
+def test_old_results_without_forward_steps_show_undivided_passes(tmp_path):
+    run = tables()
+    for row in run["tensors"]:
+        del row["forward_start_ns"], row["forward_end_ns"]
+    with Writer.create(tmp_path, "old", "system: esa", ENVIRONMENT) as writer:
+        for table, rows in run.items():
+            writer.write(table, rows, repetition=0)
+        writer.finish()
+    chart = timeline.timeline(read(writer.folder))
+    assert traces(chart, "forward and backward") and not traces(chart, "forward")
+
+
+def test_writing_it_again_gives_the_same_file(tmp_path):
+    folder = write_run(tmp_path)
+    texts = [
+        Path(page.write(run_page(read(folder)), tmp_path / f"{n}.html")).read_text() for n in "ab"
+    ]
+    assert texts[0] == texts[1]
