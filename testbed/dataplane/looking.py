@@ -68,7 +68,7 @@ class Look:
 def look(experiment: Experiment, client: Any) -> Look:
     """Look at one switch, in one exchange with it. Raises what the client raises.
 
-    On BMv2 packets pass between two readings and each takes long: there are no blocks, and the jobs'
+    On BMv2 packets pass between two readings and each takes long: there are no blocks, and jobs'
     aggregators are counted as `occupancy` does."""
     kept = statistics(experiment)
     if experiment.switch == "bmv2":
