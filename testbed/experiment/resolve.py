@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed import systems
-from testbed.bmv2.queues import full_frame
 from testbed.errors import UserError
 from testbed.experiment.bmv2 import check as check_bmv2
 from testbed.experiment.experiment import Experiment, LinkDirection
@@ -354,6 +353,8 @@ class _Resolver:
         """What BMv2 cannot do."""
         if self.parts.get("switch") != "bmv2":
             return
+        from testbed.bmv2.queues import full_frame
+
         frame = None
         if "values_per_packet" in self.parts and "jobs" in self.parts:
             needs = {name: self.parts[name] for name in ("values_per_packet", "jobs")}
