@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from testbed import systems
 from testbed.errors import UserError
-from testbed.experiment.bmv2 import check as check_bmv2
 from testbed.experiment.experiment import Experiment, LinkDirection
 from testbed.experiment.faults import check as check_faults
 from testbed.experiment.fields import NAME, nearest, user_file
@@ -354,6 +353,7 @@ class _Resolver:
         if self.parts.get("switch") != "bmv2":
             return
         from testbed.bmv2.queues import full_frame
+        from testbed.experiment.bmv2 import check as check_bmv2
 
         frame = None
         if "values_per_packet" in self.parts and "jobs" in self.parts:
