@@ -125,7 +125,7 @@ def generate(
     command = wires.inside(
         0, *real_time(options), generator, "g0", "g1", "--cpu", "0", "--seconds", str(seconds)
     )
-    command += ["--fan-in", str(fan_in), "--window", str(window)]
+    command += ["--fan-in", str(fan_in), "--window", str(window), "--values", str(options.values)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=seconds + 20)
     return json.loads(done.stdout)
 
