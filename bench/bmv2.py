@@ -8,8 +8,8 @@ plays four workers of a job and keeps so many fragments under way that nothing i
 is aggregated, every fourth leaves as a sum, and the sums are checked. For each number of values per
 packet: packets/s that go in, and processor time per packet, of all the switch's threads.
 
-`experiment`: the same experiment file with either switch: eight workers in two jobs, links without a
-limit, no compute time, all values checked by all workers. Hosts and switch share the machine, and
+`experiment`: the same experiment file with either switch: eight workers in two jobs, links without
+a limit, no compute time, all values checked by all workers. Hosts and switch share the machine, and
 the workers' windows keep what is under way within what BMv2's sockets hold.
 
 Rounds of the two switches take turns; medians are printed. Needs BMv2 (docs/bmv2.md).

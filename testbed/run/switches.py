@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 class SwitchGroup:
     """All switch processes of one repetition; `clients` are those that answer, by name, each with
-    the control interface of testbed.p4engine.control.Client."""
+    the control interface of testbed.p4engine.control.Client. `by_thread`: names of those whose
+    threads' processor time counts one by one."""
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class SwitchGroup:
         self.processes: dict[str, Process] = {}
         self.clients: dict[str, Any] = {}
         self.backend = backend
+        self.by_thread = {node.name for node in self.nodes} if backend.by_thread else set()
         self._network, self._logs = network, logs
         self._seed, self._repetition = seed, repetition
         self._stopped: dict[str, Any] = {}
@@ -62,6 +64,7 @@ class SwitchGroup:
             self.spawner.pump()
             return process.code is None
 
+        self.spawner.wait_started([process])
         node.client = self.backend.connect(node, process, self._network, alive)
         self.clients[node.name] = node.client
 
@@ -73,7 +76,6 @@ class SwitchGroup:
             except RunError:
                 self.check()  # says how it ended, if it has
                 raise
-        self.spawner.wait_started(list(self.processes.values()))
 
     def check(self) -> None:
         """Raises RunError if one of the processes has ended."""
@@ -111,7 +113,6 @@ class SwitchGroup:
         node = next(node for node in self.nodes if node.name == name)
         self._spawn(node)
         self._connect(node)
-        self.spawner.wait_started([self.processes[name]])
 
     def stop(self) -> None:
         """Ask all to end and wait; what does not end in time is killed."""

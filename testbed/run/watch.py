@@ -62,8 +62,7 @@ class Watch:
         self.end_ns = start_ns
         processes = {host.spec["host"]: host.process.pid for host in hosts.hosts}
         processes |= {name: process.pid for name, process in switches.processes.items()}
-        by_thread = switches.processes if switches.backend.by_thread else ()
-        self.cpu = CpuSampler(processes, time.monotonic_ns(), by_thread)
+        self.cpu = CpuSampler(processes, time.monotonic_ns(), switches.by_thread)
         self._seen: dict[int, tuple[int, int]] = {}  # job -> (progress, when it was new)
 
     def run(self) -> None:

@@ -26,6 +26,7 @@ class NoSwitches:
 
     processes: dict = {}
     clients: dict = {}
+    by_thread: tuple = ()
 
     def check(self) -> None:
         pass
