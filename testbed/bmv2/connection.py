@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.bmv2.process import THRIFT_PORT
-from testbed.errors import RunError
+from testbed.errors import RunError, UserError
 from testbed.network import kernel
 
 LOOPBACK = "127.0.0.1"
@@ -118,9 +118,16 @@ def wait(
 
 
 def p4utils_api(clients: Clients, json: Path) -> Any:
-    """p4utils' `SimpleSwitchThriftAPI` of the switch to which `clients` leads."""
-    from p4utils.utils import thrift_API
-    from p4utils.utils.sswitch_thrift_API import SimpleSwitchThriftAPI
+    """p4utils' `SimpleSwitchThriftAPI` of the switch to which `clients` leads. Raises UserError
+    where p4utils is missing."""
+    try:
+        from p4utils.utils import thrift_API
+        from p4utils.utils.sswitch_thrift_API import SimpleSwitchThriftAPI
+    except ImportError as error:
+        raise UserError(
+            f"p4utils, which controls BMv2, cannot be imported ({error}); `run.py doctor` says how"
+            " to install what is missing (docs/bmv2.md)"
+        ) from None
 
     def connect(address: str, port: int, services: Sequence[tuple[str, Any]]) -> list[Any]:
         return clients(services)

@@ -63,9 +63,11 @@ class Ports:
         self._interfaces = dict(interfaces)
         self._neighbours = dict(neighbours)
         self._impaired = impaired
+        # By interface; None: not to be had. What was dropped until now does not count.
         self._socket_drops: dict[str, int] | None = dict.fromkeys(interfaces.values(), 0)
+        if self._more_socket_drops() is None:
+            self._socket_drops = None
         self._before = self._counted()
-        self._socket_drops = self._more_socket_drops()
 
     def read(self) -> list[dict[str, Any]]:
         """One row per port and direction, with the columns of table links."""
@@ -157,8 +159,7 @@ def socket_drops(pid: int) -> dict[str, int]:
     process = os.pidfd_open(pid)
     try:
         for name in os.listdir(f"/proc/{pid}/fd"):
-            with_socket = _is_socket(pid, name)
-            if not with_socket:
+            if not _is_socket(pid, name):
                 continue
             with socket.socket(fileno=kernel.pidfd_getfd(process, int(name))) as theirs:
                 if theirs.family != socket.AF_PACKET:

@@ -42,6 +42,16 @@ def command(
     return [*words, str(json)]
 
 
+def version(tool: str) -> str | None:
+    """The last line of what a tool says of its version; None where it is missing."""
+    try:
+        done = subprocess.run([tool, "--version"], capture_output=True, text=True, errors="replace")
+    except OSError:
+        return None
+    lines = done.stdout.split("\n") if done.returncode == 0 else []
+    return next((line.strip() for line in reversed(lines) if line.strip()), None)
+
+
 @functools.cache
 def knows(option: str) -> bool:
     """Whether this build of simple_switch has an option; some depend on how it was built."""

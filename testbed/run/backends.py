@@ -29,6 +29,9 @@ class Backend(Protocol):
     target: str
     by_thread: bool
 
+    def versions(self) -> dict[str, Any]:
+        """What of the switch belongs into the results' environment."""
+
     def network_options(self) -> dict[str, Any]:
         """What `Network` is to be built with."""
 
@@ -53,6 +56,9 @@ class Embedded:
     def __init__(self, experiment: Experiment, program: Program) -> None:
         self._experiment = experiment
         self._program = program
+
+    def versions(self) -> dict[str, Any]:
+        return {}
 
     def network_options(self) -> dict[str, Any]:
         return {}
@@ -88,6 +94,12 @@ class Bmv2:
         self._experiment = experiment
         self._topology = experiment.topology_object()
         self._json: Path = program.json
+
+    def versions(self) -> dict[str, Any]:
+        from testbed.bmv2.compiler import P4c
+        from testbed.bmv2.process import SIMPLE_SWITCH, version
+
+        return {"p4c": version(P4c.find().path), SIMPLE_SWITCH: version(SIMPLE_SWITCH)}
 
     def network_options(self) -> dict[str, Any]:
         from testbed.bmv2.queues import mtu_bytes, qdiscs

@@ -44,8 +44,12 @@ def run_experiment(
     """Run all repetitions; returns the results folder. The folder is marked with how it ended."""
     from testbed.results import Writer, describe
 
+    backend = backend_of(experiment, program)
     environment = describe(
-        experiment.timestamp_unit_ns, switch=experiment.switch, runtime=experiment.runtime
+        experiment.timestamp_unit_ns,
+        switch=experiment.switch,
+        runtime=experiment.runtime,
+        **backend.versions(),
     )
     yaml = experiment.resolved_yaml()
     with Writer.create(results, experiment.name, yaml, environment) as writer:
@@ -53,7 +57,6 @@ def run_experiment(
         topology = experiment.topology_object()
         with Session(f"{experiment.name} ({writer.folder})", writer.logs) as session:
             session.start()
-            backend = backend_of(experiment, program)
             session.build(topology, **backend.network_options())
             for number in range(experiment.repetitions):
                 with Repetition(experiment, backend, session, number) as repetition:

@@ -110,6 +110,7 @@ def test_a_run_is_exact_and_fills_the_tables(tmp_path):
     assert (read.memory.occupied + read.memory.held <= 16).all()
     # No link can have carried more than its rate.
     assert (read.jobs.jct_ns > read.jobs.communication_bound_ns).all()
+    assert read.environment["simple_switch"] and read.environment["p4c"]
     shares = read.table("fidelity").query("scope == 'switch'")
     assert list(shares.measure) == ["cpu peak share"] and shares.value.notna().all()
 
@@ -148,6 +149,18 @@ def test_a_switch_that_dies_ends_the_run_with_its_name(tmp_path):
     code, said = ended(process)
     assert code == 1
     assert "the process of switch s1 was killed by signal 9" in said
+
+
+def test_nothing_outlives_a_killed_runner(tmp_path):
+    process = start(SMALL.replace("iterations: 2", "iterations: 1000"), tmp_path / "run")
+    switch = switch_process(process)
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 5
+    while Path(f"/proc/{switch}").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not Path(f"/proc/{switch}").exists()
+    subprocess.run(["/usr/bin/python3", str(ROOT / "run.py"), "clean"], check=True)
 
 
 def test_two_runs_at_once_do_not_meet(tmp_path):

@@ -9,7 +9,9 @@ import shutil
 import pytest
 
 from testbed.errors import UserError
-from testbed.run import preflight
+from testbed.experiment import load_text
+from testbed.run import doctor, preflight
+from tests.unit.experiments import BASE
 
 
 @pytest.fixture
@@ -45,3 +47,28 @@ def test_a_run_without_mininet_is_one_message(bare_machine, capsys):
 
     assert main(["experiments/quickstart.yaml"]) == 2
     assert capsys.readouterr().err.startswith("error: Mininet is missing: run `sudo ./demo`")
+
+
+def test_what_bmv2_lacks_is_named_at_once_with_what_mends_it(monkeypatch):
+    def lack(thing: str, remedy: str) -> doctor.Finding:
+        return doctor.Finding(thing, doctor.MISSING, "not here", remedy, doctor.ONLY_BMV2)
+
+    there = doctor.Finding("BMv2 simple_switch", doctor.OK, "", "", doctor.ONLY_BMV2)
+    features = [lack("kernel: HTB", "load htb"), lack("kernel: netem", "load netem")]
+    tools = [lack("P4 compiler p4c", "get p4c"), there]
+    monkeypatch.setattr(doctor, "bmv2_tools", lambda: tools)
+    monkeypatch.setattr(doctor, "traffic_control", lambda: there)
+    monkeypatch.setattr(doctor, "kernel_features", lambda: features)
+    links = "bandwidth: 100 Mbit/s\n  delay: 10 us"
+    for needs, lacking in (
+        ("bandwidth: 1 Mbit/s", ["p4c", "load htb"]),
+        ("loss: 1 %", ["p4c", "load netem"]),
+        ("queue: 9 packets", ["p4c"]),
+    ):
+        experiment = load_text(BASE.replace(links, needs) + "switch: bmv2\n")
+        with pytest.raises(UserError) as caught:
+            preflight.require_bmv2([experiment])
+        first, *lines, last = str(caught.value).splitlines()
+        assert first == "switch: bmv2 cannot work here. What is missing, and what mends it:"
+        assert [line.split(" -> ")[1].removeprefix("get ") for line in lines] == lacking
+        assert last.startswith("`switch: embedded` needs none of it")
