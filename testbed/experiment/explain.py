@@ -6,7 +6,7 @@ which key was probably meant, comes from the schema.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_origin
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -87,13 +87,17 @@ def keys_of(model: type[Section]) -> list[str]:
 
 def _field_at(model: Any, location: Path) -> tuple[Any, FieldInfo | None]:
     """The model that `location` leads to (if any) and the last field on the way."""
-    current, info = section_model(model), None
+    current, info, named = section_model(model), None, False
     for part in location:
+        if named:  # a name that the user has chosen, in a mapping of sections
+            named = False
+            continue
         if isinstance(part, int) or current is None:
             continue
         fields = {each.alias or name: each for name, each in current.model_fields.items()}
         info = fields.get(part)
         current = section_model(info.annotation) if info else None
+        named = info is not None and get_origin(info.annotation) is dict
     return current, info
 
 

@@ -111,12 +111,11 @@ class Network(Mininet):
 
     def _link_command(self, first: str, second: str) -> str:
         """Add a link to Mininet's books; returns the `ip` command that makes it."""
-        link = self.addLink(first, second, addr1=self._mac(first), addr2=self._mac(second))
+        link = self.addLink(first, second, **self._link_options(first, second))
         described = []
         for end, intf in enumerate((link.intf1, link.intf2)):
             if isinstance(intf.node, TestbedHost):
-                intf.ip = addresses.host_ip(self.topology.number(intf.node.name))
-                intf.prefixLen = 32
+                intf.ip, intf.prefixLen = self._address(intf.node.name)
             # The kernel is in no hurry (up to a second) to take notice of a link whose two ends
             # have the same interface number, each in its own namespace: so they get different ones.
             described.append(
@@ -127,16 +126,7 @@ class Network(Mininet):
 
     def _description(self, node: Node) -> dict:
         """What `namespace.build` has to know of one node."""
-        commands = []
-        if isinstance(node, TestbedHost):
-            intf = node.defaultIntf()
-            neighbour = self.topology.number(self.topology.switch_of(node.name))
-            gateway, mac = addresses.switch_ip(neighbour), addresses.switch_mac(neighbour)
-            commands = [
-                f"addr add {intf.ip}/32 dev {intf.name}",
-                f"neigh add {gateway} lladdr {mac} dev {intf.name} nud permanent",
-                f"route add default via {gateway} dev {intf.name} onlink",
-            ]
+        commands = self._ip_commands(node) if isinstance(node, TestbedHost) else []
         interfaces = [intf.name for intf in node.intfList()]
         return {
             "name": node.name,
@@ -145,6 +135,27 @@ class Network(Mininet):
             "commands": commands,
             "qdiscs": list(self.qdiscs.get(node.name, ())),
         }
+
+    # ---- what another kind of network has differently ----
+
+    def _link_options(self, first: str, second: str) -> dict:
+        """What Mininet's `addLink` is told of the next link."""
+        return {"addr1": self._mac(first), "addr2": self._mac(second)}
+
+    def _address(self, host: str) -> tuple[str, int]:
+        """IPv4 address and prefix length of a host."""
+        return addresses.host_ip(self.topology.number(host)), 32
+
+    def _ip_commands(self, host: Node) -> list[str]:
+        """What `ip -batch` is to carry out in a host."""
+        intf = host.defaultIntf()
+        neighbour = self.topology.number(self.topology.switch_of(host.name))
+        gateway, mac = addresses.switch_ip(neighbour), addresses.switch_mac(neighbour)
+        return [
+            f"addr add {intf.ip}/32 dev {intf.name}",
+            f"neigh add {gateway} lladdr {mac} dev {intf.name} nud permanent",
+            f"route add default via {gateway} dev {intf.name} onlink",
+        ]
 
     def _mac(self, name: str) -> str:
         """A host's address. A switch's interfaces get others than the switch has as a gateway: the

@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING
 from mininet.link import Intf, Link
 from mininet.node import Host, Node, Switch
 
-from testbed.errors import RunError
+from testbed.errors import RunError, UserError
 from testbed.network import kernel
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class P4Switch(PreparedNode, Switch):
     `<name>-eth<n>`.
 
     After `start`, `client` is the connected control client. control_path: of a control socket for
-    other clients; its folder gets the switch's log.
+    other clients; the switch's log is beside it.
 
     p4runtime: serve P4Runtime at this address
     (a port of 127.0.0.1, "HOST:PORT" or "unix:PATH") of the namespace that this script runs in,
@@ -119,13 +119,14 @@ class P4Switch(PreparedNode, Switch):
         cpu_port: int | None = None,
         **params: object,
     ) -> None:
+        refuse_bmv2(name, params)
         # Mininet's Switch.defaultIntf reads it, but Mininet sets it only without namespace.
         self.controlIntf = None
         params["inNamespace"] = True  # Mininet passes its own default, False, explicitly
         super().__init__(name, **params)
         self.program = program
         self.defines = dict(defines or {})
-        self.arguments = (*arguments, *_controllers(p4runtime, device_id, cpu_port))
+        self.arguments = (*arguments, *controller_options(p4runtime, device_id, cpu_port))
         self.launch = launch
         self.client: Client | None = None
         self.control_path = control_path
@@ -161,7 +162,7 @@ class P4Switch(PreparedNode, Switch):
             raise RunError(f"{error}\n{error.log_tail}", error.log_tail, error.log) from None
 
     def _start_at_path(self, command: list[str]) -> None:
-        log = self.control_path.with_name("switch.log")
+        log = self.control_path.with_suffix(".log")
         with log.open("wb") as output:
             self._run([*command, "--control", str(self.control_path), *self.arguments], output)
         alive = self.process.poll
@@ -223,7 +224,34 @@ class P4Switch(PreparedNode, Switch):
                     raise RunError(f"cannot switch off the offloads of {end.name}")
 
 
-def _controllers(p4runtime: int | str | None, device_id: int, cpu_port: int | None) -> list[str]:
+# What nodes for BMv2 take in other people's scripts, and what to write instead.
+BMV2_ARGUMENTS = {
+    "json_path": "program=FILE.p4: the program is compiled here",
+    "sw_path": "leave it out: the switch is built in",
+    "thrift_port": "leave it out: `client` is connected, or p4runtime=PORT",
+    "grpc_port": "p4runtime=PORT",
+    "pcap_dump": "leave it out: tcpdump works on the switch's interfaces",
+    "log_console": 'arguments=("--trace",), and `client.trace()`',
+    "log_file": "control_path=PATH: the log is beside it",
+    "verbose": "leave it out",
+    "enable_debugger": 'arguments=("--trace",), and `client.trace()`',
+    "priority_queues": "leave it out: a port has one queue, first in, first out",
+}
+
+
+def refuse_bmv2(name: str, params: Mapping[str, object]) -> None:
+    """Raises UserError for arguments of a BMv2 node: Mininet would take them for its own and lose
+    them."""
+    for argument in params:
+        if argument in BMV2_ARGUMENTS:
+            raise UserError(
+                f"P4Switch {name}: {argument} belongs to BMv2; instead: {BMV2_ARGUMENTS[argument]}"
+            )
+
+
+def controller_options(
+    p4runtime: int | str | None, device_id: int = 1, cpu_port: int | None = None
+) -> list[str]:
     """The switch command's arguments for P4Runtime; it listens in our network namespace."""
     if p4runtime is None and cpu_port is None:
         return []

@@ -45,7 +45,17 @@ def _one_file(name: str, arguments: list[str]) -> Path:
 
 
 def run_command(arguments: list[str]) -> int | None:
-    options = _run_parser("run.py").parse_args(arguments)
+    parser = _run_parser("run.py")
+    parser.add_argument("--cli", action="store_true")
+    options = parser.parse_args(arguments)
+    from testbed.netfile.load import is_network
+
+    if is_network(options.file):
+        from testbed.netfile.run import run_network
+
+        return run_network(options.file, options.cli)
+    if options.cli:
+        raise UserError("--cli is for network files: networks without training jobs")
     from testbed.experiment import load
     from testbed.experiment.sweep import is_sweep, load_sweep
 
@@ -109,6 +119,12 @@ def _run_parser(program: str) -> _Parser:
 
 def check_command(arguments: list[str]) -> int | None:
     path = _one_file("check", arguments)
+    from testbed.netfile.load import is_network
+
+    if is_network(path):
+        from testbed.netfile.run import check_network
+
+        return check_network(path)
     from testbed.experiment.commands import check_command
     from testbed.run.program import prepare
 
@@ -130,9 +146,19 @@ def show_command(arguments: list[str]) -> int | None:
             f"{path} is a folder; `run.py show FILE.yaml` prints an experiment with all defaults, "
             "`run.py show RESULTS --hash` a number for all that a run has measured"
         )
+    from testbed.netfile.load import is_network
+
+    if is_network(path):
+        raise UserError(f"{path} is a network file; `run.py check` looks whether it is right")
     from testbed.experiment.commands import show_command
 
     return show_command(path)
+
+
+def import_command(arguments: list[str]) -> int | None:
+    from testbed.netfile.tutorials import import_command
+
+    return import_command(arguments, _Parser(prog="run.py import", add_help=False))
 
 
 def report_command(arguments: list[str]) -> int | None:
@@ -200,6 +226,11 @@ COMMANDS = {
         "FILE",
         "which switch aggregates whose gradient, over which path; --planner NAME, --json, --seed N",
         plan_command,
+    ),
+    "import": Command(
+        "FILE.json",
+        "a network file out of a P4 tutorials' topology; --program P4, -o FILE.yaml",
+        import_command,
     ),
     "report": Command("RESULTS...", "tables and figures again; compare runs", report_command),
     "doctor": Command(

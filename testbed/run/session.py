@@ -63,12 +63,17 @@ class Session:
         self.record.add("switch pool", self.nodes.pid)
         self.record.save()
 
-    def build(self, topology: Topology, **options: Any) -> Network:
-        """Build the network of a topology. options: of `Network`."""
+    def build(
+        self, topology: Topology, kind: type[Network] | None = None, **options: Any
+    ) -> Network:
+        """Build the network of a topology. kind: its class, by default `Network`; options: of
+        that."""
         from testbed.network.net import Network
 
         self.nodes.wait_ready()
-        self.network = Network(topology, self.nodes, self.logs, self.record.folder, **options)
+        self.network = (kind or Network)(
+            topology, self.nodes, self.logs, self.record.folder, **options
+        )
         self.note_processes()
         return self.network
 

@@ -38,6 +38,18 @@ def test_a_finsy_controller_learns_its_hosts():
     assert "after the controller has written it: 0" in done.stdout
 
 
+def test_two_switches_in_an_ordinary_script():
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE.with_name("two_switches.py"))],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "s2: " in done.stdout and " frames of unknown stations" in done.stdout
+
+
 @pytest.mark.parametrize(
     "options, said",
     [

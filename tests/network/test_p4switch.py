@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import RunError
+from testbed.errors import RunError, UserError
+from testbed.network import P4Switch
 from testbed.network.net import Network
 from testbed.network.spawner import Spawner
 from testbed.topology import host_ip, host_mac
@@ -147,3 +148,9 @@ def test_a_killed_script_leaves_no_switch_and_no_file(tmp_path):
         time.sleep(0.01)
     assert not switch.exists(), "the switch did not end with the script"
     assert list(scratch.iterdir()) == []
+
+
+def test_arguments_of_bmv2_nodes_are_refused_with_what_to_write_instead():
+    for argument, remedy in (("json_path", "program=FILE.p4"), ("grpc_port", "p4runtime=PORT")):
+        with pytest.raises(UserError, match=f"{argument} belongs to BMv2; instead: {remedy}"):
+            P4Switch("s1", program=L3, **{argument: "x"})

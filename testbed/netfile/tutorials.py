@@ -1,0 +1,250 @@
+"""Network files out of the P4 tutorials' topologies: topology.json, and each switch's
+sX-runtime.json.
+
+    run.py import FOLDER/topology.json [--program FILE.p4] [-o FILE.yaml]
+
+The file that comes out stands by itself: hosts with addresses and commands, links with latency and
+bandwidth, and every switch's entries, groups and clone sessions. What a list of two numbers in a
+match means depends on the key's kind, so the program is compiled first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UserError
+from testbed.experiment.document import Inline, write_yaml
+from testbed.netfile.load import load_network
+from testbed.p4engine.diagnostics import P4Error
+
+HEAD = """\
+# Made by `run.py import` out of {source}.
+# `sudo python3 run.py {name}` brings the network up and carries out the checks;
+# with --cli Mininet's command line opens afterwards.
+"""
+KEYS = ("runtime_json", "program", "cli_input", "cpu_port")
+FIRST_PORT = 50051
+PAIRS = {"lpm": "{}/{}", "ternary": "{} &&& {}", "range": "{} -> {}"}
+
+
+def import_command(arguments: list[str], parser: argparse.ArgumentParser) -> int:
+    """Write a network file for a topology. Raises UserError."""
+    parser.add_argument("topology", type=Path)
+    parser.add_argument("--program", type=Path)
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args(arguments)
+    topology = read_json(options.topology)
+    program = options.program or find_program(topology, options.topology)
+    output = options.output or Path(f"{program.stem}.yaml")
+    if output.exists():
+        raise UserError(f"{output} is there already: remove it, or name another with -o")
+    data = Topology(topology, options.topology, program, output.absolute().parent).data()
+    head = HEAD.format(source=options.topology.name, name=output.name)
+    output.write_text(head + write_yaml(data))
+    try:
+        load_network(output)
+    except UserError:
+        output.unlink()
+        raise
+    print(f"written: {output}; next: sudo python3 run.py {output}")
+    return 0
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file. Raises UserError."""
+    try:
+        return json.loads(path.read_text())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UserError(f"{path}: not JSON: {error}") from None
+
+
+def near(name: str, topology: Path) -> Path:
+    """A file that the topology names. It is relative to the exercise's folder, which is that of the
+    topology or the one above. Raises UserError."""
+    folder = topology.absolute().parent
+    for base in (folder, folder.parent):
+        if (base / name).is_file():
+            return base / name
+    raise UserError(f"{topology}: there is no file {name} in {folder} or above")
+
+
+def find_program(topology: Any, path: Path) -> Path:
+    """The P4 program whose compiled form the switches' runtime files name. Raises UserError."""
+    names = set()
+    for switch in _get(topology, "switches", dict, path).values():
+        if "runtime_json" in switch and "program" not in switch:
+            runtime = read_json(near(switch["runtime_json"], path))
+            names.add(f"{Path(runtime.get('bmv2_json', '')).stem}.p4")
+    if len(names) == 1 and (name := names.pop()) != ".p4":
+        return near(name, path)
+    raise UserError(f"{path}: which P4 program the switches run is not clear: give --program FILE")
+
+
+def _get(data: Any, key: str, kind: type, where: object) -> Any:
+    found = data.get(key) if isinstance(data, dict) else None
+    if not isinstance(found, kind):
+        raise UserError(f"{where}: there is no {key!r} as these topologies have it")
+    return found
+
+
+class Topology:
+    """One topology on its way into a network file that will lie in `folder`."""
+
+    def __init__(self, topology: Any, path: Path, program: Path, folder: Path) -> None:
+        self.topology = topology
+        self.path = path
+        self.program = program
+        self.folder = folder
+        self._tables: dict[Path, dict[str, dict]] = {}
+
+    def data(self) -> dict[str, Any]:
+        """What the network file holds."""
+        hosts = _get(self.topology, "hosts", dict, self.path)
+        switches = _get(self.topology, "switches", dict, self.path)
+        network = {
+            "program": self._relative(self.program),
+            "hosts": {name: self._host(name, host) for name, host in hosts.items()},
+            "switches": {
+                name: self._switch(number, name, switch)
+                for number, (name, switch) in enumerate(switches.items())
+            },
+            "links": [self._link(link) for link in _get(self.topology, "links", list, self.path)],
+        }
+        return {"name": self.program.stem, "network": network, "checks": [{"ping": "all"}]}
+
+    def _relative(self, path: Path) -> str:
+        return os.path.relpath(path.absolute(), self.folder)
+
+    def _host(self, name: str, host: Any) -> dict[str, Any]:
+        made = {"ip": _get(host, "ip", str, f"host {name}")}
+        if "mac" in host:
+            made["mac"] = host["mac"]
+        if host.get("commands"):
+            made["commands"] = list(host["commands"])
+        return made
+
+    def _link(self, link: Any) -> dict[str, Any]:
+        if not isinstance(link, list) or not 2 <= len(link) <= 4:
+            raise UserError(f"{self.path}: {link!r} is not a link: two ends, latency, bandwidth")
+        made: dict[str, Any] = {"between": Inline(link[:2])}
+        if len(link) > 2 and (delay := latency(link[2])) != "0 ms":
+            made["delay"] = delay
+        if len(link) > 3 and link[3] is not None:
+            made["bandwidth"] = f"{link[3]} Mbit/s"
+        return made
+
+    # ---- switches ----
+
+    def _switch(self, number: int, name: str, switch: Any) -> dict[str, Any]:
+        unknown = sorted(set(switch) - set(KEYS))
+        if unknown:
+            raise UserError(
+                f"{self.path}: switch {name}: {unknown[0]!r} cannot be imported; what can:"
+                f" {', '.join(KEYS)}"
+            )
+        made: dict[str, Any] = {}
+        if "cpu_port" in switch:
+            # The tutorials' switches count their controllers' ports and device ids like this.
+            made |= {"p4runtime": FIRST_PORT + number, "device_id": number}
+            made["cpu_port"] = int(switch["cpu_port"])
+        program = self.program
+        if "program" in switch:
+            program = near(f"{Path(switch['program']).stem}.p4", self.path)
+            made["program"] = self._relative(program)
+        if "runtime_json" in switch:
+            path = near(switch["runtime_json"], self.path)
+            runtime = read_json(path)
+            entries = [
+                self._entry(each, program, path) for each in runtime.get("table_entries", [])
+            ]
+            groups = runtime.get("multicast_group_entries", [])
+            clones = runtime.get("clone_session_entries", [])
+            for clone in clones:
+                if clone.get("packet_length_bytes"):
+                    raise UserError(
+                        f"{path}: clones cannot be truncated here (truncate() in P4 can)"
+                    )
+            made |= {"entries": entries} if entries else {}
+            if groups:
+                made["multicast"] = [
+                    {"group": each["multicast_group_id"], "replicas": _replicas(each)}
+                    for each in groups
+                ]
+            if clones:
+                made["clones"] = [
+                    {"session": each["clone_session_id"], "replicas": _replicas(each)}
+                    for each in clones
+                ]
+        if "cli_input" in switch:
+            lines = near(switch["cli_input"], self.path).read_text().splitlines()
+            made["commands"] = [line for line in lines if line.split("#")[0].strip()]
+        return made
+
+    def _entry(self, entry: Any, program: Path, path: Path) -> dict[str, Any]:
+        table = _get(entry, "table", str, path)
+        made: dict[str, Any] = {"table": table}
+        if entry.get("default_action"):
+            made["default"] = True
+        elif entry.get("match"):
+            kinds = self._kinds(table, program, path)
+            made["match"] = {
+                key: self._match(value, kinds.get(key, ""), f"{path}, table {table}, key {key}")
+                for key, value in entry["match"].items()
+            }
+        made["action"] = _get(entry, "action_name", str, path)
+        if entry.get("action_params"):
+            made["params"] = dict(entry["action_params"])
+        if entry.get("priority"):
+            made["priority"] = entry["priority"]
+        return made
+
+    @staticmethod
+    def _match(value: Any, kind: str, where: str) -> Any:
+        if not isinstance(value, list):
+            return value
+        if kind == "exact" and len(value) == 1:
+            return value[0]
+        if kind not in PAIRS or len(value) != 2:
+            raise UserError(f"{where}: {value!r} is no match for a key of kind {kind or 'unknown'}")
+        return PAIRS[kind].format(*value)
+
+    def _kinds(self, table: str, program: Path, path: Path) -> dict[str, str]:
+        if program not in self._tables:
+            from testbed.p4engine import compile_program
+
+            try:
+                compiled = compile_program(program, {}, [program.parent])
+            except P4Error as error:
+                raise UserError(str(error)) from None
+            self._tables[program] = {t["name"]: t for t in compiled.info["tables"]}
+        found = self._tables[program].get(table)
+        if found is None:
+            names = ", ".join(self._tables[program])
+            raise UserError(f"{path}: {program.name} has no table {table}; it has {names}")
+        return {key["name"]: key["kind"] for key in found["keys"]}
+
+
+def _replicas(entry: Any) -> list[dict[str, int]]:
+    made = []
+    for each in entry["replicas"]:
+        instance = each.get("instance", 0)
+        made.append({"port": each["egress_port"]} | ({"instance": instance} if instance else {}))
+    return made
+
+
+def latency(value: Any) -> str:
+    """A link's latency with its unit: a number is milliseconds, text is what Mininet takes."""
+    if isinstance(value, int | float):
+        return f"{value:g} ms"
+    text = str(value).strip()
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = text[len(number) :] or "us"  # as tc reads it
+    if float(number or 0) == 0:
+        return "0 ms"
+    return f"{number} {unit}"

@@ -1,0 +1,234 @@
+"""Network files: mistakes with their places, and topologies of the P4 tutorials as such files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import UserError
+from testbed.netfile.install import rehearse
+from testbed.netfile.load import is_network, load_network
+from testbed.netfile.tutorials import latency
+from testbed.run.commands import main
+
+DATA = Path(__file__).parents[1] / "data"
+PROGRAM = DATA / "p4runtime.p4"
+
+FILE = f"""
+network:
+  program: {PROGRAM}
+  hosts:
+    h1: {{ip: 10.0.1.1/24}}
+    h2: {{ip: 10.0.1.2/24, mac: "08:00:00:00:00:02", commands: [ip link]}}
+  switches:
+    s1:
+      entries:
+        - {{table: stations, match: {{hdr.ethernet.destination: "08:00:00:00:00:02"}},
+           action: send, params: {{port: 2}}}}
+        - {{table: rules, match: {{hdr.ethernet.type: 1 -> 5, hdr.ethernet.source: 1 &&& 3}},
+           action: drop, priority: 9}}
+        - {{table: stations, default: true, action: multicast, params: {{group: 4}}}}
+      multicast: [{{group: 4, replicas: [{{port: 1}}, {{port: 2, instance: 7}}]}}]
+      clones: [{{session: 3, replicas: [{{port: 2}}]}}]
+      commands: [register_write words 3 77]
+    s2: {{}}
+  links:
+    - {{between: [h1, s1-p3]}}
+    - {{between: [s2, h2], delay: 3 ms}}
+    - {{between: [s2, s1-p1], bandwidth: 5 Mbit/s}}
+checks:
+  - {{ping: [h1, h2]}}
+  - {{run: "true", on: h1}}
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "net.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_is_read_and_its_entries_fit_the_program(tmp_path, capsys):
+    path = written(tmp_path, FILE)
+    plan = load_network(path)
+    assert plan.name == "net" and is_network(path)
+    assert plan.ports == ((None, 3), (None, None), (None, 1))
+    assert plan.net.links[1].delay_ns == 3_000_000
+    rehearse(plan)
+    assert main(["check", str(path)]) == 0
+    assert "2 hosts, 2 switches, 3 links, 3 entries, 2 checks" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        ("h1: {ip: 10.0.1.1/24}", "h1: {ip: 10.0.1.1}", "line 5, network.hosts.h1.ip"),
+        ("action: send", "acton: send", "did you mean action"),
+        ("between: [h1, s1-p3]", "between: [h1, s1-p1]", "port 1 of s1 has a link already"),
+        ("between: [h1, s1-p3]", "between: [h9, s1-p3]", "there is no host or switch h9"),
+        ("between: [s2, h2]", "between: [s2, s1]", "a host has one link, h2 has 0"),
+        ("{ping: [h1, h2]}", "{ping: [h1, s1]}", "there is no host"),
+        ('{run: "true", on: h1}', '{run: "true"}', "needs the host that runs it"),
+        ('{run: "true", on: h1}', "{on: h1}", "one of the keys ping, run, start"),
+        ("delay: 3 ms", "delay: 3", "unit"),
+        ("s2: {}", "s2: {cpu_port: 9}", "`p4runtime` only"),
+        ("s2: {}", "s2: {program: none.p4}", "none.p4"),
+    ],
+)
+def test_mistakes_are_named_with_their_place(tmp_path, old, new, said):
+    assert old in FILE
+    with pytest.raises(UserError) as caught:
+        load_network(written(tmp_path, FILE.replace(old, new)))
+    assert said in str(caught.value) and "line " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        ("table: stations, match", "table: station, match", "no table 'station'"),
+        ("hdr.ethernet.destination:", "hdr.ethernet.dst:", "no key 'hdr.ethernet.dst'"),
+        ("action: drop, priority: 9", "action: drop", "needs a priority"),
+        ("params: {port: 2}", "params: {port: 2000}", "does not fit into 9 bits"),
+        ("params: {group: 4}", "params: {grop: 4}", "no parameter 'grop'"),
+        ("port: 2, instance: 7", "port: 2, instance: 7}, {port: 509", ""),
+        ("register_write words 3 77", "register_wrote words 3 77", "did you mean"),
+    ],
+)
+def test_entries_that_the_program_has_no_place_for(tmp_path, old, new, said):
+    assert old in FILE
+    plan = load_network(written(tmp_path, FILE.replace(old, new)))
+    if not said:
+        rehearse(plan)
+        return
+    with pytest.raises(UserError, match=said) as caught:
+        rehearse(plan)
+    assert "switches.s1." in str(caught.value)
+
+
+def exercise(folder: Path) -> Path:
+    """A topology with its runtime files, as the P4 tutorials lay them out."""
+    (folder / "topo").mkdir()
+    (folder / "mine.p4").write_text(PROGRAM.read_text())
+    topology = {
+        "hosts": {
+            "h1": {"ip": "10.0.1.1/24", "mac": "08:00:00:00:01:01", "commands": ["ip link"]},
+            "h2": {"ip": "10.0.2.2/24", "mac": "08:00:00:00:02:02"},
+        },
+        "switches": {
+            "s1": {"runtime_json": "topo/s1-runtime.json"},
+            "s2": {"cpu_port": "510"},
+        },
+        "links": [["h1", "s1-p2"], ["s1-p1", "s2-p3", 5, 0.5], ["h2", "s2-p1", "2ms"]],
+    }
+    runtime = {
+        "target": "bmv2",
+        "p4info": "build/mine.p4info.txt",
+        "bmv2_json": "build/mine.json",
+        "table_entries": [
+            {
+                "table": "MyIngress.stations",
+                "default_action": True,
+                "action_name": "MyIngress.drop",
+                "action_params": {},
+            },
+            {
+                "table": "MyIngress.prefixes",
+                "match": {
+                    "hdr.ethernet.destination": ["08:00:00:00:00:00", 40],
+                    "standard.ingress_port": 4,
+                },
+                "action_name": "MyIngress.send",
+                "action_params": {"port": 3},
+            },
+            {
+                "table": "MyIngress.rules",
+                "match": {
+                    "hdr.ethernet.source": [256, 65280],
+                    "hdr.ethernet.type": [8, 9],
+                    "meta.known": 1,
+                },
+                "priority": 3,
+                "action_name": "MyIngress.drop",
+                "action_params": {},
+            },
+        ],
+        "multicast_group_entries": [
+            {
+                "multicast_group_id": 2,
+                "replicas": [
+                    {"egress_port": 1, "instance": 1},
+                    {"egress_port": 2, "instance": 0},
+                ],
+            }
+        ],
+        "clone_session_entries": [
+            {"clone_session_id": 9, "replicas": [{"egress_port": 2, "instance": 1}]}
+        ],
+    }
+    (folder / "topo" / "s1-runtime.json").write_text(json.dumps(runtime))
+    (folder / "topo" / "topology.json").write_text(json.dumps(topology))
+    return folder / "topo" / "topology.json"
+
+
+def test_a_topology_of_the_tutorials_becomes_a_network_file(tmp_path, capsys):
+    output = tmp_path / "made.yaml"
+    assert main(["import", str(exercise(tmp_path)), "-o", str(output)]) == 0
+    plan = load_network(output)
+    rehearse(plan)
+    assert {path.name for path in plan.programs.values()} == {"mine.p4"}
+    s1, s2 = plan.net.switches["s1"], plan.net.switches["s2"]
+    assert [entry.match for entry in s1.entries] == [
+        {},
+        {"hdr.ethernet.destination": "08:00:00:00:00:00/40", "standard.ingress_port": 4},
+        {
+            "hdr.ethernet.source": "256 &&& 65280",
+            "hdr.ethernet.type": "8 -> 9",
+            "meta.known": 1,
+        },
+    ]
+    assert s1.entries[0].default and s1.entries[2].priority == 3
+    assert [(r.port, r.instance) for r in s1.multicast[0].replicas] == [(1, 1), (2, 0)]
+    assert (s1.clones[0].session, s1.clones[0].replicas[0].instance) == (9, 1)
+    assert (s2.p4runtime, s2.device_id, s2.cpu_port) == (50052, 1, 510)
+    assert plan.net.hosts["h1"].commands == ("ip link",)
+    assert plan.ports == ((None, 2), (1, 3), (None, 1))
+    assert [(link.delay_ns, link.bandwidth_bps) for link in plan.net.links] == [
+        (0, None),
+        (5_000_000, 500_000),
+        (2_000_000, None),
+    ]
+    assert main(["import", str(tmp_path / "topo" / "topology.json"), "-o", str(output)]) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda t: t["switches"]["s1"].update(priority_queues=3), "'priority_queues' cannot"),
+        (lambda t: t["switches"]["s1"].update(runtime_json="none.json"), "no file none.json"),
+        (lambda t: t["links"].append(["h1"]), "is not a link"),
+        (lambda t: t.pop("hosts"), "there is no 'hosts'"),
+    ],
+)
+def test_what_cannot_be_imported_is_named(tmp_path, capsys, change, said):
+    path = exercise(tmp_path)
+    topology = json.loads(path.read_text())
+    change(topology)
+    path.write_text(json.dumps(topology))
+    assert main(["import", str(path), "-o", str(tmp_path / "made.yaml")]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "made.yaml").exists()
+
+
+def test_latencies_are_read_as_mininet_reads_them():
+    assert [latency(each) for each in (5, 0.5, "0", "0ms", "20ms", "7", "1s")] == [
+        "5 ms",
+        "0.5 ms",
+        "0 ms",
+        "0 ms",
+        "20 ms",
+        "7 us",
+        "1 s",
+    ]
