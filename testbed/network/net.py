@@ -47,7 +47,7 @@ class Network(Mininet):
         logs: Path,
         sockets: Path,
         launch: Callable[[P4Switch], None] | None = None,
-        mtu_bytes: int = MTU_BYTES,
+        mtu_bytes: int | None = None,
         qdiscs: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """Build everything. Raises RunError if the kernel refuses something, naming the command."""
@@ -59,7 +59,7 @@ class Network(Mininet):
             Mininet.inited = was
         self.topology = topology
         self.spawner = spawner
-        self.mtu_bytes = mtu_bytes
+        self.mtu_bytes = mtu_bytes or MTU_BYTES
         self.qdiscs = qdiscs or {}
         self.holders = self._hold(logs / "namespaces.log")
         for number, name in enumerate(topology.hosts, 1):
