@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from testbed.experiment.units import RATE, FieldError, parse, show
 from testbed.topology import Topology, TopologyError
 
 
@@ -20,6 +19,9 @@ class Triangle(Topology):
     """
 
     def __init__(self, bandwidth: str = "3 Gbit/s") -> None:
+        # testbed.experiment imports all topologies, so it cannot be imported above.
+        from testbed.experiment.units import RATE, FieldError, parse
+
         try:
             rate = parse(bandwidth, RATE, 1000, 10**13)
         except FieldError as error:
@@ -34,4 +36,6 @@ class Triangle(Topology):
 
 
 def _text(rate_bps: Fraction) -> str:
+    from testbed.experiment.units import RATE, show
+
     return show(rate_bps, RATE)
