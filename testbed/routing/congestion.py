@@ -17,7 +17,7 @@ choices, one that loads the fewest links.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -30,6 +30,7 @@ from testbed.routing.paths import Path
 
 GAP = 1e-9  # relative, of an integer program that counts as solved
 TOLERANCE = 1e-7
+NODES = 20_000  # of the search tree, after which an integer program counts as too hard
 
 
 @dataclass
@@ -120,10 +121,10 @@ class Congestion:
             rows.add({c: 1.0 for columns in here.values() for c in columns}, everyone, everyone)
             for node, columns in here.items():
                 if node != job.ps:
-                    sends = dict.fromkeys(self._onward(each.job, node), -float(everyone))
+                    sends = dict.fromkeys(self.onward_columns(each.job, node), -float(everyone))
                     rows.add({**columns, **sends}, -np.inf, 0)
         for (job, node), paths in candidates.onward.items():
-            columns = self._onward(job, node)
+            columns = self.onward_columns(job, node)
             for column, path in zip(columns, paths, strict=True):
                 use(column, path, ("PS", candidates.jobs[job].ps))
             rows.add(dict.fromkeys(columns, 1.0), -np.inf, 1)
@@ -139,52 +140,87 @@ class Congestion:
         links = [network.link[host, after].capacity_bps for after in network.after[host]]
         return 0.0 if None in links else self.unit_bps / max(links)
 
-    def _onward(self, job: int, node: str) -> range:
+    def onward_columns(self, job: int, node: str) -> range:
+        """The variables of a switch's paths onward."""
         first = self.first_onward[job, node]
         return range(first, first + len(self.candidates.onward[job, node]))
 
-    def solve(self, whole: bool, seconds: float | None = None) -> np.ndarray | None:
-        """The variables of a least congested choice, or None if none was found in time.
+    def relaxed(
+        self,
+        opened: Collection[tuple[int, str]] | None = None,
+        onward: Mapping[tuple[int, str], int] | None = None,
+    ) -> np.ndarray:
+        """The variables of the linear relaxation's solution.
 
-        whole: in whole counts; else the linear relaxation."""
-        cost = np.zeros(self.variables)
-        cost[0] = 1
-        found = self._solve(cost, whole, np.inf, seconds)
-        if found is None or not whole:
-            return found
+        opened: exactly these (job, switch) aggregate; None: any, also in part. onward: the number
+        of the path that each of them takes."""
+        low, high = self._bounds()
+        rows = Rows.none()
+        if opened is not None:
+            for key in self.candidates.onward:
+                columns = self.onward_columns(*key)
+                if key not in opened:
+                    high[columns] = 0
+                elif onward is not None:
+                    low[columns[onward[key]]] = 1
+                else:
+                    rows.add(dict.fromkeys(columns, 1.0), 1, 1)
+        found = self._solve(_first(self.variables), low, high, None, rows)
+        assert found is not None  # every class has a way, and mu can be as large as it must
+        return found
+
+    def whole(self) -> np.ndarray | None:
+        """The variables of a least congested choice in whole counts, or None if that is too hard to
+        find out."""
+        low, high = self._bounds()
+        found = self._solve(_first(self.variables), low, high, NODES)
+        if found is None:
+            return None
         lengths = np.zeros(self.variables)
         for each, first in zip(self.candidates.classes, self.first_way, strict=True):
             for column, way in enumerate(each.ways, first):
                 lengths[column] = len(way.rest)
         for key, paths in self.candidates.onward.items():
-            for column, path in zip(self._onward(*key), paths, strict=True):
+            for column, path in zip(self.onward_columns(*key), paths, strict=True):
                 lengths[column] = len(path) - 1
-        shorter = self._solve(lengths, whole, found[0] * (1 + GAP) + GAP, seconds)
+        high[0] = found[0] * (1 + GAP) + GAP
+        shorter = self._solve(lengths, low, high, NODES)
         return found if shorter is None else shorter
 
-    def _solve(
-        self, cost: np.ndarray, whole: bool, most_mu: float, seconds: float | None
-    ) -> np.ndarray | None:
+    def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
         low, high = np.zeros(self.variables), np.full(self.variables, np.inf)
-        low[0], high[0] = self.least_mu, most_mu
+        low[0] = self.least_mu
         for key in self.candidates.onward:
-            high[self._onward(*key)] = 1
-        integral = np.full(self.variables, int(whole))
+            high[self.onward_columns(*key)] = 1
+        return low, high
+
+    def _solve(
+        self,
+        cost: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        nodes: int | None,
+        more: Rows | None = None,
+    ) -> np.ndarray | None:
+        """nodes: how many a search for whole counts may look at; None: a linear program."""
+        constraints = [self.rows.constraint(self.variables)]
+        if more is not None and more.low:
+            constraints.append(more.constraint(self.variables))
+        integral = np.full(self.variables, int(nodes is not None))
         integral[0] = 0
-        options = {"mip_rel_gap": GAP} | ({"time_limit": seconds} if seconds else {})
+        options = {"mip_rel_gap": GAP} | ({"node_limit": nodes} if nodes else {})
         result = milp(
             cost,
             integrality=integral,
             bounds=Bounds(low, high),
-            constraints=self.rows.constraint(self.variables),
+            constraints=constraints,
             options=options,
         )
-        return result.x
+        return result.x if result.status == 0 else None
 
     def bound(self) -> Fraction | None:
         """The upper bound of the smallest rate over all plans; None: unlimited."""
-        found = self.solve(whole=False)
-        assert found is not None  # every class has a way, and mu can be as large as it must
+        found = self.relaxed()
         return None if found[0] <= 0 else exact(1 / found[0]) * self.unit_bps
 
     def counts(self, found: np.ndarray) -> tuple[list[list[int]], dict[tuple[int, str], Path]]:
@@ -200,11 +236,18 @@ class Congestion:
             if count
         }
         chosen = {
-            key: paths[int(np.argmax(found[list(self._onward(*key))]))]
+            key: paths[int(np.argmax(found[list(self.onward_columns(*key))]))]
             for key, paths in self.candidates.onward.items()
             if key in used
         }
         return counts, chosen
+
+
+def _first(variables: int) -> np.ndarray:
+    """The cost that is mu."""
+    cost = np.zeros(variables)
+    cost[0] = 1
+    return cost
 
 
 def exact(value: float) -> Fraction:

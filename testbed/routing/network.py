@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import networkx
+
 FRAME_BYTES = 14 + 20 + 8 + 24 + 4 + 4 * 64  # a gradient packet of 64 values, bitmap of 32 bits
 
 
@@ -98,6 +100,23 @@ class Network:
         for link in self.links:
             found[link.source].append(link.target)
         return {name: tuple(targets) for name, targets in found.items()}
+
+    @cached_property
+    def switch_graph(self) -> networkx.DiGraph:
+        """The switches and the links between them."""
+        graph = networkx.DiGraph()
+        graph.add_nodes_from(self.switch)
+        graph.add_edges_from(
+            link.ends
+            for link in self.links
+            if link.source in self.switch and link.target in self.switch
+        )
+        return graph
+
+    @cached_property
+    def next_hops(self) -> dict[str, dict[str, str]]:
+        """For each target that was asked for {node: next node} (paths.py fills it)."""
+        return {}
 
     @cached_property
     def aggregating(self) -> tuple[str, ...]:

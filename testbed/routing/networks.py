@@ -48,7 +48,11 @@ def of_experiment(experiment: Experiment) -> tuple[Network, tuple[PlanJob, ...]]
     slots = experiment.aggregators or None
     virtual = experiment.virtual
     network = Network(
-        switches=tuple(Switch(name, True, None, slots) for name in topology.switches),
+        switches=tuple(
+            Switch(name, settings.aggregates, settings.capacity_bps, slots)
+            for name in topology.switches
+            for settings in [experiment.switches.of(name)]
+        ),
         hosts=tuple(Host(name) for name in topology.hosts),
         links=tuple(sorted(links.values(), key=lambda link: order[link.ends])),
         host_spread_ns=2 * virtual.worker_jitter_ns if virtual else 0,

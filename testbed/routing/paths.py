@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from functools import lru_cache
+from itertools import islice
+
+import networkx
 
 from testbed.routing.network import Network
 
@@ -37,7 +39,10 @@ def distances(network: Network, target: str) -> dict[str, int]:
 def shortest_path(network: Network, source: str, target: str) -> Path | None:
     """The first of the shortest paths, the one that the routes of testbed/routing/tree.py take;
     None: there is none."""
-    hops = _next_hops(network, target)
+    known = network.next_hops
+    if target not in known:
+        known[target] = _next_hops(network, target)
+    hops = known[target]
     path = [source]
     while path[-1] != target:
         if path[-1] not in hops:
@@ -46,7 +51,6 @@ def shortest_path(network: Network, source: str, target: str) -> Path | None:
     return tuple(path)
 
 
-@lru_cache(maxsize=256)
 def _next_hops(network: Network, target: str) -> dict[str, str]:
     before: dict[str, list[str]] = {}
     for link in network.links:
@@ -66,44 +70,36 @@ def _next_hops(network: Network, target: str) -> dict[str, str]:
 
 def shortest_paths(network: Network, source: str, target: str, most: int) -> list[Path]:
     """Up to `most` loop-free paths from a node to another, shortest first, then in the order of the
-    links; [] if there is none.
-
-    Paths of one length are found by a search that goes no further from the target than the length
-    leaves room for, one length after the other."""
+    links; [] if there is none."""
     away = distances(network, target)
     if source not in away:
         return []
-    found: list[Path] = []
-    longest = len(network.switches) + 1
-    for length in range(away[source], longest + 1):
-        for path in _of_length(network, source, target, length, away):
-            found.append(path)
-            if len(found) == most:
-                return found
-    return found
+    found = list(islice(_shortest(network, source, target, away), most))
+    if len(found) == most:
+        return found
+    # The next ones by Yen's algorithm, which finds those of the least length again.
+    graph = network.switch_graph.copy()
+    graph.add_edges_from((source, after) for after in network.after[source])
+    graph.add_edges_from(
+        link.ends for link in network.links if link.target == target and link.source in graph
+    )
+    graph.remove_nodes_from([node for node in graph if node not in away])
+    shortest = away[source] + 1
+    longer = (
+        tuple(path)
+        for path in networkx.shortest_simple_paths(graph, source, target)
+        if len(path) > shortest
+    )
+    return found + list(islice(longer, most - len(found)))
 
 
-def _of_length(
-    network: Network, source: str, target: str, length: int, away: dict[str, int]
-) -> Iterator[Path]:
-    path = [source]
-    on_path = {source}
-
-    def extend() -> Iterator[Path]:
-        node = path[-1]
-        left = length - len(path) + 1
-        if node == target:
-            if left == 0:
-                yield tuple(path)
-            return
-        if node in network.host and node != source:
-            return
-        for other in network.after[node]:
-            if other not in on_path and away.get(other, length) <= left - 1:
-                path.append(other)
-                on_path.add(other)
-                yield from extend()
-                path.pop()
-                on_path.discard(other)
-
-    yield from extend()
+def _shortest(network: Network, source: str, target: str, away: dict[str, int]) -> Iterator[Path]:
+    """All paths of the least length, each step one nearer to the target."""
+    if source == target:
+        yield (target,)
+        return
+    for after in network.after[source]:
+        nearer = away.get(after) == away[source] - 1
+        if nearer and (after == target or after in network.switch):
+            for rest in _shortest(network, after, target, away):
+                yield (source, *rest)

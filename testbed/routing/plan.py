@@ -114,7 +114,7 @@ class Load:
     @property
     def full(self) -> bool:
         """Whether nothing is left of it."""
-        return self.capacity_bps is not None and self.load_bps >= self.capacity_bps
+        return bool(self.capacity_bps) and self.load_bps >= self.capacity_bps
 
     @property
     def share(self) -> float:

@@ -15,6 +15,9 @@ from testbed.routing.candidates import candidates
 from testbed.routing.congestion import Congestion
 from testbed.routing.network import Network, PlanJob
 from testbed.routing.plan import Plan
+from testbed.routing.search import search
+
+SMALL = 1500  # variables of a program that is worth solving exactly
 
 
 def none(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Plan:
@@ -31,7 +34,8 @@ def _plan(
     name: str, network: Network, jobs: Sequence[PlanJob], aggregate: bool, paths: int
 ) -> Plan:
     program = Congestion(candidates(network, jobs, aggregate, paths))
-    found = program.solve(whole=True)
-    assert found is not None
+    found = program.whole() if program.variables <= SMALL else None
+    if found is None:
+        found = search(program)
     choice = program.candidates.legs(*program.counts(found))
     return assemble(network, jobs, choice, name, program.bound())
