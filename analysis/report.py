@@ -54,7 +54,8 @@ def report_command(paths: Sequence[str | Path], console: Console | None = None) 
 
 
 def sweep_report(folder: str | Path, console: Console | None = None) -> None:
-    """The table of a sweep's points, report.txt, data.csv and the figures, into its folder."""
+    """The table of a sweep's points, report.txt, data.csv, the figures and report.html, into its
+    folder."""
     sweep = sweeps.read_sweep(folder)
     frame = sweeps.frame(sweep)
     console = console or _console()
@@ -66,9 +67,10 @@ def sweep_report(folder: str | Path, console: Console | None = None) -> None:
             return
         frame.to_csv(sweep.folder / "data.csv", index=False)
         hand_over(sweep.folder / "data.csv")
-        from analysis import sweep_figures
+        from analysis import html, sweep_figures
 
         _tell(sweep_figures.draw(sweep, frame, sweep.folder / "figures"), console)
+        _tell_page(html.write_sweep(sweep, frame), console)
 
 
 def print_report(runs: Sequence[Results], console: Console | None = None) -> None:
@@ -149,12 +151,15 @@ def _compare(runs: list[Results], folder: Path, console: Console) -> None:
     console.print()
     _show(render_comparison(runs), console, folder / "report.txt")
     finished = [results for results in runs if results.finished]
-    if len(finished) < 2:
-        console.print("no figures: fewer than two of these runs have finished", style="yellow")
-        return
-    from analysis import figures
+    if len(finished) > 1:
+        from analysis import figures
 
-    _tell(figures.draw(finished, folder), console)
+        _tell(figures.draw(finished, folder), console)
+    else:
+        console.print("no figures: fewer than two of these runs have finished", style="yellow")
+    from analysis import html
+
+    _tell_page(html.write_comparison(runs, folder), console)
 
 
 def _show(content: RenderableType, console: Console, path: Path) -> None:

@@ -8,8 +8,6 @@ it; where none is they are bars. A system that knows nothing of the varied key i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,45 +16,28 @@ import pandas as pd
 from matplotlib import rc_context
 
 from analysis import figures, looks, units
+from analysis.measures import (
+    RANGE,
+    asked,
+    chosen,
+    is_wide,
+    points,
+    positions,
+    series_looks,
+    unit_of,
+    with_links,
+)
 from analysis.summary import interval
 from analysis.sweeps import Sweep
 from testbed.results import hand_over
-from testbed.systems import SYSTEMS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _LINES = ("-", "--", ":", "-.")
-_RANGE = 20  # an axis whose largest number is so many times the smallest is logarithmic
 
 _BARS = 6  # more are drawn lying, with their names beside them
-
-
-@dataclass(frozen=True)
-class Measure:
-    """`column` of the frame, `title`, and the `unit`: "time", "size" and "count" find their scale
-    from the values."""
-
-    column: str
-    title: str
-    unit: str = ""
-
-
-MEASURES = {
-    "ps_packets_per_fragment": Measure("ps_packets_per_fragment", "PS packets / fragment"),
-    "jct": Measure("jct_mean_ns", "average JCT", "time"),
-    "jct_ratio": Measure("jct_ratio", "JCT relative to {against}"),
-    "in_switch_share": Measure("in_switch_share", "completed in the switch", "%"),
-    "ps_link_bytes": Measure("ps_link_bytes", "PS links, both ways", "size"),
-    "filling_share": Measure("filling_share", "aggregators filling", "%"),
-    "held_share": Measure("held_share", "aggregators held", "%"),
-    "absorbed_per_aggregator_s": Measure(
-        "absorbed_per_aggregator_s", "absorbed / s / aggregator", "count"
-    ),
-    "retransmissions": Measure("retransmissions", "sent again", "count"),
-}
-_USUAL = ("jct", "ps_packets_per_fragment", "in_switch_share", "ps_link_bytes")
 
 
 def draw(sweep: Sweep, frame: pd.DataFrame, folder: Path) -> list[Path]:
@@ -86,8 +67,8 @@ def draw(sweep: Sweep, frame: pd.DataFrame, folder: Path) -> list[Path]:
 def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
     """The measures that the sweep's figure declares, or those of the module's head, as far as they
     were measured, in one row of panels."""
-    frame = _with_links(frame)
-    shown = [each for each in _chosen(sweep) if frame[each.column].notna().any()]
+    frame = with_links(frame)
+    shown = [each for each in chosen(sweep) if frame[each.column].notna().any()]
     styles = series_looks(list(dict.fromkeys(zip(frame["series"], frame["system"], strict=True))))
     lying = sweep.axis is None and len(styles) > _BARS
     figure = figures.new_figure(
@@ -96,20 +77,20 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
     )
     panels = np.atleast_1d(figure.subplots(1, len(shown), sharey=lying))
     for axes, measure in zip(panels, shown, strict=True):
-        scale, label = _unit(frame[measure.column], measure.unit)
+        scale, label = unit_of(frame[measure.column], measure.unit)
         if lying:
             _lying_bars(axes, frame, measure.column, scale, styles)
         elif sweep.axis is None:
             _bars(axes, frame, measure.column, scale, styles)
         else:
-            places = _places(sweep)
+            places = positions(sweep)
             _lines(axes, frame.assign(x=frame["x"].map(places)), measure.column, scale, styles)
             _x_axis(axes, sweep, places)
         title = measure.title.format(against=sweep.figure.against if sweep.figure else "")
         axes.set_title(f"{title} ({label})" if label else title, loc="left")
         if lying:
             axes.set_xlim(left=0)
-        elif sweep.axis is not None and measure.unit == "time" and _is_wide(frame, measure.column):
+        elif sweep.axis is not None and measure.unit == "time" and is_wide(frame, measure.column):
             axes.set_yscale("log")
         else:
             axes.set_ylim(bottom=0)
@@ -123,46 +104,6 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
         handles = [drawn[title] for title in titles]
         figure.legend(handles, titles, loc="outside upper center", ncols=min(len(titles), 4))
     return figure
-
-
-def points(sweep: Sweep, frame: pd.DataFrame) -> pd.DataFrame:
-    """What `measures` draws, as numbers in base units: a row per series and x, with mean and half
-    the width of the 95 % confidence interval (`_ci95`, NaN for fewer than two repetitions)."""
-    frame = _with_links(frame)
-    rows = []
-    for (series, x), group in frame.groupby(["series", "x"], dropna=False, sort=False):
-        row = {"series": series, "x": x, "repetitions": len(group)}
-        for measure in _chosen(sweep):
-            row[measure.column], row[f"{measure.column}_ci95"] = interval(group[measure.column])
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def _chosen(sweep: Sweep) -> list[Measure]:
-    return [MEASURES[name] for name in (sweep.figure.panels if sweep.figure else _USUAL)]
-
-
-def _is_wide(frame: pd.DataFrame, column: str) -> bool:
-    """Whether the points' means are too far apart for a linear axis."""
-    means = frame.groupby("point")[column].mean().dropna()
-    return len(means) > 0 and means.min() > 0 and means.max() >= _RANGE * means.min()
-
-
-def _with_links(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.assign(ps_link_bytes=frame["ps_link_bytes_in"] + frame["ps_link_bytes_out"])
-
-
-def series_looks(series: Sequence[tuple[str, str]]) -> dict[str, looks.Look]:
-    """A look per series, given as (title, system): the system's colour and marker; several of one
-    system differ in hatch and line."""
-    found: dict[str, looks.Look] = {}
-    for title, name in series:
-        if title not in found:
-            system = SYSTEMS[name]
-            count = sum(look.color == system.color for look in found.values())
-            hatch = looks.HATCHES[count % len(looks.HATCHES)]
-            found[title] = looks.Look(title, system.color, system.marker, hatch)
-    return found
 
 
 def _lines(
@@ -229,53 +170,16 @@ def _lying_bars(
     axes.set_ylim(len(styles) - 0.4, -0.6)
 
 
-def _places(sweep: Sweep) -> dict[float, float]:
-    """Where on the x axis each value that was asked for is drawn: at itself, or, where only a 0
-    forbids a logarithmic axis, at its rank."""
-    numbers = sorted(_asked(sweep))
-    positive = [number for number in numbers if number > 0]
-    if numbers[0] == 0 and positive and positive[-1] >= _RANGE * positive[0]:
-        return {number: float(rank) for rank, number in enumerate(numbers)}
-    return {number: number for number in numbers}
-
-
-def _asked(sweep: Sweep) -> dict[float, str]:
-    """The values of the axis in the words of the experiment file."""
-    return {
-        point.values[sweep.axis].number: point.values[sweep.axis].short
-        for point in sweep.points
-        if sweep.axis in point.values
-    }
-
-
 def _x_axis(axes: Axes, sweep: Sweep, places: dict[float, float]) -> None:
     """Ticks at the values that were asked for."""
-    words = _asked(sweep)
-    if min(places) > 0 and max(places) >= _RANGE * min(places):
+    words = asked(sweep)
+    if min(places) > 0 and max(places) >= RANGE * min(places):
         axes.set_xscale("log")
     axes.set_xticks(
         list(places.values()), [words[number] for number in places], rotation=45, ha="right"
     )
     axes.minorticks_off()
     axes.set_xlabel((sweep.figure.x_label if sweep.figure else "") or sweep.axis)
-
-
-def _unit(values: pd.Series, unit: str) -> tuple[float, str]:
-    """(what to divide by, label)"""
-    largest = float(values.max())
-    if unit == "time":
-        return units.time_unit(largest)
-    if unit == "size":
-        return units.size_unit(largest)
-    if unit == "count":
-        return (
-            (1e6, "million")
-            if largest >= 1e6
-            else (1e3, "thousand")
-            if largest >= 1e4
-            else (1.0, "")
-        )
-    return (0.01, "%") if unit == "%" else (1.0, unit)
 
 
 def _mark(figure: Figure, frame: pd.DataFrame) -> None:

@@ -10,6 +10,8 @@ which page. Charts are plain dictionaries in Plotly's format, so that nothing bu
 browser needs Plotly.
 """
 
+from analysis.html.comparison_page import write_comparison
 from analysis.html.run_page import write_run
+from analysis.html.sweep_page import write_sweep
 
-__all__ = ["write_run"]
+__all__ = ["write_comparison", "write_run", "write_sweep"]

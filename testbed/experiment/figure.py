@@ -19,7 +19,7 @@ from testbed.experiment.fields import ANY_TEXT, Choice, Number, nearest_word
 from testbed.experiment.problems import ExperimentError, Problem, sentence
 from testbed.experiment.section import Section
 
-# What can be drawn; analysis/sweep_figures.py knows how.
+# What can be drawn; analysis/measures.py knows what each is.
 MEASURES = (
     "ps_packets_per_fragment",
     "jct",

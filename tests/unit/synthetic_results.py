@@ -18,8 +18,10 @@ A frame is 326 bytes. Times are in ms, times `stretch`.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from analysis import sweeps
 from testbed.results import Writer
 from testbed.results.fidelity import rows as fidelity_rows
 
@@ -226,3 +228,33 @@ def write_run(
                 writer.write(table, rows, repetition=repetition)
         writer.finish()
     return writer.folder
+
+
+def _value(text: str, number: float | None = None) -> dict:
+    return {"text": text, "number": number}
+
+
+def write_sweep(folder: Path) -> Path:
+    """A sweep's folder: ESA at two sizes, ATP at one and not run at the other, and the ring, which
+    has no memory; returns it."""
+    points = [
+        ("a", "esa", {"system": _value("esa"), "memory.aggregators": _value("16", 16)}),
+        ("b", "esa", {"system": _value("esa"), "memory.aggregators": _value("32", 32)}),
+        ("c", "atp", {"system": _value("atp (gap 3)"), "memory.aggregators": _value("16", 16)}),
+        ("d", "atp", {"system": _value("atp (gap 3)"), "memory.aggregators": _value("32", 32)}),
+        ("e", "ring", {"system": _value("ring")}),
+    ]
+    described = {
+        "format": 1,
+        "name": "swept",
+        "keys": ["system", "memory.aggregators"],
+        "points": [
+            {"key": key, "system": system, "values": values} for key, system, values in points
+        ],
+    }
+    (folder / sweeps.FILE).write_text(json.dumps(described))
+    for key, system, _ in points:
+        if key != "d":
+            stretches = (1.0, 1.1, 1.2) if key == "b" else (2.0,)
+            write_run(folder / key, system=system, stretches=stretches)
+    return folder

@@ -111,6 +111,7 @@ def test_two_runs_are_compared(tmp_path, console):
     (folder,) = tmp_path.glob("comparison-*")
     assert {path.name for path in folder.iterdir()} == {
         "report.txt",
+        "report.html",
         "jct.png",
         "jct.pdf",
         "memory.png",

@@ -12,37 +12,12 @@ from rich.console import Console
 from analysis import sweeps
 from analysis.report import report_command
 from testbed.results import ResultsError
-from tests.unit.synthetic_results import write_run
-
-
-def value(text, number=None):
-    return {"text": text, "number": number}
+from tests.unit.synthetic_results import write_sweep
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """ESA at two sizes, ATP at one and not run at the other, the ring, which has no memory."""
-    points = [
-        ("a", "esa", {"system": value("esa"), "memory.aggregators": value("16", 16)}),
-        ("b", "esa", {"system": value("esa"), "memory.aggregators": value("32", 32)}),
-        ("c", "atp", {"system": value("atp (gap 3)"), "memory.aggregators": value("16", 16)}),
-        ("d", "atp", {"system": value("atp (gap 3)"), "memory.aggregators": value("32", 32)}),
-        ("e", "ring", {"system": value("ring")}),
-    ]
-    described = {
-        "format": 1,
-        "name": "swept",
-        "keys": ["system", "memory.aggregators"],
-        "points": [
-            {"key": key, "system": system, "values": values} for key, system, values in points
-        ],
-    }
-    (tmp_path / sweeps.FILE).write_text(json.dumps(described))
-    for key, system, _ in points:
-        if key != "d":
-            stretches = (1.0, 1.1, 1.2) if key == "b" else (2.0,)
-            write_run(tmp_path / key, system=system, stretches=stretches)
-    return tmp_path
+    return write_sweep(tmp_path)
 
 
 def test_the_frame_has_a_row_per_point_and_repetition(folder):

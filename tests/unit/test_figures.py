@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis import sweep_figures, sweeps
+from analysis import measures, sweep_figures, sweeps
 from analysis.report import report_command
 from testbed.errors import UserError
 from testbed.experiment.figure import MEASURES, Figure, Size
@@ -227,7 +227,7 @@ def test_a_zero_stands_at_its_rank_on_a_wide_axis(folder):
 
 
 def test_every_measure_can_be_drawn(folder):
-    assert tuple(sweep_figures.MEASURES) == MEASURES
+    assert tuple(measures.MEASURES) == MEASURES
     sweep = sweeps.read_sweep(folder)
     frame = sweeps.frame(sweep)
     for first in range(0, len(MEASURES), 4):

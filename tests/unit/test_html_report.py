@@ -12,12 +12,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from analysis import sweeps
 from analysis.html import page, plots, timeline
+from analysis.html.comparison_page import comparison_page
 from analysis.html.network import links, places
 from analysis.html.run_page import run_page
+from analysis.html.sweep_page import sweep_page
 from analysis.html.tables import key
 from testbed.results import Writer, read
-from tests.unit.synthetic_results import ENVIRONMENT, ITERATIONS, tables, write_run
+from tests.unit.synthetic_results import ENVIRONMENT, ITERATIONS, tables, write_run, write_sweep
 
 MS = 1_000_000
 
@@ -208,3 +211,51 @@ def test_writing_it_again_gives_the_same_file(tmp_path):
         Path(page.write(run_page(read(folder)), tmp_path / f"{n}.html")).read_text() for n in "ab"
     ]
     assert texts[0] == texts[1]
+
+
+def test_a_comparison_has_a_bar_per_run_and_job(tmp_path):
+    runs = [
+        read(write_run(tmp_path, name, system)) for name, system in (("x", "esa"), ("y", "atp"))
+    ]
+    made = comparison_page(runs)
+    charts = {chart.name: chart for chart in made.charts}
+    for trace, title in zip(charts["jct"].spec["data"], ("ESA", "ATP"), strict=True):
+        assert trace["name"] == title
+        assert trace["y"] == ["big", "small", "average"] and trace["x"] == [100, 60, 80]
+    shares = [trace["x"] for trace in charts["memory"].spec["data"]]
+    assert [sum(each) for each in zip(*shares, strict=True)] == pytest.approx([100, 100])
+    (differences,) = next(each for each in made.sections if each.name == "differences").blocks
+    assert ["system", "esa", "atp"] in [list(row) for row in differences.rows]
+    check_with_plotly(made)
+
+
+def test_a_comparison_names_what_has_not_finished(tmp_path):
+    with Writer.create(tmp_path, "bad", "system: esa", ENVIRONMENT) as writer:
+        writer.fail("it broke")
+    made = comparison_page([read(writer.folder), read(write_run(tmp_path))])
+    assert any("FAILED: it broke" in block.text for block in made.sections[0].blocks[:2])
+    (jct, *_) = made.charts
+    assert len(jct.spec["data"]) == 1
+
+
+def test_a_sweep_has_a_line_per_series_and_a_row_per_point(tmp_path):
+    sweep = sweeps.read_sweep(write_sweep(tmp_path))
+    made = sweep_page(sweep, sweeps.frame(sweep))
+    jct = next(chart for chart in made.charts if chart.name == "measure-jct_mean_ns").spec
+    lines = {trace["name"]: trace for trace in jct["data"]}
+    assert lines["ESA"]["x"] == [16, 32] and lines["ESA"]["y"] == [160, 88]
+    assert lines["ATP (gap 3)"]["x"] == [16]
+    assert lines["Ring"]["x"] == [16, 32] and lines["Ring"]["y"] == [160, 160]
+    assert jct["layout"]["xaxis"]["tickvals"] == [16, 32]
+    (points,) = next(each for each in made.sections if each.name == "points").blocks
+    assert len(points.rows) == 5 and points.keys[0][1] == 16
+    assert any("1 of 5 points are missing" in block.text for block in made.sections[0].blocks)
+    check_with_plotly(made)
+
+
+def check_with_plotly(made: page.Page) -> None:
+    from plotly.graph_objects import Figure
+
+    assert made.charts
+    for chart in made.charts:
+        Figure(chart.spec)
