@@ -18,6 +18,10 @@ const bit<8> HELD    = 2;                // complete; the sum has left and waits
 
 const bit<16> KEPT_FLAGS = FLAG_ECN | FLAG_OVERFLOW;   // what a sum inherits from its parts
 
+/* What a switch must not aggregate carries one of these. A resend takes a sum along instead. */
+const bit<16> NOT_AGGREGATED =
+    FLAG_PARTIAL | FLAG_COLLISION | FLAG_RESEND | FLAG_OVER_RATE | FLAG_FLOAT;
+
 /* What happens to the packet's and the aggregator's values. */
 const bit<3> KEEP  = 0;
 const bit<3> STORE = 1;                  // aggregator := packet

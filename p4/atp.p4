@@ -55,6 +55,9 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
                 meta.heading = TO_WORKERS;
             }
             job.apply();
+#ifdef GRID
+#include "grid_arrival.p4"
+#endif
         }
 
         if (meta.aggregated == 1) {
@@ -202,6 +205,10 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
                 count_release();
             }
         }
+
+#ifdef GRID
+#include "grid_departure.p4"
+#endif
 
         /* ---- 5. Send it. ---- */
         if (meta.heading == BY_ADDRESS && hdr.ip.isValid()) {

@@ -17,8 +17,13 @@
         hdr.ethernet.source = meta.mac;
     }
     table job_route {
+#ifdef GRID
+        key = { meta.job: exact; meta.heading: exact; meta.tag: exact; }
+        size = 8192;
+#else
         key = { meta.job: exact; meta.heading: exact; }
+        size = 2 * JOBS;
+#endif
         actions = { to_server; to_workers; drop; }
         default_action = drop();
-        size = 2 * JOBS;
     }

@@ -33,6 +33,7 @@ const bit<4> KIND_REMINDER       = 4;   // PS to a switch: give me what you hold
 const bit<4> KIND_REMINDER_EMPTY = 5;   // the switch's answer when it holds nothing of it
 const bit<4> KIND_ASK            = 6;   // PS to a worker: send this fragment again
 const bit<4> KIND_CONTROL        = 7;   // between hosts: neither values nor a slot
+const bit<4> KIND_COLLIDED       = 8;   // switch to a worker: I have dropped this fragment, slow down
 
 /* What has happened to it. */
 const bit<16> FLAG_PARTIAL   = 0x0001;  // a sum that lacks workers; not aggregated further up

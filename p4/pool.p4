@@ -16,6 +16,9 @@
     register<bitmap_t>(AGGREGATORS) slot_bitmap;
     register<bit<48>>(AGGREGATORS)  slot_since;
     register<bit<48>>(AGGREGATORS)  slot_touched;
+#ifdef GRID
+    register<bit<16>>(AGGREGATORS)  slot_tag;
+#endif
     register<bit<1>>(JOBS)          job_gone;    // 1: the job has ended; nobody waits for its sums
 #include "value_memory.p4"
 
@@ -36,6 +39,9 @@
         slot_bitmap.read(slot.bitmap, meta.slot);
         slot_since.read(slot.since, meta.slot);
         slot_touched.read(slot.touched, meta.slot);
+#ifdef GRID
+        slot_tag.read(slot.tag, meta.slot);
+#endif
         job_gone.read(meta.gone, (bit<32>) slot.job);
     }
 
@@ -49,6 +55,9 @@
         slot_bitmap.write(meta.slot, next.bitmap);
         slot_since.write(meta.slot, next.since);
         slot_touched.write(meta.slot, next.touched);
+#ifdef GRID
+        slot_tag.write(meta.slot, next.tag);
+#endif
     }
 
     /* The packet's fragment becomes the owner, with the packet's workers in the sum. */
@@ -60,6 +69,9 @@
         next.fragment = hdr.ina.fragment;
         next.index = hdr.ina.index;
         next.bitmap = hdr.workers.bitmap;
+#ifdef GRID
+        next.tag = meta.tag;
+#endif
         next.since = standard.ingress_global_timestamp;
         next.touched = standard.ingress_global_timestamp;
         meta.move = STORE;
@@ -162,4 +174,7 @@
         size = JOBS;
     }
 
+#ifdef GRID
+#include "grid_tables.p4"
+#endif
 #include "forwarding.p4"

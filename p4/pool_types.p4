@@ -31,6 +31,7 @@ const bit<5> RELEASE       = 16;
 const bit<5> RESULT_PASSES = 17;
 const bit<5> PASS          = 18;         // not to be aggregated here
 const bit<5> OUTSIDE       = 19;         // index outside the job's part of the pool
+const bit<5> OVER_RATE     = 20;         // beyond the switch's aggregation capacity (grid.p4)
 
 /* How an occupation ended, counted per job of the owner in `endings` and `filling_time`. */
 const bit<2> COMPLETED = 0;
@@ -43,6 +44,9 @@ const bit<2> BY_PRIORITY = 0;
 const bit<2> ALWAYS      = 1;
 const bit<2> COIN_FLIP   = 2;
 
+/* The meter's colour of what is within the rate and the burst. */
+const bit<2> GREEN = 0;
+
 /* An aggregator's record, without the values. */
 struct aggregator_t {
     bit<8>   state;
@@ -54,6 +58,9 @@ struct aggregator_t {
     bitmap_t bitmap;
     bit<48>  since;                      // time of the claim; when held, of the completion
     bit<48>  touched;                    // time of the last packet that used it
+#ifdef GRID
+    bit<16>  tag;                        // with which the sum goes on
+#endif
 }
 
 struct metadata_t {
@@ -92,6 +99,11 @@ struct metadata_t {
     bitmap_t bitmap;
     bit<16>  job;
     bit<2>   heading;
+#ifdef GRID
+    bit<16>  tag;                        // of the packet's way
+    bit<1>   signals;                    // collisions are dropped, and the sender is told
+    bit<2>   color;                      // the meter's verdict
+#endif
 }
 
 #endif

@@ -39,6 +39,7 @@ KINDS = {
     wire.REMINDER_EMPTY: "reminder_empty",
     wire.ASK: "ask",
     wire.CONTROL: "control",
+    wire.COLLIDED: "collided",
 }
 FLAGS = ["partial", "collision", "resend", "ecn", "overflow", "reminded", "over_rate", "float"]
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from testbed.experiment.fields import HOUR, SECOND, US, Choice, Flag, Quantity, Whole
+from testbed.experiment.fields import HOUR, SECOND, US, Choice, Flag, Quantity, Whole, as_pydantic
 from testbed.experiment.schema import SystemOptions
-from testbed.experiment.units import TIME
+from testbed.experiment.units import TIME, FieldError
 
 P4 = Path(__file__).resolve().parent.parent / "p4"
 
@@ -23,6 +23,7 @@ SWITCHML_ORDER = (
     "SwitchML's slots go by the place in the stream, so all workers must send in the one order in"
     " which tensors become ready (fifo)"
 )
+PLANNERS = ("grid-links", "grid", "nearest", "none")  # testbed/routing/planners
 PRIORITIES = ("esa", "communication", "remaining", "layer", "constant", "random")
 ATP_ORDER = (
     "an aggregator of ATP belongs to a window position, so all workers must send in the one order"
@@ -145,6 +146,53 @@ class AtpOptions(PoolOptions):
     )
 
 
+class GridOptions(PoolOptions):
+    """Options of GRID: a plan says which switch aggregates whose fragments, and over which links
+    they go."""
+
+    order: Annotated[str, Choice(("fifo", "front"))] = Field(
+        default="fifo",
+        description="Which ready tensor a worker sends first: the one that was ready first, or,"
+        " but with ATP's memory, the one nearest to the model's front.",
+    )
+    planner: Annotated[str, Choice(PLANNERS)] = Field(
+        default="grid-links",
+        description="Who plans: see [grid.md](grid.md).",
+    )
+    memory: Annotated[str, Choice(("esa", "atp", "plain"))] = Field(
+        default="esa",
+        description="Whose rules decide who gets an aggregator: ESA's (priorities, with all its"
+        " defaults), ATP's (first come, first served, with indices that move away from"
+        " collisions), or plain (first come, first served).",
+    )
+    release: Annotated[str, Choice(("auto", "on_completion", "on_result"))] = Field(
+        default="auto",
+        description="When an aggregator is free again: when its sum is complete and has left, or"
+        " when the result comes back from the parameter server; auto: on_result with ATP's memory.",
+    )
+    index: Annotated[str, Choice(("consecutive", "hash"))] = Field(
+        default="consecutive",
+        description="How a fragment finds its aggregator: neighbours side by side, or each"
+        " anywhere. With ATP's memory, window positions at first.",
+    )
+    collision: Annotated[str, Choice(("server", "drop"))] = Field(
+        default="server",
+        description="What becomes of a fragment that finds its aggregator taken: it goes to the"
+        " parameter server as it is, or it is dropped and its worker told, who halves its window"
+        " and sends it again.",
+    )
+
+    @model_validator(mode="after")
+    def _order_fits_memory(self) -> GridOptions:
+        if self.memory == "atp" and self.order == "front":
+            raise as_pydantic(FieldError("order: front with memory: atp", "order: fifo", ATP_ORDER))
+        return self
+
+    @property
+    def downgrading(self) -> bool:
+        return self.memory == "esa"
+
+
 class SwitchmlOptions(WorkerOptions):
     """Options of SwitchML: each job has slots of its own, and no parameter server."""
 
@@ -192,6 +240,7 @@ class System:
     `servers`: parameter servers of a job, "none", "one" or "many" (its option `servers` says how
     many). `memory`: whether it uses switch memory, so that `memory:` must be given.
     `job_aggregators`: how many aggregators of each switch every job must have to itself.
+    `planned`: whether a plan says which switch aggregates what, within what the switches can.
     `lost_with_registers`: why a job may not survive a switch that loses its registers; "" if it
     does.
     """
@@ -207,6 +256,7 @@ class System:
     servers: str = "one"
     memory: bool = True
     job_aggregators: int = 0
+    planned: bool = False
     lost_with_registers: str = ""
 
     def servers_per_job(self, options: SystemOptions | None) -> int:
@@ -240,6 +290,17 @@ SYSTEMS: dict[str, System] = {
             options=AtpOptions,
             protocol="testbed.protocols.atp",
             slot_bytes=26,
+        ),
+        System(
+            name="grid",
+            title="GRID",
+            color="#CC79A7",
+            marker="P",
+            program=P4 / "grid.p4",
+            options=GridOptions,
+            protocol="testbed.protocols.grid",
+            slot_bytes=28,
+            planned=True,
         ),
         System(
             name="switchml",

@@ -12,9 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.protocols.sizes import frame_bytes
 from testbed.routing.partition import part_of
-from testbed.routing.tree import JobTree, job_tree, next_hops, root_switch
+from testbed.routing.tree import JobTree, job_tree, next_hops, port_to, root_switch
+from testbed.routing.ways import aggregating, meetings, plan_of, steering
 from testbed.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
+from testbed.workload.timers import timers_of
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -22,7 +25,10 @@ if TYPE_CHECKING:
 TO_SERVER = 1  # p4/esa.p4
 TO_WORKERS = 2
 PREEMPTION = {"priority": 0, "always": 1, "coin": 2}
+GRID_MEMORY = {"plain": 0, "atp": 0, "esa": 1}  # p4/grid.p4
 WHOLE_INDEX = 0xFFFFFFFF
+UNTAGGED = 0
+BURST_FRAMES = 4
 SWITCH_RID = 0x1000  # replication ids: worker number + 1, or this + switch number
 
 
@@ -34,11 +40,21 @@ def program(experiment: Experiment) -> tuple[Path, dict[str, int], tuple[Path, .
     }
     if experiment.system_entry.memory:
         definitions["AGGREGATORS"] = experiment.aggregators
+    if experiment.system.name == "grid":
+        definitions["MEMORY"] = GRID_MEMORY[experiment.system.memory]
     return (
         experiment.program,
         definitions,
         (Path(__file__).resolve().parents[2] / "p4",),
     )
+
+
+def holds(experiment: Experiment) -> bool:
+    """Whether a complete sum keeps its aggregator until its result comes."""
+    options = experiment.system
+    if options.release == "auto":  # GRID: as its memory's own system
+        return options.memory == "atp"
+    return options.release == "on_result"
 
 
 def install(experiment: Experiment, switch: str, client: Any) -> None:
@@ -114,6 +130,62 @@ def _install_switchml(
     _install_receivers(topology, receivers, calls)
 
 
+def _install_grid(
+    experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
+) -> None:
+    """What p4/grid.p4 has beside routes and marks: what the plan means here, and trees for results
+    that reach every switch which may wait for them."""
+    _install_node(experiment, topology, switch, calls)
+    signals = int(experiment.system.collision == "drop")
+    receivers: dict[tuple[int, int], str] = {}
+    for number, (job, planned) in enumerate(
+        zip(experiment.jobs, plan_of(experiment).jobs, strict=True)
+    ):
+        placement = job.fixed_placement
+        _, server_ip = addresses(topology, placement.ps)
+
+        def steer(tag: int, port: int, node: str, job=number, ip=server_ip) -> None:
+            mac, _ = addresses(topology, node)
+            calls.append(
+                ("table_add", "job_route", "to_server", [job, TO_SERVER, tag], [port, mac, ip])
+            )
+
+        for (here, tag), following in steering(planned).items():
+            if here == switch:
+                steer(tag, port_to(topology, switch, following), following)
+        if switch in aggregating(planned):
+            steer(UNTAGGED, *next_hops(topology, placement.ps)[switch])
+            whole = [0, 0, WHOLE_INDEX, experiment.aggregators]
+            calls.append(("table_add", "job", "aggregate", [number], whole))
+        for tag, group in meetings(planned, switch):
+            parameters = [group.bitmap, group.tag, signals]
+            calls.append(("table_add", "fan_in", "gather", [number, tag], parameters))
+        tree = job_tree(topology, placement.workers, placement.ps, aggregating(planned))
+        if switch in tree.below:
+            _install_copies(experiment, topology, switch, number, tree, receivers, calls, UNTAGGED)
+    _install_receivers(topology, receivers, calls)
+    _install_capacity(experiment, switch, calls)
+
+
+def _install_capacity(experiment: Experiment, switch: str, calls: list[tuple]) -> None:
+    """The meter of a switch's aggregation capacity. The burst makes up for what senders that keep
+    to their pace may be ahead of it: see docs/grid.md."""
+    settings = experiment.switches.of(switch)
+    if settings.capacity_bps is None:
+        return
+    frame = frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    burst = (settings.burst_packets or 0) * frame
+    if settings.burst_packets is None:
+        for number, job in enumerate(plan_of(experiment).jobs):
+            burst_ns = timers_of(experiment, number).burst_ns
+            for group in job.groups:
+                if group.node == switch:
+                    ahead = int(group.rate_bps * burst_ns // (8 * 10**9))
+                    burst += len(group.workers) * (BURST_FRAMES * frame + ahead)
+    rate = settings.capacity_bps / 8e6  # bytes per microsecond
+    calls.append(("meter_set", "capacity", 0, [(rate, burst), (rate, burst)]))
+
+
 def addresses(topology: Topology, node: str) -> tuple[str, str]:
     """MAC and IPv4 address of a host or switch."""
     number = topology.number(node)
@@ -137,7 +209,7 @@ def _install_node(
                 topology.number(switch),
                 mac,
                 ip,
-                int(options.release == "on_result"),
+                int(holds(experiment)),
                 int(getattr(options, "downgrading", False)),  # ATP has neither
                 PREEMPTION[getattr(options, "preempt", "priority")],
                 max_age,
@@ -201,8 +273,9 @@ def _install_copies(
     tree: JobTree,
     receivers: dict[tuple[int, int], str],
     calls: list[tuple],
+    *more_keys: int,
 ) -> None:
-    """How a result goes on from here to a job's workers."""
+    """How a result goes on from here to a job's workers. `more_keys`: of table job_route."""
     copies = []
     workers = experiment.jobs[number].fixed_placement.workers
     for port, child in tree.children[switch]:
@@ -214,7 +287,8 @@ def _install_copies(
         receivers[port, rid] = child
     group = number + 1
     calls.append(("multicast_group", group, copies))
-    calls.append(("table_add", "job_route", "to_workers", [number, TO_WORKERS], [group]))
+    keys = [number, TO_WORKERS, *more_keys]
+    calls.append(("table_add", "job_route", "to_workers", keys, [group]))
 
 
 # What a system's program needs beside routes and congestion marks: (experiment, topology, switch,
@@ -223,6 +297,7 @@ INSTALLERS: dict[str, Callable[[Experiment, Topology, str, list[tuple]], None]] 
     "esa": _install_pool,
     "switchml": _install_switchml,
     "atp": _install_pool,
+    "grid": _install_grid,
     "ps": _install_forwarder,
     "ring": _install_forwarder,
 }

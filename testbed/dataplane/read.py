@@ -8,9 +8,10 @@ memory utilisation depends on no sampling.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from testbed.dataplane.install import holds
 from testbed.routing.partition import part_of
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ POOL = Statistics(
     claims=("allocations", "preemptions", "preemptions_held", "ghosts"),
     endings={0: "completed", 1: "evicted", 2: "pulled", 3: "discarded"},
 )
+GRID = replace(POOL, events=(*POOL_EVENTS, "over_rate"))  # p4/grid.p4
 # p4/switchml.p4
 SWITCHML = Statistics(
     events=(
@@ -87,12 +89,12 @@ SWITCHML_REGISTERS = "first_state", "first_since", "second_state", "second_since
 
 def statistics(experiment: Experiment) -> Statistics:
     """What the P4 program of an experiment's system counts."""
-    return SWITCHML if experiment.system.name == "switchml" else POOL
+    return {"switchml": SWITCHML, "grid": GRID}.get(experiment.system.name, POOL)
 
 
 def _holds(experiment: Experiment) -> bool:
     """Whether a complete sum keeps its aggregator for a while."""
-    return experiment.system.name == "switchml" or experiment.system.release == "on_result"
+    return experiment.system.name == "switchml" or holds(experiment)
 
 
 def occupancy(experiment: Experiment, client: Any) -> list[tuple[int, int, int]]:

@@ -6,8 +6,10 @@ nothing changes. Other parts of the testbed take an `Experiment` and look nowher
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import PrivateAttr
 
@@ -15,7 +17,6 @@ from testbed import systems
 from testbed.experiment.document import write_yaml
 from testbed.experiment.printing import as_data
 from testbed.experiment.schema import ExperimentFile
-from testbed.experiment.schema_switches import SwitchSettings
 from testbed.topology import Topology
 
 
@@ -44,6 +45,7 @@ class Experiment(ExperimentFile):
     _topology: Topology = PrivateAttr()
     _directions: tuple[tuple[LinkDirection, LinkDirection], ...] = PrivateAttr()
     _warnings: tuple[str, ...] = PrivateAttr()
+    _derived: dict[Any, Any] = PrivateAttr(default_factory=dict)
 
     def topology_object(self) -> Topology:
         """The network as data."""
@@ -52,10 +54,6 @@ class Experiment(ExperimentFile):
     def link(self, index: int) -> tuple[LinkDirection, LinkDirection]:
         """Both directions of link `index` = (a, b) of the topology: a to b, b to a."""
         return self._directions[index]
-
-    def switch(self, name: str) -> SwitchSettings:
-        """What a switch can aggregate."""
-        return self.switches.of(name)
 
     def fragments(self, job: int) -> int:
         """Fragments that one worker of the job sends per iteration; a fragment has values of one
@@ -105,6 +103,12 @@ class Experiment(ExperimentFile):
     def repetition_seed(self, repetition: int) -> int:
         """The seed of a repetition (from 0)."""
         return self.seed + repetition
+
+    def derived(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What follows from the experiment and takes long to find, made once for each `key`."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        return self._derived[key]
 
     def resolved_yaml(self) -> str:
         """The whole experiment with all defaults, as a file that loads to the same experiment."""

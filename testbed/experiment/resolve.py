@@ -112,6 +112,13 @@ class _Resolver:
         switches: Switches | None = self.parts.get("switches")
         if switches is None or self.topology is None:
             return
+        if self.system is not None and not self.system.planned and switches != Switches():
+            self.wrong(
+                ("switches",),
+                f"{self.system.title} has no plan that would heed what switches can aggregate;"
+                " allowed with system grid. Take this key out",
+            )
+            return
         first: dict[str, int] = {}
         for position, each in enumerate(switches.each):
             path, name = ("switches", "each", position, "switch"), each.switch

@@ -32,6 +32,7 @@ NAMES = (
     "gap_resends",  # retransmissions because later fragments' results were here already
     "rehashes",  # window positions to which the server gave another index
     "float_results",  # results summed as floating-point numbers (a worker: received)
+    "collisions_signalled",  # fragments that a switch has dropped and told the worker of
 )
 
 (
@@ -59,6 +60,7 @@ NAMES = (
     GAP_RESENDS,
     REHASHES,
     FLOAT_RESULTS,
+    COLLISIONS_SIGNALLED,
 ) = range(len(NAMES))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.protocols import pool_worker, priority, server_store, sizes
+from testbed.protocols import pool_worker, priority, server_store, sizes, stripes
 from testbed.protocols import worker as wk
 from testbed.protocols.counters import new_counters
 from testbed.protocols.floats import no_worker_floats
@@ -38,6 +38,7 @@ def new_worker(spec: dict, gradients: tuple[np.ndarray, np.ndarray] | None = Non
         recorded=own,
         sums=sums,
         positions=no_positions(),
+        stripes=stripes.one_stripe(),
         floats=no_worker_floats(),
         counters=new_counters(),
         status=new_status(),

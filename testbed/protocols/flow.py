@@ -61,12 +61,18 @@ def adapt_window(w, marked):
     s[wk.SINCE_CUT] += 1
     if marked:
         w.counters[n.MARKED_RESULTS] += 1
-        if s[wk.SINCE_CUT] * wk.UNIT >= s[wk.CREDIT]:
-            s[wk.CREDIT] = max(s[wk.CREDIT] >> 1, wk.UNIT)
-            s[wk.SINCE_CUT] = 0
+        cut_window(s)
     elif s[wk.CREDIT] < w.c[wk.WINDOW] * wk.UNIT:
         more = s[wk.CREDIT] + wk.UNIT * wk.UNIT // s[wk.CREDIT] + 1
         s[wk.CREDIT] = min(more, w.c[wk.WINDOW] * wk.UNIT)
+
+
+@njit(cache=True)
+def cut_window(s):
+    """Halve the window, unless that was less than a window of results ago."""
+    if s[wk.SINCE_CUT] * wk.UNIT >= s[wk.CREDIT]:
+        s[wk.CREDIT] = max(s[wk.CREDIT] >> 1, wk.UNIT)
+        s[wk.SINCE_CUT] = 0
 
 
 @njit(cache=True)

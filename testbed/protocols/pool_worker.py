@@ -21,21 +21,25 @@ from testbed.protocols import floats as fl
 from testbed.protocols import flow, lag, payload, wire
 from testbed.protocols import positions as pos
 from testbed.protocols import priority as prio
+from testbed.protocols import stripes as sp
 from testbed.protocols import values as val
 from testbed.protocols import worker as wk
 from testbed.protocols.index import POSITION, index_of
 
 TO_SERVER = 0  # the only destination
+ANEW = 1 << 40  # added to a fragment in Worker.asks
 
 
 class Worker(NamedTuple):
     c: np.ndarray  # int64[worker.CONFIGURATION]
     s: np.ndarray  # int64[worker.STATE]
     priority: np.ndarray  # int64[T], of the tensors in this iteration
-    asks: np.ndarray  # int64[*], fragments that the server wants again; ~f: f is missing
+    asks: np.ndarray  # int64[*], what to send again: f, the server wants it; ~f, it is missing;
+    #                   f + ANEW, a switch has dropped it and may take it next time
     recorded: np.ndarray  # int32[I, F * V], this worker's gradients if the trace has values
     sums: np.ndarray  # int32[I, F * V], their sums over the workers
     positions: pos.Positions
+    stripes: sp.Stripes
     floats: fl.WorkerFloats
     counters: np.ndarray  # int64
     status: np.ndarray  # int64, see status.py
@@ -91,6 +95,9 @@ def receive(w, b, now, packets, lengths, count):
                     w.asks[s[wk.ASKS]] = fragment
                     s[wk.ASKS] += 1
             continue
+        if kind == wire.COLLIDED:
+            _take_back(w, b, iteration, fragment)
+            continue
         if (kind != wire.RESULT and kind != wire.RESULT_ONE) or lengths[i] != full:
             k[n.FOREIGN] += 1
             continue
@@ -127,6 +134,20 @@ def receive(w, b, now, packets, lengths, count):
             w.positions.index[pos.position_of(w.positions, iteration, fragment)] = wire.extra(row)
             _slide(w, b, fragment)
     return finished
+
+
+@njit(cache=True)
+def _take_back(w, b, iteration, fragment):
+    """A switch had no room for a fragment and has dropped it: slow down, and try again."""
+    s = w.s
+    if iteration != b.s[bk.ITERATION]:
+        w.counters[n.STALE] += 1
+        return
+    w.counters[n.COLLISIONS_SIGNALLED] += 1
+    flow.cut_window(s)
+    if b.status[fragment] & (bk.SENT | bk.RECEIVED) == bk.SENT and s[wk.ASKS] < w.asks.size:
+        w.asks[s[wk.ASKS]] = fragment + ANEW
+        s[wk.ASKS] += 1
 
 
 @njit(cache=True)
@@ -190,7 +211,12 @@ def _write_gradient(w, b, row, fragment, flags):
     as_floats = fl.wanted(w.floats, b.s[bk.ITERATION], fragment, b.status[fragment])
     if as_floats:
         flags |= wire.FLOAT
-    wire.write_header(row, wire.GRADIENT, priority, flags, c[wk.JOB], 0, whole, index, c[wk.NUMBER])
+    stripe = sp.stripe_of(w.stripes, fragment)
+    node = w.stripes.node[stripe]
+    wire.write_header(
+        row, wire.GRADIENT, priority, flags, c[wk.JOB], node, whole, index, c[wk.NUMBER]
+    )
+    wire.set_extra(row, w.stripes.tag[stripe])
     wire.set_worker(row, c[wk.BITMAP_WORDS], c[wk.NUMBER])
     base = wire.HEADER_WORDS + c[wk.BITMAP_WORDS]
     if as_floats:
@@ -232,15 +258,18 @@ def send(w, b, now, packets, lengths, destinations):
     m = 0
     while s[wk.ASKS] > 0 and m < capacity:
         s[wk.ASKS] -= 1
-        asked = w.asks[s[wk.ASKS]] >= 0
-        fragment = w.asks[s[wk.ASKS]] if asked else ~w.asks[s[wk.ASKS]]
+        entry = w.asks[s[wk.ASKS]]
+        asked = 0 <= entry < ANEW
+        fragment = entry % ANEW if entry >= 0 else ~entry
         if b.status[fragment] & bk.RECEIVED == 0:
             b.status[fragment] |= bk.RESENT
             b.sent_ns[fragment] = now
-            _write_gradient(w, b, packets[m], fragment, wire.RESEND)
+            flags = 0 if entry >= ANEW else wire.RESEND
+            _write_gradient(w, b, packets[m], fragment, flags)
             flow.take_pace(s, c, now)
             k[n.RETRANSMISSIONS] += 1
-            k[n.ANSWERED_ASKS if asked else n.GAP_RESENDS] += 1
+            if entry < ANEW:
+                k[n.ANSWERED_ASKS if asked else n.GAP_RESENDS] += 1
             m += 1
     if c[wk.GAP] > 0 and s[wk.FURTHEST] > s[wk.SEEN]:
         m = _fill_gaps(w, b, now, packets, m)

@@ -13,6 +13,7 @@ from numba import njit
 from testbed.protocols import counters as n
 from testbed.protocols import heap, wire
 from testbed.protocols import server_store as ss
+from testbed.protocols import stripes as sp
 
 NEVER = (1 << 62) - 1
 
@@ -109,7 +110,10 @@ def send(v, now, m, out, out_lengths, destinations):
         place = v.timers[0]
         s[ss.TIMERS] = heap.pop(v.timers, s[ss.TIMERS], v.due_ns)
         whole_numbers = v.flags[place] & wire.FLOAT == 0  # which alone a switch may hold
+        stripe = sp.stripe_of(v.stripes, place % c[ss.FRAGMENTS])
         for i in range(v.nodes.size if whole_numbers else 0):
+            if v.stripes.reached[stripe, i] == 0:
+                continue
             ss.write_header(v, out[m], wire.REMINDER, 0, v.nodes[i], place)
             for j in range(c[ss.BITMAP_WORDS]):
                 out[m, wire.HEADER_WORDS + j] = np.uint32(0)

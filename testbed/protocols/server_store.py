@@ -15,6 +15,7 @@ from numba import njit
 from testbed.protocols import counters as n
 from testbed.protocols import floats as fl
 from testbed.protocols import positions as pos
+from testbed.protocols import stripes as sp
 from testbed.protocols import wire
 from testbed.protocols.index import POSITION, index_of
 from testbed.protocols.status import new_status
@@ -67,7 +68,8 @@ class Server(NamedTuple):
 
     c: np.ndarray  # int64[CONFIGURATION]
     s: np.ndarray  # int64[STATE]
-    nodes: np.ndarray  # int64[*], switch numbers on the job's tree
+    nodes: np.ndarray  # int64[N], numbers of the switches that aggregate for the job
+    stripes: sp.Stripes
     everyone: np.ndarray  # uint32[B], bitmap of all workers in packet order
     iteration: np.ndarray  # int32[2F], -1: none yet
     stage: np.ndarray  # uint8[2F]
@@ -103,6 +105,7 @@ def new_server(configuration: np.ndarray, nodes: list[int], counters: np.ndarray
         c=configuration,
         s=s,
         nodes=np.asarray(nodes, np.int64),
+        stripes=sp.one_stripe(len(nodes)),
         everyone=bitmap_of(int(configuration[WORKERS]), words),
         iteration=np.full(rows, -1, np.int32),
         stage=np.zeros(rows, np.uint8),

@@ -30,6 +30,7 @@ EVENTS: Mapping[str, str] = {
     "results_passed": "result from a PS found no aggregator to free",
     "passes": "gradient that is not to be aggregated here",
     "outside": "gradient's index fell outside its job's part of the pool: to its PS, or dropped",
+    "over_rate": "gradient beyond the switch's aggregation capacity: to its PS unchanged",
     "stale_chunks": "gradient of a chunk that is over: dropped",
 }
 

@@ -23,7 +23,7 @@ def next_hops(topology: Topology, target: str) -> dict[str, tuple[int, str]]:
     if target not in topology.hosts:
         return topology.derived(("next_hops", target), lambda: _breadth_first(topology, target))
     last = switch_of(topology, target)
-    return {**next_hops(topology, last), last: (_port_to(topology, last, target), target)}
+    return {**next_hops(topology, last), last: (port_to(topology, last, target), target)}
 
 
 def _breadth_first(topology: Topology, target: str) -> dict[str, tuple[int, str]]:
@@ -36,11 +36,12 @@ def _breadth_first(topology: Topology, target: str) -> dict[str, tuple[int, str]
             if neighbour not in seen:
                 seen.add(neighbour)
                 queue.append(neighbour)
-                hops[neighbour] = (_port_to(topology, neighbour, node), node)
+                hops[neighbour] = (port_to(topology, neighbour, node), node)
     return hops
 
 
-def _port_to(topology: Topology, node: str, neighbour: str) -> int:
+def port_to(topology: Topology, node: str, neighbour: str) -> int:
+    """The first port of a node that leads to a neighbour."""
     return min(port for port, (other, _, _) in topology.ports(node).items() if other == neighbour)
 
 
@@ -67,23 +68,32 @@ class JobTree:
         return tuple(self.below)
 
 
-def job_tree(topology: Topology, workers: tuple[str, ...], target: str) -> JobTree:
-    """The tree of a job with its server, or the root switch, at `target`.
+def job_tree(
+    topology: Topology, workers: tuple[str, ...], target: str, switches: tuple[str, ...] = ()
+) -> JobTree:
+    """The tree of a job with its server, or the root switch, at `target`. It reaches `switches`,
+    too, even where no worker is below them.
 
-    Raises UserError if a worker has no path to it."""
+    Raises UserError if a worker has no path to the target."""
     hops = next_hops(topology, target)
     parent: dict[str, tuple[int, str]] = {}
     below: dict[str, list[int]] = {}
     children: dict[str, dict[str, int]] = {}
-    for number, worker in enumerate(workers):
-        child, node = worker, switch_of(topology, worker)
+    for number, start in enumerate((*workers, *switches)):
+        child, node = start, start
+        if number < len(workers):
+            node = switch_of(topology, start)
         while True:
             if node != target and node not in hops:
-                raise UserError(f"{worker} has no path to {target}")
+                raise UserError(f"{start} has no path to {target}")
             if node in topology.hosts:
                 break
-            below.setdefault(node, []).append(number)
-            children.setdefault(node, {})[child] = _port_to(topology, node, child)
+            passed = below.setdefault(node, [])
+            if number < len(workers):
+                passed.append(number)
+            leads = children.setdefault(node, {})
+            if child != node:
+                leads[child] = port_to(topology, node, child)
             if node == target:
                 break
             parent[node] = hops[node]

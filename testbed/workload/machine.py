@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from testbed.protocols import atp, esa, pool_worker, ps, ring_state, sizes, switchml
+from testbed.protocols import atp, esa, grid, pool_worker, ps, ring_state, sizes, switchml
 from testbed.protocols import status as st
 from testbed.workload import (
     blocks,
@@ -62,6 +62,16 @@ def _atp(spec: dict) -> Any:
     return servers.pool_machine(atp.new_server(spec))
 
 
+def _grid(spec: dict) -> Any:
+    if spec["role"] == "ps":
+        return servers.pool_machine(grid.new_server(spec))
+    if spec["memory"] == "atp":
+        recorded = fixed_point.of_worker(spec) or (None, None)
+    else:
+        recorded = (gradients.of_worker(spec),)
+    return _pool_worker(grid.new_worker(spec, *recorded), spec)
+
+
 def _switchml(spec: dict) -> Any:
     protocol = switchml.new_worker(spec, blocks.of_worker(spec))
     return worker.SlotMachine(*worker.parts(protocol, spec))
@@ -82,6 +92,7 @@ BUILDERS: dict[str, Callable[[dict], Any]] = {
     "esa": _esa,
     "switchml": _switchml,
     "atp": _atp,
+    "grid": _grid,
     "ps": _ps,
     "ring": _ring,
 }

@@ -7,13 +7,16 @@ of a job get the same numbers where they must agree (pool, index, quantisation, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from typing import TYPE_CHECKING
 
 from testbed.errors import UserError
 from testbed.experiment.faults import slow_windows
 from testbed.protocols.sizes import MAX_FRAGMENTS, fragments_of, frame_bytes
+from testbed.routing import ways
 from testbed.routing.partition import part_of
 from testbed.routing.tree import job_tree, root_switch, switch_of
+from testbed.systems import SYSTEMS
 from testbed.topology import host_ip, switch_ip
 from testbed.workload.bounds import communication_bound_ns
 from testbed.workload.timers import NOMINAL_RATE_BPS, timers_of, uplink_rate
@@ -91,6 +94,7 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
         **SYSTEM_PARTS[options.name](experiment, number),
     }
     peers_of = PEERS.get(options.name, _servers)
+    worker_part = WORKER_PARTS.get(options.name, lambda experiment, number, worker: {})
 
     def address(node: str) -> str:
         number = topology.number(node)
@@ -110,6 +114,7 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
                 "address": address(host),
                 "peers": [address(peer) for peer in peers_of(experiment, number, worker)],
                 "rate_bps": uplink_rate(experiment, host),
+                **worker_part(experiment, number, worker),
             }
         )
     for server, host in enumerate(placement.servers):
@@ -193,6 +198,40 @@ def _atp_part(experiment: Experiment, number: int) -> dict:
     }
 
 
+def _grid_part(experiment: Experiment, number: int) -> dict:
+    """GRID's hosts are those of its memory's system; its switches, the plan's."""
+    options, topology = experiment.system, experiment.topology_object()
+    job = ways.plan_of(experiment).jobs[number]
+    part = {
+        **_pool_part(experiment, number),
+        "memory": options.memory,
+        "index": options.index,
+        "priority": "esa" if options.memory == "esa" else "constant",
+        "stripes": ways.server_stripes(job, experiment.fragments(number)),
+        "switches": [
+            (topology.number(name), switch_ip(topology.number(name)))
+            for name in ways.aggregating(job)
+        ],
+    }
+    if options.memory == "atp":
+        defaults = SYSTEMS["atp"].options.model_fields
+        part |= {name: defaults[name].default for name in ("rehash", "gap", "fixed_point_scale")}
+        part |= {"index": "position", "position_index": options.index}
+    return part
+
+
+def _grid_worker(experiment: Experiment, number: int, worker: int) -> dict:
+    """What the plan has for a worker: its ways, and its pace."""
+    mine = ways.plan_of(experiment).jobs[number].workers[worker]
+    bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    fragments = experiment.fragments(number)
+    return {
+        "stripes": ways.worker_stripes(mine, experiment.topology_object(), fragments),
+        "rate_bps": int(mine.rate_bps),
+        "pace_ps": ceil(bits * 10**12 / mine.rate_bps),  # never more than the plan has
+    }
+
+
 def _switchml_part(experiment: Experiment, number: int) -> dict:
     part = part_of(experiment.aggregators // 2, len(experiment.jobs), number)
     window = min(part.slots, experiment.system.window or part.slots)
@@ -217,6 +256,7 @@ SYSTEM_PARTS: dict[str, Callable[[Experiment, int], dict]] = {
     "esa": _esa_part,
     "switchml": _switchml_part,
     "atp": _atp_part,
+    "grid": _grid_part,
     "ps": _server_part,
     "ring": _ring_part,
 }
@@ -227,6 +267,9 @@ def _root(experiment: Experiment, number: int, worker: int) -> tuple[str, ...]:
     workers = experiment.jobs[number].fixed_placement.workers
     return (root_switch(experiment.topology_object(), workers),)
 
+
+# What a system adds to the specification of one worker.
+WORKER_PARTS: dict[str, Callable[[Experiment, int, int], dict]] = {"grid": _grid_worker}
 
 # Whom a worker of a job talks to, as hosts or switches, where that is not the job's servers.
 PEERS: dict[str, Callable[[Experiment, int, int], tuple[str, ...]]] = {

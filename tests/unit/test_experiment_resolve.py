@@ -12,6 +12,8 @@ from testbed.experiment import load, load_text
 from testbed.experiment.commands import check_command, show_command
 from testbed.experiment.reference import reference
 from testbed.experiment.sweep import is_sweep, load_sweep
+from testbed.p4engine.diagnostics import Diagnostics
+from testbed.p4engine.preprocess import preprocess
 from testbed.systems import SYSTEMS
 from tests.unit.experiments import BASE, changed
 
@@ -78,27 +80,28 @@ def test_a_wide_bitmap_costs_memory() -> None:
 
 def test_aggregator_bytes_are_those_of_the_p4_program() -> None:
     for system in (system for system in SYSTEMS.values() if system.memory):
-        code = _with_includes(system.program)
-        pattern = r"register<(?:bit<(\d+)>|(\w+))>\((AGGREGATORS|SLOTS)\)\s+(\w+)"
+        code = _preprocessed(system.program)
+        sizes = r"(AGGREGATORS|\( AGGREGATORS / 2 \))"
+        pattern = rf"register < (?:bit < (\d+) >|(\w+)) > \( {sizes} \) (\w+)"
         # A slot of SwitchML is two aggregators.
-        share = {"AGGREGATORS": 2, "SLOTS": 1}
-        registers = re.findall(pattern, code)
-        bitmaps = sum(share[size] for _, kind, size, _ in registers if kind == "bitmap_t")
-        assert bitmaps == 2
+        registers = [
+            (int(bits or 0), kind, 2 if size == "AGGREGATORS" else 1, name)
+            for bits, kind, size, name in re.findall(pattern, code)
+        ]
+        assert sum(share for _, kind, share, _ in registers if kind == "bitmap_t") == 2
+        assert sum(name.startswith("value") for *_, name in registers) == 64
         state = sum(
-            int(bits) * share[size]
-            for bits, _, size, name in registers
-            if bits and not name.startswith("value")
+            bits * share for bits, _, share, name in registers if not name.startswith("value")
         )
         assert system.slot_bytes * 16 == state
         assert system.aggregator_bytes(64, 32) == system.slot_bytes + 4 + 256
 
 
-def _with_includes(program: Path) -> str:
-    code = program.read_text()
-    for name in re.findall(r'#include "(.+)"', code):
-        code += _with_includes(program.parent / name)
-    return code
+def _preprocessed(program: Path) -> str:
+    """The program's text with the name AGGREGATORS left as it is."""
+    defines = {"AGGREGATORS": "AGGREGATORS"}
+    tokens, _ = preprocess(program, defines, (), Diagnostics())
+    return " ".join(text for _, text, *_ in tokens)
 
 
 def test_traps_of_yaml() -> None:
