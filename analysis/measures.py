@@ -33,6 +33,7 @@ MEASURES = {
     "ps_packets_per_fragment": Measure("ps_packets_per_fragment", "PS packets / fragment"),
     "jct": Measure("jct_mean_ns", "average JCT", "time"),
     "jct_ratio": Measure("jct_ratio", "JCT relative to {against}"),
+    "waiting": Measure("waiting_mean_ns", "average waiting for hosts", "time"),
     "in_switch_share": Measure("in_switch_share", "completed in the switch", "%"),
     "ps_link_bytes": Measure("ps_link_bytes", "PS links, both ways", "size"),
     "filling_share": Measure("filling_share", "aggregators filling", "%"),

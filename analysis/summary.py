@@ -38,6 +38,7 @@ _CARRIED = [
     "ps_link_bytes_in",
     "ps_link_bytes_out",
     "communication_bound_ns",
+    "waiting_ns",
 ]
 
 
@@ -211,8 +212,8 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     """One row per repetition, over all jobs and switches.
 
     ps_packets_per_fragment and in_switch_share weigh every fragment alike; jct_mean_ns is the mean
-    over jobs that were not killed by plan (NaN when one never ended); shares of memory weigh every
-    aggregator alike.
+    over jobs that were not killed by plan (NaN when one never ended), and waiting_mean_ns what they
+    waited for hosts of it; shares of memory weigh every aggregator alike.
     """
     rows = []
     for repetition, group in per_job.groupby("repetition"):
@@ -224,6 +225,7 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
             "ps_packets_per_fragment": _total(group["ps_packets"]) / fragments,
             "in_switch_share": _total(group["in_switch_share"] * group["fragments"]) / fragments,
             "jct_mean_ns": group[group["outcome"] != "killed"]["jct_ns"].mean(skipna=False),
+            "waiting_mean_ns": group["waiting_ns"].mean(),
             "ps_link_bytes_in": _total(group["ps_link_bytes_in"]),
             "ps_link_bytes_out": _total(group["ps_link_bytes_out"]),
             "retransmissions": _total(group["retransmissions"]),

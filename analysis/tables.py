@@ -75,6 +75,8 @@ def headline(results: Results, frames: Frames) -> Text:
 
 def jobs(frames: Frames) -> Table:
     """One row per job (means over repetitions) and the average."""
+    per_job, run = frames["jobs"], frames["run"]
+    waited = bool((per_job["waiting_ns"] > 0).any())
     table = _table(
         "Jobs",
         "job",
@@ -83,10 +85,10 @@ def jobs(frames: Frames) -> Table:
         "PS packets\n/ fragment",
         "completed\nin switch",
         "JCT",
+        *(["of that\nwaiting"] if waited else []),
         "iteration\n(min .. max)",
         left=2,
     )
-    per_job, run = frames["jobs"], frames["run"]
     for _, rows in per_job.groupby("job"):
         table.add_row(
             rows["name"].iloc[0],
@@ -95,6 +97,7 @@ def jobs(frames: Frames) -> Table:
             _mean(rows["ps_packets_per_fragment"], units.ratio),
             _mean(rows["in_switch_share"], units.share),
             _job_time(rows),
+            *([_mean(rows["waiting_ns"], units.time)] if waited else []),
             units.times(
                 rows["iteration_mean_ns"].mean(),
                 rows["iteration_min_ns"].min(),
@@ -110,6 +113,7 @@ def jobs(frames: Frames) -> Table:
             _mean(run["ps_packets_per_fragment"], units.ratio),
             _mean(run["in_switch_share"], units.share),
             f"mean {_mean(run['jct_mean_ns'], units.time)}",
+            *([f"mean {_mean(run['waiting_mean_ns'], units.time)}"] if waited else []),
             style="bold",
         )
     return table
@@ -255,7 +259,8 @@ def comparison(runs: Sequence[Results], frames: Sequence[Frames], looks: Sequenc
     base = next((mean for mean in means if not math.isnan(mean)), math.nan)
     for title, column, text in _MEASURES:
         cells = [_mean(run[column], text) if len(run) else units.UNKNOWN for run in over_all]
-        if any(cell != units.UNKNOWN for cell in cells):
+        never = column == "waiting_mean_ns" and not any((run[column] > 0).any() for run in over_all)
+        if not never and any(cell != units.UNKNOWN for cell in cells):
             table.add_row(title, *cells)
         if column == "jct_mean_ns":
             ratios = [mean / base for mean in means]
@@ -274,6 +279,7 @@ _MEASURES = (
     ("PS packets / fragment", "ps_packets_per_fragment", units.ratio),
     ("completed in switch", "in_switch_share", units.share),
     ("average JCT", "jct_mean_ns", units.time),
+    ("  waiting in it", "waiting_mean_ns", units.time),
     ("PS link, to PS", "ps_link_bytes_in", units.size),
     ("PS link, from PS", "ps_link_bytes_out", units.size),
     ("memory filling", "filling_share", units.share),

@@ -7,7 +7,7 @@ held. They talk to any switch that offers the control interface of
 `testbed.p4engine.control.Client`.
 """
 
-from testbed.dataplane.install import install, program
+from testbed.dataplane.install import install, install_jobs, program
 from testbed.dataplane.links import shape_links
 from testbed.dataplane.looking import Look, Looks, look
 from testbed.dataplane.read import counters, occupancy
@@ -18,6 +18,7 @@ __all__ = [
     "Looks",
     "counters",
     "install",
+    "install_jobs",
     "look",
     "occupancy",
     "program",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.protocols.sizes import frame_bytes
-from testbed.routing.partition import part_of
+from testbed.routing.partition import slots_of
 from testbed.routing.tree import JobTree, job_tree, next_hops, port_to, root_switch
 from testbed.routing.ways import aggregating, meetings, plan_of, steering
 from testbed.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
@@ -69,6 +69,14 @@ def install(experiment: Experiment, switch: str, client: Any) -> None:
     client.batch(calls)
 
 
+def install_jobs(experiment: Experiment, switch: str, client: Any) -> None:
+    """Bring the tables and multicast groups of one switch up to date after jobs have come or gone:
+    those that have hosts now, and no others."""
+    calls: list[tuple] = [("table_clear", table) for table in JOB_TABLES[experiment.system.name]]
+    INSTALLERS[experiment.system.name](experiment, experiment.topology_object(), switch, calls)
+    client.batch(calls)
+
+
 def _install_forwarder(
     experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
 ) -> None:
@@ -83,7 +91,7 @@ def _install_pool(
     """What p4/esa.p4 and p4/atp.p4 have beside routes and marks."""
     _install_node(experiment, topology, switch, calls)
     receivers: dict[tuple[int, int], str] = {}
-    for number, job in enumerate(experiment.jobs):
+    for number, job in experiment.placed_jobs:
         placement = job.fixed_placement
         tree = job_tree(topology, placement.workers, placement.ps)
         if switch in tree.below:
@@ -106,14 +114,14 @@ def _install_switchml(
     mac, ip = addresses(topology, switch)
     calls.append(("table_set_default", "node", "set_node", [mac, ip]))
     receivers: dict[tuple[int, int], str] = {}
-    for number, job in enumerate(experiment.jobs):
+    for number, job in experiment.placed_jobs:
         workers = job.fixed_placement.workers
         root = root_switch(topology, workers)
         tree = job_tree(topology, workers, root)
         if switch not in tree.below:
             continue
         complete = sum(1 << worker for worker in tree.below[switch])
-        part = part_of(experiment.aggregators // 2, len(experiment.jobs), number)
+        part = slots_of(experiment, number)
         parameters = [complete, int(switch == root), part.base, part.slots]
         calls.append(("table_add", "job", "aggregate", [number], parameters))
         _install_copies(experiment, topology, switch, number, tree, receivers, calls)
@@ -300,4 +308,13 @@ INSTALLERS: dict[str, Callable[[Experiment, Topology, str, list[tuple]], None]] 
     "grid": _install_grid,
     "ps": _install_forwarder,
     "ring": _install_forwarder,
+}
+
+# And which of its tables have entries of jobs.
+JOB_TABLES: dict[str, tuple[str, ...]] = {
+    "esa": ("job", "job_route", "receiver"),
+    "switchml": ("job", "job_route", "receiver", "worker_route"),
+    "atp": ("job", "job_route", "receiver"),
+    "ps": (),
+    "ring": (),
 }

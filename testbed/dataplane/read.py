@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from testbed.dataplane.install import holds
-from testbed.routing.partition import part_of
+from testbed.routing.partition import slots_of
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -206,8 +206,8 @@ def _of_pool(registers: list[Any]) -> Iterator[tuple[int, int, int]]:
 def _of_slots(experiment: Experiment, registers: list[Any]) -> Iterator[tuple[int, int, int]]:
     """The same of SWITCHML_REGISTERS, whose slots belong to jobs by the partition."""
     first_state, first_since, second_state, second_since = registers
-    for job in range(len(experiment.jobs)):
-        part = part_of(len(first_state), len(experiment.jobs), job)
+    for job, _ in experiment.placed_jobs:
+        part = slots_of(experiment, job)
         for slot in range(part.base, part.base + part.slots):
             yield job, int(first_state[slot]), int(first_since[slot])
             yield job, int(second_state[slot]), int(second_since[slot])

@@ -5,6 +5,10 @@ plane tells the switch. With a shared pool it marks the job as gone: from then o
 count as empty for whatever arrives (event `ghosts`). It does not sweep them itself, because between
 its reading of an aggregator and its writing another job may have taken it. Where a job has a part
 of its own (SwitchML) there is nobody else, and the part is emptied at once.
+
+Where jobs come and go, the same is done for each job that ends, since what was sent twice may have
+come after its sum had left. A part of the memory then goes to another job, to which the numbers of
+the old one's chunks say nothing, so they are forgotten, too.
 """
 
 from __future__ import annotations
@@ -12,17 +16,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from testbed.dataplane.read import ENDINGS_PER_JOB, FILLING, HELD
-from testbed.routing.partition import part_of
+from testbed.routing.partition import slots_of
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
 
 DISCARDED = 3  # p4/pool_types.p4, p4/switchml.p4
+EMPTY = 0  # p4/switchml.p4: nothing has been in this set
 RELEASED = 3  # p4/switchml.p4: a set that is free
 
 
 def release(experiment: Experiment, job: int, client: Any) -> None:
-    """Free a job's aggregators in one switch. Its processes must be dead.
+    """Free a job's aggregators in one switch. Its processes must be dead; with `arrivals` it must
+    have its hosts still, but no entry in the switch's tables.
 
     `client` is the switch's control interface."""
     if not experiment.system_entry.memory:
@@ -34,7 +40,7 @@ def release(experiment: Experiment, job: int, client: Any) -> None:
 
 
 def _empty_part(experiment: Experiment, job: int, client: Any) -> None:
-    part = part_of(experiment.aggregators // 2, len(experiment.jobs), job)
+    part = slots_of(experiment, job)
     ending = job * ENDINGS_PER_JOB + DISCARDED
     states = "first_state", "second_state"
     times = "first_since", "second_since"
@@ -48,15 +54,20 @@ def _empty_part(experiment: Experiment, job: int, client: Any) -> None:
         ]
     )
     kept = list(zip([*read[0], *read[1]], [*read[2], *read[3]], strict=True))
+    place = part.base, part.base + part.slots
+    again = experiment.arrivals is not None
     calls: list[tuple] = [
-        ("register_write", name, (part.base, part.base + part.slots), RELEASED) for name in states
+        ("register_write", name, place, EMPTY if again else RELEASED) for name in states
     ]
+    if again:
+        bitmaps = "first_bitmap", "second_bitmap"
+        calls += [("register_write", name, place, 0) for name in bitmaps]
     sums = (
         (FILLING, ending, 4, "endings", "filling_time"),
         (HELD, job, 6, "releases", "held_time"),
     )
-    for state, place, first, count, time in sums:
+    for state, where, first, count, time in sums:
         spent = [int(stats["timestamp"]) - int(since) for found, since in kept if found == state]
-        calls.append(("register_write", count, place, int(read[first][0]) + len(spent)))
-        calls.append(("register_write", time, place, int(read[first + 1][0]) + sum(spent)))
+        calls.append(("register_write", count, where, int(read[first][0]) + len(spent)))
+        calls.append(("register_write", time, where, int(read[first + 1][0]) + sum(spent)))
     client.batch(calls)

@@ -14,9 +14,11 @@ from typing import Any
 from pydantic import PrivateAttr
 
 from testbed import systems
+from testbed.experiment.arrivals import drawn
 from testbed.experiment.document import write_yaml
 from testbed.experiment.printing import as_data
 from testbed.experiment.schema import ExperimentFile
+from testbed.experiment.schema_jobs import Job
 from testbed.topology import Topology
 
 
@@ -46,6 +48,7 @@ class Experiment(ExperimentFile):
     _directions: tuple[tuple[LinkDirection, LinkDirection], ...] = PrivateAttr()
     _warnings: tuple[str, ...] = PrivateAttr()
     _derived: dict[Any, Any] = PrivateAttr(default_factory=dict)
+    _kinds: tuple[Job, ...] = PrivateAttr(default=())  # of jobs, where `arrivals` are drawn
 
     def topology_object(self) -> Topology:
         """The network as data."""
@@ -76,7 +79,7 @@ class Experiment(ExperimentFile):
     def bitmap_bits(self) -> int:
         """Width of a bitmap of workers: the smallest of 32, 64, 128, 256 that fits the largest
         job."""
-        most = max(job.workers for job in self.jobs)
+        most = max(job.workers for job in (*self.jobs, *self._kinds))
         return next(bits for bits in (32, 64, 128, 256) if bits >= most)
 
     @property
@@ -99,6 +102,35 @@ class Experiment(ExperimentFile):
     def warnings(self) -> tuple[str, ...]:
         """What the user should know before trusting the results; one line each."""
         return self._warnings
+
+    @property
+    def placed_jobs(self) -> list[tuple[int, Job]]:
+        """The jobs that have hosts, with their numbers: without `arrivals`, all."""
+        return [(number, job) for number, job in enumerate(self.jobs) if job.placed]
+
+    @property
+    def memory_parts(self) -> int:
+        """Into how many parts a system divides the memory that gives each job its own."""
+        return len(self.jobs) if self.arrivals is None else self.arrivals.at_once or 1
+
+    def memory_part(self, number: int) -> int:
+        """Which of these parts is the job's."""
+        part = self.jobs[number]._part
+        return number if part is None else part
+
+    def of_repetition(self, repetition: int) -> Experiment:
+        """The experiment with the jobs of a repetition: where they are drawn, others than those of
+        repetition 0, which a loaded experiment has."""
+        if self.arrivals is None or self.arrivals.poisson is None or not repetition:
+            return self
+        seed = self.repetition_seed(repetition)
+        return self.with_jobs(drawn(self.arrivals.poisson, self._kinds, seed))
+
+    def with_jobs(self, jobs: tuple[Job, ...]) -> Experiment:
+        """The same with other jobs, or the same jobs with other hosts."""
+        made = self.model_copy(update={"jobs": jobs})
+        made._derived = {}
+        return made
 
     def repetition_seed(self, repetition: int) -> int:
         """The seed of a repetition (from 0)."""

@@ -161,7 +161,7 @@ def _together(faults: Sequence[Fault], jobs: Sequence[Job]) -> Iterator[Problem]
     ends = [NEVER if fault.end_ns is None else fault.end_ns for fault in faults]
     victims = []
     for fault in faults:
-        whole = fault.job is not None and by_name[fault.job].placement is not None
+        whole = fault.job is not None and by_name[fault.job].placed
         victims.append({fault.switch} if not whole else set(_hosts(by_name[fault.job], fault)))
     order = sorted(range(len(faults)), key=lambda number: (faults[number].at_ns, number))
     for place, later in enumerate(order):

@@ -271,22 +271,27 @@ def kind_of(info: FieldInfo) -> Kind | None:
 
 
 @dataclass(frozen=True)
-class Shorthand:
-    """In an annotation: lets a word stand for a whole section. `expand` gets what YAML gave and
-    returns what the section's model is to read; it may raise FieldError."""
+class WordOr:
+    """In an annotation, `Annotated[Model | str, WordOr(Model, words, example)]`: one of some words,
+    or a section of the model, of which `example` is one."""
 
-    expand: Callable[[Any], Any]
+    model: type
+    words: tuple[str, ...]
+    example: str
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        def validate(value: Any) -> Any:
-            try:
-                return self.expand(value)
-            except FieldError as error:
-                raise as_pydantic(error) from None
+        def validate(value: Any, section: Callable[[Any], Any]) -> Any:
+            if isinstance(value, str) and value in self.words:
+                return value
+            if isinstance(value, dict | self.model):
+                return section(value)
+            allowed = f"{', '.join(self.words)}, or a mapping {self.example}"
+            raise as_pydantic(FieldError(describe(value), allowed, nearest(value, self.words)))
 
-        return core_schema.no_info_before_validator_function(validate, handler(source))
+        schema = handler.generate_schema(self.model)
+        return core_schema.no_info_wrap_validator_function(validate, schema)
 
 
 NAME = Text(

@@ -24,6 +24,7 @@ MEASURES = (
     "ps_packets_per_fragment",
     "jct",
     "jct_ratio",
+    "waiting",
     "in_switch_share",
     "ps_link_bytes",
     "filling_share",

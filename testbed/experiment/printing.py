@@ -8,7 +8,8 @@ from pydantic import BaseModel
 
 from testbed.experiment.document import Inline
 from testbed.experiment.fields import kind_of
-from testbed.experiment.schema import Memory, TopologyChoice
+from testbed.experiment.schema import ExperimentFile, Memory, TopologyChoice
+from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_jobs import Fault
 from testbed.experiment.schema_links import LinkOptions, LinkSettings
 from testbed.experiment.schema_switches import SwitchException
@@ -41,8 +42,12 @@ def as_data(part: Any, given_only: bool = False) -> Any:
             continue
         if isinstance(part, Memory | Fault) and value is None or name == "servers" and not value:
             continue
-        if name in ("memory", "virtual") and value is None:  # of a system, or runtime, without
+        if name in ("memory", "virtual", "arrivals") and value is None:  # of one without
             continue
+        if isinstance(part, Arrivals) and not value:
+            continue
+        if name == "jobs" and isinstance(part, ExperimentFile) and part.arrivals is not None:
+            continue  # they follow from it
         inner = given_only and isinstance(value, BaseModel)
         kind = kind_of(info)
         plain = kind.show(value) if kind else value

@@ -16,6 +16,7 @@ from testbed import systems
 from testbed.experiment.fields import Kind, Quantity, kind_of
 from testbed.experiment.figure import MEASURES, Figure
 from testbed.experiment.schema import ExperimentFile, Memory, Timers, VirtualTime
+from testbed.experiment.schema_arrivals import Arrivals, Poisson
 from testbed.experiment.schema_jobs import Fault, Job, Placement
 from testbed.experiment.schema_links import LinkException, Links, LinkSettings
 from testbed.experiment.schema_switches import Switches, SwitchException, SwitchSettings
@@ -96,6 +97,24 @@ VIRTUAL = """\
 What the model is, and where the defaults come from: [virtual.md](virtual.md).
 """
 
+ARRIVALS = """\
+```yaml
+arrivals:
+  placement: spread
+  poisson:
+    jobs: 40
+    interval: 2 ms
+    kinds:
+      - {name: small, model: resnet18, workers: 4, iterations: 3, scale: 0.01, weight: 3}
+      - {name: large, model: vgg16, workers: 8, iterations: 3, scale: 0.01}
+```
+
+A job is submitted, waits until there is room, runs on its hosts, and gives them back. First come,
+first served: nobody overtakes a job that waits. Its completion time (JCT) counts from its
+submission; tables and report show the waiting apart. What is modelled of the switches when jobs
+come and go: [virtual.md](virtual.md#jobs-that-come-and-go).
+"""
+
 FAULTS = """\
 ```yaml
 faults:
@@ -172,6 +191,8 @@ def reference() -> str:
     parts += ["## virtual\n", _text(VirtualTime), VIRTUAL, _table(VirtualTime)]
     parts += ["## jobs[]\n", _text(Job), _table(Job)]
     parts += ["### jobs[].placement\n", _text(Placement), _table(Placement)]
+    parts += ["## arrivals\n", _text(Arrivals), ARRIVALS, _table(Arrivals)]
+    parts += ["### arrivals.poisson\n", _text(Poisson), _table(Poisson)]
     parts += ["## faults[]\n", _text(Fault), FAULTS, _table(Fault)]
     parts += ["## sweep\n", SWEEP]
     parts += ["## figure\n", _text(Figure), _table(Figure), FIGURE.removeprefix("\n")]
@@ -220,7 +241,11 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "between": "two names",
         "panels": f"a list of {', '.join(MEASURES)}",
         "workers": "a list of hosts",
-        "placement": "`packed`, or a mapping; see [below](#jobsplacement)",
+        "placement": "`packed`, `spread`, `random`, or a mapping; see [below](#jobsplacement)",
+        "arrivals": "see [arrivals](#arrivals)",
+        "poisson": "a mapping; see [below](#arrivalspoisson)",
+        "submissions": "a list of 1 to 256",
+        "kinds": "a list of 1 to 256",
     }
     return sections[name]
 

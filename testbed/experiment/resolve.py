@@ -12,13 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 from testbed import systems
 from testbed.errors import UserError
+from testbed.experiment.arrivals import (
+    drawn,
+    job_of,
+    read_csv,
+    room,
+    shapes,
+    too_large,
+    with_resolved,
+)
 from testbed.experiment.experiment import Experiment, LinkDirection
 from testbed.experiment.faults import check as check_faults
 from testbed.experiment.fields import NAME, nearest, user_file
 from testbed.experiment.links import resolve_links, unmarked
 from testbed.experiment.printing import shown
 from testbed.experiment.problems import Path as KeyPath
-from testbed.experiment.problems import Problem, sentence
+from testbed.experiment.problems import Problem, key_path, sentence
 from testbed.experiment.schema import (
     MAX_AGGREGATORS,
     ExperimentFile,
@@ -26,10 +35,12 @@ from testbed.experiment.schema import (
     SystemOptions,
     VirtualTime,
 )
+from testbed.experiment.schema_arrivals import MAX_JOBS, Arrivals
 from testbed.experiment.schema_jobs import Fault, Job, Placement
 from testbed.experiment.schema_links import Links
 from testbed.experiment.schema_switches import Switches
 from testbed.experiment.units import FieldError
+from testbed.routing.placement import choose
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
@@ -56,6 +67,7 @@ def resolve(
     resolver.name(stem)
     resolver.links()
     resolver.switches()
+    resolver.arrivals()
     resolver.jobs()
     resolver.memory()
     resolver.program()
@@ -81,6 +93,7 @@ class _Resolver:
         self.system = system
         self.problems: list[Problem] = []
         self.directions: list[tuple[LinkDirection, LinkDirection]] = []
+        self.kinds: tuple[Job, ...] = ()
 
     def wrong(self, path: KeyPath, message: str) -> None:
         self.problems.append(Problem(path, message))
@@ -89,6 +102,7 @@ class _Resolver:
         made = Experiment.model_construct(**self.parts)
         made._topology = self.topology
         made._directions = tuple(self.directions)
+        made._kinds = self.kinds
         made._warnings = (*_mixed_hardware([job.trace() for job in made.jobs]), *unmarked(made))
         return made
 
@@ -133,33 +147,94 @@ class _Resolver:
 
     # -- jobs
 
+    def arrivals(self) -> None:
+        """Jobs that come and go become jobs, without hosts."""
+        if "jobs" not in self.parts:
+            return
+        if "arrivals" not in self.parts:  # unsound, so nobody knows which jobs there are
+            del self.parts["jobs"]
+            return
+        arrivals: Arrivals | None = self.parts["arrivals"]
+        if arrivals is None:
+            if not self.parts["jobs"]:
+                del self.parts["jobs"]
+                self.problems.append(Problem.missing(("jobs",), "the training jobs, or arrivals"))
+            return
+        path: KeyPath = ("arrivals",)
+        if self.parts["jobs"]:
+            self.wrong(path, "there are jobs, too; an experiment has one of the two")
+        if self.parts.get("runtime") == "mininet":
+            self.wrong(
+                path,
+                "is for runtime virtual; on Mininet hosts belong to a job for the whole run: name"
+                " jobs with a start in `jobs`",
+            )
+        if self.system is not None and self.system.planned:
+            self.wrong(
+                path,
+                f"{self.system.title} plans for jobs that have their hosts from the start; take"
+                " another system, or name `jobs`",
+            )
+        if self.parts.get("faults"):
+            self.wrong(("faults",), "cannot be planned for jobs that come and go; take them out")
+        arrivals, problems = read_csv(arrivals, self.folder)
+        self.problems += problems
+        if problems:
+            del self.parts["jobs"]
+            return
+        self.submitted(arrivals)
+
+    def submitted(self, arrivals: Arrivals) -> None:
+        """The jobs of `arrivals`, resolved; their hosts are found when they are free."""
+        listed = shapes(arrivals)
+        jobs = self.resolved([(path, job_of(shape)) for path, shape in listed])
+        arrivals = with_resolved(arrivals, jobs)
+        each = self.servers_per_job
+        if self.topology is not None and each is not None:
+            problems = too_large(listed, self.topology, each)
+            self.problems += problems
+            if not problems:
+                most = min(room(listed, self.topology, each), arrivals.at_once or MAX_JOBS)
+                arrivals = arrivals.model_copy(update={"at_once": most})
+        if arrivals.poisson is not None:
+            self.kinds = tuple(jobs)
+            if "seed" in self.parts:
+                jobs = list(drawn(arrivals.poisson, self.kinds, self.parts["seed"]))
+        self.parts["arrivals"] = arrivals
+        self.parts["jobs"] = tuple(jobs)
+
     def jobs(self) -> None:
         jobs: tuple[Job, ...] | None = self.parts.get("jobs")
-        if jobs is None:
+        if jobs is None or self.parts.get("arrivals") is not None:
             return
-        names: dict[str, int] = {}
-        resolved = []
-        for number, job in enumerate(jobs):
-            trace, model = self.load_model(number, job)
-            plain = re.sub(r"[^A-Za-z0-9._-]+", "-", trace.name if trace else "job").lstrip("._-")
-            name = job.name or f"{plain[:50]}-{number}"
-            if name in names:
-                message = f"found {name!r}, which is already the name of jobs[{names[name]}]"
-                self.wrong(("jobs", number, "name"), f"{message}; rename one of them")
-            names.setdefault(name, number)
-            compute_scale = job.scale if job.compute_scale is None else job.compute_scale
-            update = {"name": name, "model": model, "compute_scale": compute_scale}
-            resolved.append(job.model_copy(update=update))
-            resolved[-1]._trace = trace
+        resolved = self.resolved([(("jobs", number), job) for number, job in enumerate(jobs)])
         self.place(resolved)
         self.parts["jobs"] = tuple(resolved)
 
-    def load_model(self, number: int, job: Job) -> tuple[Trace | None, str]:
+    def resolved(self, jobs: list[tuple[KeyPath, Job]]) -> list[Job]:
+        """Jobs with their names and traces, by the place in the file that each comes from."""
+        names: dict[str, KeyPath] = {}
+        found = []
+        for number, (path, job) in enumerate(jobs):
+            trace, model = self.load_model(path, job)
+            plain = re.sub(r"[^A-Za-z0-9._-]+", "-", trace.name if trace else "job").lstrip("._-")
+            name = job.name or f"{plain[:50]}-{number}"
+            if name in names:
+                message = f"found {name!r}, which is already the name of {key_path(names[name])}"
+                self.wrong((*path, "name"), f"{message}; rename one of them")
+            names.setdefault(name, path)
+            compute_scale = job.scale if job.compute_scale is None else job.compute_scale
+            update = {"name": name, "model": model, "compute_scale": compute_scale}
+            found.append(job.model_copy(update=update))
+            found[-1]._trace = trace
+        return found
+
+    def load_model(self, place: KeyPath, job: Job) -> tuple[Trace | None, str]:
         """The scaled trace of a job, and the name or absolute path by which to find it again;
         (None, what the file says) if there is no such trace."""
         from traffic.trace import MODELS_FOLDER, load_trace
 
-        path = ("jobs", number, "model")
+        path = (*place, "model")
         try:
             trace = load_trace(job.model, self.folder)
             model = (
@@ -176,7 +251,7 @@ class _Resolver:
             fragments = sum(-(-layer.values // size) for layer in scaled.layers) * job.iterations
             if fragments > MAX_FRAGMENTS:
                 self.wrong(
-                    ("jobs", number, "iterations"),
+                    (*place, "iterations"),
                     f"found {job.iterations}, which makes {fragments} fragments; allowed: up to"
                     f" {MAX_FRAGMENTS}, so at most {MAX_FRAGMENTS * job.iterations // fragments}"
                     " iterations at this scale",
@@ -189,7 +264,7 @@ class _Resolver:
         taken: dict[str, str] = {}
         sound = True
         for number, job in enumerate(jobs):
-            if job.placement is None:
+            if not job.placed:
                 continue
             path = ("jobs", number, "placement")
             count = len(job.placement.workers)
@@ -227,12 +302,13 @@ class _Resolver:
                 f"{found}; the topology has {len(topology.hosts)} hosts, and each takes one role",
             )
             return
-        free = iter([host for host in topology.hosts if host not in taken])
         for number, job in enumerate(jobs):
-            if job.placement is None:
-                workers = tuple(next(free) for _ in range(job.workers))
-                servers = {"ps": tuple(next(free) for _ in range(each))} if each else {}
-                placement = Placement(workers=workers, **servers)
+            if not job.placed:
+                free = [host for host in topology.hosts if host not in taken]
+                seed = self.parts.get("seed", 0)
+                found = choose(job.placement, topology, free, job.workers + each, seed, number)
+                taken |= dict.fromkeys(found, "")
+                placement = Placement.of(found, job.workers)
                 jobs[number] = job.model_copy(update={"placement": placement})
 
     @property
@@ -289,6 +365,7 @@ class _Resolver:
         if any(name not in self.parts for name in needs):
             return
         known = Experiment.model_construct(**{name: self.parts[name] for name in needs})
+        known._kinds = self.kinds
         count = memory.size_bytes // known.aggregator_bytes
         if not 1 <= count <= MAX_AGGREGATORS:
             self.wrong(
@@ -305,11 +382,15 @@ class _Resolver:
         if self.system is None or "jobs" not in self.parts:
             return
         jobs, each = len(self.parts["jobs"]), self.system.job_aggregators
+        who = f"{jobs} job{'s' if jobs > 1 else ''}"
+        if arrivals := self.parts.get("arrivals"):
+            jobs = arrivals.at_once or 1
+            who = f"{jobs} at once (arrivals.at_once)"
         if aggregators < jobs * each:
             self.wrong(
                 path,
                 f"found {aggregators} aggregators; {self.system.title} divides them among the jobs,"
-                f" and {jobs} job{'s' if jobs > 1 else ''} need at least {jobs * each}",
+                f" and {who} need at least {jobs * each}",
             )
 
     def program(self) -> None:

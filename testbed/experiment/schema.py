@@ -33,6 +33,7 @@ from testbed.experiment.units import show as show_quantity
 if TYPE_CHECKING:
     pass
 
+from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_jobs import Fault, Job
 from testbed.experiment.schema_links import Links
 from testbed.experiment.schema_switches import Switches
@@ -244,7 +245,14 @@ class ExperimentFile(BaseModel):
         description="What hosts and switches take in virtual time.",
     )
     jobs: Annotated[tuple[Job, ...], Field(min_length=1, max_length=256)] = Field(
+        default=(),
+        json_schema_extra={"default": "required, unless there are `arrivals`"},
         description="The training jobs that share the network.",
+    )
+    arrivals: Arrivals | None = Field(
+        default=None,
+        description="In place of `jobs`: jobs that come and go, and wait while no host is free"
+        " (only with runtime virtual).",
     )
     faults: tuple[Fault, ...] = Field(
         default=(),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, PrivateAttr
 
@@ -16,15 +17,16 @@ from testbed.experiment.fields import (
     Nodes,
     Number,
     Quantity,
-    Shorthand,
     Whole,
+    WordOr,
 )
-from testbed.experiment.units import PERCENT, TIME, FieldError, describe
+from testbed.experiment.units import PERCENT, TIME
 
 if TYPE_CHECKING:
     from traffic.trace import Trace
 
 from testbed.experiment.section import Section
+from testbed.routing.placement import POLICIES
 
 MAX_WORKERS = 256  # the widest bitmap
 
@@ -42,6 +44,12 @@ class Placement(Section):
         description="The parameter server's host; a list where the job has several.",
     )
 
+    @classmethod
+    def of(cls, hosts: Sequence[str], workers: int) -> Placement:
+        """The first `workers` hosts for them, the others for parameter servers."""
+        servers = {"ps": tuple(hosts[workers:])} if len(hosts) > workers else {}
+        return cls(workers=tuple(hosts[:workers]), **servers)
+
     @property
     def ps(self) -> str:
         """The parameter server of a system that has one per job."""
@@ -49,14 +57,8 @@ class Placement(Section):
         return server
 
 
-def _packed(value: Any) -> Any:
-    if isinstance(value, str) and value == "packed" or isinstance(value, dict):
-        return None if isinstance(value, str) else value
-    raise FieldError(describe(value), "packed, or a mapping {workers: [h1, h2], ps: h3}")
-
-
-class Job(Section):
-    """One training job. Jobs are numbered from 0 in the order of the file."""
+class JobShape(Section):
+    """What a job is, wherever and whenever it runs."""
 
     name: Annotated[str, NAME] = Field(
         default="",
@@ -92,19 +94,31 @@ class Job(Section):
         description="By how much the workers differ for good: all compute steps of a worker take"
         " 1 - spread to 1 + spread times as long, drawn once for each worker.",
     )
+
+
+class Job(JobShape):
+    """One training job. Jobs are numbered from 0 in the order of the file."""
+
     start_ns: Annotated[int, Quantity(TIME, 0, HOUR)] = Field(
         default=0,
         alias="start",
         description="When the job starts, counted from the start of the run.",
     )
-    placement: Annotated[Placement | None, Shorthand(_packed)] = Field(
-        default=None,
+    placement: Annotated[
+        Placement | str, WordOr(Placement, POLICIES, "{workers: [h1, h2], ps: h3}")
+    ] = Field(
+        default="packed",
         json_schema_extra={"default": "`packed`"},
-        description="`packed`: the next free hosts in the topology's order, workers first, then the"
-        " parameter servers, if any. Hosts named by any job are not free.",
+        description="Which hosts it gets, workers first, then the parameter servers, if any."
+        " `packed`: the next free hosts in the topology's order; `spread`: each next one where most"
+        " hosts are free; `random`: drawn from `seed`. Hosts named by any job are not free.",
     )
 
     _trace: Trace | None = PrivateAttr(default=None)
+    # With `arrivals`, of a job that runs: when it was submitted, and which part of the memory is
+    # its own where jobs have parts.
+    _submitted_ns: int | None = PrivateAttr(default=None)
+    _part: int | None = PrivateAttr(default=None)
 
     def trace(self) -> Trace:
         """What the job computes and sends per iteration, scaled (of a loaded experiment only)."""
@@ -114,10 +128,30 @@ class Job(Section):
 
     @property
     def fixed_placement(self) -> Placement:
-        """The placement of a loaded experiment, which is always decided."""
-        if self.placement is None:
-            raise ValueError(f"job {self.name}: the placement is not resolved")
+        """The hosts of a job that has some: of a loaded experiment without `arrivals`, of each."""
+        if not isinstance(self.placement, Placement):
+            raise ValueError(f"job {self.name} has no hosts yet")
         return self.placement
+
+    @property
+    def placed(self) -> bool:
+        """Whether it has hosts."""
+        return isinstance(self.placement, Placement)
+
+    @property
+    def submitted_ns(self) -> int:
+        """When it was submitted: its start, unless it had to wait."""
+        return self.start_ns if self._submitted_ns is None else self._submitted_ns
+
+    def started(self, start_ns: int, placement: Placement, part: int) -> Job:
+        """The same job on these hosts, from `start_ns` on, with part `part` of divided memory."""
+        job = self.model_copy(update={"start_ns": start_ns, "placement": placement})
+        job._submitted_ns, job._part = self.submitted_ns, part
+        return job
+
+    def ended(self) -> Job:
+        """The same job without its hosts."""
+        return self.model_copy(update={"placement": "packed"})
 
 
 class Fault(Section):

@@ -85,9 +85,11 @@ _DECLARED = (
             Column("iterations", "int32", "count", "iterations asked for", minimum=1),
             Column("values", "int64", "count", "values per iteration and worker", minimum=1),
             Column("fragments", "int64", "count", "fragments per iteration and worker", minimum=1),
-            _time("start_ns", "the job's start"),
+            _time("submitted_ns", "when it was submitted; where jobs do not wait, its start", True),
+            _time("start_ns", "the job's start: it has its hosts"),
+            _time("waiting_ns", "start_ns - submitted_ns", True),
             _time("end_ns", "end of its last iteration at its last worker; null: never", True),
-            _time("jct_ns", "job completion time (JCT): end_ns - start_ns; null: never", True),
+            _time("jct_ns", "job completion time (JCT): end_ns - submitted_ns; null: never", True),
             _name(
                 "outcome",
                 "finished, killed by a planned fault, or unfinished because of one",
@@ -111,7 +113,11 @@ _DECLARED = (
             ),
         ),
         key=("repetition", "job"),
-        ordered=(("start_ns", "end_ns"), ("retransmissions", "gradient_packets")),
+        ordered=(
+            ("submitted_ns", "start_ns"),
+            ("start_ns", "end_ns"),
+            ("retransmissions", "gradient_packets"),
+        ),
     ),
     Table(
         "iterations",
@@ -154,7 +160,8 @@ _DECLARED = (
     ),
     Table(
         "hosts",
-        "One row per host process: its traffic and how well it kept up with its schedule.",
+        "One row per role on its host: its traffic and how well it kept up with its schedule. "
+        "Where jobs come and go, a host has several, one after the other.",
         (
             _REPETITION,
             _name("host", "name of the host"),
@@ -182,7 +189,7 @@ _DECLARED = (
             ),
             _count("pss_bytes", "proportional set size at the end", True, "bytes"),
         ),
-        key=("repetition", "host"),
+        key=("repetition", "host", "job"),
         ordered=(("lag_p50_ns", "lag_p99_ns"), ("lag_p99_ns", "lag_max_ns")),
     ),
     Table(

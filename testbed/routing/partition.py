@@ -1,12 +1,17 @@
 """Which part of every switch's memory belongs to which job, for systems that divide it once.
 
-The jobs get equal parts, in their order, for the whole run. A system that needs two aggregators for
-a slot divides slots.
+The parts are equal. The jobs have them in their order, for the whole run; where jobs come and go,
+there are as many as jobs can run at once, and a job has one while it runs. A system that needs two
+aggregators for a slot divides slots.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
 
 
 @dataclass(frozen=True)
@@ -17,7 +22,13 @@ class Part:
     slots: int
 
 
-def part_of(slots: int, jobs: int, job: int) -> Part:
-    """The part of job `job` (from 0) of `jobs`; what cannot be divided equally stays unused."""
-    each = slots // jobs
-    return Part(job * each, each)
+def part_of(slots: int, parts: int, part: int) -> Part:
+    """Part `part` (from 0) of `parts`; what cannot be divided equally stays unused."""
+    each = slots // parts
+    return Part(part * each, each)
+
+
+def slots_of(experiment: Experiment, job: int) -> Part:
+    """The slots of two aggregators that are a job's own."""
+    slots = experiment.aggregators // 2
+    return part_of(slots, experiment.memory_parts, experiment.memory_part(job))

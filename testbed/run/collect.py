@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -62,11 +63,13 @@ def job_rows(
     links: Iterable[Row],
     models: Mapping[int, str],
     outcomes: Mapping[int, str],
+    shared: Mapping[int, tuple[int, int] | None] = MappingProxyType({}),
 ) -> list[Row]:
     """Table jobs.
 
     links: rows of table links, which know the servers' links. models: name of the model by job.
-    outcomes: by job, of those that have not finished.
+    outcomes: by job, of those that have not finished. shared: by job whose servers had their links
+    not for the whole run, the bytes to and from them; None without servers.
     """
     by_host = {(row["neighbour"], row["direction"]): row for row in links}
     rows = []
@@ -79,6 +82,12 @@ def job_rows(
             end_ns = max(host.done["end_ns"] for host in workers)
         values = sum(tensor["values"] for tensor in spec["tensors"])
         checked = _total(workers, "values_checked")
+        carried = (
+            # As its switch sees it: what leaves the switch's port goes to the server.
+            (_link_bytes(servers, by_host, "egress"), _link_bytes(servers, by_host, "ingress"))
+            if job not in shared
+            else shared[job] or (None, None)
+        )
         rows.append(
             {
                 "job": job,
@@ -89,9 +98,11 @@ def job_rows(
                 "iterations": spec["iterations"],
                 "values": values,
                 "fragments": spec["fragments"],
+                "submitted_ns": spec["submitted_ns"],
                 "start_ns": spec["start_ns"],
+                "waiting_ns": spec["start_ns"] - spec["submitted_ns"],
                 "end_ns": end_ns,
-                "jct_ns": None if end_ns is None else end_ns - spec["start_ns"],
+                "jct_ns": None if end_ns is None else end_ns - spec["submitted_ns"],
                 "outcome": outcome,
                 # A worker that finds a wrong value ends the run; these are all that were compared.
                 "exact": outcome != "finished"
@@ -100,9 +111,8 @@ def job_rows(
                 "gradient_packets": _total(workers, "gradient_packets"),
                 "retransmissions": _total(workers, "retransmissions"),
                 "ps_packets": _total(servers, "ps_packets"),
-                # As its switch sees it: what leaves the switch's port goes to the server.
-                "ps_link_bytes_in": _link_bytes(servers, by_host, "egress"),
-                "ps_link_bytes_out": _link_bytes(servers, by_host, "ingress"),
+                "ps_link_bytes_in": carried[0],
+                "ps_link_bytes_out": carried[1],
                 "results": _total(servers, "results"),
                 "reminders": _total(servers, "reminders"),
                 "asks": _total(servers, "asks"),

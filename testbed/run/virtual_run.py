@@ -11,7 +11,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,18 +27,6 @@ if TYPE_CHECKING:
     from testbed.simulate.simulation import Simulation
 
 TELL_S = 5.0
-
-
-@dataclass
-class Host:
-    """What collect.py wants to know of a role."""
-
-    spec: dict
-    done: dict
-
-    @property
-    def totals(self) -> dict:
-        return self.done
 
 
 def run_experiment(
@@ -69,6 +56,7 @@ def run_repetition(
     """Run one repetition; returns the rows of all tables, by table. Raises RunError."""
     from testbed.simulate.simulation import Simulation
 
+    experiment = experiment.of_repetition(number)
     with _patience(console):
         simulation = Simulation(experiment, compiled, number)
     simulation.run(Teller(experiment, number, console) if console else lambda simulation: None)
@@ -110,10 +98,13 @@ class Teller:
             return
         rate = (simulation.events - self._last_events) / (now_s - self._last_s)
         self._last_s, self._last_events = now_s, simulation.events
+        jobs = self._experiment.jobs
         done = ", ".join(
-            f"{job.name} {finished}/{job.iterations}"
-            for job, finished in zip(self._experiment.jobs, simulation.iterations(), strict=True)
+            f"{jobs[number].name} {finished}/{jobs[number].iterations}"
+            for number, finished in simulation.iterations().items()
         )
+        if cluster := simulation.cluster:
+            done += f"; {cluster.ended} jobs have ended, {cluster.waiting} have not begun"
         self._console.print(
             f"{self._title}virtual time {simulation.now_ns / 1e9:.6f} s, "
             f"{rate / 1e3:.0f} thousand events/s: {done}",
@@ -133,19 +124,18 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
             for job, counter, value in dataplane.counters(experiment, switch)
         ]
         links += collect.link_rows(experiment, name, switch.port_stats())
-    hosts = [
-        Host(node.spec, simulation.done(number))
-        for number, node in enumerate(simulation.nodes.hosts)
-    ]
+    reports = simulation.reports()
     models = {number: job.trace().name for number, job in enumerate(experiment.jobs)}
-    iterations, tensors = collect.time_tables(simulation.times())
+    times = [(report.spec, report.times) for report in reports if report.times is not None]
+    iterations, tensors = collect.time_tables(times)
+    shared = simulation.cluster.server_bytes if simulation.cluster else {}
     return {
         "switch_counters": counters,
         "links": links,
         **simulation.looks.tables(),
-        "hosts": collect.host_rows(hosts, {}),
+        "hosts": collect.host_rows(reports, {}),
         "iterations": iterations,
         "tensors": tensors,
-        "jobs": collect.job_rows(hosts, links, models, {}),
+        "jobs": collect.job_rows(reports, links, models, {}, shared),
         "faults": simulation.faults(),
     }

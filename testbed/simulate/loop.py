@@ -21,7 +21,7 @@ from testbed.protocols.values import mix2
 from testbed.simulate import agenda as ag
 from testbed.simulate import state as w
 from testbed.workload.native import copy, foreign, peek
-from testbed.workload.placed import Placed, PlacedTuple, at, call_step
+from testbed.workload.placed import Placed, PlacedTuple, at, call_step, raised
 
 # Why the loop returned
 REACHED = 0  # nothing happens before the time that was asked for
@@ -30,6 +30,8 @@ WRONG = 2  # a value, at the host World.s[WHO]
 NOTHING = 3  # can ever happen
 CROWDED = 4  # more frames are on their way than there is room for
 PAUSE = 5  # as many events have been handled as were asked for
+ENDED = 6  # a worker has finished, where jobs come and go
+RAISED = 7  # an exception, in plain Python
 
 LENGTH = FRAME_OVERHEAD - 4  # of UDP, in the frame
 OUTPUT_BYTES = 24  # of a tm_output: time, offset, length and port
@@ -185,21 +187,24 @@ def _send(world, host, filled, now):
 
 @njit(cache=True)
 def _step_host(world, host, now):
-    """What a host does at `now`; returns packets sent, -1 after a wrong value."""
+    """What a host does at `now`; returns packets sent, or less than 0: why the loop must end."""
     row = world.hosts[host]
     count = _hand_in(world, host, now)
     filled = call_step(
         row[w.STEP],
         (row[w.MACHINE], world.places[0], world.places[1], now, count, world.places[2]),
     )
+    if filled < 0:
+        return -RAISED
     if peek(row[w.STATUS] + 8 * st.FAILED) == 1:
         world.s[w.WHO] = host
-        return -1
+        return -WRONG
     if filled > 0:
         _send(world, host, filled, now)
     if row[w.IS_WORKER] == 1 and row[w.DONE] == 0 and peek(row[w.STATUS] + 8 * st.FINISHED) == 1:
         row[w.DONE] = 1
         world.s[w.OPEN] -= 1
+        world.s[w.ENDED] += world.s[w.HEEDED]
     row[w.DEADLINE_NS] = max(world.deadline[0], now)
     due = row[w.DEADLINE_NS]
     if world.first[host] >= 0:
@@ -233,6 +238,9 @@ def _run(world, until_ns, events):
             s[w.PENDING] = -1
         if s[w.OPEN] == 0:
             return FINISHED
+        if s[w.ENDED] > 0:
+            s[w.ENDED] = 0
+            return ENDED
         source = ag.first(a)
         now = a.time[source]
         if now > until_ns:
@@ -250,7 +258,7 @@ def _run(world, until_ns, events):
         elif source < hosts:
             filled = _step_host(world, source, now)
             if filled < 0:
-                return WRONG
+                return -filled
             if filled > 0:
                 s[w.PENDING] = world.hosts[source, w.SWITCH]
         elif source < hosts + trunks:
@@ -274,5 +282,8 @@ def run(world: Placed, until_ns: int, events: int) -> int:
     """Handle events up to and including `until_ns`, at most `events` of them; returns why it
     ended. `world` is a placed state.World."""
     if config.DISABLE_JIT:
-        return _run(world.part, until_ns, events)
+        reason = _run(world.part, until_ns, events)
+        if reason == RAISED:
+            raise raised.pop()
+        return reason
     return _run_at(world.address, until_ns, events)

@@ -7,9 +7,8 @@ is progress, to let Ctrl-C through. None of that touches what happens in the wor
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from testbed import dataplane
 from testbed.errors import RunError
@@ -17,12 +16,14 @@ from testbed.experiment import Experiment
 from testbed.experiment.faults import befallen, title
 from testbed.p4engine.build import Compiled
 from testbed.protocols import counters as n
-from testbed.protocols import lag
 from testbed.protocols import status as st
 from testbed.simulate import loop, world
 from testbed.simulate import state as w
 from testbed.simulate.agenda import NEVER
+from testbed.simulate.cluster import Cluster
+from testbed.simulate.report import Report, report_of
 from testbed.simulate.waiting import waiting
+from testbed.workload.admission import Admission
 from testbed.workload.machine import wrong_value
 
 EVENTS_AT_ONCE = 200_000  # a fraction of a second
@@ -33,13 +34,18 @@ MOST_SAMPLES = 1000
 class Simulation:
     """One repetition of an experiment.
 
-    Attributes: `nodes` (world.Nodes), `now_ns`, `looks` (at the switches' memory).
+    Attributes: `nodes` (world.Nodes), `now_ns`, `looks` (at the switches' memory), `cluster` (where
+    jobs come and go).
     """
 
     def __init__(self, experiment: Experiment, compiled: Compiled, repetition: int = 0) -> None:
         self.experiment = experiment
         self.nodes = world.build(experiment, compiled, repetition)
         self.looks = dataplane.Looks()
+        self.cluster = None
+        if experiment.arrivals is not None:
+            self.cluster = Cluster(self.nodes, Admission(experiment, repetition))
+            self.cluster.begin(0)
         self._samples = 0
         self._step_ns = FIRST_SAMPLE_STEP_NS
         self._progress: dict[int, tuple[int, int]] = {}  # by job: (progress, when it was new)
@@ -59,22 +65,32 @@ class Simulation:
         sample_ns = 0 if sampled else NEVER
         check_ns = self.experiment.timeout_ns
         while True:
-            stop_ns = min(sample_ns, check_ns, NEVER - 1)
+            submitted_ns = self.cluster.next_ns() if self.cluster else NEVER
+            stop_ns = min(sample_ns, check_ns, submitted_ns, NEVER - 1)
             reason = loop.run(self.nodes.placed, stop_ns, EVENTS_AT_ONCE)
+            if reason == loop.NOTHING and submitted_ns < NEVER:
+                reason = loop.REACHED  # nothing but the next job
             if reason == loop.CROWDED:
                 self.nodes.grow()
                 continue
             if reason == loop.FINISHED:
+                if self.cluster:
+                    self.cluster.end(self.now_ns)
                 break
             if reason == loop.WRONG:
                 node = self.nodes.hosts[int(self.nodes.world.s[w.WHO])]
                 raise RunError(wrong_value(node.spec, node.machine))
+            if reason == loop.ENDED:
+                self.cluster.end(self.now_ns)
+                self.cluster.begin(self.now_ns)
+            if reason == loop.REACHED and stop_ns == submitted_ns:
+                self.cluster.begin(stop_ns)
             if reason == loop.NOTHING:
                 self._fail(f"at {_seconds(self.now_ns)} nothing more can happen")
             if reason == loop.REACHED and stop_ns == sample_ns:
                 self._sample(sample_ns)
                 sample_ns += self._step_ns - sample_ns % self._step_ns
-            if reason == loop.PAUSE or stop_ns == check_ns:
+            if reason == loop.PAUSE or reason == loop.REACHED and stop_ns == check_ns:
                 now_ns = self.now_ns if reason == loop.PAUSE else stop_ns
                 self._check_progress(now_ns)
                 check_ns = now_ns + self.experiment.timeout_ns
@@ -95,7 +111,12 @@ class Simulation:
             return
         self._samples += 1
         for name, switch in self.nodes.switches.items():
-            self.looks.add(name, time_ns, dataplane.look(self.experiment, switch))
+            taken = dataplane.look(self.experiment, switch)
+            if self.cluster:  # of jobs that are not there only what they have left behind
+                there = self.cluster.running
+                jobs = tuple(each for each in taken.jobs if each[0] in there or any(each[1:]))
+                taken = replace(taken, jobs=jobs)
+            self.looks.add(name, time_ns, taken)
 
     # -- what went wrong
 
@@ -105,13 +126,15 @@ class Simulation:
         pauses = self.nodes.world.pauses
         resumed = int(pauses[pauses[:, 0] <= now, 1].max(initial=0))
         progress: dict[int, int] = {}
-        for node in self.nodes.hosts:
+        starts: dict[int, int] = {}
+        for _, node in self.nodes.present:
             if node.is_worker:
                 done = int(node.machine.counters[n.RESULTS] + node.machine.status[st.ITERATIONS])
                 job = node.spec["job"]
                 progress[job] = progress.get(job, 0) + done
+                starts[job] = node.spec["start_ns"]
         for job, value in progress.items():
-            start = self.experiment.jobs[job].start_ns
+            start = starts[job]
             before, since = self._progress.get(job, (0, start))
             if value != before or self.finished(job):
                 self._progress[job] = value, max(now, start)
@@ -120,21 +143,21 @@ class Simulation:
                 span = _seconds(now - since)
                 self._fail(f"at {_seconds(now)} job {name} has received no result for {span}")
 
-    def iterations(self) -> list[int]:
-        """Iterations that each job's slowest worker has finished."""
-        found = [job.iterations for job in self.experiment.jobs]
-        for node in self.nodes.hosts:
+    def iterations(self) -> dict[int, int]:
+        """Iterations that the slowest worker has finished, of each job that is there."""
+        found: dict[int, int] = {}
+        for _, node in self.nodes.present:
             if node.is_worker:
-                job = node.spec["job"]
-                found[job] = min(found[job], int(node.machine.status[st.ITERATIONS]))
+                job, done = node.spec["job"], int(node.machine.status[st.ITERATIONS])
+                found[job] = min(found.get(job, done), done)
         return found
 
     def finished(self, job: int) -> bool:
-        """Whether all workers of a job have finished."""
+        """Whether all workers of a job that is there have finished."""
         rows = self.nodes.world.hosts
         return all(
             rows[number, w.DONE]
-            for number, node in enumerate(self.nodes.hosts)
+            for number, node in self.nodes.present
             if node.is_worker and node.spec["job"] == job
         )
 
@@ -152,7 +175,7 @@ class Simulation:
             hosts = befallen(self.experiment, fault)[0]
             ends = [
                 int(node.machine.training.end_ns[-1])
-                for node in self.nodes.hosts
+                for _, node in self.nodes.present
                 if node.is_worker
                 and node.spec["job"] == job
                 and (fault.server is not None or node.spec["host"] in hosts)
@@ -173,43 +196,11 @@ class Simulation:
             )
         return rows
 
-    def done(self, number: int) -> dict[str, int | None]:
-        """What a host has counted, with the names that a host process uses."""
-        node, row = self.nodes.hosts[number], self.nodes.world.hosts[number]
-        counted = {name: int(v) for name, v in zip(n.NAMES, node.machine.counters, strict=True)}
-        counted |= {
-            "packets_sent": int(row[w.PACKETS_SENT]),
-            "packets_received": int(row[w.PACKETS_RECEIVED]),
-            "bytes_sent": int(row[w.BYTES_SENT]),
-            "bytes_received": int(row[w.BYTES_RECEIVED]),
-        }
-        if node.is_worker:
-            lags = node.machine.training.lag
-            counted |= {
-                "lag_p50_ns": lag.percentile(lags, 0.50),
-                "lag_p99_ns": lag.percentile(lags, 0.99),
-                "lag_max_ns": int(lags[lag.MAXIMUM]),
-                "end_ns": int(node.machine.training.end_ns[-1]),
-            }
-        return counted
-
-    def times(self) -> list[tuple[dict, dict[str, np.ndarray]]]:
-        """Specification and times of each worker (see testbed.run.collect.time_tables)."""
-        found = []
-        for node in self.nodes.hosts:
-            if node.is_worker:
-                b, t = node.machine.book, node.machine.training
-                columns = {
-                    name: getattr(t, name) for name in ("start_ns", "compute_end_ns", "end_ns")
-                }
-                columns |= {
-                    name: getattr(t, name) for name in ("forward_start_ns", "forward_end_ns")
-                }
-                columns |= {
-                    name: getattr(b, name) for name in ("ready_ns", "first_sent_ns", "done_ns")
-                }
-                found.append((node.spec, columns))
-        return found
+    def reports(self) -> list[Report]:
+        """What each role has counted and timed, in the order of the plan."""
+        if self.cluster:
+            return self.cluster.reports
+        return [report_of(self.nodes, number) for number, _ in self.nodes.present]
 
 
 def _seconds(time_ns: int) -> str:

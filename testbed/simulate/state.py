@@ -1,9 +1,11 @@
 """What virtual time keeps: places in arrays, for the loop and for those who fill and read them.
 
-Nodes are numbered: hosts from 0, in the order of the plan; switches from 0, in the topology's. A
-*source* of events is a host (its next arrival or deadline), a *trunk* (the direction of a link that
-leads into a switch from another switch), or a switch (its traffic manager's next event), numbered
-in this order. Hosts and trunks have an *inbox*: the frames on their way to it, in order of time.
+Nodes are numbered: hosts from 0, in the order of the plan; switches from 0, in the topology's.
+Where jobs come and go, every job has hosts of its own here, which stand for hosts of the topology
+while it runs and for none before and afterwards. A *source* of events is a host (its next arrival
+or deadline), a *trunk* (the direction of a link that leads into a switch from another switch), or a
+switch (its traffic manager's next event), numbered in this order. Hosts and trunks have an *inbox*:
+the frames on their way to it, in order of time.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ EVENTS = 4
 OVERSIZED = 5  # frames longer than any of ours, which a program has made
 NOW = 6
 PAUSES = 7  # of World.pauses that have begun
-STATE = 8
+HEEDED = 8  # 1: jobs come and go, so the loop says when a worker has finished
+ENDED = 9  # workers that have finished since it last said so
+STATE = 10
 
 # Columns of World.hosts
 SWITCH = 0
@@ -143,3 +147,13 @@ def larger(world: World) -> World:
     new.free[free : free + rows] = np.arange(rows, 2 * rows)
     world.s[FREE] += rows
     return world._replace(frames=new)
+
+
+def empty(world: World, inbox: int) -> None:
+    """Drop the frames on their way to an inbox."""
+    row = int(world.first[inbox])
+    while row >= 0:
+        world.frames.free[world.s[FREE]] = row
+        world.s[FREE] += 1
+        row = int(world.frames.next[row])
+    world.first[inbox] = -1

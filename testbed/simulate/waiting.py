@@ -27,7 +27,7 @@ def waiting(nodes: Nodes) -> list[str]:
     """One line per host that is not done."""
     done = nodes.world.hosts[:, w.DONE]
     lines = []
-    for number, node in enumerate(nodes.hosts):
+    for number, node in nodes.present:
         if node.is_worker:
             if not done[number]:
                 lines.append(f"  {node.title}: {_worker(node)}")

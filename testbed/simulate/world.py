@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import socket
 import struct
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,12 @@ class Node:
     placed: Placed
     stepper: Stepper
 
+    @classmethod
+    def of(cls, spec: dict, machine: Any, batches: tuple[Placed, Placed]) -> Node:
+        """`machine` in its place, to be stepped with these batches."""
+        arrived, out = batches
+        return cls(spec, machine, Placed(machine), Stepper(machine, arrived.part, out.part))
+
     @property
     def is_worker(self) -> bool:
         return self.spec["role"] == "worker"
@@ -57,49 +64,107 @@ class Node:
 
 @dataclass
 class Nodes:
-    """All nodes of a world, by number (state.py), and the arrays that the loop works on."""
+    """All nodes of a world, by number (state.py), and the arrays that the loop works on. A host is
+    None while its job has not begun, and after it has ended."""
 
     experiment: Experiment
-    hosts: list[Node]
+    seed: int
+    hosts: list[Node | None]
     switches: dict[str, Switch]
     placed: Placed
     batches: tuple[Placed, Placed]
+    draws: dict[str, int] = field(default_factory=dict)  # by host: how far its random stream is
 
     @property
     def world(self) -> w.World:
         return self.placed.part
 
+    @property
+    def present(self) -> Iterator[tuple[int, Node]]:
+        """The hosts that are there, with their numbers."""
+        return ((number, node) for number, node in enumerate(self.hosts) if node is not None)
+
     def grow(self) -> None:
         """Make room for more frames on their way."""
         self.placed = Placed(w.larger(self.world))
 
+    def enter(self, specs: list[dict], first: int, now_ns: int) -> None:
+        """Let the roles of jobs that begin at `now_ns` be the hosts from number `first` on."""
+        topology = self.experiment.topology_object()
+        switches = {name: number for number, name in enumerate(self.switches)}
+        world, headers = self.world, []
+        for number, node in enumerate(_nodes(specs, self.batches), start=first):
+            self.hosts[number] = node
+            host = topology.number(node.spec["host"])
+            ours, ip = _mac(host_mac(host)), socket.inet_aton(host_ip(host))
+            identity = ours + ip + struct.pack("!H", wire.PORT)
+            world.identity[number] = np.frombuffer(identity, np.uint8)
+            gateway = switch_of(topology, node.spec["host"])
+            port = _port(topology, gateway, node.spec["host"])
+            row = world.hosts[number]
+            row[w.SWITCH], row[w.PORT] = switches[gateway], port
+            row[w.STEP] = node.stepper.address
+            row[w.MACHINE] = node.placed.address
+            row[w.STATUS] = node.machine.status.ctypes.data
+            row[w.IS_WORKER] = int(node.is_worker)
+            _delays(self.experiment, node, row)
+            row[w.STREAM] = mix2(mix2(self.seed, HOST_STREAM), host)
+            row[w.HEADER] = len(world.headers) + len(headers)
+            there = _mac(switch_mac(topology.number(gateway)))
+            headers += [_header(there, ours, ip, peer) for peer in node.spec["peers"]]
+            row[w.DRAWS] = self.draws.pop(node.spec["host"], 0)
+            world.leads[switches[gateway], port] = number
+            ag.put(world.agenda, number, now_ns)
+        table = np.frombuffer(b"".join(headers), np.uint8).reshape(-1, sizes.FRAME_OVERHEAD)
+        table = np.concatenate([world.headers, table])
+        words = table[:, 14:34].copy().view(">u2").astype(np.int64)
+        self.placed = Placed(world._replace(headers=table, partial=words.sum(axis=1)))
+
+    def leave(self, number: int) -> None:
+        """The role is over. What is still on its way finds nobody, or the host's next role, to
+        which it is foreign."""
+        node, row = self.hosts[number], self.world.hosts[number]
+        self.draws[node.spec["host"]] = int(row[w.DRAWS])  # the stream goes on from there
+        self.world.leads[row[w.SWITCH], row[w.PORT]] = -1
+        self.hosts[number] = None
+        ag.put(self.world.agenda, number, ag.NEVER)
+        w.empty(self.world, number)
+
 
 def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> Nodes:
-    """All nodes at time 0. `compiled` is the program that `dataplane.program` names."""
+    """All nodes at time 0. `compiled` is the program that `dataplane.program` names.
+
+    With `arrivals` there are no hosts yet, only numbers for them: of each job those of its workers
+    and servers, in order."""
     topology = experiment.topology_object()
     seed = experiment.repetition_seed(repetition)
     values, width = experiment.values_per_packet, experiment.bitmap_bits
-    arrived = Placed(new_batch(ROWS_IN, values, width))
-    out = Placed(new_batch(ROWS_OUT, values, width))
-    nodes = _nodes(plan(experiment, repetition), arrived, out)
+    batches = Placed(new_batch(ROWS_IN, values, width)), Placed(new_batch(ROWS_OUT, values, width))
+    servers = experiment.system_entry.servers_per_job(experiment.system)
+    hosts = sum(job.workers + servers for job in experiment.jobs)
     switches = {
         name: _switch(experiment, name, compiled, seed * 1000 + number)
         for number, name in enumerate(topology.switches)
     }
-    inboxes, trunks = _inboxes(topology, nodes)
-    world = _world(experiment, seed, nodes, switches, (arrived, out), inboxes, trunks)
-    return Nodes(experiment, nodes, switches, Placed(world), (arrived, out))
+    world = _world(experiment, hosts, switches, batches)
+    nodes = Nodes(experiment, seed, [None] * hosts, switches, Placed(world), batches)
+    world.s[w.OPEN] = sum(job.workers for job in experiment.jobs)
+    if experiment.arrivals is not None:
+        world.s[w.HEEDED] = 1
+        return nodes
+    nodes.enter(plan(experiment, repetition), 0, 0)
+    nodes.placed = Placed(nodes.world._replace(pauses=_pauses(experiment, nodes)))
+    return nodes
 
 
-def _nodes(specs: list[dict], arrived: Placed, out: Placed) -> list[Node]:
+def _nodes(specs: list[dict], batches: tuple[Placed, Placed]) -> list[Node]:
     nodes: list[Node] = []
     first_of: dict[int, Any] = {}  # by job: its first worker
     for spec in specs:
         machine = new_machine(spec)
         if spec["role"] == "worker":
             machine = _sharing(machine, first_of.setdefault(spec["job"], machine))
-        stepper = Stepper(machine, arrived.part, out.part)
-        nodes.append(Node(spec, machine, Placed(machine), stepper))
+        nodes.append(Node.of(spec, machine, batches))
     return nodes
 
 
@@ -127,95 +192,64 @@ def _switch(experiment: Experiment, name: str, compiled: Compiled, seed: int) ->
     return switch
 
 
-def _inboxes(
-    topology: Topology, nodes: list[Node]
-) -> tuple[dict[tuple[str, int], int], list[tuple[int, int]]]:
-    """Which inbox a switch's port leads to, by (switch, port); and the trunks, as (switch, port)
-    that they lead into."""
-    hosts = {node.spec["host"]: number for number, node in enumerate(nodes)}
-    numbers = {name: number for number, name in enumerate(topology.switches)}
-    leads: dict[tuple[str, int], int] = {}
-    trunks: list[tuple[int, int]] = []
+def _trunks(topology: Topology) -> dict[tuple[str, int], tuple[str, int]]:
+    """Where a switch's port leads to another switch: (switch, port) to (switch, port)."""
+    found = {}
     for name in topology.switches:
         for port, (neighbour, link, _) in topology.ports(name).items():
-            if neighbour in hosts:
-                leads[name, port] = hosts[neighbour]
-            elif neighbour in numbers:
+            if neighbour in topology.switches:
                 there = topology.ports(neighbour).items()
                 far = next(p for p, (o, i, _) in there if i == link and o == name)
-                leads[name, port] = len(nodes) + len(trunks)
-                trunks.append((numbers[neighbour], far))
-    return leads, trunks
+                found[name, port] = neighbour, far
+    return found
 
 
 def _world(
     experiment: Experiment,
-    seed: int,
-    nodes: list[Node],
+    hosts: int,
     switches: dict[str, Switch],
     batches: tuple[Placed, Placed],
-    inboxes: dict[tuple[str, int], int],
-    trunks: list[tuple[int, int]],
 ) -> w.World:
+    """A world without hosts, but with numbers for so many."""
     topology = experiment.topology_object()
     frame_bytes = sizes.frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
-    ports = max(port for _, port in inboxes) + 1
+    trunks = _trunks(topology)
+    ports = 1 + max(port for name in switches for port in topology.ports(name))
     width = -(-frame_bytes // 64) * 64
-    world = w.new_world(len(nodes), len(trunks), len(switches), ports, width)
+    world = w.new_world(hosts, len(trunks), len(switches), ports, width)
     numbers = {name: number for number, name in enumerate(switches)}
-    for (name, port), inbox in inboxes.items():
-        world.leads[numbers[name], port] = inbox
+    for trunk, ((name, port), (other, far)) in enumerate(trunks.items()):
+        world.leads[numbers[name], port] = hosts + trunk
+        world.trunks[trunk] = numbers[other], far
     for number, switch in enumerate(switches.values()):
         world.switches[number] = _functions(switch)
-    world.trunks[:] = np.array(trunks, np.int64).reshape(-1, 2)
-
-    headers: list[bytes] = []
-    for row, mine, node in zip(world.hosts, world.identity, nodes, strict=True):
-        name = node.spec["host"]
-        number = topology.number(name)
-        ours, ip = _mac(host_mac(number)), socket.inet_aton(host_ip(number))
-        mine[:] = np.frombuffer(ours + ip + struct.pack("!H", wire.PORT), np.uint8)
-        gateway = switch_of(topology, name)
-        row[w.SWITCH] = numbers[gateway]
-        row[w.PORT] = next(p for p, (o, _, _) in topology.ports(gateway).items() if o == name)
-        row[w.STEP] = node.stepper.address
-        row[w.MACHINE] = node.placed.address
-        row[w.STATUS] = node.machine.status.ctypes.data
-        row[w.IS_WORKER] = int(node.is_worker)
-        role = "worker" if node.is_worker else "server"
-        delay, jitter, packet_time = (
-            getattr(experiment.virtual, f"{role}_{name}_ns")
-            for name in ("delay", "jitter", "packet_time")
-        )
-        row[w.DELAY_NS], row[w.SPREAD_NS] = delay - jitter, 2 * jitter
-        row[w.COST_NS] = packet_time
-        row[w.STREAM] = mix2(mix2(seed, HOST_STREAM), number)
-        row[w.HEADER] = len(headers)
-        there = _mac(switch_mac(topology.number(gateway)))
-        headers += [_header(there, ours, ip, peer) for peer in node.spec["peers"]]
-
-    world.s[w.OPEN] = int(world.hosts[:, w.IS_WORKER].sum())
-    for number in range(len(nodes)):
-        ag.put(world.agenda, number, 0)
-    table = np.frombuffer(b"".join(headers), np.uint8).reshape(-1, sizes.FRAME_OVERHEAD).copy()
     arrived, out = batches
     world.places[:] = arrived.address, out.address, world.deadline.ctypes.data
-    return world._replace(
-        headers=table,
-        partial=table[:, 14:34].copy().view(">u2").astype(np.int64).sum(axis=1),
-        pauses=_pauses(experiment, nodes),
-        arrived=arrived.part,
-        out=out.part,
+    return world._replace(arrived=arrived.part, out=out.part)
+
+
+def _port(topology: Topology, switch: str, neighbour: str) -> int:
+    return next(port for port, (o, _, _) in topology.ports(switch).items() if o == neighbour)
+
+
+def _delays(experiment: Experiment, node: Node, row: np.ndarray) -> None:
+    """What a host takes, in its row of World.hosts."""
+    role = "worker" if node.is_worker else "server"
+    delay, jitter, packet_time = (
+        getattr(experiment.virtual, f"{role}_{name}_ns")
+        for name in ("delay", "jitter", "packet_time")
     )
+    row[w.DELAY_NS], row[w.SPREAD_NS] = delay - jitter, 2 * jitter
+    row[w.COST_NS] = packet_time
 
 
-def _pauses(experiment: Experiment, nodes: list[Node]) -> np.ndarray:
+def _pauses(experiment: Experiment, nodes: Nodes) -> np.ndarray:
     """World.pauses of the experiment's faults."""
     rows = [
         (fault.at_ns, fault.end_ns, number)
         for fault in experiment.faults
         if fault.kind == "pause"
-        for number, node in enumerate(nodes)
+        for number, node in nodes.present
         if node.spec["host"] in befallen(experiment, fault)[0]
     ]
     return np.array(sorted(rows), np.int64).reshape(-1, 3)

@@ -20,7 +20,8 @@ def quantisation_scale(largest: float, workers: int) -> float:
     """Largest power of two with workers * largest * scale < 2^31; 2^30 if all gradients are 0."""
     if largest <= 0:
         return float(2**30)
-    return 2.0 ** (math.ceil(math.log2(2**31 / (workers * largest))) - 1)
+    share, exponent = math.frexp(2**31 / (workers * largest))  # exact, which a logarithm is not
+    return math.ldexp(1.0, exponent - 2 if share == 0.5 else exponent - 1)
 
 
 def error_bound(scale: float, workers: int) -> float:

@@ -162,15 +162,24 @@ def _compiled(machine_type: PlacedTuple, batch_type: PlacedTuple) -> Any:
     return call
 
 
+# What a step in plain Python has raised. An exception cannot pass through a C function: ctypes
+# drops it, and what the function returns is then anything. So it waits here; the step returns -1.
+raised: list[BaseException] = []
+
+
 def _interpreted(machine: Any, arrived: Batch, out: Batch) -> Any:
     """The same for one machine and its batches, in plain Python."""
     chosen = STEPS[type(machine)]
 
     @ctypes.CFUNCTYPE(*[ctypes.c_int64] * 6, ctypes.POINTER(ctypes.c_int64))
     def call(at, arrived_at, out_at, now, count, deadline):
-        filled, due = chosen(machine, now, arrived, count, out)
-        deadline[0] = int(due)
-        return int(filled)
+        try:
+            filled, due = chosen(machine, now, arrived, count, out)
+            deadline[0] = int(due)
+            return int(filled)
+        except BaseException as error:  # Ctrl-C, too, which mostly falls into a step
+            raised.append(error)
+            return -1
 
     return call
 

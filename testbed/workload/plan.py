@@ -14,7 +14,7 @@ from testbed.errors import UserError
 from testbed.experiment.faults import slow_windows
 from testbed.protocols.sizes import MAX_FRAGMENTS, fragments_of, frame_bytes
 from testbed.routing import ways
-from testbed.routing.partition import part_of
+from testbed.routing.partition import slots_of
 from testbed.routing.tree import job_tree, root_switch, switch_of
 from testbed.systems import SYSTEMS
 from testbed.topology import host_ip, switch_ip
@@ -36,12 +36,13 @@ def plan(experiment: Experiment, repetition: int = 0) -> list[dict]:
     Raises UserError when a job has more fragments than the packet's 32-bit number can name, or when
     a worker has no path to its server."""
     specs = []
-    for number in range(len(experiment.jobs)):
-        specs += _job_specs(experiment, number, repetition)
+    for number, _ in experiment.placed_jobs:
+        specs += plan_job(experiment, number, repetition)
     return specs
 
 
-def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dict]:
+def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[dict]:
+    """The specifications of one job's hosts; see `plan`."""
     topology = experiment.topology_object()
     job, options = experiment.jobs[number], experiment.system
     placement = job.fixed_placement
@@ -69,6 +70,7 @@ def _job_specs(experiment: Experiment, number: int, repetition: int) -> list[dic
         "seed": experiment.repetition_seed(repetition),
         "workers": job.workers,
         "iterations": job.iterations,
+        "submitted_ns": job.submitted_ns,
         "start_ns": job.start_ns,
         "tensors": [
             {
@@ -233,7 +235,7 @@ def _grid_worker(experiment: Experiment, number: int, worker: int) -> dict:
 
 
 def _switchml_part(experiment: Experiment, number: int) -> dict:
-    part = part_of(experiment.aggregators // 2, len(experiment.jobs), number)
+    part = slots_of(experiment, number)
     window = min(part.slots, experiment.system.window or part.slots)
     return {**_worker_part(experiment, number), "window": window}
 

@@ -129,7 +129,8 @@ TABLE = [
     ("start: 5 ms", "placement: {workers: [h1, h2, h77], ps: h3}",
      "jobs[1].placement.workers[2]: h77 is not in the topology; did you mean h"),
     ("start: 5 ms", "placement: {worker: [h1, h2, h3], ps: h4}", "did you mean workers?"),
-    ("start: 5 ms", "placement: spread", "jobs[1].placement: found 'spread'; allowed: packed, or"),
+    ("start: 5 ms", "placement: spred",
+     "jobs[1].placement: found 'spred'; allowed: packed, spread, random, or"),
     # YAML
     ("name: base", "name: !!python/name:os.system x", "is not supported; remove it"),
     ("name: base", "<<: {seed: 1}", "merge keys are not supported"),

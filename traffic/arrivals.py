@@ -1,0 +1,30 @@
+"""When jobs are submitted to a cluster, and which.
+
+A Poisson process is what many independent users make: gaps between submissions are exponential and
+know nothing of each other. Times and kinds have streams of their own, so that a larger cluster of
+kinds to choose from does not move the times.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from traffic.draws import Stream
+
+GAPS = 0xA221  # what tells the streams from others of the same seed
+KINDS = 0xA222
+
+
+def poisson(seed: int, jobs: int, interval_ns: int) -> list[int]:
+    """When `jobs` jobs are submitted, in ns: the first at 0, then with exponential gaps of
+    `interval_ns` on average."""
+    stream = Stream(seed, GAPS)
+    gaps = (stream.exponential(interval_ns) for _ in range(jobs - 1))
+    return list(itertools.accumulate(gaps, initial=0))
+
+
+def kinds(seed: int, jobs: int, weights: Sequence[int]) -> list[int]:
+    """Of which kind each job is: places in `weights`."""
+    stream = Stream(seed, KINDS)
+    return [stream.weighted(weights) for _ in range(jobs)]
