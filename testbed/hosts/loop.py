@@ -31,6 +31,7 @@ FEW = 16
 MESSAGE = 0
 FINISHED = 1
 WRONG = 2
+RAISED = 3  # an exception, in plain Python
 
 
 @njit(cache=True)
@@ -74,7 +75,7 @@ def _update(board, status, counters, now):
 
 @njit(cache=True)
 def run(stepped, status, counters, arrived, out, io, board, origin_ns, finished_is_news):
-    """Run until something is to be said; returns MESSAGE, FINISHED or WRONG.
+    """Run until something is to be said; returns MESSAGE, FINISHED, WRONG or RAISED.
 
     `stepped` is int64[4], the addresses of the step function, the machine and its batches `arrived`
     and `out`; `status` and `counters` are the machine's. `origin_ns` is the run's start on
@@ -89,6 +90,8 @@ def run(stepped, status, counters, arrived, out, io, board, origin_ns, finished_
         filled = call_step(
             stepped[0], (stepped[1], stepped[2], stepped[3], now, count, deadline.ctypes.data)
         )
+        if filled < 0:
+            return RAISED
         _send_out(io, out, filled, board)
         if clock - beat > HEARTBEAT_NS:
             beat = clock

@@ -32,7 +32,7 @@ from testbed.protocols import lag, wire
 from testbed.protocols import status as st
 from testbed.scheduling import wake_promptly
 from testbed.workload import machine
-from testbed.workload.placed import Placed, Stepper
+from testbed.workload.placed import Placed, Stepper, raised
 
 ROWS_IN = 256
 ROWS_OUT = 256
@@ -63,7 +63,7 @@ class _Role:
     def run(self, io: Io, board: np.ndarray, origin_ns: int) -> int:
         """Run the loop until it has something to say (see loop.py)."""
         news = not self.said_done
-        return loop.run(
+        reason = loop.run(
             self._stepped,
             self.machine.status,
             self.counters,
@@ -74,6 +74,9 @@ class _Role:
             origin_ns,
             news,
         )
+        if reason == loop.RAISED:
+            raise raised.pop()
+        return reason
 
     def failure(self) -> str | None:
         """The first wrong value, by job, iteration, tensor and position, or None."""

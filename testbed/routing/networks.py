@@ -36,6 +36,10 @@ def of_experiment(experiment: Experiment) -> tuple[Network, tuple[PlanJob, ...]]
         for neighbour, index, end in topology.ports(node).values()
         for ends in [(node, neighbour)]
     }
+    if experiment.arrivals is not None:
+        raise UserError(
+            "jobs that come and go (arrivals) have no hosts before they run; a plan needs `jobs`"
+        )
     jobs = []
     for job in experiment.jobs:
         placement = job.fixed_placement

@@ -79,7 +79,8 @@ def test_what_a_job_leaves_behind_is_free():
     for switch in simulation.nodes.switches.values():
         assert set(switch.register_read("first_state", 0, None)) == {0}
         assert set(switch.register_read("second_bitmap", 0, None)) == {0}
-        assert switch.table_dump("job") == [] == switch.table_dump("worker_route")
+        for table in ("job", "worker_route", "receiver"):
+            assert [entry["handle"] for entry in switch.table_dump(table)] == [-1]  # the default
     assert all(node is None for node in simulation.nodes.hosts)
 
 
