@@ -1,6 +1,6 @@
 # Set-up shared by ./demo and ./test; read with `.`, never run. POSIX sh, because it must work on a
 # machine that has neither make, pip nor venv yet. The caller sets `here` to the checkout and then
-# calls `become_root "$@"` and `set_up`.
+# calls `become_root "$@"` and `set_up`; $extras may name packages that it would like to have.
 #
 # Three things are made: system packages (apt), the environment .venv, warm compile caches. Each is
 # looked at before it is made, and a stamp in .venv, keyed by everything that the result depends on,
@@ -45,7 +45,7 @@ hand_over() {
 }
 
 missing_packages() {
-    for package in $packages; do
+    for package in "$@"; do
         dpkg-query -W -f='${Status}\n' "$package" 2>/dev/null | grep -q 'ok installed' ||
             printf '%s ' "$package"
     done
@@ -60,7 +60,8 @@ install_packages() {
         done
         return 0
     fi
-    missing=$(missing_packages)
+    # shellcheck disable=SC2086
+    missing=$(missing_packages $packages)
     [ -n "$missing" ] || return 0
     say "set-up: installing $missing"
     DEBIAN_FRONTEND=noninteractive
@@ -71,6 +72,19 @@ install_packages() {
     $apt install --no-install-recommends $missing >"$log" 2>&1 ||
         { $apt update && $apt install --no-install-recommends $missing; } >"$log" 2>&1 ||
         { tail -n 15 "$log" >&2; fail "apt-get could not install: $missing"; }
+}
+
+# Packages that the caller names in $extras: without them some tests are skipped, with the reason, so a
+# machine that cannot have them is no failure.
+install_extras() {
+    command -v apt-get >/dev/null 2>&1 || return 0
+    # shellcheck disable=SC2086
+    for package in $(missing_packages $extras); do
+        say "set-up: installing $package"
+        DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -qq -y -o DPkg::Lock::Timeout=300 \
+            -o Dpkg::Use-Pty=0 install --no-install-recommends "$package" >/dev/null 2>&1 ||
+            say "set-up: could not install $package; what needs it is skipped"
+    done
 }
 
 make_environment() {
@@ -127,6 +141,11 @@ set_up() {
         make_environment
         rm -f "$log" "$log.dependencies"
         set_up_inputs >"$environment/.setup-stamp"
+    fi
+    if [ -n "${extras:-}" ] &&
+        [ "$(cat "$environment/.extras-stamp" 2>/dev/null)" != "$extras" ]; then
+        install_extras
+        printf '%s\n' "$extras" >"$environment/.extras-stamp"
     fi
     warm_caches
     ! command -v flock >/dev/null 2>&1 || flock -u 9

@@ -31,6 +31,7 @@ class Checkout:
             script.write(
                 "become_root() { :; }\n"
                 f"install_packages() {{ echo packages >> {self.calls_file}; }}\n"
+                f"install_extras() {{ echo extras >> {self.calls_file}; }}\n"
                 "make_environment() {\n"
                 f"    echo environment >> {self.calls_file}\n"
                 '    mkdir -p "$environment/bin"\n'
@@ -58,7 +59,7 @@ def checkout(tmp_path) -> Checkout:
     return Checkout(tmp_path / "check out")
 
 
-SETTING_UP = ["packages", "environment", "python -m testbed.warm"]
+SETTING_UP = ["packages", "environment", "extras", "python -m testbed.warm"]
 TESTING = ["python -m pytest"]
 
 
@@ -119,7 +120,7 @@ def test_demo_runs_the_quickstart_and_ci_runs_the_tests(checkout):
     checkout.run("demo")
     assert checkout.calls()[-1] == "python run.py experiments/quickstart.yaml"
     checkout.run(".ci/run")
-    assert checkout.calls() == TESTING
+    assert checkout.calls() == ["extras", *TESTING]
 
 
 @pytest.fixture
