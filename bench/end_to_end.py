@@ -29,7 +29,7 @@ EXPERIMENT = """
 name: end-to-end
 topology: {{kind: star, hosts: 10}}
 system: {{name: {system}}}
-memory: {{aggregators: 4096}}
+memory: {{aggregators: 2048}}
 timeout: 60 s
 jobs:
   - {{model: resnet50, workers: 4, iterations: {iterations}, scale: {scale}, compute_scale: 0}}

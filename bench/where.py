@@ -1,0 +1,131 @@
+"""Where the time of a run goes: host send, host receive, host machine, switch, and what is checked.
+
+    sudo .venv/bin/python bench/where.py [--systems esa,atp,switchml]
+
+The experiment of end_to_end.py under `perf record` (Debian: linux-perf), which looks at all cores a
+thousand times a second. A sample counts for the part whose system call is on its stack; so what
+the kernel does in the sender's name is part of its sending: a host's packet as far as into the
+switch's ring, a switch's packet as far as into the host's socket, and the waking of whoever waits
+for it. All in microseconds of processor time per gradient packet.
+
+Generating and checking values is part of a host's machine; compiled code has no names that perf
+could tell, so it is timed on its own, one packet after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import numpy as np  # noqa: E402
+from numba import njit  # noqa: E402
+
+import testbed.protocols  # noqa: E402, F401  first: it tells numba where its cache is
+from bench.end_to_end import EXPERIMENT, run  # noqa: E402
+from testbed.protocols import values  # noqa: E402
+
+SAMPLES_PER_S = 999
+# The parts of a process by the first of these names on the stack of a sample; else "program".
+HOST_PARTS = (("sendmmsg", "send"), ("recvmmsg", "receive"), ("poll", "sleep and wake"))
+SWITCH_PARTS = (("sendmmsg", "send"), ("poll", "sleep and wake"))
+TITLES = {"host program": "host machine", "switch program": "switch pipeline and queues"}
+REPEATS = 200_000
+
+
+def part_of(process: str, stack: str) -> str:
+    """Which part of the run a sample of a process belongs to."""
+    if process.startswith("ina-h"):
+        kind, parts = "host", HOST_PARTS
+    elif process.startswith("ina-s"):
+        kind, parts = "switch", SWITCH_PARTS
+    else:
+        return "idle" if process == "swapper" else "everything else on this machine"
+    name = next((part for call, part in parts if call in stack), "program")
+    return TITLES.get(f"{kind} {name}", f"{kind} {name}")
+
+
+def samples(record: Path) -> Counter[str]:
+    """Samples per part of a recording."""
+    done = subprocess.run(
+        ["perf", "script", "-i", str(record), "-F", "comm,ip,sym"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    counts: Counter[str] = Counter()
+    for sample in done.stdout.split("\n\n"):
+        process, _, stack = sample.strip().partition("\n")
+        if process:
+            counts[part_of(process.strip(), stack)] += 1
+    return counts
+
+
+def where(system: str) -> None:
+    """Print the parts of one system's run."""
+    text = EXPERIMENT.format(system=system, scale=0.3, iterations=2)
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "perf.data"
+        with subprocess.Popen(
+            ["perf", "record", "-a", "-g", "-q", "-F", str(SAMPLES_PER_S), "-o", str(record)],
+            stderr=subprocess.DEVNULL,
+        ) as perf:
+            try:
+                results = run(text, Path(folder))
+            finally:
+                perf.terminate()
+        counts, jobs = samples(record), results.jobs
+    packets = float(jobs["gradient_packets"].sum())
+    seconds = float(jobs["end_ns"].max() - jobs["start_ns"].min()) / 1e9
+    print(f"{system}: {packets / seconds:,.0f} gradient packets/s, {results.fidelity}")
+    for part, count in sorted(counts.items()):
+        if part.startswith(("host", "switch")):
+            print(f"  {part:<32} {1e6 * count / SAMPLES_PER_S / packets:6.2f} us/packet")
+
+
+@njit
+def _generate(row, times):
+    for key in range(times):
+        values.write_generated(row[key & 255], 10, 64, np.uint32(key), 7, 8)
+
+
+@njit
+def _check(row, times):
+    wrong = 0
+    for key in range(times):
+        wrong += values.wrong_generated(row[key & 255], 10, 64, np.uint32(key), 7, 8) >= 0
+    return wrong
+
+
+def payload() -> None:
+    """Print what generating and checking the values of a packet takes."""
+    rows = np.zeros((256, 80), np.uint32)
+    for title, work in (("generating", _generate), ("checking", _check)):
+        work(rows, 1)
+        begin = time.perf_counter()
+        work(rows, REPEATS)
+        each = (time.perf_counter() - begin) / REPEATS
+        print(f"{title} 64 values: {1e6 * each:.3f} us")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--systems", default="esa,atp,switchml", help="comma-separated")
+    options = parser.parse_args()
+    if shutil.which("perf") is None:
+        raise SystemExit("perf is missing: install linux-perf (Ubuntu: linux-tools-generic)")
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    for system in options.systems.split(","):
+        where(system)
+    payload()
+
+
+if __name__ == "__main__":
+    main()
