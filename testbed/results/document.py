@@ -23,6 +23,7 @@ Every run leaves one folder, `results/<name>-<UTC time>-<id>/`:
 | `tables/*.parquet` | the tables below |
 | `logs/` | one log per host and switch |
 | `figures/` | PNG and PDF, drawn from the tables |
+| `captures/` | with `--pcap`: what passed the chosen ports ([captures.md](captures.md)) |
 | `report.txt` | the printed table |
 | `report.html` | all of it to look at in a browser, in one file |
 

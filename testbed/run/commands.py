@@ -47,10 +47,13 @@ def _one_file(name: str, arguments: list[str]) -> Path:
 def run_command(arguments: list[str]) -> int | None:
     parser = _run_parser("run.py")
     parser.add_argument("--cli", action="store_true")
+    parser.add_argument("--pcap", action="append", default=[], metavar="SWITCH:PORT")
     options = parser.parse_args(arguments)
     from testbed.netfile.load import is_network
 
     if is_network(options.file):
+        if options.pcap:
+            raise UserError("--pcap is for experiments; in a network file's network, run tcpdump")
         from testbed.netfile.run import run_network
 
         return run_network(options.file, options.cli)
@@ -60,12 +63,14 @@ def run_command(arguments: list[str]) -> int | None:
     from testbed.experiment.sweep import is_sweep, load_sweep
 
     if is_sweep(options.file):
+        if options.pcap:
+            raise UserError("--pcap is for one experiment; a sweep is many")
         from testbed.run.sweep_run import run_sweep
 
         return run_sweep(load_sweep(options.file), options.results)
     from testbed.run.runtimes import run
 
-    return run(load(options.file), options.results)
+    return run(load(options.file), options.results, options.pcap)
 
 
 def sweep_command(arguments: list[str]) -> int | None:
@@ -207,7 +212,9 @@ def plan_command(arguments: list[str]) -> int | None:
 
 COMMANDS = {
     "run": Command(
-        "FILE.yaml", "run an experiment (`run` may be left out); --results DIR", run_command
+        "FILE.yaml",
+        "run an experiment (`run` may be left out); --results DIR, --pcap SWITCH:PORT",
+        run_command,
     ),
     "sweep": Command(
         "FILE.yaml",

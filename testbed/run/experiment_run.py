@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from testbed.errors import RunError
 from testbed.p4engine.diagnostics import P4Error
 from testbed.run import collect
 from testbed.run.backends import Backend, backend_of
+from testbed.run.captures import CapturedPort, Captures
 from testbed.run.faults import Faults
 from testbed.run.hosts import HostGroup
 from testbed.run.program import Program
@@ -39,9 +41,15 @@ START_DELAY_NS = 200_000_000
 
 
 def run_experiment(
-    experiment: Experiment, program: Program, results: Path, console: Console
+    experiment: Experiment,
+    program: Program,
+    results: Path,
+    console: Console,
+    captured: Sequence[CapturedPort] = (),
 ) -> Path:
-    """Run all repetitions; returns the results folder. The folder is marked with how it ended."""
+    """Run all repetitions; returns the results folder. The folder is marked with how it ended.
+
+    captured: the ports whose packets are written down."""
     from testbed.results import Writer, describe
 
     backend = backend_of(experiment, program)
@@ -58,9 +66,10 @@ def run_experiment(
         with Session(f"{experiment.name} ({writer.folder})", writer.logs) as session:
             session.start()
             session.build(topology, **backend.network_options())
-            for number in range(experiment.repetitions):
-                with Repetition(experiment, backend, session, number) as repetition:
-                    repetition.run(console, writer)
+            with Captures(captured, session, writer.folder / "captures"):
+                for number in range(experiment.repetitions):
+                    with Repetition(experiment, backend, session, number) as repetition:
+                        repetition.run(console, writer)
         writer.finish()
     return writer.folder
 

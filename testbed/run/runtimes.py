@@ -8,12 +8,13 @@ works where Mininet is missing.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from testbed.run.captures import CapturedPort, ports
 from testbed.run.program import Program, prepare
 
 if TYPE_CHECKING:
@@ -22,15 +23,17 @@ if TYPE_CHECKING:
 VIRTUAL = "virtual"
 
 
-def run(experiment: Experiment, results: Path) -> int:
+def run(experiment: Experiment, results: Path, pcap: Sequence[str] = ()) -> int:
     """Run an experiment and report; its folder goes below `results`. Returns the exit code.
 
-    Raises UserError before anything is built, and RunError."""
+    pcap: the ports to capture (see captures.py). Raises UserError before anything is built, and
+    RunError."""
+    captured = ports(experiment, pcap)
     get_ready([experiment])
     program = prepare(experiment)
     for warning in (*experiment.warnings, *program.warnings):
         print(f"warning: {warning}", file=sys.stderr)
-    folder = run_experiment(experiment, program, results, Console())
+    folder = run_experiment(experiment, program, results, Console(), captured)
     from analysis.report import after_run
 
     after_run(folder)
@@ -57,13 +60,19 @@ def get_ready(experiments: Iterable[Experiment]) -> None:
 
 
 def run_experiment(
-    experiment: Experiment, program: Program, results: Path, console: Console
+    experiment: Experiment,
+    program: Program,
+    results: Path,
+    console: Console,
+    captured: Sequence[CapturedPort] = (),
 ) -> Path:
     """Run all repetitions; returns the results folder, which is marked with how it ended.
 
     Raises RunError."""
     if experiment.runtime == VIRTUAL:
-        from testbed.run import virtual_run as runtime
-    else:
-        from testbed.run import experiment_run as runtime
-    return runtime.run_experiment(experiment, program, results, console)
+        from testbed.run import virtual_run
+
+        return virtual_run.run_experiment(experiment, program, results, console)
+    from testbed.run import experiment_run
+
+    return experiment_run.run_experiment(experiment, program, results, console, captured)

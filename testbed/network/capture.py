@@ -1,0 +1,141 @@
+"""Captures a switch's port into a pcapng file for Wireshark, both directions, as on the wire.
+
+A switch sends with raw sockets that pass by the kernel's usual taps, so what leaves a port is seen
+where it arrives: at the other end of its veth pair. So a capture listens at both ends, to what
+comes in there. Times are the kernel's, in nanoseconds. What the kernel had to drop because the
+capture could not keep up is counted, in the file too; the switch never waits for a capture.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import struct
+from pathlib import Path
+from typing import BinaryIO
+
+from testbed.network import kernel
+
+ETH_P_ALL = 0x0003
+SOL_PACKET = 263
+PACKET_STATISTICS = 6
+PACKET_IGNORE_OUTGOING = 23
+SO_TIMESTAMPNS = 35
+SO_RCVBUFFORCE = 33
+BUFFER_BYTES = 64 << 20
+LONGEST_FRAME = 65_535
+AT_ONCE = 2000  # packets that are taken from one end before the other has its turn
+TIMESPEC = struct.Struct("@ll")
+INBOUND, OUTBOUND = 1, 2  # as the switch sees it
+
+
+def capture(arguments: dict, descriptors: list[int]) -> int:
+    """Write what passes a port until SIGTERM comes; the file appears when all is listened to.
+
+    arguments: {"switch": id of a process in the switch's namespace, "peer": the same of its
+    neighbour's, "interface", "peer_interface", "path", "title"}. Prints how many packets were
+    missed, if any were."""
+    ends = (
+        (listen(arguments["switch"], arguments["interface"]), INBOUND),
+        (listen(arguments["peer"], arguments["peer_interface"]), OUTBOUND),
+    )
+    ended: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: ended.append(number))
+    path = Path(arguments["path"])
+    beside = path.with_name(f".{path.name}.part")
+    with open(beside, "wb", buffering=1 << 20) as file:
+        file.write(section_header() + interface(arguments["interface"], arguments["title"]))
+        file.flush()
+        os.replace(beside, path)
+        seen = 0
+        while not ended:
+            ready = select.select([end for end, _ in ends], [], [], 0.2)[0]
+            seen += _take(ends, file)
+            if not ready:
+                file.flush()  # whoever kills us leaves a file that can be read
+        seen += _take(ends, file)
+        missed = sum(_missed(end) for end, _ in ends)
+        file.write(statistics(seen + missed, missed))
+    if missed:
+        print(f"{missed} of {seen + missed} packets were missed: the machine was too busy")
+    return 0
+
+
+def listen(pid: int, interface: str) -> socket.socket:
+    """A socket that gets every packet that comes in at an interface of a process's namespace."""
+    kernel.enter_network(pid)
+    end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    end.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+    end.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
+    end.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    end.setblocking(False)
+    end.bind((interface, ETH_P_ALL))
+    return end
+
+
+def _take(ends: tuple[tuple[socket.socket, int], ...], file: BinaryIO) -> int:
+    """Write all packets that are waiting, in order of time; returns how many."""
+    taken: list[tuple[int, int, bytes]] = []
+    for end, direction in ends:
+        for _ in range(AT_ONCE):
+            try:
+                data, ancillary, _, _ = end.recvmsg(LONGEST_FRAME, socket.CMSG_SPACE(16))
+            except BlockingIOError:
+                break
+            time_ns = 0
+            for level, kind, value in ancillary:
+                if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
+                    seconds, nanoseconds = TIMESPEC.unpack(value[: TIMESPEC.size])
+                    time_ns = seconds * 1_000_000_000 + nanoseconds
+            taken.append((time_ns, direction, data))
+    taken.sort(key=lambda each: each[0])
+    file.writelines(packet(*each) for each in taken)
+    return len(taken)
+
+
+def _missed(end: socket.socket) -> int:
+    """Packets that the kernel dropped because nobody took them in time."""
+    _, drops = struct.unpack("@II", end.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
+    return drops
+
+
+# -- blocks of a pcapng file (https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html)
+
+
+def section_header() -> bytes:
+    """The block that a file begins with: byte order, version 1.0, length not known."""
+    return _block(0x0A0D0D0A, struct.pack("=IHHq", 0x1A2B3C4D, 1, 0, -1))
+
+
+def interface(name: str, title: str) -> bytes:
+    """Interface 0: Ethernet, with times in nanoseconds."""
+    options = _option(2, name.encode()) + _option(3, title.encode()) + _option(9, b"\x09")
+    return _block(1, struct.pack("=HHI", 1, 0, 0) + options + _option(0, b""))
+
+
+def packet(time_ns: int, direction: int, data: bytes) -> bytes:
+    """One packet of interface 0; `direction` is INBOUND or OUTBOUND."""
+    head = struct.pack("=IIIII", 0, time_ns >> 32, time_ns & 0xFFFF_FFFF, len(data), len(data))
+    flags = _option(2, struct.pack("=I", direction)) + _option(0, b"")
+    return _block(6, head + _padded(data) + flags)
+
+
+def statistics(received: int, dropped: int) -> bytes:
+    """How many packets of interface 0 there were, and how many of these are missing."""
+    options = _option(4, struct.pack("=Q", received)) + _option(5, struct.pack("=Q", dropped))
+    return _block(5, struct.pack("=III", 0, 0, 0) + options + _option(0, b""))
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    length = struct.pack("=I", 12 + len(body))
+    return struct.pack("=I", kind) + length + body + length
+
+
+def _option(code: int, value: bytes) -> bytes:
+    return struct.pack("=HH", code, len(value)) + _padded(value)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 4)

@@ -1,0 +1,58 @@
+"""Which ports `--pcap` means, and what it says to what it cannot do."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.errors import UserError
+from testbed.experiment import load_text
+from testbed.run.captures import CapturedPort, ports
+from testbed.run.commands import main
+
+TEXT = """
+name: test
+runtime: %s
+topology: {kind: star, hosts: 4}
+links: {bandwidth: 1 Mbit/s}
+system: ps
+jobs: [{model: alexnet, workers: 2, iterations: 1, scale: 0.0001}]
+"""
+
+
+def experiment(runtime: str = "mininet"):
+    return load_text(TEXT % runtime)
+
+
+def test_a_port_is_named_by_its_number_or_its_neighbour():
+    expected = CapturedPort("s1", 3, "h3")
+    assert ports(experiment(), ["s1:3", "s1:h3"]) == [expected]
+    assert expected.file_name == "s1-3.pcapng"
+    assert ports(experiment(), []) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ("s9:1", "the switches are s1"),
+        ("h1:1", "allowed: SWITCH:PORT"),
+        ("s1", "such as s1:1"),
+        ("s1:5", "its ports are 1 (to h1), 2 (to h2)"),
+        ("s1:", "no port ''"),
+    ],
+)
+def test_a_port_that_is_not_there_is_refused_with_what_there_is(wanted, words):
+    with pytest.raises(UserError) as refused:
+        ports(experiment(), [wanted])
+    assert words in str(refused.value)
+
+
+def test_virtual_time_has_nothing_to_capture():
+    with pytest.raises(UserError, match="use `runtime: mininet`"):
+        ports(experiment("virtual"), ["s1:1"])
+
+
+def test_a_sweep_is_not_captured(tmp_path, capsys):
+    path = tmp_path / "sweep.yaml"
+    path.write_text((TEXT % "virtual") + "sweep: {seed: [1, 2]}\n")
+    assert main(["run", str(path), "--pcap", "s1:1"]) == 2
+    assert "a sweep is many" in capsys.readouterr().err
