@@ -14,8 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from labs.grader.grade import Outcome, grade
+from labs.grader.grade import Grade, Outcome, grade
 from labs.grader.lab import find_lab, lab_names
+from labs.grader.mark import mark
+from labs.grader.pack import export, start
 from labs.grader.report import gradescope, show_end, show_outcome
 from labs.grader.submission import find
 from testbed.errors import UserError
@@ -35,6 +37,23 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--json", type=Path, metavar="FILE", help=results)
     one.add_argument("--seed", type=int, default=0, help="of what the tests send (default 0)")
     one.add_argument("--trace", action="store_true", help="follow the first packet that differs")
+
+    begin = commands.add_parser("start", help="begin a lab in a folder of your own")
+    begin.add_argument("lab", help="number or name of the lab")
+    begin.add_argument("folder", type=Path, help="a folder that does not exist yet")
+
+    many = commands.add_parser("mark", help="grade a folder of submissions")
+    many.add_argument("folder", type=Path, help="a folder per student, in it one per lab")
+    many.add_argument("--lab", help="only this lab, whose files lie in the student's folder")
+    many.add_argument(
+        "--csv", type=Path, metavar="FILE", help="where to write ('-' or none: print)"
+    )
+    many.add_argument("--seed", type=int, default=0, help="of what the tests send (default 0)")
+    many.add_argument("--jobs", type=int, default=1, help="submissions at a time (default 1)")
+
+    kit = commands.add_parser("export", help="pack what students get, without solutions")
+    kit.add_argument("folder", type=Path, help="a folder that does not exist yet")
+    kit.add_argument("--lab", action="append", default=[], help="only this lab; can be repeated")
     return parser
 
 
@@ -74,7 +93,47 @@ def _grade(arguments: argparse.Namespace, console: Console) -> int:
     return 0 if made.points == lab.points else 1
 
 
-COMMANDS = {"list": _list, "grade": _grade}
+def _start(arguments: argparse.Namespace, console: Console) -> int:
+    lab = find_lab(arguments.lab)
+    start(lab, arguments.folder)
+    files = ", ".join(lab.hand_in)
+    console.print(f"{arguments.folder}: edit {files}; the hand-out is {lab.folder / 'README.md'}")
+    return 0
+
+
+def _mark(arguments: argparse.Namespace, console: Console) -> int:
+    if arguments.jobs < 1:
+        raise UserError(f"--jobs {arguments.jobs}: at least one submission at a time")
+    lab = find_lab(arguments.lab) if arguments.lab else None
+    if arguments.csv is None or str(arguments.csv) == "-":
+        mark(arguments.folder, lab, arguments.seed, arguments.jobs, sys.stdout)
+        return 0
+
+    def told(student: str, made: Grade) -> None:
+        console.print(Text(f"{student:<24} {made.lab.name:<18} {made.points:>3} points"))
+
+    try:
+        with arguments.csv.open("w", newline="") as file:
+            count = mark(arguments.folder, lab, arguments.seed, arguments.jobs, file, told)
+    except OSError as error:
+        raise UserError(f"{arguments.csv}: {error.strerror}") from None
+    console.print(Text(f"{count} submissions marked: {arguments.csv}"))
+    return 0
+
+
+def _export(arguments: argparse.Namespace, console: Console) -> int:
+    export(arguments.folder, [find_lab(name).name for name in arguments.lab])
+    console.print(Text(f"{arguments.folder}: ready to be handed out"))
+    return 0
+
+
+COMMANDS = {
+    "list": _list,
+    "start": _start,
+    "grade": _grade,
+    "mark": _mark,
+    "export": _export,
+}
 
 
 def main(words: list[str] | None = None) -> int:

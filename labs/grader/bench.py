@@ -206,7 +206,7 @@ class Bench:
     """One check's view of a submission. Closed after the check.
 
     Args:
-        build: makes the program: (defines, traced) -> key in the scratch folder's cache.
+        build: makes a program: (name, defines, traced) -> key in the scratch folder's cache.
         switches: starts a process that holds switches, or gives the one that is there.
         deadline: time.monotonic() at which the check must be over.
         network: makes a switch on Mininet; None: in a confined process.
@@ -217,7 +217,7 @@ class Bench:
         lab: Lab,
         scratch: Path,
         seed: str,
-        build: Callable[[dict[str, int], bool], str],
+        build: Callable[[str, dict[str, int], bool], str],
         switches: Callable[[], Box],
         deadline: float,
         trace: bool = False,
@@ -232,6 +232,7 @@ class Bench:
         self.trace_lines: list[str] = []
         self.log: list[str] = []
         self.gaps: list[str] = []
+        self.notes: list[str] = []
 
     def close(self) -> None:
         for box in self._boxes:
@@ -242,6 +243,10 @@ class Bench:
         texts = [b.printed.decode(errors="replace") for b in self._boxes if isinstance(b, Box)]
         return "".join(texts)
 
+    def note(self, text: str) -> None:
+        """Something worth knowing, told with the result whether or not the check passes."""
+        self.notes.append(text)
+
     def switch(self, **defines: int) -> Switch:
         """A fresh switch with the submission's program and these compile-time parameters."""
         defines = {**self.lab.defines, **defines}
@@ -249,12 +254,23 @@ class Bench:
             target = self._network(self.lab, self.scratch / "source", defines)
             self._boxes.append(target)
             return Switch(self, target)
-        key = self._build(defines, self.trace)
+        return self._boxed(self.lab.program, defines, self.trace)
+
+    def traced_switch(self, program: str) -> Switch:
+        """A switch with any P4 program of the lab, in a process, whose trace is kept."""
+        return self._boxed(program, dict(self.lab.defines), True)
+
+    def _boxed(self, program: str, defines: dict[str, int], trace: bool) -> Switch:
+        key = self._build(program, defines, trace)
         box = self._switches()
         self.gaps = box.walls.gaps()
         seed = self.random.getrandbits(32)
-        number = self.call(box, "load", key, list(self.lab.ports), seed, self.trace)
-        return Switch(self, BoxedSwitch(self, box, number, self.trace))
+        number = self.call(box, "load", key, list(self.lab.ports), seed, trace)
+        return Switch(self, BoxedSwitch(self, box, number, trace))
+
+    def read(self, name: str) -> str:
+        """The text of a file that was handed in."""
+        return (self.scratch / "source" / name).read_text(errors="replace")
 
     def python(self, module: str = "") -> Python:
         """The submission's Python module in a fresh process. Raises Broken if it has errors."""

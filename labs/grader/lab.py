@@ -48,7 +48,7 @@ class Lab:
 
     Args:
         hand_in: the files that a student edits; only these are taken from a submission.
-        given: files of the skeleton that stay as they are.
+        given: files that stay as they are, in the skeleton or (of several labs) in labs/common.
         program: the P4 program among `hand_in`, if there is one.
         module: the Python module among `hand_in`, if there is one.
         defines: compile-time parameters of the program.
@@ -79,6 +79,11 @@ class Lab:
     @property
     def folder(self) -> Path:
         return LABS / self.name
+
+    def given_files(self) -> list[Path]:
+        """Where the files are that a student gets and does not edit."""
+        own = [self.folder / "skeleton" / name for name in self.given]
+        return [p if p.exists() else LABS / "common" / p.name for p in own]
 
     @property
     def points(self) -> int:

@@ -21,7 +21,7 @@ from scapy.fields import (
     SignedIntField,
     XIntField,
 )
-from scapy.layers.inet import UDP
+from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import NoPayload, Packet, Raw, bind_layers
 
@@ -76,6 +76,32 @@ def host_ip(number: int) -> str:
 
 SWITCH_MAC = "0a:00:00:00:01:00"
 SWITCH_IP = "10.0.0.254"
+
+
+def agg(source: int | str, destination: int | str, ttl: int = 64, **fields: object) -> Packet:
+    """A frame with an Agg header from one host to another; "switch" stands for the switch.
+
+    Its UDP checksum is 0, which IPv4 permits; that of IPv4 is right.
+    """
+    ends = [
+        (SWITCH_MAC, SWITCH_IP) if end == "switch" else (host_mac(int(end)), host_ip(int(end)))
+        for end in (source, destination)
+    ]
+    ether = Ether(src=ends[0][0], dst=ends[1][0])
+    ip = IP(src=ends[0][1], dst=ends[1][1], ttl=ttl, flags="DF")
+    return ether / ip / UDP(sport=PORT_AGG, dport=PORT_AGG, chksum=0) / Agg(**fields)
+
+
+def wrapped(value: int) -> int:
+    """As an int32."""
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def as_number(address: str) -> int:
+    """A MAC or IPv4 address as the control plane takes it."""
+    parts = address.split(":") if ":" in address else address.split(".")
+    base = 16 if ":" in address else 10
+    return int.from_bytes(bytes(int(p, base) for p in parts), "big")
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def show_outcome(console: Console, number: int, outcome: Outcome) -> None:
 
 def outcome_lines(outcome: Outcome) -> list[str]:
     """Why a check has failed, what was printed, and the trace."""
-    made = list(outcome.lines)
+    made = [*outcome.notes, *outcome.lines]
     if outcome.status == "fail" and outcome.printed.strip():
         made += ["your program printed:", *(f"    {x}" for x in outcome.printed.splitlines()[:20])]
     if outcome.trace:

@@ -57,7 +57,7 @@ def collect(lab: Lab, folder: Path, target: Path) -> None:
     Raises Unusable for a file that is missing or none.
     """
     target.mkdir()
-    for name in lab.given:
-        (target / name).write_bytes((lab.folder / "skeleton" / name).read_bytes())
+    for given in lab.given_files():
+        (target / given.name).write_bytes(given.read_bytes())
     for name in lab.hand_in:
         (target / name).write_bytes(read_plain(folder / name))

@@ -44,7 +44,8 @@ class Worker:
         source = self.scratch / "source" / program
         cache = self.scratch / "cache"
         compiled = compile_program(source, defines, trace=trace, cache=cache)
-        return [compiled.hash, [str(w) for w in compiled.warnings]]
+        warnings = [str(w).replace(f"{source.parent}/", "") for w in compiled.warnings]
+        return [compiled.hash, warnings]
 
     def load(self, key: str, ports: list[int], seed: int, trace: bool) -> int:
         """Make a switch that runs the program that was compiled as `key`; returns its number."""

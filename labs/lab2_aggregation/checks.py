@@ -8,7 +8,15 @@ from scapy.layers.l2 import Ether
 
 from labs.grader.bench import Bench, Switch
 from labs.grader.lab import Lab
-from labs.grader.packets import GRADIENT, RESULT, SWITCH_MAC, Sum, host_mac
+from labs.grader.packets import (
+    GRADIENT,
+    RESULT,
+    SWITCH_MAC,
+    Sum,
+    as_number,
+    host_mac,
+    wrapped,
+)
 
 LAB = Lab(
     title="First aggregation",
@@ -30,15 +38,10 @@ def result(values: Sequence[int], round_: int = 0) -> Ether:
     return Ether(src=SWITCH_MAC, dst=EVERYONE) / header
 
 
-def wrapped(value: int) -> int:
-    """As an int32."""
-    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
-
-
 def start(t: Bench, workers: int) -> Switch:
     """A switch whose control plane knows `workers` workers, on ports 1, 2, ..."""
     switch = t.switch()
-    switch.table_set_default("job", "set_job", [workers, int(SWITCH_MAC.replace(":", ""), 16)])
+    switch.table_set_default("job", "set_job", [workers, as_number(SWITCH_MAC)])
     switch.multicast_group(GROUP, [(port, port) for port in range(1, workers + 1)])
     return switch
 

@@ -15,6 +15,11 @@ from labs.grader.lab import find_lab, lab_names
 QUICK = ("lab2_aggregation",)  # the others run with --slow
 FEW = 0.25  # of the points
 SEED = 20
+PATIENCE = 5  # tests run beside others
+
+
+def graded(lab: str, folder: Path, seed: int = SEED) -> Grade:
+    return grade(find_lab(lab), folder, seed, patience=PATIENCE)
 
 
 def _slow(lab: str, always: bool = True) -> tuple:
@@ -41,14 +46,14 @@ MISTAKES = [
 @pytest.mark.parametrize("seed", [SEED, pytest.param(0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("lab", LABS)
 def test_the_solution_gets_full_points(lab, seed):
-    made = grade(find_lab(lab), solution(lab), seed)
+    made = graded(lab, solution(lab), seed)
     assert made.points == made.lab.points, _told(made) + made.problem
     assert made.warnings == []
 
 
 @pytest.mark.parametrize("lab", LABS)
 def test_the_skeleton_runs_and_gets_few_points(lab):
-    made = grade(find_lab(lab), find_lab(lab).folder / "skeleton", SEED)
+    made = graded(lab, find_lab(lab).folder / "skeleton")
     assert made.problem == ""
     assert made.points <= FEW * made.lab.points
 
@@ -56,7 +61,7 @@ def test_the_skeleton_runs_and_gets_few_points(lab):
 @pytest.mark.parametrize("lab, mistake", MISTAKES)
 def test_a_mistake_loses_what_it_deserves(lab, mistake, tmp_path):
     write_wrong(lab, mistake, tmp_path / "wrong")
-    made = grade(find_lab(lab), tmp_path / "wrong", SEED)
+    made = graded(lab, tmp_path / "wrong")
     assert _failed(made) == mistake.loses, _told(made)
 
 
@@ -78,7 +83,8 @@ def test_the_hand_out_tells_the_tests_and_their_points(lab):
 def test_a_lab_is_complete(lab):
     found = find_lab(lab)
     skeleton = {p.name for p in (found.folder / "skeleton").iterdir()}
-    assert skeleton == {*found.hand_in, *found.given}
+    assert skeleton <= {*found.hand_in, *found.given} and skeleton >= set(found.hand_in)
+    assert all(path.exists() for path in found.given_files())
     assert {p.name for p in solution(lab).iterdir()} == set(found.hand_in)
     assert len(wrong(lab)) >= 4
     text = (found.folder / "README.md").read_text()

@@ -1,0 +1,83 @@
+"""Typical mistakes in lab 4."""
+
+from __future__ import annotations
+
+from labs._teacher import Wrong
+
+WRONG = [
+    Wrong(
+        "double counting",
+        "adds a duplicate, since the bitmap hides that it is one",
+        (
+            (
+                "                drop();                  // in the sum already\n",
+                "                add_values();\n                drop();\n",
+            ),
+        ),
+        frozenset({"doubled", "lossy"}),
+    ),
+    Wrong(
+        "result to everybody",
+        "answers a retransmission with another multicast",
+        (
+            (
+                "                standard.egress_spec = standard.ingress_port;",
+                "                standard.mcast_grp = meta.group;",
+            ),
+        ),
+        frozenset({"retransmission", "shadow"}),
+    ),
+    Wrong(
+        "retransmissions dropped",
+        "treats a retransmission like any duplicate, so a lost result is lost for ever",
+        (("if (known == 1 && meta.state == COMPLETE)", "if (known == 1 && meta.state == 9)"),),
+        frozenset({"retransmission", "shadow", "lossy"}),
+    ),
+    Wrong(
+        "no shadow copy",
+        "uses one set per slot, whatever the packet asks for",
+        (
+            ("        meta.own = pair | second;", "        meta.own = pair;"),
+            ("        meta.other = pair | (second ^ 1);", "        meta.other = pair | 1;"),
+        ),
+        frozenset({"shadow", "lossy"}),
+    ),
+    Wrong(
+        "own packet instead of the sum",
+        "answers a retransmission with the values that it brought",
+        (("                take_values();\n", ""),),
+        frozenset({"retransmission", "shadow", "lossy"}),
+    ),
+    Wrong(
+        "late copies start a sum",
+        "does not compare fragment numbers",
+        (
+            (
+                "(meta.bitmap & hdr.agg.bitmap) != 0 && hdr.agg.number == meta.number",
+                "(meta.bitmap & hdr.agg.bitmap) != 0",
+            ),
+            (
+                "} else if (hdr.agg.number < meta.number ||\n                       (hdr",
+                "} else if (hdr.agg.number < 0 && (hdr",
+            ),
+            ("hdr.agg.number > meta.number || meta.bitmap == 0", "meta.bitmap == 0"),
+        ),
+        frozenset({"late"}),
+    ),
+    Wrong(
+        "set never emptied",
+        "forgets that a worker in one set has left the other",
+        (
+            (
+                "set_bitmap.write(meta.other, others & ~hdr.agg.bitmap);",
+                "set_bitmap.write(meta.other, others);",
+            ),
+            (
+                "(meta.bitmap & hdr.agg.bitmap) != 0 && hdr.agg.number == meta.number",
+                "(meta.bitmap & hdr.agg.bitmap) != 0",
+            ),
+            ("hdr.agg.number > meta.number || meta.bitmap == 0", "meta.bitmap == 0"),
+        ),
+        frozenset({"lossless", "again", "late", "lossy"}),
+    ),
+]

@@ -1,0 +1,86 @@
+"""Marking a folder of submissions: a subfolder per student, in it a folder per lab or the files.
+
+    submissions/ada/lab2_aggregation/aggregation.p4        all labs that are there
+    submissions/ada/aggregation.p4                         with --lab 2
+
+One row of CSV per student and lab. Nothing that one submission does keeps the others from being
+marked.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import stat
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO
+
+from labs.grader.grade import Grade, grade
+from labs.grader.lab import Lab, find_lab, lab_names
+from testbed.errors import UserError
+
+COLUMNS = ("student", "lab", "points", "of", "seconds", "failed", "problem")
+PROBLEM = 300  # characters of a problem in a row
+
+
+def submissions(folder: Path, lab: Lab | None) -> Iterator[tuple[str, Lab, Path]]:
+    """(student, lab, folder) of everything below `folder`; links are no students."""
+    try:
+        students = sorted(e.name for e in os.scandir(folder) if e.is_dir(follow_symlinks=False))
+    except OSError as error:
+        raise UserError(f"{folder}: {error.strerror}; mark takes a folder of folders") from None
+    for student in students:
+        if lab is not None:
+            yield student, lab, folder / student
+            continue
+        for name in lab_names():
+            path = folder / student / name
+            if _is_folder(path):
+                yield student, find_lab(name), path
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def mark(
+    folder: Path,
+    lab: Lab | None,
+    seed: int,
+    jobs: int,
+    output: IO[str],
+    told: Callable[[str, Grade], None] = lambda student, made: None,
+) -> int:
+    """Grade all submissions, `jobs` at a time, and write the CSV; returns how many they are.
+
+    Raises UserError if there is none.
+    """
+    found = list(submissions(folder, lab))
+    if not found:
+        wanted = "a folder per student" if lab else "folders per student and lab (or give --lab)"
+        raise UserError(f"{folder}: no submissions; there should be {wanted}")
+    writer = csv.writer(output)
+    writer.writerow(COLUMNS)
+
+    def one(task: tuple[str, Lab, Path]) -> Grade:
+        return grade(task[1], task[2], seed, patience=jobs)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        for (student, each, _), made in zip(found, pool.map(one, found), strict=True):
+            failed = [o.check.name for o in made.outcomes if o.status != "pass"]
+            problem = " ".join(made.problem.split())[:PROBLEM]
+            row = [made.points, each.points, f"{made.seconds:.1f}", " ".join(failed), problem]
+            writer.writerow([_plain(student), each.name, *row])
+            output.flush()
+            told(student, made)
+    return len(found)
+
+
+def _plain(text: str) -> str:
+    """A name that no spreadsheet takes for a formula."""
+    return f"'{text}" if text[:1] in "=+-@" else text
