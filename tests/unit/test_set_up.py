@@ -60,7 +60,7 @@ def checkout(tmp_path) -> Checkout:
 
 
 SETTING_UP = ["packages", "environment", "extras", "python -m testbed.warm"]
-TESTING = ["python -m pytest"]
+TESTING = ["python -m pytest -n auto --dist loadgroup"]
 
 
 def test_the_second_time_nothing_is_set_up(checkout):
@@ -113,7 +113,10 @@ def test_arguments_go_to_pytest_as_they_are(checkout):
     python = checkout.folder / ".venv/bin/python"
     python.write_text(f'#!/bin/sh\nfor a; do echo "<$a>" >> "{checkout.calls_file}"; done\n')
     checkout.run("test", "--all", "-k", "two words", "")
-    assert checkout.calls() == ["<-m>", "<pytest>", "<--slow>", "<-k>", "<two words>", "<>"]
+    assert checkout.calls() == [
+        "<-m>", "<pytest>", "<-n>", "<auto>", "<--dist>", "<loadgroup>",
+        "<--slow>", "<-k>", "<two words>", "<>",
+    ]  # fmt: skip
 
 
 def test_demo_runs_the_quickstart_and_ci_runs_the_tests(checkout):
