@@ -1,24 +1,40 @@
-"""What a person sees while a run goes on: a table that moves, or a line now and then where it
+"""What a person sees while a run goes on: a picture that moves, or a line now and then where it
 cannot.
 
-Per job: iterations done (by its slowest worker), gradient data that its workers send, time so far.
-Per switch: aggregators that are filling and held.
+Per job: iterations done (by its slowest worker), gradient data that its workers send now and have
+sent lately, time so far. Per switch: the aggregators in use as a strip, from the pool's first to
+its last, how many are filling and held, how often one is preempted, and packets dropped. All of it
+is read anyway, or seldom enough not to be felt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from testbed.dataplane import Look
+from testbed.dataplane.looking import Block
+from testbed.p4engine.diagnostics import P4Error
 from testbed.run.hosts import BYTES_SENT, ITERATION, HostGroup
+from testbed.run.switches import SwitchGroup
 
 LIVE_STEP_NS = 250_000_000
 PLAIN_STEP_NS = 5_000_000_000
+DROPS_SHARE = 0.01  # of the time may go into asking switches for their drops
+STRIP = 32  # signs
+LATELY = 16  # steps of a job's throughput
+_SHADES = " \u2591\u2592\u2593\u2588"  # from none to all
+_BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+_PREEMPTIONS = ("preemptions", "preemptions_held")
+_DROPS = ("queue_drops", "losses", "unmodelled_drops")
 
 
 @dataclass(frozen=True)
@@ -30,20 +46,75 @@ class JobTitle:
     start_ns: int
 
 
+class Drops:
+    """Packets that each switch has dropped so far, for whatever reason; asked for now and then."""
+
+    def __init__(self, switches: SwitchGroup | None) -> None:
+        self._switches = switches
+        self._next_ns = 0
+        self.latest: dict[str, int] = {}
+
+    def tick(self) -> None:
+        """Ask, if it is time to. A switch that does not answer keeps its number: whoever watches
+        the run will say so."""
+        began_ns = time.monotonic_ns()
+        if self._switches is None or began_ns < self._next_ns:
+            return
+        for name, client in self._switches.clients.items():
+            with contextlib.suppress(P4Error):
+                rows = client.port_stats()
+                self.latest[name] = sum(row.get(drop) or 0 for row in rows for drop in _DROPS)
+        taken_ns = time.monotonic_ns() - began_ns
+        self._next_ns = began_ns + max(LIVE_STEP_NS, int(taken_ns / DROPS_SHARE))
+
+
+def strip(blocks: Sequence[Block], width: int = STRIP) -> Text:
+    """A pool from its first block to its last, a sign for each or for some neighbours: the darker,
+    the more aggregators are in use; yellow where most of these are only held."""
+    text = Text()
+    count = min(len(blocks), width)
+    for number in range(count):
+        some = blocks[len(blocks) * number // count : len(blocks) * (number + 1) // count]
+        seen = sum(block.seen for block in some)
+        filling, held = sum(block.filling for block in some), sum(block.held for block in some)
+        # Any aggregator in use shows, and only a full block is full.
+        level = -(-(filling + held) * (len(_SHADES) - 2) // seen)
+        level = len(_SHADES) - 1 if filling + held == seen else level
+        text.append(_SHADES[level], style="yellow" if held > filling else None)
+    return text
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Values as bars, the largest one full."""
+    most = max(values, default=0.0)
+    if most <= 0:
+        return _BARS[0] * len(values)
+    return "".join(_BARS[min(int(value / most * len(_BARS)), len(_BARS) - 1)] for value in values)
+
+
 class Progress:
     """Use as a context manager around a repetition; call `tick` often."""
 
     def __init__(
-        self, jobs: Mapping[int, JobTitle], hosts: HostGroup, title: str, console: Console
+        self,
+        jobs: Mapping[int, JobTitle],
+        hosts: HostGroup,
+        title: str,
+        console: Console,
+        switches: SwitchGroup | None = None,
     ) -> None:
+        """switches: to ask for their drops; None: they are not shown."""
         self._jobs = jobs
         self._hosts = hosts
         self._title = title
         self._console = console
-        self._occupancy: Mapping[str, Look] = {}
+        self._drops = Drops(switches)
+        self._looks: Mapping[str, Look] = {}
         self._ended_ns: dict[int, int] = {}
-        self._bytes: dict[int, tuple[int, int]] = {}
-        self._rate_bps: dict[int, float] = {}
+        self._bytes: dict[int, int] = {}
+        self._rates_bps: dict[int, deque[float]] = {}
+        self._preempted: dict[str, int] = {}
+        self._preemptions_per_s: dict[str, float] = {}
         self._last_ns = 0
         self._live: Live | None = None
         if console.is_terminal:
@@ -62,25 +133,33 @@ class Progress:
         """Freeze a job's time."""
         self._ended_ns[job] = elapsed_ns
 
-    def tick(self, elapsed_ns: int, occupancy: Mapping[str, Look]) -> None:
-        """Show the state if it is time to. elapsed_ns: since the run's start."""
-        self._occupancy = occupancy or self._occupancy
+    def tick(self, elapsed_ns: int, looks: Mapping[str, Look]) -> None:
+        """Show the state if it is time to. elapsed_ns: since the run's start. looks: at the
+        switches' memory, the last ones."""
+        self._looks = looks or self._looks
         step = LIVE_STEP_NS if self._live else PLAIN_STEP_NS
         if elapsed_ns - self._last_ns < step:
             return
-        self._measure(elapsed_ns, elapsed_ns - self._last_ns)
+        self._drops.tick()
+        self._measure(elapsed_ns - self._last_ns)
         self._last_ns = elapsed_ns
         if self._live:
-            self._live.update(self._table(elapsed_ns), refresh=True)
+            self._live.update(self.picture(elapsed_ns), refresh=True)
         else:
             self._console.print(self._line(elapsed_ns), highlight=False, soft_wrap=True)
 
-    def _measure(self, now_ns: int, span_ns: int) -> None:
+    def _measure(self, span_ns: int) -> None:
         for job in self._jobs:
             sent = sum(int(host.row[BYTES_SENT]) for host in self._hosts.of_job(job, "worker"))
-            before = self._bytes.get(job, (0, 0))[0]
-            self._bytes[job] = sent, now_ns
-            self._rate_bps[job] = (sent - before) * 8e9 / span_ns
+            rates = self._rates_bps.setdefault(job, deque(maxlen=LATELY))
+            rates.append((sent - self._bytes.get(job, 0)) * 8e9 / span_ns)
+            self._bytes[job] = sent
+        for switch, look in self._looks.items():
+            count = sum(look.events.get(event, 0) for event in _PREEMPTIONS)
+            # A switch that was restarted counts anew.
+            more = max(count - self._preempted.get(switch, 0), 0)
+            self._preemptions_per_s[switch] = more * 1e9 / span_ns
+            self._preempted[switch] = count
 
     def _state(self, job: int, elapsed_ns: int) -> tuple[int, int, float, int]:
         """Iterations done, iterations asked for, Mbit/s, time in ns."""
@@ -88,21 +167,56 @@ class Progress:
         workers = self._hosts.of_job(job, "worker")
         done = min((int(host.row[ITERATION]) for host in workers), default=0)
         ended = self._ended_ns.get(job)
-        rate = 0.0 if ended is not None else self._rate_bps.get(job, 0.0) / 1e6
+        rates = self._rates_bps.get(job)
+        rate = rates[-1] / 1e6 if rates and ended is None else 0.0
         time_ns = (elapsed_ns if ended is None else ended) - title.start_ns
         return done, title.iterations, rate, max(time_ns, 0)
 
-    def _table(self, elapsed_ns: int) -> Table:
-        table = Table(title=f"{self._title}, {elapsed_ns / 1e9:.1f} s", title_justify="left")
-        table.add_column("job")
-        for heading in ("iteration", "sent Mbit/s", "time s"):
-            table.add_column(heading, justify="right")
-        for job, title in self._jobs.items():
+    def picture(self, elapsed_ns: int) -> Group:
+        """All that a terminal shows."""
+        # Half of the terminal for jobs and half for switches; what does not fit is counted.
+        rows = max((self._console.size.height - 8) // 2, 3)
+        parts = [Text(f"{self._title}, {elapsed_ns / 1e9:.1f} s", style="bold")]
+        parts.append(self._job_table(elapsed_ns, rows))
+        if self._looks or self._drops.latest:
+            parts.append(self._switch_table(rows))
+        return Group(*parts)
+
+    def _job_table(self, elapsed_ns: int, rows: int) -> Table:
+        table = _table("job", "iteration", "sent Mbit/s", "lately", "time s")
+        running = [job for job in self._jobs if job not in self._ended_ns]
+        order = [*running, *(job for job in self._jobs if job in self._ended_ns)]
+        for job in order[:rows]:
             done, whole, rate, time_ns = self._state(job, elapsed_ns)
-            table.add_row(title.name, f"{done}/{whole}", f"{rate:.1f}", f"{time_ns / 1e9:.1f}")
-        for switch, state in self._occupancy.items():
-            used = f"{state.filling} filling, {state.held} held of {state.capacity}"
-            table.add_row(switch, used, "", "")
+            table.add_row(
+                self._jobs[job].name,
+                f"{done}/{whole}",
+                f"{rate:.1f}",
+                sparkline(self._rates_bps.get(job, ())),
+                f"{time_ns / 1e9:.1f}",
+                style="dim" if job in self._ended_ns else "",
+            )
+        _count_rest(table, len(order) - rows)
+        return table
+
+    def _switch_table(self, rows: int) -> Table:
+        table = _table("switch", "aggregators", "filling", "held", "of", "preempted/s", "drops")
+        table.columns[1].justify = "left"
+        names = list(dict.fromkeys([*self._looks, *self._drops.latest]))
+        for name in names[:rows]:
+            look = self._looks.get(name)
+            drops = self._drops.latest.get(name)
+            numbers = ["", "", "", ""]
+            if look is not None:
+                per_s = self._preemptions_per_s.get(name, 0.0)
+                numbers = [str(look.filling), str(look.held), str(look.capacity), f"{per_s:.0f}"]
+            table.add_row(
+                name,
+                strip(look.blocks) if look is not None else "",
+                *numbers,
+                "" if drops is None else str(drops),
+            )
+        _count_rest(table, len(names) - rows)
         return table
 
     def _line(self, elapsed_ns: int) -> str:
@@ -110,6 +224,23 @@ class Progress:
         for job, title in self._jobs.items():
             done, whole, rate, _ = self._state(job, elapsed_ns)
             parts.append(f"{title.name} {done}/{whole} ({rate:.0f} Mbit/s)")
-        for switch, state in self._occupancy.items():
-            parts.append(f"{switch} {state.filling}/{state.capacity} aggregators")
+        for switch, look in self._looks.items():
+            text = f"{switch} {look.filling}/{look.capacity} aggregators"
+            per_s = self._preemptions_per_s.get(switch, 0.0)
+            parts.append(text + (f", {per_s:.0f} preempted/s" if per_s else ""))
+        drops = sum(self._drops.latest.values())
+        if drops:
+            parts.append(f"{drops} packets dropped")
         return f"{elapsed_ns / 1e9:6.1f} s  " + ", ".join(parts)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right", no_wrap=True)
+    return table
+
+
+def _count_rest(table: Table, left: int) -> None:
+    if left > 0:
+        table.add_row(f"and {left} more", style="dim")

@@ -1,0 +1,120 @@
+"""What a terminal shows of a run: strips, rates and counts, and what does not fit."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from testbed.dataplane import Look
+from testbed.dataplane.looking import Block
+from testbed.p4engine.diagnostics import P4Error
+from testbed.run.hosts import BYTES_SENT, ITERATION
+from testbed.run.progress import Drops, JobTitle, Progress, sparkline, strip
+
+S = 1_000_000_000
+
+
+class Hosts:
+    """One worker for each job."""
+
+    def __init__(self, jobs: int) -> None:
+        self.rows = np.zeros((jobs, 16), np.int64)
+
+    def of_job(self, job: int, role: str) -> list[SimpleNamespace]:
+        return [SimpleNamespace(row=self.rows[job])]
+
+
+class Switches:
+    """Two switches, one of which does not answer."""
+
+    def __init__(self) -> None:
+        rows = [{"queue_drops": 3, "losses": 1, "unmodelled_drops": None}, {"queue_drops": 2}]
+        self.asked = 0
+        self.clients = {
+            "s1": SimpleNamespace(port_stats=lambda: self.count(rows)),
+            "s2": SimpleNamespace(port_stats=self.refuse),
+        }
+
+    def count(self, rows):
+        self.asked += 1
+        return rows
+
+    def refuse(self):
+        raise P4Error("gone")
+
+
+def look(filling: int, held: int, preemptions: int) -> Look:
+    blocks = (Block(0, 4, 4, 0), Block(4, 4, 1, 0), Block(8, 4, 0, 0), Block(12, 4, 0, 4))
+    return Look(((0, filling, held),), {"preemptions": preemptions}, blocks, 16)
+
+
+def view(jobs: int = 1, height: int = 40, terminal: bool = True):
+    text, hosts = io.StringIO(), Hosts(jobs)
+    console = Console(file=text, force_terminal=terminal, width=100, height=height)
+    titles = {job: JobTitle(f"job{job}", 10, 0) for job in range(jobs)}
+    return Progress(titles, hosts, "test", console, Switches()), hosts, text
+
+
+def picture(progress: Progress, elapsed_ns: int) -> list[str]:
+    plain = Console(file=io.StringIO(), width=100)
+    plain.print(progress.picture(elapsed_ns))
+    return plain.file.getvalue().splitlines()
+
+
+def test_the_picture_has_jobs_and_switches():
+    progress, hosts, _ = view()
+    with progress:
+        hosts.rows[0, ITERATION], hosts.rows[0, BYTES_SENT] = 4, 1_000_000
+        progress.tick(S, {"s1": look(5, 4, 0)})
+        hosts.rows[0, BYTES_SENT] = 3_500_000
+        progress.tick(2 * S, {"s1": look(5, 4, 30)})
+        lines = picture(progress, 2 * S)
+    job = next(line for line in lines if line.startswith("job0")).split()
+    assert job == ["job0", "4/10", "20.0", sparkline([8, 20]), "2.0"]
+    switch = next(line for line in lines if line.startswith("s1"))
+    assert "\u2588\u2591 \u2588" in switch
+    assert switch.split()[-5:] == ["5", "4", "16", "30", "6"]
+
+
+def test_what_does_not_fit_is_counted():
+    progress, _, _ = view(jobs=30, height=20)
+    with progress:
+        progress.tick(S, {})
+        lines = picture(progress, S)
+    assert any(line.startswith("and 24 more") for line in lines) and len(lines) < 20
+
+
+def test_without_a_terminal_there_is_a_line_and_no_escape_code():
+    progress, hosts, text = view(terminal=False)
+    with progress:
+        hosts.rows[0, BYTES_SENT] = 625_000
+        progress.tick(5 * S, {"s1": look(5, 4, 10)})
+    assert text.getvalue() == (
+        "   5.0 s  job0 0/10 (1 Mbit/s), s1 5/16 aggregators, 2 preempted/s, 6 packets dropped\n"
+    )
+
+
+def test_a_switch_that_does_not_answer_is_left_to_the_watch():
+    switches = Switches()
+    drops = Drops(switches)
+    drops.tick()
+    drops.tick()  # too soon
+    assert drops.latest == {"s1": 6} and switches.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("filling", "held", "sign"),
+    [(0, 0, " "), (1, 0, "\u2591"), (63, 0, "\u2593"), (64, 0, "\u2588")],
+)
+def test_a_strips_sign_tells_none_some_and_all(filling, held, sign):
+    assert strip([Block(0, 64, filling, held)]).plain == sign
+
+
+def test_a_strip_is_never_wider_than_asked():
+    assert len(strip([Block(n, 1, n % 2, 0) for n in range(64)], 10)) == 10
+    assert strip([Block(0, 4, 0, 3)]).spans[0].style == "yellow"
+    assert len(strip(())) == 0
