@@ -48,8 +48,9 @@ def version(tool: str) -> str | None:
         done = subprocess.run([tool, "--version"], capture_output=True, text=True, errors="replace")
     except OSError:
         return None
-    lines = done.stdout.split("\n") if done.returncode == 0 else []
-    return next((line.strip() for line in reversed(lines) if line.strip()), None)
+    said = done.stdout if done.stdout.strip() else done.stderr  # p4c's goes to standard error
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return lines[-1] if lines and done.returncode == 0 else None
 
 
 @functools.cache

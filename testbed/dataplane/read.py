@@ -159,14 +159,15 @@ def counters(experiment: Experiment, client: Any) -> list[tuple[int, str, int]]:
     timestamp_unit_ns = experiment.timestamp_unit_ns
     kept = statistics(experiment)
     registers = SWITCHML_REGISTERS if kept.slots_are_pairs else POOL_REGISTERS
-    stats, events, endings, filling, held, *slot_registers = client.batch(
+    events, endings, filling, held, *slot_registers, stats = client.batch(
         [
-            ("stats",),
             ("register_read", "events", 0, jobs * EVENTS_PER_JOB),
             ("register_read", "endings", 0, jobs * ENDINGS_PER_JOB),
             ("register_read", "filling_time", 0, jobs * ENDINGS_PER_JOB),
             ("register_read", "held_time", 0, jobs),
             *(("register_read", name, 0, None) for name in registers),
+            # Last: on BMv2 time goes on within a batch, and none may have been claimed later.
+            ("stats",),
         ]
     )
     now = stats["timestamp"]

@@ -45,12 +45,12 @@ def _empty_part(experiment: Experiment, job: int, client: Any) -> None:
     states = "first_state", "second_state"
     times = "first_since", "second_since"
     slots = part.base, part.slots
-    stats, *read = client.batch(
+    *read, stats = client.batch(
         [
-            ("stats",),
             *(("register_read", name, *slots) for name in (*states, *times)),
             *(("register_read", name, ending, 1) for name in ("endings", "filling_time")),
             *(("register_read", name, job, 1) for name in ("releases", "held_time")),
+            ("stats",),  # at the end: on BMv2 time goes on within a batch
         ]
     )
     kept = list(zip([*read[0], *read[1]], [*read[2], *read[3]], strict=True))

@@ -78,5 +78,17 @@ def thread_cpu_ns(pid: int) -> dict[int, int]:
     return {thread: _cpu_ns(fields) for thread, fields in found.items() if fields is not None}
 
 
+def waiting_ns(pid: int) -> int | None:
+    """Time that the living threads of a process, all together, were ready to run and waited for a
+    processor, in ns; None where it is gone or the kernel does not tell."""
+    total = 0
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            total += int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return total
+
+
 def _cpu_ns(fields: list[str]) -> int:
     return (int(fields[11]) + int(fields[12])) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")

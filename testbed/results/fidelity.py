@@ -14,6 +14,7 @@ from typing import Any
 
 DROPS_LIMIT = 0  # packets
 CPU_LIMIT = 0.8  # of a core, in any second
+WAIT_LIMIT = 1.0  # seconds per second, all threads of a switch together (docs/bmv2.md)
 LAG_LIMIT = 0.01  # 99th percentile of a sender's lag, as a share of its job's mean iteration
 
 
@@ -39,12 +40,14 @@ def rows(
     hosts: Iterable[Mapping[str, Any]],
     links: Iterable[Mapping[str, Any]],
     switch_cpu: Mapping[str, float | None],
+    switch_wait: Mapping[str, float | None] | None = None,
 ) -> list[dict[str, Any]]:
     """The rows of table fidelity for one repetition.
 
     jobs, hosts, links: rows as they go into those tables, without hosts and switches that a planned
-    fault kept from keeping up. switch_cpu: per switch, the largest share
-    of a core that it used in any second.
+    fault kept from keeping up. switch_cpu: per switch, the largest share of a core that it used in
+    any second. switch_wait: of switches whose threads hand packets on to each other, the largest
+    share of any second for which these waited for a processor.
     """
     iteration_ns = {
         job["job"]: job["jct_ns"] / job["iterations"] if job.get("jct_ns") else None for job in jobs
@@ -65,6 +68,8 @@ def rows(
         found.append(row("link", name, "unmodelled drops", drops, DROPS_LIMIT))
     for switch, share in switch_cpu.items():
         found.append(row("switch", switch, "cpu peak share", share, CPU_LIMIT))
+    for switch, share in (switch_wait or {}).items():
+        found.append(row("switch", switch, "waited for a processor", share, WAIT_LIMIT))
     return found
 
 

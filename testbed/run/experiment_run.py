@@ -199,11 +199,13 @@ class Repetition:
         job_rows = collect.job_rows(hosts.hosts, links, models, outcomes)
         iterations, tensors = collect.time_tables(collect.worker_files(hosts.hosts))
         switch_cpu = {name: peaks.get(name) for name in self.lives if name not in faults.excused}
+        waits = watch.waits.peaks()
         trusted = fidelity.rows(
             job_rows,
             [row for row in host_rows if row["host"] not in faults.excused],
             [row for row in links if row["node"] not in faults.excused],
             switch_cpu,
+            {name: waits[name] for name in switch_cpu if name in waits},
         )
         if experiment.faults:
             trusted.append(fidelity.missed_faults(len(faults.missed())))

@@ -13,7 +13,7 @@ from typing import Any
 
 from testbed.dataplane import Look, Looks
 from testbed.errors import RunError
-from testbed.network.processes import cpu_ns, thread_cpu_ns
+from testbed.network.processes import cpu_ns, thread_cpu_ns, waiting_ns
 from testbed.p4engine.diagnostics import P4Error
 from testbed.run.switches import SwitchGroup
 
@@ -24,7 +24,7 @@ MEMORY_STEP_NS = 100_000_000
 MEMORY_SHARE = 0.02
 MEMORY_LONGEST_STEP_NS = 300_000_000  # most of what it takes is waiting for a busy machine
 
-# When, and processor time used so far, by process or thread id; all in ns.
+# When, and time so far, by process or thread id; all in ns.
 Sample = tuple[int, dict[int, int]]
 
 
@@ -51,14 +51,20 @@ class CpuSampler:
             return
         self._next_ns = now_ns + CPU_STEP_NS
         for name, pid in self._processes.items():
-            whole_ns = cpu_ns(pid) if name not in self._by_thread else None
-            used_ns = thread_cpu_ns(pid) if name in self._by_thread else {pid: whole_ns}
-            if not used_ns or None in used_ns.values():
+            used_ns = self._read(name, pid)
+            if not used_ns:
                 continue
             samples = self._samples[name]
             samples.append((now_ns, used_ns))
             if len(samples) > CPU_WINDOW_STEPS:
                 self._peak[name] = max(self._peak.get(name, 0.0), _share(samples))
+
+    def _read(self, name: str, pid: int) -> dict[int, int]:
+        """Time so far in ns, by thread or of the process; {} where it is gone."""
+        if name in self._by_thread:
+            return thread_cpu_ns(pid)
+        used_ns = cpu_ns(pid)
+        return {} if used_ns is None else {pid: used_ns}
 
     def follow(self, name: str, pid: int) -> None:
         """From now on this process goes by that name; its share is measured anew."""
@@ -75,6 +81,18 @@ class CpuSampler:
             name: self._peak.get(name, _share(samples) if len(samples) > 1 else None)
             for name, samples in self._samples.items()
         }
+
+
+class WaitSampler(CpuSampler):
+    """How long processes waited for a processor, all their threads together, as a share of the
+    worst second; above 1 where several threads waited at once.
+
+    A process whose threads hand packets on to each other may be far below a core's worth of work
+    and late all the same, when others keep it waiting at each step."""
+
+    def _read(self, name: str, pid: int) -> dict[int, int]:
+        total_ns = waiting_ns(pid)
+        return {} if total_ns is None else {pid: total_ns}
 
 
 def _share(samples: deque[Sample]) -> float:

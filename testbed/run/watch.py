@@ -20,7 +20,7 @@ from testbed.network.spawner import Spawner
 from testbed.run.faults import Faults
 from testbed.run.hosts import FINISHED, HEARTBEAT, ITERATION, HostGroup, HostProcess, died
 from testbed.run.progress import Progress
-from testbed.run.samples import CpuSampler, MemorySampler
+from testbed.run.samples import CpuSampler, MemorySampler, WaitSampler
 from testbed.run.switches import SwitchGroup
 
 SELECT_S = 0.05
@@ -63,6 +63,8 @@ class Watch:
         processes = {host.spec["host"]: host.process.pid for host in hosts.hosts}
         processes |= {name: process.pid for name, process in switches.processes.items()}
         self.cpu = CpuSampler(processes, time.monotonic_ns(), switches.by_thread)
+        threaded = {name: processes[name] for name in switches.by_thread}
+        self.waits = WaitSampler(threaded, time.monotonic_ns())
         self._seen: dict[int, tuple[int, int]] = {}  # job -> (progress, when it was new)
 
     def run(self) -> None:
@@ -105,7 +107,10 @@ class Watch:
             self.progress.job_ended(job, now_ns - self.start_ns)
         for name, process in self.switches.processes.items():
             self.cpu.follow(name, process.pid)
+            if name in self.switches.by_thread:
+                self.waits.follow(name, process.pid)
         self.cpu.tick(now_ns)
+        self.waits.tick(now_ns)
         self.memory.tick(now_ns)
         self.progress.tick(now_ns - self.start_ns, self.memory.latest)
 

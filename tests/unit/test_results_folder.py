@@ -185,13 +185,14 @@ def test_fidelity_rows_by_hand():
         "lag_p99_ns": 6,
     }
     link = {"node": "s1", "port": 2, "direction": "egress", "unmodelled_drops": None}
-    found = fidelity_rows([job], [host], [link], {"s1": 0.81})
+    found = fidelity_rows([job], [host], [link], {"s1": 0.81}, {"s1": 9.0})
     assert [(row["name"], row["measure"], row["value"], row["ok"]) for row in found] == [
         ("h1", "socket drops", 1, False),
         ("h1", "cpu peak share", 0.8, True),
         ("h1", "lag p99 / iteration", 0.012, False),
         ("s1-eth2 egress", "unmodelled drops", None, False),
         ("s1", "cpu peak share", 0.81, False),
+        ("s1", "waited for a processor", 9.0, False),
     ]
     assert "unmodelled drops could not be measured, limit 0, at link s1-eth2 egress" in broken(
         found

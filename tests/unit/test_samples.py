@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.run import samples
-from testbed.run.samples import CpuSampler
+from testbed.run.samples import CpuSampler, WaitSampler
 
 S = 1_000_000_000
 
@@ -61,3 +61,27 @@ def test_a_process_that_is_gone_has_no_share(processor_time):
     sampler = CpuSampler({"h1": 1}, 0)
     sampler.tick(S, last=True)
     assert sampler.peaks() == {"h1": None}
+
+
+def test_where_threads_count_one_by_one_the_busiest_is_the_share(processor_time, monkeypatch):
+    threads = {11: 0, 12: 0}
+    monkeypatch.setattr(samples, "thread_cpu_ns", lambda pid: dict(threads))
+    sampler = CpuSampler({"h1": 1, "s1": 2}, 0, by_thread=["s1"])
+    for quarter in range(1, 9):
+        processor_time[1] += S // 8
+        threads[11] += S // 8
+        threads[12] += S // 16
+        threads.setdefault(13, 0)  # one that came later
+        sampler.tick(quarter * S // 4)
+    assert sampler.peaks() == {"h1": pytest.approx(0.5), "s1": pytest.approx(0.5)}
+
+
+def test_threads_that_wait_are_added_up_second_by_second(monkeypatch):
+    waited = {"ns": 0}
+    monkeypatch.setattr(samples, "waiting_ns", lambda pid: waited["ns"])
+    sampler = WaitSampler({"s1": 1}, 0)
+    for quarter in range(1, 13):
+        waited["ns"] += S // 2 if 5 <= quarter <= 8 else S // 100
+        sampler.tick(quarter * S // 4)
+    assert sampler.peaks() == {"s1": pytest.approx(2.0)}
+    assert WaitSampler({}, 0).peaks() == {}
