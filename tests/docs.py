@@ -1,0 +1,213 @@
+"""The commands that the docs show, and what runs each of them.
+
+A command is run by `tests/switch/test_documentation.py` itself where that is quick, with small
+files in the place of those that a reader has; `Elsewhere` names the test that runs it, with smaller
+numbers where it is long. A command in the docs that nothing here knows fails the test, and so does
+an entry that no page needs any more.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[1]
+_STARTS = ("./", "python", ".venv/bin/", "tshark", "p4c-bm2-ss", "pip ", "mkdocs", "run.py")
+_COMMAND = re.compile(
+    r"(?: {4}|\$ )\s*(?:\$ )?(?P<text>(?:sudo )?(?:%s).*)"
+    % "|".join(re.escape(start) for start in _STARTS)
+)
+_FENCED = re.compile(r"(?P<text>(?:sudo )?(?:%s).*)" % "|".join(map(re.escape, _STARTS)))
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command as a page shows it, without `sudo` and remarks."""
+
+    place: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """Run it here: `words` are the arguments of run.py, with {small}, {run}, ... for files."""
+
+    words: str
+    slow: bool = False
+
+
+@dataclass(frozen=True)
+class Module:
+    """Run it here: the words behind `python -m`."""
+
+    words: str
+    slow: bool = False
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The test that runs it: file and function."""
+
+    test: str
+
+
+How = Run | Module | Elsewhere
+
+_SET_UP = Elsewhere(
+    "tests/unit/test_set_up.py::test_demo_runs_the_quickstart_and_ci_runs_the_tests"
+)
+_PYTEST = Elsewhere("tests/unit/test_set_up.py::test_arguments_go_to_pytest_as_they_are")
+_FIGURE = Elsewhere("tests/switch/test_figures_quick.py::test_a_figure_small")
+_EMULATED = Elsewhere("tests/network/test_run.py::test_a_run_leaves_complete_results")
+_CAPTURE = Elsewhere("tests/network/test_captures.py::test_captures_hold_what_passed_their_ports")
+_NETFILE = Elsewhere(
+    "tests/network/test_netfile.py::test_a_network_comes_up_and_its_checks_are_told"
+)
+_GRADE = Elsewhere("tests/switch/test_labs.py::test_the_solution_gets_full_points")
+_SERVED = Elsewhere("tests/network/test_p4runtime.py::test_a_finsy_controller_learns_its_hosts")
+_CALLED = Elsewhere("tests/switch/test_control.py::test_calls_reach_the_switch")
+_TRACED = Elsewhere("tests/switch/test_p4_trace.py::test_control_calls_of_a_running_switch")
+_TORCH = Elsewhere("tests/unit/test_trace_generator.py::test_generated_equals_shipped")
+_BMV2 = Elsewhere("tests/bmv2/test_differential.py::test_both_switches_agree")
+
+# The first pattern that fits the whole command counts.
+COMMANDS: tuple[tuple[str, How], ...] = (
+    (r"\./demo", _SET_UP),
+    (r"\./test", _SET_UP),
+    (r"\./test .+", _PYTEST),
+    (r"RUN experiments/quickstart\.yaml", _EMULATED),
+    (r"RUN (FILE|\S+\.yaml)( --pcap \S+)+", _CAPTURE),
+    (r"RUN FILE", Run("{small} --results {results}", slow=True)),
+    (r"RUN check FILE", Run("check {small}")),
+    (r"RUN show FILE", Run("show {small}")),
+    (r"RUN show experiments/\w+\.yaml", Run("show experiments/quickstart.yaml")),
+    (r"RUN report RESULTS\.\.\.", Run("report {run}", slow=True)),
+    (r"RUN report results/<run>", Run("report {run}", slow=True)),
+    (r"RUN report results/<run> results/<another> \.\.\.", Run("report {run} {other}", slow=True)),
+    (
+        r"RUN doctor",
+        Elsewhere("tests/network/test_doctor.py::test_it_finds_what_these_tests_stand_on"),
+    ),
+    (r"RUN clean", Elsewhere("tests/network/test_clean.py::test_clean_leaves_a_live_run_alone")),
+    (r"RUN figure", Run("figure")),
+    (r"RUN figure (?P<figure>\w+)( --quick| --scale \d+)?", _FIGURE),
+    (
+        r"RUN import \S+\.json( --program \S+)?",
+        Elsewhere(
+            "tests/unit/test_netfile.py::test_a_topology_of_the_tutorials_becomes_a_network_file"
+        ),
+    ),
+    (
+        r"RUN check basic\.yaml",
+        Elsewhere(
+            "tests/unit/test_netfile.py::test_a_file_is_read_and_its_entries_fit_the_program"
+        ),
+    ),
+    (r"RUN basic\.yaml( --cli)?", _NETFILE),
+    (
+        r"\.venv/bin/mkdocs (build|serve)",
+        Elsewhere(
+            "tests/switch/test_documentation.py::test_the_site_is_built_and_no_link_is_broken"
+        ),
+    ),
+    (
+        r"tshark -X lua_script:tools/wireshark/ina\.lua -r \S+",
+        Elsewhere("tests/unit/test_dissector.py::test_the_list_of_packets_says_what_each_is"),
+    ),
+    (r"p4c-bm2-ss .+", _BMV2),
+    (r"MODULE tests\.bmv2.*", _BMV2),
+    (r"pip install '\.\[traces\]'", _TORCH),
+    (r"MODULE traffic\.generate .+", _TORCH),
+    (r"MODULE traffic\.table", Module("traffic.table")),
+    (r"MODULE labs list", Module("labs list")),
+    (r"MODULE labs start \d \w+", Module("labs start 2 {new}")),
+    (r"MODULE labs grade \d \w+ --network", _GRADE),
+    (r"MODULE labs grade \d \w+( --trace| --seed \d+)?", _GRADE),
+    (
+        r"MODULE testbed\.p4engine trace \S+ --help",
+        Module("testbed.p4engine trace p4/esa.p4 --help"),
+    ),
+    (
+        r"MODULE testbed\.p4engine trace .+",
+        Elsewhere("tests/switch/test_p4_trace.py::test_command_line"),
+    ),
+    (
+        r"MODULE testbed\.p4engine stf .+",
+        Elsewhere("tests/switch/test_p4_stf.py::test_command_line"),
+    ),
+    (
+        r"MODULE testbed\.p4engine switch .*--trace .*",
+        Elsewhere(
+            "tests/network/test_switch_veth.py::test_forwards_between_two_veths_and_stops_cleanly"
+        ),
+    ),
+    (
+        r"MODULE testbed\.p4engine switch [^\\]+",
+        Elsewhere(
+            "tests/network/test_switch_veth.py::test_forwards_between_two_veths_and_stops_cleanly"
+        ),
+    ),
+    (r"MODULE testbed\.p4engine switch .*\\", _SERVED),
+    (r"MODULE testbed\.p4engine call switch\.sock trace.*", _TRACED),
+    (r"MODULE testbed\.p4engine call switch\.sock .+", _CALLED),
+    (r"PYTHON examples/learning\.py", _SERVED),
+    (
+        r"PYTHON examples/two_switches\.py",
+        Elsewhere("tests/network/test_p4runtime.py::test_two_switches_in_an_ordinary_script"),
+    ),
+    (
+        r"MODULE p4runtime_sh .+",
+        Elsewhere(
+            "tests/switch/test_p4runtime.py::test_an_entry_is_inserted_used_modified_read_and_deleted"
+        ),
+    ),
+)
+
+
+def site_hooks() -> ModuleType:
+    """tools/site/hooks.py, which is no package."""
+    spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "tools/site/hooks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def shown() -> list[Shown]:
+    """Every command in a block of code of a page of the site."""
+    found = []
+    for place in site_hooks().places():
+        fence = ""
+        for number, line in enumerate((ROOT / place).read_text().splitlines(), 1):
+            mark = line.lstrip()[:3]
+            if mark in ("```", "~~~"):
+                fence = "" if fence else line.strip().strip("`~") or "text"
+                continue
+            if fence and fence not in ("text", "sh", "bash", "console", "shell"):
+                continue
+            match = (_FENCED if fence else _COMMAND).match(line)
+            if match:
+                found.append(Shown(place, number, plain(match["text"])))
+    return found
+
+
+def plain(text: str) -> str:
+    """A command without `sudo`, remarks, and how its Python is called."""
+    text = re.sub(r"\s+#.*$", "", text).removeprefix("sudo ").strip()
+    text = re.sub(r"^(\.venv/bin/)?python3? run\.py", "RUN", text)
+    text = re.sub(r"^(\.venv/bin/)?python3? -m", "MODULE", text)
+    return re.sub(r"^(\.venv/bin/)?python3?(?= )", "PYTHON", text)
+
+
+def how(command: str) -> tuple[str, How] | None:
+    """The entry of COMMANDS that fits."""
+    return next((entry for entry in COMMANDS if re.fullmatch(entry[0], command)), None)
+
+
+def words(text: str, files: dict[str, Path]) -> list[str]:
+    """Arguments with files in their places."""
+    return [word.format(**files) for word in shlex.split(text)]

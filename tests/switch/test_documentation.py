@@ -1,0 +1,131 @@
+"""The docs as a site without broken links, and every command that they show, run."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import runpy
+import subprocess
+import sys
+
+import pytest
+
+from testbed.run import commands, figure_run
+from tests import docs
+from tests.unit.synthetic_results import write_run
+
+SMALL = """
+name: small
+runtime: virtual
+topology: {kind: star, hosts: 3}
+links: {bandwidth: 1 Gbit/s}
+system: esa
+memory: {aggregators: 16}
+jobs:
+  - {model: alexnet, workers: 2, iterations: 1, scale: 0.00005, compute_scale: 0}
+"""
+HERE = [(pattern, how) for pattern, how in docs.COMMANDS if not isinstance(how, docs.Elsewhere)]
+
+
+@pytest.mark.xfail(
+    not (docs.ROOT / "docs" / "grid.md").exists(), reason="docs/grid.md is not written yet"
+)
+def test_the_site_is_built_and_no_link_is_broken(tmp_path):
+    pytest.importorskip("mkdocs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=docs.ROOT, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    for page in ("index.html", "experiment.html", "labs/index.html", "source/p4/esa.p4.html"):
+        text = (tmp_path / page).read_text()
+        # It needs nothing from elsewhere.
+        assert not re.findall(r'(?:src|<link[^>]*href)="https?:', text)
+    assert "EsaIngress" in text  # the last one
+
+
+def test_links_and_sources_are_turned_to_their_places_in_the_site():
+    hooks = docs.site_hooks()
+    pages = {
+        "README.md": "index.md",
+        "docs/esa.md": "esa.md",
+        "labs/lab1/README.md": "labs/lab1/readme.md",
+    }
+    text, sources = hooks.turned(
+        "[a](docs/esa.md#x) [b](p4/esa.p4) [c](p4/) [d](https://x.y) [e](gone.md)\n"
+        "```\n[f](p4/esa.p4)\n```\n",
+        "README.md",
+        "index.md",
+        pages,
+    )
+    assert text.splitlines()[0] == (
+        "[a](esa.md#x) [b](source/p4/esa.p4.md) c [d](https://x.y) [e](gone.md)"
+    )
+    assert sources == {"p4/esa.p4"} and "[f](p4/esa.p4)" in text
+    text, _ = hooks.turned(
+        "[up](../../README.md)", "labs/lab1/README.md", "labs/lab1/readme.md", pages
+    )
+    assert text == "[up](../../index.md)"
+
+
+def test_every_command_that_the_docs_show_is_run_by_a_test():
+    shown = docs.shown()
+    assert len(shown) > 50
+    unknown = [
+        f"{each.place}:{each.line}: {each.text}" for each in shown if not docs.how(each.text)
+    ]
+    assert not unknown, "nothing runs these (see tests/docs.py):\n" + "\n".join(unknown)
+    used = {docs.how(each.text)[0] for each in shown}
+    assert [pattern for pattern, _ in docs.COMMANDS if pattern not in used] == []
+
+
+def test_the_tests_that_run_a_command_exist():
+    for _, how in docs.COMMANDS:
+        if isinstance(how, docs.Elsewhere):
+            path, _, function = how.test.partition("::")
+            module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+            assert callable(getattr(module, function)), how.test
+
+
+def test_the_figures_that_the_docs_name_exist():
+    names = {
+        match["figure"]
+        for each in docs.shown()
+        if (match := re.fullmatch(r"RUN figure (?P<figure>\w+).*", each.text))
+    }
+    assert names and names <= set(figure_run.names())
+
+
+@pytest.fixture
+def files(tmp_path):
+    """What stands for the files of whoever reads the docs."""
+    small = tmp_path / "small.yaml"
+    small.write_text(SMALL)
+    return {
+        "small": small,
+        "results": tmp_path / "results",
+        "run": write_run(tmp_path / "a"),
+        "other": write_run(tmp_path / "b", system="atp"),
+        "new": tmp_path / "my_lab",
+    }
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(how, id=pattern, marks=[pytest.mark.slow] if how.slow else [])
+        for pattern, how in HERE
+    ],
+)
+def test_a_command_does_what_it_says(how, files, monkeypatch, capsys):
+    monkeypatch.chdir(docs.ROOT)
+    monkeypatch.setattr(commands.interrupts, "install", lambda: None)
+    words = docs.words(how.words, files)
+    if isinstance(how, docs.Run):
+        assert commands.main(words) == 0, capsys.readouterr().err
+        return
+    module, *arguments = words
+    monkeypatch.setattr(sys, "argv", [module, *arguments])
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=False)
+    except SystemExit as ended:
+        assert not ended.code, capsys.readouterr().err
+    assert capsys.readouterr().out
