@@ -43,6 +43,7 @@ class Client:
     ) -> None:
         self.name = name
         self._api = api
+        self._groups: dict[int, list[int]] = {}  # nodes of each multicast group
         self._close = close
         self._port_stats = port_stats
 
@@ -80,16 +81,25 @@ class Client:
         """Set a table's default action."""
         self._call("table_set_default", table, action, [str(value) for value in parameters])
 
+    def table_clear(self, table: str) -> None:
+        """Remove all entries; the default action stays."""
+        self._call("table_clear", table)
+
     # ---- multicast ----
 
     def multicast_group(self, group: int, copies: Sequence[tuple[int, int]]) -> None:
-        """Make a group of copies (port, rid)."""
-        self._call("mc_mgrp_create", group)
+        """Set a group to copies (port, rid); replaces what it was."""
+        if group not in self._groups:
+            self._call("mc_mgrp_create", group)
+        for node in self._groups.get(group, ()):
+            self._call("mc_node_dissociate", group, node)
+            self._call("mc_node_destroy", node)
+        nodes = self._groups[group] = []
         for port, rid in copies:
-            node = self._call("mc_node_create", rid, [port])
-            self._call("mc_node_associate", group, node)
+            nodes.append(self._call("mc_node_create", rid, [port]))
+            self._call("mc_node_associate", group, nodes[-1])
 
-    # ---- registers and counters ----
+    # ---- registers, counters and meters ----
 
     def register_read(self, register: str, start: int = 0, count: int | None = None) -> list[int]:
         """Elements start .. start + count, as unsigned numbers; those wider than 64 bits cannot be
@@ -113,6 +123,17 @@ class Client:
         """{"packets", "bytes"} of one element."""
         size, packets = self._call("counter_read", counter, index)
         return {"packets": packets, "bytes": size}
+
+    def meter_set(
+        self, meter: str, index: int | None, rates: Sequence[tuple[float, float]]
+    ) -> None:
+        """rates: [(committed per microsecond, burst), (peak per microsecond, burst)]; index None:
+        all."""
+        whole = [(rate, int(burst)) for rate, burst in rates]
+        if index is None:
+            self._call("meter_array_set_rates", meter, whole)
+        else:
+            self._call("meter_set_rates", meter, index, whole)
 
     # ---- queues, and what the switch knows of itself ----
 
@@ -162,8 +183,8 @@ class Client:
 
 CALLS = frozenset(
     (
-        *("table_add", "table_set_default", "multicast_group"),
-        *("register_read", "register_write", "counter_read"),
+        *("table_add", "table_set_default", "table_clear", "multicast_group"),
+        *("register_read", "register_write", "counter_read", "meter_set"),
         *("queue_rate", "queue_depth", "stats", "timestamp", "port_stats"),
     )
 )

@@ -48,6 +48,21 @@ class Api:
     def mc_node_associate(self, group, node):
         self.calls.append(("mc_node_associate", group, node))
 
+    def mc_node_dissociate(self, group, node):
+        self.calls.append(("mc_node_dissociate", group, node))
+
+    def mc_node_destroy(self, node):
+        self.calls.append(("mc_node_destroy", node))
+
+    def table_clear(self, table):
+        self.calls.append(("table_clear", table))
+
+    def meter_set_rates(self, meter, index, rates):
+        self.calls.append(("meter_set_rates", meter, index, rates))
+
+    def meter_array_set_rates(self, meter, rates):
+        self.calls.append(("meter_array_set_rates", meter, rates))
+
     def register_read(self, name):
         return self.registers[name]
 
@@ -98,6 +113,35 @@ def test_calls_are_carried_out_in_order_and_say_nothing(api, capsys):
         ("set_queue_rate", 383, 1),
     ]
     assert capsys.readouterr().out == ""
+
+
+def test_a_group_that_is_set_again_is_replaced(api):
+    client = Client(api, "s1")
+    client.multicast_group(4, [(1, 7)])
+    del api.calls[:]
+    client.multicast_group(4, [(2, 8)])
+    assert api.calls == [
+        ("mc_node_dissociate", 4, 107),
+        ("mc_node_destroy", 107),
+        ("mc_node_create", 8, [2]),
+        ("mc_node_associate", 4, 108),
+    ]
+
+
+def test_tables_are_cleared_and_meters_set(api):
+    client = Client(api, "s1")
+    client.batch(
+        [
+            ("table_clear", "job"),
+            ("meter_set", "capacity", 0, [(0.125, 652.0), (0.125, 652.0)]),
+            ("meter_set", "capacity", None, [(0.5, 9), (0.5, 9)]),
+        ]
+    )
+    assert api.calls == [
+        ("table_clear", "job"),
+        ("meter_set_rates", "capacity", 0, [(0.125, 652), (0.125, 652)]),
+        ("meter_array_set_rates", "capacity", [(0.5, 9), (0.5, 9)]),
+    ]
 
 
 def test_registers_are_unsigned_and_read_in_part(api):

@@ -1,0 +1,63 @@
+"""The control client on a real simple_switch, without a network: what it is told is what it has."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed import dataplane
+from testbed.bmv2.compiler import compile_for_bmv2
+from testbed.p4engine.control import CallError
+from tests.bmv2.cases import CASES, calls_of, surroundings
+from tests.bmv2.simple_switch import SimpleSwitch, why_not
+
+pytestmark = [pytest.mark.bmv2, pytest.mark.skipif(why_not() is not None, reason=str(why_not()))]
+
+CASE = CASES["esa"][0]
+
+
+@pytest.fixture
+def switch(tmp_path):
+    experiment = CASE.experiment(4)
+    ports = surroundings(CASE, experiment).ports
+    json = compile_for_bmv2(*dataplane.program(experiment))
+    with SimpleSwitch(json, ports, calls_of(CASE, experiment), tmp_path) as running:
+        yield running
+
+
+def test_jobs_come_and_go(switch):
+    experiment = CASE.experiment(4)
+    entries = switch.api.table_num_entries("job"), switch.api.table_num_entries("receiver")
+    assert entries[0] == len(experiment.jobs)
+    for _ in range(2):
+        dataplane.install_jobs(experiment, CASE.switch, switch.client)
+        after = switch.api.table_num_entries("job"), switch.api.table_num_entries("receiver")
+        assert after == entries
+
+
+def test_registers_are_written_and_read(switch):
+    client = switch.client
+    client.register_write("slot_job", (2, 5), 7)
+    client.register_write("slot_job", 3, 8)
+    assert client.register_read("slot_job", 1, 5) == [0, 7, 8, 7, 0]
+
+
+def test_time_goes_on(switch):
+    before = switch.client.timestamp()
+    assert switch.client.stats()["timestamp"] > before
+
+
+def test_what_the_switch_refuses_is_an_error(switch):
+    client = switch.client
+    with pytest.raises(CallError, match=r"table_add.*route"):
+        client.table_add("route", "forward", [("10.0.0.1", 33)], [1, "02:00:00:00:00:01"])
+    with pytest.raises(CallError, match="register_write.*INVALID_INDEX"):
+        client.register_write("slot_job", 10**6, 1)
+    with pytest.raises(CallError, match="Invalid register name"):
+        client.register_read("nothing")
+
+
+def test_a_switch_that_is_gone_does_not_answer(switch):
+    switch.process.kill()
+    switch.process.wait()
+    with pytest.raises(CallError, match="switch under test .simple_switch.: timestamp"):
+        switch.client.timestamp()
