@@ -23,7 +23,7 @@ SWITCHML_ORDER = (
     "SwitchML's slots go by the place in the stream, so all workers must send in the one order in"
     " which tensors become ready (fifo)"
 )
-PLANNERS = ("grid-links", "grid", "nearest", "none")  # testbed/routing/planners
+PLANNERS = ("grid-links", "striped", "grid", "nearest", "none")  # testbed/routing/planners
 PRIORITIES = ("esa", "communication", "remaining", "layer", "constant", "random")
 ATP_ORDER = (
     "an aggregator of ATP belongs to a window position, so all workers must send in the one order"

@@ -28,6 +28,8 @@ from testbed.routing.plan import (
 )
 from testbed.routing.tags import Tags
 
+SOLVER = Fraction(1, 10**6)  # by which a linear program's bound, a float, may be too low
+
 
 @dataclass(frozen=True)
 class Leg:
@@ -190,6 +192,8 @@ def assemble(
     arrangement = Arrangement(network, jobs, choice)
     rates = arrangement.fair_rates()
     loaded = loads(arrangement.uses, rates)
+    if bound is not None and bound < min(rates) <= bound * (1 + SOLVER):
+        bound = min(rates)
     parts = [_job_plan(arrangement, index, rates) for index in range(len(jobs))]
     slots: dict[str, int] = {}
     for part in parts:

@@ -26,6 +26,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix
 
 from testbed.routing.candidates import Candidates
+from testbed.routing.network import least
 from testbed.routing.paths import Path
 
 GAP = 1e-9  # relative, of an integer program that counts as solved
@@ -109,9 +110,7 @@ class Congestion:
 
         for each, first in zip(candidates.classes, self.first_way, strict=True):
             job = candidates.jobs[each.job]
-            if job.max_rate_bps is not None:
-                least_mu = max(least_mu, self.unit_bps / job.max_rate_bps)
-            least_mu = max(least_mu, self._access_mu(each.job, each.workers[0]))
+            least_mu = max(least_mu, 1 / self.most_rate(each.job, each.workers[0]))
             here: dict[str, dict[int, float]] = {}
             for column, way in enumerate(each.ways, first):
                 last = ("PS" if way.node == job.ps else "switch", way.node)
@@ -133,12 +132,13 @@ class Congestion:
             rows.add({**terms, 0: -capacity}, -np.inf, 0)
         return uses, rows, least_mu
 
-    def _access_mu(self, job: int, worker: int) -> float:
-        """The least mu that a worker's own links leave room for."""
-        host = self.candidates.jobs[job].workers[worker]
-        network = self.candidates.network
+    def most_rate(self, job: int, worker: int) -> float:
+        """What a worker's own links, and its job's largest rate, leave room for."""
+        made, network = self.candidates.jobs[job], self.candidates.network
+        host = made.workers[worker]
         links = [network.link[host, after].capacity_bps for after in network.after[host]]
-        return 0.0 if None in links else self.unit_bps / max(links)
+        most = least((None if None in links else max(links), made.max_rate_bps))
+        return np.inf if most is None else most / self.unit_bps
 
     def onward_columns(self, job: int, node: str) -> range:
         """The variables of a switch's paths onward."""

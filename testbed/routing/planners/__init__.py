@@ -17,7 +17,7 @@ from testbed.routing.candidates import PATHS
 from testbed.routing.check import violations
 from testbed.routing.network import Network, PlanJob
 from testbed.routing.plan import Plan
-from testbed.routing.planners import grid, nearest, whole
+from testbed.routing.planners import grid, nearest, striped, whole
 from testbed.routing.sound import check_input, check_memory
 
 
@@ -39,6 +39,7 @@ PLANNERS = {
         Planner("nearest", "nearest switch", "#E69F00", "s", nearest.plan),
         Planner("grid", "GRID as published, repaired", "#56B4E9", "D", grid.plan),
         Planner("grid-links", "GRID with links", "#009E73", "o", whole.grid_links),
+        Planner("striped", "striped", "#CC79A7", "^", striped.plan),
     )
 }
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.routing.assemble import assemble
+from testbed.routing.assemble import Choice, assemble
 from testbed.routing.candidates import candidates
 from testbed.routing.congestion import Congestion
+from testbed.routing.leximin import improve
 from testbed.routing.network import Network, PlanJob
 from testbed.routing.plan import Plan
 from testbed.routing.search import search
@@ -34,8 +35,13 @@ def _plan(
     name: str, network: Network, jobs: Sequence[PlanJob], aggregate: bool, paths: int
 ) -> Plan:
     program = Congestion(candidates(network, jobs, aggregate, paths))
+    return assemble(network, jobs, whole_choice(program), name, program.bound())
+
+
+def whole_choice(program: Congestion) -> Choice:
+    """A choice of one way for each worker: one with the largest smallest rate there is, or a good
+    one where that is too hard to find."""
     found = program.whole() if program.variables <= SMALL else None
     if found is None:
-        found = search(program)
-    choice = program.candidates.legs(*program.counts(found))
-    return assemble(network, jobs, choice, name, program.bound())
+        return program.candidates.legs(*program.counts(search(program)))
+    return improve(program, *program.counts(found))

@@ -1,0 +1,291 @@
+"""`striped`: a worker's fragments split in ranges over several aggregation nodes (ours).
+
+A *stripe* is a range of a job's fragments with one way for each worker and one path onward for each
+switch that aggregates, so a stripe is a plan like one of `grid-links`, and striping is a mixture of
+such plans, each for a part of the fragments. All workers of a job change at the same fragments, or
+sums would lack contributions. The best mixture is a linear program with a variable for every
+possible stripe, w = the rate at which its fragments flow:
+
+    maximise t   with   each job:       sum of its stripes' w >= t
+                        each resource:  sum of w x (workers and aggregates that use it) <= capacity
+
+There are too many stripes to write down, so the program begins with those of `grid-links` and
+asks, with its dual prices, for one that would better it: each worker at the cheapest node, where
+opening a switch costs the price of its path onward (a facility location problem, solved exactly).
+When there is none, the mixture is the best of all (over the paths that are looked at); large
+networks stop after ROUNDS. With several jobs, t is raised for all, then for those that can have
+more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.optimize import Bounds, linprog, milp
+from scipy.sparse import csr_matrix
+
+from testbed.routing.assemble import Choice, Leg, assemble
+from testbed.routing.candidates import Candidates, candidates
+from testbed.routing.congestion import Congestion, Rows
+from testbed.routing.network import Network, PlanJob
+from testbed.routing.paths import Path
+from testbed.routing.plan import Plan, Range
+from testbed.routing.planners.whole import whole_choice
+
+ROUNDS = 300
+SMALLEST = 1e-6  # share of a job's fragments that is worth a stripe
+DENOMINATOR = 10_000  # the largest of a stripe's share
+
+
+@dataclass(frozen=True)
+class Stripe:
+    """One way for each worker (by number), the paths onward, and what it uses of each resource at
+    rate 1."""
+
+    job: int
+    ways: tuple[Path, ...]
+    onward: tuple[tuple[str, Path], ...]
+    uses: tuple[tuple[Hashable, int], ...]
+
+
+def plan(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Plan:
+    """The plan. Raises UserError if a worker has no path to its PS."""
+    program = Congestion(candidates(network, jobs, paths=paths))
+    bound = program.bound()
+    whole = whole_choice(program)
+    mixture = _Mixture(program, whole)
+    choices = [mixture.choice(), whole]
+    plans = [assemble(network, jobs, choice, "striped", bound) for choice in choices]
+    # Shares are rounded to simple fractions, so what is already best as a whole stays whole.
+    return max(plans, key=lambda each: sorted(_rates(each)))
+
+
+def _rates(plan: Plan) -> list[Fraction]:
+    return [worker.rate_bps for job in plan.jobs for worker in job.workers]
+
+
+class _Mixture:
+    """The linear program, in units of `unit_bps`."""
+
+    def __init__(self, program: Congestion, whole: Choice) -> None:
+        self.candidates: Candidates = program.candidates
+        self.unit_bps = program.unit_bps
+        self.capacities = {
+            resource: capacity / self.unit_bps
+            for resource, capacity in program.capacities.items()
+            if capacity is not None
+        }
+        self.resources = {resource: row for row, resource in enumerate(self.capacities)}
+        self.jobs = len(self.candidates.jobs)
+        # What the workers' own links, and the job's largest rate, allow all of them.
+        self.most = [
+            min(program.most_rate(job, worker) for worker in range(len(made.workers)))
+            for job, made in enumerate(self.candidates.jobs)
+        ]
+        self.stripes = [self._of_choice(job, legs) for job, legs in enumerate(whole)]
+        self.rates = np.zeros(len(self.stripes))
+        self._solve()
+
+    def _of_choice(self, job: int, legs: Sequence[Sequence[Leg]]) -> Stripe:
+        onward = {leg.node: leg.onward for (leg,) in legs if leg.onward}
+        return self._stripe(job, [leg.path for (leg,) in legs], onward)
+
+    def _stripe(self, job: int, ways: Sequence[Path], onward: dict[str, Path]) -> Stripe:
+        ps = self.candidates.jobs[job].ps
+        uses: dict[Hashable, int] = {}
+
+        def use(path: Path, *more: Hashable) -> None:
+            links = (("link", *ends) for ends in zip(path, path[1:], strict=False))
+            for resource in (*links, *more):
+                if resource in self.resources:
+                    uses[resource] = uses.get(resource, 0) + 1
+
+        for path in ways:
+            use(path[1:], ("PS", ps) if path[-1] == ps else ("switch", path[-1]))
+        for path in onward.values():
+            use(path, ("PS", ps))
+        return Stripe(job, tuple(ways), tuple(sorted(onward.items())), tuple(uses.items()))
+
+    def _solve(self) -> None:
+        """Raise the jobs' rates, all of them, then those that are not held up yet."""
+        held: dict[int, float] = {}
+        rounds = ROUNDS
+        while len(held) < self.jobs:
+            level, prices, values = self._master(held)
+            better = [self._cheapest(job, prices) for job in range(self.jobs)] if rounds else []
+            rounds -= 1
+            new = [
+                stripe
+                for job, (stripe, cost) in enumerate(better)
+                if cost < values[job] - 1e-9 and stripe not in self.stripes
+            ]
+            if new and rounds > 0:
+                self.stripes += new
+                continue
+            # A job whose rate has a price cannot have more without another's having less.
+            free = [job for job in range(self.jobs) if job not in held]
+            stuck = [job for job in free if values[job] > 1e-9] or free
+            held |= dict.fromkeys(stuck, level)
+
+    def _master(self, held: dict[int, float]) -> tuple[float, np.ndarray, list[float]]:
+        """The level of the jobs that are not held, the resources' prices and the jobs'."""
+        count = len(self.stripes)
+        rows, columns, factors = [], [], []
+        for column, stripe in enumerate(self.stripes):
+            for resource, times in stripe.uses:
+                rows.append(self.resources[resource])
+                columns.append(column)
+                factors.append(float(times))
+            for row, sign in ((0, -1.0), (self.jobs, 1.0)):
+                rows.append(len(self.resources) + row + stripe.job)
+                columns.append(column)
+                factors.append(sign)
+        limits = list(self.capacities.values())
+        for job in range(self.jobs):
+            if job in held:
+                limits.append(-held[job] * (1 - 1e-9))
+            else:
+                rows.append(len(self.resources) + job)
+                columns.append(count)
+                factors.append(1.0)
+                limits.append(0.0)
+        # A row that cannot bind stands for no limit, which solvers do not take.
+        limits += [1e9 if np.isinf(most) else most for most in self.most]
+        matrix = csr_matrix((factors, (rows, columns)), shape=(len(limits), count + 1))
+        cost = np.zeros(count + 1)
+        cost[-1] = -1
+        result = linprog(cost, A_ub=matrix, b_ub=limits, bounds=(0, None), method="highs")
+        assert result.status == 0  # rates of 0 are allowed, and the PS limits them
+        self.rates = result.x[:-1]
+        duals = -result.ineqlin.marginals
+        first = len(self.resources)
+        values = [duals[first + job] - duals[first + self.jobs + job] for job in range(self.jobs)]
+        return float(result.x[-1]), duals[:first], values
+
+    def _cheapest(self, job: int, prices: np.ndarray) -> tuple[Stripe, float]:
+        """The stripe that costs least at these prices, and what it costs."""
+        made = self.candidates.jobs[job]
+        classes = [each for each in self.candidates.classes if each.job == job]
+
+        def price(path: Path, last: Hashable) -> float:
+            links = (("link", *ends) for ends in zip(path, path[1:], strict=False))
+            return sum(
+                float(prices[self.resources[resource]])
+                for resource in (*links, last)
+                if resource in self.resources
+            )
+
+        onward: dict[str, tuple[float, Path]] = {}
+        for (of, node), paths in self.candidates.onward.items():
+            if of == job:
+                onward[node] = min((price(path, ("PS", made.ps)), path) for path in paths)
+        nodes = [*onward, made.ps]
+        best: list[dict[str, tuple[float, int, Path]]] = []
+        for each in classes:
+            here: dict[str, tuple[float, int, Path]] = {}
+            for place, way in enumerate(each.ways):
+                kind = "PS" if way.node == made.ps else "switch"
+                found = price(way.rest, (kind, way.node)), place, way.rest
+                here[way.node] = min(here.get(way.node, found), found)
+            best.append(here)
+        open_cost = [onward[node][0] for node in nodes[:-1]]
+        chosen = _locate(
+            [[here.get(node, (np.inf,))[0] for node in nodes] for here in best],
+            [len(each.workers) for each in classes],
+            open_cost,
+        )
+        ways: list[Path] = [()] * len(made.workers)
+        used: dict[str, Path] = {}
+        total = 0.0
+        for each, here, place in zip(classes, best, chosen, strict=True):
+            node = nodes[place]
+            total += here[node][0] * len(each.workers)
+            if node != made.ps and node not in used:
+                used[node] = onward[node][1]
+                total += onward[node][0]
+            for worker in each.workers:
+                ways[worker] = (made.workers[worker], *here[node][2])
+        return self._stripe(job, ways, used), total
+
+    def choice(self) -> Choice:
+        """The mixture as legs, with shares that are simple fractions."""
+        found: list[list[list[Leg]]] = []
+        for job, made in enumerate(self.candidates.jobs):
+            mine = [
+                (float(rate), stripe)
+                for rate, stripe in zip(self.rates, self.stripes, strict=True)
+                if stripe.job == job and rate > 0
+            ]
+            mine.sort(key=lambda each: -each[0])
+            legs: list[list[Leg]] = [[] for _ in made.workers]
+            start = Fraction(0)
+            for share, stripe in _simple_shares(mine):
+                part = Range(start, start + share)
+                start += share
+                onward = dict(stripe.onward)
+                for worker, path in enumerate(stripe.ways):
+                    leg = Leg(part, path, onward.get(path[-1], ()))
+                    last = legs[worker][-1] if legs[worker] else None
+                    if last and (last.path, last.onward) == (leg.path, leg.onward):
+                        legs[worker][-1] = Leg(Range(last.range.start, part.end), path, leg.onward)
+                    else:
+                        legs[worker].append(leg)
+            found.append(legs)
+        return found
+
+
+def _simple_shares(rated: Sequence[tuple[float, Stripe]]) -> list[tuple[Fraction, Stripe]]:
+    """Shares that sum up to 1, close to the rates' and with small denominators; the largest takes
+    what rounding leaves."""
+    total = sum(rate for rate, _ in rated)
+    shares = [
+        (Fraction(rate / total).limit_denominator(DENOMINATOR), stripe)
+        for rate, stripe in rated
+        if rate / total > SMALLEST
+    ]
+    shares = [(share, stripe) for share, stripe in shares if share]
+    rest = 1 - sum(share for share, _ in shares)
+    return [(shares[0][0] + rest, shares[0][1]), *shares[1:]]
+
+
+def _locate(
+    cost: Sequence[Sequence[float]], weight: Sequence[int], open_cost: Sequence[float]
+) -> list[int]:
+    """For each class the number of the node that serves it, the last one always open, so that all
+    cost the least: a class `weight` times its cost there, a node its `open_cost` once."""
+    classes, nodes = len(cost), len(cost[0])
+    facilities = nodes - 1
+    if not facilities:
+        return [0] * classes
+    variables = facilities + classes * nodes
+    objective = np.zeros(variables)
+    objective[:facilities] = open_cost
+    high = np.ones(variables)
+    rows = Rows.none()
+    for number, (costs, count) in enumerate(zip(cost, weight, strict=True)):
+        first = facilities + number * nodes
+        rows.add(dict.fromkeys(range(first, first + nodes), 1.0), 1, 1)
+        for node, each in enumerate(costs):
+            if np.isinf(each):
+                high[first + node] = 0
+            else:
+                objective[first + node] = each * count
+            if node < facilities:
+                rows.add({first + node: 1.0, node: -1.0}, -np.inf, 0)
+    integral = np.zeros(variables)
+    integral[:facilities] = 1
+    result = milp(
+        objective,
+        integrality=integral,
+        bounds=Bounds(np.zeros(variables), high),
+        constraints=rows.constraint(variables),
+    )
+    assert result.x is not None  # the last node serves everybody
+    opened = [*(result.x[:facilities] > 0.5), True]
+    return [
+        min((node for node in range(nodes) if opened[node]), key=lambda node: (costs[node], node))
+        for costs in cost
+    ]

@@ -1,0 +1,122 @@
+"""The best plans of tiny networks, found by trying all of them.
+
+Written without the planners' code: paths from networkx, loads by counting, max-min fair rates by
+asking, step by step, who can still have more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import pairwise, product
+
+import networkx
+
+from testbed.routing.network import Network, PlanJob
+
+Rates = list[Fraction]
+
+
+def all_paths(network: Network, source: str, target: str) -> list[tuple[str, ...]]:
+    graph = networkx.DiGraph()
+    inner = {switch.name for switch in network.switches} | {source, target}
+    graph.add_nodes_from(inner)
+    graph.add_edges_from(
+        (link.source, link.target)
+        for link in network.links
+        if link.source in inner and link.target in inner
+    )
+    if source == target:
+        return [(source,)]
+    return [tuple(path) for path in networkx.all_simple_paths(graph, source, target)]
+
+
+def choices(network: Network, jobs: Sequence[PlanJob], aggregate: bool) -> Iterator[list]:
+    """Every choice: for each job the workers' paths, and the aggregators' paths onward."""
+    per_job = []
+    for job in jobs:
+        nodes = [job.ps]
+        if aggregate:
+            nodes += [switch.name for switch in network.switches if switch.aggregates]
+        ways = [
+            [path for node in nodes for path in all_paths(network, worker, node)]
+            for worker in job.workers
+        ]
+        found = []
+        for paths in product(*ways):
+            used = sorted({path[-1] for path in paths} - {job.ps})
+            for onward in product(*(all_paths(network, node, job.ps) for node in used)):
+                found.append((paths, onward))
+        per_job.append(found)
+    yield from product(*per_job)
+
+
+def consumers(network: Network, jobs: Sequence[PlanJob], choice) -> list[tuple[int, list[set]]]:
+    """(capacity, sets of workers): a load is the sum over its sets of each one's largest rate."""
+    sets: dict[tuple, list[set]] = {}
+    number = 0
+    for job, (paths, onward) in zip(jobs, choice, strict=True):
+        groups: dict[str, set] = {path[0]: set() for path in onward}
+        for path in paths:
+            for ends in pairwise(path):
+                sets.setdefault(ends, []).append({number})
+            if path[-1] == job.ps:
+                sets.setdefault(("in", job.ps), []).append({number})
+            else:
+                sets.setdefault(("at", path[-1]), []).append({number})
+                groups[path[-1]].add(number)
+            number += 1
+        for path in onward:
+            for ends in pairwise(path):
+                sets.setdefault(ends, []).append(groups[path[0]])
+            sets.setdefault(("in", job.ps), []).append(groups[path[0]])
+    capacities = {(link.source, link.target): link.capacity_bps for link in network.links}
+    capacities |= {("at", switch.name): switch.aggregation_bps for switch in network.switches}
+    capacities |= {("in", host.name): host.ingress_bps for host in network.hosts}
+    return [(capacities[key], each) for key, each in sets.items() if capacities[key] is not None]
+
+
+def common(limits: list[tuple[int, list[set]]]) -> Fraction:
+    return min(Fraction(capacity, len(each)) for capacity, each in limits)
+
+
+def fair(limits: list[tuple[int, list[set]]], workers: int) -> Rates:
+    rates: dict[int, Fraction] = {}
+    while len(rates) < workers:
+        level = None
+        for capacity, sets in limits:
+            fixed = sum(
+                (max(rates[w] for w in each) for each in sets if each <= rates.keys()), Fraction(0)
+            )
+            growing = sum(not each <= rates.keys() for each in sets)
+            if growing:
+                at = (capacity - fixed) / growing
+                level = at if level is None else min(level, at)
+        assert level is not None
+        trial = {w: rates.get(w, level) for w in range(workers)}
+        for capacity, sets in limits:
+            if sum((max(trial[w] for w in each) for each in sets), Fraction(0)) == capacity:
+                for each in sets:
+                    for worker in each - rates.keys():
+                        if trial[worker] == level:
+                            rates[worker] = level
+    return [rates[worker] for worker in range(workers)]
+
+
+def best_rate(network: Network, jobs: Sequence[PlanJob], aggregate: bool) -> Fraction:
+    """The largest smallest rate of any choice."""
+    return max(
+        common(consumers(network, jobs, choice)) for choice in choices(network, jobs, aggregate)
+    )
+
+
+def best_rates(network: Network, jobs: Sequence[PlanJob], aggregate: bool) -> Rates:
+    """The best sorted rates: the smallest as large as can be, then the next, and so on."""
+    workers = sum(len(job.workers) for job in jobs)
+    best = best_rate(network, jobs, aggregate)
+    return max(
+        sorted(fair(limits, workers))
+        for choice in choices(network, jobs, aggregate)
+        for limits in [consumers(network, jobs, choice)]
+        if common(limits) == best
+    )

@@ -1,0 +1,186 @@
+"""Planners against all choices there are, against each other, and against their bounds."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from testbed.routing.check import violations
+from testbed.routing.network import Host, Link, Network, PlanJob, Switch
+from testbed.routing.planners import make_plan, whole
+from testbed.routing.scenarios import SCENARIOS, Scenario, draw
+from tests.unit.routing.brute_force import best_rate, best_rates
+from tests.unit.routing.networks import both_ways, example, small_networks
+
+CHECKS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+TINY = st.one_of(
+    small_networks(jobs=1, workers=3, most_switches=3),
+    small_networks(jobs=2, workers=1, most_switches=3),
+)
+
+
+def sorted_rates(plan):
+    return sorted(worker.rate_bps for job in plan.jobs for worker in job.workers)
+
+
+def agree_with_all_choices(network, jobs) -> None:
+    for planner, aggregate in (("none", False), ("grid-links", True)):
+        assert sorted_rates(make_plan(network, jobs, planner)) == best_rates(
+            network, jobs, aggregate
+        )
+
+
+@settings(max_examples=10, **CHECKS)
+@given(TINY)
+def test_no_choice_is_better(given_network) -> None:
+    agree_with_all_choices(*given_network)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, **CHECKS)
+@given(TINY)
+def test_no_choice_is_better_in_many_networks(given_network) -> None:
+    network, jobs = given_network
+    for planner, aggregate in (("none", False), ("grid-links", True)):
+        plan = make_plan(network, jobs, planner)
+        assert plan.rate_bps == best_rate(network, jobs, aggregate)
+
+
+@settings(max_examples=8, **CHECKS)
+@given(small_networks())
+def test_order_of_planners(given_network) -> None:
+    """What may do more does no worse, and nothing exceeds its bound."""
+    network, jobs = given_network
+    rate = {
+        name: make_plan(network, jobs, name).rate_bps
+        for name in ("none", "nearest", "grid", "grid-links", "striped")
+    }
+    bound = make_plan(network, jobs, "striped").bound_bps
+    nearly = 1 - Fraction(1, 1000)  # shares are simple fractions
+    assert rate["none"] <= rate["grid-links"] <= rate["striped"]
+    assert rate["grid"] <= rate["grid-links"]
+    assert rate["nearest"] * nearly <= rate["striped"] <= bound * (1 + Fraction(1, 10**6))
+
+
+@settings(max_examples=12, **CHECKS)
+@given(small_networks(), st.sampled_from(["none", "nearest", "grid", "grid-links", "striped"]))
+def test_rates_are_max_min_fair(given_network, planner) -> None:
+    """Every worker uses something full where nobody whose rate counts has more than it: raising it
+    would take from one that has no more."""
+    network, jobs = given_network
+    plan = make_plan(network, jobs, planner)
+    full = {("link", *ends) for ends, load in plan.links.items() if load.full}
+    full |= {("switch", name) for name, load in plan.switches.items() if load.full}
+    full |= {("PS", name) for name, load in plan.servers.items() if load.full}
+    # For each resource the sets of (job, worker) of which the fastest counts.
+    sets: dict[tuple, list[list[tuple[str, int]]]] = {}
+
+    def use(path, last, who):
+        for ends in zip(path, path[1:], strict=False):
+            sets.setdefault(("link", *ends), []).append(who)
+        sets.setdefault(last, []).append(who)
+
+    rates = {}
+    for job in plan.jobs:
+        for worker in job.workers:
+            me = (job.name, worker.number)
+            rates[me] = worker.rate_bps
+            for each in worker.assignments:
+                use(each.path, ("switch" if each.group else "PS", each.node), [me])
+        for group in job.groups:
+            use(group.path, ("PS", job.ps), [(job.name, worker) for worker in group.workers])
+    for me, rate in rates.items():
+        assert any(
+            resource in full
+            and any(me in who and rate == max(rates[other] for other in who) for who in whos)
+            for resource, whos in sets.items()
+        ), me
+
+
+def test_a_lower_worker_leaves_room_for_others() -> None:
+    """Two jobs share a link of 6; one has a worker behind a link of 1, so the other gets 5."""
+    links = [("a", "s", 1), ("b", "s", 9), ("s", "t", 6), ("p", "t", 9), ("q", "t", 9)]
+    network = Network(
+        (Switch("s", aggregates=False), Switch("t", aggregates=False)),
+        tuple(Host(name) for name in "abpq"),
+        both_ways(links),
+    )
+    jobs = (PlanJob("one", ("a",), "p"), PlanJob("two", ("b",), "q"))
+    for planner in ("none", "nearest", "grid", "grid-links", "striped"):
+        assert [job.rate_bps for job in make_plan(network, jobs, planner).jobs] == [1, 5]
+
+
+def test_two_jobs_share_the_worked_example() -> None:
+    """The same job twice, on other hosts of the same switches: links between switches, C and the
+    PS's switch are shared, so each gets half of what it had."""
+    network, (job,) = example(access=100)
+    twin = {name: f"{name}x" for name in (*job.workers, job.ps)}
+    links = [
+        Link(
+            twin.get(link.source, link.source),
+            twin.get(link.target, link.target),
+            link.capacity_bps,
+        )
+        for link in network.links
+        if link.source in twin or link.target in twin
+    ]
+    both = Network(
+        network.switches,
+        (*network.hosts, *(Host(name) for name in twin.values())),
+        (*network.links, *links),
+    )
+    second = PlanJob("second", tuple(twin[worker] for worker in job.workers), twin[job.ps])
+    alone = make_plan(network, (job,), "striped")
+    plan = make_plan(both, (job, second), "striped")
+    rates = [each.rate_bps for each in plan.jobs]
+    assert rates[0] == rates[1]
+    assert float(plan.rate_bps) == pytest.approx(float(alone.bound_bps) / 2, rel=1e-3)
+
+
+def test_a_direction_of_its_own() -> None:
+    """Only the direction towards the PS counts."""
+    network, jobs = example()
+
+    def with_link(source, target, rate):
+        return Network(
+            network.switches,
+            network.hosts,
+            tuple(
+                Link(link.source, link.target, rate) if link.ends == (source, target) else link
+                for link in network.links
+            ),
+        )
+
+    assert make_plan(with_link("S3", "S1", 1), jobs, "grid-links").rate_bps == 3 * 10**9
+    # W4 has no room at S2 over a link of 1 (then 1 is its rate, or 9 / 4 all four's at S1).
+    assert make_plan(with_link("S1", "S2", 10**9), jobs, "grid-links").rate_bps == 2.25e9
+
+
+LITTLE = Scenario("little", "", "leaf_spine", {"leaves": 5, "spines": 3, "hosts": 4})
+
+
+@pytest.mark.parametrize(
+    ("scenario", "workers"),
+    [
+        (LITTLE, 12),
+        pytest.param(SCENARIOS["leaf-spine"], 60, marks=pytest.mark.slow),
+        pytest.param(SCENARIOS["fat-tree"], 60, marks=pytest.mark.slow),
+    ],
+)
+def test_a_data_centre(scenario, workers, monkeypatch) -> None:
+    monkeypatch.setattr(whole, "SMALL", 0)  # by search
+    network, jobs = draw(scenario, workers, seed=3)
+    plans = {name: make_plan(network, jobs, name) for name in ("none", "nearest", "grid-links")}
+    for plan in plans.values():
+        assert violations(network, jobs, plan) == []
+    assert plans["grid-links"].rate_bps > 2 * plans["nearest"].rate_bps
+    assert plans["nearest"].rate_bps >= plans["none"].rate_bps
+
+
+def test_a_seed_is_a_plan() -> None:
+    network, jobs = draw(LITTLE, workers=10, seed=1)
+    first, again = (make_plan(network, jobs, "grid", seed=5) for _ in range(2))
+    assert first == again and 5 <= first.seed < 25
