@@ -400,8 +400,8 @@ MUTATIONS = (
         "worker: credit by urgency",
         "workers fill a common window with different tensors and wait for each other",
         "testbed/protocols/book.py",
-        "        s[URGENT] = book.inflight[tensor]\n",
-        "",
+        "        room = room or s[URGENT] < least\n",
+        "        pass\n",
         Histories("esa", lossless=True, options={"window": 2}),
     ),
     Mutation(

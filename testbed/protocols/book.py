@@ -3,15 +3,33 @@
 Every system with a window uses it. A gradient has T tensors, in forward order; tensor t is the
 fragments first[t] .. first[t+1] - 1 of the iteration's F fragments.
 
-Order. Backward makes tensors ready from the last to the first. With `front` order the front-most
-ready tensor is sent first, since the next forward pass waits for it; with `fifo` order tensors are
-sent as they became ready. Either way the choice is one *cursor* over tensors.
+Order. Backward makes tensors ready from the last to the first. With `fifo` order tensors are sent
+as they became ready, with `front` order the front-most one first, since the next forward pass waits
+for it.
+
+A sum takes all workers, and workers differ in speed. A worker that turned to a tensor as soon as it
+has it would send what slower ones cannot send yet, and be missing from what they still send: both
+tensors would lie in the switch in parts and reach the server one worker at a time. So the workers
+turn together, by what all of them see in the same order, the results:
+
+- Of a tensor that has become ready a worker sends the first few fragments, its *probes*, and goes
+  on with what it was at.
+- The first result of a tensor says that all workers have it; it is then *shared*. The front-most
+  shared tensor is sent before all others,
+- but only after those that it overtakes have come to a *stop*, which is the same on all workers: so
+  far that no worker can have sent more of them. Otherwise what some have sent and others have not
+  would wait until all turn back.
+- Where nothing shared is left to send, the tensor that has been ready for longest goes on.
 
 Window. Front-first under one common window dead-locks: one worker fills its window with rear
-tensors, another with front ones, and neither can send what the other waits for. So with front
-order, credit is counted over the fragments in flight of equally or more urgent tensors only:
-`URGENT` is their number, up to the cursor. With fifo order all workers send in the same order and
-`URGENT` counts everything in flight.
+tensors, another with front ones, and neither can send what the other waits for. So with front order
+a part of the window is kept for what is urgent: when everything in flight fills the window, a
+shared tensor may still send while the fragments in flight of equally or more urgent shared tensors
+(`URGENT`) are less than that part, and so may a tensor that is to come to its stop. What is not
+shared has no such part; it goes out only while everything in flight is within the window, the
+probes of the tensor that became ready first before others. So that one becomes shared as soon as
+the slowest worker has it, and a fast worker does not fill the switch with what must wait for that
+one. With fifo order all workers send in the same order, and everything in flight counts.
 
 Timers. Each fragment in flight has one entry in a heap of resend times.
 """
@@ -30,18 +48,26 @@ FRONT = 0
 FIFO = 1
 
 LONGEST_BACKOFF_NS = 500_000_000
+PROBES = 4  # of a tensor; more than one, since one may get lost
+SHARE_OF_URGENT = 8  # of the window is for urgent fragments whatever else is in flight
+NONE = -1
 
 # Places in Book.s
 ITERATION = 0  # whose gradients are exchanged
-CURSOR = 1  # tensor that is sent next
-URGENT = 2  # fragments in flight that count against the window
+CURSOR = 1  # tensor that is sent next unless the ones below go first; NONE if none is ready
+URGENT = 2  # fragments in flight of shared tensors up to the cursor
 UNFINISHED = 3  # tensors of this iteration without all results
 TIMERS = 4  # entries in the heap
 ORDER = 5
 TENSORS = 6
 FRAGMENTS = 7  # per iteration
 VALUES = 8  # per fragment
-SCALARS = 9
+IN_FLIGHT = 9  # fragments, of all tensors
+FRONT_MOST = 10  # of the tensors that are ready; their number if none is
+PROBING = 11  # tensor whose probes are to be sent, or NONE
+FINISHING = 12  # tensor that is to come to its stop, or NONE
+WINDOW = 13
+SCALARS = 14
 
 # Bits of Book.status
 SENT = 1
@@ -62,6 +88,8 @@ class Book(NamedTuple):
     unsent: np.ndarray  # int64[T], next fragment of the tensor to send
     missing: np.ndarray  # int64[T], results still to come
     oldest: np.ndarray  # int64[T], all fragments of the tensor before it have results
+    furthest: np.ndarray  # int64[T], no fragment of the tensor from it on has a result
+    stop: np.ndarray  # int64[T], fragments before it go before more urgent tensors
     inflight: np.ndarray  # int64[T]
     tensor: np.ndarray  # int16[F]
     status: np.ndarray  # uint8[F]
@@ -74,8 +102,9 @@ class Book(NamedTuple):
     done_ns: np.ndarray  # int64[I, T]
 
 
-def new_book(sizes: list[int], values: int, iterations: int, order: int) -> Book:
-    """An empty book for tensors of `sizes` values, in fragments of `values` values."""
+def new_book(sizes: list[int], values: int, iterations: int, order: int, window: int) -> Book:
+    """An empty book for tensors of `sizes` values, in fragments of `values` values, of which a
+    worker has at most `window` in flight."""
     first = fragments_of(sizes, values)
     tensors, fragments = len(sizes), int(first[-1])
     s = np.zeros(SCALARS, np.int64)
@@ -84,6 +113,7 @@ def new_book(sizes: list[int], values: int, iterations: int, order: int) -> Book
     s[TENSORS] = tensors
     s[FRAGMENTS] = fragments
     s[VALUES] = values
+    s[WINDOW] = window
     return Book(
         s=s,
         first=first,
@@ -92,6 +122,8 @@ def new_book(sizes: list[int], values: int, iterations: int, order: int) -> Book
         unsent=np.zeros(tensors, np.int64),
         missing=np.zeros(tensors, np.int64),
         oldest=np.zeros(tensors, np.int64),
+        furthest=np.zeros(tensors, np.int64),
+        stop=np.zeros(tensors, np.int64),
         inflight=np.zeros(tensors, np.int64),
         tensor=np.repeat(np.arange(tensors, dtype=np.int16), np.diff(first)),
         status=np.zeros(fragments, np.uint8),
@@ -113,7 +145,11 @@ def begin(book, iteration):
     s[URGENT] = 0
     s[TIMERS] = 0
     s[UNFINISHED] = s[TENSORS]
-    s[CURSOR] = s[TENSORS] - 1
+    s[CURSOR] = NONE
+    s[IN_FLIGHT] = 0
+    s[FRONT_MOST] = s[TENSORS]
+    s[PROBING] = NONE
+    s[FINISHING] = NONE
     book.status[:] = 0
     book.attempts[:] = 0
     for t in range(s[TENSORS]):
@@ -121,6 +157,8 @@ def begin(book, iteration):
         book.unsent[t] = book.first[t]
         book.missing[t] = book.first[t + 1] - book.first[t]
         book.oldest[t] = book.first[t]
+        book.furthest[t] = book.first[t]
+        book.stop[t] = book.first[t]
         book.inflight[t] = 0
 
 
@@ -130,34 +168,74 @@ def make_ready(book, tensor, now):
     s = book.s
     book.ready[tensor] = 1
     book.ready_ns[s[ITERATION], tensor] = now
-    if s[ORDER] == FRONT:
-        s[CURSOR] = tensor  # tensors become ready from the last to the first
-        s[URGENT] = book.inflight[tensor]
+    s[FRONT_MOST] = tensor  # tensors become ready from the last to the first
+    _choose(book)
+
+
+@njit(cache=True)
+def _shared(book, tensor):
+    """Whether all workers are known to have the tensor."""
+    return book.missing[tensor] < book.first[tensor + 1] - book.first[tensor]
+
+
+@njit(cache=True)
+def _choose(book):
+    """Which tensors are to be sent by now. That changes when a tensor becomes ready or shared, and
+    when its probes, or its fragments up to the stop, or all of them are out."""
+    s = book.s
+    front = s[ORDER] == FRONT
+    s[PROBING] = NONE
+    s[FINISHING] = NONE
+    s[CURSOR] = NONE
+    rear_most = NONE
+    for tensor in range(s[FRONT_MOST], s[TENSORS]):
+        if book.unsent[tensor] == book.first[tensor + 1]:
+            continue
+        rear_most = tensor
+        if front and _shared(book, tensor):
+            if book.unsent[tensor] < book.stop[tensor]:
+                s[FINISHING] = tensor
+            if s[CURSOR] == NONE:
+                s[CURSOR] = tensor
+        elif front and book.unsent[tensor] < book.first[tensor] + PROBES:
+            s[PROBING] = tensor
+    s[URGENT] = 0
+    if s[CURSOR] == NONE:
+        s[CURSOR] = rear_most
+    else:
+        for tensor in range(s[FRONT_MOST], s[CURSOR] + 1):
+            if _shared(book, tensor):
+                s[URGENT] += book.inflight[tensor]
+
+
+@njit(cache=True)
+def _becomes_shared(book, urgent):
+    """The first result of a tensor is here: those that it overtakes are to come to a stop.
+
+    Nobody has sent more of a tensor than a window beyond its furthest result, and that one is the
+    same on all workers when this result arrives. One that has not gone on since its last stop is at
+    a stop already."""
+    for tensor in range(urgent + 1, book.s[TENSORS]):
+        if book.furthest[tensor] > max(book.stop[tensor], book.first[tensor]):
+            stop = book.furthest[tensor] + book.s[WINDOW]
+            book.stop[tensor] = min(stop, book.first[tensor + 1])
 
 
 @njit(cache=True)
 def next_fragment(book, window):
     """The fragment to send next, or -1 if none is ready or the window is full."""
     s = book.s
-    if s[ITERATION] < 0:
+    if s[ITERATION] < 0 or s[CURSOR] == NONE:
         return -1
-    cursor = s[CURSOR]
-    if s[ORDER] == FRONT:
-        while book.ready[cursor] == 1 and book.unsent[cursor] == book.first[cursor + 1]:
-            if cursor + 1 == s[TENSORS]:
-                return -1
-            cursor += 1
-            s[CURSOR] = cursor
-            s[URGENT] += book.inflight[cursor]
-    else:
-        while book.ready[cursor] == 1 and book.unsent[cursor] == book.first[cursor + 1]:
-            if cursor == 0:
-                return -1
-            cursor -= 1
-            s[CURSOR] = cursor
-    if book.ready[cursor] == 0 or s[URGENT] >= window:
-        return -1
-    return book.unsent[cursor]
+    cursor, room = s[CURSOR], s[IN_FLIGHT] < window
+    if s[PROBING] != NONE and room:
+        return book.unsent[s[PROBING]]
+    least = max(window // SHARE_OF_URGENT, 1)
+    if s[FINISHING] != NONE and (room or book.inflight[s[FINISHING]] < least):
+        return book.unsent[s[FINISHING]]
+    if s[ORDER] == FRONT and _shared(book, cursor):
+        room = room or s[URGENT] < least
+    return book.unsent[cursor] if room else -1
 
 
 @njit(cache=True)
@@ -169,11 +247,17 @@ def mark_sent(book, fragment, now, timeout):
         book.first_sent_ns[s[ITERATION], tensor] = now
     book.unsent[tensor] = fragment + 1
     book.inflight[tensor] += 1
-    s[URGENT] += 1
+    s[IN_FLIGHT] += 1
     book.status[fragment] |= SENT
     book.sent_ns[fragment] = now
     book.due_ns[fragment] = now + timeout
     s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, fragment)
+    if tensor <= s[CURSOR] and _shared(book, tensor):
+        s[URGENT] += 1
+    unsent = book.unsent[tensor]
+    probed = s[ORDER] == FRONT and unsent == book.first[tensor] + PROBES
+    if probed or unsent == book.stop[tensor] or unsent == book.first[tensor + 1]:
+        _choose(book)
 
 
 @njit(cache=True)
@@ -184,9 +268,15 @@ def mark_received(book, fragment, now):
     book.status[fragment] |= RECEIVED
     if book.status[fragment] & SENT:
         book.inflight[tensor] -= 1
-        if s[ORDER] != FRONT or tensor <= s[CURSOR]:
+        s[IN_FLIGHT] -= 1
+        if tensor <= s[CURSOR] and _shared(book, tensor):
             s[URGENT] -= 1
+    first_result = not _shared(book, tensor)
     book.missing[tensor] -= 1
+    book.furthest[tensor] = max(book.furthest[tensor], fragment + 1)
+    if first_result and s[ORDER] == FRONT:
+        _becomes_shared(book, tensor)
+        _choose(book)
     while book.oldest[tensor] < book.first[tensor + 1]:
         if book.status[book.oldest[tensor]] & RECEIVED == 0:
             break

@@ -15,6 +15,8 @@ from testbed.protocols.floats import no_worker_floats
 from testbed.protocols.index import MODES
 from testbed.protocols.lag import new_lag
 from testbed.protocols.positions import no_positions
+from testbed.protocols.progress import new_progress
+from testbed.protocols.sizes import fragments_of
 from testbed.protocols.status import new_status
 
 
@@ -64,4 +66,8 @@ def new_server(spec: dict) -> server_store.Server:
     # An answer takes a frame's time on the link; at most half of it is for answers.
     frame_ps = sizes.frame_ps(spec["values"], spec["bitmap_width"], spec["rate_bps"])
     c[server_store.PROMPT_PS] = 2 * frame_ps
-    return server_store.new_server(c, [node for node, _ in spec["switches"]], new_counters())
+    server = server_store.new_server(c, [node for node, _ in spec["switches"]], new_counters())
+    if not (spec["reminder"] and spec["switches"]):
+        return server
+    first = fragments_of([tensor["values"] for tensor in spec["tensors"]], spec["values"])
+    return server._replace(progress=new_progress(first, spec["workers"]))

@@ -17,15 +17,17 @@ def timeout_ns(w):
     """How long a fragment may stay unanswered before it is sent again.
 
     Adaptive: the smoothed round trip plus four variations, as TCP has it, and at least 1.5 times
-    the longest of late. Round trips here are of two kinds, through the switch alone and through
-    the server's queue, and their mean says little about the slower kind."""
+    the longest of this iteration and the one before. Round trips here are of several kinds: through
+    the switch alone, through the server's queue, and those that wait for a slower worker, which
+    come once for each tensor. Their mean says little about the slower kinds."""
     c, s = w.c, w.s
     if c[wk.TIMEOUT_NS] > 0:
         return c[wk.TIMEOUT_NS]
     if s[wk.ROUND_TRIP_NS] == 0:
         return 4 * c[wk.LEAST_TIMEOUT_NS]
     adaptive = s[wk.ROUND_TRIP_NS] + 4 * s[wk.VARIATION_NS]
-    adaptive = max(adaptive, s[wk.LONGEST_NS] + (s[wk.LONGEST_NS] >> 1))
+    longest = max(s[wk.LONGEST_NS], s[wk.LONGEST_BEFORE_NS])
+    adaptive = max(adaptive, longest + (longest >> 1))
     return min(max(adaptive, c[wk.LEAST_TIMEOUT_NS]), c[wk.MOST_TIMEOUT_NS])
 
 
@@ -43,8 +45,15 @@ def patience_ns(w):
 
 
 @njit(cache=True)
+def begin(s):
+    """An iteration begins."""
+    s[wk.LONGEST_BEFORE_NS] = s[wk.LONGEST_NS]
+    s[wk.LONGEST_NS] = 0
+
+
+@njit(cache=True)
 def measure_round_trip(s, sample_ns):
-    s[wk.LONGEST_NS] = max(sample_ns, s[wk.LONGEST_NS] - (s[wk.LONGEST_NS] >> 10))
+    s[wk.LONGEST_NS] = max(sample_ns, s[wk.LONGEST_NS])
     if s[wk.ROUND_TRIP_NS] == 0:
         s[wk.ROUND_TRIP_NS] = sample_ns
         s[wk.VARIATION_NS] = sample_ns >> 1
@@ -55,24 +64,29 @@ def measure_round_trip(s, sample_ns):
 
 
 @njit(cache=True)
-def adapt_window(w, marked):
-    """AIMD: halve once per window on an ECN echo, else one fragment more per window."""
+def adapt_window(w, marked, sent_ns, now):
+    """AIMD: halve once per window on an ECN echo, else one fragment more per window.
+
+    `sent_ns`: when what has been answered was sent."""
     s = w.s
-    s[wk.SINCE_CUT] += 1
     if marked:
         w.counters[n.MARKED_RESULTS] += 1
-        cut_window(s)
+        cut_window(s, sent_ns, now)
     elif s[wk.CREDIT] < w.c[wk.WINDOW] * wk.UNIT:
         more = s[wk.CREDIT] + wk.UNIT * wk.UNIT // s[wk.CREDIT] + 1
         s[wk.CREDIT] = min(more, w.c[wk.WINDOW] * wk.UNIT)
 
 
 @njit(cache=True)
-def cut_window(s):
-    """Halve the window, unless that was less than a window of results ago."""
-    if s[wk.SINCE_CUT] * wk.UNIT >= s[wk.CREDIT]:
+def cut_window(s, sent_ns, now):
+    """Halve the window, unless what gave cause to it was sent before it was last halved.
+
+    That met the queue of that time and says nothing of what halving did. (To count a window of
+    answers instead is not enough: a halved window is full after half as many, while the marks of
+    the old one are still coming in, and one long queue brings it down to a single fragment.)"""
+    if sent_ns >= s[wk.CUT_NS]:
         s[wk.CREDIT] = max(s[wk.CREDIT] >> 1, wk.UNIT)
-        s[wk.SINCE_CUT] = 0
+        s[wk.CUT_NS] = now
 
 
 @njit(cache=True)

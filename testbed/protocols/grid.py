@@ -13,6 +13,7 @@ import numpy as np
 from testbed.protocols import atp, esa, pool_worker, server_store, stripes
 from testbed.protocols import worker as wk
 from testbed.protocols.floats import WorkerFloats
+from testbed.protocols.progress import no_progress
 
 
 def new_worker(
@@ -32,4 +33,7 @@ def new_worker(
 def new_server(spec: dict) -> server_store.Server:
     """A parameter server machine."""
     server = (atp if spec["memory"] == "atp" else esa).new_server(spec)
-    return server._replace(stripes=stripes.of_server(*spec["stripes"]))
+    server = server._replace(stripes=stripes.of_server(*spec["stripes"]))
+    if len(spec["stripes"][0]) > 1:  # on several ways, fragments do not arrive in order
+        server = server._replace(progress=no_progress())
+    return server

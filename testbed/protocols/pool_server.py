@@ -17,6 +17,7 @@ from numba import njit
 from testbed.protocols import counters as n
 from testbed.protocols import floats as fl
 from testbed.protocols import heap, prompts, wire
+from testbed.protocols import progress as pg
 from testbed.protocols import server_store as ss
 from testbed.protocols import status as st
 from testbed.protocols.index import POSITION
@@ -27,6 +28,7 @@ def _begin(v, iteration):
     """The first packet of an iteration: rows are used again, so no timer of their past may stay."""
     s = v.s
     s[ss.ITERATION] = iteration
+    pg.begin(v.progress)
     v.status[st.ITERATIONS] = iteration
     size = s[ss.TIMERS]
     s[ss.TIMERS] = 0
@@ -34,6 +36,20 @@ def _begin(v, iteration):
         place = v.timers[i]
         if v.stage[place] == ss.PART:
             s[ss.TIMERS] = heap.push(v.timers, s[ss.TIMERS], v.due_ns, place)
+
+
+@njit(cache=True)
+def _note_progress(v, iteration, fragment, row):
+    """Have pulled what is here in part although all workers have sent it."""
+    if iteration != v.s[ss.ITERATION] or v.progress.least.size == 0:
+        return
+    begin, end = pg.note(v.progress, fragment, row, v.c[ss.BITMAP_WORDS])
+    offset = (iteration & 1) * v.c[ss.FRAGMENTS]
+    for sent in range(begin, end):
+        place = offset + sent
+        part = v.iteration[place] == iteration and v.stage[place] == ss.PART
+        if part or sent == fragment:
+            pg.put(v.progress, sent)
 
 
 @njit(cache=True)
@@ -86,6 +102,8 @@ def receive(v, now, packets, lengths, count, out, out_lengths, destinations):
             if iteration > s[ss.ITERATION]:
                 _begin(v, iteration)
             ss.open_row(v, place, iteration)
+        if flags & wire.RESEND == 0:
+            _note_progress(v, iteration, place - (iteration & 1) * c[ss.FRAGMENTS], row)
         if v.stage[place] == ss.COMPLETE:
             k[n.PS_KNOWN] += 1
             worker = wire.sender(row)

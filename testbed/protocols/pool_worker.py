@@ -51,6 +51,7 @@ def begin(w, b, iteration):
     """Start exchanging the gradients of an iteration."""
     c, s = w.c, w.s
     bk.begin(b, iteration)
+    flow.begin(s)
     s[wk.FACTOR] = val.factor(c[wk.SEED], c[wk.JOB], iteration, c[wk.NUMBER])
     s[wk.FACTOR_SUM] = val.factor_sum(c[wk.SEED], c[wk.JOB], iteration, c[wk.WORKERS])
     s[wk.ASKS] = 0
@@ -96,7 +97,7 @@ def receive(w, b, now, packets, lengths, count):
                     s[wk.ASKS] += 1
             continue
         if kind == wire.COLLIDED:
-            _take_back(w, b, iteration, fragment)
+            _take_back(w, b, now, iteration, fragment)
             continue
         if (kind != wire.RESULT and kind != wire.RESULT_ONE) or lengths[i] != full:
             k[n.FOREIGN] += 1
@@ -125,7 +126,7 @@ def receive(w, b, now, packets, lengths, count):
         once = b.status[fragment] & (bk.SENT | bk.RESENT) == bk.SENT
         if once and flags & wire.RESEND == 0:
             flow.measure_round_trip(s, now - b.sent_ns[fragment])
-        flow.adapt_window(w, flags & wire.ECN != 0)
+        flow.adapt_window(w, flags & wire.ECN != 0, b.sent_ns[fragment], now)
         if bk.mark_received(b, fragment, now):
             finished = True
         elif once:
@@ -137,14 +138,14 @@ def receive(w, b, now, packets, lengths, count):
 
 
 @njit(cache=True)
-def _take_back(w, b, iteration, fragment):
+def _take_back(w, b, now, iteration, fragment):
     """A switch had no room for a fragment and has dropped it: slow down, and try again."""
     s = w.s
     if iteration != b.s[bk.ITERATION]:
         w.counters[n.STALE] += 1
         return
     w.counters[n.COLLISIONS_SIGNALLED] += 1
-    flow.cut_window(s)
+    flow.cut_window(s, b.sent_ns[fragment], now)
     if b.status[fragment] & (bk.SENT | bk.RECEIVED) == bk.SENT and s[wk.ASKS] < w.asks.size:
         w.asks[s[wk.ASKS]] = fragment + ANEW
         s[wk.ASKS] += 1

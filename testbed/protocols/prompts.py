@@ -12,6 +12,7 @@ from numba import njit
 
 from testbed.protocols import counters as n
 from testbed.protocols import heap, wire
+from testbed.protocols import progress as pg
 from testbed.protocols import server_store as ss
 from testbed.protocols import stripes as sp
 
@@ -86,6 +87,27 @@ def hold(v, place, now):
 
 
 @njit(cache=True)
+def _remind(v, place, now, packets, lengths, destinations, m):
+    """Remind the switches of a row, if they may hold something of it; returns the new count."""
+    c = v.c
+    stripe = sp.stripe_of(v.stripes, place % c[ss.FRAGMENTS])
+    for i in range(v.nodes.size if v.flags[place] & wire.FLOAT == 0 else 0):
+        if v.stripes.reached[stripe, i] == 0:
+            continue
+        ss.write_header(v, packets[m], wire.REMINDER, 0, v.nodes[i], place)
+        for j in range(c[ss.BITMAP_WORDS]):
+            packets[m, wire.HEADER_WORDS + j] = np.uint32(0)
+        lengths[m] = 4 * (wire.HEADER_WORDS + c[ss.BITMAP_WORDS])
+        destinations[m] = ss.FIRST_WORKER + c[ss.WORKERS] + i
+        v.counters[n.REMINDERS] += 1
+        v.s[ss.NEXT_PROMPT_PS] += c[ss.PROMPT_PS]
+        m += 1
+    v.attempts[place] = min(v.attempts[place] + 1, 6)
+    v.reminded_ns[place] = now
+    return m
+
+
+@njit(cache=True)
 def _drop_done_timers(v):
     s = v.s
     while s[ss.TIMERS] > 0 and v.stage[v.timers[0]] == ss.COMPLETE:
@@ -98,35 +120,33 @@ def send(v, now, m, out, out_lengths, destinations):
 
     They are paced: what they call for comes over the server's own link. Unpaced, a full queue there
     makes fragments late, late fragments are asked for, and the answers fill the queue."""
-    c, s = v.c, v.s
+    c, s, p = v.c, v.s, v.progress
     room = v.nodes.size + c[ss.WORKERS]
+    while p.s[pg.HEAD] < p.s[pg.TAIL]:
+        place = (s[ss.ITERATION] & 1) * c[ss.FRAGMENTS] + p.pulls[p.s[pg.HEAD]]
+        if v.stage[place] == ss.PART:
+            if m + room > out.shape[0] or s[ss.NEXT_PROMPT_PS] > now * 1000:
+                return m
+            s[ss.NEXT_PROMPT_PS] = now * 1000
+            m = _remind(v, place, now, out, out_lengths, destinations, m)
+        p.s[pg.HEAD] += 1
     while True:
         _drop_done_timers(v)
         if s[ss.TIMERS] == 0 or v.due_ns[v.timers[0]] > now or m + room > out.shape[0]:
             return m
         if s[ss.NEXT_PROMPT_PS] > now * 1000:
             return m
-        s[ss.NEXT_PROMPT_PS] = now * 1000
         place = v.timers[0]
         s[ss.TIMERS] = heap.pop(v.timers, s[ss.TIMERS], v.due_ns)
+        if v.attempts[place] > 0 and v.reminded_ns[place] + delay_ns(v) > now:
+            _arm(v, place, v.reminded_ns[place] + delay_ns(v))
+            continue  # it has been pulled since
+        s[ss.NEXT_PROMPT_PS] = now * 1000
         whole_numbers = v.flags[place] & wire.FLOAT == 0  # which alone a switch may hold
-        stripe = sp.stripe_of(v.stripes, place % c[ss.FRAGMENTS])
-        for i in range(v.nodes.size if whole_numbers else 0):
-            if v.stripes.reached[stripe, i] == 0:
-                continue
-            ss.write_header(v, out[m], wire.REMINDER, 0, v.nodes[i], place)
-            for j in range(c[ss.BITMAP_WORDS]):
-                out[m, wire.HEADER_WORDS + j] = np.uint32(0)
-            out_lengths[m] = 4 * (wire.HEADER_WORDS + c[ss.BITMAP_WORDS])
-            destinations[m] = ss.FIRST_WORKER + c[ss.WORKERS] + i
-            v.counters[n.REMINDERS] += 1
-            s[ss.NEXT_PROMPT_PS] += c[ss.PROMPT_PS]
-            m += 1
-        if v.attempts[place] >= REMINDERS_BEFORE_ASKING or not whole_numbers:
+        asks = v.attempts[place] >= REMINDERS_BEFORE_ASKING or not whole_numbers
+        m = _remind(v, place, now, out, out_lengths, destinations, m)
+        if asks:
             m = ask_missing(v, place, out, out_lengths, destinations, m)
-        if v.attempts[place] < 6:
-            v.attempts[place] += 1
-        v.reminded_ns[place] = now
         backoff = min(delay_ns(v) << v.attempts[place], max(c[ss.MOST_DELAY_NS], delay_ns(v)))
         _arm(v, place, now + backoff)
 
@@ -135,6 +155,8 @@ def send(v, now, m, out, out_lengths, destinations):
 def deadline(v):
     """When to call `send` although nothing has arrived; ns, NEVER if not at all."""
     _drop_done_timers(v)
+    if v.progress.s[pg.HEAD] < v.progress.s[pg.TAIL]:
+        return (v.s[ss.NEXT_PROMPT_PS] + 999) // 1000
     if v.s[ss.TIMERS] == 0:
         return NEVER
     return max(v.due_ns[v.timers[0]], (v.s[ss.NEXT_PROMPT_PS] + 999) // 1000)

@@ -97,7 +97,7 @@ def take_ack(r, b, row, now):
         if r.attempts[item] == 0:
             flow.measure_round_trip(w.s, now - r.sent_ns[item])
         settle(r, item)
-        flow.adapt_window(w, marked)
+        flow.adapt_window(w, marked, r.sent_ns[item], now)
         marked = False
 
 

@@ -15,6 +15,7 @@ from numba import njit
 from testbed.protocols import counters as n
 from testbed.protocols import floats as fl
 from testbed.protocols import positions as pos
+from testbed.protocols import progress as pg
 from testbed.protocols import stripes as sp
 from testbed.protocols import wire
 from testbed.protocols.index import POSITION, index_of
@@ -81,6 +82,7 @@ class Server(NamedTuple):
     reminded_ns: np.ndarray  # int64[2F], last reminder
     due_ns: np.ndarray  # int64[2F], next reminder
     timers: np.ndarray  # int32[2F]
+    progress: pg.Progress
     positions: pos.Positions
     taken: np.ndarray  # int32[pool], window positions with this index; empty where there are none
     floats: fl.ServerFloats
@@ -117,6 +119,7 @@ def new_server(configuration: np.ndarray, nodes: list[int], counters: np.ndarray
         reminded_ns=np.zeros(rows, np.int64),
         due_ns=np.zeros(rows, np.int64),
         timers=np.zeros(rows, np.int32),
+        progress=pg.no_progress(),
         positions=pos.no_positions(),
         taken=np.zeros(0, np.int32),
         floats=fl.new_server_floats(0, 0),

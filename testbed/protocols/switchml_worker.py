@@ -67,6 +67,7 @@ def begin(w, b, iteration):
     """Start exchanging the gradients of an iteration."""
     c, s = w.c, w.s
     bk.begin(b, iteration)
+    flow.begin(s)
     s[wk.FACTOR] = val.factor(c[wk.SEED], c[wk.JOB], iteration, c[wk.NUMBER])
     s[wk.FACTOR_SUM] = val.factor_sum(c[wk.SEED], c[wk.JOB], iteration, c[wk.WORKERS])
     w.exponent[:] = UNKNOWN

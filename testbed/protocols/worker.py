@@ -44,16 +44,17 @@ NEXT_SEND_PS = 2
 PACING = 3  # 1: a fragment is ready and waits for the pacing alone
 ROUND_TRIP_NS = 4  # smoothed, with its variation: what the adaptive timeout follows
 VARIATION_NS = 5
-LONGEST_NS = 6  # the longest lately, which fades
+LONGEST_NS = 6  # the longest in this iteration
 CREDIT = 7  # the congestion window, in 1/256 fragments
-SINCE_CUT = 8  # results since it was last halved
+CUT_NS = 8  # when it was last halved
 ASKS = 9  # entries in Worker.asks
 MORE = 10  # 1: the batch was full, call again at once
 BASE = 11  # with window positions: place of the first fragment without a result
 FURTHEST = 12  # and of the last one with a result
 NEXT_PLACE = 13  # that is sent for the first time
 SEEN = 14  # FURTHEST when gaps were last looked for
-STATE = 15
+LONGEST_BEFORE_NS = 15  # the longest in the iteration before
+STATE = 16
 
 UNIT = 256  # of CREDIT
 

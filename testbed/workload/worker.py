@@ -45,7 +45,7 @@ def parts(protocol: Any, spec: dict) -> tuple:
     order = bk.FIFO if spec["order"] == "fifo" else bk.FRONT
     return (
         protocol,
-        bk.new_book(sizes, spec["values"], spec["iterations"], order),
+        bk.new_book(sizes, spec["values"], spec["iterations"], order, spec["window"]),
         training.of_spec(spec, protocol.lag),
         protocol.status,
         protocol.counters,

@@ -14,8 +14,8 @@ def sent_until_blocked(book, window, now=0):
     return out
 
 
-def new(sizes, order=bk.FRONT, values=4, iterations=2):
-    book = bk.new_book(sizes, values, iterations, order)
+def new(sizes, order=bk.FRONT, values=4, iterations=2, window=8):
+    book = bk.new_book(sizes, values, iterations, order, window)
     bk.begin(book, 0)
     return book
 
@@ -32,18 +32,55 @@ def test_nothing_is_sent_before_it_is_ready():
     assert book.ready_ns[0].tolist() == [-1, 5]
 
 
-def test_front_tensor_overtakes():
-    book = new([8, 40])
+def test_probes_go_before_what_is_under_way_and_the_rest_when_all_workers_have_the_tensor():
+    book = new([40, 80], window=9)
     bk.make_ready(book, 1, 0)
-    assert sent_until_blocked(book, 3) == [2, 3, 4]
+    assert sent_until_blocked(book, 6) == [10, 11, 12, 13, 14, 15]
+    bk.mark_received(book, 10, 1)
+    bk.make_ready(book, 0, 2)
+    assert sent_until_blocked(book, 7) == [0, 1]  # as far as the window goes
+    assert sent_until_blocked(book, 12) == [2, 3, 16, 17, 18]  # four probes, then the rear again
+    bk.mark_received(book, 0, 3)  # all have it: the rear stops a window after its first result
+    assert book.stop[1] == 20
+    assert sent_until_blocked(book, 30) == [19, *range(4, 10), *range(20, 30)]
+
+
+def test_a_stop_is_the_same_whatever_a_worker_has_sent():
+    stops = set()
+    for sent in range(2, 8):
+        book = new([40, 80])
+        bk.make_ready(book, 1, 0)
+        sent_until_blocked(book, sent)
+        bk.make_ready(book, 0, 0)
+        sent_until_blocked(book, sent + 4)
+        for fragment in (10, 11, 0):
+            bk.mark_received(book, fragment, 0)
+        assert book.unsent[1] <= book.stop[1]
+        stops.add(int(book.stop[1]))
+    assert stops == {20}
+
+
+def test_what_not_all_workers_have_stays_within_the_window():
+    book = new([40, 40, 40], window=6)
+    for tensor in (2, 1, 0):
+        bk.make_ready(book, tensor, 0)
+    # The one that was ready first probes first: a slower worker will have it before the others.
+    assert sent_until_blocked(book, 6) == [20, 21, 22, 23, 10, 11]
+    bk.mark_received(book, 20, 0)
+    assert sent_until_blocked(book, 6) == [12]
+
+
+def test_the_front_has_a_part_of_the_window_of_its_own():
+    book = new([80, 160], window=16)
+    bk.make_ready(book, 1, 0)
+    assert len(sent_until_blocked(book, 16)) == 16
     bk.make_ready(book, 0, 0)
-    assert sent_until_blocked(book, 3) == [0, 1]  # of its own credit: the rear fills none of it
-    for fragment in (0, 1):
-        bk.mark_received(book, fragment, 9)
-    assert book.done_ns[0, 0] == 9
-    assert sent_until_blocked(book, 3) == []  # three of the rear are still in flight
-    bk.mark_received(book, 2, 9)
-    assert sent_until_blocked(book, 3) == [5]
+    assert sent_until_blocked(book, 16) == []
+    bk.mark_received(book, 20, 0)
+    assert sent_until_blocked(book, 16) == [0]
+    bk.mark_received(book, 0, 0)
+    # Of the rear, as much as before is in flight; of the front, an eighth of the window.
+    assert sent_until_blocked(book, 16) == [36, 1, 2]
 
 
 def test_fifo_sends_as_produced_under_one_window():

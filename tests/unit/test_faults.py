@@ -115,7 +115,7 @@ def test_compute_steps_that_begin_in_the_time_take_longer():
     times = (10 * MS, 30 * MS), (20 * MS, 40 * MS)
     spec["tensors"] = [{"forward_ns": f, "backward_ns": b} for f, b in times]
     t = training.of_spec(spec, lag.new_lag())
-    b = bk.new_book([4, 4], 4, 1, bk.FRONT)
+    b = bk.new_book([4, 4], 4, 1, bk.FRONT, 8)
     assert training.advance(t, b, 200 * MS) == 0  # forward is over, the exchange begins
     bk.begin(b, 0)
     assert training.advance(t, b, 200 * MS) == -1

@@ -1,0 +1,53 @@
+"""What a server concludes from the workers' progress."""
+
+import numpy as np
+
+from testbed.protocols import progress as pg
+from testbed.protocols import wire
+
+
+def packet(*workers, words=2):
+    row = np.zeros(wire.HEADER_WORDS + words + 4, np.uint32)
+    for worker in workers:
+        wire.set_worker(row, words, worker)
+    bits = sum(1 << worker for worker in workers)
+    for word in range(words):
+        value = np.uint32(bits >> 32 * (words - 1 - word) & 0xFFFFFFFF)
+        row[wire.HEADER_WORDS + word] = wire.swap(value)
+    return row
+
+
+def new(workers=3):
+    progress = pg.new_progress(np.array([0, 4, 20]), workers)
+    pg.begin(progress)
+    return progress
+
+
+def test_what_all_have_sent_is_named_once():
+    p = new()
+    assert pg.note(p, 4, packet(0), 2) == (4, 4)
+    assert pg.note(p, 9, packet(0, 1), 2) == (4, 4)
+    assert pg.note(p, 6, packet(2), 2) == (4, 7)
+    assert pg.note(p, 6, packet(1, 2), 2) == (7, 7)
+    assert pg.note(p, 19, packet(0, 1, 2), 2) == (7, 20)
+
+
+def test_tensors_are_apart():
+    p = new()
+    assert pg.note(p, 2, packet(0, 1, 2), 2) == (0, 3)
+    assert pg.note(p, 4, packet(0, 1), 2) == (4, 4)
+
+
+def test_workers_beyond_one_word():
+    p = new(workers=40)
+    assert pg.note(p, 5, packet(*range(39)), 2) == (4, 4)
+    assert pg.note(p, 5, packet(39), 2) == (4, 6)
+
+
+def test_an_iteration_begins_with_nothing_sent():
+    p = new()
+    pg.note(p, 19, packet(0, 1, 2), 2)
+    pg.put(p, 3)
+    pg.begin(p)
+    assert p.s.tolist() == [0, 0]
+    assert pg.note(p, 4, packet(0, 1, 2), 2) == (4, 5)
