@@ -51,11 +51,15 @@ Choice = Sequence[Sequence[Sequence[Leg]]]
 
 @dataclass
 class _Group:
-    """A group in the making. `workers`: numbers within the job."""
+    """A group in the making: `legs` of which workers (numbers within the job) meet."""
 
     range: Range
     onward: Path
-    workers: tuple[int, ...]
+    legs: tuple[tuple[int, Leg], ...]
+
+    @property
+    def workers(self) -> tuple[int, ...]:
+        return tuple(number for number, _ in self.legs)
 
 
 class Arrangement:
@@ -151,13 +155,9 @@ def _groups(workers: Sequence[Sequence[Leg]]) -> list[_Group]:
                 if leg.range.start <= start and end <= leg.range.end
             ]
             for onward in dict.fromkeys(leg.onward for _, leg in members):
-                who = tuple(sorted(number for number, leg in members if leg.onward == onward))
-                last = here[-1] if here else None
-                if (
-                    last
-                    and last.range.end == start
-                    and (last.workers, last.onward) == (who, onward)
-                ):
+                who = tuple((number, leg) for number, leg in members if leg.onward == onward)
+                last = next((each for each in here if each.legs == who), None)
+                if last and last.range.end == start:
                     last.range = Range(last.range.start, end)
                 else:
                     here.append(_Group(Range(start, end), onward, who))
@@ -174,8 +174,7 @@ def _pieces(legs: Sequence[Leg], number: int, groups: Sequence[_Group]) -> list[
             pieces.append((leg, 0))
             continue
         for index, group in enumerate(groups, 1):
-            inside = leg.range.start <= group.range.start and group.range.end <= leg.range.end
-            if inside and number in group.workers and group.onward == leg.onward:
+            if (number, leg) in group.legs:
                 pieces.append((Leg(group.range, leg.path, leg.onward), index))
     return sorted(pieces, key=lambda piece: piece[0].range.start)
 

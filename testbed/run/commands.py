@@ -83,10 +83,11 @@ def sweep_command(arguments: list[str]) -> int | None:
 
 
 def figure_command(arguments: list[str]) -> int | None:
-    from testbed.run import figure_run
+    from testbed.run import figure_run, planner_figures
 
     if not arguments:
         print(figure_run.listing())
+        print(planner_figures.listing())
         return 0
     parser = _Parser(prog="run.py figure", add_help=False)
     parser.add_argument("name")
@@ -94,6 +95,12 @@ def figure_command(arguments: list[str]) -> int | None:
     parser.add_argument("--scale", type=float)
     parser.add_argument("--quick", action="store_true")
     options = _sweep_options(parser, arguments)
+    if options.name in planner_figures.FIGURES:
+        if options.scale is not None or options.dask:
+            raise UserError(f"{options.name} plans and runs nothing; it takes --quick, --processes")
+        return planner_figures.run_figure(
+            options.name, options.results, options.quick, options.processes
+        )
     path = figure_run.find(options.name)
     size = figure_run.size_of(path, options.scale, options.quick)
     return figure_run.run_figure(path, size, options.results, options.processes, options.dask)
@@ -204,10 +211,13 @@ def plan_command(arguments: list[str]) -> int | None:
     parser.add_argument("--seed", type=_positive, default=1)
     parser.add_argument("--paths", type=_positive, default=16)
     parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
+    parser.add_argument("--picture", type=Path)
+    given = parser.parse_args(arguments)
     from testbed.run.plan_command import plan_command
 
-    return plan_command(options.file, options.planner, options.seed, options.paths, options.json)
+    return plan_command(
+        given.file, given.planner, given.seed, given.paths, given.json, given.picture
+    )
 
 
 COMMANDS = {
@@ -231,7 +241,7 @@ COMMANDS = {
     ),
     "plan": Command(
         "FILE",
-        "which switch aggregates whose gradient, over which path; --planner NAME, --json, --seed N",
+        "which switch aggregates whose gradient; --planner NAME, --json, --picture FILE",
         plan_command,
     ),
     "import": Command(

@@ -4,28 +4,57 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from testbed.errors import UserError
+from testbed.results import hand_over
+from testbed.routing.network import Network
 from testbed.routing.networks import of_file
+from testbed.routing.plan import Plan
 from testbed.routing.planners import make_plan
 from testbed.routing.tables import plan_tables
 
 
-def plan_command(path: Path, planner: str, seed: int, paths: int, as_json: bool) -> int:
-    """Print the plan; returns the exit code. Raises UserError."""
+def plan_command(
+    path: Path, planners: str, seed: int, paths: int, as_json: bool, picture: Path | None
+) -> int:
+    """Print the plans; returns the exit code. `planners`: one name, or several with commas between
+    them. Raises UserError."""
+    names = planners.split(",")
+    if as_json and len(names) > 1:
+        raise UserError("--json prints one plan; name one planner")
+    if picture is not None and picture.suffix not in (".pdf", ".png", ".svg"):
+        raise UserError(f"--picture {picture}: allowed: a file that ends in .pdf, .png or .svg")
     network, jobs = of_file(path)
     try:
-        plan = make_plan(network, jobs, planner, seed, paths)
+        plans = [make_plan(network, jobs, name, seed, paths) for name in names]
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     if as_json:
-        json.dump(plan.to_json(), sys.stdout, indent=1)
+        json.dump(plans[0].to_json(), sys.stdout, indent=1)
         print()
-        return 0
-    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
-    for each in plan_tables(network, plan):
-        console.print(each)
+    else:
+        console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
+        for plan in plans:
+            for each in plan_tables(network, plan):
+                console.print(each)
+    if picture is not None:
+        _draw(network, plans, picture)
     return 0
+
+
+def _draw(network: Network, plans: Sequence[Plan], path: Path) -> None:
+    from matplotlib import rc_context
+
+    from analysis import looks, network_picture
+
+    with rc_context(looks.RC):
+        figure = network_picture.draw(network, plans)
+        try:
+            figure.savefig(path)
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+    hand_over(path)

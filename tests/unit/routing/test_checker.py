@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from testbed.routing.assemble import Leg, assemble
 from testbed.routing.check import violations
 from testbed.routing.plan import Range, from_json
 from testbed.routing.planners import PLANNERS, make_plan
@@ -104,3 +105,26 @@ def test_too_few_slots_are_found() -> None:
     assert [each for each in violations(one, jobs, plan) if "slots" in each] == [
         f"switch S{i}: 1 slots of 0" for i in (1, 2, 3)
     ]
+
+
+def test_two_ways_of_a_worker_to_one_node() -> None:
+    """Halves of W1's fragments reach S3 over L1 and around the corner; there they meet W7's, which
+    all come over one link: two groups, since W1's packets need two tags."""
+    network, (job,) = example()
+    job = replace(job, workers=("W1", "W7"))
+    half, end = Fraction(1, 2), ("S3", "PS")
+    choice = [
+        [
+            (
+                Leg(Range(Fraction(0), half), ("W1", "S1", "S3"), end),
+                Leg(Range(half, Fraction(1)), ("W1", "S1", "S2", "S3"), end),
+            ),
+            (Leg(Range(), ("W7", "S3"), end),),
+        ]
+    ]
+    plan = assemble(network, (job,), choice, "by hand", None)
+    assert violations(network, (job,), plan) == []
+    assert [group.workers for group in plan.jobs[0].groups] == [(0, 1), (0, 1)]
+    tags = [each.tag for each in plan.jobs[0].workers[0].assignments]
+    assert len(set(tags)) == 2 and plan.rate_bps == 3 * 10**9
+    assert plan.links["S1", "S3"].load_bps == plan.links["S1", "S2"].load_bps == 1.5e9
