@@ -17,11 +17,9 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 _STARTS = ("./", "python", ".venv/bin/", "tshark", "p4c-bm2-ss", "pip ", "mkdocs", "run.py")
-_COMMAND = re.compile(
-    r"(?: {4}|\$ )\s*(?:\$ )?(?P<text>(?:sudo )?(?:%s).*)"
-    % "|".join(re.escape(start) for start in _STARTS)
-)
-_FENCED = re.compile(r"(?P<text>(?:sudo )?(?:%s).*)" % "|".join(map(re.escape, _STARTS)))
+_ANY = "|".join(map(re.escape, _STARTS))
+_FENCED = re.compile(rf"(?P<text>(?:sudo )?(?:{_ANY}).*)")
+_COMMAND = re.compile(rf" {{4}}\s*(?:\$ )?{_FENCED.pattern}")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from testbed.results import Results
 
 WORKERS = 32  # rows
-MARKS = 5000
+MARKS = 3000
 _FINEST = 2000  # pieces closer than this part of the time axis are one from the start
 
 # phase: colour, hatch, top of its lane, lane's height, what it is
@@ -76,6 +76,7 @@ def timeline(results: Results) -> Chart:
                     + " from %{base:.4f} s for %{x:.4f} s<extra></extra>",
                 }
             )
+    traces += _faults(results, repetition, len(shown))
     notes = []
     if len(workers) > len(shown):
         notes.append(f"{len(shown)} of {len(workers)} workers are shown, some of every job.")
@@ -90,7 +91,7 @@ def timeline(results: Results) -> Chart:
         yaxis={
             "tickvals": list(range(len(shown))),
             "ticktext": labels,
-            "range": [len(shown) - 0.45, -0.55],
+            "range": [len(shown) - 0.45, -0.7],
             "showgrid": False,
         },
     )
@@ -104,6 +105,40 @@ def timeline(results: Results) -> Chart:
         height=150 + 34 * len(shown),
         over_time=True,
     )
+
+
+def _faults(results: Results, repetition: int, rows: int) -> list[plots.Trace]:
+    """Planned faults, as marks at the top where they began, with a line across all workers."""
+    faults = results.faults
+    faults = faults[(faults["repetition"] == repetition) & faults["begun_ns"].notna()]
+    if not len(faults):
+        return []
+    began = plots.seconds(faults["begun_ns"])
+    lines: list[float | None] = []
+    for time in began:
+        lines += [time, time, None]
+    words = [f"{row.kind}: {row.target}" for row in faults[["kind", "target"]].itertuples()]
+    common = {"type": "scatter", "legendgroup": "faults", "name": "planned fault"}
+    return [
+        common
+        | {
+            "mode": "lines",
+            "showlegend": False,
+            "x": lines,
+            "y": [-0.5, rows - 0.5, None] * len(began),
+            "line": {"color": looks.VERMILION, "dash": "dot", "width": 1},
+            "hoverinfo": "skip",
+        },
+        common
+        | {
+            "mode": "markers",
+            "x": began,
+            "y": [-0.5] * len(began),
+            "marker": {"symbol": "x", "size": 9, "color": looks.VERMILION},
+            "hovertext": words,
+            "hovertemplate": "%{hovertext}, at %{x:.4f} s<extra></extra>",
+        },
+    ]
 
 
 def _fill(color: str, hatch: str, phase: str) -> dict:

@@ -77,6 +77,7 @@ def test_after_a_run_table_text_and_figures_are_there(tmp_path, console):
     after_run(folder, console)
     report = (folder / "report.txt").read_text()
     assert "\x1b" not in report and row(report, "all")[0] == "1.220"
+    assert "<!doctype html>" in (folder / "report.html").read_text()[:100]
     assert {path.name for path in (folder / "figures").iterdir()} == {
         f"{name}.{kind}" for name in ("jct", "occupancy", "iterations") for kind in ("png", "pdf")
     }

@@ -19,6 +19,7 @@ from analysis.html.network import links, places
 from analysis.html.run_page import run_page
 from analysis.html.sweep_page import sweep_page
 from analysis.html.tables import key
+from bench.report import write_large
 from testbed.results import Writer, read
 from tests.unit.synthetic_results import ENVIRONMENT, ITERATIONS, tables, write_run, write_sweep
 
@@ -259,3 +260,27 @@ def check_with_plotly(made: page.Page) -> None:
     assert made.charts
     for chart in made.charts:
         Figure(chart.spec)
+
+
+@pytest.mark.slow
+def test_the_page_of_ten_million_fragments_stays_small(tmp_path):
+    made = run_page(read(write_large(tmp_path, iterations=100)))
+    assert len(page.render(made)) < 10_000_000
+    for chart in made.charts:
+        marks = sum(len(trace.get("x") or ()) for trace in chart.spec["data"])
+        assert marks <= 20_000, chart.name
+
+
+def test_planned_faults_are_marked_where_they_began(tmp_path):
+    run = tables()
+    fault = {"fault": 0, "kind": "pause", "target": "worker 1 of job big", "job": 0}
+    later = {"at_ns": 90 * MS, "begun_ns": None, "ended_ns": None, "factor": None}
+    taken = {"at_ns": 20 * MS, "begun_ns": 21 * MS, "ended_ns": 30 * MS, "factor": None}
+    run["faults"] = [fault | taken, fault | later | {"fault": 1}]
+    with Writer.create(tmp_path, "faulty", "system: esa", ENVIRONMENT) as writer:
+        for table, rows in run.items():
+            writer.write(table, rows, repetition=0)
+        writer.finish()
+    line, mark = traces(timeline.timeline(read(writer.folder)), "planned fault")
+    assert mark["x"] == [0.021] and mark["hovertext"] == ["pause: worker 1 of job big"]
+    assert line["x"] == [0.021, 0.021, None]
