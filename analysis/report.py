@@ -105,6 +105,8 @@ def render_comparison(runs: Sequence[Results]) -> RenderableType:
         if results.notice:
             parts.append(Text(f"{look.title}: {results.notice}", style="yellow"))
     parts.append(tables.comparison(runs, frames, styles))
+    if pair := tables.twins(runs, frames):
+        parts.append(pair)
     return Group(*parts)
 
 

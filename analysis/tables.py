@@ -275,6 +275,47 @@ def comparison(runs: Sequence[Results], frames: Sequence[Frames], looks: Sequenc
     return table
 
 
+def twins(runs: Sequence[Results], frames: Sequence[Frames]) -> Table | None:
+    """The same jobs on a real clock and in virtual time, measure by measure, and by how much the
+    real clock's mean differs; None where these two runs are no such pair."""
+    clocks = [results.environment.get("runtime") for results in runs]
+    jobs = [list(each["jobs"]["name"].unique()) for each in frames]
+    if len(runs) != 2 or len(set(clocks)) != 2 or "virtual" not in clocks or jobs[0] != jobs[1]:
+        return None
+    virtual = frames[clocks.index("virtual")]["jobs"]
+    real = frames[1 - clocks.index("virtual")]["jobs"]
+    name = next(clock for clock in clocks if clock != "virtual")
+    title = f"The same experiment on {name} and in virtual time"
+    table = _table(title, "job", "measure", str(name), "virtual", "difference", left=2)
+    for job in jobs[0]:
+        there, here = (rows[rows["name"] == job] for rows in (real, virtual))
+        for title, column, text in _TWINS:
+            a, b = (rows[column].astype("float64").mean() for rows in (there, here))
+            if math.isnan(a) or math.isnan(b):
+                continue
+            difference = f"{100 * (a - b) / b:+.1f} %" if b else "" if a == b else "new"
+            table.add_row(
+                job, title, _mean(there[column], text), _mean(here[column], text), difference
+            )
+            job = ""
+        table.add_section()
+    return table
+
+
+_TWINS = (
+    ("JCT", "jct_ns", units.time),
+    ("iteration", "iteration_mean_ns", units.time),
+    ("communication", "communication_ns", units.time),
+    ("PS packets / fragment", "ps_packets_per_fragment", units.ratio),
+    ("completed in switch", "in_switch_share", units.share),
+    ("gradient packets", "gradient_packets", units.number),
+    ("resent packets", "retransmissions", units.number),
+    ("reminders", "reminders", units.number),
+    ("PS link, to PS", "ps_link_bytes_in", units.size),
+    ("PS link, from PS", "ps_link_bytes_out", units.size),
+)
+
+
 _MEASURES = (
     ("PS packets / fragment", "ps_packets_per_fragment", units.ratio),
     ("completed in switch", "in_switch_share", units.share),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -34,9 +34,12 @@ ATP_ORDER = (
 class WorkerOptions(SystemOptions):
     """Options of every system's workers. A system that must differ in one declares it anew."""
 
-    window: Annotated[int, Whole(1, 65_536)] = Field(
-        default=128,
-        description="Fragments that a worker may have in flight.",
+    usual_window: ClassVar[int] = 128  # the least that `auto` gives
+
+    window: Annotated[int | None, Whole(1, 65_536, word="auto")] = Field(
+        default=None,
+        description="Fragments that a worker may have in flight, at most (congestion marks halve"
+        " it); auto: twice the bandwidth-delay product of the job's own empty path, at least 128.",
     )
     order: Annotated[str, Choice(("front", "fifo"))] = Field(
         default="front",
@@ -111,9 +114,12 @@ class EsaOptions(PoolOptions):
 class AtpOptions(PoolOptions):
     """Options of ATP: switch memory goes to the first who comes."""
 
-    window: Annotated[int, Whole(1, 65_536)] = Field(
-        default=100,
-        description="Fragments that a worker may have in flight: window positions.",
+    usual_window: ClassVar[int] = 100
+
+    window: Annotated[int | None, Whole(1, 65_536, word="auto")] = Field(
+        default=None,
+        description="Fragments that a worker may have in flight: window positions; auto: twice the"
+        " bandwidth-delay product of the job's own empty path, at least 100.",
     )
     order: Annotated[str, Choice(("fifo",), later=(("front", ATP_ORDER),))] = Field(
         default="fifo",
@@ -210,10 +216,13 @@ class SwitchmlOptions(WorkerOptions):
 class PsOptions(WorkerOptions):
     """Options of the plain parameter server: nothing is aggregated in the network."""
 
-    window: Annotated[int, Whole(1, 65_536)] = Field(
-        default=64,
+    usual_window: ClassVar[int] = 64
+
+    window: Annotated[int | None, Whole(1, 65_536, word="auto")] = Field(
+        default=None,
         description="Fragments that a worker may have in flight. All workers' windows together wait"
-        " in the queue in front of the server.",
+        " in the queue in front of the server. auto: the worker's share of twice the"
+        " bandwidth-delay product of the job's own empty path, at least 64.",
     )
     servers: Annotated[int, Whole(1, 64)] = Field(
         default=1,
@@ -225,9 +234,10 @@ class PsOptions(WorkerOptions):
 class RingOptions(WorkerOptions):
     """Options of ring all-reduce: the workers pass their fragments around, without a server."""
 
-    window: Annotated[int, Whole(1, 65_536)] = Field(
-        default=128,
-        description="Fragments that a worker may have on the way to its neighbour.",
+    window: Annotated[int | None, Whole(1, 65_536, word="auto")] = Field(
+        default=None,
+        description="Fragments that a worker may have on the way to its neighbour; auto: twice the"
+        " bandwidth-delay product of the way there and back, at least 128.",
     )
 
 

@@ -6,6 +6,7 @@ The experiment's `links` come first, then what the topology's class says of a li
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -16,36 +17,52 @@ from testbed.experiment.fields import SECOND, nearest
 from testbed.experiment.printing import shown
 from testbed.experiment.problems import Path as KeyPath
 from testbed.experiment.problems import Problem, sentence
+from testbed.experiment.schema import VirtualTime
 from testbed.experiment.schema_links import LinkOptions, Links, LinkSettings
 from testbed.experiment.units import TIME, show
+from testbed.routing.span import round_trip_ns
 from testbed.topology import Topology
+from traffic.draws import Stream
 
 if TYPE_CHECKING:
     pass
 
-# Congestion marks begin at a queue of so many packets where the file does not say: long enough that
-# an unloaded link never marks the bursts of its hosts, short enough that a window of every worker
-# of a job does not overflow the default queue.
+# Congestion marks begin at a queue of so many packets at least where the file does not say: long
+# enough that an unloaded link never marks the bursts of its hosts, short enough that a window of
+# every worker of a job does not overflow the default queue. Where links are fast or long, a
+# bandwidth-delay product is more, and a window that a mark has halved must still fill it.
 DEFAULT_THRESHOLD = 100
+DELAYS = 0x11A7  # what tells the streams of links' delays from others of the same seed
+MILLION = 1_000_000
 # Of a packet without values: Ethernet, IPv4, UDP, the header of p4/ina.p4 and a bitmap of 32 bits.
 LEAST_FRAME_BYTES = 14 + 20 + 8 + 24 + 4
 
 
 def resolve_links(
-    links: Links, topology: Topology | None, values_per_packet: int | None
+    links: Links,
+    topology: Topology | None,
+    values_per_packet: int | None,
+    virtual: VirtualTime | None,
+    seed: int,
 ) -> tuple[list[tuple[LinkDirection, LinkDirection]], frozenset[int], list[Problem]]:
     """Both directions of each link, in the topology's order, the indices of those that have failed,
     and what is wrong with them.
 
-    Without a topology only what all links have in common is checked."""
-    resolver = _Links(topology, values_per_packet)
+    Without a topology only what all links have in common is checked. `virtual`: what hosts and
+    switches take in virtual time; None on a real clock. `seed`: where drawn delays come from."""
+    resolver = _Links(topology, values_per_packet, seed)
     resolver.resolve(links)
+    if topology is not None:
+        switch_ns = virtual.switch_latency_ns if virtual else 0
+        hosts_ns = virtual.worker_delay_ns + virtual.server_delay_ns if virtual else 0
+        resolver.mark(round_trip_ns(topology, resolver.directions, switch_ns) + hosts_ns)
     return resolver.directions, frozenset(resolver.failed), resolver.problems
 
 
 class _Links:
-    def __init__(self, topology: Topology | None, values_per_packet: int | None) -> None:
+    def __init__(self, topology: Topology | None, values_per_packet: int | None, seed: int) -> None:
         self.topology = topology
+        self.seed = seed
         self.values_per_packet = values_per_packet
         self.problems: list[Problem] = []
         self.directions: list[tuple[LinkDirection, LinkDirection]] = []
@@ -77,11 +94,18 @@ class _Links:
             stated = [layer.failed for layer, _ in layers if "failed" in layer.model_fields_set]
             if stated and stated[-1]:
                 self.fail(index, place)
-            there, back = _direction(a, b, ways[0]), _direction(b, a, ways[1])
+            for way in ways:
+                self.spread(index, way)
+            there, back = LinkDirection(a, b, **ways[0]), LinkDirection(b, a, **ways[1])
             if sound:
                 for way in (there, back):
                     self.fits(way, place, f"{way.source} to {way.target}: ")
             self.directions.append((there, back))
+
+    def spread(self, index: int, way: dict[str, Any]) -> None:
+        """Give a link's direction the delay that is drawn for the link."""
+        most = way["delay_ns"] * round(MILLION * way.pop("delay_spread")) // MILLION
+        way["delay_ns"] += Stream(self.seed, DELAYS, index).below(2 * most + 1) - most
 
     def fail(self, index: int, place: KeyPath) -> None:
         """A link is down."""
@@ -168,21 +192,28 @@ class _Links:
             )
         return len(self.problems) == before
 
+    def mark(self, round_trip_ns: int) -> None:
+        """Give each direction without one its congestion threshold: a bandwidth-delay product, with
+        the longest round trip of the empty network."""
+        for index, ways in enumerate(self.directions):
+            self.directions[index] = tuple(self.marked(way, round_trip_ns) for way in ways)
+
+    def marked(self, way: LinkDirection, round_trip_ns: int) -> LinkDirection:
+        if way.ecn_threshold_packets != 0:
+            return way
+        if way.bandwidth_bps is None:
+            return replace(way, ecn_threshold_packets=None)
+        bits = 8 * (LEAST_FRAME_BYTES + 4 * (self.values_per_packet or 64))
+        product = way.bandwidth_bps * round_trip_ns // (bits * SECOND)
+        most = max(way.queue_packets // 2, 1)
+        return replace(way, ecn_threshold_packets=min(max(DEFAULT_THRESHOLD, product), most))
+
     def packet_ns(self, way: LinkSettings | LinkDirection) -> int:
         """How long a gradient packet is on the link; 0 where its rate is unlimited."""
         values = self.values_per_packet
         if way.bandwidth_bps is None or values is None:
             return 0
         return (LEAST_FRAME_BYTES + 4 * values) * 8 * SECOND // way.bandwidth_bps
-
-
-def _direction(source: str, target: str, settings: dict[str, Any]) -> LinkDirection:
-    """One way of a link, with the congestion threshold that it has by default."""
-    if settings["ecn_threshold_packets"] == 0:
-        most = max(settings["queue_packets"] // 2, 1)
-        threshold = min(DEFAULT_THRESHOLD, most) if settings["bandwidth_bps"] else None
-        settings = {**settings, "ecn_threshold_packets": threshold}
-    return LinkDirection(source, target, **settings)
 
 
 def unmarked(experiment: Experiment) -> list[str]:

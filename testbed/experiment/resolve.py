@@ -116,7 +116,12 @@ class _Resolver:
         links: Links | None = self.parts.get("links")
         if links is not None:
             values = self.parts.get("values_per_packet")
-            self.directions, failed, problems = resolve_links(links, self.topology, values)
+            virtual = None
+            if self.parts.get("runtime") == "virtual":
+                virtual = self.parts.get("virtual") or VirtualTime()
+            seed = self.parts.get("seed", 0)
+            found = resolve_links(links, self.topology, values, virtual, seed)
+            self.directions, failed, problems = found
             self.problems += problems
             if failed and not problems and self.topology is not None:
                 self.topology = self.topology.failing(failed)

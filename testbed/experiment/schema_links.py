@@ -47,6 +47,12 @@ class LinkSettings(Section):
         description="The delay of each packet is drawn from delay - jitter to delay + jitter;"
         " packets keep their order (for another, `reorder`). Not more than the delay.",
     )
+    delay_spread: Share = Field(
+        default=0.0,
+        description="By how much links differ: each has a delay of its own from delay - spread to"
+        " delay + spread, the same in both directions, drawn once from `seed`. Without any, workers"
+        " at equal distances send in step.",
+    )
     loss: Share = Field(
         default=0.0,
         description="Share of packets lost, each independently.",
@@ -75,8 +81,8 @@ class LinkSettings(Section):
         default=0,
         alias="ecn_threshold",
         description="Packets that leave a queue longer than this carry a congestion mark. Not more"
-        " than the queue. By default 100 packets, at most half of the queue, where there is a"
-        " bandwidth.",
+        " than the queue. By default, where there is a bandwidth, its product with the longest"
+        " round trip of the empty network, at least 100 packets, at most half of the queue.",
     )
 
     def given(self) -> dict[str, Any]:
@@ -98,8 +104,8 @@ class LinkOptions(LinkSettings):
 
 
 class LinkException(LinkOptions):
-    """Settings for particular links. Takes the keys of `links:` (bandwidth, delay, jitter, loss,
-    duplicate, reorder, reorder_delay, queue, ecn_threshold) for both directions; what is not given
+    """Settings for particular links. Takes the keys of `links:` (bandwidth, delay, jitter,
+    delay_spread, loss, duplicate, reorder, reorder_delay, queue, ecn_threshold) for both directions; what is not given
     stays as it is."""
 
     between: Annotated[tuple[Annotated[str, NODE], ...], Field(min_length=2, max_length=2)] = Field(

@@ -31,7 +31,10 @@ probes of the tensor that became ready first before others. So that one becomes 
 the slowest worker has it, and a fast worker does not fill the switch with what must wait for that
 one. With fifo order all workers send in the same order, and everything in flight counts.
 
-Timers. Each fragment in flight has one entry in a heap of resend times.
+Timers. Each fragment in flight has a *flight*: when it was sent, how often, and when it is due to
+be sent again, which a heap orders. Flights are few and used again at once, so what is written for
+every packet stays in the processor's cache; of a large model's millions of fragments each takes
+five bytes. A flight ends when its timer is reached and the result is here.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ ITERATION = 0  # whose gradients are exchanged
 CURSOR = 1  # tensor that is sent next unless the ones below go first; NONE if none is ready
 URGENT = 2  # fragments in flight of shared tensors up to the cursor
 UNFINISHED = 3  # tensors of this iteration without all results
-TIMERS = 4  # entries in the heap
+TIMERS = 4  # entries in the heap: flights
 ORDER = 5
 TENSORS = 6
 FRAGMENTS = 7  # per iteration
@@ -67,7 +70,9 @@ FRONT_MOST = 10  # of the tensors that are ready; their number if none is
 PROBING = 11  # tensor whose probes are to be sent, or NONE
 FINISHING = 12  # tensor that is to come to its stop, or NONE
 WINDOW = 13
-SCALARS = 14
+ENDED = 14  # entries in Book.ended
+BEGUN = 15  # flights that have ever been used in this iteration
+SCALARS = 16
 
 # Bits of Book.status
 SENT = 1
@@ -79,7 +84,8 @@ FLOAT = 16  # the server wants it as floating-point numbers
 
 class Book(NamedTuple):
     """`s` int64[SCALARS]; T tensors, F fragments, I iterations; times in ns since the run's start,
-    -1 for not yet."""
+    -1 for not yet. There is room for F flights, but memory only for as many as there are at a time:
+    a page that nobody has written to takes none."""
 
     s: np.ndarray
     first: np.ndarray  # int64[T + 1]
@@ -93,13 +99,20 @@ class Book(NamedTuple):
     inflight: np.ndarray  # int64[T]
     tensor: np.ndarray  # int16[F]
     status: np.ndarray  # uint8[F]
-    attempts: np.ndarray  # uint8[F]
-    sent_ns: np.ndarray  # int64[F], last transmission
-    due_ns: np.ndarray  # int64[F], resend time
-    timers: np.ndarray  # int32[F]
+    flight: np.ndarray  # int32[F], of a fragment in flight
+    fragment: np.ndarray  # int32[F], of a flight
+    attempts: np.ndarray  # uint8[F], of a flight
+    sent_ns: np.ndarray  # int64[F], last transmission of a flight
+    due_ns: np.ndarray  # int64[F], resend time of a flight
+    timers: np.ndarray  # int32[F], heap of flights by due_ns
+    ended: np.ndarray  # int32[F], flights to use again, the last one first
     ready_ns: np.ndarray  # int64[I, T]
     first_sent_ns: np.ndarray  # int64[I, T]
     done_ns: np.ndarray  # int64[I, T]
+
+
+# Of Book, what is of flights.
+FLIGHTS = ("fragment", "attempts", "sent_ns", "due_ns", "timers", "ended")
 
 
 def new_book(sizes: list[int], values: int, iterations: int, order: int, window: int) -> Book:
@@ -127,10 +140,13 @@ def new_book(sizes: list[int], values: int, iterations: int, order: int, window:
         inflight=np.zeros(tensors, np.int64),
         tensor=np.repeat(np.arange(tensors, dtype=np.int16), np.diff(first)),
         status=np.zeros(fragments, np.uint8),
+        flight=np.zeros(fragments, np.int32),
+        fragment=np.zeros(fragments, np.int32),
         attempts=np.zeros(fragments, np.uint8),
         sent_ns=np.zeros(fragments, np.int64),
         due_ns=np.zeros(fragments, np.int64),
         timers=np.zeros(fragments, np.int32),
+        ended=np.zeros(fragments, np.int32),
         ready_ns=np.full((iterations, tensors), -1, np.int64),
         first_sent_ns=np.full((iterations, tensors), -1, np.int64),
         done_ns=np.full((iterations, tensors), -1, np.int64),
@@ -144,6 +160,8 @@ def begin(book, iteration):
     s[ITERATION] = iteration
     s[URGENT] = 0
     s[TIMERS] = 0
+    s[ENDED] = 0
+    s[BEGUN] = 0
     s[UNFINISHED] = s[TENSORS]
     s[CURSOR] = NONE
     s[IN_FLIGHT] = 0
@@ -151,7 +169,6 @@ def begin(book, iteration):
     s[PROBING] = NONE
     s[FINISHING] = NONE
     book.status[:] = 0
-    book.attempts[:] = 0
     for t in range(s[TENSORS]):
         book.ready[t] = 0
         book.unsent[t] = book.first[t]
@@ -249,15 +266,36 @@ def mark_sent(book, fragment, now, timeout):
     book.inflight[tensor] += 1
     s[IN_FLIGHT] += 1
     book.status[fragment] |= SENT
-    book.sent_ns[fragment] = now
-    book.due_ns[fragment] = now + timeout
-    s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, fragment)
+    if s[ENDED] > 0:
+        s[ENDED] -= 1
+        flight = np.int64(book.ended[s[ENDED]])
+    else:
+        flight = s[BEGUN]
+        s[BEGUN] += 1
+    book.flight[fragment] = flight
+    book.fragment[flight] = fragment
+    book.attempts[flight] = 0
+    book.sent_ns[flight] = now
+    book.due_ns[flight] = now + timeout
+    s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, flight)
     if tensor <= s[CURSOR] and _shared(book, tensor):
         s[URGENT] += 1
     unsent = book.unsent[tensor]
     probed = s[ORDER] == FRONT and unsent == book.first[tensor] + PROBES
     if probed or unsent == book.stop[tensor] or unsent == book.first[tensor + 1]:
         _choose(book)
+
+
+@njit(cache=True)
+def sent_ns(book, fragment):
+    """When a fragment was last sent that has no result, or whose result is just being taken in."""
+    return book.sent_ns[book.flight[fragment]]
+
+
+@njit(cache=True)
+def mark_sent_again(book, fragment, now):
+    """A fragment without a result is sent again now, beside its timer."""
+    book.sent_ns[book.flight[fragment]] = now
 
 
 @njit(cache=True)
@@ -292,7 +330,9 @@ def mark_received(book, fragment, now):
 def next_resend_ns(book):
     """When the earliest fragment in flight is due for retransmission, or -1."""
     s = book.s
-    while s[TIMERS] > 0 and book.status[book.timers[0]] & RECEIVED:
+    while s[TIMERS] > 0 and book.status[book.fragment[book.timers[0]]] & RECEIVED:
+        book.ended[s[ENDED]] = book.timers[0]
+        s[ENDED] += 1
         s[TIMERS] = heap.pop(book.timers, s[TIMERS], book.due_ns)
     if s[TIMERS] == 0:
         return -1
@@ -320,18 +360,19 @@ def resend(book, now, timeout):
         due = next_resend_ns(book)
         if due < 0 or due > now:
             return -1
-        fragment = book.timers[0]
+        flight = book.timers[0]
+        fragment = np.int64(book.fragment[flight])
         s[TIMERS] = heap.pop(book.timers, s[TIMERS], book.due_ns)
-        if book.status[fragment] & RESENT or book.sent_ns[fragment] + timeout <= now:
+        if book.status[fragment] & RESENT or book.sent_ns[flight] + timeout <= now:
             break
-        book.due_ns[fragment] = book.sent_ns[fragment] + timeout
-        s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, fragment)
-    if book.attempts[fragment] < 6:
-        book.attempts[fragment] += 1
+        book.due_ns[flight] = book.sent_ns[flight] + timeout
+        s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, flight)
+    if book.attempts[flight] < 6:
+        book.attempts[flight] += 1
     book.status[fragment] |= RESENT
-    book.sent_ns[fragment] = now
-    book.due_ns[fragment] = now + backoff_ns(timeout, book.attempts[fragment])
-    s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, fragment)
+    book.sent_ns[flight] = now
+    book.due_ns[flight] = now + backoff_ns(timeout, book.attempts[flight])
+    s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, flight)
     return fragment
 
 

@@ -125,8 +125,8 @@ def receive(w, b, now, packets, lengths, count):
             k[n.SATURATED] += 1
         once = b.status[fragment] & (bk.SENT | bk.RESENT) == bk.SENT
         if once and flags & wire.RESEND == 0:
-            flow.measure_round_trip(s, now - b.sent_ns[fragment])
-        flow.adapt_window(w, flags & wire.ECN != 0, b.sent_ns[fragment], now)
+            flow.measure_round_trip(s, now - bk.sent_ns(b, fragment))
+        flow.adapt_window(w, flags & wire.ECN != 0, bk.sent_ns(b, fragment), now)
         if bk.mark_received(b, fragment, now):
             finished = True
         elif once:
@@ -145,7 +145,7 @@ def _take_back(w, b, now, iteration, fragment):
         w.counters[n.STALE] += 1
         return
     w.counters[n.COLLISIONS_SIGNALLED] += 1
-    flow.cut_window(s, b.sent_ns[fragment], now)
+    flow.cut_window(s, bk.sent_ns(b, fragment), now)
     if b.status[fragment] & (bk.SENT | bk.RECEIVED) == bk.SENT and s[wk.ASKS] < w.asks.size:
         w.asks[s[wk.ASKS]] = fragment + ANEW
         s[wk.ASKS] += 1
@@ -158,7 +158,7 @@ def _miss(w, b, now, fragment):
     if s[wk.ASKS] < w.asks.size:
         w.asks[s[wk.ASKS]] = ~fragment
         s[wk.ASKS] += 1
-        b.sent_ns[fragment] = now
+        bk.mark_sent_again(b, fragment, now)
 
 
 @njit(cache=True)
@@ -179,9 +179,9 @@ def _miss_earlier(w, b, now, fragment):
 
     Within a tensor only: its fragments are sent in order by every worker. Which of two tensors goes
     first may differ among them, as they become ready."""
-    before = b.sent_ns[fragment] - flow.patience_ns(w)
+    before = bk.sent_ns(b, fragment) - flow.patience_ns(w)
     for earlier in range(b.oldest[b.tensor[fragment]], fragment):
-        if b.status[earlier] & bk.RECEIVED == 0 and b.sent_ns[earlier] <= before:
+        if b.status[earlier] & bk.RECEIVED == 0 and bk.sent_ns(b, earlier) <= before:
             _miss(w, b, now, earlier)
 
 
@@ -241,7 +241,7 @@ def _fill_gaps(w, b, now, packets, m):
         if m == packets.shape[0]:
             return m
         b.status[fragment] |= bk.RESENT
-        b.sent_ns[fragment] = now
+        bk.mark_sent_again(b, fragment, now)
         _write_gradient(w, b, packets[m], fragment, wire.RESEND)
         flow.take_pace(s, c, now)
         k[n.RETRANSMISSIONS] += 1
@@ -264,7 +264,7 @@ def send(w, b, now, packets, lengths, destinations):
         fragment = entry % ANEW if entry >= 0 else ~entry
         if b.status[fragment] & bk.RECEIVED == 0:
             b.status[fragment] |= bk.RESENT
-            b.sent_ns[fragment] = now
+            bk.mark_sent_again(b, fragment, now)
             flags = 0 if entry >= ANEW else wire.RESEND
             _write_gradient(w, b, packets[m], fragment, flags)
             flow.take_pace(s, c, now)

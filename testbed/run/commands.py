@@ -181,6 +181,17 @@ def report_command(arguments: list[str]) -> int | None:
     return report_command([Path(argument) for argument in arguments])
 
 
+def twin_command(arguments: list[str]) -> int | None:
+    parser = _Parser(prog="run.py twin", add_help=False)
+    parser.add_argument("results_folder", metavar="RESULTS", type=Path)
+    parser.add_argument("--measured-hosts", action="store_true")
+    parser.add_argument("--results", type=Path, default=ROOT / "results")
+    options = parser.parse_args(arguments)
+    from testbed.run.twin import run_twin
+
+    return run_twin(options.results_folder, options.results, options.measured_hosts)
+
+
 def clean_command(arguments: list[str]) -> int | None:
     from testbed.network import registry
     from testbed.run.preflight import require_root
@@ -250,6 +261,11 @@ COMMANDS = {
         import_command,
     ),
     "report": Command("RESULTS...", "tables and figures again; compare runs", report_command),
+    "twin": Command(
+        "RESULTS",
+        "run a Mininet run's experiment in virtual time, and compare; --measured-hosts",
+        twin_command,
+    ),
     "doctor": Command(
         "", "what this machine has and lacks, and which runtimes work here", doctor_command
     ),

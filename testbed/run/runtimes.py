@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from testbed.run import memory
 from testbed.run.captures import CapturedPort, ports
 from testbed.run.program import Program, prepare
 
@@ -30,6 +31,7 @@ def run(experiment: Experiment, results: Path, pcap: Sequence[str] = ()) -> int:
     RunError."""
     captured = ports(experiment, pcap)
     get_ready([experiment])
+    memory.require([experiment])
     program = prepare(experiment)
     for warning in (*experiment.warnings, *program.warnings):
         print(f"warning: {warning}", file=sys.stderr)

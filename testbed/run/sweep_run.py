@@ -12,6 +12,7 @@ an unfinished one has left is removed. A point that fails is reported and does n
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -22,6 +23,7 @@ from rich.console import Console
 
 from testbed.errors import RunError, UserError
 from testbed.results import find, hand_over, read
+from testbed.run import memory
 from testbed.run.point_pool import executor, run_points
 from testbed.run.program import Program, prepare
 from testbed.run.runtimes import VIRTUAL, get_ready, run_experiment
@@ -44,6 +46,7 @@ def run_sweep(
     get_ready([point.experiment for point in sweep.points])
     console = Console()
     todo = [point for point in sweep.points if not _finished(results / sweep.name / point.key)]
+    _require_memory(todo, processes, dask)
     programs = {point.key: _prepared(point) for point in todo}
     for warning in dict.fromkeys(
         each for point in sweep.points for each in point.experiment.warnings
@@ -61,6 +64,15 @@ def run_sweep(
     for point, error in failed:
         print(f"failed: {point.label}: {error}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _require_memory(todo: list[Point], processes: int | None, dask: str | None) -> None:
+    """Whether what runs at a time fits; of a cluster's machines nothing is known."""
+    virtual = [point.experiment for point in todo if point.experiment.runtime == VIRTUAL]
+    others = [point.experiment for point in todo if point.experiment.runtime != VIRTUAL]
+    if dask is None:
+        memory.require(virtual, processes or os.cpu_count() or 1)
+    memory.require(others)
 
 
 def _prepared(point: Point) -> Program:

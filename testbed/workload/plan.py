@@ -20,6 +20,7 @@ from testbed.systems import SYSTEMS
 from testbed.topology import host_ip, switch_ip
 from testbed.workload.bounds import communication_bound_ns
 from testbed.workload.timers import NOMINAL_RATE_BPS, timers_of, uplink_rate
+from testbed.workload.windows import window_of
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -150,7 +151,7 @@ def _worker_part(experiment: Experiment, number: int) -> dict:
     timers = timers_of(experiment, number)
     return {
         "order": options.order,
-        "window": options.window,
+        "window": window_of(experiment, number),
         "timeout_ns": options.timeout_ns or 0,
         "least_timeout_ns": timers.least_timeout_ns,
         "most_timeout_ns": timers.most_timeout_ns,

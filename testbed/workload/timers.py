@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from testbed.experiment.schema import VirtualTime
 from testbed.protocols.sizes import frame_bytes
 from testbed.routing.tree import next_hops, root_switch, switch_of
 
@@ -41,6 +42,9 @@ REAL_CLOCK = Bounds(100 * MS, 1000 * MS, 2 * MS, 200 * MS, 5 * MS, 2 * MS)
 # ms; where links are fast, it must stay far below a congestion mark.
 LONGEST_BURST_NS = 10 * MS
 BURST_PACKETS = 50
+# What a round trip on a real clock takes beside the links' delays: a process that wakes up at each
+# end. That switches take as long is no matter where links are slow.
+REAL_HOSTS = VirtualTime(worker_delay="50 us", server_delay="50 us", switch_latency=0)
 
 
 def timers_of(experiment: Experiment, number: int) -> Bounds:
@@ -61,11 +65,15 @@ def _of_machine(experiment: Experiment, number: int) -> Bounds:
 
 def _frame_ns(experiment: Experiment, number: int) -> int:
     """Time of a job's frame on the slowest of its hosts' links, at least 1."""
+    bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    return max(1, bits * 10**9 // job_rate_bps(experiment, number))
+
+
+def job_rate_bps(experiment: Experiment, number: int) -> int:
+    """Rate of the slowest of a job's hosts' links to their switches."""
     placement = experiment.jobs[number].fixed_placement
     hosts = (*placement.workers, *placement.servers)
-    rate_bps = min(uplink_rate(experiment, host) or NOMINAL_RATE_BPS for host in hosts)
-    bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
-    return max(1, bits * 10**9 // rate_bps)
+    return min(uplink_rate(experiment, host) or NOMINAL_RATE_BPS for host in hosts)
 
 
 def _of_network(experiment: Experiment, number: int) -> Bounds:
@@ -84,9 +92,9 @@ def _of_network(experiment: Experiment, number: int) -> Bounds:
 
 
 def round_trip_of(experiment: Experiment, number: int) -> int:
-    """Time in ns that a packet of no length takes through an empty network in virtual time, from a
-    job's first worker to its server (its root switch, its neighbour) and back."""
-    topology, virtual = experiment.topology_object(), experiment.virtual
+    """Time in ns that a packet of no length takes through an empty network, from a job's first
+    worker to its server (its root switch, its neighbour) and back."""
+    topology, virtual = experiment.topology_object(), experiment.virtual or REAL_HOSTS
     placement = experiment.jobs[number].fixed_placement
     start = placement.workers[0]
     if placement.servers:

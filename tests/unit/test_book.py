@@ -124,7 +124,7 @@ def test_resend_comes_by_due_time_and_backs_off():
     assert bk.next_resend_ns(book) == 110
     assert bk.resend(book, 109, 100) == -1
     assert bk.resend(book, 110, 100) == 1
-    assert book.due_ns[1] == 310
+    assert book.due_ns[book.flight[1]] == 310
     assert bk.next_resend_ns(book) == 120
     for fragment in (1, 2, 3):
         finished = bk.mark_received(book, fragment, 130)
@@ -143,9 +143,25 @@ def test_a_first_timer_is_put_off_when_round_trips_have_grown():
     for now in (0, 10):
         bk.mark_sent(book, int(bk.next_fragment(book, 9)), now, 100)
     assert bk.resend(book, 115, 150) == -1
-    assert [int(book.due_ns[fragment]) for fragment in (0, 1)] == [150, 160]
+    assert [int(book.due_ns[book.flight[fragment]]) for fragment in (0, 1)] == [150, 160]
     assert bk.next_resend_ns(book) == 150
     assert bk.resend(book, 150, 150) == 0
     # What has been sent again keeps its time, whatever the round trips.
-    due = int(book.due_ns[0])
+    due = int(book.due_ns[book.flight[0]])
     assert bk.resend(book, due, 10**9) == 0
+
+
+def test_flights_are_used_again():
+    book = new([4 * 1000])
+    bk.make_ready(book, 0, 0)
+    for now in range(1000):
+        fragment = int(bk.next_fragment(book, 8))
+        bk.mark_sent(book, fragment, now, 50)
+        assert bk.sent_ns(book, fragment) == now
+        if now >= 7:
+            bk.mark_received(book, fragment - 7, now)
+        bk.next_resend_ns(book)
+    assert book.s[bk.BEGUN] == 8
+    assert sorted(book.fragment[:8]) == list(range(992, 1000))
+    bk.mark_sent_again(book, 995, 5000)
+    assert bk.sent_ns(book, 995) == 5000

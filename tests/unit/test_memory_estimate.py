@@ -1,0 +1,82 @@
+"""What does not fit is refused before it is built, with what helps."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.errors import UserError
+from testbed.experiment import load_text
+from testbed.protocols import book as bk
+from testbed.run import memory
+from testbed.workload.machine import new_machine
+from testbed.workload.plan import plan
+
+TEXT = """
+name: large
+runtime: virtual
+topology: {kind: star, hosts: 9}
+system: %(system)s
+%(memory)s
+jobs: [{model: vgg16, workers: 8, iterations: %(iterations)d, scale: %(scale)g}]
+"""
+
+
+def load(system="esa", scale=0.01, iterations=2):
+    uses = "" if system in ("ps", "ring") else "memory: {aggregators: 64}"
+    parts = {"system": system, "memory": uses, "scale": scale, "iterations": iterations}
+    return load_text(TEXT % parts)
+
+
+def counted(part):
+    """Bytes of a machine's arrays, flights apart."""
+    if not isinstance(part, tuple):
+        return part.nbytes
+    skipped = bk.FLIGHTS if isinstance(part, bk.Book) else ()
+    return sum(
+        counted(each) for name, each in zip(part._fields, part, strict=True) if name not in skipped
+    )
+
+
+@pytest.mark.parametrize("system", ["esa", "atp", "switchml", "ps", "ring"])
+def test_the_estimate_is_what_machines_take(system):
+    experiment = load(system)
+    made = sum(counted(new_machine(spec)) for spec in plan(experiment))
+    guessed = memory.estimate_bytes(experiment) - memory.BASE_BYTES
+    # Beside the machines: frames on their way and times.
+    assert made <= guessed <= 1.15 * made + (24 << 20)
+
+
+def test_it_grows_with_the_model():
+    small, large = (memory.estimate_bytes(load(scale=scale)) for scale in (0.1, 1.0))
+    assert 6 < (large - memory.BASE_BYTES) / (small - memory.BASE_BYTES) < 10.5
+
+
+def test_what_does_not_fit_is_refused(monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1 << 30)
+    memory.require([load()])
+    with pytest.raises(UserError) as error:
+        memory.require([load(), load("ring", scale=1.0)])
+    assert "a run of large takes about" in str(error.value) and "smaller scale" in str(error.value)
+
+
+def test_a_sweep_counts_what_runs_at_a_time(monkeypatch):
+    points = [load(iterations=number) for number in (1, 2, 3, 4)]
+    each = memory.estimate_bytes(points[-1])
+    monkeypatch.setattr(memory, "available_bytes", lambda: int(2.5 * each))
+    memory.require(points, 2)
+    memory.require(points[:2], 8)
+    with pytest.raises(UserError) as error:
+        memory.require(points, 4)
+    assert "4 points at a time" in str(error.value) and "--processes 2" in str(error.value)
+
+
+def test_jobs_that_come_and_go_count_as_many_as_run_at_once():
+    text = TEXT.partition("jobs:")[0] % {"system": "esa", "memory": "memory: {aggregators: 64}"}
+    shape = "model: vgg16, workers: 3, iterations: 1, scale: 0.1"
+    listed = ", ".join(f"{{submit: {n} ms, {shape}}}" for n in range(8))
+
+    def extra(at_once):
+        arrivals = f"arrivals: {{submissions: [{listed}], at_once: {at_once}}}"
+        return memory.estimate_bytes(load_text(text + arrivals)) - memory.BASE_BYTES
+
+    assert extra(2) == 2 * extra(1)

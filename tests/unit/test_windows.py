@@ -1,0 +1,77 @@
+"""What follows from a network's speed: windows and congestion thresholds by default."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.experiment import load_text
+from testbed.workload.windows import window_of
+
+TEXT = """
+runtime: %(runtime)s
+topology: %(topology)s
+links: {bandwidth: %(rate)s, delay: %(delay)s%(links)s}
+system: %(system)s
+%(memory)s
+jobs: [{model: vgg16, workers: 8, iterations: 1}]
+"""
+
+
+def load(runtime="virtual", rate="100 Gbit/s", delay="1 us", system="esa", links="", **more):
+    memory = "" if "ps" in system or "ring" in system else "memory: {aggregators: 512}"
+    parts = {"runtime": runtime, "rate": rate, "delay": delay, "system": system, "links": links}
+    return load_text(
+        TEXT % {"topology": "{kind: star, hosts: 9}", "memory": memory, **parts, **more}
+    )
+
+
+@pytest.mark.parametrize(
+    ("system", "slow", "fast"), [("esa", 128, 637), ("atp", 100, 637), ("ps", 64, 80)]
+)
+def test_a_window_is_twice_the_bandwidth_delay_product(system, slow, fast):
+    # Four links of 1 us, 1.75 us at each end and 0.4 us each way in the switch are 8.3 us, which at
+    # 100 Gbit/s hold 318 frames of 326 bytes. A server's eight workers share its link.
+    for runtime in ("mininet", "virtual"):
+        assert window_of(load(runtime, "10 Mbit/s", "0", system), 0) == slow
+    assert window_of(load(system=system), 0) == fast
+    assert window_of(load(system=f"{{name: {system}, window: 33}}"), 0) == 33
+
+
+def test_a_machine_is_not_as_fast_as_its_links():
+    assert window_of(load("mininet", system="ring"), 0) == 128
+
+
+def test_marks_begin_at_the_bandwidth_delay_product():
+    def thresholds(*given, **named):
+        experiment = load(*given, **named)
+        return {way.ecn_threshold_packets for way in experiment.link(0)}
+
+    assert thresholds(rate="10 Mbit/s") == {100}
+    assert thresholds() == {318}
+    assert thresholds(links=", queue: 300 packets") == {150}
+    assert thresholds(links=", ecn_threshold: 7 packets") == {7}
+    assert thresholds(links=", ecn_threshold: none") == {None}
+    assert thresholds(rate="unlimited") == {None}
+    # The longest way counts, for every link.
+    racks = "{kind: two_level, tors: 2, hosts: 8, servers: 1}"
+    assert thresholds(topology=racks, links=", queue: 2000 packets") == {532}
+
+
+def test_delays_of_links_may_be_spread():
+    def delays(links="", seed=1):
+        more = {"topology": "{kind: star, hosts: 9}", "runtime": f"virtual\nseed: {seed}"}
+        experiment = load(links=links, **more)
+        assert all(
+            there.delay_ns == back.delay_ns for there, back in map(experiment.link, range(9))
+        )
+        return [experiment.link(link)[0].delay_ns for link in range(9)]
+
+    assert set(delays()) == {1000}
+    drawn = delays(", delay_spread: 20 %")
+    assert len(set(drawn)) > 5 and all(800 <= delay <= 1200 for delay in drawn)
+    assert delays(", delay_spread: 20 %") == drawn != delays(", delay_spread: 20 %", seed=2)
+
+
+def test_a_window_of_its_own_stays_open_in_the_file():
+    experiment = load()
+    assert "window: auto" in experiment.resolved_yaml()
