@@ -7,7 +7,7 @@ The experiment's `links` come first, then what the topology's class says of a li
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -23,9 +23,6 @@ from testbed.experiment.units import TIME, show
 from testbed.routing.span import round_trip_ns
 from testbed.topology import Topology
 from traffic.draws import Stream
-
-if TYPE_CHECKING:
-    pass
 
 # Congestion marks begin at a queue of so many packets at least where the file does not say: long
 # enough that an unloaded link never marks the bursts of its hosts, short enough that a window of

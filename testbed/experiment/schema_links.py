@@ -105,8 +105,8 @@ class LinkOptions(LinkSettings):
 
 class LinkException(LinkOptions):
     """Settings for particular links. Takes the keys of `links:` (bandwidth, delay, jitter,
-    delay_spread, loss, duplicate, reorder, reorder_delay, queue, ecn_threshold) for both directions; what is not given
-    stays as it is."""
+    delay_spread, loss, duplicate, reorder, reorder_delay, queue, ecn_threshold) for both
+    directions; what is not given stays as it is."""
 
     between: Annotated[tuple[Annotated[str, NODE], ...], Field(min_length=2, max_length=2)] = Field(
         description="The two nodes; all links between them are meant.",
