@@ -145,8 +145,10 @@ def _take_back(w, b, now, iteration, fragment):
         w.counters[n.STALE] += 1
         return
     w.counters[n.COLLISIONS_SIGNALLED] += 1
+    if b.status[fragment] & (bk.SENT | bk.RECEIVED) != bk.SENT:
+        return
     flow.cut_window(s, bk.sent_ns(b, fragment), now)
-    if b.status[fragment] & (bk.SENT | bk.RECEIVED) == bk.SENT and s[wk.ASKS] < w.asks.size:
+    if s[wk.ASKS] < w.asks.size:
         w.asks[s[wk.ASKS]] = fragment + ANEW
         s[wk.ASKS] += 1
 
