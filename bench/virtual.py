@@ -8,6 +8,8 @@ jobs of seven workers in seven racks, so that a packet passes two switches), or 
 gradient packet is one fragment's contribution of one worker; what follows from it (its sum, the
 result, the copies of the result) is part of its cost. Compilation is not.
 
+    --memory X  instead: how much memory 64 workers of VGG-16 at full size take after X of an iteration
+                (0.05: a twentieth), beside what testbed/run/memory.py estimates for all of it.
     --parts     instead: the share of each part of the loop. The loop is run with a clock around
                 its parts; what the clock itself takes is subtracted.
 """
@@ -182,6 +184,38 @@ def clock_cost(scratch, times):
     return (end - begin) / times
 
 
+LARGE = """
+name: large
+runtime: virtual
+topology: {kind: star, hosts: 65}
+links: {bandwidth: 100 Gbit/s, delay: 1 us}
+system: {name: esa, window: 256, order: fifo}
+memory: {aggregators: 512}
+jobs: [{model: vgg16, workers: 64, iterations: 1, compute_scale: 0}]
+"""
+
+
+def memory(share: float) -> None:
+    """Print what a large job takes after a share of its iteration."""
+    from testbed.run.memory import BASE_BYTES, estimate_bytes
+
+    spec = load_text(LARGE, folder=ROOT)
+    estimate = estimate_bytes(spec)
+    nodes = world.build(spec, prepare(spec).compiled)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    wanted = share * spec.fragments(0) * spec.jobs[0].workers
+    while gradient_packets(nodes) < wanted:
+        if loop.run(nodes.placed, ag.NEVER - 1, 1_000_000) == loop.CROWDED:
+            nodes.grow()
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    whole = before + (after - before) / share
+    print(
+        f"{gradient_packets(nodes)} of {spec.fragments(0) * 64} gradient packets: {before:.2f} GiB at"
+        f" the start, {after:.2f} GiB at most so far, so up to {whole:.2f} GiB at the end if it grew"
+        f" on like that; estimated {estimate / 2**30:.2f} GiB ({BASE_BYTES / 2**30:.2f} of it base)"
+    )
+
+
 def parts(hosts: int, scale: float) -> None:
     """Print where the time of one case goes."""
     scratch = np.zeros(2, np.int64)
@@ -212,7 +246,11 @@ def main() -> None:
         "--scale", type=float, default=1.0, help="of the work, 1 is 3 million packets"
     )
     parser.add_argument("--parts", action="store_true", help="where the time goes")
+    parser.add_argument("--memory", type=float, help="of 64 workers of VGG-16, after this share")
     options = parser.parse_args()
+    if options.memory:
+        memory(options.memory)
+        return
     for hosts in options.hosts.split(","):
         if not hosts.isdigit() or int(hosts) not in CASES:
             parser.error(f"--hosts {hosts}: take some of {', '.join(map(str, CASES))}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from testbed.experiment.fields import HOUR, SECOND, US, Choice, Flag, Quantity, Whole, as_pydantic
 from testbed.experiment.schema import SystemOptions
@@ -22,6 +22,10 @@ P4 = Path(__file__).resolve().parent.parent / "p4"
 SWITCHML_ORDER = (
     "SwitchML's slots go by the place in the stream, so all workers must send in the one order in"
     " which tensors become ready (fifo)"
+)
+SWITCHML_SETS = (
+    "the second set is the copy from which a lost result is served again; the next chunk would"
+    " overwrite it in a slot of one set"
 )
 PLANNERS = ("grid-links", "striped", "grid", "nearest", "none")  # testbed/routing/planners
 PRIORITIES = ("esa", "communication", "remaining", "layer", "constant", "random")
@@ -211,6 +215,18 @@ class SwitchmlOptions(WorkerOptions):
         default="fifo",
         description="Which ready tensor a worker sends first: the one that was ready first.",
     )
+    sets: Annotated[int, Whole(1, 2)] = Field(
+        default=2,
+        description="Sets of each slot: 2, as in the released program. With one, a worker that has"
+        " lost a result could not be served again, so 1 is an error.",
+    )
+
+    @field_validator("sets")
+    @classmethod
+    def _two_sets(cls, sets: int) -> int:
+        if sets != 2:
+            raise as_pydantic(FieldError(str(sets), "2", SWITCHML_SETS))
+        return sets
 
 
 class PsOptions(WorkerOptions):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.workload.windows import window_of
 
@@ -75,3 +76,10 @@ def test_delays_of_links_may_be_spread():
 def test_a_window_of_its_own_stays_open_in_the_file():
     experiment = load()
     assert "window: auto" in experiment.resolved_yaml()
+
+
+def test_switchml_has_two_sets():
+    assert load(system="{name: switchml, sets: 2}").system.sets == 2
+    with pytest.raises(UserError) as error:
+        load(system="{name: switchml, sets: 1}")
+    assert "system.sets: found 1; allowed: 2; the second set is the copy" in str(error.value)
