@@ -8,8 +8,8 @@ jobs of seven workers in seven racks, so that a packet passes two switches), or 
 gradient packet is one fragment's contribution of one worker; what follows from it (its sum, the
 result, the copies of the result) is part of its cost. Compilation is not.
 
-    --memory X  instead: how much memory 64 workers of VGG-16 at full size take after X of an iteration
-                (0.05: a twentieth), beside what testbed/run/memory.py estimates for all of it.
+    --memory X  instead: how much memory 64 workers of VGG-16 at full size take after X of an
+                iteration (0.05: a twentieth), and what testbed/run/memory.py estimates for it.
     --parts     instead: the share of each part of the loop. The loop is run with a clock around
                 its parts; what the clock itself takes is subtracted.
 """
@@ -210,9 +210,10 @@ def memory(share: float) -> None:
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     whole = before + (after - before) / share
     print(
-        f"{gradient_packets(nodes)} of {spec.fragments(0) * 64} gradient packets: {before:.2f} GiB at"
-        f" the start, {after:.2f} GiB at most so far, so up to {whole:.2f} GiB at the end if it grew"
-        f" on like that; estimated {estimate / 2**30:.2f} GiB ({BASE_BYTES / 2**30:.2f} of it base)"
+        f"{gradient_packets(nodes)} of {spec.fragments(0) * 64} gradient packets:"
+        f" {before:.2f} GiB at the start, {after:.2f} GiB at most so far, so up to {whole:.2f} GiB at"
+        f" the end if it grew on like that; estimated {estimate / 2**30:.2f} GiB, of which"
+        f" {BASE_BYTES / 2**30:.2f} are the same for every run"
     )
 
 
