@@ -211,8 +211,8 @@ def memory(share: float) -> None:
     whole = before + (after - before) / share
     print(
         f"{gradient_packets(nodes)} of {spec.fragments(0) * 64} gradient packets:"
-        f" {before:.2f} GiB at the start, {after:.2f} GiB at most so far, so up to {whole:.2f} GiB at"
-        f" the end if it grew on like that; estimated {estimate / 2**30:.2f} GiB, of which"
+        f" {before:.2f} GiB at the start, {after:.2f} GiB at most so far, so up to {whole:.2f} GiB"
+        f" at the end if it grew on like that; estimated {estimate / 2**30:.2f} GiB, of which"
         f" {BASE_BYTES / 2**30:.2f} are the same for every run"
     )
 
