@@ -10,8 +10,9 @@ the pool is seen as a few *blocks* of neighbouring aggregators, of which at most
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,15 +36,17 @@ PLACES = 64  # of a block that are looked at
 POOL_LOOKS = 400  # of a switch that are kept in table pool
 
 
-@dataclass(frozen=True)
-class Block:
-    """Neighbouring aggregators: the first one's number, how many were looked at, and how many of
-    these are filling and held."""
+class Blocks(NamedTuple):
+    """Neighbouring aggregators, int64[B] each: the first one's number, how many were looked at, and
+    how many of these are filling and held."""
 
-    first: int
-    seen: int
-    filling: int
-    held: int
+    first: np.ndarray
+    seen: np.ndarray
+    filling: np.ndarray
+    held: np.ndarray
+
+
+NO_BLOCKS = Blocks(*(np.zeros(0, np.int64) for _ in range(4)))
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Look:
 
     jobs: tuple[tuple[int, int, int], ...]
     events: dict[str, int]
-    blocks: tuple[Block, ...]
+    blocks: Blocks
     capacity: int
 
     @property
@@ -65,43 +68,44 @@ class Look:
         return sum(held for _, _, held in self.jobs)
 
 
-def look(experiment: Experiment, client: Any) -> Look:
-    """Look at one switch, in one exchange with it. Raises what the client raises.
+def look(experiment: Experiment, client: Any, at_pool: bool = True) -> Look:
+    """Look at one switch, in one exchange with it; at_pool: at its blocks too, which takes longer.
+    Raises what the client raises.
 
     On BMv2 packets pass between two readings and each takes long: there are no blocks, and jobs'
     aggregators are counted as `occupancy` does."""
     kept = statistics(experiment)
+    capacity = experiment.aggregators
     if experiment.switch == "bmv2":
         jobs = occupancy(experiment, client)
         (counted,) = client.batch(occupancy_calls(experiment)[:1])
-        return Look(tuple(jobs), _events(kept, counted), (), experiment.aggregators)
+        return Look(tuple(jobs), _events(kept, counted), NO_BLOCKS, capacity)
+    if not at_pool:
+        answers = client.batch(occupancy_calls(experiment))
+        jobs = tuple(occupancy_of(experiment, answers))
+        return Look(jobs, _events(kept, answers[0]), NO_BLOCKS, capacity)
     states = ("first_state", "second_state") if kept.slots_are_pairs else ("slot_state",)
-    places = experiment.aggregators // len(states)
-    spans = _spans(places, len(experiment.topology_object().switches))
-    if places <= PLACES * len(spans):
-        reads = [(name, 0, places) for name in states]
-    else:
-        reads = [(name, first, seen) for name in states for first, seen in spans]
+    switches = len(experiment.topology_object().switches)
+    spans = _spans(capacity // len(states), switches)
     calls = occupancy_calls(experiment)
-    found = client.batch([*calls, *(("register_read", *read) for read in reads)])
+    found = client.batch(
+        [
+            *calls,
+            *(("register_read", name, *read) for name in states for read in spans.reads),
+        ]
+    )
     head, rest = found[: len(calls)], found[len(calls) :]
     state = np.concatenate([np.asarray(part) for part in rest]).reshape(len(states), -1)
-    if places <= PLACES * len(spans):
-        pieces = [state[:, first : first + seen] for first, seen in spans]
-    else:
-        ends = np.cumsum([seen for _, seen in spans])
-        pieces = np.split(state, ends[:-1], axis=1)
-    blocks = tuple(
-        Block(
-            first * len(states),
-            piece.size,
-            int((piece == FILLING).sum()),
-            int((piece == HELD).sum()),
-        )
-        for (first, _), piece in zip(spans, pieces, strict=True)
+    blocks = Blocks(
+        spans.first * len(states),
+        spans.seen * len(states),
+        *(
+            np.add.reduceat((state == which).sum(axis=0, dtype=np.int64), spans.starts)
+            for which in (FILLING, HELD)
+        ),
     )
-    events = _events(kept, head[0])
-    return Look(tuple(occupancy_of(experiment, head)), events, blocks, experiment.aggregators)
+    jobs = tuple(occupancy_of(experiment, head))
+    return Look(jobs, _events(kept, head[0]), blocks, capacity)
 
 
 def _events(kept: Statistics, counted: Any) -> dict[str, int]:
@@ -110,13 +114,26 @@ def _events(kept: Statistics, counted: Any) -> dict[str, int]:
     return {name: int(sums[number]) for number, name in enumerate(kept.events, 1)}
 
 
-def _spans(places: int, switches: int) -> list[tuple[int, int]]:
-    """(first place, how many are looked at) of each block."""
+class _Spans(NamedTuple):
+    """Of each block the first place and how many are looked at, int64[B]; what to read, as (first,
+    count); and where in what was read each block begins, int64[B]."""
+
+    first: np.ndarray
+    seen: np.ndarray
+    reads: list[tuple[int, int]]
+    starts: np.ndarray
+
+
+@functools.lru_cache(maxsize=64)
+def _spans(places: int, switches: int) -> _Spans:
     count = min(places, max(BLOCKS // 8, min(BLOCKS, ALL_BLOCKS // switches)))
-    starts = [places * number // count for number in range(count + 1)]
-    return [
-        (first, min(end - first, PLACES)) for first, end in zip(starts, starts[1:], strict=False)
-    ]
+    ends = np.arange(count + 1, dtype=np.int64) * places // count
+    first, seen = ends[:-1], np.minimum(np.diff(ends), PLACES)
+    if seen.sum() == places:
+        reads = [(0, places)]
+    else:
+        reads = list(zip(first.tolist(), seen.tolist(), strict=True))
+    return _Spans(first, seen, reads, np.concatenate([[0], np.cumsum(seen)[:-1]]))
 
 
 class Looks:
@@ -167,15 +184,19 @@ class Looks:
         """Every n-th look, so that at most POOL_LOOKS of a switch are kept."""
         by_switch: dict[str, list[tuple[int, Look]]] = {}
         for switch, time_ns, taken in self._taken:
-            by_switch.setdefault(switch, []).append((time_ns, taken))
-        columns: dict[str, list[Any]] = {
-            name: [] for name in ("switch", "time_ns", "first", "seen", "filling", "held")
+            if len(taken.blocks.first):
+                by_switch.setdefault(switch, []).append((time_ns, taken))
+        kept = [
+            (switch, time_ns, taken.blocks)
+            for switch, looks in by_switch.items()
+            for time_ns, taken in looks[:: -(-len(looks) // POOL_LOOKS)]
+        ]
+        sizes = [len(blocks.first) for _, _, blocks in kept]
+        columns: dict[str, Any] = {
+            "switch": [switch for switch, _, blocks in kept for _ in blocks.first],
+            "time_ns": np.repeat([time_ns for _, time_ns, _ in kept], sizes).astype(np.int64),
         }
-        for switch, looks in by_switch.items():
-            for time_ns, taken in looks[:: -(-len(looks) // POOL_LOOKS)]:
-                for block in taken.blocks:
-                    columns["switch"].append(switch)
-                    columns["time_ns"].append(time_ns)
-                    for name in ("first", "seen", "filling", "held"):
-                        columns[name].append(getattr(block, name))
+        for name in Blocks._fields:
+            parts = [getattr(blocks, name) for _, _, blocks in kept]
+            columns[name] = np.concatenate([np.zeros(0, np.int64), *parts])
         return columns

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.dataplane import Look
-from testbed.dataplane.looking import Block
+from testbed.dataplane.looking import Blocks
 from testbed.p4engine.diagnostics import P4Error
 from testbed.run.hosts import BYTES_SENT, ITERATION, HostGroup
 from testbed.run.switches import SwitchGroup
@@ -68,15 +68,16 @@ class Drops:
         self._next_ns = began_ns + max(LIVE_STEP_NS, int(taken_ns / DROPS_SHARE))
 
 
-def strip(blocks: Sequence[Block], width: int = STRIP) -> Text:
+def strip(blocks: Blocks, width: int = STRIP) -> Text:
     """A pool from its first block to its last, a sign for each or for some neighbours: the darker,
     the more aggregators are in use; yellow where most of these are only held."""
     text = Text()
-    count = min(len(blocks), width)
+    count = min(len(blocks.first), width)
     for number in range(count):
-        some = blocks[len(blocks) * number // count : len(blocks) * (number + 1) // count]
-        seen = sum(block.seen for block in some)
-        filling, held = sum(block.filling for block in some), sum(block.held for block in some)
+        some = slice(len(blocks.first) * number // count, len(blocks.first) * (number + 1) // count)
+        seen, filling, held = (
+            int(each[some].sum()) for each in (blocks.seen, blocks.filling, blocks.held)
+        )
         # Any aggregator in use shows, and only a full block is full.
         level = -(-(filling + held) * (len(_SHADES) - 2) // seen)
         level = len(_SHADES) - 1 if filling + held == seen else level

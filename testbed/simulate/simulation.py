@@ -29,6 +29,7 @@ from testbed.workload.machine import wrong_value
 EVENTS_AT_ONCE = 200_000  # a fraction of a second
 FIRST_SAMPLE_STEP_NS = 1000
 MOST_SAMPLES = 1000
+POOL_STEPS = 4  # of samples to one that looks at places in the pool
 
 
 class Simulation:
@@ -110,8 +111,10 @@ class Simulation:
         if time_ns % self._step_ns and not last:
             return
         self._samples += 1
+        # The places in the pool make a picture; they need fewer samples, and are dearer.
+        at_pool = time_ns % (POOL_STEPS * self._step_ns) == 0
         for name, switch in self.nodes.switches.items():
-            taken = dataplane.look(self.experiment, switch)
+            taken = dataplane.look(self.experiment, switch, at_pool)
             if self.cluster:  # of jobs that are not there only what they have left behind
                 there = self.cluster.running
                 jobs = tuple(each for each in taken.jobs if each[0] in there or any(each[1:]))

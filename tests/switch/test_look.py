@@ -7,7 +7,7 @@ import pytest
 
 from testbed import dataplane
 from testbed.dataplane import looking
-from testbed.dataplane.looking import Block, Look, Looks
+from testbed.dataplane.looking import Blocks, Look, Looks
 from tests.switch.ina import OneSwitch
 from tests.switch.slots import SlotSwitch
 
@@ -19,9 +19,9 @@ def test_a_filling_aggregator_is_seen_where_it_is():
     seen = dataplane.look(esa.experiment, esa.switch)
     assert seen.jobs == ((0, 1, 0), (1, 1, 0)) and (seen.filling, seen.held) == (2, 0)
     assert seen.events["allocations"] == 2 and seen.events["preemptions"] == 0
-    assert sum(block.seen for block in seen.blocks) == seen.capacity == esa.experiment.aggregators
-    taken = {block.first for block in seen.blocks if block.filling}
-    assert len(taken) == 2 and max(taken) - min(taken) == 1
+    assert seen.blocks.seen.sum() == seen.capacity == esa.experiment.aggregators
+    taken = seen.blocks.first[seen.blocks.filling > 0]
+    assert len(taken) == 2 and taken[1] - taken[0] == 1
 
 
 def test_sets_of_slots_are_two_aggregators_each():
@@ -30,29 +30,31 @@ def test_sets_of_slots_are_two_aggregators_each():
     switch.chunk(1, 0)
     seen = dataplane.look(switch.experiment, switch.switch)
     assert (seen.filling, seen.held) == (1, 1)
-    assert sum(block.filling for block in seen.blocks) == 1
-    assert sum(block.held for block in seen.blocks) == 1
-    assert sum(block.seen for block in seen.blocks) == seen.capacity
+    assert seen.blocks.filling.sum() == seen.blocks.held.sum() == 1
+    assert seen.blocks.seen.sum() == seen.capacity
 
 
 def test_of_a_large_pool_only_the_first_places_of_each_block_are_read(monkeypatch):
+    looking._spans.cache_clear()
     monkeypatch.setattr(looking, "BLOCKS", 8)
     monkeypatch.setattr(looking, "PLACES", 2)
     esa = OneSwitch(aggregators=32)
     for index in (0, 1, 2, 4):  # the third is out of sight
         esa.gradient(0, 0, fragment=index, index=index)
     seen = dataplane.look(esa.experiment, esa.switch)
-    assert [block.first for block in seen.blocks] == list(range(0, 32, 4))
-    assert {block.seen for block in seen.blocks} == {2}
+    assert seen.blocks.first.tolist() == list(range(0, 32, 4))
+    assert set(seen.blocks.seen.tolist()) == {2}
     assert seen.filling == 4
     # Each fragment lies at the job's own offset: what is seen are those at the head of a block.
     places = np.flatnonzero(esa.switch.register_read("slot_state", 0, None))
-    for block in seen.blocks:
-        assert block.filling == sum(0 <= place - block.first < 2 for place in places)
+    for first, filling in zip(seen.blocks.first, seen.blocks.filling, strict=True):
+        assert filling == sum(0 <= place - first < 2 for place in places)
+    looking._spans.cache_clear()
 
 
 def looked(filling: int, preemptions: int) -> Look:
-    return Look(((0, filling, 0),), {"preemptions": preemptions}, (Block(0, 4, filling, 0),), 4)
+    blocks = Blocks(*(np.array([number]) for number in (0, 4, filling, 0)))
+    return Look(((0, filling, 0),), {"preemptions": preemptions}, blocks, 4)
 
 
 def test_looks_become_rows_and_events_only_where_they_happened():
@@ -63,7 +65,7 @@ def test_looks_become_rows_and_events_only_where_they_happened():
     assert [(row["time_ns"], row["value"]) for row in tables["events"]] == [(10, 3), (30, 4)]
     whole = [row["occupied"] for row in tables["memory"] if row["job"] is None]
     assert whole == [row["occupied"] for row in tables["memory"] if row["job"] == 0] == [0, 2, 1, 0]
-    assert tables["pool"]["filling"] == [0, 2, 1, 0]
+    assert tables["pool"]["filling"].tolist() == [0, 2, 1, 0]
 
 
 def test_an_event_of_a_look_that_is_forgotten_is_in_the_next():

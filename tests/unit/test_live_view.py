@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from testbed.dataplane import Look
-from testbed.dataplane.looking import Block
+from testbed.dataplane.looking import Blocks
 from testbed.p4engine.diagnostics import P4Error
 from testbed.run.hosts import BYTES_SENT, ITERATION
 from testbed.run.progress import Drops, JobTitle, Progress, sparkline, strip
@@ -47,8 +47,13 @@ class Switches:
         raise P4Error("gone")
 
 
+def of(*blocks: tuple[int, int, int, int]) -> Blocks:
+    """Blocks, each as (first, seen, filling, held)."""
+    return Blocks(*np.array(blocks, np.int64).reshape(-1, 4).T)
+
+
 def look(filling: int, held: int, preemptions: int) -> Look:
-    blocks = (Block(0, 4, 4, 0), Block(4, 4, 1, 0), Block(8, 4, 0, 0), Block(12, 4, 0, 4))
+    blocks = of(*((0, 4, 4, 0), (4, 4, 1, 0), (8, 4, 0, 0), (12, 4, 0, 4)))
     return Look(((0, filling, held),), {"preemptions": preemptions}, blocks, 16)
 
 
@@ -111,10 +116,10 @@ def test_a_switch_that_does_not_answer_is_left_to_the_watch():
     [(0, 0, " "), (1, 0, "\u2591"), (63, 0, "\u2593"), (64, 0, "\u2588")],
 )
 def test_a_strips_sign_tells_none_some_and_all(filling, held, sign):
-    assert strip([Block(0, 64, filling, held)]).plain == sign
+    assert strip(of((0, 64, filling, held))).plain == sign
 
 
 def test_a_strip_is_never_wider_than_asked():
-    assert len(strip([Block(n, 1, n % 2, 0) for n in range(64)], 10)) == 10
-    assert strip([Block(0, 4, 0, 3)]).spans[0].style == "yellow"
-    assert len(strip(())) == 0
+    assert len(strip(of(*((n, 1, n % 2, 0) for n in range(64))), 10)) == 10
+    assert strip(of((0, 4, 0, 3))).spans[0].style == "yellow"
+    assert len(strip(of())) == 0

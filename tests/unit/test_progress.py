@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from testbed.dataplane import Look
+from testbed.dataplane.looking import NO_BLOCKS
 from testbed.run.hosts import BYTES_SENT, ITERATION
 from testbed.run.progress import JobTitle, Progress
 
@@ -48,7 +49,7 @@ def test_a_job_is_as_far_as_its_slowest_worker(shown):
     progress, workers, text = shown
     workers.board[:, ITERATION] = 7, 4
     workers.board[:, BYTES_SENT] = 25_000_000, 37_500_000
-    progress.tick(5 * S, {"s1": Look(((0, 12, 3),), {}, (), 192)})
+    progress.tick(5 * S, {"s1": Look(((0, 12, 3),), {}, NO_BLOCKS, 192)})
     assert text() == "   5.0 s  vgg16-0 4/10 (100 Mbit/s), s1 12/192 aggregators\n"
 
 
