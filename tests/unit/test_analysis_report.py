@@ -139,7 +139,7 @@ def test_a_comparison_with_a_failed_run_says_so_and_draws_nothing(tmp_path, cons
     assert row(text[text.index("Comparison") :], "fidelity") == ["ok", "FAILED"]
     assert "fewer than two of these runs have finished" in text
     (folder,) = tmp_path.glob("comparison-*")
-    assert [path.name for path in folder.iterdir()] == ["report.txt"]
+    assert {path.name for path in folder.iterdir()} == {"report.txt", "report.html"}
 
 
 def test_an_unfinished_folder_without_tables_is_reported(tmp_path, console):
