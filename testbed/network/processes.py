@@ -78,16 +78,17 @@ def thread_cpu_ns(pid: int) -> dict[int, int]:
     return {thread: _cpu_ns(fields) for thread, fields in found.items() if fields is not None}
 
 
-def waiting_ns(pid: int) -> int | None:
-    """Time that the living threads of a process, all together, were ready to run and waited for a
-    processor, in ns; None where it is gone or the kernel does not tell."""
-    total = 0
+def thread_waits(pid: int) -> dict[int, tuple[int, int]]:
+    """How long each living thread of a process was ready to run and had no processor, in ns, and
+    how often it got one, by its id; {} where the process is gone or the kernel does not say."""
+    waits = {}
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
-            total += int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[1])
+            text = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text()
+            waits[int(thread)] = int(text.split()[1]), int(text.split()[2])
     except (FileNotFoundError, ProcessLookupError):
-        return None
-    return total
+        pass
+    return waits
 
 
 def _cpu_ns(fields: list[str]) -> int:

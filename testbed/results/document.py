@@ -6,7 +6,7 @@ python -m testbed.results.document > docs/results.md
 from __future__ import annotations
 
 from testbed.results.counters import COUNTERS
-from testbed.results.fidelity import CPU_LIMIT, LAG_LIMIT
+from testbed.results.fidelity import CPU_LIMIT, LAG_LIMIT, WINDOW_LIMIT
 from testbed.results.schema import FORMAT, TABLES, Column
 
 _HEAD = f"""# Results
@@ -36,8 +36,10 @@ A run is `finished` only when every job ended, apart from those that its planned
 every value was checked and right. Its fidelity mark is `ok` when no socket and no queue outside the
 experiment dropped a packet, no switch or host used more than {CPU_LIMIT:.0%} of a core in any
 second, the 99th percentile of each sender's lag is at most {LAG_LIMIT:.0%} of its job's mean
-iteration, and every planned fault took place; else it is `degraded`, with the reasons. Hosts and
-switches that a planned fault paused, slowed, killed or restarted are left out of the first three. A
+iteration, what a fragment waits for processors on its way out and back is at most {WINDOW_LIMIT:.0%}
+of the time that its window takes at the links' rate, and every planned fault took place; else it is
+`degraded`, with the reasons ([fidelity.md](fidelity.md) says where the limits come from). Hosts and
+switches that a planned fault paused, slowed, killed or restarted are left out of the first four. A
 runtime that records no invariants has no mark.
 
 Reading them in Python:

@@ -1,9 +1,10 @@
 """How far a real-clock run can be trusted: the invariants, their limits, and the rows that say so.
 
-An emulated network keeps its promises only while the machine beneath keeps up. Three things show
+An emulated network keeps its promises only while the machine beneath keeps up. Four things show
 that it did not: packets lost where the experiment has no queue, a process that had no processor
-left, and senders that fell behind their own schedule. The limits are deliberately simple, so that
-everybody can check a mark by hand.
+left, senders that fell behind their own schedule, and fragments that waited for processors on their
+way. The limits are deliberately simple, so that everybody can check a mark by hand;
+docs/fidelity.md tells where they come from.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ DROPS_LIMIT = 0  # packets
 CPU_LIMIT = 0.8  # of a core, in any second
 WAIT_LIMIT = 1.0  # seconds per second, all threads of a switch together (docs/bmv2.md)
 LAG_LIMIT = 0.01  # 99th percentile of a sender's lag, as a share of its job's mean iteration
+# What a fragment waits for processors on its way out and back, as a share of the time that its
+# window takes at the links' rate. From there on JCT is more than 5 % above what the links allow.
+WINDOW_LIMIT = 0.03
 
 
 def row(scope: str, name: str, measure: str, value: float | None, limit: float) -> dict[str, Any]:
@@ -70,6 +74,36 @@ def rows(
         found.append(row("switch", switch, "cpu peak share", share, CPU_LIMIT))
     for switch, share in (switch_wait or {}).items():
         found.append(row("switch", switch, "waited for a processor", share, WAIT_LIMIT))
+    return found
+
+
+def wait_rows(
+    hosts: Iterable[Mapping[str, Any]],
+    switches: Iterable[Mapping[str, Any]],
+    windows_ns: Mapping[int, float | None],
+) -> list[dict[str, Any]]:
+    """The rows about waiting for processors, one per worker of a job whose links have a rate.
+
+    hosts, switches: rows as they go into those tables, without those that a planned fault kept from
+    keeping up. windows_ns: by job, the time that a window of fragments takes at its links' rate;
+    None: they have none. [] where the kernel keeps no accounts of waits.
+    """
+    hosts = list(hosts)
+    known = [switch["wait_mean_ns"] for switch in switches if switch["wait_mean_ns"] is not None]
+    if not known:
+        return []
+    found = []
+    for host in hosts:
+        window_ns, own_ns = windows_ns.get(host["job"]), host["wait_mean_ns"]
+        if host["role"] != "worker" or not window_ns or own_ns is None:
+            continue
+        servers = [
+            each["wait_mean_ns"] or 0
+            for each in hosts
+            if each["role"] == "ps" and each["job"] == host["job"]
+        ]
+        way_ns = 2 * own_ns + 2 * max(known) + max(servers, default=0)
+        found.append(row("host", host["host"], "wait / window", way_ns / window_ns, WINDOW_LIMIT))
     return found
 
 

@@ -64,6 +64,17 @@ def _name(name: str, meaning: str, nullable: bool = False, allowed: tuple[str, .
     return Column(name, "string", "", meaning, nullable, allowed=allowed)
 
 
+_WAITS = (
+    Column(
+        "wait_share",
+        "float64",
+        "share",
+        "share of the time in which its process was ready to run and had no processor",
+        True,
+        minimum=0,
+    ),
+    _time("wait_mean_ns", "mean of these waits, over the times that it got a processor", True),
+)
 _REPETITION = _number("repetition", "which repetition of the run, from 0", dtype="int16")
 _JOB = _number("job", "job, in the order of the experiment file, from 0")
 _WORKER = _number("worker", "worker within its job, from 0")
@@ -187,10 +198,35 @@ _DECLARED = (
                 True,
                 minimum=0,
             ),
+            *_WAITS,
             _count("pss_bytes", "proportional set size at the end", True, "bytes"),
         ),
         key=("repetition", "host", "job"),
         ordered=(("lag_p50_ns", "lag_p99_ns"), ("lag_p99_ns", "lag_max_ns")),
+    ),
+    Table(
+        "switches",
+        "One row per switch of a real-clock run: what its process did. BMv2 counts none of it.",
+        (
+            _REPETITION,
+            _SWITCH,
+            _count("packets_received", "packets that came in", True),
+            _count("packets_sent", "packets that it sent", True),
+            Column("cpu_ns", "int64", "ns", "CPU time of its packet loop", True, 0),
+            Column(
+                "cpu_peak_share",
+                "float64",
+                "share",
+                "largest share of a core in any second",
+                True,
+                minimum=0,
+            ),
+            *_WAITS,
+            _count("late_events", "events of its links handled more than 100 us late", True),
+            Column("late_max_ns", "int64", "ns", "the latest of them", True, 0),
+            _count("unmodelled_drops", "packets lost outside the model", True),
+        ),
+        key=("repetition", "switch"),
     ),
     Table(
         "switch_counters",

@@ -6,7 +6,7 @@ testbed/results/schema.py. Times are ns since the run's start, which all process
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from testbed.experiment import Experiment
 
 Row = dict[str, Any]
+Wait = tuple[float | None, int | None]  # see samples.Waits.of
+NO_WAIT: Wait = (None, None)
 Times = Mapping[str, np.ndarray]
 
 
@@ -29,8 +31,12 @@ class Host(Protocol):
     totals: dict
 
 
-def host_rows(hosts: Iterable[Host], cpu_peaks: Mapping[str, float | None]) -> list[Row]:
-    """Table hosts: one row per host."""
+def host_rows(
+    hosts: Iterable[Host],
+    cpu_peaks: Mapping[str, float | None],
+    waits: Callable[[str], Wait],
+) -> list[Row]:
+    """Table hosts: one row per host. cpu_peaks, waits: by host, see testbed/run/samples.py."""
     rows = []
     for host in hosts:
         done = host.totals
@@ -52,6 +58,7 @@ def host_rows(hosts: Iterable[Host], cpu_peaks: Mapping[str, float | None]) -> l
                 "lag_max_ns": done.get("lag_max_ns"),
                 "cpu_ns": done.get("cpu_ns"),
                 "cpu_peak_share": cpu_peaks.get(host.spec["host"]),
+                **wait_columns(waits(host.spec["host"])),
                 "pss_bytes": done.get("pss_bytes"),
             }
         )
@@ -206,6 +213,55 @@ def _columns(blocks: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     return columns
 
 
+def window_times(experiment: Experiment, hosts: Sequence[Host]) -> dict[int, float | None]:
+    """How long a worker's window of fragments takes at the rate of its job's slowest link, in ns;
+    None where no link is limited."""
+    from testbed.protocols.sizes import frame_bytes
+
+    bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    topology = experiment.topology_object()
+    times: dict[int, float | None] = {}
+    for job in {host.spec["job"] for host in hosts}:
+        members = [host for host in hosts if host.spec["job"] == job]
+        links = [topology.ports(host.spec["host"])[1][1] for host in members]
+        rates = [way.bandwidth_bps for link in links for way in experiment.link(link)]
+        rate = min((rate for rate in rates if rate), default=None)
+        window = max(host.spec.get("window") or 0 for host in members)
+        times[job] = window * bits * 1e9 / rate if rate and window else None
+    return times
+
+
+def wait_columns(wait: Wait) -> Row:
+    """The columns about waiting for a processor, of hosts and switches."""
+    return {"wait_share": wait[0], "wait_mean_ns": wait[1]}
+
+
+def switch_rows(
+    lives: Mapping[str, Sequence[Row]],
+    cpu_peaks: Mapping[str, float | None],
+    waits: Callable[[str], Wait],
+) -> list[Row]:
+    """Table switches: one row per switch. lives: its `stats()` at the end of each life."""
+    rows = []
+    for name, stats in lives.items():
+        row: Row = {"switch": name}
+        for column, key in SWITCH_COUNTERS.items():
+            values = [life.get(key) for life in stats]
+            whole = max if key == "late_max_ns" else sum
+            row[column] = None if None in values else whole(values)
+        rows.append(row | {"cpu_peak_share": cpu_peaks.get(name), **wait_columns(waits(name))})
+    return rows
+
+
+# Columns of table switches, and what they are called among a switch's stats().
+SWITCH_COUNTERS = {
+    "packets_received": "received",
+    "packets_sent": "sent",
+    "cpu_ns": "cpu_ns",
+    "late_events": "late_events",
+    "late_max_ns": "late_max_ns",
+    "unmodelled_drops": "unmodelled_drops",
+}
 LINK_COUNTERS = (
     *("packets", "bytes", "queue_drops", "losses", "duplicates", "reordered"),
     *("unmodelled_drops", "max_queue"),

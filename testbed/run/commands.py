@@ -138,9 +138,12 @@ def check_command(arguments: list[str]) -> int | None:
 
         return check_network(path)
     from testbed.experiment.commands import check_command
+    from testbed.run import calibration, capacity
     from testbed.run.program import prepare
 
-    return check_command(path, lambda experiment: prepare(experiment).warnings)
+    return check_command(
+        path, lambda each: (*prepare(each).warnings, *capacity.warnings(each, calibration.load()))
+    )
 
 
 def show_command(arguments: list[str]) -> int | None:
@@ -209,6 +212,12 @@ def clean_command(arguments: list[str]) -> int | None:
     return 0
 
 
+def calibrate_command(arguments: list[str]) -> int | None:
+    from testbed.run.calibration import calibrate_command
+
+    return calibrate_command(arguments)
+
+
 def doctor_command(arguments: list[str]) -> int | None:
     from testbed.run.doctor import doctor_command
 
@@ -268,6 +277,9 @@ COMMANDS = {
     ),
     "doctor": Command(
         "", "what this machine has and lacks, and which runtimes work here", doctor_command
+    ),
+    "calibrate": Command(
+        "", "measure what this machine can carry; `check` compares with it", calibrate_command
     ),
     "figure": Command(
         "NAME",

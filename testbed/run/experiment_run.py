@@ -92,6 +92,7 @@ class Repetition:
         self.hosts: HostGroup | None = None
         # What switches that have ended had counted: (registers, ports) of each life, by name.
         self.lives: dict[str, list[tuple[list, list]]] = {}
+        self.stats: dict[str, list[dict]] = {}
 
     def __enter__(self) -> Repetition:
         """Start all processes, then do what each is good for while the others still start."""
@@ -133,6 +134,7 @@ class Repetition:
         client = self.switches.clients[name]
         counts = dataplane.counters(self.experiment, client), client.port_stats()
         self.lives.setdefault(name, []).append(counts)
+        self.stats.setdefault(name, []).append(client.stats())
 
     def run(self, console: Console, writer: Writer) -> None:
         """Start, watch, collect. Raises RunError with a named cause."""
@@ -191,8 +193,9 @@ class Repetition:
             ]
             links += collect.link_rows(experiment, name, stats)
         memory.tick(time.monotonic_ns(), last=True)
-        peaks = watch.cpu.peaks()
-        host_rows = collect.host_rows(hosts.hosts, peaks)
+        peaks, turns = watch.cpu.peaks(), watch.turns.of
+        host_rows = collect.host_rows(hosts.hosts, peaks, turns)
+        switch_rows = collect.switch_rows(self.stats, peaks, turns)
         models = {number: job.trace().name for number, job in enumerate(experiment.jobs)}
         outcomes = dict.fromkeys(faults.killed, "killed")
         outcomes |= dict.fromkeys(watch.unfinished, "unfinished")
@@ -207,9 +210,15 @@ class Repetition:
             switch_cpu,
             {name: waits[name] for name in switch_cpu if name in waits},
         )
+        trusted += fidelity.wait_rows(
+            [row for row in host_rows if row["host"] not in faults.excused],
+            [row for row in switch_rows if row["switch"] not in faults.excused],
+            collect.window_times(experiment, hosts.hosts),
+        )
         if experiment.faults:
             trusted.append(fidelity.missed_faults(len(faults.missed())))
         return {
+            "switches": switch_rows,
             "switch_counters": counters,
             "links": links,
             **memory.looks.tables(),

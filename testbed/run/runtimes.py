@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from testbed.run import memory
+from testbed.run import calibration, capacity, memory
 from testbed.run.captures import CapturedPort, ports
 from testbed.run.program import Program, prepare
 
@@ -33,7 +33,8 @@ def run(experiment: Experiment, results: Path, pcap: Sequence[str] = ()) -> int:
     get_ready([experiment])
     memory.require([experiment])
     program = prepare(experiment)
-    for warning in (*experiment.warnings, *program.warnings):
+    too_much = capacity.warnings(experiment, calibration.load())
+    for warning in (*experiment.warnings, *program.warnings, *too_much):
         print(f"warning: {warning}", file=sys.stderr)
     folder = run_experiment(experiment, program, results, Console(), captured)
     from analysis.report import after_run

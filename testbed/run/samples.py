@@ -13,7 +13,7 @@ from typing import Any
 
 from testbed.dataplane import Look, Looks
 from testbed.errors import RunError
-from testbed.network.processes import cpu_ns, thread_cpu_ns, waiting_ns
+from testbed.network.processes import cpu_ns, thread_cpu_ns, thread_waits
 from testbed.p4engine.diagnostics import P4Error
 from testbed.run.switches import SwitchGroup
 
@@ -91,8 +91,47 @@ class WaitSampler(CpuSampler):
     and late all the same, when others keep it waiting at each step."""
 
     def _read(self, name: str, pid: int) -> dict[int, int]:
-        total_ns = waiting_ns(pid)
-        return {} if total_ns is None else {pid: total_ns}
+        waits = thread_waits(pid)
+        return {pid: sum(wait_ns for wait_ns, _ in waits.values())} if waits else {}
+
+
+class Turns:
+    """How long each process waits for its turn on a processor, over its whole life, by name. Of its
+    threads the one that waits longest counts. Nothing is known where the kernel keeps no such
+    accounts."""
+
+    def __init__(self, processes: Mapping[str, int], now_ns: int) -> None:
+        """processes: process id by name. now_ns: CLOCK_MONOTONIC."""
+        self._processes: dict[str, int] = {}
+        self._first: dict[str, tuple[int, dict[int, tuple[int, int]]]] = {}
+        self._last: dict[str, tuple[int, dict[int, tuple[int, int]]]] = {}
+        for name, pid in processes.items():
+            self.follow(name, pid, now_ns)
+
+    def follow(self, name: str, pid: int, now_ns: int) -> None:
+        """From now on this process goes by that name."""
+        if self._processes.get(name) != pid:
+            self._processes[name] = pid
+            self._first[name] = now_ns, thread_waits(pid)
+
+    def tick(self, now_ns: int) -> None:
+        """Look at all that still live; the last look before a process ends is what counts."""
+        for name, pid in self._processes.items():
+            if waits := thread_waits(pid):
+                self._last[name] = now_ns, waits
+
+    def of(self, name: str) -> tuple[float | None, int | None]:
+        """(share of the time that it waited, mean wait in ns for each time that it got a
+        processor); (None, None) where it could not be measured."""
+        if name not in self._last:
+            return None, None
+        (begin_ns, before), (end_ns, after) = self._first[name], self._last[name]
+        gone = [
+            (wait - before.get(thread, (0, 0))[0], turns - before.get(thread, (0, 0))[1])
+            for thread, (wait, turns) in after.items()
+        ]
+        wait_ns, turns = max(gone)
+        return wait_ns / max(end_ns - begin_ns, 1), wait_ns // max(turns, 1)
 
 
 def _share(samples: deque[Sample]) -> float:

@@ -133,7 +133,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         "switch_counters": counters,
         "links": links,
         **simulation.looks.tables(),
-        "hosts": collect.host_rows(reports, {}),
+        "hosts": collect.host_rows(reports, {}, lambda host: collect.NO_WAIT),
         "iterations": iterations,
         "tensors": tensors,
         "jobs": collect.job_rows(reports, links, models, {}, shared),

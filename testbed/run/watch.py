@@ -20,7 +20,7 @@ from testbed.network.spawner import Spawner
 from testbed.run.faults import Faults
 from testbed.run.hosts import FINISHED, HEARTBEAT, ITERATION, HostGroup, HostProcess, died
 from testbed.run.progress import Progress
-from testbed.run.samples import CpuSampler, MemorySampler, WaitSampler
+from testbed.run.samples import CpuSampler, MemorySampler, Turns, WaitSampler
 from testbed.run.switches import SwitchGroup
 
 SELECT_S = 0.05
@@ -65,6 +65,7 @@ class Watch:
         self.cpu = CpuSampler(processes, time.monotonic_ns(), switches.by_thread)
         threaded = {name: processes[name] for name in switches.by_thread}
         self.waits = WaitSampler(threaded, time.monotonic_ns())
+        self.turns = Turns(processes, time.monotonic_ns())
         self._seen: dict[int, tuple[int, int]] = {}  # job -> (progress, when it was new)
 
     def run(self) -> None:
@@ -109,8 +110,10 @@ class Watch:
             self.cpu.follow(name, process.pid)
             if name in self.switches.by_thread:
                 self.waits.follow(name, process.pid)
+            self.turns.follow(name, process.pid, now_ns)
         self.cpu.tick(now_ns)
         self.waits.tick(now_ns)
+        self.turns.tick(now_ns)
         self.memory.tick(now_ns)
         self.progress.tick(now_ns - self.start_ns, self.memory.latest)
 
@@ -154,6 +157,7 @@ class Watch:
             return False
         if not workers[0].stopping:
             self.cpu.tick(time.monotonic_ns(), last=True)
+            self.turns.tick(time.monotonic_ns())
             self._tell_to_stop(job)
         return all(host.done or host.killed for host in servers)
 

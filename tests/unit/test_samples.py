@@ -78,10 +78,12 @@ def test_where_threads_count_one_by_one_the_busiest_is_the_share(processor_time,
 
 def test_threads_that_wait_are_added_up_second_by_second(monkeypatch):
     waited = {"ns": 0}
-    monkeypatch.setattr(samples, "waiting_ns", lambda pid: waited["ns"])
+    monkeypatch.setattr(
+        samples, "thread_waits", lambda pid: {1: (waited["ns"], 1), 2: (waited["ns"], 1)}
+    )
     sampler = WaitSampler({"s1": 1}, 0)
     for quarter in range(1, 13):
-        waited["ns"] += S // 2 if 5 <= quarter <= 8 else S // 100
+        waited["ns"] += S // 4 if 5 <= quarter <= 8 else S // 200
         sampler.tick(quarter * S // 4)
     assert sampler.peaks() == {"s1": pytest.approx(2.0)}
     assert WaitSampler({}, 0).peaks() == {}
