@@ -1,9 +1,9 @@
 """What this machine can carry: measured once by `run.py calibrate`, kept, and used by `check`.
 
 A packet costs processor time in hosts and in switches, and a machine has only so many processors.
-So each system runs once, for a second or two, with links that set no limit: the rate that comes out
-is the most that the machine carries, and the processor time per packet says which process is the
-first without any left. capacity.py compares an experiment with that.
+So each system runs once, for a second or two, with links of 10 Gbit/s, which are no limit: the rate
+that comes out is the most that the machine carries, and the processor time per packet says which
+process is the first without any left. capacity.py compares an experiment with that.
 
 What is kept belongs to the user behind sudo, and to this machine: another processor or kernel makes
 it void.
@@ -32,6 +32,7 @@ WORKERS = 4  # of each of the two jobs
 EXPERIMENT = """
 name: calibrate
 topology: {{kind: star, hosts: 10}}
+links: {{bandwidth: 10 Gbit/s}}
 switch: {switch}
 system: {system}
 {memory}timeout: 30 s

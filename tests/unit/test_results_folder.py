@@ -15,7 +15,7 @@ import pytest
 from testbed.errors import UserError
 from testbed.results import SchemaError, Writer, describe, find, hand_over, ownership, read
 from testbed.results.document import markdown
-from testbed.results.fidelity import broken
+from testbed.results.fidelity import broken, wait_rows
 from testbed.results.fidelity import rows as fidelity_rows
 from tests.unit.synthetic_results import ENVIRONMENT, FRAME, tables, write_run
 
@@ -197,6 +197,20 @@ def test_fidelity_rows_by_hand():
     assert "unmodelled drops could not be measured, limit 0, at link s1-eth2 egress" in broken(
         found
     )
+
+
+def test_waits_are_compared_with_the_window():
+    worker = {"host": "h1", "role": "worker", "job": 0, "wait_mean_ns": 100}
+    server = {"host": "h2", "role": "ps", "job": 0, "wait_mean_ns": 50}
+    other = {"host": "h3", "role": "worker", "job": 1, "wait_mean_ns": 100}
+    switches = [{"switch": "s1", "wait_mean_ns": 25}, {"switch": "s2", "wait_mean_ns": 10}]
+    found = wait_rows([worker, server, other], switches, {0: 10_000, 1: None})
+    assert [(row["name"], row["value"], row["ok"]) for row in found] == [("h1", 0.03, True)]
+    worker["wait_mean_ns"] = 101
+    found = wait_rows([worker, server], switches, {0: 10_000})
+    assert not found[0]["ok"] and "wait / window 0.0302, limit 0.03, at host h1" in broken(found)
+    silent = [{"switch": "s1", "wait_mean_ns": None}]
+    assert wait_rows([worker, server], silent, {0: 10_000}) == []
 
 
 def test_what_is_no_results_folder_is_the_users_error(tmp_path):

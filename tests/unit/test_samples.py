@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from testbed.network.processes import thread_waits
 from testbed.run import samples
-from testbed.run.samples import CpuSampler, WaitSampler
+from testbed.run.samples import CpuSampler, Turns, WaitSampler
 
 S = 1_000_000_000
 
@@ -87,3 +90,28 @@ def test_threads_that_wait_are_added_up_second_by_second(monkeypatch):
         sampler.tick(quarter * S // 4)
     assert sampler.peaks() == {"s1": pytest.approx(2.0)}
     assert WaitSampler({}, 0).peaks() == {}
+
+
+def test_waits_are_those_of_the_thread_that_waits_longest(monkeypatch):
+    waits: dict[int, dict[int, tuple[int, int]]] = {7: {7: (100, 1), 8: (0, 0)}}
+    monkeypatch.setattr(samples, "thread_waits", lambda pid: waits.get(pid, {}))
+    found = Turns({"s1": 7, "gone": 9}, 0)
+    waits[7] = {7: (1100, 11), 8: (6000, 3), 9: (500, 1)}
+    found.tick(20_000)
+    assert found.of("s1") == (pytest.approx(0.3), 2000)
+    del waits[7]  # ends: what was seen last counts
+    found.tick(30_000)
+    assert found.of("s1") == (pytest.approx(0.3), 2000)
+    assert found.of("gone") == (None, None)
+    waits[11] = {11: (50, 5)}
+    found.follow("s1", 11, 40_000)
+    waits[11] = {11: (150, 15)}
+    found.tick(41_000)
+    assert found.of("s1") == (pytest.approx(0.1), 10)
+
+
+def test_the_kernel_tells_of_waits():
+    threads = thread_waits(os.getpid())
+    if not threads:
+        pytest.skip("this kernel keeps no accounts of waits")
+    assert os.getpid() in threads and all(turns > 0 for _, turns in threads.values())

@@ -1,0 +1,84 @@
+"""Whether a machine carries an experiment: demands, shares, the advice; what is kept of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from testbed.experiment import load_text
+from testbed.run import calibration, capacity
+from testbed.run.calibration import Calibration, Measured
+
+TEXT = """
+topology: {kind: star, hosts: 5}
+links: {bandwidth: %s}
+system: %s
+jobs: [{name: one, model: resnet50, workers: 4, iterations: 2, scale: 0.01}]
+"""
+SPEED = Measured(rate=10_000, worker_ns=20_000, server_ns=5_000, switch_ns=10_000, total_ns=60_000)
+
+
+def experiment(bandwidth: str, system: str = "{name: esa}\nmemory: {aggregators: 64}"):
+    return load_text(TEXT % (bandwidth, system))
+
+
+def known(measured: Measured = SPEED, cores: str = "2") -> Calibration:
+    machine = {"cpu": "x", "cores": cores, "kernel": "y"}
+    systems = {"embedded": {"esa": measured, "ring": measured}}
+    return Calibration(machine, "2026-01-01", 0.1, 1, 2, systems)
+
+
+def test_demand_is_what_the_links_carry():
+    (demand,) = capacity.demands(experiment("10 Mbit/s"))
+    frames = 10e6 / 8 / (demand.worker_rate or 1)
+    assert 300 < frames < 340, "bytes of a packet with 64 values"
+    assert demand.rate == pytest.approx(4 * demand.worker_rate)
+    assert demand.server_rate == demand.rate
+    (ring,) = capacity.demands(experiment("10 Mbit/s", "ring"))
+    assert ring.worker_rate == pytest.approx(demand.worker_rate, rel=0.01)
+    assert capacity.demands(experiment("unlimited")) == []
+
+
+def test_the_scarcest_thing_counts():
+    wanted = capacity.demands(experiment("10 Mbit/s"))
+    rate = wanted[0].rate
+    share, whose = capacity.load_share(wanted, SPEED, 2)
+    assert share == pytest.approx(rate / 10_000) and whose == "of the whole machine"
+    fast = Measured(10**9, 1.0, 1.0, 200_000.0, 1.0)
+    share, whose = capacity.load_share(wanted, fast, 2)
+    assert share == pytest.approx(rate * 200_000 / 1e9) and "switch" in whose
+    fast = Measured(10**9, 1.0, 300_000.0, None, None)
+    assert "server of job one" in capacity.load_share(wanted, fast, 2)[1]
+
+
+def test_the_advice_fits():
+    (text,) = capacity.warnings(experiment("20 Mbit/s"), known())
+    assert "too slow for these links" in text and "20 Mbit/s" in text
+    share, _ = capacity.load_share(capacity.demands(experiment("20 Mbit/s")), SPEED, 2)
+    fits = 20e6 * capacity.HEADROOM / share
+    assert f"at most {fits / 1e6:.3g} Mbit/s" in text
+    assert capacity.warnings(experiment(f"{int(fits * 0.99)} bit/s"), known()) == []
+
+
+def test_nothing_known_nothing_said():
+    assert capacity.warnings(experiment("1 Gbit/s"), None) == []
+    assert capacity.warnings(experiment("unlimited"), known()) == []
+    atp = experiment("1 Gbit/s", "{name: atp}\nmemory: {aggregators: 64}")
+    assert capacity.warnings(atp, known()) == []
+
+
+def test_what_is_kept_is_this_machines(tmp_path, monkeypatch):
+    monkeypatch.setattr(calibration, "_place", lambda: tmp_path / "a" / "calibration.json")
+    assert calibration.load() is None
+    made = known()
+    calibration.save(made)
+    assert calibration.load() is None, "another machine's"
+    here = Calibration(calibration.machine(), *list(vars(made).values())[1:])
+    path = calibration.save(here)
+    assert calibration.load() == here
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
+    assert calibration.load() is None
+    path.write_text("{nonsense")
+    assert calibration.load() is None
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
