@@ -93,6 +93,10 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/network/test_doctor.py::test_it_finds_what_these_tests_stand_on"),
     ),
     (r"RUN clean", Elsewhere("tests/network/test_clean.py::test_clean_leaves_a_live_run_alone")),
+    (
+        r"RUN calibrate",
+        Elsewhere("tests/network/test_calibrate.py::test_a_calibration_is_printed_and_kept"),
+    ),
     (r"RUN figure", Run("figure")),
     (r"RUN figure (?P<figure>\w+)( --quick| --scale \d+)?", _FIGURE),
     (

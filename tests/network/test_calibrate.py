@@ -1,0 +1,33 @@
+"""`run.py calibrate` measures, prints and keeps what the machine carries; `check` uses it."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed import systems
+from testbed.experiment import load_text
+from testbed.run import calibration, capacity
+from testbed.run.commands import main
+
+FAST = """
+topology: {kind: star, hosts: 5}
+links: {bandwidth: 100 Gbit/s}
+system: ps
+jobs: [{model: resnet50, workers: 4, iterations: 1, scale: 0.01}]
+"""
+
+
+@pytest.mark.slow
+def test_a_calibration_is_printed_and_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(calibration, "_place", lambda: tmp_path / "calibration.json")
+    monkeypatch.setattr(systems, "SYSTEMS", {"ps": systems.SYSTEMS["ps"]})
+    monkeypatch.setattr(calibration, "SCALES", {"embedded": 0.005})
+    monkeypatch.setattr(calibration, "switches_here", lambda: ["embedded"])
+    assert main(["calibrate"]) == 0
+    assert "embedded, ps" in capsys.readouterr().out
+    kept = calibration.load()
+    measured = kept.systems["embedded"]["ps"]
+    assert measured.rate > 0 and measured.switch_ns > 0 and measured.server_ns > 0
+    assert measured.total_ns > measured.worker_ns / 4
+    (warning,) = capacity.warnings(load_text(FAST), kept)
+    assert "too slow for these links" in warning
