@@ -100,6 +100,18 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"RUN figure", Run("figure")),
     (r"RUN figure (?P<figure>\w+)( --quick| --scale \d+)?", _FIGURE),
     (
+        r"RUN figure grid-\w+( --quick)?",
+        Elsewhere("tests/unit/routing/test_pictures.py::test_figures"),
+    ),
+    (
+        r"RUN plan topos/graphs/grid-example\.txt.* --picture \S+",
+        Elsewhere("tests/unit/routing/test_pictures.py::test_the_command_draws"),
+    ),
+    (
+        r"RUN plan (topos/graphs/grid-example\.txt|FILE).*",
+        Run("plan topos/graphs/grid-example.txt --planner nearest --json"),
+    ),
+    (
         r"RUN import \S+\.json( --program \S+)?",
         Elsewhere(
             "tests/unit/test_netfile.py::test_a_topology_of_the_tutorials_becomes_a_network_file"

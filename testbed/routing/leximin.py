@@ -22,7 +22,7 @@ Counts = list[list[int]]
 Onward = dict[tuple[int, str], Path]
 Step = tuple[int, int, int]  # of a class: from a way to another
 
-TRIES = 1500  # choices that are looked at
+TRIES = 600  # choices that are looked at
 PAIRS = 60  # single steps up to which pairs of them are tried
 
 

@@ -18,7 +18,7 @@ from testbed.routing.network import Network, PlanJob
 from testbed.routing.plan import Plan
 from testbed.routing.search import search
 
-SMALL = 1500  # variables of a program that is worth solving exactly
+SMALL = 500  # variables of a program that is worth solving exactly
 
 
 def none(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Plan:

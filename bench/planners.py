@@ -1,0 +1,48 @@
+"""How long the planners take on networks of data centres, and what they reach.
+
+    .venv/bin/python bench/planners.py [--workers 40 100 250] [--planner NAME ...] [--seed 1]
+
+A row per network of testbed/routing/scenarios.py, number of workers and planner: processor and
+elapsed seconds from the network to the checked plan (paths, bound, plan, check), the smallest
+worker's rate, the planner's LP bound and the number of aggregates. `grid` draws 20 roundings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from testbed.routing.planners import PLANNERS, make_plan  # noqa: E402
+from testbed.routing.scenarios import SCENARIOS, draw  # noqa: E402
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--workers", type=int, nargs="+", default=[40, 100, 250])
+    parser.add_argument("--planner", nargs="+", choices=list(PLANNERS), default=list(PLANNERS))
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    print("scenario    workers  planner      CPU s  elapsed s   Gbit/s    bound  aggregates")
+    for scenario in SCENARIOS.values():
+        hosts = len(scenario.topology().hosts)
+        for workers in sorted({min(count, hosts - 2) for count in options.workers}):
+            network, jobs = draw(scenario, workers, options.seed)
+            for planner in options.planner:
+                cpu, start = time.process_time(), time.perf_counter()
+                plan = make_plan(network, jobs, planner, options.seed)
+                spent = time.process_time() - cpu, time.perf_counter() - start
+                bound = float("nan") if plan.bound_bps is None else float(plan.bound_bps) / 1e9
+                groups = len(plan.jobs[0].groups)
+                print(
+                    f"{scenario.name:<12}{workers:>7}  {planner:<11}{spent[0]:>7.1f}"
+                    f"{spent[1]:>11.1f}{float(plan.rate_bps) / 1e9:>9.2f}{bound:>9.2f}{groups:>12}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
