@@ -31,6 +31,7 @@ NETWORKS = {
 TEXT = """
 name: history
 topology: %(topology)s
+%(planned)s
 system: {name: %(system)s%(options)s}
 %(memory)s
 values_per_packet: 4
@@ -69,6 +70,14 @@ OPTIONS = {
         "rehash": ("true", "false"),
         "gap": (3, 0, 1),
     },
+    "grid": {
+        **POOL,
+        "planner": ("grid-links", "nearest", "none"),
+        "memory": ("esa", "atp", "plain"),
+        "release": ("auto", "on_completion", "on_result"),
+        "index": ("consecutive", "hash"),
+        "collision": ("server", "drop"),
+    },
     "switchml": {"timeout": ("2 ms", "10 ms")},
     "ps": {
         "window": (6, 2, 40),
@@ -78,9 +87,12 @@ OPTIONS = {
     },
     "ring": {"window": (6, 1, 40), "timeout": ("2 ms", "10 ms"), "order": ("front", "fifo")},
 }
+# A plan wants capacities; the switches' is small enough to be exceeded.
+PLANNED = """links: {bandwidth: 100 Mbit/s}
+switches: {capacity: 150 Mbit/s, burst: 3 packets}"""
 AGGREGATORS = (4, 16)
 SYSTEMS = tuple(OPTIONS)
-IN_NETWORK = ("esa", "atp", "switchml")  # that aggregate in every switch on the way
+IN_NETWORK = ("esa", "atp", "grid", "switchml")  # that aggregate in several switches
 
 
 def text_of(system: str, network: str = "star", aggregators: int = 4, **options: object) -> str:
@@ -94,6 +106,7 @@ def text_of(system: str, network: str = "star", aggregators: int = 4, **options:
     has_memory = system not in ("ps", "ring")
     return TEXT % {
         "topology": NETWORKS[network],
+        "planned": PLANNED if system == "grid" else "",
         "system": system,
         "options": "".join(f", {key}: {value}" for key, value in chosen.items()),
         "memory": f"memory: {{aggregators: {aggregators}}}" if has_memory else "",
@@ -115,7 +128,7 @@ def patient(system: str) -> dict[str, object]:
     """Options with which no worker's timer helps: what was lost stays lost for a long time.
 
     An aggregator that ages may lose a sum that is merely late."""
-    pool = {"reminder": "true", "max_age": "none"} if system in ("esa", "atp") else {}
+    pool = {"reminder": "true", "max_age": "none"} if system in ("esa", "atp", "grid") else {}
     return {"timeout": "20 s", **pool}
 
 
