@@ -35,3 +35,20 @@ class Cycle(Topology):
         self.add_link("q2", "q3")
         self.add_link("q3", "q4", failed=True)
         self.add_link("q4", "q1")
+
+
+class Corner(Topology):
+    """GRID's triangle with other names, in another order, at a third of the rates: the server's
+    switch is `b`, the crowded one `x`."""
+
+    def __init__(self) -> None:
+        for switch in ("b", "m", "x"):
+            self.add_switch(switch)
+        self.add_link("m", "b", bandwidth="1 Gbit/s")
+        self.add_link(self.add_host("ps"), "b", bandwidth="3 Gbit/s")
+        for host, switch in (("k", "x"), ("e", "b"), ("d", "m"), ("a", "x"), ("z", "x")):
+            self.add_link(self.add_host(host), switch, bandwidth="1 Gbit/s")
+        for host, switch in (("c", "b"), ("y", "x"), ("f", "m")):
+            self.add_link(self.add_host(host), switch, bandwidth="1 Gbit/s")
+        self.add_link("x", "m", bandwidth="1 Gbit/s")
+        self.add_link("b", "x", bandwidth="1 Gbit/s")

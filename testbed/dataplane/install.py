@@ -191,6 +191,7 @@ def _install_capacity(experiment: Experiment, switch: str, calls: list[tuple]) -
                     ahead = int(group.rate_bps * burst_ns // (8 * 10**9))
                     burst += len(group.workers) * (BURST_FRAMES * frame + ahead)
     rate = settings.capacity_bps / 8e6  # bytes per microsecond
+    burst += 1  # the meter's arithmetic rounds
     calls.append(("meter_set", "capacity", 0, [(rate, burst), (rate, burst)]))
 
 

@@ -60,7 +60,16 @@ def timers_of(experiment: Experiment, number: int) -> Bounds:
 
 def _of_machine(experiment: Experiment, number: int) -> Bounds:
     burst_ns = min(BURST_PACKETS * _frame_ns(experiment, number), LONGEST_BURST_NS)
-    return replace(REAL_CLOCK, burst_ns=max(burst_ns, REAL_CLOCK.burst_ns))
+    bounds = replace(REAL_CLOCK, burst_ns=max(burst_ns, REAL_CLOCK.burst_ns))
+    if not experiment.system_entry.planned:
+        return bounds
+    # A plan's groups meet at the server alone, and one may be a window ahead of another.
+    window_ns = experiment.system.window * _frame_ns(experiment, number)
+    return replace(
+        bounds,
+        least_reminder_delay_ns=max(bounds.least_reminder_delay_ns, window_ns),
+        most_reminder_delay_ns=max(bounds.most_reminder_delay_ns, 2 * window_ns),
+    )
 
 
 def _frame_ns(experiment: Experiment, number: int) -> int:

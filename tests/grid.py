@@ -1,0 +1,70 @@
+"""GRID's worked example, and what a plan says of packets: for tests of every runtime."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from testbed.experiment import Experiment
+from testbed.routing.ways import plan_of
+
+ROOT = Path(__file__).resolve().parents[1]
+GRAPHS = ROOT / "tests" / "graphs.py"
+FRAGMENTS = 1300
+
+TEXT = """
+name: example
+runtime: %(runtime)s
+topology: %(topology)s
+links: {each: [%(links)s]}
+switches: {capacity: %(capacity)s, each: [%(switches)s]}
+system: {name: grid, planner: %(planner)s, memory: %(memory)s}
+memory: {aggregators: 1024}
+jobs:
+  - {model: grid-example.csv, workers: 8, iterations: 1%(job)s}
+"""
+DEFAULTS = {
+    "runtime": "virtual",
+    "topology": "{kind: triangle}",
+    "links": "",
+    "capacity": "9 Gbit/s",
+    "switches": "",
+    "planner": "grid-links",
+    "memory": "esa",
+    "job": "",
+}
+# Packets towards the server per scheme: L1, L2, L3 and the server's link; and the completion time
+# in units of a quarter of GRID's.
+UPWARDS = ("s1", "s3"), ("s1", "s2"), ("s2", "s3"), ("s3", "h9")
+SCHEMES = {
+    "none": ((3900, 1300, 3900, 10400), 12),
+    "nearest": ((1600, 0, 1300, 3800), 12 / 2.4375),
+    "grid-links": ((1300, 1300, 1300, 3900), 4),
+}
+
+
+def text_of(**changes: str) -> str:
+    """The example's experiment file with some parts changed."""
+    return TEXT % {**DEFAULTS, **changes}
+
+
+def passed(rows: Iterable[Mapping]) -> dict[tuple[str, str], int]:
+    """{(switch, neighbour): packets that left} of the rows of table links."""
+    return {
+        (row["node"], row["neighbour"]): int(row["packets"])
+        for row in rows
+        if row["direction"] == "egress"
+    }
+
+
+def planned(experiment: Experiment) -> Counter[tuple[str, str]]:
+    """Packets towards the server on each link from a switch, as the plan of job 0 says."""
+    job, fragments = plan_of(experiment).jobs[0], experiment.fragments(0)
+    expected: Counter[tuple[str, str]] = Counter()
+    ways = [(each.range, each.path[1:]) for worker in job.workers for each in worker.assignments]
+    ways += [(group.range, group.path) for group in job.groups]
+    for share, path in ways:
+        for ends in zip(path, path[1:], strict=False):
+            expected[ends] += len(share.fragments(fragments))
+    return expected
