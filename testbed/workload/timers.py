@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from testbed.experiment.schema import VirtualTime
 from testbed.protocols.sizes import frame_bytes
 from testbed.routing.tree import next_hops, root_switch, switch_of
+from testbed.routing.ways import plan_of
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -50,6 +51,8 @@ REAL_HOSTS = VirtualTime(worker_delay="50 us", server_delay="50 us", switch_late
 def timers_of(experiment: Experiment, number: int) -> Bounds:
     """The bounds for a job: what the experiment names, and for the rest what suits its runtime."""
     bounds = (_of_machine if experiment.virtual is None else _of_network)(experiment, number)
+    if experiment.system_entry.planned:
+        bounds = _of_plan(experiment, number, bounds)
     named = {
         name: value
         for name in Bounds.__dataclass_fields__
@@ -60,11 +63,16 @@ def timers_of(experiment: Experiment, number: int) -> Bounds:
 
 def _of_machine(experiment: Experiment, number: int) -> Bounds:
     burst_ns = min(BURST_PACKETS * _frame_ns(experiment, number), LONGEST_BURST_NS)
-    bounds = replace(REAL_CLOCK, burst_ns=max(burst_ns, REAL_CLOCK.burst_ns))
-    if not experiment.system_entry.planned:
-        return bounds
-    # A plan's groups meet at the server alone, and one may be a window ahead of another.
-    window_ns = experiment.system.window * _frame_ns(experiment, number)
+    return replace(REAL_CLOCK, burst_ns=max(burst_ns, REAL_CLOCK.burst_ns))
+
+
+def _of_plan(experiment: Experiment, number: int, bounds: Bounds) -> Bounds:
+    """A plan's sums meet at the server alone, and one may be a window ahead of another: before that
+    time, nothing is late."""
+    rate_bps = plan_of(experiment).jobs[number].rate_bps
+    bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    window = experiment.system.window or experiment.system.usual_window
+    window_ns = int(window * bits * 10**9 / rate_bps)
     return replace(
         bounds,
         least_reminder_delay_ns=max(bounds.least_reminder_delay_ns, window_ns),
