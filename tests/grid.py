@@ -22,7 +22,7 @@ switches: {capacity: %(capacity)s, each: [%(switches)s]}
 system: {name: grid, planner: %(planner)s, memory: %(memory)s}
 memory: {aggregators: 1024}
 jobs:
-  - {model: grid-example.csv, workers: 8, iterations: 1%(job)s}
+  - {model: %(model)s, workers: 8, iterations: 1%(job)s}
 """
 DEFAULTS = {
     "runtime": "virtual",
@@ -33,6 +33,7 @@ DEFAULTS = {
     "planner": "grid-links",
     "memory": "esa",
     "job": "",
+    "model": str(ROOT / "experiments" / "grid-example.csv"),
 }
 # Packets towards the server per scheme: L1, L2, L3 and the server's link; and the completion time
 # in units of a quarter of GRID's.

@@ -90,9 +90,9 @@ and 50 F of burst, but 2 to 10 ms, with F the time of a whole frame on the slowe
 links to its switches (1 Gbit/s where all are unlimited). In virtual time all of it follows the
 network: with R the round trip of an empty one between a worker and its server (or root switch, or
 neighbour), 400 F + 4 R and ten times that, 8 F + R and a hundred times that, 20 F, and 8 F. At
-10 Mbit/s both come to the same, but for the burst: in virtual time nobody is late. Where a plan says
-who aggregates what (grid), the shortest reminder is, on both, at least the time of a window at the
-plan's rate.
+10 Mbit/s both come to the same, but for the burst: in virtual time nobody is late. Where a plan
+says who aggregates what (grid), the shortest reminder is, on both, at least the time of a window at
+the plan's rate.
 """
 
 VIRTUAL = """\
