@@ -28,11 +28,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from testbed.protocols.sizes import frame_bytes  # noqa: E402
 from testbed.results import Results, find, read  # noqa: E402
 
 TOLERATED = 0.05  # excess of JCT over the bound
-WINDOW_BITS = 128 * 8 * frame_bytes(64, 32)  # what ESA's workers have under way
 EXPERIMENT = """
 name: fidelity
 topology: {{kind: star, hosts: 5}}
@@ -67,18 +65,12 @@ def hogs(count: int) -> Iterator[None]:
             process.wait()
 
 
-def round_trip_wait_ns(results: Results) -> float:
-    """How long a fragment waits for processors on its way out and back: worker, switch, server,
-    switch, worker."""
-    worst = results.hosts.groupby("role")["wait_mean_ns"].max()
-    return float(2 * worst["worker"] + worst["ps"] + 2 * results.switches["wait_mean_ns"].max())
-
-
-def measures(results: Results, rate: float) -> dict[str, float]:
+def measures(results: Results) -> dict[str, float]:
     """The largest value of each measure in a run."""
     jobs, hosts, switches = results.jobs, results.hosts, results.switches
     iteration_ns = float((jobs["jct_ns"] / jobs["iterations"]).min())
     links = results.links["unmodelled_drops"].sum()
+    trusted = results.table("fidelity")
     return {
         "drops": float(links + hosts["socket_drops"].fillna(0).sum()),
         "switch cpu peak": float(switches["cpu_peak_share"].max()),
@@ -87,7 +79,7 @@ def measures(results: Results, rate: float) -> dict[str, float]:
         "switch wait": float(switches["wait_share"].max()),
         "host wait": float(hosts["wait_share"].max()),
         "late events": float((switches["late_events"] / switches["packets_sent"]).max()),
-        "wait / window": round_trip_wait_ns(results) * rate * 1e6 / (WINDOW_BITS * 1e9),
+        "wait / window": float(trusted.query("measure == 'wait / window'")["value"].max()),
     }
 
 
@@ -104,7 +96,7 @@ def run(system: str, rate: float) -> dict:
         results = read(find(Path(folder))[-1])
         job = results.jobs.iloc[0]
         excess = float(job["jct_ns"] / job["communication_bound_ns"]) - 1
-        return {"excess": excess, "mark": results.fidelity, **measures(results, rate)}
+        return {"excess": excess, "mark": results.fidelity, **measures(results)}
 
 
 def best_limit(rows: list[dict], measure: str) -> tuple[float, int, int]:

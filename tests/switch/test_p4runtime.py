@@ -9,6 +9,8 @@ import grpc
 import pytest
 
 from testbed.p4engine.messages import messages
+from testbed.p4engine.p4runtime.arbitration import MOST_CONTROLLERS, MOST_ROLES, Arbitration
+from testbed.p4engine.p4runtime.status import Refused
 from tests.switch.controller import Controller, Failed, ServedSwitch, entity
 
 FRAME = bytes.fromhex("000000000002 02000000000a 0800") + b"payload"
@@ -690,6 +692,30 @@ def test_unimplemented_things_say_so(controller):
     assert refused(controller, ("INSERT", entity("extern_entry {}"))) == ["UNIMPLEMENTED"]
     reply = controller.raw("Capabilities", messages().CapabilitiesRequest(), "CapabilitiesResponse")
     assert reply.p4runtime_api_version.startswith("1.")
+
+
+def test_controllers_and_roles_are_limited():
+    elections = Arbitration(1)
+
+    def ask(stream: object, role: str = "", election: int | None = None) -> None:
+        message = messages().MasterArbitrationUpdate(device_id=1)
+        if role:
+            message.role.name = role
+        if election is not None:
+            message.election_id.high = election
+        elections.update(stream, message)
+
+    for number in range(MOST_CONTROLLERS):
+        ask(number, election=number)
+    with pytest.raises(Refused, match="controllers are connected"):
+        ask("one more")
+    elections.leave(0)
+    ask("one more")
+    for number in range(1, MOST_ROLES):
+        ask(f"of role {number}", role=f"role {number}")
+    with pytest.raises(Refused, match="roles are known"):
+        ask("another role", role="another role")
+    assert elections.primary() == MOST_CONTROLLERS - 1
 
 
 # ---- nonsense ----

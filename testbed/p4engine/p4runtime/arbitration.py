@@ -15,6 +15,7 @@ from ..messages import messages
 from .status import Code, Refused, invalid, unimplemented
 
 MOST_CONTROLLERS = 64  # per role
+MOST_ROLES = 64  # a role is never forgotten: its largest election id counts for ever
 
 
 @dataclass
@@ -69,6 +70,8 @@ class Arbitration:
             invalid(f"another controller has the election id {election}")
         if first and len(role.streams) >= MOST_CONTROLLERS:
             raise Refused(Code.RESOURCE_EXHAUSTED, f"{MOST_CONTROLLERS} controllers are connected")
+        if name not in self.roles and len(self.roles) >= MOST_ROLES:
+            raise Refused(Code.RESOURCE_EXHAUSTED, f"{MOST_ROLES} roles are known already")
         self.roles[name] = role
         self.role_of[stream] = name
         role.streams[stream] = election
