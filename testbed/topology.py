@@ -43,7 +43,8 @@ class Topology:
     `hosts`, `switches`: tuples of names. `links`: tuple of (a, b). `link_options`: one dict per
     link, with the keys of `links:` in an experiment file (bandwidth, delay, ..., forward = a to b,
     backward), which override the experiment's; they are checked when an experiment uses the
-    topology. `failed`: indices of links that are known to be down.
+    topology. `switch_options`: {switch: keys of `switches:`}, likewise. `failed`: indices of links
+    that are known to be down.
     """
 
     # Made here and not in __init__, so that a subclass need not call super().__init__().
@@ -53,6 +54,7 @@ class Topology:
         self._switches: dict[str, int] = {}
         self._links: list[tuple[str, str]] = []
         self._link_options: list[dict[str, Any]] = []
+        self._switch_options: dict[str, dict[str, Any]] = {}
         self._ports: dict[str, list[tuple[str, int, int]]] = {}
         self._failed: frozenset[int] = frozenset()
         self._derived: dict[Any, Any] = {}
@@ -62,10 +64,13 @@ class Topology:
         """Add a host; returns its name. Raises TopologyError if the name is taken or malformed."""
         return self._add(name, self._hosts, "host")
 
-    def add_switch(self, name: str) -> str:
+    def add_switch(self, name: str, **options: Any) -> str:
         """Add a switch; returns its name. Raises TopologyError if the name is taken or
         malformed."""
-        return self._add(name, self._switches, "switch")
+        added = self._add(name, self._switches, "switch")
+        if options:
+            self._switch_options[added] = dict(options)
+        return added
 
     def add_link(self, a: str, b: str, **options: Any) -> int:
         """Link two nodes that exist; returns the link's index. Parallel links are allowed between
@@ -114,6 +119,10 @@ class Topology:
     @property
     def link_options(self) -> tuple[dict[str, Any], ...]:
         return tuple(self._link_options)
+
+    @property
+    def switch_options(self) -> dict[str, dict[str, Any]]:
+        return {name: dict(options) for name, options in self._switch_options.items()}
 
     @property
     def failed(self) -> frozenset[int]:
@@ -181,7 +190,7 @@ class Topology:
         for host in self._hosts:
             copy.add_host(host)
         for switch in self._switches:
-            copy.add_switch(switch)
+            copy.add_switch(switch, **self._switch_options.get(switch, {}))
         for (a, b), options in zip(self._links, self._link_options, strict=True):
             copy.add_link(a, b, **options)
         copy._failed = self._failed
@@ -193,7 +202,8 @@ class Topology:
     __hash__ = None  # type: ignore[assignment]  # it can be changed
 
     def _parts(self) -> tuple[Any, ...]:
-        return self.hosts, self.switches, self.links, self.link_options, self.failed
+        options = self.link_options, self.switch_options
+        return self.hosts, self.switches, self.links, *options, self.failed
 
     def __repr__(self) -> str:
         return (

@@ -18,7 +18,7 @@ from topos.ranges import within
 class Graph(Topology):
     """The nodes and links of a graph file, in its order. A name that is not a small letter and up
     to 7 small letters or digits is written small, or else becomes a number in the file's order
-    (s1, s2, ... and h1, h2, ...).
+    (s1, s2, ... and h1, h2, ...). Lines of jobs are for run.py plan alone.
 
     file: the file, relative to the experiment; GraphML if it ends in .graphml or .xml, else a list
         of edges
@@ -48,7 +48,16 @@ class Graph(Topology):
                 if is_failed(graph.where(name), attributes)
             }
             for name in graph.nodes:
-                (self.add_host if name in own else self.add_switch)(names[name])
+                for key in ("slots", "ingress"):
+                    if key in graph.nodes[name]:
+                        raise UserError(
+                            f"{graph.where(name)}: {key} is for run.py plan; in an experiment the"
+                            " switches' memory and the links' bandwidth say it"
+                        )
+                if name in own:
+                    self.add_host(names[name])
+                else:
+                    self.add_switch(names[name], **_switch_options(graph.nodes[name]))
             for number, (a, b, attributes) in enumerate(graph.edges):
                 options = _link_options(attributes)
                 if is_failed(graph.where(number), attributes) or down & {a, b}:
@@ -90,6 +99,13 @@ def _names(nodes: Iterable[str], hosts: set[str]) -> dict[str, str]:
         found[name] = short
         taken.add(short)
     return found
+
+
+def _switch_options(attributes: dict[str, str]) -> dict[str, Any]:
+    aggregation = attributes.get("aggregation")
+    if aggregation is None:
+        return {}
+    return {"aggregates": False} if aggregation == "none" else {"capacity": aggregation}
 
 
 def _link_options(attributes: dict[str, str]) -> dict[str, Any]:

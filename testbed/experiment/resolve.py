@@ -10,6 +10,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from testbed import systems
 from testbed.errors import UserError
 from testbed.experiment.arrivals import (
@@ -22,6 +24,7 @@ from testbed.experiment.arrivals import (
     with_resolved,
 )
 from testbed.experiment.experiment import Experiment, LinkDirection
+from testbed.experiment.explain import explain
 from testbed.experiment.faults import check as check_faults
 from testbed.experiment.fields import NAME, nearest, user_file
 from testbed.experiment.links import resolve_links, unmarked
@@ -38,7 +41,7 @@ from testbed.experiment.schema import (
 from testbed.experiment.schema_arrivals import MAX_JOBS, Arrivals
 from testbed.experiment.schema_jobs import Fault, Job, Placement
 from testbed.experiment.schema_links import Links
-from testbed.experiment.schema_switches import Switches
+from testbed.experiment.schema_switches import Switches, SwitchException
 from testbed.experiment.units import FieldError
 from testbed.routing.placement import choose
 from testbed.topology import Topology
@@ -131,12 +134,13 @@ class _Resolver:
         switches: Switches | None = self.parts.get("switches")
         if switches is None or self.topology is None:
             return
-        if self.system is not None and not self.system.planned and switches != Switches():
-            self.wrong(
-                ("switches",),
-                f"{self.system.title} has no plan that would heed what switches can aggregate;"
-                " allowed with system grid. Take this key out",
-            )
+        if self.system is not None and not self.system.planned:
+            heed = f"{self.system.title} has no plan that would heed what switches can aggregate;"
+            if switches != Switches():
+                self.wrong(("switches",), f"{heed} allowed with system grid. Take this key out")
+            elif self.topology.switch_options:
+                name = next(iter(self.topology.switch_options))
+                self.wrong(("topology",), f"switch {name}: {heed} allowed with system grid")
             return
         first: dict[str, int] = {}
         for position, each in enumerate(switches.each):
@@ -149,6 +153,23 @@ class _Resolver:
                 message = f"{name} is already in switches.each[{first[name]}]; keep one of them"
                 self.wrong(path, message)
             first.setdefault(name, position)
+        self.parts["switches"] = self.with_topology(switches)
+
+    def with_topology(self, switches: Switches) -> Switches:
+        """What the topology's class says of switches, where the file says nothing of them."""
+        assert self.topology is not None
+        given = {each.switch: each for each in switches.each}
+        for name, options in self.topology.switch_options.items():
+            try:
+                own = SwitchException.model_validate({"switch": name, **options})
+            except ValidationError as error:
+                for problem in explain(error, (), SwitchException):
+                    self.wrong(("topology",), f"switch {name}, {problem}")
+                continue
+            said = given.get(name, own)
+            update = {key: getattr(said, key) for key in said.model_fields_set}
+            given[name] = own.model_copy(update=update)
+        return switches.model_copy(update={"each": tuple(given.values())})
 
     # -- jobs
 

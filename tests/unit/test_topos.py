@@ -106,6 +106,32 @@ def test_a_graph_file_in_an_experiment(tmp_path) -> None:
     assert load_text(experiment.resolved_yaml()).topology_object() == topology
 
 
+def test_what_a_graph_file_says_of_switches_is_heeded(tmp_path) -> None:
+    (tmp_path / "net.txt").write_text(
+        "switch a aggregation=9Mbit/s\nswitch b aggregation=none\nswitch c\n"
+        "a b\nb c\nc a\nw a\np c\n"
+    )
+    text = (
+        "topology: {kind: graph, file: net.txt}\nsystem: grid\nmemory: {aggregators: 8}\n"
+        "switches: {capacity: 5 Mbit/s, each: [{switch: a, burst: 7 packets}]}\n"
+        "jobs: [{model: resnet18, workers: 1, iterations: 1, scale: 0.01}]\n"
+    )
+    experiment = load_text(text, folder=tmp_path)
+    found = [experiment.switches.of(name) for name in "abc"]
+    assert [each.capacity_bps for each in found] == [9_000_000, 5_000_000, 5_000_000]
+    assert [each.aggregates for each in found] == [True, False, True]
+    assert found[0].burst_packets == 7
+    again = load_text(experiment.resolved_yaml())
+    assert [again.switches.of(name) for name in "abc"] == found
+    others = text.replace("grid\nmemory: {aggregators: 8}", "ps")
+    others = others.replace("switches:", "# switches:")
+    with pytest.raises(ExperimentError, match="topology: switch a: .* has no plan"):
+        load_text(others, folder=tmp_path)
+    (tmp_path / "net.txt").write_text("switch a slots=3\nw a\np a\n")
+    with pytest.raises(ExperimentError, match="slots is for run.py plan"):
+        load_text(text, folder=tmp_path)
+
+
 def test_hosts_for_a_graph_of_switches(tmp_path) -> None:
     path = tmp_path / "zoo.graphml"
     networkx.write_graphml(networkx.path_graph(["New York", "Chicago", "h1"]), path)
