@@ -130,18 +130,11 @@ class _Resolver:
                 self.topology = self.topology.failing(failed)
 
     def switches(self) -> None:
-        """Whether the exceptions name switches, each once."""
+        """Whether the exceptions name switches, each once, and somebody heeds them."""
         switches: Switches | None = self.parts.get("switches")
         if switches is None or self.topology is None:
             return
-        if self.system is not None and not self.system.planned:
-            heed = f"{self.system.title} has no plan that would heed what switches can aggregate;"
-            if switches != Switches():
-                self.wrong(("switches",), f"{heed} allowed with system grid. Take this key out")
-            elif self.topology.switch_options:
-                name = next(iter(self.topology.switch_options))
-                self.wrong(("topology",), f"switch {name}: {heed} allowed with system grid")
-            return
+        before = len(self.problems)
         first: dict[str, int] = {}
         for position, each in enumerate(switches.each):
             path, name = ("switches", "each", position, "switch"), each.switch
@@ -153,6 +146,16 @@ class _Resolver:
                 message = f"{name} is already in switches.each[{first[name]}]; keep one of them"
                 self.wrong(path, message)
             first.setdefault(name, position)
+        if len(self.problems) > before:
+            return
+        if self.system is not None and not self.system.planned:
+            heed = f"{self.system.title} has no plan that would heed what switches can aggregate;"
+            if switches != Switches():
+                self.wrong(("switches",), f"{heed} allowed with system grid. Take this key out")
+            elif self.topology.switch_options:
+                name = next(iter(self.topology.switch_options))
+                self.wrong(("topology",), f"switch {name}: {heed} allowed with system grid")
+            return
         self.parts["switches"] = self.with_topology(switches)
 
     def with_topology(self, switches: Switches) -> Switches:
