@@ -7,7 +7,8 @@ few fragments are made, and what they take is extrapolated. The rest is about th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,24 +113,31 @@ def available_bytes() -> int:
     return free
 
 
-def require(experiments: Sequence[Experiment], processes: int = 1) -> None:
-    """Make sure that the largest of some experiments fit, `processes` of them at a time.
+def require(runs: Mapping[str, Experiment], processes: int = 1) -> None:
+    """Make sure that the largest of some runs, by their titles, fit, `processes` of them at a time.
 
     Raises UserError with what they take and what helps."""
-    if not experiments:
+    if not runs:
         return
     free = available_bytes()
-    sizes = sorted((estimate_bytes(each) for each in experiments), reverse=True)
-    if sizes[0] > free:
+    sizes = []
+    for title, each in runs.items():
+        try:
+            sizes.append((estimate_bytes(each), title))
+        except UserError as error:  # there is no plan for it
+            raise UserError(f"{title}: {error}") from None
+    sizes.sort(reverse=True)
+    largest, title = sizes[0]
+    if largest > free:
         raise UserError(
-            f"a run of {experiments[0].name} takes about {sizes[0] / GIB:.1f} GiB of memory, and"
-            f" {free / GIB:.1f} GiB are free: take a smaller scale, fewer workers or a larger"
-            " values_per_packet, or close other programs"
+            f"{title} takes about {largest / GIB:.1f} GiB of memory, and {free / GIB:.1f} GiB are"
+            " free: take a smaller scale, fewer workers or a larger values_per_packet, or close"
+            " other programs"
         )
-    together = sum(sizes[:processes])
-    if together > free:
-        fitting = next(n for n in range(processes, 0, -1) if sum(sizes[:n]) <= free)
+    sums = list(itertools.accumulate(size for size, _ in sizes[:processes]))
+    if sums[-1] > free:
+        fitting = sum(each <= free for each in sums)
         raise UserError(
-            f"{processes} points at a time take up to {together / GIB:.1f} GiB of memory, and"
+            f"{len(sums)} points at a time take up to {sums[-1] / GIB:.1f} GiB of memory, and"
             f" {free / GIB:.1f} GiB are free: run the sweep with --processes {fitting}"
         )

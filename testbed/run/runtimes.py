@@ -31,7 +31,7 @@ def run(experiment: Experiment, results: Path, pcap: Sequence[str] = ()) -> int:
     RunError."""
     captured = ports(experiment, pcap)
     get_ready([experiment])
-    memory.require([experiment])
+    memory.require({f"a run of {experiment.name}": experiment})
     program = prepare(experiment)
     too_much = capacity.warnings(experiment, calibration.load())
     for warning in (*experiment.warnings, *program.warnings, *too_much):

@@ -68,8 +68,14 @@ def run_sweep(
 
 def _require_memory(todo: list[Point], processes: int | None, dask: str | None) -> None:
     """Whether what runs at a time fits; of a cluster's machines nothing is known."""
-    virtual = [point.experiment for point in todo if point.experiment.runtime == VIRTUAL]
-    others = [point.experiment for point in todo if point.experiment.runtime != VIRTUAL]
+    virtual, others = (
+        {
+            f"the sweep's point {point.label}": point.experiment
+            for point in todo
+            if (point.experiment.runtime == VIRTUAL) == is_virtual
+        }
+        for is_virtual in (True, False)
+    )
     if dask is None:
         memory.require(virtual, processes or os.cpu_count() or 1)
     memory.require(others)

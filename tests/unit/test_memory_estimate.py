@@ -53,18 +53,18 @@ def test_it_grows_with_the_model():
 
 def test_what_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda: 1 << 30)
-    memory.require([load()])
+    memory.require({"a run of x": load()})
     with pytest.raises(UserError) as error:
-        memory.require([load(), load("ring", scale=1.0)])
-    assert "a run of large takes about" in str(error.value) and "smaller scale" in str(error.value)
+        memory.require({"a run of x": load(), "a run of y": load("ring", scale=1.0)})
+    assert "a run of y takes about" in str(error.value) and "smaller scale" in str(error.value)
 
 
 def test_a_sweep_counts_what_runs_at_a_time(monkeypatch):
-    points = [load(iterations=number) for number in (1, 2, 3, 4)]
-    each = memory.estimate_bytes(points[-1])
+    points = {f"iterations={number}": load(iterations=number) for number in (1, 2, 3, 4)}
+    each = memory.estimate_bytes(points["iterations=4"])
     monkeypatch.setattr(memory, "available_bytes", lambda: int(2.5 * each))
     memory.require(points, 2)
-    memory.require(points[:2], 8)
+    memory.require({name: points[name] for name in list(points)[:2]}, 8)
     with pytest.raises(UserError) as error:
         memory.require(points, 4)
     assert "4 points at a time" in str(error.value) and "--processes 2" in str(error.value)
