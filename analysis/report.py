@@ -89,6 +89,8 @@ def render(results: Results) -> RenderableType:
         parts += ["", tables.jobs(frames), tables.traffic(frames)]
         if len(tables.comparable(frames)):
             parts += [tables.communication(frames)]
+        if trunks := tables.trunks(results):
+            parts += [trunks]
     if len(frames["switches"]):
         parts += [tables.memory(frames)]
     if len(frames["events"]):

@@ -190,6 +190,29 @@ def communication(frames: Frames) -> Table:
     return table
 
 
+BUSIEST = 24  # links between switches that are printed
+
+
+def trunks(results: Results) -> Table | None:
+    """What went over the links between switches and to the parameter servers, from the switches'
+    port counters; None where there is one switch. Of many the busiest."""
+    links = results.links
+    switches = set(links.node)
+    servers = set(results.hosts.host[results.hosts.role == "ps"])
+    wanted = links.neighbour.isin(switches | servers) & (links.direction == "egress")
+    if len(switches) < 2:
+        return None
+    rows = links[wanted].groupby(["node", "neighbour"], sort=False)[["packets", "bytes"]].mean()
+    shown = rows.nlargest(BUSIEST, "packets")
+    more = f", the busiest {len(shown)} of {len(rows)}" if len(rows) > len(shown) else ""
+    table = _table(
+        f"Links between switches and to servers{more}", "from", "to", "packets", "bytes", left=2
+    )
+    for (node, neighbour), row in rows[rows.index.isin(shown.index)].iterrows():
+        table.add_row(node, neighbour, units.number(row.packets), units.size(row.bytes))
+    return table
+
+
 def comparable(frames: Frames) -> pd.DataFrame:
     """The jobs of which both the communication time and its bound are known."""
     rows = frames["jobs"]
