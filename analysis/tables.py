@@ -282,7 +282,9 @@ def comparison(runs: Sequence[Results], frames: Sequence[Frames], looks: Sequenc
     base = next((mean for mean in means if not math.isnan(mean)), math.nan)
     for title, column, text in _MEASURES:
         cells = [_mean(run[column], text) if len(run) else units.UNKNOWN for run in over_all]
-        never = column == "waiting_mean_ns" and not any((run[column] > 0).any() for run in over_all)
+        never = column == "waiting_mean_ns" and not any(
+            (run[column] > 0).any() for run in over_all if len(run)
+        )
         if not never and any(cell != units.UNKNOWN for cell in cells):
             table.add_row(title, *cells)
         if column == "jct_mean_ns":
