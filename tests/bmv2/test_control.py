@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
+
 import pytest
 
 from testbed import dataplane
 from testbed.bmv2.compiler import compile_for_bmv2
+from testbed.p4engine import compile_program
 from testbed.p4engine.control import CallError
+from testbed.p4engine.library import Switch
 from tests.bmv2.cases import CASES, calls_of, surroundings
-from tests.bmv2.simple_switch import SimpleSwitch, why_not
+from tests.bmv2.compare import outputs
+from tests.bmv2.simple_switch import MARK, SimpleSwitch, why_not
 
 pytestmark = [pytest.mark.bmv2, pytest.mark.skipif(why_not() is not None, reason=str(why_not()))]
 
@@ -44,6 +50,22 @@ def test_registers_are_written_and_read(switch):
 def test_time_goes_on(switch):
     before = switch.client.timestamp()
     assert switch.client.stats()["timestamp"] > before
+
+
+def test_counters_and_meters_are_the_embedded_switch_s(tmp_path):
+    """By the third packet the meter's burst is used up, and its rate is next to nothing."""
+    source = Path(__file__).with_name("colors.p4")
+    packets = [(1, bytes(100)), (1, bytes(100)), (1, bytes(84) + MARK)]
+    tight = [("meter_set", "limit", 1, [(1e-9, 150), (1e-9, 250)])]
+    colors = [("counter_read", "colors", color) for color in range(4)]
+    with SimpleSwitch(compile_for_bmv2(source, {}, ()), [1], tight, tmp_path) as switch:
+        assert switch.run(packets) == {1: [data for _, data in packets]}
+        theirs = switch.client.batch(colors)
+    with contextlib.closing(Switch(compile_program(source), ports=[1])) as switch:
+        switch.batch(tight)
+        outputs(switch, packets)
+        assert switch.batch(colors) == theirs
+    assert theirs == [{"packets": 1, "bytes": 100}] * 3 + [{"packets": 0, "bytes": 0}]
 
 
 def test_what_the_switch_refuses_is_an_error(switch):
