@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from testbed.experiment import Experiment
-from testbed.routing.ways import plan_of
+from testbed.routing.tree import job_tree
+from testbed.routing.ways import aggregating, plan_of
 
 ROOT = Path(__file__).resolve().parents[1]
 GRAPHS = ROOT / "tests" / "graphs.py"
@@ -60,7 +61,8 @@ def passed(rows: Iterable[Mapping]) -> dict[tuple[str, str], int]:
 
 
 def planned(experiment: Experiment) -> Counter[tuple[str, str]]:
-    """Packets towards the server on each link from a switch, as the plan of job 0 says."""
+    """Packets that leave each switch for each neighbour: gradients as the plan of job 0 says, and
+    results down the tree."""
     job, fragments = plan_of(experiment).jobs[0], experiment.fragments(0)
     expected: Counter[tuple[str, str]] = Counter()
     ways = [(each.range, each.path[1:]) for worker in job.workers for each in worker.assignments]
@@ -68,4 +70,10 @@ def planned(experiment: Experiment) -> Counter[tuple[str, str]]:
     for share, path in ways:
         for ends in zip(path, path[1:], strict=False):
             expected[ends] += len(share.fragments(fragments))
+    placement = experiment.jobs[0].fixed_placement
+    topology = experiment.topology_object()
+    tree = job_tree(topology, placement.workers, placement.ps, aggregating(job))
+    for switch, children in tree.children.items():
+        for _, child in children:
+            expected[switch, child] += fragments
     return expected
