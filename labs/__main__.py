@@ -81,7 +81,7 @@ def _grade(arguments: argparse.Namespace, console: Console) -> int:
         if not quiet and outcome.status != "not run":
             show_outcome(console, count, outcome)
 
-    made = grade(lab, folder, arguments.seed, arguments.trace, None, progress)
+    made = grade(lab, folder, arguments.seed, arguments.trace, progress)
     if arguments.json is not None:
         text = json.dumps(gradescope(made), indent=2) + "\n"
         if quiet:

@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from scapy.packet import Packet
 
@@ -31,16 +31,6 @@ LIFE_S = 30.0
 
 class Broken(Exception):
     """The submission cannot be run at all: it does not compile, say. The message tells why."""
-
-
-class Target(Protocol):
-    """A switch that carries packets: in a confined process, or on Mininet."""
-
-    def control(self, calls: list[list]) -> list: ...
-
-    def send(self, packets: list[list], until_ns: int | None) -> tuple[list, int, list[str]]: ...
-
-    def trace(self) -> list[str]: ...
 
 
 class BoxedSwitch:
@@ -66,7 +56,7 @@ class Switch:
     Control calls are those of testbed.p4engine.library.Switch: table_add, multicast_group, ...
     """
 
-    def __init__(self, bench: Bench, target: Target) -> None:
+    def __init__(self, bench: Bench, target: BoxedSwitch) -> None:
         self._bench, self._target = bench, target
         self._history: Packets = []
         self.now_ns = 0
@@ -192,8 +182,9 @@ class Python:
         """Call an object's method."""
         return self._call(f"{name}()", "method", number, name, list(args))
 
-    def attribute(self, number: int, name: str) -> Any:
-        return self._call(name, "attribute", number, name)
+    def methods(self, calls: Sequence[tuple[int, str, list]]) -> list:
+        """Call several methods, (number, name, arguments) each; what they return."""
+        return self._call(calls[-1][1] + "()", "methods", [list(call) for call in calls])
 
     def _call(self, what: str, call: str, *args: Any) -> Any:
         try:
@@ -209,7 +200,6 @@ class Bench:
         build: makes a program: (name, defines, traced) -> key in the scratch folder's cache.
         switches: starts a process that holds switches, or gives the one that is there.
         deadline: time.monotonic() at which the check must be over.
-        network: makes a switch on Mininet; None: in a confined process.
     """
 
     def __init__(
@@ -221,12 +211,11 @@ class Bench:
         switches: Callable[[], Box],
         deadline: float,
         trace: bool = False,
-        network: Callable[..., Any] | None = None,
     ) -> None:
         self.lab, self.scratch, self.trace = lab, scratch, trace
         self.random = random.Random(seed)
         self.deadline = deadline
-        self._build, self._switches, self._network = build, switches, network
+        self._build, self._switches = build, switches
         self._boxes: list[Any] = []
         self.about: tuple | None = None  # the packet sent last
         self.trace_lines: list[str] = []
@@ -250,10 +239,6 @@ class Bench:
     def switch(self, **defines: int) -> Switch:
         """A fresh switch with the submission's program and these compile-time parameters."""
         defines = {**self.lab.defines, **defines}
-        if self._network is not None:
-            target = self._network(self.lab, self.scratch / "source", defines)
-            self._boxes.append(target)
-            return Switch(self, target)
         return self._boxed(self.lab.program, defines, self.trace)
 
     def traced_switch(self, program: str) -> Switch:

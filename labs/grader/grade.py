@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from labs.grader.bench import Bench, Broken
 from labs.grader.box import Box, BoxError, Refused, remove, scratch_folder
@@ -138,7 +137,6 @@ def grade(
     folder: Path,
     seed: int = 0,
     trace: bool = False,
-    network: Callable[..., Any] | None = None,
     progress: Callable[[Outcome], None] = lambda outcome: None,
     patience: float = 1.0,
 ) -> Grade:
@@ -147,7 +145,6 @@ def grade(
     Args:
         seed: of what the checks send. No submission can know it.
         trace: follow the first packet that differs of each failed check through the program.
-        network: makes a switch on Mininet (network.py); None: in a confined process.
         progress: called with each outcome.
         patience: factor for all limits on the clock, for machines that are busy with other things;
             those in CPU time stay.
@@ -168,9 +165,7 @@ def grade(
                 limit = f"{SUBMISSION_S * patience:g} s"
                 outcome = Outcome(check, "not run", [f"all {limit} for a submission are used up"])
             else:
-                outcome = _run(
-                    check, made, scratch, builder, switches, seed, trace, network, patience
-                )
+                outcome = _run(check, made, scratch, builder, switches, seed, trace, patience)
                 switches.unload()
             made.outcomes.append(outcome)
             progress(outcome)
@@ -194,7 +189,6 @@ def _run(
     switches: Switches,
     seed: int,
     trace: bool,
-    network: Callable[..., Any] | None,
     patience: float,
 ) -> Outcome:
     """Run one check."""
@@ -210,7 +204,7 @@ def _run(
     begin, lab = time.monotonic(), made.lab
     key = f"{lab.name}/{check.name}/{seed}"
     deadline = min(begin + check.limit_s * patience, builder.deadline)
-    bench = Bench(lab, scratch, key, build, switches, deadline, trace, network)
+    bench = Bench(lab, scratch, key, build, switches, deadline, trace)
     outcome = Outcome(check, "pass")
     try:
         check.run(bench)

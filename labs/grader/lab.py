@@ -53,7 +53,6 @@ class Lab:
         module: the Python module among `hand_in`, if there is one.
         defines: compile-time parameters of the program.
         ports: of the switch.
-        on_network: whether `--network` can grade it.
     """
 
     title: str
@@ -63,7 +62,6 @@ class Lab:
     module: str = ""
     defines: dict[str, int] = field(default_factory=dict)
     ports: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
-    on_network: bool = False
     checks: list[Check] = field(default_factory=list)
     name: str = ""  # of its folder
 

@@ -43,7 +43,7 @@ def export(target: Path, only: Sequence[str] = ()) -> None:
     (target / "requirements.txt").write_text(REQUIREMENTS)
     readme = target / "labs" / "README.md"
     lines = readme.read_text().splitlines(keepends=True)
-    gone = [f"({name}/" for name in lab_names() if name not in names]
+    gone = ["(TEACHERS.md)", *(f"({name}/" for name in lab_names() if name not in names)]
     readme.write_text("".join(x for x in lines if not any(g in x for g in gone)))
 
 

@@ -117,10 +117,6 @@ class Worker:
         """Several of these, [[number, name, args], ...]."""
         return [self.method(*each) for each in calls]
 
-    def attribute(self, number: int, name: str) -> Any:
-        """An object's attribute."""
-        return getattr(self.objects[number], name)
-
     def _named(self, name: str) -> Any:
         found = getattr(self.module, name, None)
         if found is None:

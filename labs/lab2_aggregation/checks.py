@@ -22,7 +22,6 @@ LAB = Lab(
     title="First aggregation",
     hand_in=("aggregation.p4",),
     program="aggregation.p4",
-    on_network=True,
 )
 GROUP = 1
 EVERYONE = "ff:ff:ff:ff:ff:ff"

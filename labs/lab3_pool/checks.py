@@ -30,7 +30,6 @@ LAB = Lab(
     given=("packet.p4", "values.p4"),
     program="pool.p4",
     defines={"VALUES": VALUES, "SLOTS": SLOTS},
-    on_network=True,
 )
 
 

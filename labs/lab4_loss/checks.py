@@ -29,7 +29,6 @@ LAB = Lab(
     given=("packet.p4", "values.p4"),
     program="loss.p4",
     defines={"VALUES": VALUES, "SLOTS": SLOTS},
-    on_network=True,
 )
 SUM = ("Agg.kind", "Agg.values")
 

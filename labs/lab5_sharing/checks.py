@@ -21,7 +21,6 @@ LAB = Lab(
     given=("packet.p4", "values.p4"),
     program="sharing.p4",
     defines={"VALUES": VALUES, "SLOTS": SLOTS},
-    on_network=True,
 )
 SUM = ("Agg.kind", "Agg.job", "Agg.number", "Agg.bitmap", "Agg.values")
 

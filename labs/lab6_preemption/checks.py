@@ -22,7 +22,6 @@ LAB = Lab(
     given=("packet.p4", "values.p4"),
     program="preemption.p4",
     defines={"VALUES": VALUES, "SLOTS": SLOTS},
-    on_network=True,
 )
 OWNER = ("Agg.kind", "Agg.job", "Agg.number", "Agg.bitmap")
 SUM = (*OWNER, "Agg.values")

@@ -1,0 +1,60 @@
+"""Typical mistakes in lab 7."""
+
+from __future__ import annotations
+
+from labs._teacher import Wrong
+
+WRONG = [
+    Wrong(
+        "truncates",
+        "cuts the fraction off instead of rounding",
+        (
+            (
+                "np.rint(values.astype(np.float64) * scale)",
+                "np.trunc(values.astype(np.float64) * scale)",
+            ),
+        ),
+        frozenset({"rounding", "inverse"}),
+    ),
+    Wrong(
+        "wraps instead of saturating",
+        "a large gradient changes its sign",
+        (
+            (
+                "np.clip(scaled, SMALLEST, LARGEST).astype(np.int32)",
+                "scaled.clip(-1e18, 1e18).astype(np.int64).astype(np.int32)",
+            ),
+        ),
+        frozenset({"saturation"}),
+    ),
+    Wrong(
+        "overflow of positive numbers only",
+        "does not look at negative sums",
+        (("wrapped != exact", "exact > LARGEST"),),
+        frozenset({"overflow"}),
+    ),
+    Wrong(
+        "workers forgotten",
+        "scales each worker's values to the whole range, so that their sum overflows",
+        (("LARGEST / workers)", "LARGEST / 1)"),),
+        frozenset({"block_sums", "training"}),
+    ),
+    Wrong(
+        "exponent off by one",
+        "covers a power of two with the next one",
+        (("np.where(mantissa == 0.5, exponent - 1, exponent)", "exponent"),),
+        frozenset({"exponents"}),
+    ),
+    Wrong(
+        "smallest exponent",
+        "the workers agree on the smallest exponent, and the larger values saturate",
+        (("np.max(np.stack", "np.min(np.stack"),),
+        frozenset({"block_sums"}),
+    ),
+    Wrong(
+        "scale with a margin",
+        "gives a bit away to be safe",
+        (("    return float(scale)", "    return float(scale) / 2"),),
+        frozenset({"scales"}),
+    ),
+]

@@ -1,0 +1,87 @@
+"""Workers that share one link, in virtual time: the student's switch, the student's windows.
+
+Every worker sends fragments to the parameter server (PS) through one port of the switch, whose link
+is the bottleneck. The PS answers each at once, with the mark that the fragment has. An answer needs
+BACK_NS until it is at its worker. So what the switch does within BACK_NS can cause nothing in the
+same time, and the run goes in steps of that length.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+from scapy.layers.l2 import Ether
+
+from labs.grader.bench import Bench, Failure, Python, Switch
+from labs.grader.packets import GRADIENT, Agg, agg
+
+VALUES = 8
+RATE_BPS = 1_000_000_000
+QUEUE = 60  # packets
+BACK_NS = 20_000
+SERVER_PORT = 8
+MARK = 0x08
+
+
+@dataclass
+class Outcome:
+    """What a run came to."""
+
+    arrived: list[int]  # fragments per worker
+    dropped: int  # packets that found the queue full
+    busy: float  # share of the time that the link was carrying packets
+    longest: int  # packets in the queue, at most
+
+    @property
+    def fairness(self) -> float:
+        """Jain's index: 1 if all workers got the same, 1 / workers if one got everything."""
+        squares = sum(n * n for n in self.arrived)
+        return sum(self.arrived) ** 2 / (len(self.arrived) * squares) if squares else 0.0
+
+
+def fragment(worker: int, number: int) -> bytes:
+    """The frame of a worker's fragment."""
+    fields = {"number": number, "slot": number % 1024, "worker": worker, "bitmap": 1 << worker}
+    frame = agg(worker + 1, SERVER_PORT, kind=GRADIENT, values=[1] * VALUES, **fields)
+    frame["IP"].tos = 2  # ECN-capable transport
+    return bytes(frame)
+
+
+def run(t: Bench, switch: Switch, p: Python, workers: int, steps: int, most: int) -> Outcome:
+    """Let `workers` workers send for steps x BACK_NS; windows begin at 2 and go up to `most`."""
+    switch.port_shape(SERVER_PORT, "egress", rate_bps=RATE_BPS, queue_packets=QUEUE)
+    windows = [p.make("Window", 2, most) for _ in range(workers)]
+    begins = [(t.random.randrange(BACK_NS), worker, -1, False) for worker in range(workers)]
+    answers = sorted(begins)  # (time, worker, fragment, mark); fragment -1: begin
+    told: list[list] = [[] for _ in range(workers)]
+    arrived, sent, flying = [0] * workers, [0] * workers, [0] * workers
+    for step in range(steps):
+        end = (step + 1) * BACK_NS
+        packets: list[tuple[int, int, bytes]] = []
+        while answers and answers[0][0] < end:
+            now, worker, number, marked = heapq.heappop(answers)
+            calls = told[worker]  # what the window has not been told yet
+            if number >= 0:
+                flying[worker] -= 1
+                arrived[worker] += 1
+                calls.append((windows[worker], "result", [number, marked]))
+            calls.append((windows[worker], "allowed", []))
+            allowed = p.methods(calls)[-1]
+            calls.clear()
+            if not isinstance(allowed, int) or allowed < 1:
+                raise Failure(f"allowed() returns {allowed!r}, not a whole number above 0")
+            while flying[worker] < min(allowed, most):
+                calls.append((windows[worker], "sent", [sent[worker]]))
+                packets.append((now, worker + 1, fragment(worker, sent[worker])))
+                sent[worker] += 1
+                flying[worker] += 1
+        for at_ns, _, data in switch.burst(packets, until_ns=end - 1):
+            header = Ether(data)[Agg]
+            marked = bool(int(header.flags) & MARK)
+            answer = (at_ns + BACK_NS, int(header.worker), int(header.number), marked)
+            heapq.heappush(answers, answer)
+    rows = switch.port_stats()
+    (port,) = [r for r in rows if (r["port"], r["direction"]) == (SERVER_PORT, "egress")]
+    busy = int(port["busy_ns"]) / (steps * BACK_NS)
+    return Outcome(arrived, int(port["queue_drops"]), busy, int(port["max_queue"]))

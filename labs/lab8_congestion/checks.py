@@ -1,0 +1,199 @@
+"""What lab 8 must do: marks by queue length in P4, windows that heed them in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from scapy.layers.inet import IP
+from scapy.layers.l2 import Ether
+
+from labs.grader.bench import Bench, Failure, Python, Switch
+from labs.grader.lab import Lab
+from labs.grader.packets import Agg, as_number, host_ip, rows
+from labs.lab8_congestion.bottleneck import MARK, QUEUE, SERVER_PORT, VALUES, fragment, run
+
+LAB = Lab(
+    title="Congestion",
+    hand_in=("congestion.p4", "window.py"),
+    given=("packet.p4", "values.p4"),
+    program="congestion.p4",
+    module="window.py",
+    defines={"VALUES": VALUES},
+)
+THRESHOLD = 12
+SLOW_BPS = 1_000_000
+
+
+def start(t: Bench, threshold: int = THRESHOLD, port: int = SERVER_PORT) -> Switch:
+    switch = t.switch()
+    for host in (6, 7, SERVER_PORT):
+        switch.table_add("route", "forward", [as_number(host_ip(host))], [host])
+    switch.table_add("congestion", "set_threshold", [port], [threshold])
+    return switch
+
+
+def pile_up(switch: Switch, count: int, port: int = SERVER_PORT) -> list[bytes]:
+    """Send `count` packets at once to a slow port; what leaves, in order. Packet k (from 0) finds
+    k - 1 packets waiting and one on the wire."""
+    switch.port_shape(port, "egress", rate_bps=SLOW_BPS, queue_packets=1000)
+    frames = []
+    for number in range(count):
+        frame = Ether(fragment(0, number))
+        frame[IP].dst = host_ip(port)
+        del frame[IP].chksum
+        frames.append((switch.now_ns + 1000, 1, bytes(frame)))
+    leaving = [data for _, out, data in switch.burst(frames) if out == port]
+    if len(leaving) != count:
+        raise Failure(f"{len(leaving)} packets left port {port}, not {count}")
+    return leaving
+
+
+def compare(leaving: list[bytes], threshold: int, what: str) -> None:
+    """Exactly the packets that have found at least `threshold` waiting are marked in `what`."""
+    for number, data in enumerate(leaving):
+        frame, found = Ether(data), max(0, number - 1)
+        flags, ecn = int(frame[Agg].flags) & MARK, frame[IP].tos & 3
+        marked = bool(flags) if what == "the flags of agg" else ecn == 3
+        if marked != bool(threshold and found >= threshold):
+            told = "is marked" if marked else "is not marked"
+            text = f"packet {number} found {found} packets waiting, the threshold is {threshold}"
+            raise Failure(f"{text}: it {told} in {what}", got=[(SERVER_PORT, data)])
+
+
+@LAB.check(10, "Packets that find a long queue are marked in agg's flags, and no others")
+def marked_flags(t: Bench) -> None:
+    for threshold in (THRESHOLD, t.random.randrange(2, 20), 1):
+        compare(pile_up(start(t, threshold), 30), threshold, "the flags of agg")
+
+
+@LAB.check(10, "They are marked in the IPv4 header, too, and its checksum is right")
+def marked_ip(t: Bench) -> None:
+    leaving = pile_up(start(t), 30)
+    compare(leaving, THRESHOLD, "the IPv4 header")
+    for data in leaving:
+        right = Ether(data)
+        del right[IP].chksum
+        got, want = rows(data)["IP.chksum"], rows(bytes(right))["IP.chksum"]
+        if got != want:
+            text = f"the checksum of the IPv4 header is {got}, not {want}"
+            raise Failure(text, got=[(SERVER_PORT, data)])
+
+
+@LAB.check(5, "A threshold of 0 means never; thresholds are per port")
+def per_port(t: Bench) -> None:
+    compare(pile_up(start(t, 0), 30), 0, "the flags of agg")
+    compare(pile_up(start(t, 3, port=7), 30), 0, "the flags of agg")
+    for threshold in (0, 3):
+        leaving = pile_up(start(t, threshold, port=7), 30, port=7)
+        compare(leaving, threshold, "the flags of agg")
+
+
+@LAB.check(5, "Marks that a packet brings stay, and nothing else of it changes")
+def others(t: Bench) -> None:
+    switch = start(t)
+    frame = Ether(fragment(2, 5))
+    frame[Agg].flags, frame[IP].tos = 0x0B, 0xBB
+    del frame[IP].chksum
+    why = "a packet that has been marked by another switch stays marked"
+    switch.expect(3, frame, {SERVER_PORT: frame}, why)
+    for data in pile_up(start(t, 1), 4)[3:]:
+        want = Ether(fragment(0, 3))
+        want[Agg].flags, want[IP].tos = MARK, 3
+        del want[IP].chksum
+        if data != bytes(want):
+            raise Failure(
+                "a mark changes nothing else", got=[(8, data)], expected=[(8, bytes(want))]
+            )
+
+
+class Flow:
+    """A window with fragments on their way, whose results come in order."""
+
+    def __init__(self, p: Python, start: int, largest: int) -> None:
+        self.p, self.window = p, p.make("Window", start, largest)
+        self.sent = self.answered = 0
+        self.send()
+
+    def allowed(self) -> int:
+        value = self.p.method(self.window, "allowed")
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise Failure(f"allowed() returns {value!r}, not a whole number")
+        return value
+
+    def send(self) -> None:
+        while self.sent - self.answered < self.allowed() and self.sent < 5000:
+            self.p.method(self.window, "sent", self.sent)
+            self.sent += 1
+
+    def results(self, count: int, marked: Collection[int] = ()) -> int:
+        """The next `count` results, those of the fragments `marked` with a mark."""
+        for _ in range(count):
+            number, self.answered = self.answered, self.answered + 1
+            self.p.method(self.window, "result", number, number in marked)
+            self.send()
+        return self.allowed()
+
+
+@LAB.check(10, "Without marks the window grows by one packet per window")
+def increase(t: Bench) -> None:
+    p = t.python()
+    for first, count in ((8, 200), (1, 100), (4, 60)):
+        got, want = Flow(p, first, 1000).results(count), (first**2 + 2 * count) ** 0.5
+        if abs(got - want) > 2:
+            text = f"from {first}, after {count} results without a mark, the window is {got}"
+            raise Failure(f"{text}; one more per window makes about {want:.0f}")
+
+
+@LAB.check(10, "A mark halves the window")
+def decrease(t: Bench) -> None:
+    p = t.python()
+    for first in (40, 16, t.random.randrange(20, 60)):
+        got = Flow(p, first, 100).results(1, marked=[0])
+        if got not in (first // 2, first // 2 + first % 2):
+            raise Failure(f"a window of {first} is {got} after a mark, not {first // 2}")
+
+
+@LAB.check(10, "However many marks belong to one window, they halve it once")
+def once(t: Bench) -> None:
+    p = t.python()
+    flow = Flow(p, 32, 100)
+    got = flow.results(20, marked=range(20))
+    if not 16 <= got <= 17:
+        text = "32 fragments were on their way when the queue was long; their first 20 results"
+        raise Failure(f"{text} have a mark, and the window is {got}, not 16")
+    flow.results(12)
+    before = flow.allowed()
+    got = flow.results(2, marked=range(32, 34))
+    if not before // 2 <= got <= before // 2 + 1:
+        text = "a mark on a fragment that was sent after the last halving is new"
+        raise Failure(f"{text}: the window is {got}, not {before // 2}")
+
+
+@LAB.check(5, "The window stays between one packet and the largest")
+def limits(t: Bench) -> None:
+    p = t.python()
+    got = Flow(p, 6, 8).results(200)
+    if got != 8:
+        raise Failure(f"after 200 results without a mark the window is {got}, the largest is 8")
+    flow = Flow(p, 4, 8)
+    got = flow.results(100, marked=range(100))
+    if got != 1:
+        raise Failure(f"after 100 results with a mark the window is {got}, not 1")
+    if flow.results(12) < 3:
+        raise Failure("after marks have ended the window does not grow again")
+
+
+@LAB.check(15, "Four workers share a link: full, fair, and nothing is dropped", limit_s=30)
+def together(t: Bench) -> None:
+    switch, p = start(t), t.python()
+    made = run(t, switch, p, workers=4, steps=100, most=64)
+    t.note(
+        f"link busy {made.busy:.0%}, {made.dropped} packets dropped, queue up to {made.longest} of"
+        f" {QUEUE}, fragments per worker {made.arrived}, fairness {made.fairness:.2f}"
+    )
+    if made.dropped:
+        raise Failure(f"{made.dropped} packets found the queue full; the windows are too large")
+    if made.busy < 0.85:
+        raise Failure(f"the link was busy only {made.busy:.0%} of the time; windows are too small")
+    if made.fairness < 0.85:
+        raise Failure(f"the workers got {made.arrived} fragments, fairness {made.fairness:.2f}")

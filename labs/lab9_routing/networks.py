@@ -1,0 +1,138 @@
+"""Networks for lab 9, as the students' planners get them, and what a plan is worth in them.
+
+Names are drawn at random, so that nobody can answer by heart.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from typing import Any
+
+from labs.grader.bench import Failure
+
+Network = dict[str, Any]
+
+
+def triangle(rng: random.Random) -> Network:
+    """GRID's example: three switches, W1 to W4, W5 and W6, W7 and W8 on them, the PS on the third.
+
+    All links have 3 Gbit/s, the PS takes in 9, every switch can aggregate 9.
+    """
+    links = [["s1", "s3", 3.0], ["s1", "s2", 3.0], ["s2", "s3", 3.0], ["ps", "s3", 9.0]]
+    homes = ["s1"] * 4 + ["s2"] * 2 + ["s3"] * 2
+    switches = {"s1": 9.0, "s2": 9.0, "s3": 9.0}
+    return _named(rng, links, homes, switches, 9.0)
+
+
+def leaf_spine(rng: random.Random) -> Network:
+    """Two spines, four leaves; four workers on three leaves, three and the PS on the fourth.
+
+    A leaf can aggregate three of its four workers at their full 3 Gbit/s. One leaf uplink has room
+    for one flow of that rate.
+    """
+    links = [[f"leaf{n}", f"spine{k}", 3.0] for n in (1, 2, 3) for k in (1, 2)]
+    links += [["leaf4", "spine1", 12.0], ["leaf4", "spine2", 12.0], ["ps", "leaf4", 15.0]]
+    homes = [f"leaf{n}" for n in (1, 2, 3) for _ in range(4)] + ["leaf4"] * 3
+    switches = {name: 9.0 for name in ("leaf1", "leaf2", "leaf3", "leaf4", "spine1", "spine2")}
+    return _named(rng, links, homes, switches, 15.0)
+
+
+def any_network(rng: random.Random) -> Network:
+    """A ring of switches with chords and capacities drawn at random."""
+    count = rng.randrange(3, 6)
+    names = [f"s{n}" for n in range(count)]
+    pairs = {(names[n], names[(n + 1) % count]) for n in range(count)}
+    pairs |= {tuple(rng.sample(names, 2)) for _ in range(2)}
+    unique = {tuple(sorted(pair)) for pair in pairs}
+    links = [[a, b, float(rng.randrange(2, 9))] for a, b in sorted(unique)]
+    ingress = float(rng.randrange(4, 16))
+    links.append(["ps", rng.choice(names), ingress])
+    homes = [rng.choice(names) for _ in range(rng.randrange(5, 10))]
+    switches = {name: float(rng.randrange(4, 16)) for name in names}
+    return _named(rng, links, homes, switches, ingress)
+
+
+def _named(
+    rng: random.Random, links: list, homes: list[str], switches: dict[str, float], ingress: float
+) -> Network:
+    workers = [f"w{n}" for n in range(1, len(homes) + 1)]
+    links = [*links, *([w, home, 3.0] for w, home in zip(workers, homes, strict=True))]
+    plain = [*switches, *workers, "ps"]
+    name = dict(zip(plain, rng.sample([f"n{k:02}" for k in range(99)], len(plain)), strict=True))
+    rng.shuffle(links)
+    return {
+        "links": [[name[a], name[b], capacity] for a, b, capacity in links],
+        "switches": {name[s]: capacity for s, capacity in switches.items()},
+        "workers": [name[w] for w in workers],
+        "ps": name["ps"],
+        "ps_ingress": ingress,
+    }
+
+
+def value(network: Network, plan: Any) -> float:
+    """The rate at which all workers can send with this plan, Gbit/s. Raises Failure for a plan that
+    is none, with what is wrong with it."""
+    capacity = {}
+    for a, b, gbit in network["links"]:
+        capacity[a, b] = capacity[b, a] = gbit
+    flows: Counter = Counter()
+    inputs: Counter = Counter()
+    workers, aggregates = _parts(plan)
+    missing = [w for w in network["workers"] if w not in workers]
+    if missing:
+        raise Failure(f"the plan says nothing about worker {missing[0]}")
+    ends = {*network["switches"], network["ps"]}
+    for worker in network["workers"]:
+        node, path = _entry(workers[worker], worker)
+        if node not in ends:
+            raise Failure(f"worker {worker}: {node!r} is neither a switch nor the PS")
+        flows.update(_steps(network, capacity, path, worker, node))
+        inputs[node] += 1
+    sums = 0
+    for switch in network["switches"]:
+        if inputs[switch]:
+            if switch not in aggregates:
+                raise Failure(f"switch {switch} aggregates, and the sum's path is missing")
+            flows.update(_steps(network, capacity, aggregates[switch], switch, network["ps"]))
+            sums += 1
+    rates = [capacity[step] / count for step, count in flows.items()]
+    rates += [network["switches"][s] / inputs[s] for s in network["switches"] if inputs[s]]
+    return min([*rates, network["ps_ingress"] / (sums + inputs[network["ps"]])])
+
+
+def _parts(plan: Any) -> tuple[dict, dict]:
+    if not isinstance(plan, dict) or not isinstance(plan.get("workers"), dict):
+        raise Failure('a plan is a dictionary with "workers" and "aggregates"')
+    aggregates = plan.get("aggregates", {})
+    if not isinstance(aggregates, dict):
+        raise Failure('a plan\'s "aggregates" is a dictionary: switch to path')
+    return plan["workers"], aggregates
+
+
+def _entry(entry: Any, worker: str) -> tuple[str, Any]:
+    if not isinstance(entry, list) or len(entry) != 2 or not isinstance(entry[0], str):
+        raise Failure(f"worker {worker}: {entry!r} is not [node, path]")
+    return entry[0], entry[1]
+
+
+def _steps(
+    network: Network, capacity: dict, path: Any, source: str, target: str
+) -> list[tuple[str, str]]:
+    """The links of a path, which must lead from one node to the other, through switches only."""
+    shown = f"the path {path!r}"
+    if not isinstance(path, list) or not all(isinstance(node, str) for node in path):
+        raise Failure(f"{shown} is no list of names")
+    if not path or path[0] != source or path[-1] != target:
+        raise Failure(f"{shown} does not lead from {source} to {target}")
+    if len(set(path)) < len(path):
+        raise Failure(f"{shown} passes a node twice")
+    for node in path[1:-1]:
+        if node not in network["switches"]:
+            raise Failure(f"{shown} passes through {node}, which is no switch")
+    steps = list(itertools.pairwise(path))
+    for step in steps:
+        if step not in capacity:
+            raise Failure(f"{shown}: there is no link from {step[0]} to {step[1]}")
+    return steps
