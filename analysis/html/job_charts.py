@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 JOBS = 64  # with bars of their own
 POINTS = 400  # of a job's line
+JOB_SYMBOLS = ("circle", "square", "triangle-up", "diamond", "cross", "x", "star", "triangle-down")
 
 
 def completion_times(per_job: pd.DataFrame) -> Chart | None:
@@ -166,9 +167,6 @@ def iterations(results: Results) -> Chart | None:
         f"A line per job: how long each iteration took, as a mean over its workers; {meaning}.",
         f"Mean over workers; {meaning}. " + plots.thinned_note(most, POINTS, "iterations"),
     )
-
-
-JOB_SYMBOLS = ("circle", "square", "triangle-up", "diamond", "cross", "x", "star", "triangle-down")
 
 
 def _some(per_job: pd.DataFrame) -> pd.DataFrame:

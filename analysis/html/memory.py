@@ -23,6 +23,8 @@ SAMPLES = 1200  # steps of an area
 SWITCHES = 6  # with charts of their own
 JOBS = 10  # that an area can tell apart
 MARKED = ("preemptions", "preemptions_held")
+# What shows trouble; the other events are switched on by a click.
+SHOWN_EVENTS = ("preemptions", "collisions", "downgrades", "reminders", "flushes", "ghosts")
 
 
 def switches(results: Results) -> list[str]:
@@ -267,9 +269,6 @@ def events(results: Results, switch: str) -> Chart | None:
         height=340,
         over_time=True,
     )
-
-
-SHOWN_EVENTS = ("preemptions", "collisions", "downgrades", "reminders", "flushes", "ghosts")
 
 
 def _samples(results: Results, switch: str) -> pd.DataFrame:

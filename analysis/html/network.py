@@ -134,7 +134,7 @@ def topology(results: Results) -> Chart | None:
 def _edges(edges: pd.DataFrame, place: dict[str, tuple[float, float]]) -> list[plots.Trace]:
     """One trace for each class of load."""
     busier = edges[["up_load", "down_load"]].max(axis=1)
-    kinds = [(*each[1:], None) for each in _LOADS] + [(*_UNKNOWN, None)]
+    kinds = [*(each[1:] for each in _LOADS), _UNKNOWN]
     number = busier.map(
         lambda load: next(
             (n for n, each in enumerate(_LOADS) if load <= each[0]),
@@ -142,7 +142,7 @@ def _edges(edges: pd.DataFrame, place: dict[str, tuple[float, float]]) -> list[p
         )
     )
     traces = []
-    for kind, (color, width, dash, title, _) in enumerate(kinds):
+    for kind, (color, width, dash, title) in enumerate(kinds):
         some = edges[number == kind]
         if not len(some):
             continue

@@ -15,7 +15,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from analysis import looks
 from testbed.results import ResultsError, hand_over
 
 FORMAT = 1  # of the data inside the file
@@ -103,6 +102,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Page:
+    """A whole page; `jobs` are those that can be switched off."""
+
     title: str
     subtitle: str
     sections: Sequence[Section]
@@ -140,7 +141,6 @@ def render(page: Page) -> str:
         script=_file("page.js"),
         plotly=_plotly() if charts else "",
         charts=script_json({"format": FORMAT, "charts": charts}),
-        grey=looks.GREY,
     )
 
 
