@@ -33,6 +33,8 @@ MEASURES = {
     "ps_packets_per_fragment": Measure("ps_packets_per_fragment", "PS packets / fragment"),
     "jct": Measure("jct_mean_ns", "average JCT", "time"),
     "jct_ratio": Measure("jct_ratio", "JCT relative to {against}"),
+    "jct_communicating": Measure("jct_communicating_ns", "JCT, communicating jobs", "time"),
+    "jct_computing": Measure("jct_computing_ns", "JCT, computing jobs", "time"),
     "waiting": Measure("waiting_mean_ns", "average waiting for hosts", "time"),
     "in_switch_share": Measure("in_switch_share", "completed in the switch", "%"),
     "ps_link_bytes": Measure("ps_link_bytes", "PS links, both ways", "size"),

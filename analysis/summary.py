@@ -77,7 +77,8 @@ def jobs(results: Results) -> pd.DataFrame:
     fragments (of all iterations), ps_packets_per_fragment, in_switch_share (fragments that the
     switch at the PS completed, or the root switch where there is no PS / fragments), jct_ns,
     iteration_mean_ns, iteration_min_ns, iteration_max_ns (over workers and iterations), all
-    float64; communication_ns and communication_bound_at_share_ns (see `communication`).
+    float64; computation_ns (see `_computation`); communication_ns and
+    communication_bound_at_share_ns (see `communication`).
     """
     table = results.jobs
     out = table[[*_JOB, *_CARRIED]].copy()
@@ -88,10 +89,20 @@ def jobs(results: Results) -> pd.DataFrame:
     out = out.merge(completions, on=_JOB, how="left")
     # SwitchML's opening chunks, which carry exponents alone, complete too.
     out["in_switch_share"] = (out["completions"] / out["fragments"]).clip(upper=1)
+    out = out.merge(_computation(results), on=_JOB, how="left")
     times = iteration_times(results).groupby(_JOB)["time_ns"].agg(["mean", "min", "max"])
     times.columns = [f"iteration_{name}_ns" for name in times.columns]
     out = out.merge(times.reset_index(), on=_JOB, how="left")
     return communication(results, out)
+
+
+def _computation(results: Results) -> pd.DataFrame:
+    """Columns repetition, job, computation_ns: of one iteration, mean of the workers' first ones,
+    in which no layer waits for a gradient."""
+    rows = results.iterations
+    rows = rows[rows["iteration"] == 0]
+    spent = rows["compute_end_ns"].astype("float64") - rows["start_ns"].astype("float64")
+    return spent.groupby([rows[key] for key in _JOB]).mean().rename("computation_ns").reset_index()
 
 
 def communication(results: Results, per_job: pd.DataFrame) -> pd.DataFrame:
@@ -212,7 +223,8 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     """One row per repetition, over all jobs and switches.
 
     ps_packets_per_fragment and in_switch_share weigh every fragment alike; jct_mean_ns is the mean
-    over jobs that were not killed by plan (NaN when one never ended), and waiting_mean_ns what they
+    over jobs that were not killed by plan (NaN when one never ended), jct_communicating_ns and
+    jct_computing_ns that of each kind of them (see `_by_kind`), and waiting_mean_ns what they
     waited for hosts of it; shares of memory weigh every aggregator alike.
     """
     rows = []
@@ -225,6 +237,7 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
             "ps_packets_per_fragment": _total(group["ps_packets"]) / fragments,
             "in_switch_share": _total(group["in_switch_share"] * group["fragments"]) / fragments,
             "jct_mean_ns": group[group["outcome"] != "killed"]["jct_ns"].mean(skipna=False),
+            **_by_kind(group),
             "waiting_mean_ns": group["waiting_ns"].mean(),
             "ps_link_bytes_in": _total(group["ps_link_bytes_in"]),
             "ps_link_bytes_out": _total(group["ps_link_bytes_out"]),
@@ -239,6 +252,18 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
         row["absorbed_per_aggregator_s"] = rate.sum(min_count=1, skipna=False)
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _by_kind(group: pd.DataFrame) -> dict[str, float]:
+    """Mean JCT in ns of the jobs that have to communicate longer than they compute, and of the
+    others; NaN where there is none of a kind."""
+    alive = group[group["outcome"] != "killed"]
+    computation = alive["computation_ns"] * alive["iterations"]
+    communicating = alive["communication_bound_ns"].astype("float64") > computation
+    return {
+        "jct_communicating_ns": alive[communicating]["jct_ns"].mean(skipna=False),
+        "jct_computing_ns": alive[~communicating]["jct_ns"].mean(skipna=False),
+    }
 
 
 def _total(values: pd.Series) -> float:

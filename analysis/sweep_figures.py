@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 
-from analysis import figures, looks, units
+from analysis import figures, looks, memory_figures, units
+from analysis.canvas import new_figure, save
 from analysis.measures import (
     RANGE,
     asked,
@@ -29,7 +30,7 @@ from analysis.measures import (
 )
 from analysis.summary import interval
 from analysis.sweeps import Sweep
-from testbed.results import hand_over
+from testbed.results import Results, hand_over
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,15 +54,31 @@ def draw(sweep: Sweep, frame: pd.DataFrame, folder: Path) -> list[Path]:
             styles = series_looks([(point.series(None), point.system) for point in done])
             runs = [point.results for point in done]
             drawn.append(("jct", figures.jct(runs, [styles[point.series(None)] for point in done])))
+        if sweep.figure is not None and sweep.figure.occupancy:
+            runs = _with_memory(sweep)
+            if runs:
+                drawn.append((f"{sweep.name}-over-time", memory_figures.occupancies(runs)))
         for name, figure in drawn:
             _mark(figure, frame)
-            paths += figures.save(figure, folder / name)
+            paths += save(figure, folder / name)
     if sweep.figure is not None:
         path = folder / f"{sweep.name}.csv"
         points(sweep, frame).to_csv(path, index=False)
         hand_over(path)
         paths.append(path)
     return paths
+
+
+def _with_memory(sweep: Sweep) -> list[tuple[str, Results]]:
+    """(title, results) of the finished points whose switches aggregate."""
+    found = []
+    for point in sweep.points:
+        if point.finished and len(point.results.memory):
+            on_axis = point.values.get(sweep.axis) if sweep.axis else None
+            title = point.series(sweep.axis)
+            label = sweep.figure.x_label or sweep.axis
+            found.append((f"{title}, {label} {on_axis.short}" if on_axis else title, point.results))
+    return found
 
 
 def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
@@ -71,7 +88,7 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
     shown = [each for each in chosen(sweep) if frame[each.column].notna().any()]
     styles = series_looks(list(dict.fromkeys(zip(frame["series"], frame["system"], strict=True))))
     lying = sweep.axis is None and len(styles) > _BARS
-    figure = figures.new_figure(
+    figure = new_figure(
         min(looks.PAGE, looks.PAGE * len(shown) / 4 + (1.8 if lying else 0.6)),
         0.8 + 0.17 * len(styles) if lying else 2.4,
     )

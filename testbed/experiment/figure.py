@@ -15,7 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from testbed.experiment.document import Document
 from testbed.experiment.explain import explain
-from testbed.experiment.fields import ANY_TEXT, Choice, Number, nearest_word
+from testbed.experiment.fields import ANY_TEXT, Choice, Flag, Number, nearest_word
 from testbed.experiment.problems import ExperimentError, Problem, sentence
 from testbed.experiment.section import Section
 
@@ -24,6 +24,8 @@ MEASURES = (
     "ps_packets_per_fragment",
     "jct",
     "jct_ratio",
+    "jct_communicating",
+    "jct_computing",
     "waiting",
     "in_switch_share",
     "ps_link_bytes",
@@ -57,7 +59,9 @@ class Figure(Section):
     panels: tuple[Annotated[str, Choice(MEASURES)], ...] = Field(
         default=("ps_packets_per_fragment", "jct"),
         description="One to four measures, from left to right; `jct_ratio` is the average JCT over"
-        " that of `against` with the same value of x and the same seed.",
+        " that of `against` with the same value of x and the same seed, `jct_communicating` the JCT"
+        " of the jobs that must communicate longer than they compute, `jct_computing` that of the"
+        " others.",
         min_length=1,
         max_length=4,
         json_schema_extra={"default": "[ps_packets_per_fragment, jct]"},
@@ -65,6 +69,11 @@ class Figure(Section):
     against: Annotated[str, ANY_TEXT] = Field(
         default="ESA",
         description="The series that `jct_ratio` compares with, as the legend calls it.",
+    )
+    occupancy: Annotated[bool, Flag()] = Field(
+        default=False,
+        description="Whether a second figure, NAME-over-time, shows over time how many aggregators"
+        " are filling, held and free, a panel for each point of the sweep.",
     )
     quick: Annotated[float, Number(0, 1, with_low=False)] = Field(
         default=0.05,

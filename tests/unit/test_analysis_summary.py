@@ -179,6 +179,16 @@ def test_a_job_killed_by_plan_is_left_out_of_the_average(tmp_path):
     assert spans(results).tolist() == [130e6]
 
 
+def test_jobs_that_communicate_longer_than_they_compute_are_apart(tmp_path):
+    jobs = tables()["jobs"]
+    computes_ns = summary(write(tmp_path / "as_it_is", {}))["jobs"]["computation_ns"]
+    assert computes_ns[0] == 31e6  # of its workers, 30 and 32 ms
+    jobs[0]["communication_bound_ns"] = int(computes_ns[0] * jobs[0]["iterations"]) + 1
+    jobs[1]["communication_bound_ns"] = int(computes_ns[1] * jobs[1]["iterations"])
+    run = summary(write(tmp_path / "bounded", {"jobs": jobs}))["run"].iloc[0]
+    assert (run["jct_communicating_ns"], run["jct_computing_ns"]) == (100e6, 60e6)
+
+
 def test_an_empty_folder_has_empty_frames(tmp_path):
     found = summary(read(Writer.create(tmp_path, "empty", "", ENVIRONMENT).folder))
     assert {name: len(frame) for name, frame in found.items()} == dict.fromkeys(found, 0)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis import measures, sweep_figures, sweeps
+from analysis import measures, memory_figures, sweep_figures, sweeps
 from analysis.report import report_command
 from testbed.errors import UserError
 from testbed.experiment.figure import MEASURES, Figure, Size
@@ -226,10 +226,22 @@ def test_a_zero_stands_at_its_rank_on_a_wide_axis(folder):
     assert list(axes.containers[0].lines[0].get_xdata()) == [0, 2]
 
 
+def test_occupancy_has_a_panel_for_each_point(folder):
+    sweep = sweeps.read_sweep(folder)
+    runs = [(point.series(None), point.results) for point in sweep.points if point.finished]
+    drawn = memory_figures.occupancies(runs)
+    used = [axes for axes in drawn.axes if axes.get_title(loc="left")]
+    assert len(used) == len(runs)
+    for axes, (title, _) in zip(used, runs, strict=True):
+        above, below = axes.get_title(loc="left").splitlines()
+        assert above == title and below.endswith("absorbed / s / aggregator")
+        assert [area.get_label() for area in axes.collections] == ["filling", "held", "free"]
+
+
 def test_every_measure_can_be_drawn(folder):
     assert tuple(measures.MEASURES) == MEASURES
     sweep = sweeps.read_sweep(folder)
-    frame = sweeps.frame(sweep)
+    frame = sweeps.frame(sweep).assign(jct_communicating_ns=3e6)  # these jobs only compute
     for first in range(0, len(MEASURES), 4):
         names = MEASURES[first : first + 4]
         declared = sweep.figure.model_copy(update={"panels": names})
