@@ -28,7 +28,7 @@ WORKERS = {
 SEEDS = 3
 SKEW_WORKERS = 64
 SPREADS_NS = (0, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
-SLOTS = 4096  # of a switch, where memory limits what it aggregates
+SLOTS = 512  # of a switch, where memory limits what it aggregates
 
 
 @dataclass(frozen=True)
