@@ -7,19 +7,38 @@ from pathlib import Path
 from testbed.errors import UserError
 from testbed.experiment import Experiment, load
 from testbed.experiment.links import LEAST_FRAME_BYTES
+from testbed.experiment.sweep import is_sweep, load_sweep
 from testbed.routing.graph_file import network_of, read_graph
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
 
+Input = tuple[Network, tuple[PlanJob, ...]]
 
-def of_file(path: Path) -> tuple[Network, tuple[PlanJob, ...]]:
+
+def of_file(path: Path) -> Input:
     """The network and jobs of a graph file (graph_file.py), or of an experiment if the file's name
     ends in .yaml or .yml. Raises UserError."""
-    if path.suffix.lower() in (".yaml", ".yml"):
-        return of_experiment(load(path))
-    return network_of(read_graph(path))
+    return read(path)[0]
 
 
-def of_experiment(experiment: Experiment) -> tuple[Network, tuple[PlanJob, ...]]:
+def read(path: Path) -> tuple[Input, tuple[str, ...]]:
+    """The same, and the planners that the file names, if it does: an experiment with a system that
+    plans, or a sweep of such over one network. Raises UserError."""
+    if path.suffix.lower() not in (".yaml", ".yml"):
+        return network_of(read_graph(path)), ()
+    if not is_sweep(path):
+        experiments = [load(path)]
+    else:
+        experiments = [point.experiment for point in load_sweep(path).points]
+    inputs = dict.fromkeys(of_experiment(experiment) for experiment in experiments)
+    if len(inputs) > 1:
+        raise UserError(
+            f"{path}: its sweep varies the network or the jobs; plan for a file with one of them"
+        )
+    named = [getattr(experiment.system, "planner", None) for experiment in experiments]
+    return next(iter(inputs)), tuple(dict.fromkeys(name for name in named if name))
+
+
+def of_experiment(experiment: Experiment) -> Input:
     """The network and jobs of an experiment. Of parallel links a path takes the first that has not
     failed; failed links are not there. Raises UserError if a job has not one PS."""
     topology = experiment.topology_object()

@@ -227,7 +227,7 @@ def doctor_command(arguments: list[str]) -> int | None:
 def plan_command(arguments: list[str]) -> int | None:
     parser = _Parser(prog="run.py plan", add_help=False)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--planner", default="grid-links")
+    parser.add_argument("--planner")
     parser.add_argument("--seed", type=_positive, default=1)
     parser.add_argument("--paths", type=_positive, default=16)
     parser.add_argument("--json", action="store_true")

@@ -12,23 +12,23 @@ from rich.console import Console
 from testbed.errors import UserError
 from testbed.results import hand_over
 from testbed.routing.network import Network
-from testbed.routing.networks import of_file
+from testbed.routing.networks import read
 from testbed.routing.plan import Plan
 from testbed.routing.planners import make_plan
 from testbed.routing.tables import plan_tables
 
 
 def plan_command(
-    path: Path, planners: str, seed: int, paths: int, as_json: bool, picture: Path | None
+    path: Path, planners: str | None, seed: int, paths: int, as_json: bool, picture: Path | None
 ) -> int:
     """Print the plans; returns the exit code. `planners`: one name, or several with commas between
-    them. Raises UserError."""
-    names = planners.split(",")
+    them; None: those that the file names, else grid-links. Raises UserError."""
+    (network, jobs), named = read(path)
+    names = planners.split(",") if planners else named or ("grid-links",)
     if as_json and len(names) > 1:
         raise UserError("--json prints one plan; name one planner")
     if picture is not None and picture.suffix not in (".pdf", ".png", ".svg"):
         raise UserError(f"--picture {picture}: allowed: a file that ends in .pdf, .png or .svg")
-    network, jobs = of_file(path)
     try:
         plans = [make_plan(network, jobs, name, seed, paths) for name in names]
     except UserError as error:

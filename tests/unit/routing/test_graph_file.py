@@ -78,6 +78,41 @@ def test_the_command_prints_a_plan(capsys) -> None:
     assert "2.4375 Gbit/s" in text and "W1 S1 S3" in text and "link S1 -> S3" in text
 
 
+EXPERIMENT = """\
+topology: {kind: triangle, bandwidth: 3 Mbit/s}
+switches: {capacity: 9 Mbit/s, each: [{switch: s2, aggregates: false}]}
+system: {name: grid, planner: nearest}
+memory: {aggregators: 64}
+jobs: [{model: resnet18, workers: 8, iterations: 1, scale: 0.01}]
+"""
+
+
+def test_an_experiment_is_planned_for_as_it_says(tmp_path, capsys) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text(EXPERIMENT)
+    network, (job,) = of_file(path)
+    assert network.switches == (
+        Switch("s1", True, 9 * 10**6, 64),
+        Switch("s2", False, 9 * 10**6, 64),
+        Switch("s3", True, 9 * 10**6, 64),
+    )
+    assert job.workers == tuple(f"h{i}" for i in range(1, 9)) and job.ps == "h9"
+    assert network.link["h9", "s3"].capacity_bps == 9 * 10**6
+    assert main(["plan", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["planner"] == "nearest"
+
+
+def test_a_sweep_of_planners_is_planned_for_by_each(tmp_path, capsys) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text(EXPERIMENT + "sweep: {system.planner: [none, grid-links]}\n")
+    assert main(["plan", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("none") and "\ngrid-links" in out
+    path.write_text(EXPERIMENT + "sweep: {switches.capacity: [1 Mbit/s, 2 Mbit/s]}\n")
+    assert main(["plan", str(path)]) == 2
+    assert "varies the network" in capsys.readouterr().err
+
+
 BASE = """\
 s1 s2 3Gbit/s
 w s1 1Gbit/s
