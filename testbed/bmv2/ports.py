@@ -98,12 +98,12 @@ class Ports:
         ours = interface_counters(self._pid)
         counted = {}
         for port, name in self._interfaces.items():
-            neighbour = self._neighbours[port]
-            row = ours[name]
-            others = interface_counters(neighbour.pid)[neighbour.interface]
-            row = {**row, "neighbour_drops": others["drops"]}
-            if neighbour.host and not self._impaired:
-                row["neighbour_queue_drops"] = queue_drops(neighbour.pid, neighbour.interface)
+            neighbour, row = self._neighbours[port], {**ours[name], "neighbour_drops": 0}
+            if neighbour.host:  # a switch counts its own
+                theirs = interface_counters(neighbour.pid)[neighbour.interface]
+                row["neighbour_drops"] = theirs["drops"]
+                if not self._impaired:
+                    row["neighbour_queue_drops"] = queue_drops(neighbour.pid, neighbour.interface)
             counted[port] = row
         return counted
 
