@@ -15,6 +15,7 @@ import numpy as np
 from analysis import looks, units
 from analysis.canvas import new_figure, which_repetition
 from analysis.summary import interval, summary
+from analysis.thinning import thin
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,7 +96,7 @@ def occupancy(results: Results) -> Figure:
         states, owners = panels[2 * number : 2 * number + 2]
         capacity = int(rows["capacity"].max())
         of_jobs = rows[rows["job"].notna()]  # the other rows are of all jobs together
-        totals = _thin(_of_all_jobs(rows).groupby("time_ns")[["occupied", "held"]].sum())
+        totals = thin(_of_all_jobs(rows).groupby("time_ns")[["occupied", "held"]].sum(), _SAMPLES)
         time = totals.index.to_numpy() / scale
         _states(states, totals, capacity, scale)
         states.set_title(f"{switch}: {capacity} aggregators by state", loc="left")
@@ -104,7 +105,7 @@ def occupancy(results: Results) -> Figure:
         by_job = used.pivot_table(
             index="time_ns", columns="job", values="used", aggfunc="sum", fill_value=0
         )
-        by_job = _thin(by_job)
+        by_job = thin(by_job, _SAMPLES)
         shown = list(by_job.columns)
         if len(shown) > _AREAS:
             shown = sorted(by_job.sum().nlargest(_AREAS - 1).index)
@@ -152,7 +153,7 @@ def occupancies(runs: Sequence[tuple[str, Results]]) -> Figure:
     samples = [_of_first(results) for _, results in runs]
     scale, unit = units.time_unit(max(float(each.index.max()) for each, _ in samples))
     for axes, (title, results), (totals, capacity) in zip(panels, runs, samples, strict=False):
-        _states(axes, _thin(totals), capacity, scale)
+        _states(axes, thin(totals, _SAMPLES), capacity, scale)
         axes.get_legend().remove()
         rate, half = interval(summary(results)["run"]["absorbed_per_aggregator_s"])
         spread = "" if np.isnan(half) else f" \u00b1 {units.number(half)}"
@@ -214,14 +215,3 @@ def _areas(
 
 def _hatch_color(color: str) -> str:
     return "black" if color == looks.HELD else "white"
-
-
-def _thin(frame: pd.DataFrame) -> pd.DataFrame:
-    """At most _SAMPLES rows, each the mean of neighbours and at the first one's time."""
-    if len(frame) <= _SAMPLES:
-        return frame
-    bins = np.arange(len(frame)) * _SAMPLES // len(frame)
-    starts = frame.index[np.unique(bins, return_index=True)[1]]
-    thinned = frame.groupby(bins).mean()
-    thinned.index = starts
-    return thinned

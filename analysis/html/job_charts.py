@@ -10,6 +10,7 @@ from analysis import looks, units
 from analysis.html import bars, plots
 from analysis.html.page import Chart
 from analysis.summary import interval, iteration_times
+from analysis.thinning import thin
 
 if TYPE_CHECKING:
     from testbed.results import Results
@@ -127,7 +128,7 @@ def iterations(results: Results) -> Chart | None:
             half = means.groupby("iteration").agg(lambda values: interval(values)[1])
             spread["min"], spread["max"] = spread["mean"] - half, spread["mean"] + half
         most = max(most, len(spread))
-        spread = plots.thin(spread, POINTS)
+        spread = thin(spread, POINTS)
         name = str(names.get(job, job))
         traces.append(
             {

@@ -14,6 +14,7 @@ import pandas as pd
 from analysis import looks
 from analysis.html import plots
 from analysis.html.page import Chart
+from analysis.thinning import thin
 from testbed.results.counters import EVENTS
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def by_state(results: Results, switch: str) -> Chart:
     capacity = int(rows["capacity"].max())
     totals = whole.groupby("time_ns")[["occupied", "held"]].sum().astype("float64")
     note = plots.thinned_note(len(totals), SAMPLES, "samples")
-    totals = plots.thin(totals, SAMPLES)
+    totals = thin(totals, SAMPLES)
     totals["free"] = capacity - totals["occupied"] - totals["held"]
     time = plots.seconds(totals.index)
     states = (
@@ -122,7 +123,7 @@ def by_job(results: Results, switch: str) -> Chart | None:
         index="time_ns", columns="job", values="used", aggfunc="sum", fill_value=0
     )
     note = plots.thinned_note(len(table), SAMPLES, "samples")
-    table = plots.thin(table.astype("float64"), SAMPLES)
+    table = thin(table.astype("float64"), SAMPLES)
     names = results.jobs.drop_duplicates("job").set_index("job")["name"]
     shown = list(table.columns)
     if len(shown) > JOBS:

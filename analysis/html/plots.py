@@ -142,17 +142,6 @@ def dash(number: int) -> str:
     return _DASHES[number % len(_DASHES)]
 
 
-def thin(frame: pd.DataFrame, most: int) -> pd.DataFrame:
-    """At most `most` rows, each the mean of neighbours and at the first one's index."""
-    if len(frame) <= most:
-        return frame
-    bins = np.arange(len(frame)) * most // len(frame)
-    starts = frame.index[np.unique(bins, return_index=True)[1]]
-    thinned = frame.groupby(bins).mean()
-    thinned.index = starts
-    return thinned
-
-
 def thinned_note(rows: int, most: int, what: str) -> str:
     """What a reader must know of `thin`; "" where nothing was left out."""
     if rows <= most:

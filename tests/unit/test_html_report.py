@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from analysis.thinning import thin
 
 from analysis import sweeps
 from analysis.html import page, plots, timeline
@@ -188,7 +189,7 @@ def test_cells_are_sorted_by_what_they_mean(cell, value):
 
 def test_thinning_keeps_the_mean_and_says_so():
     frame = pd.DataFrame({"y": [float(n) for n in range(1000)]})
-    thinned = plots.thin(frame, 100)
+    thinned = thin(frame, 100)
     assert len(thinned) == 100 and thinned["y"].mean() == pytest.approx(frame["y"].mean())
     assert "1\u202f000 rows" in plots.thinned_note(1000, 100, "rows")
     assert plots.thinned_note(100, 100, "rows") == ""
