@@ -7,10 +7,9 @@ goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -124,14 +123,16 @@ def _known(path: Path) -> pd.DataFrame:
     return pd.DataFrame(columns=["scenario", "workers", "seed"])
 
 
-def _plan_all(points: Sequence[Point], processes: int | None):
+def _plan_all(
+    points: Sequence[Point], processes: int | None
+) -> Iterator[tuple[Point, list[dict[str, object]]]]:
     """(point, its rows), one after the other or as they come in from several processes."""
     if processes is None or processes == 1:
         for point in points:
             yield point, rows_of(point)
         return
     with ProcessPoolExecutor(processes) as pool:
-        yield from zip(points, pool.map(partial(rows_of), points), strict=True)
+        yield from zip(points, pool.map(rows_of, points), strict=True)
 
 
 def rows_of(point: Point) -> list[dict[str, object]]:
