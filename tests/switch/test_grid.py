@@ -65,7 +65,7 @@ CHANGES = {
 }
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("nearest", "striped", "none")]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("nearest", "none")]
 
 
 @pytest.mark.parametrize("planner", ["grid-links", *SLOW])
