@@ -111,6 +111,15 @@ arrivals:
       - {name: large, model: vgg16, workers: 8, iterations: 3, scale: 0.01}
 ```
 
+A CSV file names its columns in its first line; cells hold what would stand in YAML, an empty one is
+a key left out, and lines that begin with `#` are skipped:
+
+```csv
+submit, model, workers, iterations, scale
+0, resnet50, 4, 3, 0.01
+1.5 ms, vgg16, 8, 3, 0.005
+```
+
 A job is submitted, waits until there is room, runs on its hosts, and gives them back. First come,
 first served: nobody overtakes a job that waits. Its completion time (JCT) counts from its
 submission; tables and report show the waiting apart. What is modelled of the switches when jobs
