@@ -18,10 +18,11 @@ jobs: [{model: resnet50, workers: 4, iterations: 1, scale: 0.01}]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # host code may have to be compiled first
 def test_a_calibration_is_printed_and_kept(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(calibration, "_place", lambda: tmp_path / "calibration.json")
     monkeypatch.setattr(systems, "SYSTEMS", {"ps": systems.SYSTEMS["ps"]})
-    monkeypatch.setattr(calibration, "SCALES", {"embedded": 0.005})
+    monkeypatch.setattr(calibration, "SCALES", {"embedded": 0.0005})
     monkeypatch.setattr(calibration, "switches_here", lambda: ["embedded"])
     assert main(["calibrate"]) == 0
     assert "embedded, ps" in capsys.readouterr().out
