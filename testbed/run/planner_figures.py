@@ -104,7 +104,8 @@ def run_figure(name: str, results: Path, quick: bool, processes: int | None) -> 
     left = [point for point in points if point not in done]
     print(f"{name}: {figure.claim}\n{len(points)} points, {len(left)} left")
     for point, rows in _plan_all(left, processes):
-        frame = pd.concat([frame, pd.DataFrame(rows)], ignore_index=True)
+        new = pd.DataFrame(rows)
+        frame = new if frame.empty else pd.concat([frame, new], ignore_index=True)
         frame.to_csv(data, index=False)
         print(f"{point.scenario}, {point.workers} workers, seed {point.seed}", flush=True)
     wanted = pd.DataFrame([vars(point) for point in points])
