@@ -9,7 +9,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis import figures, looks
+from analysis import canvas, looks
 from analysis.summary import interval
 from testbed.results import hand_over
 from testbed.routing.planners import PLANNERS
@@ -96,7 +96,7 @@ def _lines(panel: Axes, table: pd.DataFrame, x: str, column: str) -> None:
 def _legend_and_save(figure: Figure, panels: dict[str, Axes], path: Path) -> list[Path]:
     handles, labels = next(iter(panels.values())).get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
-    return figures.save(figure, path)
+    return canvas.save(figure, path)
 
 
 def _csv(table: pd.DataFrame, path: Path) -> Path:
