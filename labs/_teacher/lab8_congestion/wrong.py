@@ -24,7 +24,7 @@ WRONG = [
         "never is always",
         "takes a threshold of 0 for an empty queue",
         (("threshold != 0 && ", ""),),
-        frozenset({"per_port", "others"}),
+        frozenset({"per_port"}),
         P4,
     ),
     Wrong(
@@ -51,7 +51,7 @@ WRONG = [
         "one more for each result",
         "doubles the window every round trip",
         (("self.size + 1 / self.size)", "self.size + 1)"),),
-        frozenset({"increase", "once", "together"}),
+        frozenset({"increase", "together"}),
         PYTHON,
     ),
     Wrong(
