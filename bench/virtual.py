@@ -202,17 +202,20 @@ def memory(share: float) -> None:
     spec = load_text(LARGE, folder=ROOT)
     estimate = estimate_bytes(spec)
     nodes = world.build(spec, prepare(spec).compiled)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    wanted = share * spec.fragments(0) * spec.jobs[0].workers
-    while gradient_packets(nodes) < wanted:
-        if loop.run(nodes.placed, ag.NEVER - 1, 1_000_000) == loop.CROWDED:
-            nodes.grow()
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    whole = before + (after - before) / share
+    total = spec.fragments(0) * spec.jobs[0].workers
+    sizes: list[tuple[float, float]] = []  # share done, GiB at most so far
+    for until in (0, share / 2, share):
+        while gradient_packets(nodes) < until * total:
+            if loop.run(nodes.placed, ag.NEVER - 1, 200_000) == loop.CROWDED:
+                nodes.grow()
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        sizes.append((gradient_packets(nodes) / total, most))
+    (half, at_half), (done, now) = sizes[1:]
+    whole = now + (now - at_half) / (done - half) * (1 - done)
     print(
-        f"{gradient_packets(nodes)} of {spec.fragments(0) * 64} gradient packets:"
-        f" {before:.2f} GiB at the start, {after:.2f} GiB at most so far, so up to {whole:.2f} GiB"
-        f" at the end if it grew on like that; estimated {estimate / 2**30:.2f} GiB, of which"
+        f"{done:.1%} of {total} gradient packets: {sizes[0][1]:.2f} GiB at the start,"
+        f" {at_half:.2f} GiB after {half:.1%}, {now:.2f} GiB now, so {whole:.2f} GiB at the end if"
+        f" it goes on like that; estimated {estimate / 2**30:.2f} GiB, of which"
         f" {BASE_BYTES / 2**30:.2f} are the same for every run"
     )
 

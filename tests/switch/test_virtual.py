@@ -73,8 +73,12 @@ def test_losses_are_made_good(system):
 
 def content(tables):
     """All values of a repetition's tables, for comparison."""
+
+    def plain(column):
+        return column.tolist() if hasattr(column, "tolist") else column
+
     return {
-        name: repr({c: v.tolist() for c, v in rows.items()} if isinstance(rows, dict) else rows)
+        name: repr({c: plain(v) for c, v in rows.items()} if isinstance(rows, dict) else rows)
         for name, rows in tables.items()
     }
 
