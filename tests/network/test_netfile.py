@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 L3 = Path(__file__).parent / "l3.p4"
 
@@ -61,6 +63,10 @@ def test_a_network_comes_up_and_its_checks_are_told(tmp_path):
     assert done.stdout.count("\nok ") == 3, done.stdout
     assert "s1-p5" in done.stdout and "FAILED" not in done.stdout
 
+
+@pytest.mark.slow
+def test_checks_that_do_not_hold_are_named(tmp_path):
+    path = tmp_path / "two.yaml"
     path.write_text(FILE.replace("10.0.2.2/32", "10.0.2.7/32") + "  - {ping: [h2, h1], lost: true}")
     done = run(path)
     assert done.returncode == 1, done.stdout + done.stderr
