@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from analysis.thinning import thin
 
 from analysis import sweeps
 from analysis.html import page, plots, timeline
@@ -20,6 +19,7 @@ from analysis.html.network import links, places
 from analysis.html.run_page import run_page
 from analysis.html.sweep_page import sweep_page
 from analysis.html.tables import key
+from analysis.thinning import thin
 from bench.report import write_large
 from testbed.results import Writer, read
 from tests.unit.synthetic_results import ENVIRONMENT, ITERATIONS, tables, write_run, write_sweep
