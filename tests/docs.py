@@ -2,8 +2,7 @@
 
 A command is run by `tests/switch/test_documentation.py` itself where that is quick, with small
 files in the place of those that a reader has; `Elsewhere` names the test that runs it, with smaller
-numbers where it is long. A command in the docs that nothing here knows fails the test, and so does
-an entry that no page needs any more.
+numbers where it is long. A command in the docs that nothing here knows fails the test.
 """
 
 from __future__ import annotations
@@ -140,13 +139,16 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"MODULE traffic\.generate .+", _TORCH),
     (r"MODULE traffic\.table", Module("traffic.table")),
     (r"MODULE labs list", Module("labs list")),
-    (r"MODULE labs start \d \w+", Module("labs start 2 {new}")),
-    (r"MODULE labs grade \d \w+ --network", _GRADE),
-    (r"MODULE labs grade \d \w+( --trace| --seed \d+)?", _GRADE),
     (
-        r"MODULE testbed\.p4engine trace \S+ --help",
-        Module("testbed.p4engine trace p4/esa.p4 --help"),
+        r"MODULE labs mark \S+( --csv \S+| --seed \d+| --jobs \d+)*",
+        Elsewhere("tests/switch/test_labs_commands.py::test_a_folder_is_marked_whatever_is_in_it"),
     ),
+    (
+        r"MODULE labs grade \d \S+ --seed \d+ --json \S+",
+        Elsewhere("tests/switch/test_labs_commands.py::test_gradescope_gets_a_score_per_test"),
+    ),
+    (r"MODULE labs start \d \w+", Module("labs start 2 {new}")),
+    (r"MODULE labs grade \d \w+( --trace| --seed \d+| --network)?", _GRADE),
     (
         r"MODULE testbed\.p4engine trace .+",
         Elsewhere("tests/switch/test_p4_trace.py::test_command_line"),

@@ -37,6 +37,11 @@ def places() -> dict[str, str]:
     found = dict(OUTSIDE)
     found |= {f"docs/{path.name}": path.name for path in sorted((ROOT / "docs").glob("*.md"))}
     found["labs/README.md"] = "labs/index.md"
+    found |= {
+        f"labs/{path.name}": f"labs/{path.name.lower()}"
+        for path in sorted((ROOT / "labs").glob("*.md"))
+        if path.name != "README.md"
+    }
     for path in sorted((ROOT / "labs").glob("lab*/*.md")):
         found[f"labs/{path.parent.name}/{path.name}"] = (
             f"labs/{path.parent.name}/{path.name.lower()}"
