@@ -211,12 +211,11 @@ def memory(share: float) -> None:
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         sizes.append((gradient_packets(nodes) / total, most))
     (half, at_half), (done, now) = sizes[1:]
-    whole = now + (now - at_half) / (done - half) * (1 - done)
+    # No more is read out of it: memory grows by large pages, a step for all workers at a time.
     print(
         f"{done:.1%} of {total} gradient packets: {sizes[0][1]:.2f} GiB at the start,"
-        f" {at_half:.2f} GiB after {half:.1%}, {now:.2f} GiB now, so {whole:.2f} GiB at the end if"
-        f" it goes on like that; estimated {estimate / 2**30:.2f} GiB, of which"
-        f" {BASE_BYTES / 2**30:.2f} are the same for every run"
+        f" {at_half:.2f} GiB after {half:.1%}, {now:.2f} GiB now; estimated for the whole"
+        f" {estimate / 2**30:.2f} GiB, of which {BASE_BYTES / 2**30:.2f} are the same for every run"
     )
 
 
