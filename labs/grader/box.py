@@ -31,6 +31,7 @@ CALL_S = 5.0
 PATIENCE = 4  # seconds on the clock for each second of CPU time
 LOOK_S = 0.5  # how often to look at the process's CPU time
 CPU_MARGIN_S = 2
+PREFIX = "ina-labs-"  # of scratch folders
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 BOOT = "import sys; sys.path[:0] = [sys.argv[1]]; from labs.grader.worker import main; main()"
 
@@ -193,8 +194,18 @@ class Box:
 
 
 def scratch_folder() -> Path:
-    """A new folder for confined processes; to be removed with `remove`."""
-    return Path(tempfile.mkdtemp(prefix="ina-labs-"))
+    """A new folder for confined processes; to be removed with `remove`.
+
+    Folders of ours that a killed grader has left are removed on the way; the name has its process.
+    """
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        owner = path.name[len(PREFIX) :].partition("-")[0]
+        try:
+            if path.lstat().st_uid == os.geteuid() and not Path(f"/proc/{owner}").exists():
+                remove(path)
+        except OSError:
+            pass  # another grader was faster
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
 
 
 def remove(folder: Path) -> None:

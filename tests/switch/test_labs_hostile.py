@@ -157,6 +157,14 @@ def test_no_wall_is_missing_unnoticed(hostile):
     assert bool(walls.gaps()) == bool(walls.files or walls.calls)
 
 
+def test_what_a_killed_grader_has_left_goes_with_the_next(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / f"ina-labs-{2**30}-left" / "source").mkdir(parents=True)  # no process has this id
+    (tmp_path / f"ina-labs-{os.getpid()}-mine").mkdir()
+    made = scratch_folder()
+    assert {p.name for p in tmp_path.iterdir()} == {made.name, f"ina-labs-{os.getpid()}-mine"}
+
+
 # ---- P4 ----
 
 
