@@ -25,11 +25,13 @@ Window. Front-first under one common window dead-locks: one worker fills its win
 tensors, another with front ones, and neither can send what the other waits for. So with front order
 a part of the window is kept for what is urgent: when everything in flight fills the window, a
 shared tensor may still send while the fragments in flight of equally or more urgent shared tensors
-(`URGENT`) are less than that part, and so may a tensor that is to come to its stop. What is not
-shared has no such part; it goes out only while everything in flight is within the window, the
-probes of the tensor that became ready first before others. So that one becomes shared as soon as
-the slowest worker has it, and a fast worker does not fill the switch with what must wait for that
-one. With fifo order all workers send in the same order, and everything in flight counts.
+(`URGENT`) are less than that part, and so may a tensor that is to come to its stop. It is a part of
+the whole window, whatever marks have left of it: fragments that wait for another worker may fill
+all that is left. What is not shared has no such part; it goes out only while everything in flight
+is within the window, the probes of the tensor that became ready first before others. So that one
+becomes shared as soon as the slowest worker has it, and a fast worker does not fill the switch with
+what must wait for that one. With fifo order all workers send in the same order, and everything in
+flight counts.
 
 Timers. Each fragment in flight has a *flight*: when it was sent, how often, and when it is due to
 be sent again, which a heap orders. Flights are few and used again at once, so what is written for
@@ -247,7 +249,7 @@ def next_fragment(book, window):
     cursor, room = s[CURSOR], s[IN_FLIGHT] < window
     if s[PROBING] != NONE and room:
         return book.unsent[s[PROBING]]
-    least = max(window // SHARE_OF_URGENT, 1)
+    least = max(s[WINDOW] // SHARE_OF_URGENT, 1)
     if s[FINISHING] != NONE and (room or book.inflight[s[FINISHING]] < least):
         return book.unsent[s[FINISHING]]
     if s[ORDER] == FRONT and _shared(book, cursor):
