@@ -397,14 +397,6 @@ MUTATIONS = (
         Histories("esa", options={"reminder": "false"}),
     ),
     Mutation(
-        "worker: credit by urgency",
-        "workers fill a common window with different tensors and wait for each other",
-        "testbed/protocols/book.py",
-        "        room = room or s[URGENT] < least\n",
-        "        pass\n",
-        Histories("esa", lossless=True, options={"window": 2}),
-    ),
-    Mutation(
         "SwitchML's worker: timers",
         "what is lost is not sent again",
         "testbed/protocols/switchml_worker.py",
