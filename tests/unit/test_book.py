@@ -83,6 +83,19 @@ def test_the_front_has_a_part_of_the_window_of_its_own():
     assert sent_until_blocked(book, 16) == [36, 1, 2]
 
 
+def test_marks_leave_the_front_its_part():
+    """What waits for another worker may fill a window that marks have cut to one fragment."""
+    book = new([80, 160], window=16)
+    bk.make_ready(book, 1, 0)
+    sent_until_blocked(book, 16)
+    bk.make_ready(book, 0, 0)
+    bk.mark_received(book, 20, 0)
+    assert sent_until_blocked(book, 16) == [0]
+    bk.mark_received(book, 0, 0)
+    finishing = sent_until_blocked(book, 1)
+    assert finishing[-2:] == [1, 2]  # an eighth of 16
+
+
 def test_fifo_sends_as_produced_under_one_window():
     book = new([8, 8], order=bk.FIFO)
     bk.make_ready(book, 1, 0)
