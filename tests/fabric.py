@@ -7,6 +7,7 @@ can drive the protocol through any history and still check every value.
 
 from __future__ import annotations
 
+import ctypes
 import heapq
 import itertools
 import random
@@ -20,6 +21,7 @@ from testbed.protocols import counters as n
 from testbed.protocols import sizes, wire
 from testbed.protocols import status as st
 from testbed.workload import machine
+from testbed.workload.placed import Placed, Stepper, raised
 from testbed.workload.plan import plan
 
 ROWS = 256
@@ -51,6 +53,9 @@ def lossy(seed: int, loss: float = 0.0, duplicate: float = 0.0, reorder: float =
     return schedule
 
 
+STEP = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5, ctypes.POINTER(ctypes.c_int64))
+
+
 class Host:
     """One machine with its batches, as a host process has them."""
 
@@ -58,13 +63,17 @@ class Host:
         self.spec = spec
         self.is_worker = spec["role"] == "worker"
         self.machine = machine.new_machine(spec)
-        self.step = machine.STEPS[type(self.machine)]
         self.counts = self.machine.counters
         self.arrived = machine.new_batch(ROWS, spec["values"], spec["bitmap_width"])
         self.out = machine.new_batch(4 * ROWS, spec["values"], spec["bitmap_width"])
         self.bytes = self.out.packets.view(np.uint8)
         self.count = 0
         self.paused_until = 0
+        # By address, as hosts and virtual time do it, so that one compiled step serves all three.
+        self.stepper = Stepper(self.machine, self.arrived, self.out)
+        self.step = STEP(self.stepper.address)
+        self.placed = [Placed(part) for part in (self.machine, self.arrived, self.out)]
+        self.deadline = ctypes.c_int64()
 
     def take(self, frame: bytes) -> None:
         payload = np.frombuffer(frame, np.uint8, offset=sizes.FRAME_OVERHEAD)
@@ -75,13 +84,16 @@ class Host:
 
     def run(self, now: int) -> tuple[list[tuple[str, bytes]], int]:
         """(frames to send as (peer, payload), next deadline)."""
-        filled, deadline = self.step(self.machine, now, self.arrived, self.count, self.out)
+        addresses = [part.address for part in self.placed]
+        filled = self.step(*addresses, now, self.count, ctypes.byref(self.deadline))
+        if filled < 0:
+            raise raised.pop()
         self.count = 0
         out = []
         for i in range(filled):
             peer = self.spec["peers"][int(self.out.destinations[i])]
             out.append((peer, self.bytes[i, : self.out.lengths[i]].tobytes()))
-        return out, int(deadline)
+        return out, self.deadline.value
 
     def finished(self) -> bool:
         return self.machine.status[st.FINISHED] == 1
