@@ -22,8 +22,8 @@ system: {system}
 {memory}
 timeout: 2 s
 jobs:
-  - {{name: a, model: resnet18, workers: 2, iterations: 2, scale: 0.008, compute_scale: 1}}
-  - {{name: b, model: resnet18, workers: 2, iterations: 2, scale: 0.008, compute_scale: 1}}
+  - {{name: a, model: resnet18, workers: 2, iterations: 4, scale: 0.008, compute_scale: 1}}
+  - {{name: b, model: resnet18, workers: 2, iterations: 4, scale: 0.008, compute_scale: 1}}
 faults:
   - {{at: 400 ms, {fault}}}
 """
