@@ -185,22 +185,29 @@ def _compile(scratch: Path, text: str, limit_s: float = 20) -> str:
 @NO_LANDLOCK
 def test_a_program_cannot_include_somebody_elses_file(scratch, tmp_path):
     secret = tmp_path / "secret.p4"
-    secret.write_text("the answer is 42\n")
+    secret.write_text("the answer is forty-two\n")
     prepare(scratch)
     with pytest.raises(Refused) as caught:
         _compile(scratch, f'#include "{secret}"\n' + _p4({}))
-    assert "42" not in str(caught.value)
+    assert "forty-two" not in str(caught.value)
+
+
+def _living_children() -> set[int]:
+    """Other tests of this process may have left helpers, such as multiprocessing's tracker."""
+    children = psutil.Process().children()
+    return {p.pid for p in children if p.status() != psutil.STATUS_ZOMBIE}
 
 
 @pytest.mark.slow
 def test_a_program_that_grows_without_end_is_stopped_in_the_compiler(scratch):
+    before = _living_children()
     bomb = "#define A0 0 +\n" + "".join(f"#define A{n} A{n - 1} A{n - 1}\n" for n in range(1, 40))
     prepare(scratch)
     with pytest.raises(BoxError):
         _compile(
             scratch, _p4({"const bit<8>  GRADIENT = 1;": f"{bomb}const bit<32> Z = A39 0;"}), 1
         )
-    assert not [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE]
+    assert _living_children() <= before
 
 
 def test_a_program_that_never_ends_is_stopped(scratch):
@@ -219,7 +226,7 @@ def test_a_program_that_never_ends_is_stopped(scratch):
 @pytest.mark.parametrize("what", ["link", "pipe", "folder", "missing", "large"])
 def test_only_plain_files_of_a_sane_size_are_taken(what, tmp_path):
     secret = tmp_path / "secret"
-    secret.write_text("the answer is 42\n")
+    secret.write_text("the answer is forty-two\n")
     path = tmp_path / "submission" / P4
     path.parent.mkdir()
     if what == "link":
