@@ -17,6 +17,12 @@ from tests.network.test_exact_runs import finished
 ATTEMPTS = 4
 
 
+def communication_ns(read) -> float:
+    """From the first fragment sent to the last sum received, of all iterations."""
+    iterations = read.tensors.groupby("iteration")
+    return float((iterations["done_ns"].max() - iterations["first_sent_ns"].min()).sum())
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_lossless_job_comes_near_its_bound(name, tmp_path):
@@ -24,10 +30,12 @@ def test_a_lossless_job_comes_near_its_bound(name, tmp_path):
     path.write_text(text_of(name))
     ratios = []
     for attempt in range(ATTEMPTS):
-        (job,) = summary(finished(path, tmp_path / f"results{attempt}"))["jobs"].to_dict("records")
+        read = finished(path, tmp_path / f"results{attempt}")
+        (job,) = summary(read)["jobs"].to_dict("records")
         assert job["fragments"] > 20 * WINDOW
-        # Null where something was sent again since the machine stood still for so long.
-        ratio = job["communication_ns"] / job["communication_bound_ns"]
+        # Not the summary's, which is null where something was sent again since the machine stood
+        # still for so long: that only takes more time.
+        ratio = communication_ns(read) / job["communication_bound_ns"]
         ratios.append(ratio)
         assert not ratio < 0.99
         if ratio < 1.1:
