@@ -11,16 +11,10 @@ from __future__ import annotations
 import pytest
 
 from analysis.summary import summary
-from tests.bounds import SYSTEMS, WINDOW, text_of
+from tests.bounds import SYSTEMS, WINDOW, communication_ns, text_of
 from tests.network.test_exact_runs import finished
 
 ATTEMPTS = 4
-
-
-def communication_ns(read) -> float:
-    """From the first fragment sent to the last sum received, of all iterations."""
-    iterations = read.tensors.groupby("iteration")
-    return float((iterations["done_ns"].max() - iterations["first_sent_ns"].min()).sum())
 
 
 @pytest.mark.timeout(900)
