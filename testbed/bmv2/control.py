@@ -29,7 +29,8 @@ class Client:
         api: p4utils' SimpleSwitchThriftAPI, connected (connection.p4utils_api).
         name: of the switch, for messages.
         close: closes the connection.
-        port_stats: what the ports have carried, since BMv2 does not tell (ports.Ports.read).
+        port_stats, process_stats: what the ports have carried and what the process has used, since
+            BMv2 does not tell (ports.Ports.read, ports.Ports.stats).
 
     Every call raises CallError when the switch refuses it or does not answer.
     """
@@ -40,12 +41,14 @@ class Client:
         name: str,
         close: Callable[[], None] = lambda: None,
         port_stats: Callable[[], list[dict[str, Any]]] = list,
+        process_stats: Callable[[], dict[str, int | None]] = dict,
     ) -> None:
         self.name = name
         self._api = api
         self._groups: dict[int, list[int]] = {}  # nodes of each multicast group
         self._close = close
         self._port_stats = port_stats
+        self._process_stats = process_stats
 
     def close(self) -> None:
         """Close the connection; the switch goes on."""
@@ -145,9 +148,10 @@ class Client:
         """Packets that a port's egress queue holds."""
         self._call("set_queue_depth", packets, port)
 
-    def stats(self) -> dict[str, int]:
-        """{"timestamp"}: what the program's clock shows now, in us."""
-        return {"timestamp": self.timestamp()}
+    def stats(self) -> dict[str, int | None]:
+        """{"timestamp"}: what the program's clock shows now, in us; and what the process and its
+        ports have come to, under the embedded switch's names."""
+        return {"timestamp": self.timestamp(), **self._guarded(self._process_stats, "stats")}
 
     def timestamp(self) -> int:
         """What the program's clock shows now, in us."""

@@ -1,4 +1,5 @@
-"""What went over the ports of a BMv2 switch, and what got lost where the experiment has no queue.
+"""What went over the ports of a BMv2 switch, what got lost where the experiment has no queue, and
+what processor time the switch used.
 
 BMv2 tells nothing of it, so the kernel is asked, from outside:
 
@@ -7,7 +8,8 @@ BMv2 tells nothing of it, so the kernel is asked, from outside:
   Only a process that has the socket can ask for them, so its descriptors are duplicated into this
   process (pidfd_getfd) for a moment;
 - what a host's queue dropped: `tc` in the host's namespace;
-- what an interface dropped because the other end had no room: the interfaces' counters again.
+- what an interface dropped because the other end had no room: the interfaces' counters again;
+- processor time: the process's, of all its threads.
 
 What BMv2's own queues drop, and their greatest length, nobody counts; these are None.
 """
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.network import kernel
+from testbed.network.processes import cpu_ns
 
 SOL_PACKET = 263
 PACKET_STATISTICS = 6
@@ -68,6 +71,7 @@ class Ports:
         if self._more_socket_drops() is None:
             self._socket_drops = None
         self._before = self._counted()
+        self._cpu_before_ns = cpu_ns(pid) or 0
 
     def read(self) -> list[dict[str, Any]]:
         """One row per port and direction, with the columns of table links."""
@@ -92,6 +96,19 @@ class Ports:
                 row = {"port": port, "direction": direction, **dict.fromkeys(UNCOUNTED)}
                 rows.append(row | counters)
         return rows
+
+    def stats(self) -> dict[str, int | None]:
+        """Of the whole switch, with the columns of the embedded switch's `stats()`: received, sent,
+        unmodelled_drops (packets), cpu_ns. None: cannot be had."""
+        rows = self.read()
+        drops = [row["unmodelled_drops"] for row in rows]
+        used_ns = cpu_ns(self._pid)
+        return {
+            "received": sum(row["packets"] for row in rows if row["direction"] == "ingress"),
+            "sent": sum(row["packets"] for row in rows if row["direction"] == "egress"),
+            "unmodelled_drops": None if None in drops else sum(drops),
+            "cpu_ns": None if used_ns is None else used_ns - self._cpu_before_ns,
+        }
 
     def _counted(self) -> dict[int, dict[str, int]]:
         """The kernel's counters by port, since the interfaces exist."""

@@ -206,13 +206,20 @@ _DECLARED = (
     ),
     Table(
         "switches",
-        "One row per switch of a real-clock run: what its process did. BMv2 counts none of it.",
+        "One row per switch of a real-clock run: what its process did.",
         (
             _REPETITION,
             _SWITCH,
             _count("packets_received", "packets that came in", True),
             _count("packets_sent", "packets that it sent", True),
-            Column("cpu_ns", "int64", "ns", "CPU time of its packet loop", True, 0),
+            Column(
+                "cpu_ns",
+                "int64",
+                "ns",
+                "CPU time of its packet loop; BMv2: of all threads",
+                True,
+                0,
+            ),
             Column(
                 "cpu_peak_share",
                 "float64",

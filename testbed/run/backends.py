@@ -137,7 +137,7 @@ class Bmv2:
             neighbours[port] = Neighbour(other.name, network.holders[name].pid, host)
         ports = Ports(process.pid, node.ports_in_use(), neighbours, impaired(self._experiment))
         api = p4utils_api(connection.clients, self._json)
-        return Client(api, node.name, connection.close, ports.read)
+        return Client(api, node.name, connection.close, ports.read, ports.stats)
 
     def shape(self, switch: str, client: Any) -> None:
         from testbed.bmv2.queues import shape_queues

@@ -106,6 +106,10 @@ def test_a_run_is_exact_and_fills_the_tables(tmp_path):
             assert hosts.bytes_sent[f"h{port}"] == ingress.bytes
         # What comes when its host is done nobody takes in.
         assert 0 < hosts.packets_received[f"h{port}"] <= egress.packets
+    switch = read.switches.iloc[0]
+    assert switch.packets_received == read.links.query("direction == 'ingress'").packets.sum()
+    assert switch.packets_sent == read.links.query("direction == 'egress'").packets.sum()
+    assert switch.cpu_ns > 0 and switch.unmodelled_drops >= 0
     assert read.links.max_queue.isna().all() and read.links.losses.isna().all()
     assert read.links.query("direction == 'egress'").queue_drops.isna().all()
     assert (read.memory.occupied + read.memory.held <= 16).all()

@@ -157,6 +157,8 @@ def test_counters_and_clock(api):
     client = Client(api, "s1")
     assert client.counter_read("seen", 3) == {"packets": 10, "bytes": 640}
     assert client.stats() == {"timestamp": 77}
+    told = Client(api, "s1", process_stats=lambda: {"received": 5, "cpu_ns": None})
+    assert told.stats() == {"timestamp": 77, "received": 5, "cpu_ns": None}
 
 
 def test_what_p4utils_prints_of_an_error_is_an_error(api, capsys):
