@@ -20,35 +20,30 @@ Path = tuple[str, ...]
 def distances(network: Network, target: str) -> dict[str, int]:
     """Links from each switch, and each host, to a node, over switches only; nodes without a way are
     left out."""
-    before: dict[str, list[str]] = {}
-    for link in network.links:
-        before.setdefault(link.target, []).append(link.source)
     found = {target: 0}
-    queue = deque([target])
-    while queue:
-        node = queue.popleft()
-        if node != target and node in network.host:
-            continue
-        for source in before.get(node, ()):
-            if source not in found:
-                found[source] = found[node] + 1
-                queue.append(source)
+    for node, following in _hops(network, target).items():
+        found[node] = found[following] + 1
     return found
 
 
 def shortest_path(network: Network, source: str, target: str) -> Path | None:
     """The first of the shortest paths, the one that the routes of testbed/routing/tree.py take;
     None: there is none."""
-    known = network.next_hops
-    if target not in known:
-        known[target] = _next_hops(network, target)
-    hops = known[target]
+    hops = _hops(network, target)
     path = [source]
     while path[-1] != target:
         if path[-1] not in hops:
             return None
         path.append(hops[path[-1]])
     return tuple(path)
+
+
+def _hops(network: Network, target: str) -> dict[str, str]:
+    """The next node from each one that has a way to the target, the nearest nodes first."""
+    known = network.next_hops
+    if target not in known:
+        known[target] = _next_hops(network, target)
+    return known[target]
 
 
 def _next_hops(network: Network, target: str) -> dict[str, str]:
