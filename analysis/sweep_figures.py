@@ -8,6 +8,7 @@ it; where none is they are bars. A system that knows nothing of the varied key i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -147,18 +148,26 @@ def _lines(
             )  # fmt: skip
 
 
-def _bars(
-    axes: Axes, frame: pd.DataFrame, column: str, scale: float, styles: dict[str, looks.Look]
-) -> None:
+def _means(
+    frame: pd.DataFrame, column: str, scale: float, styles: dict[str, looks.Look]
+) -> Iterator[tuple[int, str, looks.Look, float, float | None]]:
+    """(place, title, look, mean, half width of its interval) of each series that has a mean; the
+    half width from three repetitions on."""
     for place, (title, look) in enumerate(styles.items()):
         values = frame[frame["series"] == title][column] / scale
         mean, half = interval(values)
-        if np.isnan(mean):
-            continue
+        if not np.isnan(mean):
+            yield place, title, look, mean, half if values.count() > 2 else None
+
+
+def _bars(
+    axes: Axes, frame: pd.DataFrame, column: str, scale: float, styles: dict[str, looks.Look]
+) -> None:
+    for place, title, look, mean, half in _means(frame, column, scale, styles):
         axes.bar(
             place, mean, color=look.color, hatch=look.hatch, linewidth=0, label=title,
             edgecolor="white" if look.hatch else look.color,
-            yerr=half if values.count() > 2 else None, error_kw={"elinewidth": 0.8, "capsize": 2},
+            yerr=half, error_kw={"elinewidth": 0.8, "capsize": 2},
         )  # fmt: skip
         axes.annotate(
             units.significant(mean), (place, mean), xytext=(0, 1.5), textcoords="offset points",
@@ -170,14 +179,10 @@ def _bars(
 def _lying_bars(
     axes: Axes, frame: pd.DataFrame, column: str, scale: float, styles: dict[str, looks.Look]
 ) -> None:
-    for place, (title, look) in enumerate(styles.items()):
-        values = frame[frame["series"] == title][column] / scale
-        mean, half = interval(values)
-        if np.isnan(mean):
-            continue
+    for place, _, look, mean, half in _means(frame, column, scale, styles):
         axes.barh(
             place, mean, color=look.color, linewidth=0, height=0.7,
-            xerr=half if values.count() > 2 else None, error_kw={"elinewidth": 0.8, "capsize": 2},
+            xerr=half, error_kw={"elinewidth": 0.8, "capsize": 2},
         )  # fmt: skip
         axes.annotate(
             units.significant(mean), (0, place), xytext=(2, 0), textcoords="offset points",
