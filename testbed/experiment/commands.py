@@ -30,15 +30,19 @@ def check_command(
 
 def _check_sweep(path: str | Path, inspect: Callable[[Experiment], Iterable[str]]) -> int:
     sweep = load_sweep(path)
-    warnings: list[str] = []
+    labels: dict[str, list[str]] = {}  # of the points that a warning is about
     for point in sweep.points:
         try:
-            warnings += (*point.experiment.warnings, *inspect(point.experiment))
+            for warning in (*point.experiment.warnings, *inspect(point.experiment)):
+                labels.setdefault(warning, []).append(point.label)
         except UserError as error:
             raise UserError(f"{error}\n  at the sweep's point {point.label}") from None
     print(f"{path}: valid: a sweep of {len(sweep.points)} points over {', '.join(sweep.keys)}")
-    for warning in dict.fromkeys(warnings):
+    for warning, (first, *others) in labels.items():
         print(f"warning: {warning}")
+        if len(others) + 1 < len(sweep.points):
+            more = f" and {len(others)} more" if others else ""
+            print(f"  at the sweep's point {first}{more}")
     return 0
 
 

@@ -82,7 +82,8 @@ def warnings(experiment: Experiment, calibration: Calibration | None) -> list[st
     if share <= HEADROOM:
         return []
     factor = HEADROOM / share
-    slowest = _slowest_rate(experiment)
+    most = max(wanted, key=lambda each: each.rate).job
+    slowest = _slowest_rate(experiment, most)
     rate = sum(each.rate for each in wanted)
     lines = [
         f"this machine is too slow for these links: they carry {rate:,.0f} gradient packets/s,"
@@ -92,9 +93,10 @@ def warnings(experiment: Experiment, calibration: Calibration | None) -> list[st
     if slowest is not None:
         lines.append(
             f"what fits: links at {factor:.2g} times their bandwidth, at most"
-            f" {_bandwidth(slowest * factor)} where they have {_bandwidth(slowest)} now, and"
-            f" compute_scale {1 / factor:.2g} times as large, so that computation and communication"
-            " keep their ratio; or `runtime: virtual`, which needs no time of the machine"
+            f" {_bandwidth(slowest * factor)} where job {most} has {_bandwidth(slowest)} now, and"
+            f" compute_scale {_times(1 / factor)} times as large, so that computation and"
+            " communication keep their ratio; or `runtime: virtual`, which needs no time of the"
+            " machine"
         )
     if larger > 1:
         lines.append(
@@ -104,11 +106,17 @@ def warnings(experiment: Experiment, calibration: Calibration | None) -> list[st
     return ["\n  ".join(lines)]
 
 
-def _slowest_rate(experiment: Experiment) -> int | None:
-    """Rate in bit/s of the slowest link there is."""
-    links = range(len(experiment.topology_object().links))
+def _slowest_rate(experiment: Experiment, name: str) -> int | None:
+    """Rate in bit/s of the slowest link of a job's workers and servers."""
+    placement = next(job for job in experiment.jobs if job.name == name).fixed_placement
+    topology = experiment.topology_object()
+    links = [topology.ports(host)[1][1] for host in (*placement.workers, *placement.servers)]
     rates = [way.bandwidth_bps for link in links for way in experiment.link(link)]
     return min((rate for rate in rates if rate), default=None)
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}"
 
 
 def _bandwidth(rate_bps: float) -> str:
