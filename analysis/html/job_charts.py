@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 JOBS = 64  # with bars of their own
 POINTS = 400  # of a job's line
+SINGLE = 400  # points of all lines together that get a marker and an interval each; more: a band
 JOB_SYMBOLS = ("circle", "square", "triangle-up", "diamond", "cross", "x", "star", "triangle-down")
 
 
@@ -118,48 +119,30 @@ def iterations(results: Results) -> Chart | None:
     scale, unit = units.time_unit(float(times["time_ns"].max()))
     names = results.jobs.drop_duplicates("job").set_index("job")["name"]
     repeated = times["repetition"].nunique() > 2
-    traces: list[plots.Trace] = []
-    most = 0
+    spreads = {}
     for job, rows in times.groupby("job"):
-        job = int(job)
         spread = rows.groupby("iteration")["time_ns"].agg(["mean", "min", "max"]) / scale
         if repeated:
             means = rows.groupby(["iteration", "repetition"])["time_ns"].mean() / scale
             half = means.groupby("iteration").agg(lambda values: interval(values)[1])
             spread["min"], spread["max"] = spread["mean"] - half, spread["mean"] + half
-        most = max(most, len(spread))
-        spread = thin(spread, POINTS)
+        spreads[int(job)] = spread
+    most = max(map(len, spreads.values()))
+    single = sum(map(len, spreads.values())) <= SINGLE
+    traces: list[plots.Trace] = []
+    for job, spread in spreads.items():
         name = str(names.get(job, job))
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": name,
-                "meta": {"job": job},
-                "x": [int(number) for number in spread.index],
-                "y": plots.numbers(spread["mean"]),
-                "error_y": {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": plots.numbers(spread["max"] - spread["mean"]),
-                    "arrayminus": plots.numbers(spread["mean"] - spread["min"]),
-                    "thickness": 1,
-                    "width": 3,
-                },
-                "line": {"color": looks.job_color(job), "dash": plots.dash(job), "width": 1.5},
-                "marker": {"symbol": JOB_SYMBOLS[job % len(JOB_SYMBOLS)], "size": 7},
-                "hovertemplate": f"{name}, iteration %{{x}}: %{{y}} {unit}<extra></extra>",
-            }
-        )
+        traces += _iteration_line(job, name, thin(spread, POINTS), unit, single)
+    marks = "bars" if single else "bands"
     meaning = (
-        "bars are 95 % confidence intervals over repetitions"
+        f"{marks} are 95 % confidence intervals over repetitions"
         if repeated
-        else "bars reach from the fastest worker to the slowest"
+        else f"{marks} reach from the fastest worker to the slowest"
     )
     layout = plots.layout(
         xaxis={"text": "iteration", "dtick": 1 if most <= 20 else None},
         yaxis={"text": f"time ({unit})", "rangemode": "tozero"},
-        showlegend=len(traces) > 1,
+        showlegend=len(spreads) > 1,
     )
     return Chart(
         "iterations",
@@ -168,6 +151,54 @@ def iterations(results: Results) -> Chart | None:
         f"A line per job: how long each iteration took, as a mean over its workers; {meaning}.",
         f"Mean over workers; {meaning}. " + plots.thinned_note(most, POINTS, "iterations"),
     )
+
+
+def _iteration_line(
+    job: int, name: str, spread: pd.DataFrame, unit: str, single: bool
+) -> list[plots.Trace]:
+    """A job's line over columns mean, min and max: with a marker and an interval for each point if
+    `single`, else on a band, which takes a browser two shapes instead of a thousand."""
+    x = [int(number) for number in spread.index]
+    line: plots.Trace = {
+        "type": "scatter",
+        "mode": "lines+markers" if single else "lines",
+        "name": name,
+        "meta": {"job": job},
+        "legendgroup": str(job),
+        "x": x,
+        "y": plots.numbers(spread["mean"]),
+        "line": {"color": looks.job_color(job), "dash": plots.dash(job), "width": 1.5},
+        "hovertemplate": f"{name}, iteration %{{x}}: %{{y}} {unit}<extra></extra>",
+    }
+    if single:
+        line["marker"] = {"symbol": JOB_SYMBOLS[job % len(JOB_SYMBOLS)], "size": 7}
+        line["error_y"] = {
+            "type": "data",
+            "symmetric": False,
+            "array": plots.numbers(spread["max"] - spread["mean"]),
+            "arrayminus": plots.numbers(spread["mean"] - spread["min"]),
+            "thickness": 1,
+            "width": 3,
+        }
+        return [line]
+    known = spread.dropna(subset=["min", "max"])
+    there = [int(number) for number in known.index]
+    band: plots.Trace = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "meta": {"job": job},
+        "legendgroup": str(job),
+        "showlegend": False,
+        "x": there + there[::-1],
+        "y": plots.numbers([*known["min"], *known["max"][::-1]]),
+        "fill": "toself",
+        "opacity": 0.25,
+        "line": {"width": 0},
+        "fillcolor": looks.job_color(job),
+        "hoverinfo": "skip",
+    }
+    return [band, line]
 
 
 def _some(per_job: pd.DataFrame) -> pd.DataFrame:

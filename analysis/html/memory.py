@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from analysis import looks
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 SAMPLES = 1200  # steps of an area
 SWITCHES = 6  # with charts of their own
 JOBS = 10  # that an area can tell apart
+MARKS = 250  # of preemptions; more would be one bar of colour
 MARKED = ("preemptions", "preemptions_held")
 # What shows trouble; the other events are switched on by a click.
 SHOWN_EVENTS = ("preemptions", "collisions", "downgrades", "reminders", "flushes", "ghosts")
@@ -84,23 +86,24 @@ def by_state(results: Results, switch: str) -> Chart:
 
 
 def _preemption_marks(results: Results, switch: str, capacity: int) -> list[plots.Trace]:
-    """One mark for each span between two samples in which aggregators were preempted."""
+    """One mark for each span between two samples in which aggregators were preempted, or for some
+    neighbouring spans."""
     happened = increments(results, switch)
     found = happened[happened["event"].isin(MARKED)]
     if not len(found):
         return []
     counts = found.groupby("time_ns")["count"].sum()
     thinned = counts
-    if len(counts) > SAMPLES:
-        step = -(-len(counts) // SAMPLES)
-        groups = pd.Series(range(len(counts)), index=counts.index) // step
-        thinned = counts.groupby(groups.to_numpy()).sum()
-        thinned.index = counts.index[::step]
+    if len(counts) > MARKS:
+        step = -(-len(counts) // MARKS)
+        groups = np.arange(len(counts)) // step
+        thinned = counts.groupby(groups).sum()
+        thinned.index = counts.index.to_series().groupby(groups).last()
     return [
         {
             "type": "scatter",
             "mode": "markers",
-            "name": "preemptions since the sample before",
+            "name": "preemptions since the mark before",
             "x": plots.seconds(thinned.index),
             "y": [1.04 * capacity] * len(thinned),
             "marker": {"symbol": "triangle-down", "size": 7, "color": looks.VERMILION},

@@ -78,6 +78,7 @@ def view(chromium, request):
         )
         return page
 
+    opened.page = page  # for what is to be done otherwise
     yield opened
     PICTURES.mkdir(parents=True, exist_ok=True)
     picture = PICTURES / f"{request.node.name}.png"

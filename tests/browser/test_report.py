@@ -69,6 +69,30 @@ def test_every_chart_has_its_marks(view, run):
     assert marks["events-s1"]["lines"] == 1
 
 
+# Names of the charts in the order in which they are drawn.
+ORDER = """
+window.order = [];
+new MutationObserver((changes) => {
+  for (const { target } of changes)
+    if (target.classList.contains("js-plotly-plot") && !window.order.includes(target.id))
+      window.order.push(target.id);
+}).observe(document, { subtree: true, attributes: true, attributeFilter: ["class"] });
+"""
+
+
+def test_what_is_looked_at_is_drawn_first_and_what_is_folded_waits(view, run):
+    page = view.page
+    page.add_init_script(ORDER)
+    page.goto(f"{run.as_uri()}#memory")
+    count = page.locator(".chart").count()
+    page.wait_for_function(f"Number(document.documentElement.dataset.drawn) === {count - 1}")
+    order = page.evaluate("window.order")
+    assert order.index("chart-states-s1") < order.index("chart-jct")
+    assert "chart-events-s1" not in order
+    page.locator("#events summary").click()
+    page.wait_for_function("window.order.includes('chart-events-s1')")
+
+
 def test_a_job_is_switched_off_everywhere_and_on_again(view, run):
     page = view(run)
     before = page.evaluate(COUNT, "timeline")["bars"]

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from analysis import sweeps
-from analysis.html import page, plots, timeline
+from analysis.html import job_charts, page, plots, timeline
 from analysis.html.comparison_page import comparison_page
 from analysis.html.network import links, places
 from analysis.html.run_page import run_page
@@ -72,6 +72,18 @@ def test_bars_are_the_means_and_their_intervals(charts):
     assert big["meta"] == {"job": 0}
 
 
+def test_many_iterations_become_lines_on_bands(results, monkeypatch):
+    monkeypatch.setattr(job_charts, "SINGLE", 4)
+    chart = job_charts.iterations(results)
+    band, line, *_ = chart.spec["data"]
+    assert line["mode"] == "lines" and "error_y" not in line and band["meta"] == line["meta"]
+    points = len(line["x"])
+    lower, upper = band["y"][:points], band["y"][points:][::-1]
+    assert band["x"] == line["x"] + line["x"][::-1]
+    assert all(a < y < b for a, y, b in zip(lower, line["y"], upper, strict=True))
+    assert "bands are" in chart.note
+
+
 def test_the_timeline_has_each_workers_passes_and_waits(charts):
     chart = charts["timeline"]
     passes = sum(len(spans) for spans in ITERATIONS.values())
@@ -98,7 +110,7 @@ def test_a_long_timeline_has_few_marks_and_loses_no_time():
 
 
 def test_preemptions_are_marked_when_they_happened(charts):
-    (marks,) = traces(charts["states-s1"], "preemptions since the sample before")
+    (marks,) = traces(charts["states-s1"], "preemptions since the mark before")
     assert (marks["x"], marks["customdata"]) == ([0.04, 0.06], [2, 1])
 
 

@@ -5,35 +5,70 @@
   const { charts } = JSON.parse(document.getElementById("charts").textContent);
   const config = { displaylogo: false, responsive: true, scrollZoom: false };
   const drawn = new Map(); // name -> the chart's element
+  const page = document.documentElement.dataset; // how far it is, for whoever waits for it
+  page.drawn = "0";
 
   async function draw(name) {
     const element = document.getElementById(`chart-${name}`);
-    if (!element || drawn.has(name)) return;
-    drawn.set(name, element);
-    const { data, layout } = charts[name];
-    await Plotly.newPlot(element, data, { ...layout, autosize: true }, config);
+    if (drawn.has(name)) return;
     const hidden = hiddenJobs();
-    if (hidden.size) await showJobs(name, hidden);
-    const range = chosenRange();
-    if (charts[name].overTime && range) await Plotly.relayout(element, range);
-    if (charts[name].overTime) element.on("plotly_relayout", (change) => follow(name, change));
+    const { data, layout, overTime } = charts[name];
+    const range = overTime && chosenRange();
+    drawn.set(name, element);
+    await Plotly.newPlot(
+      element,
+      data.map((trace) => (hidden.has(jobOf(trace)) ? { ...trace, visible: false } : trace)),
+      { ...layout, autosize: true, xaxis: { ...layout.xaxis, ...(range && { range }) } },
+      config,
+    );
+    if (overTime) element.on("plotly_relayout", (change) => follow(name, change));
+    page.drawn = String(drawn.size);
   }
 
-  // Folded sections have no width yet: their charts are drawn when they are opened.
+  // A chart is drawn when it comes near the window, and the others one by one while the browser has
+  // nothing else to do: so a page of many charts is open at once, and paper has them all. Folded
+  // sections have no width yet: their charts wait until they are opened.
   const visible = (name) => !document.getElementById(`chart-${name}`).closest("details:not([open])");
+  const near = new Set(); // names of charts near the window that are still to be drawn
+  let drawing = false;
+  const whenIdle = window.requestIdleCallback || ((call) => setTimeout(call, 50));
 
-  async function drawVisible() {
-    for (const name of Object.keys(charts)) {
-      if (!visible(name)) continue;
-      await draw(name);
+  const waiting = () => Object.keys(charts).filter((name) => !drawn.has(name) && visible(name));
+
+  async function drawNext() {
+    if (drawing) return;
+    drawing = true;
+    for (;;) {
+      const names = waiting();
+      const first = names.find((name) => near.has(name));
+      if (first === undefined) {
+        page.near = "drawn";
+        if (!names.length) break;
+        await new Promise((next) => whenIdle(next, { timeout: 1000 }));
+      }
+      const next = waiting();
+      if (next.length) await draw(next.find((name) => near.has(name)) || next[0]);
       await new Promise((next) => setTimeout(next)); // the page stays usable meanwhile
     }
-    document.documentElement.dataset.drawn = String(drawn.size);
+    drawing = false;
   }
+
+  const watch = new IntersectionObserver(
+    (entries) => {
+      for (const { target, isIntersecting } of entries) {
+        const name = target.id.slice("chart-".length);
+        if (isIntersecting) near.add(name);
+        else near.delete(name);
+      }
+      drawNext();
+    },
+    { rootMargin: "200px" },
+  );
 
   // -- jobs
 
   const boxes = [...document.querySelectorAll("input[data-job]")];
+  const jobOf = (trace) => trace.meta && trace.meta.job;
   const hiddenJobs = () =>
     new Set(boxes.filter((box) => !box.checked).map((box) => Number(box.dataset.job)));
 
@@ -41,10 +76,10 @@
     const element = drawn.get(name);
     const traces = [];
     element.data.forEach((trace, number) => {
-      if (trace.meta && trace.meta.job !== undefined) traces.push(number);
+      if (jobOf(trace) !== undefined) traces.push(number);
     });
     if (!traces.length) return Promise.resolve();
-    const shown = traces.map((number) => !hidden.has(element.data[number].meta.job));
+    const shown = traces.map((number) => !hidden.has(jobOf(element.data[number])));
     return Plotly.restyle(element, { visible: shown }, traces);
   }
 
@@ -66,7 +101,7 @@
       .map(([, element]) => element.layout.xaxis.range[1]);
     const begin = from.value === "" ? 0 : Number(from.value);
     const end = to.value === "" ? Math.max(...ends) : Number(to.value);
-    return end > begin ? { "xaxis.range": [begin, end] } : null;
+    return end > begin ? [begin, end] : null;
   }
 
   let following = false;
@@ -91,7 +126,12 @@
   }
 
   if (from) {
-    const apply = () => zoomAll(chosenRange() || { "xaxis.autorange": true });
+    const apply = async () => {
+      // Where the run ends is known from the charts themselves.
+      for (const name of waiting()) if (charts[name].overTime) await draw(name);
+      const range = chosenRange();
+      zoomAll(range ? { "xaxis.range": range } : { "xaxis.autorange": true });
+    };
     from.addEventListener("change", apply);
     to.addEventListener("change", apply);
     document.getElementById("whole").addEventListener("click", () => {
@@ -140,7 +180,7 @@
   // -- folded sections, paper
 
   for (const details of document.querySelectorAll("details"))
-    details.addEventListener("toggle", drawVisible);
+    details.addEventListener("toggle", drawNext);
   const opened = () => {
     const target = document.getElementById(location.hash.slice(1));
     if (target && target.tagName === "DETAILS") target.open = true;
@@ -151,8 +191,11 @@
   const fit = (width) => {
     for (const element of drawn.values()) Plotly.relayout(element, { width });
   };
-  addEventListener("beforeprint", () => fit(680));
+  addEventListener("beforeprint", () => {
+    for (const name of waiting()) draw(name); // Plotly draws before it returns
+    fit(680);
+  });
   addEventListener("afterprint", () => fit(null));
 
-  drawVisible();
+  for (const element of document.querySelectorAll(".chart")) watch.observe(element);
 })();
