@@ -45,9 +45,9 @@ static inline int p4_before(const p4_entry *e, const p4_entry *other) {
     if (!other || e->priority != other->priority) return !other || e->priority < other->priority;
     return e->order < other->order;
 }
-p4_entry *p4_find_range(const p4_table *t, const uint64_t *key); /* p4rt_range.c */
+/* The best of `found` and what the tree has for the key: p4rt_range.c. */
+p4_entry *p4_ranges_find(const p4_table *t, p4_entry *root, const uint64_t *key, p4_entry *found);
 static inline p4_entry *p4_find_priority(const p4_table *t, const uint64_t *key) {
-    if (t->range_words) return p4_find_range(t, key);
     uint32_t words = t->desc->key_words;
     p4_entry *found = NULL;
     uint64_t masked[words];
@@ -61,8 +61,12 @@ static inline p4_entry *p4_find_priority(const p4_table *t, const uint64_t *key)
             p4_entry *e = hash->slots[i].entry;
             if (hash->slots[i].hash != h) continue;
             uint64_t differs = 0;
-            for (uint32_t w = 0; w < words; w++) differs |= e->key[w] ^ masked[w];
-            if (!differs && p4_before(e, found)) found = e;
+            for (uint32_t w = 0; w < words; w++) differs |= (e->key[w] & group->mask[w]) ^ masked[w];
+            if (differs) continue;
+            if (t->range_words)
+                found = p4_ranges_find(t, e, key, found);
+            else if (p4_before(e, found))
+                found = e;
         }
     }
     return found;

@@ -114,38 +114,14 @@ static int contains(const p4_table *t, const p4_entry *e, const uint64_t *key) {
     return 1;
 }
 
-/* The best of `found` and what the tree has for the key. */
-static p4_entry *stab(const p4_table *t, p4_entry *e, const uint64_t *key, p4_entry *found) {
+p4_entry *p4_ranges_find(const p4_table *t, p4_entry *e, const uint64_t *key, p4_entry *found) {
     const uint64_t *point = key + t->range_word;
     while (e && p4_before(e->best, found) &&
            compare(point, e->reach->mask + t->range_word, t->range_words) <= 0) {
-        found = stab(t, e->left, key, found);
+        found = p4_ranges_find(t, e->left, key, found);
         if (compare(point, e->key + t->range_word, t->range_words) < 0) break; /* the right ones begin later */
         if (p4_before(e, found) && contains(t, e, key)) found = e;
         e = e->right;
-    }
-    return found;
-}
-
-p4_entry *p4_find_range(const p4_table *t, const uint64_t *key) {
-    uint32_t words = t->desc->key_words;
-    p4_entry *found = NULL;
-    uint64_t masked[words];
-    for (uint32_t g = 0; g < t->group_count; g++) {
-        const p4_mask_group *group = &t->groups[g];
-        if (found && group->best > found->priority) break;
-        for (uint32_t w = 0; w < words; w++) masked[w] = key[w] & group->mask[w];
-        uint64_t h = p4_hash_key(masked, words);
-        const p4_hash_table *hash = &group->hash;
-        for (uint64_t i = h & hash->mask; hash->slots[i].entry; i = (i + 1) & hash->mask) {
-            p4_entry *root = hash->slots[i].entry;
-            if (hash->slots[i].hash != h) continue;
-            uint64_t differs = 0;
-            for (uint32_t w = 0; w < words; w++) differs |= (root->key[w] & group->mask[w]) ^ masked[w];
-            if (differs) continue;
-            found = stab(t, root, key, found);
-            break;
-        }
     }
     return found;
 }
