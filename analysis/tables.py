@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from analysis import units
 from analysis.summary import interval
 from testbed.results.counters import ENDINGS
+from testbed.text_table import new_table
 
 if TYPE_CHECKING:
     from analysis.looks import Look
@@ -24,20 +24,6 @@ if TYPE_CHECKING:
     from testbed.results import Results
 
 Frames = dict[str, pd.DataFrame]
-
-
-def _table(title: str, *columns: str, left: int = 1) -> Table:
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number < left else "right", vertical="top")
-    return table
 
 
 def _mean(values: pd.Series, text: object) -> str:
@@ -77,7 +63,7 @@ def jobs(frames: Frames) -> Table:
     """One row per job (means over repetitions) and the average."""
     per_job, run = frames["jobs"], frames["run"]
     waited = bool((per_job["waiting_ns"] > 0).any())
-    table = _table(
+    table = new_table(
         "Jobs",
         "job",
         "model",
@@ -127,7 +113,7 @@ def _job_time(rows: pd.DataFrame) -> str:
 
 def faults(results: Results) -> Table:
     """What was planned to go wrong, and when it did; one row for each repetition."""
-    table = _table("Planned faults", "what", "whom", "planned at", "took place", "over", left=2)
+    table = new_table("Planned faults", "what", "whom", "planned at", "took place", "over", left=2)
     for _, row in results.faults.iterrows():
         happened = not pd.isna(row["begun_ns"])
         over = row["kind"] != "kill" and happened
@@ -144,7 +130,7 @@ def faults(results: Results) -> Table:
 
 def traffic(frames: Frames) -> Table:
     """What each job cost the network (means over repetitions)."""
-    table = _table(
+    table = new_table(
         "Traffic",
         "job",
         "gradient\npackets",
@@ -167,7 +153,7 @@ def traffic(frames: Frames) -> Table:
 
 def communication(frames: Frames) -> Table:
     """Measured communication time against the bound of the links, for jobs without losses."""
-    table = _table(
+    table = new_table(
         "Communication against the least time that the links allow",
         "job",
         "measured",
@@ -205,7 +191,7 @@ def trunks(results: Results) -> Table | None:
     rows = links[wanted].groupby(["node", "neighbour"], sort=False)[["packets", "bytes"]].mean()
     shown = rows.nlargest(BUSIEST, "packets")
     more = f", the busiest {len(shown)} of {len(rows)}" if len(rows) > len(shown) else ""
-    table = _table(
+    table = new_table(
         f"Links between switches and to servers{more}", "from", "to", "packets", "bytes", left=2
     )
     for (node, neighbour), row in rows[rows.index.isin(shown.index)].iterrows():
@@ -224,7 +210,7 @@ def memory(frames: Frames) -> Table:
     """Shares of aggregator-time per switch, filling split by how the occupation ended."""
     rows = frames["switches"]
     endings = [name for name in ENDINGS if rows[f"filling_{name}_share"].notna().any()]
-    table = _table(
+    table = new_table(
         "Switch memory (shares of aggregator-time; filling is split by how it ended)",
         "switch",
         "aggre-\ngators",
@@ -252,7 +238,7 @@ def events(frames: Frames) -> Table:
     rows = frames["events"]
     names = frames["jobs"].drop_duplicates("job").set_index("job")["name"]
     owners = sorted(rows["job"].dropna().unique())
-    table = _table(
+    table = new_table(
         "Switch events (packets)",
         "switch",
         "event",
@@ -276,7 +262,7 @@ def events(frames: Frames) -> Table:
 def comparison(runs: Sequence[Results], frames: Sequence[Frames], looks: Sequence[Look]) -> Table:
     """One column per run, one row per measure. "relative" is the average JCT over that of the first
     run that has one (1.25x = that much longer); shares are of aggregator-time."""
-    table = _table("Comparison", "", *(look.title for look in looks))
+    table = new_table("Comparison", "", *(look.title for look in looks))
     over_all = [each["run"] for each in frames]
     means = [interval(run["jct_mean_ns"])[0] if len(run) else math.nan for run in over_all]
     base = next((mean for mean in means if not math.isnan(mean)), math.nan)
@@ -311,7 +297,7 @@ def twins(runs: Sequence[Results], frames: Sequence[Frames]) -> Table | None:
     real = frames[1 - clocks.index("virtual")]["jobs"]
     name = next(clock for clock in clocks if clock != "virtual")
     title = f"The same experiment on {name} and in virtual time"
-    table = _table(title, "job", "measure", str(name), "virtual", "difference", left=2)
+    table = new_table(title, "job", "measure", str(name), "virtual", "difference", left=2)
     for job in jobs[0]:
         there, here = (rows[rows["name"] == job] for rows in (real, virtual))
         for title, column, text in _TWINS:
@@ -369,7 +355,7 @@ def _yes(value: bool) -> str:
 def sweep(points: Sequence[Point], keys: Sequence[str], frame: pd.DataFrame) -> Table:
     """One row per point of a sweep: what was varied, what came out over its repetitions."""
     columns = [title for title, column, _ in _SWEPT if column in frame]
-    table = _table("Points", *keys, *columns, "exact", "fidelity", left=len(keys))
+    table = new_table("Points", *keys, *columns, "exact", "fidelity", left=len(keys))
     for number, point in enumerate(points):
         cells = [point.values[key].short if key in point.values else units.UNKNOWN for key in keys]
         rows = frame[frame["point"] == number] if len(frame) else frame

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from testbed.routing.network import Network
 from testbed.routing.plan import JobPlan, Load, Plan
+from testbed.text_table import new_table
 
 
 def rate_text(rate_bps: Fraction | int | None) -> str:
@@ -44,23 +44,10 @@ def plan_tables(network: Network, plan: Plan) -> Iterator[RenderableType]:
     yield _loads(plan)
 
 
-def _table(title: str, *columns: str, left: int = 1) -> Table:
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number < left else "right", vertical="top")
-    return table
-
-
 def _workers(job: JobPlan) -> Table:
     title = f"Job {job.name}: PS {job.ps}, {rate_text(job.rate_bps)}"
-    table = _table(title, "worker", "fragments", "aggregated at", "path", "group", "rate", left=4)
+    columns = ("worker", "fragments", "aggregated at", "path", "group", "rate")
+    table = new_table(title, *columns, left=4)
     for worker in job.workers:
         name = f"{worker.number} {worker.host}"
         for each in worker.assignments:
@@ -74,7 +61,7 @@ def _workers(job: JobPlan) -> Table:
 
 
 def _groups(job: JobPlan) -> Table:
-    table = _table("", "group", "workers", "path of the aggregate", "rate", "slots", left=3)
+    table = new_table("", "group", "workers", "path of the aggregate", "rate", "slots", left=3)
     for group in job.groups:
         workers = ", ".join(map(str, group.workers))
         path = " ".join(group.path)
@@ -83,7 +70,7 @@ def _groups(job: JobPlan) -> Table:
 
 
 def _loads(plan: Plan) -> Table:
-    table = _table("Loads", "what", "load", "capacity", "share")
+    table = new_table("Loads", "what", "load", "capacity", "share")
 
     def row(name: str, load: Load) -> None:
         share = f"{100 * load.share:.1f} %" if load.capacity_bps else ""
