@@ -15,10 +15,9 @@ import pandas as pd
 
 from analysis.summary import summary
 from testbed.experiment.figure import Figure
-from testbed.results import Results, ResultsError, find, read
+from testbed.results import SWEEP_FILE, Results, ResultsError, find, read
 from testbed.systems import SYSTEMS
 
-FILE = "sweep.json"
 _SHORT = 20
 
 
@@ -90,14 +89,14 @@ class Sweep:
 
 def is_sweep(folder: str | Path) -> bool:
     """Whether a folder is that of a sweep."""
-    return (Path(folder) / FILE).is_file()
+    return (Path(folder) / SWEEP_FILE).is_file()
 
 
 def read_sweep(folder: str | Path) -> Sweep:
     """Opens a sweep's folder. Raises ResultsError when it can't be read."""
     folder = Path(folder)
     try:
-        described = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        described = json.loads((folder / SWEEP_FILE).read_text(encoding="utf-8"))
         points = tuple(
             Point(
                 each["system"],
@@ -110,7 +109,7 @@ def read_sweep(folder: str | Path) -> Sweep:
         figure = None if declared is None else Figure.model_validate(declared)
         return Sweep(folder, described["name"], tuple(described["keys"]), points, figure)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ResultsError(f"{folder / FILE} can't be read: {error}") from None
+        raise ResultsError(f"{folder / SWEEP_FILE} can't be read: {error}") from None
 
 
 def _newest(parent: Path) -> Results | None:

@@ -11,10 +11,11 @@ from testbed.results.environment import describe
 from testbed.results.errors import ResultsError, SchemaError
 from testbed.results.ownership import hand_over
 from testbed.results.reader import Results, find, read
-from testbed.results.schema import TABLES, Column, Table
+from testbed.results.schema import SWEEP_FILE, TABLES, Column, Table
 from testbed.results.writer import Writer
 
 __all__ = [
+    "SWEEP_FILE",
     "TABLES",
     "Column",
     "Results",

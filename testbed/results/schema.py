@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from testbed.results.counters import COUNTERS, EVENTS
 
+SWEEP_FILE = "sweep.json"  # says in the folder of a sweep what was varied
 FORMAT = 1  # of the folder; raised when a reader of the old format would misread the new one
 
 

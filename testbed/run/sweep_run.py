@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from testbed.errors import RunError, UserError
-from testbed.results import find, hand_over, read
+from testbed.results import SWEEP_FILE, find, hand_over, read
 from testbed.run import memory
 from testbed.run.point_pool import executor, run_points
 from testbed.run.program import Program, prepare
@@ -105,7 +105,7 @@ def _open_folder(sweep: Sweep, results: Path) -> Path:
         described["figure"] = sweep.figure.model_dump(exclude_unset=True)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / FILE).write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+        (folder / SWEEP_FILE).write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise UserError(f"can't make the sweep's folder {folder}: {error.strerror}") from None
     hand_over(folder, below=True)

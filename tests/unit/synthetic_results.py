@@ -21,8 +21,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from analysis import sweeps
-from testbed.results import Writer
+from testbed.results import SWEEP_FILE, Writer
 from testbed.results.fidelity import rows as fidelity_rows
 
 FRAME = 14 + 20 + 8 + 24 + 4 + 256
@@ -254,7 +253,7 @@ def write_sweep(folder: Path) -> Path:
             {"key": key, "system": system, "values": values} for key, system, values in points
         ],
     }
-    (folder / sweeps.FILE).write_text(json.dumps(described))
+    (folder / SWEEP_FILE).write_text(json.dumps(described))
     for key, system, _ in points:
         if key != "d":
             stretches = (1.0, 1.1, 1.2) if key == "b" else (2.0,)

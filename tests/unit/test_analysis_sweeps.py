@@ -11,7 +11,7 @@ from rich.console import Console
 
 from analysis import sweeps
 from analysis.report import report_command
-from testbed.results import ResultsError
+from testbed.results import SWEEP_FILE, ResultsError
 from tests.unit.synthetic_results import write_sweep
 
 
@@ -33,11 +33,11 @@ def test_the_frame_has_a_row_per_point_and_repetition(folder):
 
 
 def test_without_numbers_there_is_no_axis(folder):
-    described = json.loads((folder / sweeps.FILE).read_text())
+    described = json.loads((folder / SWEEP_FILE).read_text())
     for point in described["points"]:
         point["values"].pop("memory.aggregators", None)
     described["keys"] = ["system"]
-    (folder / sweeps.FILE).write_text(json.dumps(described))
+    (folder / SWEEP_FILE).write_text(json.dumps(described))
     sweep = sweeps.read_sweep(folder)
     assert sweep.axis is None
     assert sweep.points[2].series(None) == "ATP (gap 3)"
@@ -58,6 +58,6 @@ def test_the_report_names_every_point_and_draws(folder):
 
 
 def test_a_folder_without_a_readable_description(tmp_path):
-    (tmp_path / sweeps.FILE).write_text("{}")
+    (tmp_path / SWEEP_FILE).write_text("{}")
     with pytest.raises(ResultsError, match="can't be read"):
         sweeps.read_sweep(tmp_path)

@@ -17,6 +17,7 @@ from analysis.report import report_command
 from testbed.errors import UserError
 from testbed.experiment.figure import MEASURES, Figure, Size
 from testbed.experiment.sweep import load_sweep
+from testbed.results import SWEEP_FILE
 from testbed.run import commands, figure_run
 from tests.unit.experiments import BASE
 from tests.unit.synthetic_results import write_run
@@ -159,7 +160,7 @@ def folder(tmp_path):
         "figure": Figure(claim="It works.", x="jobs", x_label="jobs here", panels=PANELS)
         .model_dump(exclude_unset=True),
     }  # fmt: skip
-    (tmp_path / sweeps.FILE).write_text(json.dumps(described))
+    (tmp_path / SWEEP_FILE).write_text(json.dumps(described))
     return tmp_path
 
 
@@ -191,12 +192,12 @@ def test_panels_axis_and_legend(folder):
 
 
 def test_without_x_many_points_are_lying_bars_with_names(folder):
-    described = json.loads((folder / sweeps.FILE).read_text())
+    described = json.loads((folder / SWEEP_FILE).read_text())
     del described["figure"]["x"]
     for point in described["points"]:
         point["values"]["jobs"]["number"] = None
     described["points"].append(described["points"][0] | {"system": "ps"})
-    (folder / sweeps.FILE).write_text(json.dumps(described))
+    (folder / SWEEP_FILE).write_text(json.dumps(described))
     sweep = sweeps.read_sweep(folder)
     figure = sweep_figures.measures(sweep, sweeps.frame(sweep))
     labels = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
@@ -205,7 +206,7 @@ def test_without_x_many_points_are_lying_bars_with_names(folder):
 
 
 def test_a_zero_stands_at_its_rank_on_a_wide_axis(folder):
-    described = json.loads((folder / sweeps.FILE).read_text())
+    described = json.loads((folder / SWEEP_FILE).read_text())
     for point in described["points"]:
         loss = 0.0 if point["key"].endswith("a") else 0.01
         point["values"] = {
@@ -219,7 +220,7 @@ def test_a_zero_stands_at_its_rank_on_a_wide_axis(folder):
     )  # fmt: skip
     described |= {"keys": ["system", "links.loss"]}
     described["figure"]["x"] = "links.loss"
-    (folder / sweeps.FILE).write_text(json.dumps(described))
+    (folder / SWEEP_FILE).write_text(json.dumps(described))
     sweep = sweeps.read_sweep(folder)
     axes = sweep_figures.measures(sweep, sweeps.frame(sweep)).axes[0]
     assert list(axes.get_xticks()) == [0, 1, 2]
