@@ -10,12 +10,12 @@ like: all tests outside the rings unit and switch form one group, and come last.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from testbed.p4engine.c_compiler import find_c_compiler
 from tests.leftovers import why_no_network
 
 HERE = Path(__file__).parent
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     no_network = why_no_network()
-    no_compiler = None if shutil.which("cc") or shutil.which("gcc") else "no C compiler (cc or gcc)"
+    no_compiler = None if find_c_compiler() else "no C compiler (cc, gcc or clang)"
     for item in items:
         try:
             ring = Path(item.path).relative_to(HERE).parts[0]

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .c_compiler import find_c_compiler
 from .diagnostics import NOWHERE, Diagnostic, Diagnostics, Fatal, P4Error
 
 HERE = Path(__file__).parent
@@ -78,9 +79,9 @@ def _failure(message: str) -> P4Error:
     return P4Error([Diagnostic("error", message, "", 0, 0, "")])
 
 
-def find_compiler() -> tuple[str, str]:
+def _compiler() -> tuple[str, str]:
     """(path, version) of the C compiler."""
-    path = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
+    path = find_c_compiler()
     if path is None:
         raise _failure(
             "no C compiler found; P4 programs are compiled to C. Install one:"
@@ -140,7 +141,7 @@ def _flags() -> list[str]:
 
 def _target() -> tuple[str, list[str], str]:
     """The C compiler, its flags, and a digest of what the runtime's objects depend on."""
-    cc, version = find_compiler()
+    cc, version = _compiler()
     flags = _flags()
     parts = [version, " ".join(flags), _cpu()]
     return cc, flags, _digest([*parts, *(p.read_bytes() for p in sorted(RUNTIME.iterdir()))])

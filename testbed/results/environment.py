@@ -15,6 +15,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from testbed.p4engine.c_compiler import find_c_compiler
+
 PACKAGES = ("numpy", "numba", "pandas", "pyarrow", "pydantic", "mininet", "matplotlib")
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -37,7 +39,7 @@ def describe(timestamp_unit_ns: int, **more: Any) -> dict[str, Any]:
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
-        "cc": _first_line(shutil.which("cc"), "--version"),
+        "cc": _first_line(find_c_compiler(), "--version"),
         **_commit(),
         **more,
     }

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UserError
+from testbed.p4engine.c_compiler import find_c_compiler
 from testbed.run import kernel_probe
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -175,7 +176,7 @@ def _compiler() -> Finding:
     """A C compiler that can make what a P4 program becomes: a shared object that uses the C
     library and its mathematics."""
     remedy = _system_package("gcc libc6-dev")
-    path = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
+    path = find_c_compiler()
     if path is None:
         return Finding("C compiler", MISSING, "neither cc, gcc nor clang", remedy, EVERY)
     with tempfile.TemporaryDirectory(prefix="doctor-") as folder:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from testbed.errors import UserError
+from testbed.p4engine.c_compiler import find_c_compiler
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -38,7 +39,7 @@ def require_machine() -> None:
     """What a run on a Mininet network needs. Raises UserError that names all that is missing."""
     require_root("a run")
     missing = _lacks_of_mininet()
-    if not (shutil.which("cc") or shutil.which("gcc")):
+    if not find_c_compiler():
         missing.append(
             f"there is no C compiler (cc), which P4 programs are compiled with: {SET_UP}"
         )

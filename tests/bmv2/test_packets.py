@@ -12,6 +12,7 @@ import pytest
 from testbed import dataplane
 from testbed.dataplane.read import POOL_EVENTS, SWITCHML, occupancy_of_slots
 from testbed.p4engine import compile_program
+from testbed.p4engine.c_compiler import find_c_compiler
 from testbed.p4engine.library import Switch
 from tests.bmv2 import simple_switch
 from tests.bmv2.cases import CASES, address_of_port, calls_of, surroundings
@@ -19,7 +20,7 @@ from tests.bmv2.compare import events_of, outputs
 from tests.bmv2.packets import sequence
 
 NEEDS_COMPILER = pytest.mark.skipif(
-    not (shutil.which("cc") or shutil.which("gcc")), reason="no C compiler (cc or gcc)"
+    not find_c_compiler(), reason="no C compiler (cc, gcc or clang)"
 )
 # ATP evicts nothing and has no priorities.
 ATP_HAS_NOT = {"preemptions", "preemptions_held", "downgrades"}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from testbed.p4engine.c_compiler import find_c_compiler
 from testbed.p4engine.manager import Manager
 
 HERE = Path(__file__).parent
@@ -21,7 +21,7 @@ PARTS = sorted(RUNTIME.glob("tm*.c")) + sorted(RUNTIME.glob("io*.c"))
 def fake_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The fake program linked with the traffic manager and the packet loop."""
     target = tmp_path_factory.mktemp("fake") / "fake.so"
-    compiler = shutil.which("cc") or shutil.which("gcc")
+    compiler = find_c_compiler()
     command = [compiler, "-O1", "-g", "-Wall", "-Werror", "-std=gnu11", "-shared", "-fPIC"]
     command += ["-I", str(RUNTIME), "-o", str(target), str(HERE / "fake_program.c")]
     subprocess.run(command + [str(part) for part in PARTS], check=True)

@@ -7,12 +7,13 @@ looked for: Python itself keeps memory until the end.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from testbed.p4engine.c_compiler import find_c_compiler
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
@@ -20,7 +21,7 @@ FLAGS = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit
 
 def library(name: str) -> str | None:
     """The path of a library of the C compiler, if it has it."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
+    compiler = find_c_compiler()
     found = subprocess.run(
         [compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True
     ).stdout.strip()
