@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -192,9 +193,14 @@ COMMANDS: tuple[tuple[str, How], ...] = (
 
 def site_hooks() -> ModuleType:
     """tools/site/hooks.py, which is no package."""
-    spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "tools/site/hooks.py")
+    place = ROOT / "tools" / "site"
+    spec = importlib.util.spec_from_file_location("site_hooks", place / "hooks.py")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(place))  # as MkDocs does
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(place))
     return module
 
 

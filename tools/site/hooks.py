@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import claims
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,9 +83,19 @@ def on_files(files: Files, *, config: Any) -> Files:
         if Path(place).suffix in (".png", ".svg"):
             continue
         files.append(File.generated(config, source_page(place), content=source_text(place)))
+    files.append(File.generated(config, claims.PAGE, content=claims.page(all_claims())))
     style = File.generated(config, "code.css", content=_code_style())
     files.append(style)
     return files
+
+
+def all_claims() -> list[claims.Claim]:
+    """Those of all pages that make claims."""
+    return [
+        claim
+        for page in claims.PAGES
+        for claim in claims.claims(page, (ROOT / "docs" / page).read_text(encoding="utf-8"))
+    ]
 
 
 def turned(text: str, place: str, page: str, pages: dict[str, str]) -> tuple[str, set[str]]:
