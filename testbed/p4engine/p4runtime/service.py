@@ -207,16 +207,15 @@ class Service:
             "Capabilities": (grpc.unary_unary_rpc_method_handler, self._capabilities),
             "StreamChannel": (grpc.stream_stream_rpc_method_handler, self._stream),
         }
-        requests = {name: getattr(m, f"{name}Request", None) for name in kinds}
-        requests["StreamChannel"] = m.StreamMessageRequest
-        made = {
-            name: handler(
-                _refusals(grpc, function, stream=name in ("Read", "StreamChannel")),
-                request_deserializer=requests[name].FromString,
-                response_serializer=_serialized,
-            )
-            for name, (handler, function) in kinds.items()
-        }
+        made = {}
+        # gRPC itself would write a traceback for each message that is none.
+        for name, (handler, function) in kinds.items():
+            if name == "StreamChannel":
+                answer = _refusals(grpc, function, stream=True)
+            else:
+                read = _parser(getattr(m, f"{name}Request"))
+                answer = _refusals(grpc, function, stream=name == "Read", read=read)
+            made[name] = handler(answer, response_serializer=_serialized)
         return grpc.method_handlers_generic_handler("p4.v1.P4Runtime", made)
 
     async def _work(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -275,9 +274,10 @@ class Service:
             self._notify(self.arbitration.leave(stream))
 
     async def _listen(self, stream: _Stream, requests: Any) -> None:
+        read = _parser(messages().StreamMessageRequest)
         try:
-            async for request in requests:
-                await self._hear(stream, request)
+            async for data in requests:
+                await self._hear(stream, read(data))
         finally:
             stream.send(None)
 
@@ -320,12 +320,31 @@ class Service:
             notice.stream.send(notice.message)
 
 
+def _parser(kind: Any) -> Callable[[bytes], Any]:
+    """What reads a message of this type. Raises Refused."""
+
+    def read(data: bytes) -> Any:
+        from google.protobuf.message import DecodeError
+
+        try:
+            return kind.FromString(data)
+        except DecodeError:
+            raise Refused(
+                Code.INVALID_ARGUMENT, f"this is no {kind.DESCRIPTOR.full_name}"
+            ) from None
+
+    return read
+
+
 def _serialized(message: Any) -> bytes:
     return message if isinstance(message, bytes) else message.SerializeToString()
 
 
-def _refusals(grpc: Any, function: Callable, stream: bool) -> Callable:
-    """`function` with a `Refused` made into the status of the call."""
+def _refusals(
+    grpc: Any, function: Callable, stream: bool, read: Callable[[Any], Any] = lambda data: data
+) -> Callable:
+    """`function`, to which `read` makes the request, with a `Refused` made into the status of the
+    call."""
     codes = {code.value[0]: code for code in grpc.StatusCode}
 
     async def abort(context: Any, error: Exception) -> None:
@@ -336,7 +355,7 @@ def _refusals(grpc: Any, function: Callable, stream: bool) -> Callable:
 
     async def one(request: Any, context: Any) -> Any:
         try:
-            return await function(request, context)
+            return await function(read(request), context)
         except (grpc.aio.AbortError, asyncio.CancelledError):
             raise
         except Exception as error:
@@ -344,7 +363,7 @@ def _refusals(grpc: Any, function: Callable, stream: bool) -> Callable:
 
     async def many(request: Any, context: Any) -> AsyncIterator[Any]:
         try:
-            async for reply in function(request, context):
+            async for reply in function(read(request), context):
                 yield reply
         except (grpc.aio.AbortError, asyncio.CancelledError):
             raise
