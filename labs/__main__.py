@@ -20,7 +20,7 @@ from labs.grader.mark import mark
 from labs.grader.pack import export, start
 from labs.grader.report import gradescope, show_end, show_outcome
 from labs.grader.submission import find
-from testbed.errors import UserError
+from testbed.errors import RunError, UserError
 
 PLAIN_WIDTH = 200  # columns where there is no terminal
 
@@ -36,6 +36,8 @@ def _parser() -> argparse.ArgumentParser:
     results = "write Gradescope's results ('-': print them instead of the text)"
     one.add_argument("--json", type=Path, metavar="FILE", help=results)
     one.add_argument("--seed", type=int, default=0, help="of what the tests send (default 0)")
+    wires = "play the tests on a Mininet network (needs root), where they have a switch"
+    one.add_argument("--network", action="store_true", help=wires)
     one.add_argument("--trace", action="store_true", help="follow the first packet that differs")
 
     begin = commands.add_parser("start", help="begin a lab in a folder of your own")
@@ -81,7 +83,7 @@ def _grade(arguments: argparse.Namespace, console: Console) -> int:
         if not quiet and outcome.status != "not run":
             show_outcome(console, count, outcome)
 
-    made = grade(lab, folder, arguments.seed, arguments.trace, progress)
+    made = grade(lab, folder, arguments.seed, arguments.trace, progress, network=arguments.network)
     if arguments.json is not None:
         text = json.dumps(gradescope(made), indent=2) + "\n"
         if quiet:
@@ -144,8 +146,10 @@ def main(words: list[str] | None = None) -> int:
         console = Console(highlight=False, width=PLAIN_WIDTH)
     try:
         return COMMANDS[arguments.command](arguments, console)
-    except UserError as error:
-        Console(stderr=True, highlight=False).print(Text(f"error: {error}"), soft_wrap=True)
+    except (UserError, RunError) as error:
+        tail = getattr(error, "log_tail", "")
+        text = f"error: {error}\n{tail}".strip()
+        Console(stderr=True, highlight=False).print(Text(text), soft_wrap=True)
         return 2
     except KeyboardInterrupt:
         return 130

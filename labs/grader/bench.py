@@ -18,6 +18,7 @@ from scapy.packet import Packet
 from labs.grader.box import Box, BoxError, Lost, Refused
 from labs.grader.failure import Failure
 from labs.grader.lab import Lab
+from labs.grader.network import Wires
 from labs.grader.packets import differences
 from testbed.p4engine.library import MANAGER_CALLS, PROGRAM_CALLS
 
@@ -27,6 +28,7 @@ Packets = list[tuple[int, bytes]]
 PACKET_GAP_NS = 100_000
 CALL_S = 5.0
 LIFE_S = 30.0
+MOST_FRAMES = 1024  # that are captured at a port for one packet
 
 
 class Broken(Exception):
@@ -48,6 +50,37 @@ class BoxedSwitch:
 
     def trace(self) -> list[str]:
         return self.bench.call(self.box, "trace", self.number) if self.traced else []
+
+
+class WiredSwitch(BoxedSwitch):
+    """A switch in a confined process that is a node of a Mininet network, under the real clock."""
+
+    def __init__(self, bench: Bench, box: Box, number: int, traced: bool, wires: Wires) -> None:
+        super().__init__(bench, box, number, traced)
+        self.wires = wires
+        self._counted = {port: [0, 0] for port in wires.interfaces}
+
+    def send(self, packets: list[list], until_ns: int | None) -> tuple[list, int, list[str]]:
+        """The packets one after the other, as fast as possible; their times do not count."""
+        assert until_ns is None, "this check should say that it needs virtual time"
+        assert self is self.bench.wired, "a network has one switch: the one made last"
+        self.wires.forget()
+        for port, data, _ in packets:
+            self.wires.send(port, data)
+        received = sum(r for r, _ in self._counted.values()) + len(packets)
+        settled = self.bench.call(self.box, "settle", self.number, received, CALL_S)
+        done, counted, log = bool(settled[0]), settled[1], list(settled[2])
+        sent = {port: counted[port][1] - s for port, (_, s) in self._counted.items()}
+        self._counted = {port: counted[port] for port in self._counted}
+        self.bench.carried[0] += len(packets)
+        if not done:
+            raise Failure(f"the switch is not done with a packet after {CALL_S:.0f} s")
+        outputs = self.wires.capture({port: min(n, MOST_FRAMES) for port, n in sent.items()})
+        self.bench.carried[1] += len(outputs)
+        count = sum(sent.values())
+        if len(outputs) < min(count, MOST_FRAMES):
+            raise Failure(f"of {count} packets that left the switch {len(outputs)} have arrived")
+        return outputs, count, log
 
 
 class Switch:
@@ -200,6 +233,8 @@ class Bench:
         build: makes a program: (name, defines, traced) -> key in the scratch folder's cache.
         switches: starts a process that holds switches, or gives the one that is there.
         deadline: time.monotonic() at which the check must be over.
+        wires: the network that the submission's switch is on; None: none, and time is virtual.
+        node: like `switches`, of the process in the network's switch.
     """
 
     def __init__(
@@ -211,7 +246,13 @@ class Bench:
         switches: Callable[[], Box],
         deadline: float,
         trace: bool = False,
+        wires: Wires | None = None,
+        node: Callable[[], Box] | None = None,
     ) -> None:
+        self.wires, self._node = wires, node
+        self.wired: WiredSwitch | None = None  # the one that has the wires now
+        self.carried = [0, 0]  # frames that hosts have sent and captured
+        self.virtual = 0  # switches without a network
         self.lab, self.scratch, self.trace = lab, scratch, trace
         self.random = random.Random(seed)
         self.deadline = deadline
@@ -237,12 +278,23 @@ class Bench:
         self.notes.append(text)
 
     def switch(self, **defines: int) -> Switch:
-        """A fresh switch with the submission's program and these compile-time parameters."""
+        """A fresh switch with the submission's program and these compile-time parameters.
+
+        On a network it takes the place of the one before.
+        """
         defines = {**self.lab.defines, **defines}
-        return self._boxed(self.lab.program, defines, self.trace)
+        if self.wires is None:
+            return self._boxed(self.lab.program, defines, self.trace)
+        key = self._build(self.lab.program, defines, self.trace)
+        box = self._node()
+        self.gaps = box.walls.gaps()
+        seed = self.random.getrandbits(32)
+        number = self.call(box, "attach", key, self.wires.interfaces, seed, self.trace)
+        self.wired = WiredSwitch(self, box, number, self.trace, self.wires)
+        return Switch(self, self.wired)
 
     def traced_switch(self, program: str) -> Switch:
-        """A switch with any P4 program of the lab, in a process, whose trace is kept."""
+        """A switch with any P4 program of the lab, whose trace is kept; never on a network."""
         return self._boxed(program, dict(self.lab.defines), True)
 
     def _boxed(self, program: str, defines: dict[str, int], trace: bool) -> Switch:
@@ -251,6 +303,7 @@ class Bench:
         self.gaps = box.walls.gaps()
         seed = self.random.getrandbits(32)
         number = self.call(box, "load", key, list(self.lab.ports), seed, trace)
+        self.virtual += 1
         return Switch(self, BoxedSwitch(self, box, number, trace))
 
     def read(self, name: str) -> str:
@@ -278,8 +331,10 @@ class Bench:
         try:
             return box.call(name, *args, limit_s=CALL_S, clock_s=self.left())
         except Lost as error:
-            history = [self.about] if self.about else []
-            raise Failure(str(error), sent=history[0] if history else None) from None
+            late = self.deadline <= time.monotonic()
+            raise Failure(
+                "the time for this test is over" if late else str(error), sent=self.about
+            ) from None
 
     def heard(self, log: list[str]) -> None:
         """The program's log_msg texts."""

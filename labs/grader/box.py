@@ -18,11 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from labs.grader import channel
 from labs.grader.confine import ROOT, Walls
+from testbed.network.kernel import enter_network
 
 PRINTED_BYTES = 4096  # of a process's output that are kept
 CHUNK = 1 << 16
@@ -52,13 +54,21 @@ class Box:
     """A confined process.
 
     Args:
-        kind: "compile" or "run" (confine.py).
+        kind: "compile", "run" or "network" (confine.py).
         scratch: its folder, from `scratch_folder`.
         life_s: seconds of CPU time that it may use in its whole life.
         preload: modules that it imports before the walls go up.
+        namespace: id of a process whose network namespace it lives in; for "network".
     """
 
-    def __init__(self, kind: str, scratch: Path, life_s: float, preload: str = "") -> None:
+    def __init__(
+        self,
+        kind: str,
+        scratch: Path,
+        life_s: float,
+        preload: str = "",
+        namespace: int | None = None,
+    ) -> None:
         requests, self._requests = os.pipe()
         self._replies, replies = os.pipe()
         self._output, output = os.pipe()
@@ -82,6 +92,7 @@ class Box:
             env=environment,
             pass_fds=[requests, replies],
             start_new_session=True,
+            preexec_fn=None if namespace is None else partial(enter_network, namespace),
         )
         for descriptor in (requests, replies, output):
             os.close(descriptor)

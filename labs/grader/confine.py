@@ -4,9 +4,12 @@ Several walls stand behind each other, because not every kernel has them all: li
 process may use up, a network namespace of its own, Landlock for files, seccomp for the rest. The
 process tells the grader which of them stand (`Walls`), and the grader tells its user which do not.
 
-There are two kinds of process. *compile* runs our P4 compiler and the system's C compiler on a
+There are three kinds of process. *compile* runs our P4 compiler and the system's C compiler on a
 student's program: it may start programs and write to its scratch folder. *run* executes what came
-of it, or a student's Python: it may write nowhere and start nothing.
+of it, or a student's Python: it may write nowhere and start nothing. *network* is *run* for a
+switch on a Mininet network: root has put it into the switch's network namespace, in which there is
+nothing but the links to the hosts, and of root's privileges it keeps the one to send and receive
+frames.
 """
 
 from __future__ import annotations
@@ -15,20 +18,26 @@ import ctypes
 import os
 import resource
 import signal
+import socket
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from labs.grader import landlock, seccomp
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = ("compile", "run")
-MEMORY_BYTES = {"compile": 3 << 30, "run": 1 << 30}
-FILE_BYTES = {"compile": 128 << 20, "run": 0}
-DESCRIPTORS = {"compile": 256, "run": 64}
+KINDS = ("compile", "run", "network")
+MEMORY_BYTES = {"compile": 3 << 30, "run": 1 << 30, "network": 1 << 30}
+FILE_BYTES = {"compile": 128 << 20, "run": 0, "network": 0}
+DESCRIPTORS = {"compile": 256, "run": 64, "network": 64}
+FRAMES = (socket.AF_PACKET, socket.AF_NETLINK)  # the latter tells of interfaces that go down
 
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
 NEW_USER, NEW_NETWORK, NEW_IPC = 0x10000000, 0x40000000, 0x08000000
+CAP_NET_RAW, CAPABILITIES_3 = 13, 0x20080522
+# Counters of the process's own interfaces (switch.py reads them).
+OWN_INTERFACES = Path("/proc/thread-self/net")
 
 # What a Python program and a C compiler read; nothing in it belongs to a user of the machine.
 SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
@@ -79,7 +88,7 @@ def _limits(kind: str, cpu_s: int) -> None:
         resource.RLIMIT_CORE: 0,
     }
     if kind == "run":
-        values[resource.RLIMIT_NPROC] = 0
+        values[resource.RLIMIT_NPROC] = 0  # it does not bind root, whom "network" needs
     for which, value in values.items():
         resource.setrlimit(which, (value, value))
 
@@ -91,25 +100,57 @@ def readable() -> list[Path]:
     return [*map(Path, SYSTEM), *python, *ours, Path("/proc/cpuinfo")]
 
 
-def confine(kind: str, scratch: Path, cpu_s: int) -> Walls:
-    """Shut this process in, for good. `cpu_s`: seconds of CPU time until it is killed."""
+def _keep_capability(number: int) -> None:
+    """Give up all privileges but one."""
+    bit = 1 << number
+    header = (ctypes.c_uint32 * 2)(CAPABILITIES_3, 0)
+    sets = (ctypes.c_uint32 * 6)(bit, bit, 0, 0, 0, 0)  # effective, permitted, inheritable; twice
+    if _libc.capset(header, sets):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _own_namespaces(kind: str) -> str:
+    """Leave the machine's network and interprocess communication; "" or why that is impossible."""
+    if kind == "network":
+        wanted = NEW_IPC  # it is in the switch's network namespace already
+    else:
+        # A user namespace also takes root's privileges over the machine away from the process.
+        wanted = NEW_USER | NEW_NETWORK | NEW_IPC
+    if _libc.unshare(wanted):
+        return f"no namespace ({os.strerror(ctypes.get_errno())})"
+    return ""
+
+
+def confine(
+    kind: str, scratch: Path, cpu_s: int, start_threads: Callable[[], None] = lambda: None
+) -> Walls:
+    """Shut this process in, for good.
+
+    Args:
+        cpu_s: seconds of CPU time until it is killed.
+        start_threads: starts the threads that the process needs; none can be started afterwards.
+    """
     assert kind in KINDS, kind
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # nothing survives the grader
     _limits(kind, cpu_s)
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
-    files = network = calls = ""
-    # A user namespace also takes root's privileges over the machine away from the process.
-    if _libc.unshare(NEW_USER | NEW_NETWORK | NEW_IPC):
-        network = f"no namespace ({os.strerror(ctypes.get_errno())})"
+    files = calls = ""
+    network = _own_namespaces(kind)
+    read, write = [*readable(), scratch], [Path(d) for d in DEVICES]
+    if kind == "compile":
+        write.append(scratch)
+    if kind == "network":
+        read.append(OWN_INTERFACES)
+        os.open(OWN_INTERFACES, os.O_PATH)  # the permission lasts as long as it is in use
     try:
-        writable = [Path(d) for d in DEVICES]
-        if kind == "compile":
-            writable.append(scratch)
-        landlock.restrict([*readable(), scratch], writable)
+        landlock.restrict(read, write)
     except OSError as error:
         files = error.strerror or str(error)
+    if kind == "network":
+        _keep_capability(CAP_NET_RAW)
+    start_threads()
     try:
-        seccomp.restrict(may_start=kind == "compile")
+        seccomp.restrict(kind == "compile", FRAMES if kind == "network" else ())
     except OSError as error:
         calls = f"no filter ({error.strerror or error})"
     return Walls(files, network, calls)

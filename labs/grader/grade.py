@@ -15,6 +15,7 @@ from labs.grader.bench import Bench, Broken
 from labs.grader.box import Box, BoxError, Refused, remove, scratch_folder
 from labs.grader.failure import Failure
 from labs.grader.lab import Check, Lab
+from labs.grader.network import Wires, refuse
 from labs.grader.submission import Unusable, collect
 from testbed.p4engine.build import compile_program, share_runtime
 
@@ -24,6 +25,7 @@ SUBMISSION_S = 60.0  # hard limit for all checks together
 COMPILE_S = 30.0
 COMPILERS = "testbed.p4engine.build testbed.p4engine.codegen testbed.p4engine.parser"
 SWITCHES = "testbed.p4engine.library testbed.p4engine.build testbed.p4engine.trace_text"
+NODE = f"{SWITCHES} testbed.p4engine.switch"
 SMALL = Path(__file__).with_name("small.p4")  # compiled once, so that the runtime is in the cache
 
 
@@ -37,6 +39,7 @@ class Outcome:
     trace: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     printed: str = ""
+    played: str = ""  # where, if a network was asked for
     seconds: float = 0.0
 
     @property
@@ -98,16 +101,21 @@ class Switches:
     """The process that holds the submission's switches.
 
     One serves all checks, since each makes switches of its own and starting a process takes longer
-    than most checks; after one that it did not survive there is a new one.
+    than most checks; after one that it did not survive there is a new one. With `wires` it is the
+    network's switch.
     """
 
-    def __init__(self, scratch: Path) -> None:
-        self.scratch = scratch
+    def __init__(self, scratch: Path, wires: Wires | None = None) -> None:
+        self.scratch, self.wires = scratch, wires
         self._box: Box | None = None
 
     def __call__(self) -> Box:
         if self._box is None or not self._box.alive:
-            self._box = Box("run", self.scratch, SUBMISSION_S, SWITCHES)
+            if self.wires is None:
+                self._box = Box("run", self.scratch, SUBMISSION_S, SWITCHES)
+            else:
+                at = self.wires.namespace
+                self._box = Box("network", self.scratch, SUBMISSION_S, NODE, at)
         return self._box
 
     def unload(self) -> None:
@@ -139,6 +147,7 @@ def grade(
     trace: bool = False,
     progress: Callable[[Outcome], None] = lambda outcome: None,
     patience: float = 1.0,
+    network: bool = False,
 ) -> Grade:
     """Grade the submission in `folder`.
 
@@ -148,81 +157,133 @@ def grade(
         progress: called with each outcome.
         patience: factor for all limits on the clock, for machines that are busy with other things;
             those in CPU time stay.
+        network: play the checks on Mininet, but for those that have no switch or need virtual time.
+
+    Raises UserError where there can be no network.
     """
     begin = time.monotonic()
-    scratch = scratch_folder()
     made = Grade(lab, [])
-    switches = Switches(scratch)
-    try:
-        collect(lab, folder, scratch / "source")
-        if lab.program:
-            prepare(scratch)
-        builder = Builder(lab, scratch, begin + SUBMISSION_S * patience)
-        for check in lab.checks:
-            if made.problem:
-                outcome = Outcome(check, "not run")
-            elif time.monotonic() > builder.deadline:
-                limit = f"{SUBMISSION_S * patience:g} s"
-                outcome = Outcome(check, "not run", [f"all {limit} for a submission are used up"])
-            else:
-                outcome = _run(check, made, scratch, builder, switches, seed, trace, patience)
-                switches.unload()
-            made.outcomes.append(outcome)
-            progress(outcome)
-        made.warnings = builder.warnings
-        made.gaps = made.gaps or builder.gaps
-    except Unusable as error:
-        made.problem = str(error)
-        made.outcomes = [Outcome(check, "not run") for check in lab.checks]
-    finally:
-        switches.close()
-        remove(scratch)
+    if network:
+        refuse()
+    with _Grading(made, seed, trace, patience, network) as grading:
+        try:
+            grading.prepare(folder)
+            for check in lab.checks:
+                if made.problem:
+                    outcome = Outcome(check, "not run")
+                else:
+                    outcome = grading.run(check)
+                made.outcomes.append(outcome)
+                progress(outcome)
+        except Unusable as error:
+            made.problem = str(error)
+            made.outcomes = [Outcome(check, "not run") for check in lab.checks]
     made.seconds = time.monotonic() - begin
     return made
 
 
-def _run(
-    check: Check,
-    made: Grade,
-    scratch: Path,
-    builder: Builder,
-    switches: Switches,
-    seed: int,
-    trace: bool,
-    patience: float,
-) -> Outcome:
-    """Run one check."""
+class _Grading:
+    """What the checks of one submission share: folders, compiled programs, processes, a network."""
 
-    def build(program: str, defines: dict[str, int], traced: bool) -> str:
-        """Compiling does not count as the check's time."""
-        start = time.monotonic()
+    def __init__(self, made: Grade, seed: int, trace: bool, patience: float, network: bool) -> None:
+        self.made, self.lab = made, made.lab
+        self.seed, self.trace, self.patience, self.network = seed, trace, patience, network
+        self.scratch = scratch_folder()
+        self.builder = Builder(self.lab, self.scratch, time.monotonic() + SUBMISSION_S * patience)
+        self.switches = Switches(self.scratch)
+        self.wires: Wires | None = None
+        self.node = self.switches
+        self._logs: Path | None = None
+
+    def __enter__(self) -> _Grading:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in (self.node, self.switches, self.wires):
+            if each is not None:
+                each.close()
+        for folder in (self.scratch, self._logs):
+            if folder is not None:
+                remove(folder)
+
+    def prepare(self, folder: Path) -> None:
+        """Take over the submission's files, and build the network. Raises Unusable."""
+        collect(self.lab, folder, self.scratch / "source")
+        if self.lab.program:
+            prepare(self.scratch)
+        if self.network and self.lab.program:
+            self._logs = scratch_folder()  # no submission can reach that one
+            self.wires = Wires(self.lab.ports, self._logs / "network")
+            self.node = Switches(self.scratch, self.wires)
+
+    def run(self, check: Check) -> Outcome:
+        """Run one check."""
+        begin = time.monotonic()
+        if begin > self.builder.deadline:
+            limit = f"{SUBMISSION_S * self.patience:g} s"
+            return Outcome(check, "not run", [f"all {limit} for a submission are used up"])
+        bench = self._bench(check, begin)
+        outcome = self._judged(check, bench)
+        if outcome.status == "fail":
+            outcome.lines += [f"log: {text}" for text in bench.log[:5]]
+        outcome.notes = bench.notes
+        outcome.printed = bench.printed()
+        outcome.seconds = time.monotonic() - begin
+        if self.network:
+            outcome.played = _played(bench)
+        self.made.gaps = self.made.gaps or bench.gaps or self.builder.gaps
+        self.made.warnings = self.builder.warnings
+        for each in {self.switches, self.node}:
+            each.unload()
+        return outcome
+
+    def _bench(self, check: Check, begin: float) -> Bench:
+        def build(program: str, defines: dict[str, int], traced: bool) -> str:
+            """Compiling does not count as the check's time."""
+            start = time.monotonic()
+            try:
+                return self.builder(program, defines, traced)
+            finally:
+                bench.deadline += time.monotonic() - start
+
+        key = f"{self.lab.name}/{check.name}/{self.seed}"
+        deadline = min(begin + check.limit_s * self.patience, self.builder.deadline)
+        wires = None if check.virtual else self.wires
+        bench = Bench(
+            self.lab,
+            self.scratch,
+            key,
+            build,
+            self.switches,
+            deadline,
+            self.trace,
+            wires,
+            self.node,
+        )
+        return bench
+
+    def _judged(self, check: Check, bench: Bench) -> Outcome:
+        outcome = Outcome(check, "pass")
         try:
-            return builder(program, defines, traced)
+            check.run(bench)
+        except Failure as failure:
+            outcome.status, outcome.lines = "fail", failure.lines()
+            outcome.trace = bench.trace_lines
+        except Broken as error:
+            outcome.status, self.made.problem = "not run", str(error)
+        except BoxError as error:
+            outcome.status, outcome.lines = "fail", [str(error)]
+        except UNUSABLE as error:
+            outcome.status = "fail"
+            outcome.lines = [f"the test cannot use what your program returns ({error})"]
         finally:
-            bench.deadline += time.monotonic() - start
+            bench.close()
+        return outcome
 
-    begin, lab = time.monotonic(), made.lab
-    key = f"{lab.name}/{check.name}/{seed}"
-    deadline = min(begin + check.limit_s * patience, builder.deadline)
-    bench = Bench(lab, scratch, key, build, switches, deadline, trace)
-    outcome = Outcome(check, "pass")
-    try:
-        check.run(bench)
-    except Failure as failure:
-        outcome.status, outcome.lines = "fail", failure.lines()
-        outcome.trace = bench.trace_lines
-    except Broken as error:
-        outcome.status, made.problem = "not run", str(error)
-    except BoxError as error:
-        outcome.status, outcome.lines = "fail", [str(error)]
-    except UNUSABLE as error:
-        outcome.status = "fail"
-        outcome.lines = [f"the test cannot use what your program returns ({error})"]
-    finally:
-        bench.close()
-    outcome.lines += [f"log: {text}" for text in bench.log[:5]] if outcome.status == "fail" else []
-    outcome.notes = bench.notes
-    outcome.printed = bench.printed()
-    outcome.seconds = time.monotonic() - begin
-    made.gaps = made.gaps or bench.gaps
-    return outcome
+
+def _played(bench: Bench) -> str:
+    """Where a check has been played, for somebody who has asked for a network."""
+    if bench.wired is not None:
+        sent, captured = bench.carried
+        return f"on the network: hosts sent {sent} packets and captured {captured}"
+    return "without the network, in virtual time" if bench.virtual else "has no switch"

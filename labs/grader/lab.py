@@ -40,6 +40,7 @@ class Check:
     points: int
     run: Callable[[Bench], None]
     limit_s: float = TEST_S
+    virtual: bool = False  # it needs virtual time, so it is never played on a network
 
 
 @dataclass
@@ -65,11 +66,14 @@ class Lab:
     checks: list[Check] = field(default_factory=list)
     name: str = ""  # of its folder
 
-    def check(self, points: int, title: str, limit_s: float = TEST_S) -> Callable:
-        """Decorator: the function is a check of this lab."""
+    def check(
+        self, points: int, title: str, limit_s: float = TEST_S, virtual: bool = False
+    ) -> Callable:
+        """Decorator: the function is a check of this lab. The arguments are those of `Check`."""
 
         def add(function: Callable[[Bench], None]) -> Callable[[Bench], None]:
-            self.checks.append(Check(function.__name__, title, points, function, limit_s))
+            name = function.__name__
+            self.checks.append(Check(name, title, points, function, limit_s, virtual))
             return function
 
         return add

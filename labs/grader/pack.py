@@ -15,7 +15,7 @@ from testbed.errors import UserError
 
 ROOT = LABS.parent
 TEACHERS = ("_teacher", "TEACHERS.md")
-ENGINE = ("__init__.py", "errors.py", "p4engine")  # of testbed/
+ENGINE = ("__init__.py", "errors.py", "topology.py", "network", "p4engine")  # of testbed/
 REQUIREMENTS = "numpy>=1.26\nrich>=13\nscapy>=2.5\nscipy>=1.11\nnetworkx>=3.1\n"
 CACHES = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 

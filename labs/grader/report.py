@@ -26,6 +26,8 @@ def show_outcome(console: Console, number: int, outcome: Outcome) -> None:
         f"{number}. {outcome.check.title}", "bold" if outcome.status == "fail" else "default"
     )
     line.append(f"  {outcome.seconds:.1f} s", "dim")
+    if outcome.played:
+        line.append(f"  ({outcome.played})", "dim")
     console.print(line, soft_wrap=True)
     for text in outcome_lines(outcome):
         console.print(Text(f"            {text}"), soft_wrap=True)
@@ -60,6 +62,8 @@ def gradescope(grade: Grade) -> dict[str, Any]:
         text = "\n".join(outcome_lines(outcome))
         if outcome.status == "not run" and not text:
             text = grade.problem or "not run"
+        if outcome.played:
+            text = f"{outcome.played}\n{text}".strip()
         tests.append(
             {
                 "number": str(number),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections.abc import Collection
 
 # Numbers on x86-64 and on arm64 (which lacks the oldest calls).
 CALLS: dict[str, tuple[int, int | None]] = {
@@ -58,7 +59,8 @@ LOAD, JUMP_EQUAL, JUMP_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
 AT_NUMBER, AT_ARCHITECTURE, AT_ARGUMENT_0 = 0, 4, 16
 ALLOW, FAIL = 0x7FFF0000, 0x00050000
 X32 = 0x40000000  # x86-64's third numbering
-PR_SET_SECCOMP, FILTER = 22, 2
+SECCOMP = (317, 277)  # the call itself
+SET_FILTER, ALL_THREADS = 1, 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -76,8 +78,12 @@ class _Instruction(ctypes.Structure):
     ]
 
 
-def restrict(may_start: bool) -> None:
-    """Install the filter. With `may_start` the process can still start programs.
+def restrict(may_start: bool, sockets: Collection[int] = ()) -> None:
+    """Install the filter in all threads of this process.
+
+    Args:
+        may_start: the process can still start programs.
+        sockets: address families of which it can still open sockets.
 
     Raises:
         OSError: this kernel or machine has no such filters, or `no_new_privs` is not set.
@@ -99,17 +105,28 @@ def restrict(may_start: bool) -> None:
         number = numbers[column]
         if number is None or (may_start and name in STARTING):
             continue
+        if name == "socket" and sockets:
+            code += _for_first_argument(number, sockets, refuse)
+            continue
         code += [(JUMP_EQUAL, 0, 1, number), refuse]
     for numbers, own in ((TGKILL, os.getpid()), (PRLIMIT, 0)):
-        code += [
-            (JUMP_EQUAL, 0, 4, numbers[column]),
-            (LOAD, 0, 0, AT_ARGUMENT_0),
-            (JUMP_EQUAL, 1, 0, own),
-            refuse,
-            (RETURN, 0, 0, ALLOW),
-        ]
+        code += _for_first_argument(numbers[column], [own], refuse)
     code.append((RETURN, 0, 0, ALLOW))
     array = (_Instruction * len(code))(*(_Instruction(*each) for each in code))
     program = _Program(len(code), ctypes.cast(array, ctypes.c_void_p))
-    if _libc.prctl(PR_SET_SECCOMP, FILTER, ctypes.byref(program), 0, 0):
+    call = ctypes.c_long(SECCOMP[column])
+    if _libc.syscall(call, SET_FILTER, ALL_THREADS, ctypes.byref(program)):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _for_first_argument(number: int, allowed: Collection[int], refuse: tuple) -> list[tuple]:
+    """System call `number` only with one of `allowed` as its first argument. What a BPF program has
+    loaded is gone afterwards, so both ways end here."""
+    values = list(allowed)
+    code: list[tuple] = [
+        (JUMP_EQUAL, 0, len(values) + 3, number),
+        (LOAD, 0, 0, AT_ARGUMENT_0),
+    ]
+    for left, value in zip(range(len(values), 0, -1), values, strict=True):
+        code.append((JUMP_EQUAL, left, 0, value))
+    return [*code, refuse, (RETURN, 0, 0, ALLOW)]

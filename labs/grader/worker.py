@@ -1,8 +1,9 @@
 """What runs inside of a confined process: it answers the grader's calls, and nothing else.
 
 The module first imports what it will need, then puts up the walls (confine.py), and only then
-looks at what a student has written. A box is one of three: it compiles a
-P4 program, it holds switches that run compiled ones, or it has a student's Python module loaded.
+looks at what a student has written. A box is one of four: it compiles a P4 program, it holds
+switches that run compiled ones, it is the switch of a Mininet network, or it has a student's Python
+module loaded.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ import importlib.util
 import json
 import os
 import sys
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +27,16 @@ from labs.grader.confine import confine
 PACKETS_AT_ONCE = 4096  # that a switch may send in answer to one packet
 TRACE_LINES = 2000
 MESSAGE_CHARACTERS = 4000
+LOOK_S = 0.0002  # how often to look whether a switch on a network has finished
 
 
 class Worker:
     """The calls. `scratch` is the only folder that it knows."""
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, packets: ThreadPoolExecutor | None = None) -> None:
         self.scratch = scratch
+        self.packets = packets  # has a thread for the packets of a switch on a network
+        self.carrying: Future | None = None
         self.switches: list[Any] = []
         self.log: list[str] = []
         self.module: Any = None
@@ -49,13 +56,28 @@ class Worker:
 
     def load(self, key: str, ports: list[int], seed: int, trace: bool) -> int:
         """Make a switch that runs the program that was compiled as `key`; returns its number."""
-        from testbed.p4engine.build import Compiled
         from testbed.p4engine.library import Switch
+
+        return self._loaded(Switch(self._compiled(key), ports=ports, seed=seed), trace)
+
+    def attach(self, key: str, interfaces: Mapping[int, str], seed: int, trace: bool) -> int:
+        """Like `load`, of a switch whose ports are network interfaces, by number of the port. It
+        takes the place of the one that they had before."""
+        from testbed.p4engine.switch import NetworkSwitch
+
+        self.unload()
+        number = self._loaded(NetworkSwitch(self._compiled(key), interfaces, seed=seed), trace)
+        self.carrying = self.packets.submit(self.switches[number].loop.run)
+        return number
+
+    def _compiled(self, key: str) -> Any:
+        from testbed.p4engine.build import Compiled
 
         cache = self.scratch / "cache"
         info = json.loads((cache / f"{key}.json").read_text())["info"]
-        compiled = Compiled(cache / f"{key}.so", info, key)
-        switch = Switch(compiled, ports=ports, seed=seed)
+        return Compiled(cache / f"{key}.so", info, key)
+
+    def _loaded(self, switch: Any, trace: bool) -> int:
         switch.pipeline.on_log(lambda text: self.log.append(text[:200]))
         if trace:
             switch.trace(packets=None)
@@ -65,13 +87,24 @@ class Worker:
     def unload(self) -> None:
         """Forget all switches."""
         while self.switches:
-            self.switches.pop().close()
+            switch = self.switches.pop()
+            if self.carrying is not None:
+                switch.loop.stop()
+                self.carrying.result()
+                self.carrying = None
+            switch.close()
+
+    def _locked(self, number: int) -> AbstractContextManager:
+        """No packet passes the switch inside."""
+        loop = getattr(self.switches[number], "loop", None)
+        return nullcontext() if loop is None else loop.locked()
 
     def control(self, number: int, calls: list[list]) -> list:
         """Calls of library.Switch, [[name, args, kwargs], ...]."""
         made = []
-        for name, args, kwargs in calls:
-            made.append(getattr(self.switches[number], name)(*args, **kwargs))
+        with self._locked(number):
+            for name, args, kwargs in calls:
+                made.append(getattr(self.switches[number], name)(*args, **kwargs))
         return made
 
     def send(self, number: int, packets: list[list], until_ns: int | None) -> list:
@@ -85,13 +118,31 @@ class Worker:
         log, self.log = self.log[:20], []
         return [[list(o) for o in outputs[:PACKETS_AT_ONCE]], len(outputs), log]
 
-    def next_event(self, number: int) -> int | None:
-        """When the switch has something to do."""
-        return self.switches[number].next_event_ns()
+    def settle(self, number: int, received: int, limit_s: float) -> list:
+        """Wait until a switch on a network has received so many frames since it exists, and has
+        nothing more to do; at most `limit_s`.
+
+        Returns [whether it is so, {port: [frames received, frames sent]}, log].
+        """
+        switch, end = self.switches[number], time.monotonic() + limit_s
+        while True:
+            with switch.loop.locked():
+                came = switch.loop.stats()["received"]
+                done = came >= received and switch.next_event_ns() is None
+            if done or time.monotonic() > end or self.carrying.done():
+                break
+            time.sleep(LOOK_S)
+        with switch.loop.locked():
+            counted: dict[int, list[int]] = {port: [0, 0] for port in switch.ports}
+            for row in switch.port_stats():
+                counted[row["port"]][row["direction"] == "egress"] = row["packets"]
+        log, self.log = self.log[:20], []
+        return [done, counted, log]
 
     def trace(self, number: int) -> list[str]:
         """What has been traced since the last call."""
-        return self.switches[number].trace_lines()[:TRACE_LINES]
+        with self._locked(number):
+            return self.switches[number].trace_lines()[:TRACE_LINES]
 
     # ---- Python ----
 
@@ -168,8 +219,14 @@ def main() -> None:
     for name in preload.split():
         importlib.import_module(name)
     scratch = Path(folder)
-    walls = confine(kind, scratch, int(cpu_s))
+    packets = ThreadPoolExecutor(1, "packets") if kind == "network" else None
+
+    def start_threads() -> None:
+        if packets is not None:
+            packets.submit(int).result()
+
+    walls = confine(kind, scratch, int(cpu_s), start_threads)
     channel.write(int(replies), ["ok", channel.encode(walls.as_dict())])
     sys.argv[:] = [""]
-    serve(Worker(scratch), int(requests), int(replies))
+    serve(Worker(scratch, packets), int(requests), int(replies))
     os._exit(0)  # no student's code at the end of the process

@@ -124,13 +124,13 @@ def outside(t: Bench) -> None:
             packet = gradient(worker, numbers(t, VALUES), slot)
             why = f"there is no slot {slot} among {SLOTS}, so the packet is dropped"
             switch.expect(worker + 1, packet, {}, why)
+    why = "the pool's last slot is untouched by what was outside"
+    want = result(1, 1, total(sent), SLOTS - 1)
+    switch.expect_one(2, gradient(1, sent[1], SLOTS - 1), want, why, only=["Agg.values"])
     alone = start(t, 1)  # one worker: whatever is not refused is complete at once
     for slot in (SLOTS, 40000):
         packet = gradient(0, numbers(t, VALUES), slot)
         alone.expect(1, packet, {}, f"there is no slot {slot} among {SLOTS}")
-    why = "the pool's last slot is untouched by what was outside"
-    want = result(1, 1, total(sent), SLOTS - 1)
-    switch.expect_one(2, gradient(1, sent[1], SLOTS - 1), want, why, only=["Agg.values"])
 
 
 @LAB.check(10, "Each copy comes from the switch and is addressed to its worker")

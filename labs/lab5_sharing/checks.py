@@ -208,9 +208,8 @@ def partition(t: Bench) -> None:
         why = f"job {job} has a slot 3 of its own"
         switch.expect_one(port(job, 2), last, want, why, only=SUM)
     for text, parts in (("shared", [(0, SLOTS)] * 2), ("partitioned", [(0, 4), (4, 4)])):
-        t.note(
-            f"{text} pool: {_completed(t, start(t, parts), parts):.0%} of the sums in the switch"
-        )
+        share = _completed(t, start(t, parts), shared=text == "shared")
+        t.note(f"{text} pool: {share:.0%} of the sums in the switch")
 
 
 def _completed(t: Bench, switch: Switch, shared: bool) -> float:

@@ -132,10 +132,14 @@ class PacketLoop:
     def start(self, on_end: Callable[[], None] = lambda: None) -> None:
         """Start handling packets; `on_end` is called in the loop's thread when that ends."""
         self._on_end = on_end
-        self._thread = threading.Thread(target=self._run, name="packets", daemon=True)
+        self._thread = threading.Thread(target=self.run, name="packets", daemon=True)
         self._thread.start()
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Handle packets in this thread, which is the caller's, until `stop`.
+
+        Who calls this instead of `start` waits for its return before it calls `close`.
+        """
         error = ctypes.create_string_buffer(ERROR_BYTES)
         if self.lib.io_run(self._io, error) < 0:  # without the interpreter's lock
             self.cause = error.value.decode()
@@ -143,8 +147,9 @@ class PacketLoop:
 
     def stop(self) -> None:
         """End the loop; queued packets are not sent any more."""
-        if self._thread:
+        if self._io:
             self.lib.io_stop(self._io)
+        if self._thread:
             self._thread.join()
             self._thread = None
 
