@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from testbed.experiment import Experiment
-from testbed.routing.tree import job_tree
-from testbed.routing.ways import aggregating, plan_of
+from testbed.routing.ways import plan_of
 
 ROOT = Path(__file__).resolve().parents[1]
 GRAPHS = ROOT / "tests" / "graphs.py"
@@ -62,7 +61,7 @@ def passed(rows: Iterable[Mapping]) -> dict[tuple[str, str], int]:
 
 def planned(experiment: Experiment) -> Counter[tuple[str, str]]:
     """Packets that leave each switch for each neighbour: gradients as the plan of job 0 says, and
-    results down the tree."""
+    results down its tree."""
     job, fragments = plan_of(experiment).jobs[0], experiment.fragments(0)
     expected: Counter[tuple[str, str]] = Counter()
     ways = [(each.range, each.path[1:]) for worker in job.workers for each in worker.assignments]
@@ -70,10 +69,6 @@ def planned(experiment: Experiment) -> Counter[tuple[str, str]]:
     for share, path in ways:
         for ends in zip(path, path[1:], strict=False):
             expected[ends] += len(share.fragments(fragments))
-    placement = experiment.jobs[0].fixed_placement
-    topology = experiment.topology_object()
-    tree = job_tree(topology, placement.workers, placement.ps, aggregating(job))
-    for switch, children in tree.children.items():
-        for _, child in children:
-            expected[switch, child] += fragments
+    for parent, child in job.results.links[1:]:  # the first one is the server's own
+        expected[parent, child] += fragments
     return expected

@@ -8,7 +8,7 @@ addresses of each copy of a multicast packet.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +124,8 @@ def _install_switchml(
         part = slots_of(experiment, number)
         parameters = [complete, int(switch == root), part.base, part.slots]
         calls.append(("table_add", "job", "aggregate", [number], parameters))
-        _install_copies(experiment, topology, switch, number, tree, receivers, calls)
+        children = tree.children[switch]
+        _install_copies(experiment, topology, switch, number, children, receivers, calls)
         if switch != root:
             _install_way_up(topology, switch, number, tree, calls)
             continue
@@ -141,8 +142,8 @@ def _install_switchml(
 def _install_grid(
     experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
 ) -> None:
-    """What p4/grid.p4 has beside routes and marks: what the plan means here, and trees for results
-    that reach every switch which may wait for them."""
+    """What p4/grid.p4 has beside routes and marks: what the plan means here, its trees for results
+    included."""
     _install_node(experiment, topology, switch, calls)
     signals = int(experiment.system.collision == "drop")
     receivers: dict[tuple[int, int], str] = {}
@@ -168,9 +169,15 @@ def _install_grid(
         for tag, group in meetings(planned, switch):
             parameters = [group.bitmap, group.tag, signals]
             calls.append(("table_add", "fan_in", "gather", [number, tag], parameters))
-        tree = job_tree(topology, placement.workers, placement.ps, aggregating(planned))
-        if switch in tree.below:
-            _install_copies(experiment, topology, switch, number, tree, receivers, calls, UNTAGGED)
+        children = [
+            (port_to(topology, switch, child), child)
+            for parent, child in planned.results.links
+            if parent == switch
+        ]
+        if children:
+            _install_copies(
+                experiment, topology, switch, number, children, receivers, calls, UNTAGGED
+            )
     _install_receivers(topology, receivers, calls)
     _install_capacity(experiment, switch, calls)
 
@@ -261,7 +268,8 @@ def _install_job(
     calls.append(("table_add", "job", "aggregate", [number], [complete, 0, WHOLE_INDEX, pool]))
 
     _install_way_up(topology, switch, number, tree, calls)
-    _install_copies(experiment, topology, switch, number, tree, receivers, calls)
+    children = tree.children[switch]
+    _install_copies(experiment, topology, switch, number, children, receivers, calls)
 
 
 def _install_way_up(
@@ -279,15 +287,16 @@ def _install_copies(
     topology: Topology,
     switch: str,
     number: int,
-    tree: JobTree,
+    children: Sequence[tuple[int, str]],
     receivers: dict[tuple[int, int], str],
     calls: list[tuple],
     *more_keys: int,
 ) -> None:
-    """How a result goes on from here to a job's workers. `more_keys`: of table job_route."""
+    """How a result goes on from here to `children`, (port, node) of a job's tree. `more_keys`: of
+    table job_route."""
     copies = []
     workers = experiment.jobs[number].fixed_placement.workers
-    for port, child in tree.children[switch]:
+    for port, child in children:
         if child in topology.hosts:
             rid = workers.index(child) + 1
         else:

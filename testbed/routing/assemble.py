@@ -8,8 +8,8 @@ one whose planner knows of no links.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from testbed.errors import UserError
@@ -20,12 +20,14 @@ from testbed.routing.plan import (
     Assignment,
     Group,
     JobPlan,
+    LinkLoad,
     Load,
     Plan,
     Range,
     SwitchLoad,
     WorkerPlan,
 )
+from testbed.routing.results import Ends, result_trees
 from testbed.routing.tags import Tags
 
 SOLVER = Fraction(1, 10**6)  # by which a linear program's bound, a float, may be too low
@@ -47,6 +49,7 @@ class Leg:
 
 Choice = Sequence[Sequence[Sequence[Leg]]]
 """For each job and worker its legs, whose ranges follow each other and cover 0 to 1."""
+Tree = tuple[Ends, ...]
 
 
 @dataclass
@@ -65,9 +68,17 @@ class _Group:
 class Arrangement:
     """A choice with what it uses: `uses` and `capacities` are what the fair rates need, with the
     workers of all jobs numbered through. Resources are ("link", a, b), ("switch", name), ("PS",
-    name), ("worker", number)."""
+    name), ("worker", number).
 
-    def __init__(self, network: Network, jobs: Sequence[PlanJob], choice: Choice) -> None:
+    `trees`: the links of each job's tree of results, where these count, too."""
+
+    def __init__(
+        self,
+        network: Network,
+        jobs: Sequence[PlanJob],
+        choice: Choice,
+        trees: Sequence[Tree] | None = None,
+    ) -> None:
         self.network = network
         self.jobs = jobs
         self.groups = [_groups(legs) for legs in choice]
@@ -78,7 +89,9 @@ class Arrangement:
         self.first = [0]
         for job in jobs:
             self.first.append(self.first[-1] + len(job.workers))
-        self.uses = self._uses()
+        self.gradients = self._uses()
+        self.trees = trees
+        self.uses = self.gradients if trees is None else self._with_results(trees)
         self.capacities = self._capacities()
 
     def _uses(self) -> dict[Hashable, list[Term]]:
@@ -104,6 +117,14 @@ class Arrangement:
             for group in groups:
                 members = tuple(first + worker for worker in group.workers)
                 use(Term(members, group.range.share), group.onward, ("PS", job.ps))
+        return uses
+
+    def _with_results(self, trees: Sequence[Tree]) -> dict[Hashable, list[Term]]:
+        uses = {resource: list(terms) for resource, terms in self.gradients.items()}
+        for first, following, tree in zip(self.first, self.first[1:], trees, strict=False):
+            results = Term(tuple(range(first, following)), Fraction(1), slowest=True)
+            for ends in tree:
+                uses.setdefault(("link", *ends), []).append(results)
         return uses
 
     def _capacities(self) -> dict[Hashable, int]:
@@ -186,14 +207,23 @@ def assemble(
     planner: str,
     bound: Fraction | None,
     seed: int | None = None,
+    trees: Sequence[Tree] | None = None,
 ) -> Plan:
-    """The plan of a choice, at max-min fair rates. Raises UserError if nothing limits a rate."""
-    arrangement = Arrangement(network, jobs, choice)
+    """The plan of a choice, at max-min fair rates. With `trees`, the links of each job's tree of
+    results, gradients leave room for results; without, results get a tree where there is room.
+
+    Raises UserError if nothing limits a rate."""
+    arrangement = Arrangement(network, jobs, choice, trees)
     rates = arrangement.fair_rates()
-    loaded = loads(arrangement.uses, rates)
+    loaded = loads(arrangement.gradients, rates)
     if bound is not None and bound < min(rates) <= bound * (1 + SOLVER):
         bound = min(rates)
     parts = [_job_plan(arrangement, index, rates) for index in range(len(jobs))]
+    parts = _with_results(arrangement, parts, loaded)
+    carried: dict[Ends, Fraction] = {}
+    for part in parts:
+        for ends in part.results.links:
+            carried[ends] = carried.get(ends, Fraction(0)) + part.results_bps
     slots: dict[str, int] = {}
     for part in parts:
         for group in part.groups:
@@ -206,7 +236,11 @@ def assemble(
         bound_bps=bound,
         jobs=tuple(parts),
         links={
-            link.ends: Load(loaded.get(("link", *link.ends), nothing), link.capacity_bps)
+            link.ends: LinkLoad(
+                loaded.get(("link", *link.ends), nothing),
+                link.capacity_bps,
+                carried.get(link.ends, nothing),
+            )
             for link in network.links
         },
         switches={
@@ -223,6 +257,22 @@ def assemble(
             for ps in dict.fromkeys(job.ps for job in jobs)
         },
     )
+
+
+def _with_results(
+    arrangement: Arrangement, parts: Sequence[JobPlan], loaded: Mapping[Hashable, Fraction]
+) -> list[JobPlan]:
+    """The jobs' parts with their trees of results: those that are given, or where there is room."""
+    gradients = {key[1:]: load for key, load in loaded.items() if key[0] == "link"}
+    wanted = [(part.ps, to_reach(part), part.rate_bps) for part in parts]
+    found = result_trees(arrangement.network, wanted, gradients, arrangement.trees)
+    return [replace(part, results=each) for part, each in zip(parts, found, strict=True)]
+
+
+def to_reach(job: JobPlan) -> tuple[str, ...]:
+    """Whom a job's results concern: its workers, and the switches that may wait for them."""
+    hosts = (worker.host for worker in job.workers)
+    return tuple(dict.fromkeys((*hosts, *(group.node for group in job.groups))))
 
 
 def _job_plan(arrangement: Arrangement, index: int, all_rates: Sequence[Fraction]) -> JobPlan:

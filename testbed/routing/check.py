@@ -38,6 +38,7 @@ class _Checker:
         self.on_link: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
         self.at_switch: dict[str, Fraction] = defaultdict(Fraction)
         self.at_server: dict[str, Fraction] = defaultdict(Fraction)
+        self.results: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
         self.slots: dict[str, int] = defaultdict(int)
 
     def wrong(self, message: str) -> None:
@@ -107,6 +108,29 @@ class _Checker:
                 self.wrong(f"{name}: takes no aggregator")
         if part.rate_bps != min(worker.rate_bps for worker in part.workers):
             self.wrong(f"{who}: its rate is not that of its slowest worker")
+        self.way_back(who, part)
+
+    def way_back(self, who: str, part: JobPlan) -> None:
+        """The results' links are a tree that reaches everybody who waits for them."""
+        reached = {part.ps}
+        room = part.results.room_bps
+        for source, target in part.results.links:
+            if (source, target) not in self.links:
+                self.wrong(f"{who}, results: there is no link {source} -> {target}")
+            if source not in reached or target in reached:
+                self.wrong(f"{who}, results: {source} -> {target} does not continue a tree")
+            if source != part.ps and source not in self.switches:
+                self.wrong(f"{who}, results: {source} does not forward")
+            reached.add(target)
+            self.results[source, target] += (
+                part.rate_bps if room is None else min(room, part.rate_bps)
+            )
+        waiting = {worker.host for worker in part.workers}
+        waiting |= {group.node for group in part.groups}
+        if part.results.links and not waiting <= reached:
+            self.wrong(f"{who}, results: {min(waiting - reached)} waits for them in vain")
+        if not part.results.links and room != 0:
+            self.wrong(f"{who}, results: they have room on no way")
 
     def path(self, name: str, path: Sequence[str], start: str, end: str) -> None:
         if len(path) < 2 or path[0] != start or path[-1] != end:
@@ -143,6 +167,9 @@ class _Checker:
     def capacities(self) -> None:
         for ends, load in self.on_link.items():
             self.within(f"link {ends[0]} -> {ends[1]}", load, self.links.get(ends))
+        for ends, results in self.results.items():
+            both = results + self.on_link.get(ends, Fraction(0))
+            self.within(f"link {ends[0]} -> {ends[1]}, with results", both, self.links.get(ends))
         for name, load in self.at_switch.items():
             switch = self.switches.get(name)
             if switch is None:
@@ -173,3 +200,6 @@ class _Checker:
                 load = said[name].load_bps if name in said else Fraction(-1)
                 if not self.same(load, counted.get(name, Fraction(0))):
                     self.wrong(f"{name}: its load is not what the plan says")
+        for ends, load in plan.links.items():
+            if not self.same(load.results_bps, self.results.get(ends, Fraction(0))):
+                self.wrong(f"{ends}: its results are not what the plan says")

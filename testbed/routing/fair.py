@@ -6,7 +6,8 @@ no more: the rates that the word "fair" stands for here, within a job and betwee
 
 What is peculiar to aggregation: several workers share a resource at the rate of the fastest of them
 and not at the sum. Since rates grow together, the fastest are those that still grow, so each step
-remains linear, and exact in fractions.
+remains linear, and exact in fractions. A job's results come at the rate of its slowest worker, so
+what they take stays as it is from when one of its workers has stopped.
 """
 
 from __future__ import annotations
@@ -18,13 +19,20 @@ from fractions import Fraction
 
 @dataclass(frozen=True)
 class Term:
-    """A part of a resource's load: `share` times the largest rate of `workers` (indices)."""
+    """A part of a resource's load: `share` times the largest rate of `workers` (indices), or
+    with `slowest` the smallest: that at which a job's results come."""
 
     workers: tuple[int, ...]
     share: Fraction
+    slowest: bool = False
 
     def load(self, rates: Sequence[Fraction]) -> Fraction:
-        return self.share * max(rates[worker] for worker in self.workers)
+        of = min if self.slowest else max
+        return self.share * of(rates[worker] for worker in self.workers)
+
+    def grows(self, growing: Sequence[bool]) -> bool:
+        """Whether it grows while the rates of those workers grow."""
+        return (all if self.slowest else any)(growing[worker] for worker in self.workers)
 
 
 Uses = Mapping[Hashable, Sequence[Term]]
@@ -59,7 +67,7 @@ def fair_rates(
     growing = [True] * workers
     left = workers
     limited = {resource: list(uses[resource]) for resource in capacities if resource in uses}
-    spent = dict.fromkeys(limited, Fraction(0))  # by terms whose workers all have their rates
+    spent = dict.fromkeys(limited, Fraction(0))  # by terms that do not grow any more
     while left:
         level, full = None, []
         for resource, terms in limited.items():
@@ -86,7 +94,7 @@ def fair_rates(
         for resource, terms in limited.items():
             still = []
             for term in terms:
-                if stopped.isdisjoint(term.workers) or any(growing[w] for w in term.workers):
+                if stopped.isdisjoint(term.workers) or term.grows(growing):
                     still.append(term)
                 else:
                     spent[resource] += term.load(rates)

@@ -94,6 +94,19 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Results:
+    """How a job's results come back: the links (source, target) of a tree from the PS to the
+    workers and all switches that aggregate for them, nearest first; () if there is no such tree.
+
+    `room_bps`: what its fullest link has left for them, beside the gradients of all jobs and the
+    results of those before; None: unlimited. Where that is less than the job's rate, the job
+    comes to less than its rate."""
+
+    links: tuple[tuple[str, str], ...] = ()
+    room_bps: Fraction | None = None
+
+
+@dataclass(frozen=True)
 class JobPlan:
     """One job's part of a plan. `rate_bps`: the slowest worker's rate."""
 
@@ -102,6 +115,13 @@ class JobPlan:
     rate_bps: Fraction
     workers: tuple[WorkerPlan, ...]
     groups: tuple[Group, ...]
+    results: Results = Results()
+
+    @property
+    def results_bps(self) -> Fraction:
+        """The rate of its results: its own, or what they have room for."""
+        room = self.results.room_bps
+        return self.rate_bps if room is None else min(self.rate_bps, room)
 
 
 @dataclass(frozen=True)
@@ -120,6 +140,19 @@ class Load:
     def share(self) -> float:
         """Load by capacity; 0 where that is unlimited."""
         return float(self.load_bps / self.capacity_bps) if self.capacity_bps else 0.0
+
+
+@dataclass(frozen=True)
+class LinkLoad(Load):
+    """The same of one direction of a link: `load_bps` is gradients', `results_bps` results'."""
+
+    results_bps: Fraction = Fraction(0)
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing is left for the gradients that it carries."""
+        results = self.results_bps if self.load_bps else 0
+        return bool(self.capacity_bps) and self.load_bps + results >= self.capacity_bps
 
 
 @dataclass(frozen=True)
@@ -145,7 +178,7 @@ class Plan:
     rate_bps: Fraction
     bound_bps: Fraction | None
     jobs: tuple[JobPlan, ...]
-    links: Mapping[tuple[str, str], Load]
+    links: Mapping[tuple[str, str], LinkLoad]
     switches: Mapping[str, SwitchLoad]
     servers: Mapping[str, Load]
 
@@ -172,7 +205,12 @@ class Plan:
             "bottlenecks": list(self.bottlenecks),
             "jobs": [_job_json(job) for job in self.jobs],
             "links": [
-                {"source": a, "target": b, **_load_json(load)}
+                {
+                    "source": a,
+                    "target": b,
+                    **_load_json(load),
+                    "results_bps": _number(load.results_bps),
+                }
                 for (a, b), load in self.links.items()
             ],
             "switches": [
@@ -201,7 +239,12 @@ def from_json(data: Any) -> Plan:
             rate_bps=_fraction(data["rate_bps"]),
             bound_bps=None if data["lp_bound_bps"] is None else _fraction(data["lp_bound_bps"]),
             jobs=tuple(_job(each) for each in data["jobs"]),
-            links={(each["source"], each["target"]): Load(*_load(each)) for each in data["links"]},
+            links={
+                (each["source"], each["target"]): LinkLoad(
+                    *_load(each), _fraction(each["results_bps"])
+                )
+                for each in data["links"]
+            },
             switches={
                 each["name"]: SwitchLoad(*_load(each), each["slots"], each["slots_available"])
                 for each in data["switches"]
@@ -279,10 +322,15 @@ def _job_json(job: JobPlan) -> dict[str, Any]:
             }
             for group in job.groups
         ],
+        "results": {
+            "links": [list(ends) for ends in job.results.links],
+            "room_bps": _number(job.results.room_bps),
+        },
     }
 
 
 def _job(data: dict[str, Any]) -> JobPlan:
+    room = data["results"]["room_bps"]
     return JobPlan(
         name=data["name"],
         ps=data["ps"],
@@ -319,5 +367,9 @@ def _job(data: dict[str, Any]) -> JobPlan:
                 slots=group["slots"],
             )
             for group in data["groups"]
+        ),
+        results=Results(
+            links=tuple((a, b) for a, b in data["results"]["links"]),
+            room_bps=None if room is None else _fraction(room),
         ),
     )

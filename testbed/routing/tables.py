@@ -34,6 +34,11 @@ def plan_tables(network: Network, plan: Plan) -> Iterator[RenderableType]:
     text.append(f"\nsmallest rate: {rate_text(plan.rate_bps)}")
     text.append(f"\nLP bound:      {rate_text(plan.bound_bps)}")
     text.append(f"\nfull:          {', '.join(plan.bottlenecks) or 'nothing'}")
+    for job in plan.jobs:
+        if job.results_bps < job.rate_bps:
+            room = f"have room for {rate_text(job.results.room_bps)}"
+            what = room if job.results.links else "have no way back"
+            text.append(f"\nresults:       those of job {job.name} {what}")
     if network.failed:
         text.append(f"\nfailed:        {', '.join(network.failed)}")
     yield text

@@ -57,6 +57,7 @@ CHANGES = {
     "no link between s1 and s2": {"links": "{between: [s1, s2], failed: true}"},
     "no link to the server's switch": {"links": "{between: [s1, s3], failed: true}"},
     "a narrow link": {"links": "{between: [s2, s3], bandwidth: 2 Gbit/s}"},
+    "results go around a narrow link": {"links": "{between: [s2, s3], bandwidth: 1 Gbit/s}"},
     "a weak switch": {"switches": "{switch: s1, capacity: 4 Gbit/s}"},
     "a switch that only forwards": {"switches": "{switch: s1, aggregates: false}"},
     "only the server's switch": {
@@ -68,7 +69,7 @@ CHANGES = {
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("nearest", "none")]
 
 
-@pytest.mark.parametrize("planner", ["grid-links", *SLOW])
+@pytest.mark.parametrize("planner", ["grid-links", "striped", *SLOW])
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_is_planned_is_what_happens(change, planner):
     spec, job, links, counters = run(planner=planner, **CHANGES[change])

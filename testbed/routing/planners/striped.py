@@ -7,7 +7,11 @@ sums would lack contributions. The best mixture is a linear program with a varia
 possible stripe, w = the rate at which its fragments flow:
 
     maximise t   with   each job:       sum of its stripes' w >= t
-                        each resource:  sum of w x (workers and aggregates that use it) <= capacity
+                        each resource:  sum of w x (workers, aggregates, results) <= capacity
+
+Unlike the other planners this one counts results, too: a mixture uses links in both directions, and
+so would take from results what they need to come back as fast. Their tree is fixed beforehand, and
+some trees are tried.
 
 There are too many stripes to write down, so the program begins with those of `grid-links` and
 asks, with its dual prices, for one that would better it: each worker at the cheapest node, where
@@ -27,13 +31,14 @@ import numpy as np
 from scipy.optimize import Bounds, linprog, milp
 from scipy.sparse import csr_matrix
 
-from testbed.routing.assemble import Choice, Leg, assemble
+from testbed.routing.assemble import Choice, Leg, Tree, assemble, to_reach
 from testbed.routing.candidates import Candidates, candidates
 from testbed.routing.congestion import Congestion, Rows
 from testbed.routing.network import Network, PlanJob
 from testbed.routing.paths import Path
 from testbed.routing.plan import Plan, Range
 from testbed.routing.planners.whole import whole_choice
+from testbed.routing.results import result_trees
 
 ROUNDS = 300
 SMALLEST = 1e-6  # share of a job's fragments that is worth a stripe
@@ -56,11 +61,43 @@ def plan(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Pl
     program = Congestion(candidates(network, jobs, paths=paths))
     bound = program.bound()
     whole = whole_choice(program)
-    mixture = _Mixture(program, whole)
-    choices = [mixture.choice(), whole]
-    plans = [assemble(network, jobs, choice, "striped", bound) for choice in choices]
-    # Shares are rounded to simple fractions, so what is already best as a whole stays whole.
+    plans = []
+    for trees in _trees(network, assemble(network, jobs, whole, "striped", bound)):
+        mixture = _Mixture(program, whole, trees)
+        # Shares are rounded to simple fractions, so what is already best as a whole stays whole.
+        for choice in (mixture.choice(), whole):
+            used = [_pruned(tree, legs) for tree, legs in zip(trees, choice, strict=True)]
+            plans.append(assemble(network, jobs, choice, "striped", bound, trees=used))
     return max(plans, key=lambda each: sorted(_rates(each)))
+
+
+def _trees(network: Network, whole: Plan) -> list[tuple[Tree, ...]]:
+    """Trees of results to try, one for each job. They reach the switches that aggregate in a plan
+    without stripes, or all that can; and leave most room beside that plan's gradients, or beside
+    none."""
+    gradients = {ends: load.load_bps for ends, load in whole.links.items()}
+    found: dict[tuple[Tree, ...], None] = {}
+    for loads, switches in (
+        (gradients, ()),
+        (gradients, network.aggregating),
+        ({}, network.aggregating),
+    ):
+        wanted = [
+            (job.ps, dict.fromkeys((*to_reach(job), *switches)), job.rate_bps) for job in whole.jobs
+        ]
+        found[tuple(each.links for each in result_trees(network, wanted, loads))] = None
+    return list(found)
+
+
+def _pruned(tree: Tree, legs: Sequence[Sequence[Leg]]) -> Tree:
+    """A tree without what leads to nobody: neither workers nor switches that these legs use."""
+    needed = {node for each in legs for leg in each for node in (leg.path[0], leg.node)}
+    kept = []
+    for source, target in reversed(tree):
+        if target in needed:
+            needed.add(source)
+            kept.append((source, target))
+    return tuple(reversed(kept))
 
 
 def _rates(plan: Plan) -> list[Fraction]:
@@ -70,8 +107,9 @@ def _rates(plan: Plan) -> list[Fraction]:
 class _Mixture:
     """The linear program, in units of `unit_bps`."""
 
-    def __init__(self, program: Congestion, whole: Choice) -> None:
+    def __init__(self, program: Congestion, whole: Choice, trees: Sequence[Tree]) -> None:
         self.candidates: Candidates = program.candidates
+        self.trees = trees
         self.unit_bps = program.unit_bps
         self.capacities = {
             resource: capacity / self.unit_bps
@@ -107,6 +145,8 @@ class _Mixture:
             use(path[1:], ("PS", ps) if path[-1] == ps else ("switch", path[-1]))
         for path in onward.values():
             use(path, ("PS", ps))
+        for ends in self.trees[job]:
+            use(ends)
         return Stripe(job, tuple(ways), tuple(sorted(onward.items())), tuple(uses.items()))
 
     def _solve(self) -> None:
@@ -178,9 +218,11 @@ class _Mixture:
                 if resource in self.resources
             )
 
+        tree = self.trees[job]
+        reached = {node for ends in tree for node in ends}
         onward: dict[str, tuple[float, Path]] = {}
         for (of, node), paths in self.candidates.onward.items():
-            if of == job:
+            if of == job and (node in reached or not tree):
                 onward[node] = min((price(path, ("PS", made.ps)), path) for path in paths)
         nodes = [*onward, made.ps]
         best: list[dict[str, tuple[float, int, Path]]] = []
@@ -199,7 +241,7 @@ class _Mixture:
         )
         ways: list[Path] = [()] * len(made.workers)
         used: dict[str, Path] = {}
-        total = 0.0
+        total = sum(price(ends, None) for ends in tree)
         for each, here, place in zip(classes, best, chosen, strict=True):
             node = nodes[place]
             total += here[node][0] * len(each.workers)

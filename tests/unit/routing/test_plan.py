@@ -14,9 +14,11 @@ from testbed.routing.plan import (
     Assignment,
     Group,
     JobPlan,
+    LinkLoad,
     Load,
     Plan,
     Range,
+    Results,
     SwitchLoad,
     WorkerPlan,
     from_json,
@@ -41,13 +43,17 @@ def small_plan() -> Plan:
         0, "w", Fraction(10, 4), (Assignment(whole, 1, 1, "s", ("w", "s"), Fraction(10, 4)),)
     )
     group = Group(1, "s", 1, whole, (0,), ("s", "p"), Fraction(10, 4), 40, 2)
+    back = Results((("p", "s"), ("s", "w")), Fraction(1, 2))
     return Plan(
         planner="nearest",
         seed=None,
         rate_bps=Fraction(10, 4),
         bound_bps=None,
-        jobs=(JobPlan("a", "p", Fraction(10, 4), (worker,), (group,)),),
-        links={("w", "s"): Load(Fraction(10, 4), None), ("s", "p"): Load(Fraction(3), 3)},
+        jobs=(JobPlan("a", "p", Fraction(10, 4), (worker,), (group,), back),),
+        links={
+            ("w", "s"): LinkLoad(Fraction(10, 4), None),
+            ("s", "p"): LinkLoad(Fraction(3), 3, Fraction(1, 2)),
+        },
         switches={"s": SwitchLoad(Fraction(9), 9, 2, None)},
         servers={"p": Load(Fraction(1), 3)},
     )
