@@ -220,6 +220,8 @@ def _grid_part(experiment: Experiment, number: int) -> dict:
         defaults = SYSTEMS["atp"].options.model_fields
         part |= {name: defaults[name].default for name in ("rehash", "gap", "fixed_point_scale")}
         part |= {"index": "position", "position_index": options.index}
+        if any(len(worker.assignments) > 1 for worker in job.workers):
+            part["gap"] = 0  # over several ways, what comes early says nothing of what is lost
     return part
 
 

@@ -80,6 +80,15 @@ def test_what_is_planned_is_what_happens(change, planner):
     assert least_ns <= job["jct_ns"] < 1.02 * least_ns + 15_000
 
 
+@pytest.mark.parametrize("memory", ["atp", "plain"])
+def test_striped_with_other_memory(memory):
+    """Fragments come out of order, which must not be taken for a loss."""
+    change = CHANGES["a weak switch"]
+    spec, job, links, _ = run(planner="striped", memory=memory, **change)
+    assert {ends: packets for ends, packets in links.items() if packets} == +planned(spec)
+    assert job["retransmissions"] == 0
+
+
 def test_64_workers_on_a_leaf_spine_network():
     """A small part of experiments/grid-leaf-spine.yaml."""
     text = (ROOT / "experiments" / "grid-leaf-spine.yaml").read_text().split("sweep:")[0]
