@@ -142,7 +142,9 @@ class _Plan:
         for position, (name, port) in enumerate(link.between):
             where = (*path, "between", position)
             if name not in known:
-                self._problem(where, f"there is no host or switch {name}. {nearest(name, known)}")
+                self._problem(
+                    where, f"there is no host or switch {name}. {nearest(name, known)}".rstrip()
+                )
                 return
             if name in self.topology.hosts and port is not None:
                 self._problem(where, "a host has one interface and no port numbers")

@@ -26,7 +26,18 @@ HEAD = """\
 # `sudo python3 run.py {name}` brings the network up and carries out the checks;
 # with --cli Mininet's command line opens afterwards.
 """
-KEYS = ("runtime_json", "program", "cli_input", "cpu_port")
+# What each kind of object may hold; anything else would be lost, so it is an error.
+TOPOLOGY = ("hosts", "switches", "links")
+HOST = ("ip", "mac", "commands")
+SWITCH = ("runtime_json", "program", "cli_input", "cpu_port")
+RUNTIME = (
+    *("target", "p4info", "bmv2_json"),
+    *("table_entries", "multicast_group_entries", "clone_session_entries"),
+)
+ENTRY = ("table", "match", "default_action", "action_name", "action_params", "priority")
+GROUP = ("multicast_group_id", "replicas")
+CLONE = ("clone_session_id", "replicas", "packet_length_bytes")
+REPLICA = ("egress_port", "instance")
 FIRST_PORT = 50051
 PAIRS = {"lpm": "{}/{}", "ternary": "{} &&& {}", "range": "{} -> {}"}
 
@@ -47,9 +58,12 @@ def import_command(arguments: list[str], parser: argparse.ArgumentParser) -> int
     output.write_text(head + write_yaml(data))
     try:
         load_network(output)
-    except UserError:
+    except UserError as error:
         output.unlink()
-        raise
+        raise UserError(
+            f"{options.topology}: what it says makes no network. Lines are those of the file that"
+            f" would have been written.\n{error}"
+        ) from None
     print(f"written: {output}; next: sudo python3 run.py {output}")
     return 0
 
@@ -77,10 +91,12 @@ def near(name: str, topology: Path) -> Path:
 def find_program(topology: Any, path: Path) -> Path:
     """The P4 program whose compiled form the switches' runtime files name. Raises UserError."""
     names = set()
-    for switch in _get(topology, "switches", dict, path).values():
+    for name, switch in _get(topology, "switches", dict, path).items():
+        _only(switch, SWITCH, f"{path}: switch {name}")
         if "runtime_json" in switch and "program" not in switch:
-            runtime = read_json(near(switch["runtime_json"], path))
-            names.add(f"{Path(runtime.get('bmv2_json', '')).stem}.p4")
+            file = near(_get(switch, "runtime_json", str, f"{path}: switch {name}"), path)
+            compiled = _get(_only(read_json(file), RUNTIME, file), "bmv2_json", str, file)
+            names.add(f"{Path(compiled).stem}.p4")
     if len(names) == 1 and (name := names.pop()) != ".p4":
         return near(name, path)
     raise UserError(f"{path}: which P4 program the switches run is not clear: give --program FILE")
@@ -91,6 +107,21 @@ def _get(data: Any, key: str, kind: type, where: object) -> Any:
     if not isinstance(found, kind):
         raise UserError(f"{where}: there is no {key!r} as these topologies have it")
     return found
+
+
+def _only(data: Any, keys: tuple[str, ...], where: object) -> dict[str, Any]:
+    """`data`, an object without other keys than these. Raises UserError."""
+    if not isinstance(data, dict):
+        raise UserError(f"{where}: found {data!r}; allowed: an object with {', '.join(keys)}")
+    unknown = sorted(set(data) - set(keys))
+    if unknown:
+        raise UserError(f"{where}: {unknown[0]!r} cannot be imported; what can: {', '.join(keys)}")
+    return data
+
+
+def _list(data: dict[str, Any], key: str, where: object) -> list[Any]:
+    """A list that may be left out."""
+    return _get(data, key, list, where) if key in data else []
 
 
 class Topology:
@@ -105,6 +136,7 @@ class Topology:
 
     def data(self) -> dict[str, Any]:
         """What the network file holds."""
+        _only(self.topology, TOPOLOGY, self.path)
         hosts = _get(self.topology, "hosts", dict, self.path)
         switches = _get(self.topology, "switches", dict, self.path)
         network = {
@@ -122,19 +154,29 @@ class Topology:
         return os.path.relpath(path.absolute(), self.folder)
 
     def _host(self, name: str, host: Any) -> dict[str, Any]:
-        made = {"ip": _get(host, "ip", str, f"host {name}")}
+        where = f"{self.path}: host {name}"
+        _only(host, HOST, where)
+        made: dict[str, Any] = {"ip": _get(host, "ip", str, where)}
         if "mac" in host:
             made["mac"] = host["mac"]
-        if host.get("commands"):
-            made["commands"] = list(host["commands"])
+        if commands := _list(host, "commands", where):
+            made["commands"] = commands
         return made
 
     def _link(self, link: Any) -> dict[str, Any]:
         if not isinstance(link, list) or not 2 <= len(link) <= 4:
             raise UserError(f"{self.path}: {link!r} is not a link: two ends, latency, bandwidth")
         made: dict[str, Any] = {"between": Inline(link[:2])}
-        if len(link) > 2 and (delay := latency(link[2])) != "0 ms":
-            made["delay"] = delay
+        if len(link) > 2:
+            try:
+                delay = latency(link[2])
+            except ValueError:
+                raise UserError(
+                    f"{self.path}: link {link!r}: {link[2]!r} is no latency; allowed: a number of"
+                    " milliseconds, or text with a unit, such as '5ms'"
+                ) from None
+            if delay != "0 ms":
+                made["delay"] = delay
         if len(link) > 3 and link[3] is not None:
             made["bandwidth"] = f"{link[3]} Mbit/s"
         return made
@@ -142,51 +184,44 @@ class Topology:
     # ---- switches ----
 
     def _switch(self, number: int, name: str, switch: Any) -> dict[str, Any]:
-        unknown = sorted(set(switch) - set(KEYS))
-        if unknown:
-            raise UserError(
-                f"{self.path}: switch {name}: {unknown[0]!r} cannot be imported; what can:"
-                f" {', '.join(KEYS)}"
-            )
+        where = f"{self.path}: switch {name}"
+        _only(switch, SWITCH, where)
         made: dict[str, Any] = {}
         if "cpu_port" in switch:
             # The tutorials' switches count their controllers' ports and device ids like this.
             made |= {"p4runtime": FIRST_PORT + number, "device_id": number}
-            made["cpu_port"] = int(switch["cpu_port"])
+            try:
+                made["cpu_port"] = int(switch["cpu_port"])
+            except (TypeError, ValueError):
+                raise UserError(f"{where}: cpu_port {switch['cpu_port']!r} is no number") from None
         program = self.program
         if "program" in switch:
-            program = near(f"{Path(switch['program']).stem}.p4", self.path)
+            stem = Path(_get(switch, "program", str, where)).stem
+            program = near(f"{stem}.p4", self.path)
             made["program"] = self._relative(program)
         if "runtime_json" in switch:
-            path = near(switch["runtime_json"], self.path)
-            runtime = read_json(path)
-            entries = [
-                self._entry(each, program, path) for each in runtime.get("table_entries", [])
-            ]
-            groups = runtime.get("multicast_group_entries", [])
-            clones = runtime.get("clone_session_entries", [])
-            for clone in clones:
-                if clone.get("packet_length_bytes"):
-                    raise UserError(
-                        f"{path}: clones cannot be truncated here (truncate() in P4 can)"
-                    )
-            made |= {"entries": entries} if entries else {}
-            if groups:
-                made["multicast"] = [
-                    {"group": each["multicast_group_id"], "replicas": _replicas(each)}
-                    for each in groups
-                ]
-            if clones:
-                made["clones"] = [
-                    {"session": each["clone_session_id"], "replicas": _replicas(each)}
-                    for each in clones
-                ]
+            made |= self._runtime(
+                near(_get(switch, "runtime_json", str, where), self.path), program
+            )
         if "cli_input" in switch:
-            lines = near(switch["cli_input"], self.path).read_text().splitlines()
+            lines = near(_get(switch, "cli_input", str, where), self.path).read_text().splitlines()
             made["commands"] = [line for line in lines if line.split("#")[0].strip()]
         return made
 
+    def _runtime(self, path: Path, program: Path) -> dict[str, Any]:
+        """What a switch's runtime file says."""
+        runtime = _only(read_json(path), RUNTIME, path)
+        made: dict[str, Any] = {}
+        if entries := _list(runtime, "table_entries", path):
+            made["entries"] = [self._entry(each, program, path) for each in entries]
+        if groups := _list(runtime, "multicast_group_entries", path):
+            made["multicast"] = [_group(each, path) for each in groups]
+        if clones := _list(runtime, "clone_session_entries", path):
+            made["clones"] = [_clone(each, path) for each in clones]
+        return made
+
     def _entry(self, entry: Any, program: Path, path: Path) -> dict[str, Any]:
+        _only(entry, ENTRY, path)
         table = _get(entry, "table", str, path)
         made: dict[str, Any] = {"table": table}
         if entry.get("default_action"):
@@ -195,11 +230,11 @@ class Topology:
             kinds = self._kinds(table, program, path)
             made["match"] = {
                 key: self._match(value, kinds.get(key, ""), f"{path}, table {table}, key {key}")
-                for key, value in entry["match"].items()
+                for key, value in _get(entry, "match", dict, path).items()
             }
         made["action"] = _get(entry, "action_name", str, path)
         if entry.get("action_params"):
-            made["params"] = dict(entry["action_params"])
+            made["params"] = _get(entry, "action_params", dict, path)
         if entry.get("priority"):
             made["priority"] = entry["priority"]
         return made
@@ -230,21 +265,35 @@ class Topology:
         return {key["name"]: key["kind"] for key in found["keys"]}
 
 
-def _replicas(entry: Any) -> list[dict[str, int]]:
+def _group(entry: Any, path: Path) -> dict[str, Any]:
+    number = _get(_only(entry, GROUP, path), "multicast_group_id", int, path)
+    return {"group": number, "replicas": _replicas(entry, path)}
+
+
+def _clone(entry: Any, path: Path) -> dict[str, Any]:
+    number = _get(_only(entry, CLONE, path), "clone_session_id", int, path)
+    if entry.get("packet_length_bytes"):
+        raise UserError(f"{path}: clones cannot be truncated here (truncate() in P4 can)")
+    return {"session": number, "replicas": _replicas(entry, path)}
+
+
+def _replicas(entry: dict[str, Any], path: Path) -> list[dict[str, int]]:
     made = []
-    for each in entry["replicas"]:
-        instance = each.get("instance", 0)
-        made.append({"port": each["egress_port"]} | ({"instance": instance} if instance else {}))
+    for each in _get(entry, "replicas", list, path):
+        instance = _only(each, REPLICA, path).get("instance", 0)
+        port = {"port": _get(each, "egress_port", int, path)}
+        made.append(port | ({"instance": instance} if instance else {}))
     return made
 
 
 def latency(value: Any) -> str:
-    """A link's latency with its unit: a number is milliseconds, text is what Mininet takes."""
+    """A link's latency with its unit: a number is milliseconds, text is what Mininet takes. Raises
+    ValueError."""
     if isinstance(value, int | float):
         return f"{value:g} ms"
     text = str(value).strip()
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = text[len(number) :] or "us"  # as tc reads it
-    if float(number or 0) == 0:
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz").strip()
+    unit = text[len(number) :].strip() or "us"  # as tc reads it
+    if float(number) == 0:
         return "0 ms"
     return f"{number} {unit}"

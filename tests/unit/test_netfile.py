@@ -210,14 +210,43 @@ def test_a_topology_of_the_tutorials_becomes_a_network_file(tmp_path, capsys):
         (lambda t: t["switches"]["s1"].update(runtime_json="none.json"), "no file none.json"),
         (lambda t: t["links"].append(["h1"]), "is not a link"),
         (lambda t: t.pop("hosts"), "there is no 'hosts'"),
+        (lambda t: t.update(controllers={}), "'controllers' cannot be imported"),
+        (lambda t: t["hosts"]["h1"].update(cpu=0.5), "host h1: 'cpu' cannot be imported"),
+        (lambda t: t["hosts"]["h1"].pop("ip"), "host h1: there is no 'ip'"),
+        (lambda t: t["switches"].update(s2=None), "switch s2: found None; allowed: an object"),
+        (lambda t: t["switches"]["s2"].update(cpu_port="up"), "cpu_port 'up' is no number"),
+        (lambda t: t["links"].append(["s1-p7", "s2-p7", "soon"]), "'soon' is no latency"),
+        (lambda t: t["links"].append(["h9", "s1-p7"]), "there is no host or switch h9"),
     ],
 )
-def test_what_cannot_be_imported_is_named(tmp_path, capsys, change, said):
+def test_what_of_a_topology_cannot_be_imported_is_named(tmp_path, capsys, change, said):
     path = exercise(tmp_path)
-    topology = json.loads(path.read_text())
-    change(topology)
-    path.write_text(json.dumps(topology))
-    assert main(["import", str(path), "-o", str(tmp_path / "made.yaml")]) == 2
+    refused(tmp_path, capsys, path, change, said, path)
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda r: r.update(meter_entries=[]), "'meter_entries' cannot be imported"),
+        (lambda r: r["table_entries"][0].update(idle_timeout=5), "'idle_timeout' cannot"),
+        (lambda r: r["table_entries"][0].pop("table"), "there is no 'table'"),
+        (lambda r: r["table_entries"][1].update(match=[1]), "there is no 'match'"),
+        (lambda r: r["table_entries"].append(7), "found 7; allowed: an object with table"),
+        (lambda r: r["multicast_group_entries"][0].pop("replicas"), "there is no 'replicas'"),
+        (lambda r: r["clone_session_entries"][0].update(packet_length_bytes=9), "truncated"),
+    ],
+)
+def test_what_of_a_runtime_file_cannot_be_imported_is_named(tmp_path, capsys, change, said):
+    path = exercise(tmp_path)
+    refused(tmp_path, capsys, path.with_name("s1-runtime.json"), change, said, path)
+
+
+def refused(tmp_path, capsys, file, change, said, topology):
+    """Change a JSON file of an exercise, and see its import refused."""
+    data = json.loads(file.read_text())
+    change(data)
+    file.write_text(json.dumps(data))
+    assert main(["import", str(topology), "-o", str(tmp_path / "made.yaml")]) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "made.yaml").exists()
 
