@@ -77,7 +77,7 @@ def jobs(results: Results) -> pd.DataFrame:
     fragments (of all iterations), ps_packets_per_fragment, in_switch_share (fragments that the
     switch at the PS completed, or the root switch where there is no PS / fragments), jct_ns,
     iteration_mean_ns, iteration_min_ns, iteration_max_ns (over workers and iterations), all
-    float64; computation_ns (see `_computation`); communication_ns and
+    float64; computation_ns (see `_computation`); communication_ns, lossless and
     communication_bound_at_share_ns (see `communication`).
     """
     table = results.jobs
@@ -106,24 +106,40 @@ def _computation(results: Results) -> pd.DataFrame:
 
 
 def communication(results: Results, per_job: pd.DataFrame) -> pd.DataFrame:
-    """`per_job` with what holds the measured communication time against its bound, float64 ns:
+    """`per_job` with what holds the measured communication time against its bound:
 
     communication_ns: from the first fragment that a worker sends in an iteration to the last sum
     that one receives, all iterations together (where backward passes overlap, waiting for them is
-    in it); NaN where something was sent again, since a bound knows of no losses.
+    in it); float64.
+    lossless: whether no packet of the job is known to have got lost, since a bound knows of no
+    losses: it sent nothing again, or did so in vain; bool.
     communication_bound_at_share_ns: (h + (1 - h) W) times the bound, for the share h of fragments
-    that the switch completed for a PS: the rest reaches the PS once per worker.
+    that the switch completed for a PS: the rest reaches the PS once per worker; float64.
     """
     rows = results.tensors
     groups = rows.groupby([*_JOB, "iteration"])
     first = groups["first_sent_ns"].min().astype("float64")
     spent = (groups["done_ns"].max().astype("float64") - first).groupby(_JOB).sum(min_count=1)
     out = per_job.merge(spent.rename("communication_ns").reset_index(), on=_JOB, how="left")
-    out["communication_ns"] = out["communication_ns"].where(out["retransmissions"] == 0)
+    whole = out["repetition"].isin(_without_losses(results))
+    out["lossless"] = (out["retransmissions"] == 0) | whole
     share = out["in_switch_share"].where(out["ps_packets"].notna()).astype("float64")
     bound = out["communication_bound_ns"].astype("float64")
     out["communication_bound_at_share_ns"] = bound * (share + (1 - share) * out["workers"])
     return out
+
+
+def _without_losses(results: Results) -> set[int]:
+    """The repetitions in which every packet that was sent arrived. Where links do not tell what
+    they lost, as on BMv2, nobody knows."""
+    links, faults = results.links, results.faults
+    dropped = links[["queue_drops", "losses", "unmodelled_drops"]].sum(axis=1) > 0
+    bad = [
+        links[dropped | links["losses"].isna()],
+        results.hosts[results.hosts["socket_drops"] > 0],
+        faults[faults["kind"].isin(["kill", "restart"]) & faults["begun_ns"].notna()],
+    ]
+    return set(links["repetition"]).difference(*(rows["repetition"] for rows in bad))
 
 
 def _whole_completions(results: Results) -> pd.DataFrame:

@@ -200,10 +200,10 @@ def trunks(results: Results) -> Table | None:
 
 
 def comparable(frames: Frames) -> pd.DataFrame:
-    """The jobs of which both the communication time and its bound are known."""
+    """The jobs without losses of which both the communication time and its bound are known."""
     rows = frames["jobs"]
     known = rows["communication_ns"].notna() & (rows["communication_bound_ns"].fillna(0) > 0)
-    return rows[known]
+    return rows[rows["lossless"] & known]
 
 
 def memory(frames: Frames) -> Table:

@@ -28,9 +28,3 @@ def text_of(name: str, runtime: str = "mininet") -> str:
     options, memory = SYSTEMS[name]
     parts = {"name": name, "options": options, "memory": memory, "runtime": runtime}
     return TEXT % {**parts, "scale": 0.00135}
-
-
-def communication_ns(read) -> float:
-    """From the first fragment sent to the last sum received, of all iterations."""
-    iterations = read.tensors.groupby("iteration")
-    return float((iterations["done_ns"].max() - iterations["first_sent_ns"].min()).sum())

@@ -5,6 +5,7 @@ import pytest
 
 from analysis import units
 from analysis.summary import interval, iteration_times, spans, summary
+from analysis.tables import comparable
 from testbed.results import Writer, read
 from tests.unit.synthetic_results import ENVIRONMENT, FRAME, tables, write_run
 
@@ -192,6 +193,42 @@ def test_jobs_that_communicate_longer_than_they_compute_are_apart(tmp_path):
 def test_an_empty_folder_has_empty_frames(tmp_path):
     found = summary(read(Writer.create(tmp_path, "empty", "", ENVIRONMENT).folder))
     assert {name: len(frame) for name, frame in found.items()} == dict.fromkeys(found, 0)
+
+
+def uncounted(found):
+    for row in found["links"]:
+        row["losses"] = None
+
+
+def restarted(found):
+    times = {"at_ns": 5, "begun_ns": 5, "ended_ns": 9, "factor": None}
+    found["faults"] = [{"fault": 0, "kind": "restart", "target": "switch s1", "job": None, **times}]
+
+
+@pytest.mark.parametrize(
+    ("change", "lossless"),
+    [
+        (lambda found: None, True),
+        (lambda found: found["links"][0].update(losses=1), False),
+        (lambda found: found["links"][5].update(queue_drops=1), False),
+        (lambda found: found["links"][7].update(unmodelled_drops=1), False),
+        (lambda found: found["hosts"][2].update(socket_drops=1), False),
+        (restarted, False),
+        (uncounted, False),
+    ],
+    ids=["in vain", "loss", "queue", "unmodelled", "socket", "restart", "uncounted"],
+)
+def test_what_is_sent_again_in_vain_is_no_loss(tmp_path, change, lossless):
+    changed = tables()
+    big, small = changed["jobs"]
+    big.update(retransmissions=3, communication_bound_ns=40_000_000)
+    small.update(communication_bound_ns=30_000_000)
+    change(changed)
+    found = summary(write(tmp_path, changed))["jobs"]
+    # big: 15 .. 52 and 62 .. 100 ms; small: 25 .. 40, 45 .. 60 and 65 .. 80 ms
+    assert found["communication_ns"].tolist() == [75e6, 45e6]
+    assert found["lossless"].tolist() == [lossless, True]
+    assert len(comparable({"jobs": found})) == 1 + lossless
 
 
 def test_interval():
