@@ -163,9 +163,10 @@ place, so a system is named with all its options. A point whose system aggregate
 switch does without the file's `memory`; points that become equal that way are one.
 
 The results are in `results/NAME/`: `report.txt`, `data.csv` and `figures/` of the sweep, and one
-folder per point, named by a hash of its resolved experiment. Called again, the command goes on with
-what has not finished, so delete a point's folder to have it run again. A point that fails is
-reported and does not stop the others; the exit code is then 1. Points in virtual time run side by
+folder per point, named by a hash of its resolved experiment (but its name). Called again, the
+command goes on with what has not finished, so delete a point's folder to have it run again; it says
+how many have finished with other code. A point that fails is reported and does not stop the others;
+the exit code is then 1. Points in virtual time run side by
 side, on all processors, on `--processes N`, or on a Dask cluster that shares the folder
 (`--dask tcp://HOST:PORT`, with the package `distributed` installed); those on Mininet run one after
 the other.

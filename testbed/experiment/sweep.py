@@ -46,7 +46,7 @@ Choice = dict[str, Any]  # varied key as written -> its value
 @dataclass(frozen=True)
 class Point:
     """One experiment of a sweep. `values`: what the sweep set, by key as the file writes it; `key`:
-    a hash of the resolved experiment, equal for equal experiments."""
+    a hash of the resolved experiment without its name, equal for equal experiments."""
 
     values: Choice
     experiment: Experiment
@@ -100,10 +100,15 @@ def load_sweep(path: str | Path, size: Size | None = None) -> Sweep:
         except ExperimentError as error:
             at = ", ".join(f"{name}={shown(value)}" for name, value in choice.items())
             raise UserError(f"{error}\n  at the sweep's point {at}") from None
-        key = hashlib.sha256(experiment.resolved_yaml().encode()).hexdigest()[:12]
+        key = _key(experiment)
         points.setdefault(key, Point(_relevant(choice, experiment), experiment, key))
     found = tuple(points.values())
     return Sweep(found[0].experiment.name, found, figure)
+
+
+def _key(experiment: Experiment) -> str:
+    nameless = experiment.model_copy(update={"name": ""})
+    return hashlib.sha256(nameless.resolved_yaml().encode()).hexdigest()[:12]
 
 
 def shown(value: Any) -> str:

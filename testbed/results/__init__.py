@@ -7,7 +7,7 @@ docs/results.md describes the folder for people who read it with other tools.
 """
 
 from testbed.results.digest import digest
-from testbed.results.environment import describe
+from testbed.results.environment import checkout, describe
 from testbed.results.errors import ResultsError, SchemaError
 from testbed.results.ownership import hand_over
 from testbed.results.reader import Results, find, read
@@ -23,6 +23,7 @@ __all__ = [
     "SchemaError",
     "Table",
     "Writer",
+    "checkout",
     "describe",
     "digest",
     "find",

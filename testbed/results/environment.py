@@ -40,7 +40,7 @@ def describe(timestamp_unit_ns: int, **more: Any) -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
         "cc": _first_line(find_c_compiler(), "--version"),
-        **_commit(),
+        **checkout(),
         **more,
     }
 
@@ -87,8 +87,9 @@ def _output(*command: str | None) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _commit() -> dict[str, Any]:
-    """Commit of the checkout, and whether files differ from it (untracked ones count)."""
+def checkout() -> dict[str, Any]:
+    """`commit` of this checkout, and whether it is `dirty`: files differ from it (untracked ones
+    count); null where that can't be found out."""
     # Root reads a user's checkout (git calls that dubious) and must not leave root's index there.
     git = (
         shutil.which("git"),

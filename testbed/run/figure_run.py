@@ -69,11 +69,11 @@ def size_of(path: Path, scale: float | None, quick: bool) -> Size:
 def run_figure(
     path: Path, size: Size, results: Path, processes: int | None = None, dask: str | None = None
 ) -> int:
-    """Run what has not been run of a figure, and draw it. Returns the exit code.
+    """Run what has not been run of a figure or of another one, and draw it. Returns the exit code.
 
     Raises UserError before anything is run."""
     from testbed.run.sweep_run import run_sweep
 
     sweep, figure = declared(path, size)
     print(f"{path.stem}: {figure.claim}")
-    return run_sweep(sweep, results, processes, dask)
+    return run_sweep(sweep, results, processes, dask, share=True)

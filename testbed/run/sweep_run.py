@@ -4,9 +4,10 @@ Points in virtual time run side by side (`point_pool`), those on Mininet one aft
 they would disturb each other.
 
 The folder `results/NAME` holds `sweep.json`, which says what was varied, and one folder per point,
-named by the hash of its resolved experiment, in which a run makes its usual results folder. So a
-sweep that was stopped goes on where it was: a point with a finished run is not run again, and what
-an unfinished one has left is removed. A point that fails is reported and does not stop the others.
+named by the hash of its resolved experiment (but its name), in which a run makes its usual results
+folder. So a sweep that was stopped goes on where it was: a point with a finished run is not run
+again, and what an unfinished one has left is removed. A point that fails is reported and does not
+stop the others.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from testbed.errors import RunError, UserError
-from testbed.results import SWEEP_FILE, find, hand_over, read
-from testbed.run import memory
+from testbed.results import SWEEP_FILE, hand_over
+from testbed.run import known_points, memory
 from testbed.run.point_pool import executor, run_points
 from testbed.run.program import Program, prepare
 from testbed.run.runtimes import VIRTUAL, get_ready, run_experiment
@@ -36,16 +38,20 @@ FORMAT = 1
 
 
 def run_sweep(
-    sweep: Sweep, results: Path, processes: int | None = None, dask: str | None = None
+    sweep: Sweep,
+    results: Path,
+    processes: int | None = None,
+    dask: str | None = None,
+    share: bool = False,
 ) -> int:
     """Run all points that have not finished yet; the sweep's folder goes below `results`.
 
     `processes` (None: one per processor) or the address of a `dask` scheduler: what runs the points
-    in virtual time. Returns the exit code: 1 if a point failed. Raises UserError before anything is
-    run."""
+    in virtual time. `share`: take over what sweeps beside it have run. Returns the exit code: 1 if
+    a point failed. Raises UserError before anything is run."""
     get_ready([point.experiment for point in sweep.points])
     console = Console()
-    todo = [point for point in sweep.points if not _finished(results / sweep.name / point.key)]
+    todo = _unfinished(sweep, results)
     _require_memory(todo, processes, dask)
     programs = {point.key: _prepared(point) for point in todo}
     for warning in dict.fromkeys(
@@ -55,8 +61,10 @@ def run_sweep(
     folder = _open_folder(sweep, results)
     console.print(f"results: {folder}", highlight=False, soft_wrap=True)
     if len(todo) < len(sweep.points):
-        done = len(sweep.points) - len(todo)
-        console.print(f"{done} of {len(sweep.points)} points have finished before")
+        _tell_finished(sweep.points, len(todo), folder, console)
+    if share and (taken := known_points.take_over(todo, folder)):
+        console.print(f"{taken} of the others are taken over from other figures")
+        todo = _unfinished(sweep, results)
     failed = _run_points(todo, programs, folder, console, processes, dask)
     from analysis.report import sweep_report
 
@@ -183,5 +191,17 @@ class _Teller:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _finished(parent: Path) -> bool:
-    return any(read(each).finished for each in find(parent))
+def _unfinished(sweep: Sweep, results: Path) -> list[Point]:
+    folder = results / sweep.name
+    return [point for point in sweep.points if not known_points.finished(folder / point.key)]
+
+
+def _tell_finished(points: Sequence[Point], todo: int, folder: Path, console: Console) -> None:
+    console.print(f"{len(points) - todo} of {len(points)} points have finished before")
+    if other := known_points.of_other_code(points, folder):
+        console.print(
+            f"{other} of them at another commit, or with changes since; to run them again,"
+            f" remove {folder}",
+            highlight=False,
+            soft_wrap=True,
+        )
