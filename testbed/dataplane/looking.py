@@ -11,7 +11,7 @@ the pool is seen as a few *blocks* of neighbouring aggregators, of which at most
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -137,13 +137,20 @@ def _spans(places: int, switches: int) -> _Spans:
 
 
 class Looks:
-    """The looks of a run, in order of time, as rows of the tables memory, events and pool."""
+    """The looks of a run, in order of time, as rows of the tables memory, events and pool.
+
+    `latest`: the last one at each switch, with the blocks of the last one that had some."""
 
     def __init__(self) -> None:
         self._taken: list[tuple[str, int, Look]] = []
+        self.latest: dict[str, Look] = {}
 
     def add(self, switch: str, time_ns: int, taken: Look) -> None:
         self._taken.append((switch, time_ns, taken))
+        before = self.latest.get(switch)
+        if before is not None and not len(taken.blocks.first):
+            taken = replace(taken, blocks=before.blocks)
+        self.latest[switch] = taken
 
     def keep_multiples(self, step_ns: int) -> None:
         """Forget the looks between the multiples of a time."""

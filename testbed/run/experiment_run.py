@@ -152,7 +152,7 @@ class Repetition:
         memory = MemorySampler(switches, look, experiment.aggregators > 0, start_ns)
         hosts.start(start_ns)
         faults = Faults(experiment, hosts, switches, start_ns, self._keep_counts, self._configure)
-        with Progress(jobs, hosts, title, console, switches) as progress:
+        with Progress(jobs, hosts.work, title, console, switches.clients) as progress:
             watch = Watch(
                 hosts,
                 switches,

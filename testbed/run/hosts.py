@@ -20,6 +20,7 @@ import numpy as np
 from testbed.errors import RunError
 from testbed.network.spawner import Process, Spawner
 from testbed.run.children import BOARD_COLUMNS
+from testbed.run.progress import Work
 
 # Columns of the board.
 HEARTBEAT, ITERATION, SENT, FINISHED, BYTES_SENT, BYTES_RECEIVED, STATE, PACKETS_SENT = range(8)
@@ -165,6 +166,14 @@ class HostGroup:
         return [
             host for host in self.hosts if host.spec["job"] == job and host.spec["role"] == role
         ]
+
+    def work(self, job: int) -> Work:
+        """How far a job's workers are."""
+        rows = [host.row for host in self.of_job(job, "worker")]
+        return Work(
+            min((int(row[ITERATION]) for row in rows), default=0),
+            sum(int(row[BYTES_SENT]) for row in rows),
+        )
 
     def jobs(self) -> list[int]:
         """Numbers of all jobs, in order."""

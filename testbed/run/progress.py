@@ -5,6 +5,9 @@ Per job: iterations done (by its slowest worker), gradient data that its workers
 sent lately, time so far. Per switch: the aggregators in use as a strip, from the pool's first to
 its last, how many are filling and held, how often one is preempted, and packets dropped. All of it
 is read anyway, or seldom enough not to be felt.
+
+The view is the same for every runtime. `elapsed_ns` is the run's own time, which in virtual time is
+not that of the person who looks; rates are per second of it.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -23,8 +27,6 @@ from rich.text import Text
 from testbed.dataplane import Look
 from testbed.dataplane.looking import Blocks
 from testbed.p4engine.diagnostics import P4Error
-from testbed.run.hosts import BYTES_SENT, ITERATION, HostGroup
-from testbed.run.switches import SwitchGroup
 
 LIVE_STEP_NS = 250_000_000
 PLAIN_STEP_NS = 5_000_000_000
@@ -46,10 +48,19 @@ class JobTitle:
     start_ns: int
 
 
+class Work(NamedTuple):
+    """How far a job's workers are: iterations that the slowest has done, bytes that all have
+    sent."""
+
+    iterations: int
+    bytes_sent: int
+
+
 class Drops:
     """Packets that each switch has dropped so far, for whatever reason; asked for now and then."""
 
-    def __init__(self, switches: SwitchGroup | None) -> None:
+    def __init__(self, switches: Mapping[str, Any] | None) -> None:
+        """switches: what `port_stats` of each can be asked of, by name; None: nobody is asked."""
         self._switches = switches
         self._next_ns = 0
         self.latest: dict[str, int] = {}
@@ -60,7 +71,7 @@ class Drops:
         began_ns = time.monotonic_ns()
         if self._switches is None or began_ns < self._next_ns:
             return
-        for name, client in self._switches.clients.items():
+        for name, client in self._switches.items():
             with contextlib.suppress(P4Error):
                 rows = client.port_stats()
                 self.latest[name] = sum(row.get(drop) or 0 for row in rows for drop in _DROPS)
@@ -93,20 +104,39 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(_BARS[min(int(value / most * len(_BARS)), len(_BARS) - 1)] for value in values)
 
 
+def duration(time_ns: int) -> str:
+    """A time with its unit."""
+    if time_ns < 1_000_000_000:
+        return f"{time_ns / 1e6:.3f} ms"
+    return f"{time_ns / 1e9:.1f} s"
+
+
+def rate(bits_per_s: float) -> str:
+    """A throughput with its unit."""
+    if bits_per_s < 1e9:
+        return f"{bits_per_s / 1e6:.1f} Mbit/s"
+    return f"{bits_per_s / 1e9:.1f} Gbit/s"
+
+
 class Progress:
-    """Use as a context manager around a repetition; call `tick` often."""
+    """Use as a context manager around a repetition; call `tick` often.
+
+    Attributes that may change meanwhile: `jobs`, those that there are, by number; `remark`, what
+    there is to say beside the time."""
 
     def __init__(
         self,
         jobs: Mapping[int, JobTitle],
-        hosts: HostGroup,
+        work: Callable[[int], Work],
         title: str,
         console: Console,
-        switches: SwitchGroup | None = None,
+        switches: Mapping[str, Any] | None = None,
     ) -> None:
-        """switches: to ask for their drops; None: they are not shown."""
-        self._jobs = jobs
-        self._hosts = hosts
+        """work: how far a job is, by its number. switches: to ask for their drops; None: they are
+        not shown. A quiet console shows nothing, and nothing is asked for it."""
+        self.jobs = jobs
+        self.remark = ""
+        self._work = work
         self._title = title
         self._console = console
         self._drops = Drops(switches)
@@ -114,11 +144,12 @@ class Progress:
         self._ended_ns: dict[int, int] = {}
         self._bytes: dict[int, int] = {}
         self._rates_bps: dict[int, deque[float]] = {}
-        self._preempted: dict[str, int] = {}
+        self._seen: dict[str, tuple[Look, int]] = {}  # by switch, and when it was new
         self._preemptions_per_s: dict[str, float] = {}
         self._last_ns = 0
+        self._shown_ns = 0  # by the clock of whoever looks
         self._live: Live | None = None
-        if console.is_terminal:
+        if console.is_terminal and not console.quiet:
             self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Progress:
@@ -134,67 +165,78 @@ class Progress:
         """Freeze a job's time."""
         self._ended_ns[job] = elapsed_ns
 
-    def tick(self, elapsed_ns: int, looks: Mapping[str, Look]) -> None:
-        """Show the state if it is time to. elapsed_ns: since the run's start. looks: at the
-        switches' memory, the last ones."""
-        self._looks = looks or self._looks
+    def due(self, clock_ns: int) -> bool:
+        """Whether it is time to show something. clock_ns: since the start, of a real clock."""
         step = LIVE_STEP_NS if self._live else PLAIN_STEP_NS
-        if elapsed_ns - self._last_ns < step:
+        return not self._console.quiet and clock_ns - self._shown_ns >= step
+
+    def tick(self, elapsed_ns: int, looks: Mapping[str, Look], clock_ns: int | None = None) -> None:
+        """Show the state if it is time to. elapsed_ns: since the run's start, in its own time.
+        looks: at the switches' memory, the last ones. clock_ns: see `due`; None: the run's time is
+        a real clock's."""
+        self._looks = looks or self._looks
+        clock_ns = elapsed_ns if clock_ns is None else clock_ns
+        if not self.due(clock_ns):
             return
+        self._shown_ns = clock_ns
         self._drops.tick()
-        self._measure(elapsed_ns - self._last_ns)
+        self._measure(elapsed_ns)
         self._last_ns = elapsed_ns
         if self._live:
             self._live.update(self.picture(elapsed_ns), refresh=True)
         else:
             self._console.print(self._line(elapsed_ns), highlight=False, soft_wrap=True)
 
-    def _measure(self, span_ns: int) -> None:
-        for job in self._jobs:
-            sent = sum(int(host.row[BYTES_SENT]) for host in self._hosts.of_job(job, "worker"))
+    def _measure(self, elapsed_ns: int) -> None:
+        span_ns = max(elapsed_ns - self._last_ns, 1)
+        for job in self.jobs:
+            sent = self._work(job).bytes_sent
             rates = self._rates_bps.setdefault(job, deque(maxlen=LATELY))
-            rates.append((sent - self._bytes.get(job, 0)) * 8e9 / span_ns)
+            rates.append(max(sent - self._bytes.get(job, 0), 0) * 8e9 / span_ns)
             self._bytes[job] = sent
         for switch, look in self._looks.items():
-            count = sum(look.events.get(event, 0) for event in _PREEMPTIONS)
+            before, then_ns = self._seen.get(switch, (None, 0))
+            if look is before:  # nobody has looked since
+                continue
+            count = _preempted(look)
             # A switch that was restarted counts anew.
-            more = max(count - self._preempted.get(switch, 0), 0)
-            self._preemptions_per_s[switch] = more * 1e9 / span_ns
-            self._preempted[switch] = count
+            more = max(count - _preempted(before), 0)
+            self._preemptions_per_s[switch] = more * 1e9 / max(elapsed_ns - then_ns, 1)
+            self._seen[switch] = look, elapsed_ns
 
     def _state(self, job: int, elapsed_ns: int) -> tuple[int, int, float, int]:
-        """Iterations done, iterations asked for, Mbit/s, time in ns."""
-        title = self._jobs[job]
-        workers = self._hosts.of_job(job, "worker")
-        done = min((int(host.row[ITERATION]) for host in workers), default=0)
+        """Iterations done, iterations asked for, bit/s, time in ns."""
+        title = self.jobs[job]
+        done = self._work(job).iterations
         ended = self._ended_ns.get(job)
         rates = self._rates_bps.get(job)
-        rate = rates[-1] / 1e6 if rates and ended is None else 0.0
+        now_bps = rates[-1] if rates and ended is None else 0.0
         time_ns = (elapsed_ns if ended is None else ended) - title.start_ns
-        return done, title.iterations, rate, max(time_ns, 0)
+        return done, title.iterations, now_bps, max(time_ns, 0)
 
     def picture(self, elapsed_ns: int) -> Group:
         """All that a terminal shows."""
         # Half of the terminal for jobs and half for switches; what does not fit is counted.
         rows = max((self._console.size.height - 8) // 2, 3)
-        parts = [Text(f"{self._title}, {elapsed_ns / 1e9:.1f} s", style="bold")]
+        words = [self._title, duration(elapsed_ns), *([self.remark] if self.remark else [])]
+        parts = [Text(", ".join(words), style="bold")]
         parts.append(self._job_table(elapsed_ns, rows))
         if self._looks or self._drops.latest:
             parts.append(self._switch_table(rows))
         return Group(*parts)
 
     def _job_table(self, elapsed_ns: int, rows: int) -> Table:
-        table = _table("job", "iteration", "sent Mbit/s", "lately", "time s")
-        running = [job for job in self._jobs if job not in self._ended_ns]
-        order = [*running, *(job for job in self._jobs if job in self._ended_ns)]
+        table = _table("job", "iteration", "sending", "lately", "time")
+        running = [job for job in self.jobs if job not in self._ended_ns]
+        order = [*running, *(job for job in self.jobs if job in self._ended_ns)]
         for job in order[:rows]:
-            done, whole, rate, time_ns = self._state(job, elapsed_ns)
+            done, whole, now_bps, time_ns = self._state(job, elapsed_ns)
             table.add_row(
-                self._jobs[job].name,
+                self.jobs[job].name,
                 f"{done}/{whole}",
-                f"{rate:.1f}",
+                rate(now_bps),
                 sparkline(self._rates_bps.get(job, ())),
-                f"{time_ns / 1e9:.1f}",
+                duration(time_ns),
                 style="dim" if job in self._ended_ns else "",
             )
         _count_rest(table, len(order) - rows)
@@ -222,9 +264,9 @@ class Progress:
 
     def _line(self, elapsed_ns: int) -> str:
         parts = []
-        for job, title in self._jobs.items():
-            done, whole, rate, _ = self._state(job, elapsed_ns)
-            parts.append(f"{title.name} {done}/{whole} ({rate:.0f} Mbit/s)")
+        for job, title in self.jobs.items():
+            done, whole, now_bps, _ = self._state(job, elapsed_ns)
+            parts.append(f"{title.name} {done}/{whole} ({rate(now_bps)})")
         for switch, look in self._looks.items():
             text = f"{switch} {look.filling}/{look.capacity} aggregators"
             per_s = self._preemptions_per_s.get(switch, 0.0)
@@ -232,7 +274,12 @@ class Progress:
         drops = sum(self._drops.latest.values())
         if drops:
             parts.append(f"{drops} packets dropped")
-        return f"{elapsed_ns / 1e9:6.1f} s  " + ", ".join(parts)
+        head = f"{duration(elapsed_ns):>8}" + (f", {self.remark}:" if self.remark else "")
+        return f"{head}  {', '.join(parts)}"
+
+
+def _preempted(look: Look | None) -> int:
+    return sum(look.events.get(event, 0) for event in _PREEMPTIONS) if look else 0
 
 
 def _table(*columns: str) -> Table:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from rich.console import Console
 from testbed import dataplane
 from testbed.errors import RunError
 from testbed.run import collect
+from testbed.run.virtual_view import VirtualView
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -59,7 +59,8 @@ def run_repetition(
     experiment = experiment.of_repetition(number)
     with _patience(console):
         simulation = Simulation(experiment, compiled, number)
-    simulation.run(Teller(experiment, number, console) if console else lambda simulation: None)
+    with VirtualView(simulation, number, console or Console(quiet=True)) as view:
+        simulation.run(view.tick)
     tables = _tables(simulation)
     for job in tables["jobs"]:
         if not job["exact"]:
@@ -78,39 +79,6 @@ def _patience(console: Console | None) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-class Teller:
-    """Says now and then how far a simulation is."""
-
-    def __init__(self, experiment: Experiment, number: int, console: Console) -> None:
-        self._experiment = experiment
-        self._console = console
-        self._title = f"repetition {number + 1} of {experiment.repetitions}, "
-        if experiment.repetitions == 1:
-            self._title = ""
-        self._last_s = time.monotonic()
-        self._last_events = 0
-
-    def __call__(self, simulation: Simulation) -> None:
-        now_s = time.monotonic()
-        if now_s - self._last_s < TELL_S:
-            return
-        rate = (simulation.events - self._last_events) / (now_s - self._last_s)
-        self._last_s, self._last_events = now_s, simulation.events
-        jobs = self._experiment.jobs
-        done = ", ".join(
-            f"{jobs[number].name} {finished}/{jobs[number].iterations}"
-            for number, finished in simulation.iterations().items()
-        )
-        if cluster := simulation.cluster:
-            done += f"; {cluster.ended} jobs have ended, {cluster.waiting} have not begun"
-        self._console.print(
-            f"{self._title}virtual time {simulation.now_ns / 1e9:.6f} s, "
-            f"{rate / 1e3:.0f} thousand events/s: {done}",
-            highlight=False,
-            soft_wrap=True,
-        )
 
 
 def _tables(simulation: Simulation) -> dict[str, Any]:

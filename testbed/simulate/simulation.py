@@ -91,6 +91,7 @@ class Simulation:
             if reason == loop.REACHED and stop_ns == sample_ns:
                 self._sample(sample_ns)
                 sample_ns += self._step_ns - sample_ns % self._step_ns
+                tick(self)
             if reason == loop.PAUSE or reason == loop.REACHED and stop_ns == check_ns:
                 now_ns = self.now_ns if reason == loop.PAUSE else stop_ns
                 self._check_progress(now_ns)
@@ -161,6 +162,16 @@ class Simulation:
         return all(
             rows[number, w.DONE]
             for number, node in self.nodes.present
+            if node.is_worker and node.spec["job"] == job
+        )
+
+    def finished_ns(self, job: int) -> int | None:
+        """When the last worker of a job that is there has finished; None while one has not."""
+        if not self.finished(job):
+            return None
+        return max(
+            int(node.machine.training.end_ns[-1])
+            for _, node in self.nodes.present
             if node.is_worker and node.spec["job"] == job
         )
 

@@ -79,7 +79,9 @@ def watch(hosts: HostGroup, timeout_s: float = 30, late_s: float = 0) -> tuple[W
     text = io.StringIO()
     late = {job: int(late_s * SECOND) for job in hosts.jobs()}
     jobs = {job: JobTitle(f"job-{job}", 3, late[job]) for job in hosts.jobs()}
-    progress = Progress(jobs, hosts, "test", Console(file=text, force_terminal=True, width=100))
+    progress = Progress(
+        jobs, hosts.work, "test", Console(file=text, force_terminal=True, width=100)
+    )
     with progress:
         watched = Watch(
             hosts,

@@ -13,7 +13,7 @@ from testbed.dataplane import Look
 from testbed.dataplane.looking import Blocks
 from testbed.p4engine.diagnostics import P4Error
 from testbed.run.hosts import BYTES_SENT, ITERATION
-from testbed.run.progress import Drops, JobTitle, Progress, sparkline, strip
+from testbed.run.progress import Drops, JobTitle, Progress, Work, sparkline, strip
 
 S = 1_000_000_000
 
@@ -24,8 +24,8 @@ class Hosts:
     def __init__(self, jobs: int) -> None:
         self.rows = np.zeros((jobs, 16), np.int64)
 
-    def of_job(self, job: int, role: str) -> list[SimpleNamespace]:
-        return [SimpleNamespace(row=self.rows[job])]
+    def work(self, job: int) -> Work:
+        return Work(int(self.rows[job, ITERATION]), int(self.rows[job, BYTES_SENT]))
 
 
 class Switches:
@@ -61,7 +61,7 @@ def view(jobs: int = 1, height: int = 40, terminal: bool = True):
     text, hosts = io.StringIO(), Hosts(jobs)
     console = Console(file=text, force_terminal=terminal, width=100, height=height)
     titles = {job: JobTitle(f"job{job}", 10, 0) for job in range(jobs)}
-    return Progress(titles, hosts, "test", console, Switches()), hosts, text
+    return Progress(titles, hosts.work, "test", console, Switches().clients), hosts, text
 
 
 def picture(progress: Progress, elapsed_ns: int) -> list[str]:
@@ -79,7 +79,7 @@ def test_the_picture_has_jobs_and_switches():
         progress.tick(2 * S, {"s1": look(5, 4, 30)})
         lines = picture(progress, 2 * S)
     job = next(line for line in lines if line.startswith("job0")).split()
-    assert job == ["job0", "4/10", "20.0", sparkline([8, 20]), "2.0"]
+    assert job == ["job0", "4/10", "20.0", "Mbit/s", sparkline([8, 20]), "2.0", "s"]
     switch = next(line for line in lines if line.startswith("s1"))
     assert "\u2588\u2591 \u2588" in switch
     assert switch.split()[-5:] == ["5", "4", "16", "30", "6"]
@@ -99,13 +99,13 @@ def test_without_a_terminal_there_is_a_line_and_no_escape_code():
         hosts.rows[0, BYTES_SENT] = 625_000
         progress.tick(5 * S, {"s1": look(5, 4, 10)})
     assert text.getvalue() == (
-        "   5.0 s  job0 0/10 (1 Mbit/s), s1 5/16 aggregators, 2 preempted/s, 6 packets dropped\n"
+        "   5.0 s  job0 0/10 (1.0 Mbit/s), s1 5/16 aggregators, 2 preempted/s, 6 packets dropped\n"
     )
 
 
 def test_a_switch_that_does_not_answer_is_left_to_the_watch():
     switches = Switches()
-    drops = Drops(switches)
+    drops = Drops(switches.clients)
     drops.tick()
     drops.tick()  # too soon
     assert drops.latest == {"s1": 6} and switches.asked == 1

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from testbed.dataplane import Look
 from testbed.dataplane.looking import NO_BLOCKS
-from testbed.run.hosts import BYTES_SENT, ITERATION
-from testbed.run.progress import JobTitle, Progress
+from testbed.run.hosts import BYTES_SENT, ITERATION, HostGroup
+from testbed.run.progress import JobTitle, Progress, Work
 
 S = 1_000_000_000
 
@@ -22,10 +22,12 @@ class Workers:
 
     def __init__(self) -> None:
         self.board = np.zeros((2, 16), np.int64)
-        self.rows = [SimpleNamespace(row=row) for row in self.board]
+        self.hosts = [
+            SimpleNamespace(row=row, spec={"job": 0, "role": "worker"}) for row in self.board
+        ]
 
-    def of_job(self, job: int, role: str) -> list[SimpleNamespace]:
-        return self.rows
+    of_job = HostGroup.of_job
+    work = HostGroup.work
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def shown():
     """A progress display without terminal; (display, workers, text shown so far)."""
     text, workers = io.StringIO(), Workers()
     console = Console(file=text, force_terminal=False)
-    progress = Progress({0: JobTitle("vgg16-0", 10, S)}, workers, "test", console)
+    progress = Progress({0: JobTitle("vgg16-0", 10, S)}, workers.work, "test", console)
     with progress:
         yield progress, workers, text.getvalue
 
@@ -45,12 +47,39 @@ def test_a_line_every_five_seconds(shown):
     assert [line.split()[0] for line in text().splitlines()] == ["5.0", "10.0"]
 
 
+def test_a_line_comes_by_the_clock_of_who_looks_and_tells_the_time_of_the_run():
+    text = io.StringIO()
+    sent = iter((10**6, 10**6, 3 * 10**6, 3 * 10**6))
+    console = Console(file=text, force_terminal=False)
+    progress = Progress(
+        {0: JobTitle("vgg16-0", 10, 0)}, lambda job: Work(2, next(sent)), "test", console
+    )
+    progress.remark = "virtual time"
+    with progress:
+        progress.tick(9 * S, {}, clock_ns=S)
+        progress.tick(10_000, {}, clock_ns=6 * S)
+        progress.tick(20_000, {}, clock_ns=12 * S)
+    assert text.getvalue().splitlines() == [
+        "0.010 ms, virtual time:  vgg16-0 2/10 (800.0 Gbit/s)",
+        "0.020 ms, virtual time:  vgg16-0 2/10 (1600.0 Gbit/s)",
+    ]
+
+
+def test_a_quiet_console_is_asked_for_nothing():
+    def refuse(job):
+        raise AssertionError
+
+    console = Console(file=io.StringIO(), quiet=True, force_terminal=True)
+    with Progress({0: JobTitle("vgg16-0", 10, 0)}, refuse, "test", console) as progress:
+        progress.tick(10 * S, {})
+
+
 def test_a_job_is_as_far_as_its_slowest_worker(shown):
     progress, workers, text = shown
     workers.board[:, ITERATION] = 7, 4
     workers.board[:, BYTES_SENT] = 25_000_000, 37_500_000
     progress.tick(5 * S, {"s1": Look(((0, 12, 3),), {}, NO_BLOCKS, 192)})
-    assert text() == "   5.0 s  vgg16-0 4/10 (100 Mbit/s), s1 12/192 aggregators\n"
+    assert text() == "   5.0 s  vgg16-0 4/10 (100.0 Mbit/s), s1 12/192 aggregators\n"
 
 
 def test_a_job_that_has_ended_sends_nothing(shown):
@@ -58,4 +87,4 @@ def test_a_job_that_has_ended_sends_nothing(shown):
     workers.board[:, BYTES_SENT] = 10**9
     progress.job_ended(0, 4 * S)
     progress.tick(5 * S, {})
-    assert "(0 Mbit/s)" in text()
+    assert "(0.0 Mbit/s)" in text()

@@ -1,0 +1,61 @@
+"""The picture of a run in virtual time while it goes on, and that it changes nothing."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from testbed.experiment import load_text
+from testbed.run import progress, virtual_run
+from testbed.run.program import prepare
+
+TWO_JOBS = """
+name: seen
+runtime: virtual
+repetitions: 2
+topology: {kind: star, hosts: 6}
+links: {bandwidth: 10 Gbit/s, delay: 1 us, queue: 8 packets}
+system: {name: esa, window: 64}
+memory: {aggregators: 32}
+jobs:
+  - {name: early, model: alexnet, workers: 2, iterations: 1, scale: 0.0002, compute_scale: 0}
+  - {name: late, model: alexnet, workers: 2, iterations: 3, scale: 0.0002, compute_scale: 0}
+"""
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Show something whenever it could be."""
+    for name in ("LIVE_STEP_NS", "PLAIN_STEP_NS"):
+        monkeypatch.setattr(progress, name, 0)
+
+
+def run(terminal: bool, **settings) -> tuple[dict, str]:
+    """The second repetition's tables, and what was shown meanwhile."""
+    experiment, text = load_text(TWO_JOBS), io.StringIO()
+    console = Console(file=text, force_terminal=terminal, width=120, height=50, **settings)
+    tables = virtual_run.run_repetition(experiment, prepare(experiment).compiled, 1, console)
+    return tables, text.getvalue()
+
+
+def test_jobs_and_switches_are_shown_and_the_results_stay_the_same(at_once):
+    tables, shown = run(terminal=True)
+    for words in ("early", "late", "1/3", "s1", "Gbit/s", "seen, 0.", "2 of 2, virtual time"):
+        assert words in shown
+    # Aggregators in use as a strip.
+    assert any(sign in shown for sign in "\u2591\u2592\u2593\u2588") and "drops" in shown
+    unseen, nothing = run(terminal=True, quiet=True)
+    assert not nothing
+    np.testing.assert_equal(unseen, tables)
+
+
+def test_without_a_terminal_there_are_lines(at_once):
+    _, shown = run(terminal=False)
+    lines = shown.splitlines()
+    assert len(lines) > 10 and "\x1b" not in shown
+    assert all("thousand events/s:  early " in line for line in lines)
+    # A job that has ended sends nothing, while the other goes on.
+    assert any("early 1/1 (0.0 Mbit/s), late 2/3" in line for line in lines)
