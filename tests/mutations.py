@@ -1,7 +1,7 @@
 """Named mutations: each takes one defence out of a copy of the source, and says what must notice.
 
 A defence that nothing misses is no defence, or it has no test. So each hazard of the protocols has
-an entry in `hazards.py`: the piece of source that guards against it, what it is replaced by, and
+an entry in `hazards`: the piece of source that guards against it, what it is replaced by, and
 its *proof*, a test that must then fail. `test_mutations.py` shows that it does, and that it passes
 without the mutation.
 

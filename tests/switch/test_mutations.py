@@ -1,4 +1,4 @@
-"""Each defence, taken out of a copy of the source, is missed by its test (tests/hazards.py)."""
+"""Each defence, taken out of a copy of the source, is missed by its test (tests/hazards)."""
 
 from __future__ import annotations
 
