@@ -9,6 +9,7 @@ import pytest
 
 from testbed import dataplane
 from testbed.bmv2.compiler import compile_for_bmv2
+from testbed.bmv2.rehearsal import rehearsal_client
 from testbed.p4engine import compile_program
 from testbed.p4engine.control import CallError
 from testbed.p4engine.library import Switch
@@ -45,6 +46,17 @@ def test_registers_are_written_and_read(switch):
     client.register_write("slot_job", (2, 5), 7)
     client.register_write("slot_job", 3, 8)
     assert client.register_read("slot_job", 1, 5) == [0, 7, 8, 7, 0]
+
+
+@pytest.mark.parametrize("width", [64, 128, 256])
+def test_wide_bitmaps_are_numbers(width):
+    """p4utils looks for addresses where a value has an address's width."""
+    source, definitions, include_dirs = dataplane.program(CASE.experiment(4))
+    json = compile_for_bmv2(source, {**definitions, "BITMAP_WIDTH": width}, include_dirs)
+    client = rehearsal_client(json, "s1")
+    client.table_add("job", "aggregate", [0], [(1 << width) - 1, 0, 1, 4])
+    with pytest.raises(CallError, match="too large"):
+        client.table_add("job", "aggregate", [1], [1 << width, 0, 1, 4])
 
 
 def test_time_goes_on(switch):
