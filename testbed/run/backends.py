@@ -114,9 +114,14 @@ class Bmv2:
 
         notifications = node.control_path.with_suffix(".ipc")
         return {
-            "command": command(self._json, node.ports_in_use(), notifications=notifications),
+            "command": command(self._json, self._interfaces(node), notifications=notifications),
             "namespace": node.namespace,
         }
+
+    def _interfaces(self, node: P4Switch) -> dict[int, str]:
+        """Of links that are up, by port."""
+        up = self._topology.ports(node.name)
+        return {port: name for port, name in node.ports_in_use().items() if port in up}
 
     def connect(
         self, node: P4Switch, process: Process, network: Network, alive: Callable[[], bool]
@@ -135,7 +140,7 @@ class Bmv2:
             other = ends[0] if ends[1].node is node else ends[1]
             host = name in self._topology.hosts
             neighbours[port] = Neighbour(other.name, network.holders[name].pid, host)
-        ports = Ports(process.pid, node.ports_in_use(), neighbours, impaired(self._experiment))
+        ports = Ports(process.pid, self._interfaces(node), neighbours, impaired(self._experiment))
         api = p4utils_api(connection.clients, self._json)
         return Client(api, node.name, connection.close, ports.read, ports.stats)
 

@@ -134,6 +134,16 @@ def test_every_system_is_exact(tmp_path, system):
 
 
 @pytest.mark.slow
+def test_a_link_that_is_down_is_no_port(tmp_path):
+    text = SMALL.replace("{kind: star, hosts: 6}", "{kind: triangle, bandwidth: 1 Mbit/s}")
+    down = "links: {each: [{between: [s1, s2], failed: true}]}"
+    text = text.replace("links: {bandwidth: 1 Mbit/s}", down)
+    read = finished(text.replace("{name: esa, window: 16}", "grid"), tmp_path / "run")
+    between = read.links.query("node == 's1' and neighbour.str.startswith('s')", engine="python")
+    assert set(between.neighbour) == {"s3"}
+
+
+@pytest.mark.slow
 def test_two_levels_of_switches_are_exact(tmp_path):
     read = finished(RACKS, tmp_path / "run")
     assert read.links.node.nunique() == 3
