@@ -41,6 +41,9 @@ EVERY = frozenset((EMBEDDED, BMV2, VIRTUAL))
 ONLY_BMV2 = frozenset((BMV2,))
 NOTHING: frozenset[str] = frozenset()
 
+# Which line goes into apt's sources depends on the distribution; the page has it.
+P4LANG = "add p4lang's package source (https://github.com/p4lang/p4c#readme)"
+
 # Dependencies without which everything but the tests works.
 TEST_TOOLS = ("pytest", "pytest-timeout", "hypothesis", "ruff")
 
@@ -269,7 +272,7 @@ def _requirements(project: Path) -> list[Any]:
 
 def _tool(thing: str, names: Sequence[str], package: str) -> Finding:
     path = next(filter(None, map(shutil.which, names)), None)
-    remedy = f"add p4lang's package source (see p4lang's page), then {_system_package(package)}"
+    remedy = f"{P4LANG}, then {_system_package(package)}"
     if path is None:
         return Finding(thing, MISSING, f"no command {' or '.join(names)}", remedy, ONLY_BMV2)
     works, said = _run(path, "--version")
@@ -283,10 +286,11 @@ def _p4utils() -> Finding:
     thing = "p4utils"
     # One by one, because each is mended differently.
     lacks = []
+    bmv2 = _system_package("p4lang-bmv2")
     for module, remedy in (
         ("thrift", _system_package("python3-thrift")),
-        ("bm_runtime.standard", "comes with BMv2: " + _system_package("p4lang-bmv2")),
-        ("sswitch_runtime", "comes with BMv2: " + _system_package("p4lang-bmv2")),
+        ("bm_runtime.standard", f"comes with BMv2: {P4LANG}, then {bmv2}"),
+        ("sswitch_runtime", f"comes with BMv2: {P4LANG}, then {bmv2}"),
         (
             "p4utils.utils.sswitch_thrift_API",
             f"{sys.executable} -m pip install --no-deps git+https://github.com/nsg-ethz/p4-utils",
