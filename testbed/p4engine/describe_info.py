@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .describe import Describer
 from .emit_parser import value_set_keys
-from .instantiate import annotation, local_name
+from .instantiate import ExternInstance, annotation, local_name
 from .types import Bits, Composite, Stack, Type, underlying, width_of
 
 
@@ -68,24 +68,8 @@ class InfoDescriber(Describer):
                 }
                 for r in x.get("register", [])
             ],
-            "counters": [
-                {
-                    "name": c.name,
-                    "id": c.number,
-                    "size": c.arguments["size"],
-                    "type": c.arguments["type"].name,
-                }
-                for c in x.get("counter", [])
-            ],
-            "meters": [
-                {
-                    "name": c.name,
-                    "id": c.number,
-                    "size": c.arguments["size"],
-                    "type": c.arguments["type"].name,
-                }
-                for c in x.get("meter", [])
-            ],
+            "counters": [_counting(each) for each in x.get("counter", [])],
+            "meters": [_counting(each) for each in x.get("meter", [])],
             "value_sets": [
                 {
                     "name": v.name,
@@ -106,6 +90,16 @@ class InfoDescriber(Describer):
 def _bits(type_: Type) -> Bits:
     under = underlying(type_)
     return under if isinstance(under, Bits) else Bits(1)
+
+
+def _counting(each: ExternInstance) -> dict:
+    """Of a counter or meter."""
+    return {
+        "name": each.name,
+        "id": each.number,
+        "size": each.arguments["size"],
+        "type": each.arguments["type"].name,
+    }
 
 
 def _fields(type_: Type) -> list[dict]:

@@ -303,16 +303,7 @@ class ExternEmitter(ParserEmitter):
 
     def _words(self, fields: list) -> tuple[str, int]:
         """Fields as 64-bit words; returns the C array and their number."""
-        parts = []
-        for text, type_ in fields:
-            width = width_of(type_) or 0
-            if width <= 64:
-                parts.append(f"(uint64_t)({text})")
-            elif width <= 128:
-                parts += [f"(uint64_t)({text})", f"(uint64_t)({text} >> 64)"]
-            else:
-                name = self.temp(type_, text)
-                parts += [f"{name}.w[{i}]" for i in range(words(width))]
+        parts = self.words_of(fields)
         name = self.fresh("words")
         self.out.append(f"uint64_t {name}[] = {{ {', '.join(parts) or '0'} }};")
         return name, len(parts)
@@ -361,14 +352,13 @@ class ExternEmitter(ParserEmitter):
         if not isinstance(message.const, str):
             raise self.fatal(message.place, "the message must be known at compile time")
         fields = self.data_fields(data) if data is not None else []
-        array, count = self._words([(t, k) for t, k in fields])
+        array, _ = self._words(fields)
         widths = ", ".join(str(words(width_of(t) or 1) or 1) for _, t in fields) or "0"
         name = self.fresh("widths")
         self.out.append(f"static const uint8_t {name}[] = {{ {widths} }};")
         self.out.append(
             f"p4_log(I, &P->base, {c_string(message.const)}, {array}, {name}, {len(fields)});"
         )
-        del count
 
     # ---- traced builds override these (emit_trace) ----
 

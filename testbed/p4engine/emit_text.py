@@ -6,6 +6,8 @@ to it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .diagnostics import Diagnostics, Fatal, Place
 from .fold import Symbol
 from .instantiate import BlockInstance, Instances
@@ -18,6 +20,7 @@ from .types import (
     EnumType,
     Type,
     underlying,
+    width_of,
 )
 
 
@@ -49,6 +52,20 @@ class TextEmitter:
     def fresh(self, prefix: str) -> str:
         self.labels += 1
         return f"{prefix}_{self.labels}"
+
+    def words_of(self, fields: Sequence[tuple[str, Type]]) -> list[str]:
+        """The C texts of the 64-bit words, lowest first, of scalar values one after the other."""
+        parts: list[str] = []
+        for text, type_ in fields:
+            width = width_of(type_) or 1
+            if width <= 64:
+                parts.append(f"(uint64_t)({text})")
+            elif width <= 128:
+                parts += [f"(uint64_t)({text})", f"(uint64_t)((p4_u128)({text}) >> 64)"]
+            else:
+                name = self.temp(type_, text)
+                parts += [f"{name}.w[{i}]" for i in range(words(width))]
+        return parts
 
     @staticmethod
     def zero(type_: Type) -> str:

@@ -88,16 +88,7 @@ class TracedGenerator(Generator):
 
     def values(self, fields: list[tuple[str, Type]]) -> tuple[str, int]:
         """A C array of 64-bit words with these scalar values, and their number."""
-        parts: list[str] = []
-        for text, type_ in fields:
-            width = width_of(type_) or 1
-            if width <= 64:
-                parts.append(f"(uint64_t)({text})")
-            elif width <= 128:
-                parts += [f"(uint64_t)({text})", f"(uint64_t)((p4_u128)({text}) >> 64)"]
-            else:
-                name = self.temp(type_, text)
-                parts += [f"{name}.w[{i}]" for i in range(words(width))]
+        parts = self.words_of(fields)
         return f"(const uint64_t[]){{ {', '.join(parts) or '0'} }}", len(parts)
 
     def event(

@@ -143,15 +143,7 @@ class DeclarationParser(StatementParser):
         target = self.type()
         if self.at("("):
             self.types.pop()
-            arguments = self.arguments()
-            place = self.place
-            name = self.name("the instance's name")
-            body = None
-            if self.accept("="):
-                self.expect("{")
-                body = self._repeat(self.declaration)
-            self.expect(";", "after the instance")
-            return ast.Instance(place, name, target, arguments, body)
+            return self._instance(target)
         if self.token.kind != ID or self.peek().text not in ("(", "<"):
             self.types.pop()
             if self.i == start + 1 and isinstance(target, ast.TypeName):

@@ -104,18 +104,22 @@ class StatementParser(ExpressionParser):
             result.append(ast.Annotation(place, name, body))
         return result
 
+    def _instance(self, target: ast.Node) -> ast.Instance:
+        """From the arguments on, which follow its type."""
+        arguments = self.arguments()
+        place = self.place
+        name = self.name("the instance's name")
+        body = None
+        if self.accept("="):
+            self.expect("{")
+            body = self._repeat(self.declaration)
+        self.expect(";", "after the instance")
+        return ast.Instance(place, name, target, arguments, body)
+
     def _variable_or_instance(self) -> ast.Decl:
         target = self.type()
         if self.at("("):
-            arguments = self.arguments()
-            place = self.place
-            name = self.name("the instance's name")
-            body = None
-            if self.accept("="):
-                self.expect("{")
-                body = self._repeat(self.declaration)
-            self.expect(";", "after the instance")
-            return ast.Instance(place, name, target, arguments, body)
+            return self._instance(target)
         place = self.place
         name = self.name("the variable's name")
         target = self.dimensions(target)
