@@ -73,12 +73,6 @@ def sweep_report(folder: str | Path, console: Console | None = None) -> None:
         _tell_page(html.write_sweep(sweep, frame), console)
 
 
-def print_report(runs: Sequence[Results], console: Console | None = None) -> None:
-    """Prints the tables of one run, or the comparison of several; writes nothing."""
-    console = console or _console()
-    console.print(render(runs[0]) if len(runs) == 1 else render_comparison(runs))
-
-
 def render(results: Results) -> RenderableType:
     """Headline and tables of one run; tables without rows are left out."""
     frames = summary(results)

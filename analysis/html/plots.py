@@ -93,11 +93,6 @@ def numbers(values: Iterable[Any], digits: int = DIGITS) -> list[float | int | N
     return found
 
 
-def job_marker(job: int) -> dict[str, Any]:
-    """Fill of a bar that stands for a job."""
-    return bar_marker(looks.job_color(job), looks.job_hatch(job))
-
-
 def bar_marker(color: str, hatch: str = "") -> dict[str, Any]:
     """Fill of a bar, with a pattern that repeats the colour."""
     marker: dict[str, Any] = {"color": color}

@@ -54,16 +54,6 @@ def slow_windows(experiment: Experiment, job: int, worker: int) -> list[tuple[in
     ]
 
 
-def killed_jobs(experiment: Experiment) -> set[int]:
-    """Numbers of the jobs that are killed as a whole."""
-    names = {
-        fault.job
-        for fault in experiment.faults
-        if fault.kind == "kill" and fault.worker is None and fault.server is None
-    }
-    return {number for number, job in enumerate(experiment.jobs) if job.name in names}
-
-
 def check(
     faults: Sequence[Fault], jobs: Sequence[Job] | None, topology: Topology | None
 ) -> list[Problem]:

@@ -21,7 +21,6 @@ MAC = Text(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}", "a MAC address, such as 08:00:
 ADDRESS = Text(
     r"\d{1,3}(\.\d{1,3}){3}/\d{1,2}", "an IPv4 address with its prefix, such as 10.0.1.1/24"
 )
-SERVED = Text(r"[^\s]{1,200}", "a port, HOST:PORT or unix:PATH")
 LARGEST_PORT = 510
 END = re.compile(r"([a-z][a-z0-9]{0,7})(?:-p([1-9][0-9]{0,2}))?")
 

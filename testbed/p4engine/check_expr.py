@@ -34,7 +34,6 @@ from .types import (
     is_header,
     is_union,
     underlying,
-    width_of,
 )
 
 SIZES = ("minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes")
@@ -321,6 +320,3 @@ class ExpressionChecker(OperatorChecker):
             return self.left_value(e.base)
         self.error(e.place, "this cannot be assigned to")
         return False
-
-    def bits_of(self, type_: Type) -> int | None:
-        return width_of(type_)

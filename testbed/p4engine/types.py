@@ -247,10 +247,6 @@ def is_union(type_: Type) -> bool:
     return isinstance(type_, Composite) and type_.kind == "header_union"
 
 
-def is_struct(type_: Type) -> bool:
-    return isinstance(type_, Composite) and type_.kind == "struct"
-
-
 def has_header(type_: Type) -> bool:
     """Is the type a header, or is one in it?"""
     under = underlying(type_)

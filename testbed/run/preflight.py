@@ -23,22 +23,12 @@ def require_root(what: str) -> None:
         raise UserError(f"{what} needs root: start it with sudo")
 
 
-def _lacks_of_mininet() -> list[str]:
-    if importlib.util.find_spec("mininet") is None or not shutil.which("mnexec"):
-        return [f"Mininet is missing: {SET_UP}"]
-    return []
-
-
-def require_mininet() -> None:
-    """Mininet's package and helper program, before anything imports it. Raises UserError."""
-    for lack in _lacks_of_mininet():
-        raise UserError(lack)
-
-
 def require_machine() -> None:
     """What a run on a Mininet network needs. Raises UserError that names all that is missing."""
     require_root("a run")
-    missing = _lacks_of_mininet()
+    missing = []
+    if importlib.util.find_spec("mininet") is None or not shutil.which("mnexec"):
+        missing.append(f"Mininet is missing: {SET_UP}")
     if not find_c_compiler():
         missing.append(
             f"there is no C compiler (cc), which P4 programs are compiled with: {SET_UP}"

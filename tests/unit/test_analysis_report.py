@@ -13,7 +13,7 @@ from rich.console import Console
 
 from analysis import figures
 from analysis.looks import Look, job_color, job_hatch, looks
-from analysis.report import after_run, print_report, report_command
+from analysis.report import after_run, render, report_command
 from testbed.errors import UserError
 from testbed.results import Writer, read
 from tests.unit.synthetic_results import ENVIRONMENT, tables, write_run
@@ -48,7 +48,7 @@ def failed(parent: Path) -> Path:
 
 
 def test_the_printed_table(tmp_path, console):
-    print_report([read(write_run(tmp_path))], console)
+    console.print(render(read(write_run(tmp_path))))
     text = printed(console)
     assert "fidelity: ok" in text
     assert "6 400 aggregated values checked, all right" in text
@@ -67,7 +67,7 @@ def test_the_printed_table(tmp_path, console):
 
 
 def test_repetitions_show_their_interval(tmp_path, console):
-    print_report([read(write_run(tmp_path, stretches=(1.2, 1.25, 1.3)))], console)
+    console.print(render(read(write_run(tmp_path, stretches=(1.2, 1.25, 1.3)))))
     # 120, 125, 130 ms: s = 5, 4.3027 x 5 / sqrt(3) = 12.42 = 9.9 % of 125
     assert row(printed(console), "big", "vgg16")[4:8] == ["125", "ms", "±9.9", "%"]
 
