@@ -119,7 +119,7 @@ class P4Switch(PreparedNode, Switch):
         cpu_port: int | None = None,
         **params: object,
     ) -> None:
-        refuse_bmv2(name, params)
+        refuse_others(name, params)
         # Mininet's Switch.defaultIntf reads it, but Mininet sets it only without namespace.
         self.controlIntf = None
         params["inNamespace"] = True  # Mininet passes its own default, False, explicitly
@@ -239,14 +239,25 @@ BMV2_ARGUMENTS = {
 }
 
 
-def refuse_bmv2(name: str, params: Mapping[str, object]) -> None:
-    """Raises UserError for arguments of a BMv2 node: Mininet would take them for its own and lose
-    them."""
+# What Mininet itself gives to a switch, or takes from a script.
+MININETS_ARGUMENTS = frozenset(
+    (
+        *("dpid", "opts", "listenPort", "inNamespace", "isSwitch", "privateDirs"),
+        *("ip", "mac", "defaultRoute", "lo", "namespace"),
+    )
+)
+
+
+def refuse_others(name: str, params: Mapping[str, object]) -> None:
+    """Raises UserError for arguments of a BMv2 node, and for those that nobody knows: Mininet would
+    take them for its own and lose them."""
     for argument in params:
         if argument in BMV2_ARGUMENTS:
             raise UserError(
                 f"P4Switch {name}: {argument} belongs to BMv2; instead: {BMV2_ARGUMENTS[argument]}"
             )
+        if argument not in MININETS_ARGUMENTS:
+            raise UserError(f"P4Switch {name}: neither it nor Mininet has an argument {argument}")
 
 
 def controller_options(

@@ -154,3 +154,5 @@ def test_arguments_of_bmv2_nodes_are_refused_with_what_to_write_instead():
     for argument, remedy in (("json_path", "program=FILE.p4"), ("grpc_port", "p4runtime=PORT")):
         with pytest.raises(UserError, match=f"{argument} belongs to BMv2; instead: {remedy}"):
             P4Switch("s1", program=L3, **{argument: "x"})
+    with pytest.raises(UserError, match="neither it nor Mininet has an argument programme"):
+        P4Switch("s1", programme=L3)
