@@ -321,6 +321,12 @@ _DECLARED = (
             ),
             _count("packets", "packets carried"),
             _count("bytes", "bytes carried, from the Ethernet header on", unit="bytes"),
+            _count(
+                "mean_bps",
+                "rate achieved: of these bytes, over the time in which jobs ran; null: none ended",
+                True,
+                "bit/s",
+            ),
             _count("queue_drops", "dropped because the modelled queue was full", True),
             _count("losses", "dropped by the experiment's loss rate", True),
             _count("duplicates", "doubled by the experiment's rate of duplicates", True),

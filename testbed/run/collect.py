@@ -131,6 +131,16 @@ def job_rows(
     return rows
 
 
+def add_mean_rates(links: Iterable[Row], jobs: Iterable[Row]) -> None:
+    """Column mean_bps of table links: from the first job's start to the last one's end."""
+    ended = [job for job in jobs if job["end_ns"] is not None]
+    if not ended:
+        return
+    whole_ns = max(job["end_ns"] for job in ended) - min(job["start_ns"] for job in ended)
+    for row in links:
+        row["mean_bps"] = row["bytes"] * 8 * 10**9 // max(whole_ns, 1)
+
+
 def _of_job(hosts: Sequence[Host], job: int, role: str) -> list[Host]:
     return [host for host in hosts if host.spec["job"] == job and host.spec["role"] == role]
 

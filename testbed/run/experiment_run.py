@@ -200,6 +200,7 @@ class Repetition:
         outcomes = dict.fromkeys(faults.killed, "killed")
         outcomes |= dict.fromkeys(watch.unfinished, "unfinished")
         job_rows = collect.job_rows(hosts.hosts, links, models, outcomes)
+        collect.add_mean_rates(links, job_rows)
         iterations, tensors = collect.time_tables(collect.worker_files(hosts.hosts))
         switch_cpu = {name: peaks.get(name) for name in self.lives if name not in faults.excused}
         waits = watch.waits.peaks()

@@ -97,6 +97,8 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     times = [(report.spec, report.times) for report in reports if report.times is not None]
     iterations, tensors = collect.time_tables(times)
     shared = simulation.cluster.server_bytes if simulation.cluster else {}
+    job_rows = collect.job_rows(reports, links, models, {}, shared)
+    collect.add_mean_rates(links, job_rows)
     return {
         "switch_counters": counters,
         "links": links,
@@ -104,6 +106,6 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         "hosts": collect.host_rows(reports, {}, lambda host: collect.NO_WAIT),
         "iterations": iterations,
         "tensors": tensors,
-        "jobs": collect.job_rows(reports, links, models, {}, shared),
+        "jobs": job_rows,
         "faults": simulation.faults(),
     }

@@ -114,6 +114,7 @@ def test_a_run_is_exact_and_fills_the_tables(tmp_path):
     assert read.links.query("direction == 'egress'").queue_drops.isna().all()
     assert (read.memory.occupied + read.memory.held <= 16).all()
     # No link can have carried more than its rate.
+    assert (read.links.mean_bps > 0).all() and (read.links.mean_bps < read.links.rate_bps).all()
     assert (read.jobs.jct_ns > read.jobs.communication_bound_ns).all()
     assert read.environment["simple_switch"] and read.environment["p4c"]
     shares = read.table("fidelity").query("scope == 'switch'")

@@ -8,7 +8,7 @@ from testbed.experiment import load_text
 from testbed.experiment.faults import NEVER, befallen, slow_windows, title
 from testbed.protocols import book as bk
 from testbed.protocols import lag
-from testbed.run.collect import together
+from testbed.run.collect import add_mean_rates, together
 from testbed.workload import training
 from testbed.workload.plan import plan
 from tests.unit.experiments import BASE, message
@@ -134,3 +134,12 @@ def test_what_a_switch_counted_before_its_restart_is_kept():
     (found,) = ports
     assert (found["packets"], found["bytes"], found["max_queue"]) == (10, 100, 9)
     assert together([first]) == first
+
+
+def test_links_have_a_rate_while_jobs_run_that_have_ended():
+    links = [{"bytes": 1000}, {"bytes": 0}]
+    lives = [(5, 25), (10, None), (15, 105)]
+    add_mean_rates(links, [{"start_ns": begun, "end_ns": end} for begun, end in lives])
+    assert [link["mean_bps"] for link in links] == [1000 * 8 * 10**9 // 100, 0]
+    add_mean_rates(untouched := [{"bytes": 1}], [{"start_ns": 0, "end_ns": None}])
+    assert untouched == [{"bytes": 1}]
