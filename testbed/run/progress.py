@@ -252,7 +252,7 @@ class Progress:
             numbers = ["", "", "", ""]
             if look is not None:
                 per_s = self._preemptions_per_s.get(name, 0.0)
-                numbers = [str(look.filling), str(look.held), str(look.capacity), f"{per_s:.0f}"]
+                numbers = [str(look.filling), str(look.held), str(look.capacity), _count(per_s)]
             table.add_row(
                 name,
                 strip(look.blocks) if look is not None else "",
@@ -270,12 +270,16 @@ class Progress:
         for switch, look in self._looks.items():
             text = f"{switch} {look.filling}/{look.capacity} aggregators"
             per_s = self._preemptions_per_s.get(switch, 0.0)
-            parts.append(text + (f", {per_s:.0f} preempted/s" if per_s else ""))
+            parts.append(text + (f", {_count(per_s)} preempted/s" if per_s else ""))
         drops = sum(self._drops.latest.values())
         if drops:
             parts.append(f"{drops} packets dropped")
         head = f"{duration(elapsed_ns):>8}" + (f", {self.remark}:" if self.remark else "")
         return f"{head}  {', '.join(parts)}"
+
+
+def _count(number: float) -> str:
+    return f"{number:.0f}" if number < 1e5 else f"{number / 1e6:.1f} M"
 
 
 def _preempted(look: Look | None) -> int:
