@@ -8,6 +8,7 @@ from testbed import systems
 from testbed.experiment import load_text
 from testbed.run import calibration, capacity
 from testbed.run.commands import main
+from tests.bmv2.simple_switch import why_not
 
 FAST = """
 topology: {kind: star, hosts: 5}
@@ -32,3 +33,12 @@ def test_a_calibration_is_printed_and_kept(tmp_path, monkeypatch, capsys):
     assert measured.total_ns > measured.worker_ns / 4
     (warning,) = capacity.warnings(load_text(FAST), kept)
     assert "too slow for these links" in warning
+
+
+@pytest.mark.bmv2
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_bmv2_is_measured_too():
+    measured = calibration.measure("ps", "bmv2")
+    assert measured.rate > 0 and measured.server_ns > 0
+    assert measured.switch_ns is None, "its threads share the work"
+    assert measured.total_ns > measured.worker_ns / 4
