@@ -53,6 +53,8 @@ FRONT = 0
 FIFO = 1
 
 LONGEST_BACKOFF_NS = 500_000_000
+EQUAL_RETRIES = 2
+MOST_ATTEMPTS = 20  # that count for the backoff
 PROBES = 4  # of a tensor; more than one, since one may get lost
 SHARE_OF_URGENT = 8  # of the window is for urgent fragments whatever else is in flight
 NONE = -1
@@ -295,9 +297,27 @@ def sent_ns(book, fragment):
 
 
 @njit(cache=True)
-def mark_sent_again(book, fragment, now):
-    """A fragment without a result is sent again now, beside its timer."""
+def mark_missed(book, fragment, now):
+    """A fragment is to be sent again, soon; what tells so need not tell it twice."""
     book.sent_ns[book.flight[fragment]] = now
+
+
+@njit(cache=True)
+def mark_sent_again(book, fragment, now, retry):
+    """A fragment without a result is sent again now, before its timer."""
+    s = book.s
+    flight = np.int64(book.flight[fragment])
+    _count_attempt(book, flight, now)
+    due = now + backoff_ns(retry, book.attempts[flight])
+    if due < book.due_ns[flight]:
+        heap.hasten(book.timers, s[TIMERS], book.due_ns, flight, due)
+
+
+@njit(cache=True)
+def _count_attempt(book, flight, now):
+    book.status[book.fragment[flight]] |= RESENT
+    book.sent_ns[flight] = now
+    book.attempts[flight] = min(book.attempts[flight] + 1, MOST_ATTEMPTS)
 
 
 @njit(cache=True)
@@ -342,40 +362,40 @@ def next_resend_ns(book):
 
 
 @njit(cache=True)
-def backoff_ns(timeout, attempts):
-    """How long to wait for the answer to a transmission after so many others of the same.
+def backoff_ns(retry, attempts):
+    """How long to wait for the answer to a retransmission, the first, second... of a fragment.
 
-    It doubles with each, up to LONGEST_BACKOFF_NS or the timeout itself: where packets are lost by
-    chance, some are lost many times in a row, and everybody waits for them."""
-    return min(timeout << np.int64(attempts), max(timeout, LONGEST_BACKOFF_NS))
+    It doubles with each beyond EQUAL_RETRIES, up to LONGEST_BACKOFF_NS or `retry` itself: where
+    packets are lost by chance, some are lost many times in a row, and everybody waits for them."""
+    doublings = max(np.int64(attempts) - EQUAL_RETRIES, 0)
+    return min(retry << doublings, max(retry, LONGEST_BACKOFF_NS))
 
 
 @njit(cache=True)
-def resend(book, now, timeout):
+def resend(book, now, timeout, retry):
     """Take the earliest due fragment and arm its timer anew; -1 if none is due.
 
-    A first timer that was armed when round trips were shorter is put off to what the timeout is by
-    now: a queue that grows must not make everybody send what is still in it. What comes after a
-    retransmission takes `backoff_ns`."""
+    What has been sent once waits for `timeout` ns, what has been sent again for `backoff_ns` of
+    `retry`. A timer that was armed when round trips were shorter is put off to what they are by
+    now: a queue that grows must not make everybody send what is still in it."""
     s = book.s
     while True:
         due = next_resend_ns(book)
         if due < 0 or due > now:
             return -1
-        flight = book.timers[0]
-        fragment = np.int64(book.fragment[flight])
+        flight = np.int64(book.timers[0])
         s[TIMERS] = heap.pop(book.timers, s[TIMERS], book.due_ns)
-        if book.status[fragment] & RESENT or book.sent_ns[flight] + timeout <= now:
+        waits = timeout
+        if book.attempts[flight] > 0:
+            waits = backoff_ns(retry, book.attempts[flight])
+        if book.sent_ns[flight] + waits <= now:
             break
-        book.due_ns[flight] = book.sent_ns[flight] + timeout
+        book.due_ns[flight] = book.sent_ns[flight] + waits
         s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, flight)
-    if book.attempts[flight] < 6:
-        book.attempts[flight] += 1
-    book.status[fragment] |= RESENT
-    book.sent_ns[flight] = now
-    book.due_ns[flight] = now + backoff_ns(timeout, book.attempts[flight])
+    _count_attempt(book, flight, now)
+    book.due_ns[flight] = now + backoff_ns(retry, book.attempts[flight])
     s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, flight)
-    return fragment
+    return np.int64(book.fragment[flight])
 
 
 @njit(cache=True)

@@ -45,6 +45,16 @@ def patience_ns(w):
 
 
 @njit(cache=True)
+def retry_ns(w):
+    """How long a fragment that has been sent again may stay unanswered before the next time; it
+    doubles from time to time (book.backoff_ns).
+
+    A retransmission goes past what holds others up, aggregators and slower workers, and everybody
+    waits for it. So it has the patience of one round trip, not that of all kinds of them."""
+    return min(patience_ns(w), timeout_ns(w))
+
+
+@njit(cache=True)
 def begin(s):
     """An iteration begins."""
     s[wk.LONGEST_BEFORE_NS] = s[wk.LONGEST_NS]

@@ -204,6 +204,8 @@ def receive(v, now, packets, lengths, count, out, out_lengths, destinations):
         if complete:
             if v.stage[place] == ss.PART and flags & (wire.REMINDED | wire.RESEND) == 0:
                 prompts.smooth(s, ss.SPREAD_NS, now - v.first_ns[place])
+            if flags & wire.RESEND == 0:
+                v.flags[place] &= ~np.uint16(wire.RESEND)
             v.stage[place] = ss.COMPLETE
             s[ss.COMPLETED] += 1
             out_lengths[m] = ss.write_result(v, out[m], wire.RESULT, place)

@@ -124,7 +124,9 @@ def receive(w, b, now, packets, lengths, count):
         if flags & wire.OVERFLOW:
             k[n.SATURATED] += 1
         once = b.status[fragment] & (bk.SENT | bk.RESENT) == bk.SENT
-        if once and flags & wire.RESEND == 0:
+        if flags & wire.RESEND:
+            s[wk.RECOVERED_NS] = now
+        elif once and bk.sent_ns(b, fragment) > s[wk.RECOVERED_NS]:
             flow.measure_round_trip(s, now - bk.sent_ns(b, fragment))
         flow.adapt_window(w, flags & wire.ECN != 0, bk.sent_ns(b, fragment), now)
         if bk.mark_received(b, fragment, now):
@@ -160,7 +162,7 @@ def _miss(w, b, now, fragment):
     if s[wk.ASKS] < w.asks.size:
         w.asks[s[wk.ASKS]] = ~fragment
         s[wk.ASKS] += 1
-        bk.mark_sent_again(b, fragment, now)
+        bk.mark_missed(b, fragment, now)
 
 
 @njit(cache=True)
@@ -242,8 +244,7 @@ def _fill_gaps(w, b, now, packets, m):
             continue
         if m == packets.shape[0]:
             return m
-        b.status[fragment] |= bk.RESENT
-        bk.mark_sent_again(b, fragment, now)
+        bk.mark_sent_again(b, fragment, now, flow.retry_ns(w))
         _write_gradient(w, b, packets[m], fragment, wire.RESEND)
         flow.take_pace(s, c, now)
         k[n.RETRANSMISSIONS] += 1
@@ -258,6 +259,7 @@ def send(w, b, now, packets, lengths, destinations):
     """Fill rows of `packets` with what is due at `now`; returns their number."""
     c, s, k = w.c, w.s, w.counters
     capacity = packets.shape[0]
+    retry = flow.retry_ns(w)
     m = 0
     while s[wk.ASKS] > 0 and m < capacity:
         s[wk.ASKS] -= 1
@@ -265,8 +267,7 @@ def send(w, b, now, packets, lengths, destinations):
         asked = 0 <= entry < ANEW
         fragment = entry % ANEW if entry >= 0 else ~entry
         if b.status[fragment] & bk.RECEIVED == 0:
-            b.status[fragment] |= bk.RESENT
-            bk.mark_sent_again(b, fragment, now)
+            bk.mark_sent_again(b, fragment, now, retry)
             flags = 0 if entry >= ANEW else wire.RESEND
             _write_gradient(w, b, packets[m], fragment, flags)
             flow.take_pace(s, c, now)
@@ -276,15 +277,15 @@ def send(w, b, now, packets, lengths, destinations):
             m += 1
     if c[wk.GAP] > 0 and s[wk.FURTHEST] > s[wk.SEEN]:
         m = _fill_gaps(w, b, now, packets, m)
+    timeout = flow.timeout_ns(w)
     while m < capacity:
-        fragment = bk.resend(b, now, flow.timeout_ns(w))
+        fragment = bk.resend(b, now, timeout, retry)
         if fragment < 0:
             break
         _write_gradient(w, b, packets[m], fragment, wire.RESEND)
         flow.take_pace(s, c, now)
         k[n.RETRANSMISSIONS] += 1
         m += 1
-    timeout = flow.timeout_ns(w)
     window = s[wk.CREDIT] // wk.UNIT
     end = s[wk.BASE] + c[wk.WINDOW]
     waited = s[wk.PACING] == 1

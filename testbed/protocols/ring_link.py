@@ -170,15 +170,15 @@ def send(r, b, now, packets, lengths, destinations):
     capacity = packets.shape[0]
     m = _send_acks(r, now, packets, lengths, destinations)
     acks = m
-    timeout = flow.timeout_ns(w)
+    timeout, retry = flow.timeout_ns(w), flow.retry_ns(w)
     while m < capacity:
         item = _next_due(r)
         if item < 0 or r.due_ns[item] > now:
             break
         s[rs.TIMERS] = heap.pop(r.timers, s[rs.TIMERS], r.due_ns)
-        r.attempts[item] = min(r.attempts[item] + 1, 6)
+        r.attempts[item] = min(r.attempts[item] + 1, bk.MOST_ATTEMPTS)
         _transmit(r, b, item, packets[m], wire.RESEND, now)
-        r.due_ns[item] = now + bk.backoff_ns(timeout, r.attempts[item])
+        r.due_ns[item] = now + bk.backoff_ns(retry, r.attempts[item])
         s[rs.TIMERS] = heap.push(r.timers, s[rs.TIMERS], r.due_ns, item)
         k[n.RETRANSMISSIONS] += 1
         m += 1

@@ -28,7 +28,6 @@ from testbed.protocols import worker as wk
 
 TO_ROOT = 0  # the only destination
 SECOND_SET = 1 << 31  # in a packet's index
-MOST_DOUBLINGS = 6  # of a slot's timeout
 
 # Places in Worker.s behind worker's
 EARLIEST_NS = wk.STATE  # no slot is due for retransmission before
@@ -196,20 +195,20 @@ def _resend(w, b, now, packets):
         return 0
     m = 0
     earliest, oldest = wk.NEVER, wk.NEVER
-    timeout = flow.timeout_ns(w)
+    retry = flow.retry_ns(w)
     for slot in range(c[wk.WINDOW]):
         if w.busy[slot] == 0:
             continue
         late = w.due_ns[slot] <= now
         if (late or w.sent_ns[slot] <= lost_ns) and m < packets.shape[0]:
-            if w.attempts[slot] == 0 or late and w.attempts[slot] < MOST_DOUBLINGS:
+            if w.attempts[slot] == 0 or late and w.attempts[slot] < bk.MOST_ATTEMPTS:
                 w.attempts[slot] += 1
             w.counters[n.GAP_RESENDS] += 0 if late else 1
             w.sent_ns[slot] = now
             _write_gradient(w, b, packets[m], slot, wire.RESEND)
             flow.take_pace(s, c, now)
             w.counters[n.RETRANSMISSIONS] += 1
-            w.due_ns[slot] = now + bk.backoff_ns(timeout, w.attempts[slot])
+            w.due_ns[slot] = now + bk.backoff_ns(retry, w.attempts[slot])
             m += 1
         earliest = min(earliest, w.due_ns[slot])
         oldest = min(oldest, w.sent_ns[slot])

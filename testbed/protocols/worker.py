@@ -54,7 +54,8 @@ FURTHEST = 12  # and of the last one with a result
 NEXT_PLACE = 13  # that is sent for the first time
 SEEN = 14  # FURTHEST when gaps were last looked for
 LONGEST_BEFORE_NS = 15  # the longest in the iteration before
-STATE = 16
+RECOVERED_NS = 16  # when something last arrived that had been lost on the way to its sum
+STATE = 17
 
 UNIT = 256  # of CREDIT
 

@@ -135,12 +135,25 @@ def test_resend_comes_by_due_time_and_backs_off():
     assert bk.next_resend_ns(book) == 100
     bk.mark_received(book, 0, 50)
     assert bk.next_resend_ns(book) == 110
-    assert bk.resend(book, 109, 100) == -1
-    assert bk.resend(book, 110, 100) == 1
-    assert book.due_ns[book.flight[1]] == 310
-    assert bk.next_resend_ns(book) == 120
-    for fragment in (1, 2, 3):
-        finished = bk.mark_received(book, fragment, 130)
+    assert bk.resend(book, 109, 100, 7) == -1
+    assert bk.resend(book, 110, 100, 7) == 1
+    assert bk.next_resend_ns(book) == 117
+    sent = [110]
+    for _ in range(5):
+        sent.append(int(bk.next_resend_ns(book)))
+        if sent[-1] < 120:
+            assert bk.resend(book, sent[-1], 100, 7) == 1
+        else:
+            break
+    assert sent == [110, 117, 120]
+    for fragment in (2, 3):
+        bk.mark_received(book, fragment, 120)
+    again = []
+    for _ in range(4):
+        again.append(int(bk.next_resend_ns(book)))
+        assert bk.resend(book, again[-1], 100, 7) == 1
+    assert again == [124, 138, 166, 222]
+    finished = bk.mark_received(book, 1, 230)
     assert finished and bk.next_resend_ns(book) == -1
 
 
@@ -155,13 +168,36 @@ def test_a_first_timer_is_put_off_when_round_trips_have_grown():
     bk.make_ready(book, 0, 0)
     for now in (0, 10):
         bk.mark_sent(book, int(bk.next_fragment(book, 9)), now, 100)
-    assert bk.resend(book, 115, 150) == -1
+    assert bk.resend(book, 115, 150, 150) == -1
     assert [int(book.due_ns[book.flight[fragment]]) for fragment in (0, 1)] == [150, 160]
     assert bk.next_resend_ns(book) == 150
-    assert bk.resend(book, 150, 150) == 0
-    # What has been sent again keeps its time, whatever the round trips.
+    assert bk.resend(book, 150, 150, 20) == 0
+    # What has been sent again does not wait for the longest of round trips.
     due = int(book.due_ns[book.flight[0]])
-    assert bk.resend(book, due, 10**9) == 0
+    assert due == 170
+    assert bk.resend(book, due, 10**9, 20) == 0
+
+
+def test_what_is_missed_is_due_soon_after_it_has_been_sent_again():
+    book = new([32])
+    bk.make_ready(book, 0, 0)
+    for now in range(8):
+        bk.mark_sent(book, int(bk.next_fragment(book, 9)), now, 1000)
+    bk.mark_missed(book, 5, 90)
+    assert bk.next_resend_ns(book) == 1000
+    bk.mark_sent_again(book, 5, 100, 30)
+    bk.mark_sent_again(book, 3, 110, 30)
+    assert bk.resend(book, 130, 1000, 30) == 5
+    assert bk.resend(book, 130, 1000, 30) == -1
+    assert bk.resend(book, 140, 1000, 30) == 3
+    # A timer that comes first stays.
+    bk.mark_sent_again(book, 0, 999, 30)
+    assert bk.next_resend_ns(book) == 160
+    bk.mark_received(book, 5, 150)
+    bk.mark_received(book, 3, 150)
+    assert bk.next_resend_ns(book) == 1000
+    assert bk.resend(book, 1000, 1000, 30) == -1
+    assert bk.next_resend_ns(book) == 1001
 
 
 def test_flights_are_used_again():
@@ -176,5 +212,5 @@ def test_flights_are_used_again():
         bk.next_resend_ns(book)
     assert book.s[bk.BEGUN] == 8
     assert sorted(book.fragment[:8]) == list(range(992, 1000))
-    bk.mark_sent_again(book, 995, 5000)
+    bk.mark_sent_again(book, 995, 5000, 50)
     assert bk.sent_ns(book, 995) == 5000
