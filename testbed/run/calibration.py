@@ -193,7 +193,7 @@ def switches_here() -> list[str]:
 
 
 def calibrate_command(arguments: list[str]) -> int:
-    """Measure, print, keep. Raises UserError, RunError."""
+    """Measure, print, keep. Raises UserError; RunError at the end where a system failed."""
     from testbed.network import registry
     from testbed.run.preflight import require_machine
 
@@ -217,15 +217,17 @@ def calibrate_command(arguments: list[str]) -> int:
     )
     print(f"\n{HEAD}")
     found: dict[str, dict[str, Measured]] = {}
+    failed: RunError | None = None
     for switch in switches_here():
         found[switch] = {}
         for system in systems.SYSTEMS:
             try:
                 found[switch][system] = measure(system, switch)
-            except RunError as error:
-                raise RunError(
-                    f"{system} on {switch}: {error}", error.log_tail, error.log
-                ) from None
+            except RunError as error:  # a busy machine; what the others have measured stays
+                said = f"{system} on {switch} could not be measured: {error}"
+                failed = RunError(said, error.log_tail, error.log)
+                print(f"{f'{switch}, {system}':22}{'failed':>12}", flush=True)
+                continue
             print("".join(_cells(switch, system, found[switch][system])), flush=True)
     date = time.strftime("%Y-%m-%d", time.gmtime())
     calibration = Calibration(facts, date, load_before, p50_ns, p99_ns, found)
@@ -233,6 +235,8 @@ def calibrate_command(arguments: list[str]) -> int:
     print(
         f"\nkept in {path} after {time.monotonic() - begun:.0f} s; `run.py check` compares with it"
     )
+    if failed is not None:
+        raise failed
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed import systems
+from testbed.errors import RunError
 from testbed.experiment import load_text
 from testbed.run import calibration, capacity
 from testbed.run.commands import main
@@ -33,6 +34,21 @@ def test_a_calibration_is_printed_and_kept(tmp_path, monkeypatch, capsys):
     assert measured.total_ns > measured.worker_ns / 4
     (warning,) = capacity.warnings(load_text(FAST), kept)
     assert "too slow for these links" in warning
+
+
+def test_what_fails_is_said_and_the_rest_is_kept(tmp_path, monkeypatch, capsys):
+    def measure(system: str, switch: str) -> calibration.Measured:
+        if system == "ring":
+            raise RunError("nobody answered")
+        return calibration.Measured(1000.0, 1.0, None, 2.0, 3.0)
+
+    monkeypatch.setattr(calibration, "_place", lambda: tmp_path / "calibration.json")
+    monkeypatch.setattr(calibration, "measure", measure)
+    monkeypatch.setattr(calibration, "switches_here", lambda: ["embedded"])
+    assert main(["calibrate"]) == 1
+    assert "ring on embedded could not be measured: nobody answered" in capsys.readouterr().err
+    kept = calibration.load().systems["embedded"]
+    assert set(kept) == set(systems.SYSTEMS) - {"ring"}
 
 
 @pytest.mark.bmv2
