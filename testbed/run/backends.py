@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from testbed import dataplane
+from testbed.errors import RunError
 from testbed.network.nodes import P4Switch, connect
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ class Bmv2:
     def connect(
         self, node: P4Switch, process: Process, network: Network, alive: Callable[[], bool]
     ) -> Any:
+        from thrift.Thrift import TException
+
         from testbed.bmv2.connection import Connection, p4utils_api, wait
         from testbed.bmv2.control import Client
         from testbed.bmv2.ports import Neighbour, Ports
@@ -140,8 +143,13 @@ class Bmv2:
             other = ends[0] if ends[1].node is node else ends[1]
             host = name in self._topology.hosts
             neighbours[port] = Neighbour(other.name, network.holders[name].pid, host)
-        ports = Ports(process.pid, self._interfaces(node), neighbours, impaired(self._experiment))
-        api = p4utils_api(connection.clients, self._json)
+        try:
+            ports = Ports(
+                process.pid, self._interfaces(node), neighbours, impaired(self._experiment)
+            )
+            api = p4utils_api(connection.clients, self._json)
+        except (OSError, TException) as error:  # it was up a moment ago
+            raise RunError(f"switch {node.name} (simple_switch) is gone: {error}") from error
         return Client(api, node.name, connection.close, ports.read, ports.stats)
 
     def shape(self, switch: str, client: Any) -> None:

@@ -132,9 +132,14 @@ class Repetition:
     def _keep_counts(self, name: str) -> None:
         """Note what a switch has counted, before it ends."""
         client = self.switches.clients[name]
-        counts = dataplane.counters(self.experiment, client), client.port_stats()
+        try:
+            counts = dataplane.counters(self.experiment, client), client.port_stats()
+            stats = client.stats()
+        except P4Error as error:
+            self.switches.check()  # says how it ended, if it has
+            raise RunError(f"switch {name} cannot be read: {error}") from error
         self.lives.setdefault(name, []).append(counts)
-        self.stats.setdefault(name, []).append(client.stats())
+        self.stats.setdefault(name, []).append(stats)
 
     def run(self, console: Console, writer: Writer) -> None:
         """Start, watch, collect. Raises RunError with a named cause."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from testbed.errors import RunError
 from testbed.experiment import load_text
 from testbed.experiment.faults import NEVER, befallen, slow_windows, title
+from testbed.p4engine.control import CallError
 from testbed.protocols import book as bk
 from testbed.protocols import lag
 from testbed.run.collect import add_mean_rates, together
+from testbed.run.experiment_run import Repetition
 from testbed.workload import training
 from testbed.workload.plan import plan
 from tests.unit.experiments import BASE, message
@@ -143,3 +148,17 @@ def test_links_have_a_rate_while_jobs_run_that_have_ended():
     assert [link["mean_bps"] for link in links] == [1000 * 8 * 10**9 // 100, 0]
     add_mean_rates(untouched := [{"bytes": 1}], [{"start_ns": 0, "end_ns": None}])
     assert untouched == [{"bytes": 1}]
+
+
+def test_a_switch_that_cannot_be_read_at_the_end_is_named():
+    class Gone:
+        def __getattr__(self, name):
+            raise CallError("connection refused")
+
+    ended = []
+    switches = SimpleNamespace(clients={"s1": Gone()}, check=lambda: ended.append(True))
+    experiment = load_text(BASE)
+    repetition = SimpleNamespace(switches=switches, experiment=experiment, lives={}, stats={})
+    with pytest.raises(RunError, match="switch s1 cannot be read: connection refused"):
+        Repetition._keep_counts(repetition, "s1")
+    assert ended and not repetition.lives
