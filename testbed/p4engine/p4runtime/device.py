@@ -101,7 +101,7 @@ class Device:
     # ---- Read ----
 
     def read(self, entities: Any) -> Iterator[list[Any]]:
-        """What a request asks for, some entities at a time, all as they are at one moment.
+        """What a request asks for, some entities at a time, between which packets may pass.
 
         Raises Refused.
         """
