@@ -61,6 +61,23 @@ def test_the_advice_fits():
     assert capacity.warnings(experiment(f"{int(fits * 0.99)} bit/s"), known()) == []
 
 
+def test_values_are_what_bmv2_pays_for():
+    assert capacity.of_bmv2(SPEED, 64) == SPEED
+    more, less = capacity.of_bmv2(SPEED, 256), capacity.of_bmv2(SPEED, 1)
+    assert more.rate < SPEED.rate / 2 and more.total_ns > 2 * SPEED.total_ns
+    assert SPEED.rate * 1.8 < less.rate < SPEED.rate * 2
+    assert more.worker_ns == SPEED.worker_ns, "a host's cost hardly depends on them"
+    text = "switch: bmv2\nvalues_per_packet: %d\n" + TEXT
+    system = "{name: esa}\nmemory: {aggregators: 64}"
+    kept = known()
+    kept.systems["bmv2"] = {"esa": SPEED}
+    # As many packets/s of either size.
+    for values, warned in ((64, 0), (256, 1)):
+        bits = 8 * 10_000 / 4 * 0.5 * (70 + 4 * values)
+        made = load_text(text % (values, f"{int(bits)} bit/s", system))
+        assert len(capacity.warnings(made, kept)) == warned
+
+
 def test_nothing_known_nothing_said():
     assert capacity.warnings(experiment("1 Gbit/s"), None) == []
     assert capacity.warnings(experiment("unlimited"), known()) == []
