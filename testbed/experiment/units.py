@@ -167,6 +167,14 @@ def show(amount: int | Fraction, dimension: Dimension) -> str:
     return f"{number} {'packet' if (number, best) == ('1', 'packets') else best}"
 
 
+def about(amount: float | Fraction, dimension: Dimension, digits: int) -> str:
+    """Print a quantity with at most so many significant digits, in the largest unit that leaves at
+    least 1."""
+    units = [unit for unit in dimension.shown if amount >= dimension.units[unit]]
+    unit = units[-1] if units else dimension.shown[0]
+    return f"{float(amount / dimension.units[unit]):.{digits}g} {unit}"
+
+
 def decimal(number: Fraction) -> str:
     """Write a fraction out as a decimal number. Its denominator must have no factors but 2 and
     5."""

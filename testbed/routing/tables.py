@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from testbed.experiment.units import RATE, about
 from testbed.routing.network import Network
 from testbed.routing.plan import JobPlan, Load, Plan
 from testbed.text_table import new_table
@@ -16,13 +17,7 @@ from testbed.text_table import new_table
 
 def rate_text(rate_bps: Fraction | int | None) -> str:
     """A rate with six significant digits in the unit that suits it."""
-    if rate_bps is None:
-        return "unlimited"
-    value = float(rate_bps)
-    for unit, size in (("Tbit/s", 1e12), ("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
-        if value >= size:
-            return f"{value / size:.6g} {unit}"
-    return f"{value:.6g} bit/s"
+    return "unlimited" if rate_bps is None else about(rate_bps, RATE, digits=6)
 
 
 def plan_tables(network: Network, plan: Plan) -> Iterator[RenderableType]:

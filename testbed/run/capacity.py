@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from testbed.experiment.units import RATE, about
 from testbed.run.calibration import Calibration, Measured
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ def warnings(experiment: Experiment, calibration: Calibration | None) -> list[st
     if slowest is not None:
         lines.append(
             f"what fits: links at {factor:.2g} times their bandwidth, at most"
-            f" {_bandwidth(slowest * factor)} where job {most} has {_bandwidth(slowest)} now, and"
+            f" {about(slowest * factor, RATE, digits=3)} where job {most} has"
+            f" {about(slowest, RATE, digits=3)} now, and"
             f" compute_scale {_times(1 / factor)} times as large, so that computation and"
             " communication keep their ratio; or `runtime: virtual`, which needs no time of the"
             " machine"
@@ -128,10 +130,3 @@ def _slowest_rate(experiment: Experiment, name: str) -> int | None:
 
 def _times(factor: float) -> str:
     return f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}"
-
-
-def _bandwidth(rate_bps: float) -> str:
-    for unit, size in (("Gbit/s", 10**9), ("Mbit/s", 10**6), ("kbit/s", 10**3)):
-        if rate_bps >= size:
-            return f"{rate_bps / size:.3g} {unit}"
-    return f"{rate_bps:.0f} bit/s"

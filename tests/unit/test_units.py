@@ -95,6 +95,21 @@ def test_shows_the_largest_unit_that_fits() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("amount", "digits", "shown"),
+    [
+        (0, 3, "0 bit/s"),
+        (999, 3, "999 bit/s"),
+        (1000, 3, "1 kbit/s"),
+        (Fraction(10**10, 3), 6, "3.33333 Gbit/s"),
+        (41_999_999.6, 3, "42 Mbit/s"),
+        (25 * 10**12, 3, "25 Tbit/s"),
+    ],
+)
+def test_about_so_many_digits(amount: float | Fraction, digits: int, shown: str) -> None:
+    assert units.about(amount, RATE, digits) == shown
+
+
 @given(st.sampled_from((RATE, TIME, SIZE, PACKETS)), st.integers(0, 10**18))
 def test_showing_reads_back(dimension: units.Dimension, amount: int) -> None:
     assert units.parse(units.show(amount, dimension), dimension, 0, 10**18) == amount
