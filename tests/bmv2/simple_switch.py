@@ -60,6 +60,8 @@ class SimpleSwitch:
         self.folder = folder
         self.log = folder / "log"
         self.pipes: dict[int, int] = {}
+        self.process: subprocess.Popen | None = None
+        self.connection: Connection | None = None
         try:
             for port in self.ports:
                 path = folder / f"{port}_in.pcap"
@@ -68,10 +70,6 @@ class SimpleSwitch:
                 self.pipes[port] = os.open(path, os.O_RDWR | os.O_NONBLOCK)
                 os.write(self.pipes[port], FILE_HEADER)
             self._start(json)
-        except BaseException:
-            self._close_pipes()
-            raise
-        try:
             wait(self.connection, self._alive, "under test", self.log)
             self.api = p4utils_api(self.connection.clients, json)
             self.client = Client(self.api, "under test", self.connection.close)
@@ -172,9 +170,11 @@ class SimpleSwitch:
 
     def close(self) -> None:
         self._close_pipes()
-        self.connection.close()
-        self.process.kill()  # it has nothing to put in order
-        self.process.wait()
+        if self.connection is not None:
+            self.connection.close()
+        if self.process is not None:
+            self.process.kill()  # it has nothing to put in order
+            self.process.wait()
 
     def _close_pipes(self) -> None:
         while self.pipes:
