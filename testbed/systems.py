@@ -122,8 +122,9 @@ class AtpOptions(PoolOptions):
 
     window: Annotated[int | None, Whole(1, 65_536, word="auto")] = Field(
         default=None,
-        description="Fragments that a worker may have in flight: window positions; auto: twice the"
-        " bandwidth-delay product of the job's own empty path, at least 100.",
+        description="Fragments that a worker may have in flight, at most (congestion marks halve"
+        " it): window positions; auto: twice the bandwidth-delay product of the job's own empty"
+        " path, at least 100.",
     )
     order: Annotated[str, Choice(("fifo",), later=(("front", ATP_ORDER),))] = Field(
         default="fifo",
@@ -209,7 +210,7 @@ class SwitchmlOptions(WorkerOptions):
     window: Annotated[int | None, Whole(1, 65_536, word="all")] = Field(
         default=None,
         description="Chunks that a worker may have in flight, one per slot; all: as many as its job"
-        " has slots. A slot takes two aggregators.",
+        " has slots. It is fixed: SwitchML knows no marks. A slot takes two aggregators.",
     )
     order: Annotated[str, Choice(("fifo",), later=(("front", SWITCHML_ORDER),))] = Field(
         default="fifo",
@@ -236,9 +237,10 @@ class PsOptions(WorkerOptions):
 
     window: Annotated[int | None, Whole(1, 65_536, word="auto")] = Field(
         default=None,
-        description="Fragments that a worker may have in flight. All workers' windows together wait"
-        " in the queue in front of the server. auto: the worker's share of twice the"
-        " bandwidth-delay product of the job's own empty path, at least 64.",
+        description="Fragments that a worker may have in flight, at most (congestion marks halve"
+        " it). All workers' windows together wait in the queue in front of the server. auto: the"
+        " worker's share of twice the bandwidth-delay product of the job's own empty path, at least"
+        " 64.",
     )
     servers: Annotated[int, Whole(1, 64)] = Field(
         default=1,
@@ -252,8 +254,9 @@ class RingOptions(WorkerOptions):
 
     window: Annotated[int | None, Whole(1, 65_536, word="auto")] = Field(
         default=None,
-        description="Fragments that a worker may have on the way to its neighbour; auto: twice the"
-        " bandwidth-delay product of the way there and back, at least 128.",
+        description="Fragments that a worker may have on the way to its neighbour, at most"
+        " (congestion marks halve it); auto: twice the bandwidth-delay product of the way there and"
+        " back, at least 128.",
     )
 
 
