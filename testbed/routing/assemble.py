@@ -83,8 +83,7 @@ class Arrangement:
         self.jobs = jobs
         self.groups = [_groups(legs) for legs in choice]
         self.pieces = [
-            [_pieces(legs, number, groups) for number, legs in enumerate(workers)]
-            for workers, groups in zip(choice, self.groups, strict=True)
+            _pieces(workers, groups) for workers, groups in zip(choice, self.groups, strict=True)
         ]
         self.first = [0]
         for job in jobs:
@@ -168,13 +167,13 @@ def _groups(workers: Sequence[Sequence[Leg]]) -> list[_Group]:
     found: list[_Group] = []
     for legs in legs_at.values():
         ends = sorted({end for _, leg in legs for end in (leg.range.start, leg.range.end)})
+        place = {end: number for number, end in enumerate(ends)}
+        meeting: list[list[tuple[int, Leg]]] = [[] for _ in ends]
+        for number, leg in legs:
+            for part in range(place[leg.range.start], place[leg.range.end]):
+                meeting[part].append((number, leg))
         here: list[_Group] = []
-        for start, end in zip(ends, ends[1:], strict=False):
-            members = [
-                (number, leg)
-                for number, leg in legs
-                if leg.range.start <= start and end <= leg.range.end
-            ]
+        for start, end, members in zip(ends, ends[1:], meeting, strict=False):
             for onward in dict.fromkeys(leg.onward for _, leg in members):
                 who = tuple((number, leg) for number, leg in members if leg.onward == onward)
                 last = next((each for each in here if each.legs == who), None)
@@ -186,18 +185,18 @@ def _groups(workers: Sequence[Sequence[Leg]]) -> list[_Group]:
     return found
 
 
-def _pieces(legs: Sequence[Leg], number: int, groups: Sequence[_Group]) -> list[tuple[Leg, int]]:
-    """A worker's legs, cut where they change from one group to another, with the groups' numbers
+def _pieces(
+    workers: Sequence[Sequence[Leg]], groups: Sequence[_Group]
+) -> list[list[tuple[Leg, int]]]:
+    """Each worker's legs, cut where they change from one group to another, with the groups' numbers
     (from 1; 0: none)."""
-    pieces = []
-    for leg in legs:
-        if not leg.onward:
-            pieces.append((leg, 0))
-            continue
-        for index, group in enumerate(groups, 1):
-            if (number, leg) in group.legs:
-                pieces.append((Leg(group.range, leg.path, leg.onward), index))
-    return sorted(pieces, key=lambda piece: piece[0].range.start)
+    found: list[list[tuple[Leg, int]]] = [
+        [(leg, 0) for leg in legs if not leg.onward] for legs in workers
+    ]
+    for index, group in enumerate(groups, 1):
+        for number, leg in group.legs:
+            found[number].append((Leg(group.range, leg.path, leg.onward), index))
+    return [sorted(pieces, key=lambda piece: piece[0].range.start) for pieces in found]
 
 
 def assemble(

@@ -3,7 +3,8 @@
 Together the cases of a program have every table, action and policy that the control plane can ask
 for, except what two switches cannot agree on, because it depends on when a packet comes or on
 chance: ageing aggregators (`max_age`), the toss of a coin (`preempt: coin`), congestion marks
-(`ecn_threshold`).
+(`ecn_threshold`), GRID's aggregation capacity (a meter; switches' meters are compared in
+colors.p4).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from testbed import dataplane
 from testbed.experiment import Experiment, load_text
 from testbed.routing.partition import part_of
+from testbed.routing.ways import plan_of, steering
 from testbed.topology import host_ip, switch_ip
 from tests.bmv2.packets import Surroundings
 from tests.bmv2.recorder import Recorder
@@ -26,6 +28,7 @@ RACKS = "{kind: two_level, tors: 2, hosts: 3, servers: 2}"
 TEXT = """
 name: differential
 topology: %(topology)s
+%(links)s
 system: {name: %(system)s%(options)s}
 %(memory)s
 values_per_packet: %(values)d
@@ -69,6 +72,9 @@ class Case:
         memory = f"memory: {{aggregators: {AGGREGATORS}}}"
         text = TEXT % {
             "topology": RACKS if self.racks else STAR,
+            "links": "links: {bandwidth: 1 Gbit/s, ecn_threshold: none}"
+            if self.system == "grid"
+            else "",  # to plan for
             "system": self.system,
             "options": f", {self.options}" if self.options else "",
             "memory": memory if self.has_events() else "",
@@ -95,6 +101,13 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("switchml"),
         Case("switchml", racks=True, switch="s1"),
         Case("switchml", racks=True, switch="s2"),
+    ),
+    "grid": (
+        Case("grid"),
+        Case("grid", "memory: atp", gone=(2,)),
+        Case("grid", "memory: plain, collision: drop", racks=True, switch="s2"),
+        Case("grid", "planner: nearest, collision: drop, release: on_result", racks=True),
+        Case("grid", "planner: none", racks=True),
     ),
     "forward": (Case("ps"), Case("ring", racks=True, switch="s1")),
 }
@@ -131,4 +144,14 @@ def surroundings(case: Case, experiment: Experiment) -> Surroundings:
         slots=slots,
         paired=paired,
         values=experiment.values_per_packet,
+        tags=_tags(experiment),
+    )
+
+
+def _tags(experiment: Experiment) -> tuple[tuple[int, ...], ...]:
+    """Of each job those of its plan, if there is one."""
+    if not experiment.system_entry.planned:
+        return ()
+    return tuple(
+        tuple(sorted({tag for _, tag in steering(job)})) for job in plan_of(experiment).jobs
     )

@@ -47,7 +47,8 @@ class Surroundings:
 
     `ports`: of the switch. `addresses`: IPv4 destinations that it knows. `node`: its number.
     `jobs`: how many there are. `slots`: a job's aggregators or slots, 0 if the switch has none.
-    `paired`: the top bit of an index names the set (SwitchML). `values`: in a packet."""
+    `paired`: the top bit of an index names the set (SwitchML). `values`: in a packet. `tags`: of
+    each job, by which GRID's switches steer; () in other systems."""
 
     ports: Sequence[int]
     addresses: Sequence[str]
@@ -57,6 +58,7 @@ class Surroundings:
     slots: int
     paired: bool
     values: int
+    tags: Sequence[Sequence[int]] = ()
 
 
 def sequence(around: Surroundings, count: int, seed: int) -> Iterator[tuple[int, bytes]]:
@@ -133,7 +135,7 @@ def _ina(draw: random.Random, around: Surroundings, progress: list[int]) -> byte
         draw.choice((*(around.node,) * 6, 0, 7)),
         fragment,
         _index(draw, around, kind, job, fragment),
-        draw.choice(EDGES),
+        _extra(draw, around, job),
         draw.choice((worker, worker, worker, 0x4000, 0x8001)),
         draw.randrange(256),
         draw.randrange(256),
@@ -148,6 +150,12 @@ def _ina(draw: random.Random, around: Surroundings, progress: list[int]) -> byte
             values[draw.randrange(around.values)] = draw.choice(EDGES)
         data += struct.pack(f">{around.values}I", *values)
     return data
+
+
+def _extra(draw: random.Random, around: Surroundings, job: int) -> int:
+    if job < len(around.tags) and draw.random() < 0.95:
+        return draw.choice(around.tags[job])
+    return draw.choice(EDGES)
 
 
 def _index(draw: random.Random, around: Surroundings, kind: int, job: int, fragment: int) -> int:

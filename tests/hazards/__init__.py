@@ -5,10 +5,10 @@ mutations.py says what becomes of them.
 
 from __future__ import annotations
 
-from tests.hazards import hosts, switches
+from tests.hazards import grid, hosts, switches
 from tests.mutations import Mutation
 
-MUTATIONS = (*switches.MUTATIONS, *hosts.MUTATIONS)
+MUTATIONS = (*switches.MUTATIONS, *grid.MUTATIONS, *hosts.MUTATIONS)
 
 
 def named(name: str) -> Mutation:

@@ -28,19 +28,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import Bounds, linprog, milp
+from scipy.optimize import linprog
 from scipy.sparse import csr_matrix
 
 from testbed.routing.assemble import Choice, Leg, Tree, assemble, to_reach
 from testbed.routing.candidates import Candidates, candidates
-from testbed.routing.congestion import Congestion, Rows
+from testbed.routing.congestion import Congestion
 from testbed.routing.network import Network, PlanJob
 from testbed.routing.paths import Path
 from testbed.routing.plan import Plan, Range
-from testbed.routing.planners.whole import whole_choice
+from testbed.routing.planners.whole import SMALL, whole_choice
+from testbed.routing.pricing import PathPrices, locate, resources_of
 from testbed.routing.results import result_trees
 
 ROUNDS = 300
+NEARLY = 1e-6  # relative, from the bound
 SMALLEST = 1e-6  # share of a job's fragments that is worth a stripe
 DENOMINATOR = 10_000  # the largest of a stripe's share
 
@@ -62,31 +64,31 @@ def plan(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Pl
     bound = program.bound()
     whole = whole_choice(program)
     plans = []
-    for trees in _trees(network, assemble(network, jobs, whole, "striped", bound)):
-        mixture = _Mixture(program, whole, trees)
+    small = program.variables <= SMALL
+    for trees in _trees(network, assemble(network, jobs, whole, "striped", bound), small):
+        mixture = _Mixture(program, whole, trees, bound)
         # Shares are rounded to simple fractions, so what is already best as a whole stays whole.
         for choice in (mixture.choice(), whole):
             used = [_pruned(tree, legs) for tree, legs in zip(trees, choice, strict=True)]
             plans.append(assemble(network, jobs, choice, "striped", bound, trees=used))
+        if mixture.reaches_bound:
+            break
     return max(plans, key=lambda each: sorted(_rates(each)))
 
 
-def _trees(network: Network, whole: Plan) -> list[tuple[Tree, ...]]:
-    """Trees of results to try, one for each job. They reach the switches that aggregate in a plan
-    without stripes, or all that can; and leave most room beside that plan's gradients, or beside
-    none."""
+def _trees(network: Network, whole: Plan, several: bool) -> list[tuple[Tree, ...]]:
+    """Trees of results to try, one for each job. They reach all switches that can aggregate, and
+    leave most room beside the gradients of a plan without stripes. With `several` also those that
+    reach only its switches, and those with most room beside no gradients."""
     gradients = {ends: load.load_bps for ends, load in whole.links.items()}
     found: dict[tuple[Tree, ...], None] = {}
-    for loads, switches in (
-        (gradients, ()),
-        (gradients, network.aggregating),
-        ({}, network.aggregating),
-    ):
+    everywhere = network.aggregating
+    for loads, switches in ((gradients, everywhere), (gradients, ()), ({}, everywhere)):
         wanted = [
             (job.ps, dict.fromkeys((*to_reach(job), *switches)), job.rate_bps) for job in whole.jobs
         ]
         found[tuple(each.links for each in result_trees(network, wanted, loads))] = None
-    return list(found)
+    return list(found) if several else list(found)[:1]
 
 
 def _pruned(tree: Tree, legs: Sequence[Sequence[Leg]]) -> Tree:
@@ -107,10 +109,13 @@ def _rates(plan: Plan) -> list[Fraction]:
 class _Mixture:
     """The linear program, in units of `unit_bps`."""
 
-    def __init__(self, program: Congestion, whole: Choice, trees: Sequence[Tree]) -> None:
+    def __init__(
+        self, program: Congestion, whole: Choice, trees: Sequence[Tree], bound: Fraction | None
+    ) -> None:
         self.candidates: Candidates = program.candidates
         self.trees = trees
         self.unit_bps = program.unit_bps
+        self.bound = np.inf if bound is None else float(bound / self.unit_bps)
         self.capacities = {
             resource: capacity / self.unit_bps
             for resource, capacity in program.capacities.items()
@@ -123,9 +128,55 @@ class _Mixture:
             min(program.most_rate(job, worker) for worker in range(len(made.workers)))
             for job, made in enumerate(self.candidates.jobs)
         ]
+        self.nodes = [self._nodes(job) for job in range(self.jobs)]
+        self.onward = [self._onward(job) for job in range(self.jobs)]
+        self.ways = [self._ways(job) for job in range(self.jobs)]
         self.stripes = [self._of_choice(job, legs) for job, legs in enumerate(whole)]
         self.rates = np.zeros(len(self.stripes))
+        self.level = 0.0  # that all jobs have
         self._solve()
+
+    @property
+    def reaches_bound(self) -> bool:
+        """Whether no mixture, over whatever tree of results, can be better."""
+        return self.level >= self.bound * (1 - NEARLY)
+
+    def _nodes(self, job: int) -> list[str]:
+        """The switches that may aggregate for a job, since its results reach them, and its PS."""
+        reached = {node for ends in self.trees[job] for node in ends}
+        switches = [
+            node
+            for of, node in self.candidates.onward
+            if of == job and (node in reached or not self.trees[job])
+        ]
+        return [*switches, self.candidates.jobs[job].ps]
+
+    def _onward(self, job: int) -> PathPrices:
+        end = ("PS", self.candidates.jobs[job].ps)
+        return PathPrices(
+            [
+                [(path, end) for path in self.candidates.onward[job, node]]
+                for node in self.nodes[job][:-1]
+            ],
+            self.resources,
+        )
+
+    def _ways(self, job: int) -> PathPrices:
+        """Of each class to each node."""
+        ps = self.candidates.jobs[job].ps
+        return PathPrices(
+            [
+                [
+                    (way.rest, ("PS" if node == ps else "switch", node))
+                    for way in each.ways
+                    if way.node == node
+                ]
+                for each in self.candidates.classes
+                if each.job == job
+                for node in self.nodes[job]
+            ],
+            self.resources,
+        )
 
     def _of_choice(self, job: int, legs: Sequence[Sequence[Leg]]) -> Stripe:
         onward = {leg.node: leg.onward for (leg,) in legs if leg.onward}
@@ -136,8 +187,7 @@ class _Mixture:
         uses: dict[Hashable, int] = {}
 
         def use(path: Path, *more: Hashable) -> None:
-            links = (("link", *ends) for ends in zip(path, path[1:], strict=False))
-            for resource in (*links, *more):
+            for resource in resources_of(path, *more):
                 if resource in self.resources:
                     uses[resource] = uses.get(resource, 0) + 1
 
@@ -153,17 +203,21 @@ class _Mixture:
         """Raise the jobs' rates, all of them, then those that are not held up yet."""
         held: dict[int, float] = {}
         rounds = ROUNDS
+        known = set(self.stripes)
         while len(held) < self.jobs:
             level, prices, values = self._master(held)
-            better = [self._cheapest(job, prices) for job in range(self.jobs)] if rounds else []
+            self.level = self.level if held else level
+            best = not held and self.reaches_bound
+            better = [] if best else [self._cheapest(job, prices) for job in range(self.jobs)]
             rounds -= 1
             new = [
                 stripe
                 for job, (stripe, cost) in enumerate(better)
-                if cost < values[job] - 1e-9 and stripe not in self.stripes
+                if cost < values[job] - 1e-9 and stripe not in known
             ]
             if new and rounds > 0:
                 self.stripes += new
+                known.update(new)
                 continue
             # A job whose rate has a price cannot have more without another's having less.
             free = [job for job in range(self.jobs) if job not in held]
@@ -207,50 +261,32 @@ class _Mixture:
 
     def _cheapest(self, job: int, prices: np.ndarray) -> tuple[Stripe, float]:
         """The stripe that costs least at these prices, and what it costs."""
-        made = self.candidates.jobs[job]
+        made, nodes = self.candidates.jobs[job], self.nodes[job]
+        onward = self.onward[job].cheapest(prices)
         classes = [each for each in self.candidates.classes if each.job == job]
-
-        def price(path: Path, last: Hashable) -> float:
-            links = (("link", *ends) for ends in zip(path, path[1:], strict=False))
-            return sum(
-                float(prices[self.resources[resource]])
-                for resource in (*links, last)
-                if resource in self.resources
-            )
-
-        tree = self.trees[job]
-        reached = {node for ends in tree for node in ends}
-        onward: dict[str, tuple[float, Path]] = {}
-        for (of, node), paths in self.candidates.onward.items():
-            if of == job and (node in reached or not tree):
-                onward[node] = min((price(path, ("PS", made.ps)), path) for path in paths)
-        nodes = [*onward, made.ps]
-        best: list[dict[str, tuple[float, int, Path]]] = []
-        for each in classes:
-            here: dict[str, tuple[float, int, Path]] = {}
-            for place, way in enumerate(each.ways):
-                kind = "PS" if way.node == made.ps else "switch"
-                found = price(way.rest, (kind, way.node)), place, way.rest
-                here[way.node] = min(here.get(way.node, found), found)
-            best.append(here)
-        open_cost = [onward[node][0] for node in nodes[:-1]]
-        chosen = _locate(
-            [[here.get(node, (np.inf,))[0] for node in nodes] for here in best],
+        flat = self.ways[job].cheapest(prices)
+        served = [flat[first : first + len(nodes)] for first in range(0, len(flat), len(nodes))]
+        chosen = locate(
+            [[cost for cost, _ in each] for each in served],
             [len(each.workers) for each in classes],
-            open_cost,
+            [cost for cost, _ in onward],
         )
         ways: list[Path] = [()] * len(made.workers)
         used: dict[str, Path] = {}
-        total = sum(price(ends, None) for ends in tree)
-        for each, here, place in zip(classes, best, chosen, strict=True):
-            node = nodes[place]
-            total += here[node][0] * len(each.workers)
-            if node != made.ps and node not in used:
-                used[node] = onward[node][1]
-                total += onward[node][0]
+        total = float(sum(prices[row] for row in self._rows_of_tree(job)))
+        for each, ends, place in zip(classes, served, chosen, strict=True):
+            cost, rest = ends[place]
+            total += cost * len(each.workers)
+            if place < len(onward) and nodes[place] not in used:
+                total += onward[place][0]
+                used[nodes[place]] = onward[place][1]
             for worker in each.workers:
-                ways[worker] = (made.workers[worker], *here[node][2])
+                ways[worker] = (made.workers[worker], *rest)
         return self._stripe(job, ways, used), total
+
+    def _rows_of_tree(self, job: int) -> list[int]:
+        links = (("link", *ends) for ends in self.trees[job])
+        return [self.resources[link] for link in links if link in self.resources]
 
     def choice(self) -> Choice:
         """The mixture as legs, with shares that are simple fractions."""
@@ -291,43 +327,3 @@ def _simple_shares(rated: Sequence[tuple[float, Stripe]]) -> list[tuple[Fraction
     shares = [(share, stripe) for share, stripe in shares if share]
     rest = 1 - sum(share for share, _ in shares)
     return [(shares[0][0] + rest, shares[0][1]), *shares[1:]]
-
-
-def _locate(
-    cost: Sequence[Sequence[float]], weight: Sequence[int], open_cost: Sequence[float]
-) -> list[int]:
-    """For each class the number of the node that serves it, the last one always open, so that all
-    cost the least: a class `weight` times its cost there, a node its `open_cost` once."""
-    classes, nodes = len(cost), len(cost[0])
-    facilities = nodes - 1
-    if not facilities:
-        return [0] * classes
-    variables = facilities + classes * nodes
-    objective = np.zeros(variables)
-    objective[:facilities] = open_cost
-    high = np.ones(variables)
-    rows = Rows.none()
-    for number, (costs, count) in enumerate(zip(cost, weight, strict=True)):
-        first = facilities + number * nodes
-        rows.add(dict.fromkeys(range(first, first + nodes), 1.0), 1, 1)
-        for node, each in enumerate(costs):
-            if np.isinf(each):
-                high[first + node] = 0
-            else:
-                objective[first + node] = each * count
-            if node < facilities:
-                rows.add({first + node: 1.0, node: -1.0}, -np.inf, 0)
-    integral = np.zeros(variables)
-    integral[:facilities] = 1
-    result = milp(
-        objective,
-        integrality=integral,
-        bounds=Bounds(np.zeros(variables), high),
-        constraints=rows.constraint(variables),
-    )
-    assert result.x is not None  # the last node serves everybody
-    opened = [*(result.x[:facilities] > 0.5), True]
-    return [
-        min((node for node in range(nodes) if opened[node]), key=lambda node: (costs[node], node))
-        for costs in cost
-    ]

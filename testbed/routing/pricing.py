@@ -1,0 +1,95 @@
+"""What `striped` asks in each of its rounds: at these prices, who is served best where?
+
+Every link, switch and parameter server has a price for each bit/s. A path costs the sum over what
+it uses, a node that aggregates the cheapest of its paths onward, whoever uses it. To serve all
+workers for the least is a facility location problem: small enough to be solved exactly in each
+round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+import numpy as np
+from scipy.optimize import Bounds, milp
+from scipy.sparse import csr_matrix
+
+from testbed.routing.congestion import Rows
+from testbed.routing.paths import Path
+
+
+def resources_of(path: Path, *more: Hashable) -> list[Hashable]:
+    """The links of a path, and `more`."""
+    return [*(("link", *ends) for ends in zip(path, path[1:], strict=False)), *more]
+
+
+class PathPrices:
+    """Sets of paths of which the cheapest is wanted, at ever other prices.
+
+    sets: of (path, what it uses at its end). resources: {resource: place among the prices}; what
+    is not there is free."""
+
+    def __init__(
+        self, sets: Sequence[Sequence[tuple[Path, Hashable]]], resources: Mapping[Hashable, int]
+    ) -> None:
+        self.paths = [[path for path, _ in paths] for paths in sets]
+        self.first = np.cumsum([0, *map(len, self.paths)])
+        rows, columns = [], []
+        for row, (path, end) in enumerate(each for paths in sets for each in paths):
+            used = [resources[name] for name in resources_of(path, end) if name in resources]
+            rows += [row] * len(used)
+            columns += used
+        shape = (int(self.first[-1]), len(resources))
+        self.uses = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=shape)
+
+    def cheapest(self, prices: np.ndarray) -> list[tuple[float, Path]]:
+        """Of each set what its cheapest path costs, and that path; (infinity, ()) without any."""
+        costs = self.uses @ prices
+        found: list[tuple[float, Path]] = []
+        for paths, start in zip(self.paths, self.first, strict=False):
+            if not paths:
+                found.append((np.inf, ()))
+                continue
+            place = int(np.argmin(costs[start : start + len(paths)]))
+            found.append((float(costs[start + place]), paths[place]))
+        return found
+
+
+def locate(
+    cost: Sequence[Sequence[float]], weight: Sequence[int], open_cost: Sequence[float]
+) -> list[int]:
+    """For each class the number of the node that serves it, the last one always open, so that all
+    cost the least: a class `weight` times its cost there, a node its `open_cost` once."""
+    classes, nodes = len(cost), len(cost[0])
+    facilities = nodes - 1
+    if not facilities:
+        return [0] * classes
+    variables = facilities + classes * nodes
+    objective = np.zeros(variables)
+    objective[:facilities] = open_cost
+    high = np.ones(variables)
+    rows = Rows.none()
+    for number, (costs, count) in enumerate(zip(cost, weight, strict=True)):
+        first = facilities + number * nodes
+        rows.add(dict.fromkeys(range(first, first + nodes), 1.0), 1, 1)
+        for node, each in enumerate(costs):
+            if np.isinf(each):
+                high[first + node] = 0
+            else:
+                objective[first + node] = each * count
+            if node < facilities:
+                rows.add({first + node: 1.0, node: -1.0}, -np.inf, 0)
+    integral = np.zeros(variables)
+    integral[:facilities] = 1
+    result = milp(
+        objective,
+        integrality=integral,
+        bounds=Bounds(np.zeros(variables), high),
+        constraints=rows.constraint(variables),
+    )
+    assert result.x is not None  # the last node serves everybody
+    opened = [*(result.x[:facilities] > 0.5), True]
+    return [
+        min((node for node in range(nodes) if opened[node]), key=lambda node: (costs[node], node))
+        for costs in cost
+    ]
