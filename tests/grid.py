@@ -59,10 +59,10 @@ def passed(rows: Iterable[Mapping]) -> dict[tuple[str, str], int]:
     }
 
 
-def planned(experiment: Experiment) -> Counter[tuple[str, str]]:
-    """Packets that leave each switch for each neighbour: gradients as the plan of job 0 says, and
+def planned(experiment: Experiment, number: int = 0) -> Counter[tuple[str, str]]:
+    """Packets of a job that leave each switch for each neighbour: gradients as its plan says, and
     results down its tree."""
-    job, fragments = plan_of(experiment).jobs[0], experiment.fragments(0)
+    job, fragments = plan_of(experiment).jobs[number], experiment.fragments(number)
     expected: Counter[tuple[str, str]] = Counter()
     ways = [(each.range, each.path[1:]) for worker in job.workers for each in worker.assignments]
     ways += [(group.range, group.path) for group in job.groups]

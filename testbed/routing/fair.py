@@ -81,13 +81,18 @@ def fair_rates(
                 full.append(resource)
         if level is None:
             return None
-        stopped = {
-            worker
-            for resource in full
-            for term in limited[resource]
-            for worker in term.workers
-            if growing[worker]
-        }
+        # A job's results stop growing with any of its workers, so first those that must stop.
+        for slowest in (False, True):
+            stopped = {
+                worker
+                for resource in full
+                for term in limited[resource]
+                if term.slowest == slowest
+                for worker in term.workers
+                if growing[worker]
+            }
+            if stopped:
+                break
         for worker in stopped:
             rates[worker], growing[worker] = level, False
         left -= len(stopped)
