@@ -18,7 +18,7 @@ from labs.grader.grade import Grade, Outcome, grade
 from labs.grader.lab import find_lab, lab_names
 from labs.grader.mark import mark
 from labs.grader.pack import export, start
-from labs.grader.report import gradescope, show_end, show_outcome
+from labs.grader.report import gradescope, printable, show_end, show_outcome
 from labs.grader.submission import find
 from testbed.errors import RunError, UserError
 
@@ -80,7 +80,7 @@ def _grade(arguments: argparse.Namespace, console: Console) -> int:
     def progress(outcome: Outcome) -> None:
         nonlocal count
         count += 1
-        if not quiet and outcome.status != "not run":
+        if not quiet and (outcome.status != "not run" or outcome.lines):
             show_outcome(console, count, outcome)
 
     made = grade(lab, folder, arguments.seed, arguments.trace, progress, network=arguments.network)
@@ -112,7 +112,7 @@ def _mark(arguments: argparse.Namespace, console: Console) -> int:
         return 0
 
     def told(student: str, made: Grade) -> None:
-        console.print(Text(f"{student:<24} {made.lab.name:<18} {made.points:>3} points"))
+        console.print(Text(f"{printable(student):<24} {made.lab.name:<18} {made.points:>3} points"))
 
     try:
         with arguments.csv.open("w", newline="") as file:

@@ -26,13 +26,16 @@ Frame = Packet | bytes
 Packets = list[tuple[int, bytes]]
 
 PACKET_GAP_NS = 100_000
-CALL_S = 5.0
+CALL_S = 5.0  # of CPU time, for a call of the student's Python
+PACKETS_S = 2.0  # for the packets of one call to a switch; they take milliseconds
 LIFE_S = 30.0
+SETTLE_S = 5.0  # on the clock, until a switch on a network has nothing more to do
 MOST_FRAMES = 1024  # that are captured at a port for one packet
 
 
 class Broken(Exception):
-    """The submission cannot be run at all: it does not compile, say. The message tells why."""
+    """A file of the submission cannot be run at all: it does not compile, say. The message tells
+    why."""
 
 
 class BoxedSwitch:
@@ -45,7 +48,9 @@ class BoxedSwitch:
         return self.bench.call(self.box, "control", self.number, calls)
 
     def send(self, packets: list[list], until_ns: int | None) -> tuple[list, int, list[str]]:
-        outputs, count, log = self.bench.call(self.box, "send", self.number, packets, until_ns)
+        outputs, count, log = self.bench.call(
+            self.box, "send", self.number, packets, until_ns, limit_s=PACKETS_S
+        )
         return [(int(t), int(p), bytes(d)) for t, p, d in outputs], int(count), list(log)
 
     def trace(self) -> list[str]:
@@ -68,13 +73,15 @@ class WiredSwitch(BoxedSwitch):
         for port, data, _ in packets:
             self.wires.send(port, data)
         received = sum(r for r, _ in self._counted.values()) + len(packets)
-        settled = self.bench.call(self.box, "settle", self.number, received, CALL_S)
+        settled = self.bench.call(
+            self.box, "settle", self.number, received, SETTLE_S, limit_s=PACKETS_S
+        )
         done, counted, log = bool(settled[0]), settled[1], list(settled[2])
         sent = {port: counted[port][1] - s for port, (_, s) in self._counted.items()}
         self._counted = {port: counted[port] for port in self._counted}
         self.bench.carried[0] += len(packets)
         if not done:
-            raise Failure(f"the switch is not done with a packet after {CALL_S:.0f} s")
+            raise Failure(f"the switch is not done with a packet after {SETTLE_S:.0f} s")
         outputs = self.wires.capture({port: min(n, MOST_FRAMES) for port, n in sent.items()})
         self.bench.carried[1] += len(outputs)
         count = sum(sent.values())
@@ -217,7 +224,8 @@ class Python:
 
     def methods(self, calls: Sequence[tuple[int, str, list]]) -> list:
         """Call several methods, (number, name, arguments) each; what they return."""
-        return self._call(calls[-1][1] + "()", "methods", [list(call) for call in calls])
+        names = ", ".join(dict.fromkeys(f"{name}()" for _, name, _ in calls))
+        return self._call(names, "methods", [list(call) for call in calls])
 
     def _call(self, what: str, call: str, *args: Any) -> Any:
         try:
@@ -235,6 +243,7 @@ class Bench:
         deadline: time.monotonic() at which the check must be over.
         wires: the network that the submission's switch is on; None: none, and time is virtual.
         node: like `switches`, of the process in the network's switch.
+        broken: why a Python module cannot be run; of all checks of a submission.
     """
 
     def __init__(
@@ -248,7 +257,9 @@ class Bench:
         trace: bool = False,
         wires: Wires | None = None,
         node: Callable[[], Box] | None = None,
+        broken: dict[str, Broken] | None = None,
     ) -> None:
+        self._broken = {} if broken is None else broken
         self.wires, self._node = wires, node
         self.wired: WiredSwitch | None = None  # the one that has the wires now
         self.carried = [0, 0]  # frames that hosts have sent and captured
@@ -312,24 +323,28 @@ class Bench:
 
     def python(self, module: str = "") -> Python:
         """The submission's Python module in a fresh process. Raises Broken if it has errors."""
+        name = module or self.lab.module
+        if name in self._broken:
+            raise self._broken[name]
         box = Box("run", self.scratch, LIFE_S, "numpy")
         self._boxes.append(box)
         self.gaps = box.walls.gaps()
         try:
-            self.call(box, "module_load", module or self.lab.module)
-        except Refused as error:
-            raise Broken(f"{module or self.lab.module} cannot be imported\n{error}") from None
+            box.call("module_load", name, limit_s=CALL_S, clock_s=self.left())
+        except BoxError as error:
+            self._broken[name] = Broken(f"{name} cannot be imported\n{error}")
+            raise self._broken[name] from None
         return Python(self, box)
 
     def left(self) -> float:
         """Seconds until the check must be over."""
         return max(0.1, self.deadline - time.monotonic())
 
-    def call(self, box: Box, name: str, *args: Any) -> Any:
+    def call(self, box: Box, name: str, *args: Any, limit_s: float = CALL_S) -> Any:
         """A call to a confined process within the check's time. Raises Refused, or Failure for a
         process that is gone."""
         try:
-            return box.call(name, *args, limit_s=CALL_S, clock_s=self.left())
+            return box.call(name, *args, limit_s=limit_s, clock_s=self.left())
         except Lost as error:
             late = self.deadline <= time.monotonic()
             raise Failure(

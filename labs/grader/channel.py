@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 LONGEST = 8 << 20  # bytes of a message
+LARGEST_BITS = 4096  # of a number; JSON gives up on longer ones
 DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8", "uint32", "bool")
 _HEAD = struct.Struct("<I")
 
@@ -40,6 +41,8 @@ def encode(value: Any) -> Any:
         return {"dict": [[encode(k), encode(v)] for k, v in value.items()]}
     if isinstance(value, list | tuple | set | frozenset):
         return [encode(each) for each in value]
+    if isinstance(value, int) and value.bit_length() > LARGEST_BITS:
+        raise TypeError(f"a whole number of {value.bit_length()} bits")
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"a value of type {type(value).__name__}")

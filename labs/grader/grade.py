@@ -53,7 +53,7 @@ class Grade:
 
     lab: Lab
     outcomes: list[Outcome]
-    problem: str = ""  # why nothing could be run
+    problem: str = ""  # why some or all checks could not be run
     gaps: list[str] = field(default_factory=list)  # what this machine does not protect
     warnings: list[str] = field(default_factory=list)  # of the compiler
     seconds: float = 0.0
@@ -64,27 +64,29 @@ class Grade:
 
 
 class Builder:
-    """Compiles P4 programs in a confined process, each once per set of parameters."""
+    """Compiles P4 programs in a confined process, each once per set of parameters; one that has
+    errors is not tried again."""
 
     def __init__(self, lab: Lab, scratch: Path, deadline: float) -> None:
         self.lab, self.scratch, self.deadline = lab, scratch, deadline
         self.warnings: list[str] = []
         self.gaps: list[str] = []
-        self._made: dict[tuple, str | Broken] = {}
+        self._made: dict[tuple, str] = {}
+        self._broken: dict[str, Broken] = {}
 
     def __call__(self, program: str, defines: dict[str, int], trace: bool) -> str:
         """The key of the compiled program. Raises Broken for one that has errors."""
+        if program in self._broken:
+            raise self._broken[program]
         wanted = (program, *sorted(defines.items()), trace)
         if wanted not in self._made:
             try:
                 self._made[wanted] = self._compile(program, defines, trace)
             except BoxError as error:
                 text = str(error) if isinstance(error, Refused) else f"while compiling, {error}"
-                self._made[wanted] = Broken(f"{program} does not compile\n{text}")
-        made = self._made[wanted]
-        if isinstance(made, Broken):
-            raise made
-        return made
+                self._broken[program] = Broken(f"{program} does not compile\n{text}")
+                raise self._broken[program] from None
+        return self._made[wanted]
 
     def _compile(self, program: str, defines: dict[str, int], trace: bool) -> str:
         left = max(0.1, self.deadline - time.monotonic())
@@ -169,10 +171,7 @@ def grade(
         try:
             grading.prepare(folder)
             for check in lab.checks:
-                if made.problem:
-                    outcome = Outcome(check, "not run")
-                else:
-                    outcome = grading.run(check)
+                outcome = grading.run(check)
                 made.outcomes.append(outcome)
                 progress(outcome)
         except Unusable as error:
@@ -193,6 +192,7 @@ class _Grading:
         self.switches = Switches(self.scratch)
         self.wires: Wires | None = None
         self.node = self.switches
+        self._modules: dict[str, Broken] = {}  # that cannot be imported
         self._logs: Path | None = None
 
     def __enter__(self) -> _Grading:
@@ -259,6 +259,7 @@ class _Grading:
             self.trace,
             wires,
             self.node,
+            self._modules,
         )
         return bench
 
@@ -270,7 +271,9 @@ class _Grading:
             outcome.status, outcome.lines = "fail", failure.lines()
             outcome.trace = bench.trace_lines
         except Broken as error:
-            outcome.status, self.made.problem = "not run", str(error)
+            outcome.status = "not run"
+            if str(error) not in self.made.problem:
+                self.made.problem = f"{self.made.problem}\n{error}".strip()
         except BoxError as error:
             outcome.status, outcome.lines = "fail", [str(error)]
         except UNUSABLE as error:

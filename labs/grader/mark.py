@@ -19,6 +19,7 @@ from typing import IO
 
 from labs.grader.grade import Grade, grade
 from labs.grader.lab import Lab, find_lab, lab_names
+from labs.grader.report import printable
 from testbed.errors import UserError
 
 COLUMNS = ("student", "lab", "points", "of", "seconds", "failed", "problem")
@@ -73,7 +74,7 @@ def mark(
     with ThreadPoolExecutor(jobs) as pool:
         for (student, each, _), made in zip(found, pool.map(one, found), strict=True):
             failed = [o.check.name for o in made.outcomes if o.status != "pass"]
-            problem = " ".join(made.problem.split())[:PROBLEM]
+            problem = printable(" ".join(made.problem.split())[:PROBLEM])
             row = [made.points, each.points, f"{made.seconds:.1f}", " ".join(failed), problem]
             writer.writerow([_plain(student), each.name, *row])
             output.flush()
@@ -82,5 +83,5 @@ def mark(
 
 
 def _plain(text: str) -> str:
-    """A name that no spreadsheet takes for a formula."""
-    return f"'{text}" if text[:1] in "=+-@" else text
+    """A name that no spreadsheet takes for a formula, and every file can hold."""
+    return f"'{printable(text)}" if text[:1] in "=+-@" else printable(text)

@@ -37,7 +37,7 @@ class Wires:
         namespace: id of the process that holds the switch's network namespace.
         interfaces: of the switch, by port.
 
-    Raises UserError where there can be no network.
+    Raises UserError where there can be no network, RunError where the kernel refuses to make one.
     """
 
     def __init__(self, ports: Sequence[int], folder: Path) -> None:
@@ -111,7 +111,10 @@ def refuse() -> None:
     try:
         import mininet  # noqa: F401
     except ImportError:
-        raise UserError("--network needs Mininet: apt install mininet, or sudo ./demo") from None
+        raise UserError(
+            "--network needs Mininet: sudo ./demo installs it (for a kit: apt install mininet, and"
+            " .venv made with --system-site-packages)"
+        ) from None
 
 
 def _open(namespace: int, interface: str) -> socket.socket:

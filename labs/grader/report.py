@@ -40,15 +40,23 @@ def outcome_lines(outcome: Outcome) -> list[str]:
         made += ["your program printed:", *(f"    {x}" for x in outcome.printed.splitlines()[:20])]
     if outcome.trace:
         made += ["the packet's way through your program:", *(f"    {x}" for x in outcome.trace)]
-    return made
+    return [printable(line) for line in made]
+
+
+def printable(text: str) -> str:
+    """Text of a submission, for a terminal and for files: nothing in it can clear a screen, and all
+    of it can be written as UTF-8."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def show_end(console: Console, grade: Grade) -> None:
     """What holds for all checks, and the points."""
     for text in grade.warnings[:10]:
-        console.print(Text(text, "yellow"), soft_wrap=True)
+        console.print(Text(printable(text), "yellow"), soft_wrap=True)
     if grade.problem:
-        console.print(Text(grade.problem, "red"), soft_wrap=True)
+        console.print(Text(printable(grade.problem), "red"), soft_wrap=True)
     for text in grade.gaps:
         console.print(Text(GAP + text, "yellow"), soft_wrap=True)
     line = f"{grade.points} of {grade.lab.points} points  ({grade.seconds:.1f} s)"
@@ -61,7 +69,7 @@ def gradescope(grade: Grade) -> dict[str, Any]:
     for number, outcome in enumerate(grade.outcomes, 1):
         text = "\n".join(outcome_lines(outcome))
         if outcome.status == "not run" and not text:
-            text = grade.problem or "not run"
+            text = printable(grade.problem) or "not run"
         if outcome.played:
             text = f"{outcome.played}\n{text}".strip()
         tests.append(
@@ -77,6 +85,7 @@ def gradescope(grade: Grade) -> dict[str, Any]:
             }
         )
     head = [grade.problem, *grade.warnings[:10], *(GAP + gap for gap in grade.gaps)]
+    head = [printable(text) for text in head]
     return {
         "score": grade.points,
         "execution_time": round(grade.seconds, 3),

@@ -188,11 +188,15 @@ def explain(error: BaseException, scratch: Path) -> str:
     else:
         frames = traceback.extract_tb(error.__traceback__)
         own = [f for f in frames if f.filename.startswith(str(scratch / "source"))]
-        lines = [f"{type(error).__name__}: {error}"]
+        try:
+            lines = [f"{type(error).__name__}: {error}"]
+        except BaseException:  # an error of the student's own, with an error in it
+            lines = [type(error).__name__]
         for f in own[-4:]:
             lines.append(f"  {f.filename}, line {f.lineno}, in {f.name}: {f.line}")
         text = "\n".join(lines)
-    return text.replace(f"{scratch / 'source'}/", "")[:MESSAGE_CHARACTERS]
+    text = text.replace(f"{scratch / 'source'}/", "")
+    return text.replace(str(scratch / "source"), "your folder")[:MESSAGE_CHARACTERS]
 
 
 def serve(worker: Worker, requests: int, replies: int) -> None:
@@ -204,10 +208,10 @@ def serve(worker: Worker, requests: int, replies: int) -> None:
                 raise NameError(name)
             call: Callable[..., Any] = getattr(worker, name)
             result = ["ok", channel.encode(call(*(channel.decode(a) for a in args)))]
-        except Exception as error:  # a student's program may raise anything
-            result = ["error", explain(error, worker.scratch)]
         except SystemExit:
             result = ["error", "your program calls exit"]
+        except BaseException as error:  # a student's program may raise anything
+            result = ["error", explain(error, worker.scratch)]
         channel.write(replies, result)
 
 

@@ -111,27 +111,33 @@ class Flow:
 
     def __init__(self, p: Python, start: int, largest: int) -> None:
         self.p, self.window = p, p.make("Window", start, largest)
-        self.sent = self.answered = 0
+        self.sent = self.answered = self.size = 0
+        self.call()
         self.send()
 
-    def allowed(self) -> int:
-        value = self.p.method(self.window, "allowed")
+    def call(self, *name_and_arguments: object) -> None:
+        """Call a method of the window, if one is given, and ask for its size."""
+        calls = [(self.window, "allowed", [])]
+        if name_and_arguments:
+            name, *arguments = name_and_arguments
+            calls.insert(0, (self.window, str(name), arguments))
+        value = self.p.methods(calls)[-1]
         if not isinstance(value, int) or isinstance(value, bool):
             raise Failure(f"allowed() returns {value!r}, not a whole number")
-        return value
+        self.size = value
 
     def send(self) -> None:
-        while self.sent - self.answered < self.allowed() and self.sent < 5000:
-            self.p.method(self.window, "sent", self.sent)
+        while self.sent - self.answered < self.size and self.sent < 5000:
+            self.call("sent", self.sent)
             self.sent += 1
 
     def results(self, count: int, marked: Collection[int] = ()) -> int:
         """The next `count` results, those of the fragments `marked` with a mark."""
         for _ in range(count):
             number, self.answered = self.answered, self.answered + 1
-            self.p.method(self.window, "result", number, number in marked)
+            self.call("result", number, number in marked)
             self.send()
-        return self.allowed()
+        return self.size
 
 
 @LAB.check(10, "Without marks the window grows by one packet per window")
@@ -162,7 +168,7 @@ def once(t: Bench) -> None:
         text = "32 fragments were on their way when the queue was long; their first 20 results"
         raise Failure(f"{text} have a mark, and the window is {got}, not 16")
     flow.results(12)
-    before = flow.allowed()
+    before = flow.size
     got = flow.results(2, marked=range(32, 34))
     if not before // 2 <= got <= before // 2 + 1:
         text = "a mark on a fragment that was sent after the last halving is new"

@@ -56,6 +56,10 @@ def test_gradescope_gets_a_score_per_test(tmp_path, capsys):
     assert made["score"] == 5 == sum(test["score"] for test in made["tests"])
     assert [test["status"] for test in made["tests"]] == ["passed"] + ["failed"] * 7
     assert sum(test["max_score"] for test in made["tests"]) == 80
+    # What Gradescope's specification of results.json knows.
+    head = {"score", "execution_time", "output", "output_format", "tests"}
+    each = {"score", "max_score", "status", "name", "number", "output", "output_format"}
+    assert set(made) == head and set(made["tests"][0]) == each | {"visibility"}
     told = made["tests"][1]["output"]
     for part in ("sent", "expected  ports 1, 2, 3, 4", "got       nothing", "values=[4, 4, 4, 4]"):
         assert part in told

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
+import shutil
 from pathlib import Path
 
 import psutil
 import pytest
+from rich.console import Console
 
 from labs._teacher import solution
 from labs.grader import landlock
 from labs.grader.box import Box, BoxError, Lost, Refused, remove, scratch_folder
 from labs.grader.grade import COMPILERS, SWITCHES, grade, prepare
 from labs.grader.lab import find_lab
+from labs.grader.report import gradescope, show_end, show_outcome
 from labs.grader.submission import LARGEST_BYTES
 
 NO_LANDLOCK = pytest.mark.skipif(not landlock.version(), reason="this kernel has no Landlock")
@@ -79,6 +84,13 @@ def abort():
 def leave():
     os._exit(3)
 
+class Unspeakable(BaseException):
+    def __str__(self):
+        raise KeyboardInterrupt
+
+def strange():
+    raise Unspeakable
+
 def large():
     return "x" * (20 << 20)
 
@@ -87,6 +99,9 @@ def nested():
     for _ in range(100000):
         made = [made]
     return made
+
+def huge():
+    return 10 ** 5000
 
 def forged():
     for number in range(3, 64):
@@ -149,6 +164,62 @@ def test_it_is_stopped(hostile, name):
 def test_an_answer_that_nests_without_end_is_an_error(hostile):
     with pytest.raises(BoxError):
         hostile.call("function", "nested", [])
+
+
+def test_an_error_that_cannot_be_told_is_named(hostile):
+    with pytest.raises(Refused, match=r"^Unspeakable\n  hostile.py, line \d+, in strange"):
+        hostile.call("function", "strange", [])
+    assert hostile.alive
+
+
+def test_a_number_that_json_cannot_carry_is_refused(hostile):
+    with pytest.raises(Refused, match="a whole number of 16610 bits"):
+        hostile.call("function", "huge", [])
+    assert hostile.alive
+
+
+WEIRD = """
+class Weird(Exception):
+    def __str__(self):
+        return "\\x1b[2J\\udcff"
+
+print("\\x1b]0;title\\x07")
+"""
+
+
+@pytest.mark.parametrize("end", ["raise Weird", "def __getattr__(name): raise Weird"])
+def test_what_a_submission_says_cannot_harm_a_terminal_or_a_file(end, tmp_path):
+    (tmp_path / "quantise.py").write_text(WEIRD + end)
+    made = grade(find_lab("7"), tmp_path)
+    output = io.StringIO()
+    console = Console(file=output, width=200)
+    for number, outcome in enumerate(made.outcomes, 1):
+        show_outcome(console, number, outcome)
+    show_end(console, made)
+    shown = output.getvalue() + json.dumps(gradescope(made), ensure_ascii=False)
+    shown.encode()  # a lone surrogate could not be written
+    assert "\x1b" not in shown and "\\x1b[2J" in shown
+
+
+@pytest.mark.parametrize(
+    "file, text, kept",
+    [
+        ("congestion.p4", "control {", {"increase", "decrease", "once", "limits"}),
+        pytest.param(
+            "window.py",
+            "while True: pass",
+            {"marked_flags", "marked_ip", "per_port", "others"},
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_a_broken_file_costs_only_the_tests_that_need_it(file, text, kept, tmp_path):
+    shutil.copytree(solution("lab8_congestion"), tmp_path / "mine")
+    (tmp_path / "mine" / file).write_text(text)
+    made = grade(find_lab("8"), tmp_path / "mine", patience=5)
+    assert {o.check.name for o in made.outcomes if o.status == "pass"} == kept, made.problem
+    assert {o.status for o in made.outcomes if o.check.name not in kept} == {"not run"}
+    assert made.problem.startswith(file) and len(made.problem.splitlines()) < 6
 
 
 def test_no_wall_is_missing_unnoticed(hostile):
