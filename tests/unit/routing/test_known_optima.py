@@ -1,6 +1,6 @@
 """Small networks whose best rates can be found with a pencil; the comment at each says how.
 
-`INPUTS` are graph files. tests/switch/test_grid_inputs.py runs the same ones.
+`INPUTS` are graph files.
 """
 
 from __future__ import annotations
