@@ -8,9 +8,9 @@ marker come from its own entry in `testbed.systems`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from testbed.results import Results
@@ -88,12 +88,17 @@ def system_of(results: Results) -> str:
 
 def looks(runs: Sequence[Results]) -> list[Look]:
     """One look per run. Runs of one system share its colour and marker; titles are as short as
-    they can be while no two are equal: the system, else the run's name, else its folder."""
+    they can be while no two are equal: the system, else the run's name, else the system with what
+    the experiments of that system differ in, else the run's folder."""
     from testbed.systems import SYSTEMS
 
     systems = [system_of(run) for run in runs]
     titles = [SYSTEMS[name].title if name in SYSTEMS else name or "?" for name in systems]
-    for better in ([run.name for run in runs], [run.folder.name for run in runs]):
+    for better in (
+        [run.name for run in runs],
+        _with_differences(runs, titles),
+        [run.folder.name for run in runs],
+    ):
         count = Counter(titles)
         titles = [new if count[old] > 1 else old for old, new in zip(titles, better, strict=True)]
     found = []
@@ -105,3 +110,33 @@ def looks(runs: Sequence[Results]) -> list[Look]:
         color, marker = (system.color, system.marker) if system else (GREY, "o")
         found.append(Look(title, color, marker, hatch))
     return found
+
+
+def _with_differences(runs: Sequence[Results], titles: Sequence[str]) -> list[str]:
+    """Each run's title with the values of up to two keys in which runs of that title differ."""
+    flat = [dict(leaves(run.experiment)) for run in runs]
+    found = []
+    for number, title in enumerate(titles):
+        others = [flat[n] for n, other in enumerate(titles) if other == title]
+        keys = [
+            key
+            for key in flat[number]
+            if key != "name" and len({other.get(key) for other in others}) > 1
+        ]
+        # Options of the system first: they are what such comparisons are about.
+        keys.sort(key=lambda key: not key.startswith("system."))
+        words = [f"{key.rpartition('.')[2]} {flat[number][key]}" for key in keys[:2]]
+        found.append(f"{title} ({', '.join(words)})" if words else title)
+    return found
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """(path, text) of everything in an experiment file."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from leaves(each, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
+        for number, each in enumerate(value):
+            yield from leaves(each, f"{path}[{number}]")
+    else:
+        yield path, str(value)

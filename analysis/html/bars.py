@@ -94,7 +94,7 @@ def grouped(
     if horizontal:
         axes["yaxis"]["autorange"] = "reversed"
     layout = plots.layout(barmode="group", showlegend=len(bars) > 1, **axes)
-    rows = len(groups) * (1 if bars and bars[0].job is not None else max(len(bars), 1))
+    rows = max(sum(len(each.samples) for each in bars), len(groups))
     height = 130 + 26 * rows if horizontal else 320
     return Chart(name, title, {"data": traces, "layout": layout}, text, note, height)
 

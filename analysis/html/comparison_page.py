@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -12,7 +12,7 @@ from analysis import tables, units
 from analysis.html import bars, page, plots
 from analysis.html.run_page import FILE, listing, state
 from analysis.html.tables import view
-from analysis.looks import FILLING, FREE, HELD, PARTIAL, Look, looks
+from analysis.looks import FILLING, FREE, HELD, PARTIAL, Look, leaves, looks
 from analysis.summary import summary
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _ps_packets(runs: Sequence[tuple[Mapping[str, pd.DataFrame], Look]]) -> page
 
 def _differences(runs: Sequence[Results], styles: Sequence[Look]) -> page.Section:
     """The keys in which the resolved experiments differ."""
-    flat = [dict(_leaves(run.experiment)) for run in runs]
+    flat = [dict(leaves(run.experiment)) for run in runs]
     keys = list(dict.fromkeys(key for each in flat for key in each))
     rows = []
     for key in keys:
@@ -191,18 +191,6 @@ def _differences(runs: Sequence[Results], styles: Sequence[Look]) -> page.Sectio
             "differences", "", columns, rows, left=len(columns), filtered=len(rows) > 20
         )
     return page.Section("differences", "What differs in the experiments", [block])
-
-
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """(path, text) of everything in an experiment file."""
-    if isinstance(value, dict):
-        for key, each in value.items():
-            yield from _leaves(each, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
-        for number, each in enumerate(value):
-            yield from _leaves(each, f"{path}[{number}]")
-    else:
-        yield path, str(value)
 
 
 def _experiment(results: Results) -> page.Block:

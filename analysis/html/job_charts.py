@@ -149,7 +149,7 @@ def iterations(results: Results) -> Chart | None:
         "Iteration times",
         {"data": traces, "layout": layout},
         f"A line per job: how long each iteration took, as a mean over its workers; {meaning}.",
-        f"Mean over workers; {meaning}. " + plots.thinned_note(most, POINTS, "iterations"),
+        plots.thinned_note(most, POINTS, "iterations"),
     )
 
 

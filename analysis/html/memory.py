@@ -77,7 +77,7 @@ def by_state(results: Results, switch: str) -> Chart:
     return Chart(
         name=f"states-{switch}",
         title=f"{switch}: {capacity} aggregators by state",
-        spec={"data": traces, "layout": _layout(capacity)},
+        spec={"data": traces, "layout": _layout(capacity, time[-1])},
         text="Areas over time: how many aggregators are filling, held and free.",
         note=note,
         height=280,
@@ -141,7 +141,7 @@ def by_job(results: Results, switch: str) -> Chart | None:
     return Chart(
         name=f"owners-{switch}",
         title=f"{switch}: aggregators in use by job",
-        spec={"data": traces, "layout": _layout(capacity)},
+        spec={"data": traces, "layout": _layout(capacity, time[-1])},
         text="Areas over time: how many aggregators each job has in use.",
         note=note,
         height=240,
@@ -192,15 +192,15 @@ def heat_map(results: Results, switch: str) -> Chart | None:
         "zmax": 100,
         "colorscale": [[0, "#f7f7f7"], [0.5, looks.SKY], [1, "#08306b"]],
         "colorbar": {"title": {"text": "in use (%)"}, "thickness": 12},
-        "hovertemplate": "from aggregator %{y} on, at %{x} s: %{z} % in use<extra></extra>",
+        "hovertemplate": "from aggregator %{y} on, at %{x}: %{z} % in use<extra></extra>",
     }
     if held.to_numpy().any():
         trace["customdata"] = [plots.numbers(row, 4) for row in held.to_numpy()]
         trace["hovertemplate"] = (
-            "from aggregator %{y} on, at %{x} s: %{z} % in use, %{customdata} % held<extra></extra>"
+            "from aggregator %{y} on, at %{x}: %{z} % in use, %{customdata} % held<extra></extra>"
         )
     layout = plots.layout(
-        xaxis={"text": "time (s)"},
+        xaxis=plots.time_axis(trace["x"][-1]),
         yaxis={"text": "aggregator"},
     )
     return Chart(
@@ -260,7 +260,7 @@ def events(results: Results, switch: str) -> Chart | None:
             }
         )
     layout = plots.layout(
-        xaxis={"text": "time (s)", "rangemode": "tozero"},
+        xaxis=plots.time_axis(bins[-1] / 1e9, rangemode="tozero"),
         yaxis={"text": "events / s", "rangemode": "tozero"},
         hovermode="x unified",
     )
@@ -280,9 +280,9 @@ def _samples(results: Results, switch: str) -> pd.DataFrame:
     return rows[rows["switch"] == switch]
 
 
-def _layout(capacity: int) -> dict[str, Any]:
+def _layout(capacity: int, last: float | None) -> dict[str, Any]:
     return plots.layout(
-        xaxis={"text": "time (s)", "rangemode": "tozero"},
+        xaxis=plots.time_axis(last, rangemode="tozero"),
         yaxis={"text": "aggregators", "range": [0, 1.09 * capacity]},
         hovermode="x unified",
     )

@@ -79,6 +79,14 @@ def seconds(ns: Iterable[Any]) -> list[float | None]:
     return numbers(pd.Series(ns, dtype="float64") / 1e9, DIGITS + 2)
 
 
+def time_axis(last: float | None, **settings: Any) -> dict[str, Any]:
+    """The x axis of a chart over time whose data end at `last` s: labelled in ms or us where a run
+    is shorter than a second."""
+    short = last is not None and last < 1
+    formats = {"tickformat": "~s", "hoverformat": ".5~s"} if short else {}
+    return {"text": "time", "ticksuffix": "s" if short else " s"} | formats | settings
+
+
 def numbers(values: Iterable[Any], digits: int = DIGITS) -> list[float | int | None]:
     """Values as short as `digits` significant digits allow; null where unknown."""
     column = pd.Series(values).astype("float64").to_numpy()

@@ -2,7 +2,9 @@
 
 A worker has two lanes: computing (forward and backward steps, and between them the time that it
 stood still) above communicating. A step of a layer is too short to be seen in a long run, so
-neighbouring pieces of the same kind become one until the chart has few enough marks.
+neighbouring pieces of the same kind become one until the chart has few enough marks. Where that
+would make one piece of several iterations, the lanes are painted instead: a picture of so many
+columns, each in the colour of what took most of its time.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 WORKERS = 32  # rows
 MARKS = 3000
+COLUMNS = 1000  # of a painted lane
 _FINEST = 2000  # pieces closer than this part of the time axis are one from the start
+_COARSEST = 250
 
 # phase: colour, hatch, top of its lane, lane's height, what it is
 PHASES = {
@@ -45,9 +49,50 @@ def timeline(results: Results) -> Chart:
     shown = _some_of_each(workers)
     place = {worker: number for number, worker in enumerate(shown)}
     pieces = _pieces(results, repetition, place)
-    pieces, gap_ns = merged(pieces)
+    single, gap_ns = merged(pieces)
     job_of_row = [job for job, _ in shown]
     labels = [f"{names.get(job, job)} w{worker}" for job, worker in shown]
+    painted = len(single) > MARKS
+    last = float(pieces["end"].max()) / 1e9 if len(pieces) else None
+    if painted:
+        traces = [*_legend(set(pieces["phase"])), *_paint(pieces, job_of_row)]
+    else:
+        traces = _bars(single, job_of_row, labels)
+    traces += _faults(results, repetition, len(shown))
+    notes = []
+    if len(workers) > len(shown):
+        notes.append(f"{len(shown)} of {len(workers)} workers are shown, some of every job.")
+    if painted:
+        notes.append(f"{COLUMNS} moments, each in the colour of what took most of its time.")
+    elif gap_ns > 0:
+        notes.append(f"Pieces of one kind less than {gap_ns / 1e6:.3g} ms apart are drawn as one.")
+    if results.jobs["repetition"].nunique() > 1:
+        notes.append(f"Repetition {repetition}.")
+    layout = plots.layout(
+        barmode="overlay",
+        bargap=0,
+        xaxis=plots.time_axis(last, rangemode="tozero"),
+        yaxis={
+            "tickvals": list(range(len(shown))),
+            "ticktext": labels,
+            "range": [len(shown) - 0.45, -0.7],
+            "showgrid": False,
+        },
+    )
+    return Chart(
+        name="timeline",
+        title="What each worker did",
+        spec={"data": traces, "layout": layout},
+        text="A row per worker; above, its forward and backward passes and its waits for gradients;"
+        " below, when its gradients were under way.",
+        note=" ".join(notes),
+        height=150 + 34 * len(shown),
+        over_time=True,
+    )
+
+
+def _bars(pieces: pd.DataFrame, job_of_row: list[int], labels: list[str]) -> list[plots.Trace]:
+    """A bar for each piece: a trace per phase and job."""
     traces = []
     for phase, (color, hatch, top, height, title) in PHASES.items():
         of_phase = pieces[pieces["phase"] == phase]
@@ -73,38 +118,97 @@ def timeline(results: Results) -> Chart:
                     ],
                     "hovertemplate": "%{customdata[0]}, iteration %{customdata[1]}<br>"
                     + title
-                    + " from %{base:.4f} s for %{x:.4f} s<extra></extra>",
+                    + " from %{base:.4~s}s for %{x:.4~s}s<extra></extra>",
                 }
             )
-    traces += _faults(results, repetition, len(shown))
-    notes = []
-    if len(workers) > len(shown):
-        notes.append(f"{len(shown)} of {len(workers)} workers are shown, some of every job.")
-    if gap_ns > 0:
-        notes.append(f"Pieces of one kind less than {gap_ns / 1e6:.3g} ms apart are drawn as one.")
-    if results.jobs["repetition"].nunique() > 1:
-        notes.append(f"Repetition {repetition}.")
-    layout = plots.layout(
-        barmode="overlay",
-        bargap=0,
-        xaxis={"text": "time (s)", "rangemode": "tozero"},
-        yaxis={
-            "tickvals": list(range(len(shown))),
-            "ticktext": labels,
-            "range": [len(shown) - 0.45, -0.7],
-            "showgrid": False,
-        },
-    )
-    return Chart(
-        name="timeline",
-        title="What each worker did",
-        spec={"data": traces, "layout": layout},
-        text="A row per worker; above, its forward and backward passes and its waits for gradients;"
-        " below, when its gradients were under way.",
-        note=" ".join(notes),
-        height=150 + 34 * len(shown),
-        over_time=True,
-    )
+    return traces
+
+
+def _legend(phases: set[str]) -> list[plots.Trace]:
+    """What colours mean: bars without any place."""
+    return [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": title,
+            "x": [None],
+            "y": [None],
+            "marker": plots.bar_marker(color),
+        }
+        for phase, (color, _, _, _, title) in PHASES.items()
+        if phase in phases
+    ]
+
+
+def _paint(pieces: pd.DataFrame, job_of_row: list[int]) -> list[plots.Trace]:
+    """Lanes as pictures, one for each job: in each column what took most of its time, and nothing
+    where nothing was done for most of it."""
+    phases = list(PHASES)
+    pieces = _joined(_sorted(pieces), 0.0)  # of a worker's layers some are under way together
+    end = float(pieces["end"].max())
+    took = np.zeros((len(phases), len(job_of_row), COLUMNS))
+    for (phase, row), some in pieces.groupby(["phase", "row"]):
+        took[phases.index(phase), row] = _coverage(some, end)
+    below = phases.index("communication")
+    lanes = []  # per row: of computing and of communicating, the phase in each column, -1: none
+    for row in range(len(job_of_row)):
+        upper = took[:below, row]
+        best = np.where(upper.sum(axis=0) > 0.5, upper.argmax(axis=0), -1)
+        lower = np.where(took[below, row] > 0.5, below, -1)
+        lanes.append((best, lower))
+    edges = (np.arange(COLUMNS + 1) * end / COLUMNS / 1e9).tolist()
+    share = 1 / len(phases)
+    scale = [
+        [number * share + step * share, color]
+        for number, (color, *_) in enumerate(PHASES.values())
+        for step in (0, 1)
+    ]
+    nothing = [None] * COLUMNS
+    traces = []
+    for job in dict.fromkeys(job_of_row):
+        rows = [row for row, of_row in enumerate(job_of_row) if of_row == job]
+        bounds: list[float] = []
+        cells: list[list[int | None]] = []
+        for row in rows:
+            if cells:
+                cells.append(nothing)  # between two rows
+            upper, lower = (
+                [None if number < 0 else int(number) for number in lane] for lane in lanes[row]
+            )
+            cells += [upper, nothing, lower]
+            bounds += [row - 0.44, row, row + 0.02, row + 0.36]
+        traces.append(
+            {
+                "type": "heatmap",
+                "meta": {"job": job},
+                "x": plots.numbers(edges),
+                "y": plots.numbers(bounds),
+                "z": cells,
+                "zmin": -0.5,
+                "zmax": len(phases) - 0.5,
+                "colorscale": scale,
+                "showscale": False,
+                "hoverinfo": "skip",
+            }
+        )
+    return traces
+
+
+def _coverage(pieces: pd.DataFrame, end: float) -> np.ndarray:
+    """Share of each of COLUMNS equal parts of 0 .. end that pieces (columns start, end) take,
+    float64[COLUMNS]; at most 1 where pieces overlap."""
+    starts = pieces["start"].to_numpy(float) * COLUMNS / end
+    ends = pieces["end"].to_numpy(float) * COLUMNS / end
+    first = np.clip(starts.astype(int), 0, COLUMNS - 1)
+    last = np.clip(ends.astype(int), 0, COLUMNS - 1)
+    # Whole columns between the first and the last, then the parts at both ends.
+    steps = np.zeros(COLUMNS + 1)
+    np.add.at(steps, first, 1.0)
+    np.add.at(steps, last, -1.0)
+    found = np.cumsum(steps)[:COLUMNS]
+    np.add.at(found, first, -(starts - first))
+    np.add.at(found, last, ends - last)
+    return np.minimum(found, 1.0)
 
 
 def _faults(results: Results, repetition: int, rows: int) -> list[plots.Trace]:
@@ -215,27 +319,30 @@ def _gaps(computing: pd.DataFrame) -> pd.DataFrame:
 
 
 def merged(pieces: pd.DataFrame) -> tuple[pd.DataFrame, float]:
-    """`pieces` with neighbours of a kind made one until at most MARKS are left; and how many ns
-    apart two may be to become one. Pieces of different iterations become one only where it does not
-    do otherwise."""
+    """`pieces` with neighbours of a kind made one until at most MARKS are left, or until more would
+    make one of several iterations; and how many ns apart two may be to become one."""
     if not len(pieces):
         return pieces, 0.0
     span = float(pieces["end"].max() - pieces["start"].min())
-    pieces = pieces.sort_values(["row", "phase", "start"], ignore_index=True)
+    pieces = _sorted(pieces)
     gap = span / _FINEST
     while True:
-        found = _joined(pieces, gap, across=gap > span / 250)
-        if len(found) <= MARKS or gap > span:
+        found = _joined(pieces, gap)
+        if len(found) <= MARKS or gap > span / _COARSEST:
             return found, gap
         gap *= 2
 
 
-def _joined(pieces: pd.DataFrame, gap: float, across: bool) -> pd.DataFrame:
+def _sorted(pieces: pd.DataFrame) -> pd.DataFrame:
+    return pieces.sort_values(["row", "phase", "start"], ignore_index=True)
+
+
+def _joined(pieces: pd.DataFrame, gap: float) -> pd.DataFrame:
     kinds = [pieces["row"], pieces["phase"]]
     until = pieces.groupby(kinds, sort=False)["end"].cummax()
     fresh = np.zeros(len(pieces), bool)
     fresh[:1] = True
-    for kind in kinds if across else [*kinds, pieces["iteration"]]:
+    for kind in [*kinds, pieces["iteration"]]:
         fresh[1:] |= kind.to_numpy()[1:] != kind.to_numpy()[:-1]
     fresh[1:] |= pieces["start"].to_numpy()[1:] - until.to_numpy()[:-1] > gap
     groups = pieces.groupby(np.cumsum(fresh), sort=False)

@@ -54,13 +54,11 @@ def traces(chart: page.Chart, name: str) -> list[dict]:
 
 
 def test_every_chart_is_one_that_plotly_understands(charts):
-    from plotly.graph_objects import Figure
-
     assert {"jct", "iterations", "topology", "timeline", "states-s1", "owners-s1", "pool-s1"} < set(
         charts
     )
     for chart in charts.values():
-        Figure(chart.spec)  # refuses an unknown property or value
+        check_figure(chart)  # refuses an unknown property or value
         assert chart.text and chart.title
 
 
@@ -81,7 +79,7 @@ def test_many_iterations_become_lines_on_bands(results, monkeypatch):
     lower, upper = band["y"][:points], band["y"][points:][::-1]
     assert band["x"] == line["x"] + line["x"][::-1]
     assert all(a < y < b for a, y, b in zip(lower, line["y"], upper, strict=True))
-    assert "bands are" in chart.note
+    assert "bands are" in chart.text
 
 
 def test_the_timeline_has_each_workers_passes_and_waits(charts):
@@ -97,16 +95,47 @@ def test_the_timeline_has_each_workers_passes_and_waits(charts):
     assert waits == [(0.007, 0.001), (0.03, 0.015), (0.053, 0.001)]
 
 
-def test_a_long_timeline_has_few_marks_and_loses_no_time():
+def test_neighbouring_pieces_become_one_and_lose_no_time():
     count = 40_000
     starts = pd.Series(range(count)) * 10 * MS
     pieces = pd.DataFrame(
-        {"row": 0, "phase": "forward", "iteration": range(count), "start": starts}
-    ).assign(end=starts + 9 * MS)
+        {"row": 0, "phase": "forward", "iteration": 0, "start": starts, "end": starts + 9 * MS}
+    )
     found, gap_ns = timeline.merged(pieces)
     assert len(found) <= timeline.MARKS and gap_ns > 0
     assert found["start"].iloc[0] == 0 and found["end"].iloc[-1] == pieces["end"].iloc[-1]
     assert (found["end"] - found["start"]).sum() >= (pieces["end"] - pieces["start"]).sum()
+    # What several iterations did is never told as one piece.
+    assert len(timeline.merged(pieces.assign(iteration=range(count)))[0]) == count
+
+
+def test_a_long_timeline_is_painted(results, monkeypatch):
+    monkeypatch.setattr(timeline, "MARKS", 4)
+    monkeypatch.setattr(timeline, "COLUMNS", 100)  # of a ms each
+    chart = timeline.timeline(results)
+    big, small = (trace for trace in chart.spec["data"] if trace["type"] == "heatmap")
+    assert (big["meta"], small["meta"]) == ({"job": 0}, {"job": 1})
+    # Of two workers, and between them: computing, nothing, communicating.
+    assert len(big["z"]) == 7 and big["y"] == [-0.44, 0, 0.02, 0.36, 0.56, 1, 1.02, 1.36]
+    phases = list(timeline.PHASES)
+    upper, _, lower = (
+        [None if each is None else phases[each] for each in row] for row in big["z"][:3]
+    )
+    # Worker 0: forward to 15 ms, backward to 30, then it waits until 45; its gradients are under
+    # way from 15 to 50.
+    assert upper[3] == upper[10] == "forward" and upper[20] == "backward"
+    assert upper[40] == "waiting" and upper[70] == "backward" and upper[90] is None
+    assert lower[10] is None and lower[20] == lower[45] == "communication"
+    assert {trace["name"] for trace in chart.spec["data"] if trace["type"] == "bar"} == {
+        *("forward", "backward", "waiting for gradients", "communication")
+    }
+    check_figure(chart)
+
+
+def check_figure(chart: page.Chart) -> None:
+    from plotly.graph_objects import Figure
+
+    Figure(chart.spec)
 
 
 def test_preemptions_are_marked_when_they_happened(charts):
@@ -268,11 +297,9 @@ def test_a_sweep_has_a_line_per_series_and_a_row_per_point(tmp_path):
 
 
 def check_with_plotly(made: page.Page) -> None:
-    from plotly.graph_objects import Figure
-
     assert made.charts
     for chart in made.charts:
-        Figure(chart.spec)
+        check_figure(chart)
 
 
 @pytest.mark.slow
