@@ -52,9 +52,10 @@ def start(text: str, folder: Path) -> subprocess.Popen:
 
 
 def ended(process: subprocess.Popen) -> tuple[int, str]:
-    """Exit code and standard error."""
+    """Exit code and standard error; a run that takes too long is ended."""
     try:
-        return process.wait(280), process.communicate()[1]
+        said = process.communicate(timeout=280)[1]
+        return process.returncode, said
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
@@ -63,9 +64,8 @@ def ended(process: subprocess.Popen) -> tuple[int, str]:
 
 def finished(text: str, folder: Path) -> results.Results:
     """Run an experiment that must end well; returns its results after checking every value."""
-    process = start(text, folder)
-    _, said = process.communicate(timeout=280)
-    assert process.returncode == 0, said
+    code, said = ended(start(text, folder))
+    assert code == 0, said
     (made,) = (folder / "results").iterdir()
     read = results.read(made)
     jobs = read.jobs
