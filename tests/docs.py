@@ -85,7 +85,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"RUN show FILE", Run("show {small}")),
     (r"RUN show experiments/\w+\.yaml", Run("show experiments/quickstart.yaml")),
     (r"RUN report RESULTS\.\.\.", Run("report {run}", slow=True)),
-    (r"RUN twin RESULTS", Elsewhere("tests/unit/test_twin.py::test_a_twin_has_all_but_the_clock")),
+    (r"RUN twin RESULTS", Run("twin {real} --results {results}", slow=True)),
     (r"RUN report results/<run>", Run("report {run}", slow=True)),
     (r"RUN report results/<run> results/<another> \.\.\.", Run("report {run} {other}", slow=True)),
     (

@@ -7,12 +7,14 @@ import re
 import runpy
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
 from testbed.run import commands, figure_run
 from tests import docs
 from tests.unit.synthetic_results import write_run
+from tests.unit.test_twin import run as run_on_mininet
 
 SMALL = """
 name: small
@@ -159,6 +161,21 @@ def test_the_figures_that_the_docs_name_exist():
     assert names and names <= set(figure_run.names())
 
 
+def test_the_model_and_the_topology_of_the_docs_are_taken_as_they_stand(tmp_path, capsys):
+    extending = (docs.ROOT / "docs" / "extending.md").read_text()
+    block = re.search(r"(?m)^ {4}from testbed.topology import.*\n(?:(?: {4}.*)?\n)+", extending)[0]
+    (tmp_path / "pair.py").write_text(textwrap.dedent(block))
+    named = re.search(r"`(topology: \{class: pair\.py:Pair.*?\})`", extending)[1]
+    models = (docs.ROOT / "docs" / "models.md").read_text()
+    (tmp_path / "my_model.csv").write_text(re.search(r"(?s)```text\n(.*?)```", models)[1])
+    text = re.sub(r"topology: .*", named, SMALL)
+    text = re.sub(r"model: .*\}", "model: my_model.csv, workers: 4, iterations: 2}", text)
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    assert commands.main(["check", str(path)]) == 0
+    assert "4 workers on Pair (6 hosts, 2 switches)" in capsys.readouterr().out
+
+
 @pytest.fixture
 def files(tmp_path):
     """What stands for the files of whoever reads the docs."""
@@ -169,6 +186,7 @@ def files(tmp_path):
         "results": tmp_path / "results",
         "run": write_run(tmp_path / "a"),
         "other": write_run(tmp_path / "b", system="atp"),
+        "real": run_on_mininet(tmp_path / "c").folder,
         "new": tmp_path / "my_lab",
     }
 
