@@ -34,7 +34,8 @@ SOURCES = ("protocols", "workload", "hosts", "simulate")
 def cache_directory() -> Path:
     """The folder of compiled protocol code for this source, library versions and user.
 
-    Raises UserError when the folder belongs to another user, whose code would then be run.
+    Raises UserError when there can be no folder, or when it belongs to another user, whose code
+    would then be run.
     """
     digest = hashlib.sha256()
     package = Path(__file__).resolve().parent.parent
@@ -50,7 +51,10 @@ def cache_directory() -> Path:
     top = home / "ina-testbed"
     folder = top / "numba" / digest.hexdigest()[:16]
     for part in (top, folder.parent, folder):
-        part.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            part.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{part}: {error.strerror}; set XDG_CACHE_HOME to a folder") from None
         if part.stat().st_uid != os.geteuid():
             raise UserError(f"{part}: belongs to another user; remove it or set XDG_CACHE_HOME")
     return folder

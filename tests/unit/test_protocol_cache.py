@@ -1,5 +1,6 @@
 """Compiled code must never outlive the source that it was made from."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,3 +30,13 @@ assert found > 3
 """
     for first in ("testbed.hosts.calls", "testbed.workload.machine", "testbed.protocols.wire"):
         subprocess.run([sys.executable, "-c", program, str(ROOT), first], check=True)
+
+
+def test_a_folder_that_cannot_be_made_is_named():
+    environment = {**os.environ, "XDG_CACHE_HOME": "/proc/nothing"}
+    environment.pop("NUMBA_DISABLE_JIT", None)
+    command = [sys.executable, "run.py", "check", "experiments/quickstart.yaml"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "/proc/nothing" in line and "XDG_CACHE_HOME" in line
