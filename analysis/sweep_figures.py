@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _LINES = ("-", "--", ":", "-.")
 
+_TITLE = 25  # letters that fit above one of many panels
 _BARS = 6  # more are drawn lying, with their names beside them
 
 
@@ -105,7 +106,9 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
             _lines(axes, frame.assign(x=frame["x"].map(places)), measure.column, scale, styles)
             _x_axis(axes, sweep, places)
         title = measure.title.format(against=sweep.figure.against if sweep.figure else "")
-        axes.set_title(f"{title} ({label})" if label else title, loc="left")
+        wide = len(title) + len(label) > _TITLE and len(shown) > 2
+        between = "\n" if wide else " "
+        axes.set_title(f"{title}{between}({label})" if label else title, loc="left")
         if lying:
             axes.set_xlim(left=0)
         elif sweep.axis is not None and measure.unit == "time" and is_wide(frame, measure.column):
