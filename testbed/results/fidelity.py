@@ -19,7 +19,7 @@ WAIT_LIMIT = 1.0  # seconds per second, all threads of a switch together (docs/b
 LAG_LIMIT = 0.01  # 99th percentile of a sender's lag, as a share of its job's mean iteration
 # What a fragment waits for processors on its way out and back, as a share of the time that its
 # window takes at the links' rate. From there on JCT is more than 5 % above what the links allow.
-WINDOW_LIMIT = 0.03
+WINDOW_LIMIT = 0.025
 
 
 def row(scope: str, name: str, measure: str, value: float | None, limit: float) -> dict[str, Any]:

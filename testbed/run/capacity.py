@@ -17,7 +17,7 @@ from testbed.run.calibration import Calibration, Measured
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
 
-HEADROOM = 0.6  # of what was measured; bench/fidelity.py and docs/fidelity.md say why
+HEADROOM = 0.5  # of what was measured; bench/fidelity.py and docs/fidelity.md say why
 CALIBRATED_VALUES = 64  # per packet; larger packets cost more
 
 
