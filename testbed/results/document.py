@@ -37,7 +37,7 @@ every value was checked and right. Its fidelity mark is `ok` when no socket and 
 experiment dropped a packet, no switch or host used more than {CPU_LIMIT:.0%} of a core in any
 second, the 99th percentile of each sender's lag is at most {LAG_LIMIT:.0%} of its job's mean
 iteration, what a fragment waits for processors on its way out and back is at most
-{WINDOW_LIMIT:.0%} of the time that its window takes at the links' rate, and every planned fault
+{WINDOW_LIMIT:.1%} of the time that its window takes at the links' rate, and every planned fault
 took place; else it is `degraded`, with the reasons ([fidelity.md](fidelity.md) says where the
 limits come from). Hosts and switches that a planned fault paused, slowed, killed or restarted are
 left out of the first four. A runtime that records no invariants has no mark.

@@ -200,15 +200,15 @@ def test_fidelity_rows_by_hand():
 
 
 def test_waits_are_compared_with_the_window():
-    worker = {"host": "h1", "role": "worker", "job": 0, "wait_mean_ns": 100}
+    worker = {"host": "h1", "role": "worker", "job": 0, "wait_mean_ns": 80}
     server = {"host": "h2", "role": "ps", "job": 0, "wait_mean_ns": 50}
     other = {"host": "h3", "role": "worker", "job": 1, "wait_mean_ns": 100}
-    switches = [{"switch": "s1", "wait_mean_ns": 25}, {"switch": "s2", "wait_mean_ns": 10}]
+    switches = [{"switch": "s1", "wait_mean_ns": 20}, {"switch": "s2", "wait_mean_ns": 10}]
     found = wait_rows([worker, server, other], switches, {0: 10_000, 1: None})
-    assert [(row["name"], row["value"], row["ok"]) for row in found] == [("h1", 0.03, True)]
-    worker["wait_mean_ns"] = 101
+    assert [(row["name"], row["value"], row["ok"]) for row in found] == [("h1", 0.025, True)]
+    worker["wait_mean_ns"] = 81
     found = wait_rows([worker, server], switches, {0: 10_000})
-    assert not found[0]["ok"] and "wait / window 0.0302, limit 0.03, at host h1" in broken(found)
+    assert not found[0]["ok"] and "wait / window 0.0252, limit 0.025, at host h1" in broken(found)
     silent = [{"switch": "s1", "wait_mean_ns": None}]
     assert wait_rows([worker, server], silent, {0: 10_000}) == []
 
