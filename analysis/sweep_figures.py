@@ -173,7 +173,7 @@ def _bars(
             yerr=half, error_kw={"elinewidth": 0.8, "capsize": 2},
         )  # fmt: skip
         axes.annotate(
-            units.significant(mean), (place, mean + np.nan_to_num(half)), xytext=(0, 2),
+            units.significant(mean), (place, mean + (half or 0)), xytext=(0, 2),
             textcoords="offset points", ha="center", fontsize=6,
         )  # fmt: skip
     axes.set_xticks([])

@@ -205,6 +205,21 @@ def test_without_x_many_points_are_lying_bars_with_names(folder):
     assert not figure.legends
 
 
+def test_a_single_repetition_has_bars_without_intervals(folder):
+    described = json.loads((folder / SWEEP_FILE).read_text())
+    del described["figure"]["x"]
+    for point in described["points"]:
+        point["values"]["jobs"]["number"] = None
+    described["points"] = described["points"][:3]
+    (folder / SWEEP_FILE).write_text(json.dumps(described))
+    sweep = sweeps.read_sweep(folder)
+    frame = sweeps.frame(sweep)
+    first = frame[frame["repetition"] == frame["repetition"].min()]
+    assert len(first) == 3
+    axes = sweep_figures.measures(sweep, first).axes[1]
+    assert len(axes.patches) == 3 and not axes.containers[0].errorbar
+
+
 def test_a_zero_stands_at_its_rank_on_a_wide_axis(folder):
     described = json.loads((folder / SWEEP_FILE).read_text())
     for point in described["points"]:
