@@ -107,6 +107,7 @@ class Book(NamedTuple):
     fragment: np.ndarray  # int32[F], of a flight
     attempts: np.ndarray  # uint8[F], of a flight
     sent_ns: np.ndarray  # int64[F], last transmission of a flight
+    armed_ns: np.ndarray  # int64[F], since when a flight's timer runs
     due_ns: np.ndarray  # int64[F], resend time of a flight
     timers: np.ndarray  # int32[F], heap of flights by due_ns
     ended: np.ndarray  # int32[F], flights to use again, the last one first
@@ -116,7 +117,7 @@ class Book(NamedTuple):
 
 
 # Of Book, what is of flights.
-FLIGHTS = ("fragment", "attempts", "sent_ns", "due_ns", "timers", "ended")
+FLIGHTS = ("fragment", "attempts", "sent_ns", "armed_ns", "due_ns", "timers", "ended")
 
 
 def new_book(sizes: list[int], values: int, iterations: int, order: int, window: int) -> Book:
@@ -148,6 +149,7 @@ def new_book(sizes: list[int], values: int, iterations: int, order: int, window:
         fragment=np.zeros(fragments, np.int32),
         attempts=np.zeros(fragments, np.uint8),
         sent_ns=np.zeros(fragments, np.int64),
+        armed_ns=np.zeros(fragments, np.int64),
         due_ns=np.zeros(fragments, np.int64),
         timers=np.zeros(fragments, np.int32),
         ended=np.zeros(fragments, np.int32),
@@ -280,6 +282,7 @@ def mark_sent(book, fragment, now, timeout):
     book.fragment[flight] = fragment
     book.attempts[flight] = 0
     book.sent_ns[flight] = now
+    book.armed_ns[flight] = now
     book.due_ns[flight] = now + timeout
     s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, flight)
     if tensor <= s[CURSOR] and _shared(book, tensor):
@@ -303,6 +306,14 @@ def mark_missed(book, fragment, now):
 
 
 @njit(cache=True)
+def mark_tried_again(book, fragment, now):
+    """A fragment that a switch has refused is sent once more now; its timer runs on, since that may
+    go on for ever."""
+    book.status[fragment] |= RESENT
+    book.sent_ns[book.flight[fragment]] = now
+
+
+@njit(cache=True)
 def mark_sent_again(book, fragment, now, retry):
     """A fragment without a result is sent again now, before its timer."""
     s = book.s
@@ -317,6 +328,7 @@ def mark_sent_again(book, fragment, now, retry):
 def _count_attempt(book, flight, now):
     book.status[book.fragment[flight]] |= RESENT
     book.sent_ns[flight] = now
+    book.armed_ns[flight] = now
     book.attempts[flight] = min(book.attempts[flight] + 1, MOST_ATTEMPTS)
 
 
@@ -388,9 +400,9 @@ def resend(book, now, timeout, retry):
         waits = timeout
         if book.attempts[flight] > 0:
             waits = backoff_ns(retry, book.attempts[flight])
-        if book.sent_ns[flight] + waits <= now:
+        if book.armed_ns[flight] + waits <= now:
             break
-        book.due_ns[flight] = book.sent_ns[flight] + waits
+        book.due_ns[flight] = book.armed_ns[flight] + waits
         s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, flight)
     _count_attempt(book, flight, now)
     book.due_ns[flight] = now + backoff_ns(retry, book.attempts[flight])

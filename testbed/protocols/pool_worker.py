@@ -267,8 +267,12 @@ def send(w, b, now, packets, lengths, destinations):
         asked = 0 <= entry < ANEW
         fragment = entry % ANEW if entry >= 0 else ~entry
         if b.status[fragment] & bk.RECEIVED == 0:
-            bk.mark_sent_again(b, fragment, now, retry)
-            flags = 0 if entry >= ANEW else wire.RESEND
+            flags = 0
+            if entry >= ANEW:
+                bk.mark_tried_again(b, fragment, now)
+            else:
+                bk.mark_sent_again(b, fragment, now, retry)
+                flags = wire.RESEND
             _write_gradient(w, b, packets[m], fragment, flags)
             flow.take_pace(s, c, now)
             k[n.RETRANSMISSIONS] += 1

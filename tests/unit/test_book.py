@@ -200,6 +200,21 @@ def test_what_is_missed_is_due_soon_after_it_has_been_sent_again():
     assert bk.next_resend_ns(book) == 1001
 
 
+def test_what_a_switch_refuses_again_and_again_still_comes_to_its_timer():
+    book = new([16])
+    bk.make_ready(book, 0, 0)
+    bk.mark_sent(book, int(bk.next_fragment(book, 9)), 0, 100)
+    for now in range(10, 100, 10):
+        bk.mark_tried_again(book, 0, now)
+        assert bk.resend(book, now, 100, 50) == -1
+        assert bk.sent_ns(book, 0) == now
+    assert bk.resend(book, 100, 100, 50) == 0
+    for now in range(110, 150, 10):
+        bk.mark_tried_again(book, 0, now)
+        assert bk.resend(book, now, 100, 50) == -1
+    assert bk.resend(book, 150, 100, 50) == 0
+
+
 def test_flights_are_used_again():
     book = new([4 * 1000])
     bk.make_ready(book, 0, 0)
