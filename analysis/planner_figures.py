@@ -52,7 +52,9 @@ def skew(frame: pd.DataFrame, path: Path) -> list[Path]:
                 _lines(panel, part, "spread_us", column)
                 panel.set(ylabel=label, xlabel="spread of the hosts / us")
                 panel.set_xscale("symlog", linthresh=1)
+            # An interval that goes below zero would fill the axis with powers of ten of nothing.
             row[0].set_yscale("log")
+            row[0].set_ylim(bottom=max(part.slots.min(), 1) / 2)
             row[0].set_title(SCENARIOS[scenario].title)
         return [*_legend_and_save(figure, {"": axes[0][0]}, path), _csv(table, path)]
 

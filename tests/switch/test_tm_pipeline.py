@@ -176,6 +176,20 @@ def test_an_endless_loop_ends(make, packet):
     assert len(send(tm, packet("U", 2))) == 1
 
 
+def test_endless_loops_through_a_queue_end(make, packet):
+    """Each packet meets the other one waiting, so that no pass causes the next at once."""
+    tm = make(ports=[1, 2])
+    tm.port_shape(2, "egress", rate_bps=8_000_000)
+    for what in "ULL":
+        tm.receive(1, packet(what, 2), 1000)
+    assert len(tm.run()) == 1
+    assert tm.stats()["loop_drops"] == 2
+    assert tm.next_event_ns() is None
+    # The next moment has passes of its own.
+    tm.receive(1, packet("U", 2), 10**9)
+    assert len(tm.run()) == 1
+
+
 def test_truncate(make, packet):
     tm = make(ports=[1, 2])
     [(_, data)] = send(tm, packet("T", 2, 30, size=500))

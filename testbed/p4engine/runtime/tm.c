@@ -262,11 +262,19 @@ static void settle(tm_switch *tm) {
     }
 }
 
+static void move_on(tm_switch *tm, uint64_t now_ns) {
+    if (now_ns <= tm->now) return;
+    tm->now = now_ns;
+    tm->instant = TM_INSTANT;
+}
+
 static void run_event(tm_switch *tm) {
     line *l = tm->heap[0];
     port *p = tm->ports[l->port];
-    if (l->time > tm->now) tm->now = l->time;
-    tm->passes = TM_PASSES;
+    move_on(tm, l->time);
+    /* Packets that go round through a queue come back as events of the same moment, without end. */
+    int64_t allowed = tm->instant < TM_PASSES ? tm->instant : TM_PASSES;
+    tm->passes = allowed;
     if (l->kind == TURNS) {
         take_turn(tm, p);
     } else {
@@ -278,6 +286,7 @@ static void run_event(tm_switch *tm) {
         tm_frame_free(tm, f);
     }
     settle(tm);
+    tm->instant -= allowed - (tm->passes > 0 ? tm->passes : 0);
 }
 
 /* ---- arrivals ---- */
@@ -318,7 +327,7 @@ static void come_in(tm_switch *tm, uint32_t number, port *p, const uint8_t *data
 int tm_receive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length, uint64_t now_ns) {
     if (number >= TM_PORTS || !tm->ports[number]) return TM_NO_SUCH_PORT;
     if (tm->heap_count && tm->heap[0]->time <= now_ns) tm_advance(tm, now_ns);
-    if (now_ns > tm->now) tm->now = now_ns;
+    move_on(tm, now_ns);
     port *p = tm->ports[number];
     tm_link *link = &p->link[TM_INGRESS];
     tm->passes = TM_PASSES;
@@ -335,7 +344,7 @@ int tm_receive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t len
 
 void tm_advance(tm_switch *tm, uint64_t now_ns) {
     while (tm->heap_count && tm->heap[0]->time <= now_ns) run_event(tm);
-    if (now_ns > tm->now) tm->now = now_ns;
+    move_on(tm, now_ns);
 }
 
 uint64_t tm_next_event(const tm_switch *tm) {

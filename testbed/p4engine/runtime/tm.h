@@ -28,6 +28,7 @@
 #define TM_UNLIMITED UINT64_MAX
 #define TM_CERTAIN (1ull << 63) /* probability 1 */
 #define TM_PASSES 4096         /* pipeline passes that one arrival or event may cause */
+#define TM_INSTANT 65536       /* that the events of one moment may cause */
 
 typedef struct tm_switch tm_switch;
 

@@ -12,6 +12,7 @@ tm_switch *tm_create(const p4_program *program, p4_instance *instance, uint64_t 
     tm->instance = instance;
     tm->seed = seed;
     tm->epoch_ns = tm->now = epoch_ns;
+    tm->instant = TM_INSTANT;
     tm->unit_ns = unit_ns;
     tm->scratch = aligned_alloc(64, program->packet_size);
     tm->spare = aligned_alloc(64, program->packet_size);

@@ -69,6 +69,7 @@ struct tm_switch {
     p4_packet *spare;   /* the copy in egress while the original is still needed */
     uint64_t seed, epoch_ns, unit_ns, now, order;
     int64_t passes; /* left for this arrival or event */
+    int64_t instant; /* left for the events of this moment */
     int early;
     tm_sink sink;
     tm_stats stats;
