@@ -127,9 +127,12 @@ def drawn(system: str, number: int, network: str = "star", **fixed: object) -> s
 def patient(system: str) -> dict[str, object]:
     """Options with which no worker's timer helps: what was lost stays lost for a long time.
 
-    An aggregator that ages may lose a sum that is merely late."""
+    An aggregator that ages may lose a sum that is merely late. GRID's published reaction to a
+    collision may let two workers wait for each other's aggregators, until a timer ends it
+    (docs/grid-switches.md); the safe one may not."""
     pool = {"reminder": "true", "max_age": "none"} if system in ("esa", "atp", "grid") else {}
-    return {"timeout": "20 s", **pool}
+    safe = {"collision": "server"} if system == "grid" else {}
+    return {"timeout": "20 s", **pool, **safe}
 
 
 def run_of_text(text: str, limit_ns: int = LIMIT_NS) -> Run:
