@@ -162,8 +162,7 @@ def receive(v, now, packets, lengths, count, out, out_lengths, destinations):
         if not more:
             k[n.PS_KNOWN] += 1
             continue
-        # A result that a retransmission went into says nothing about the usual round trip.
-        kept = flags & (wire.ECN | wire.OVERFLOW | wire.RESEND)
+        kept = flags & (wire.ECN | wire.OVERFLOW)
         if flags & wire.FLOAT:
             fl.add(v.floats, place, row, base)
             v.flags[place] |= np.uint16(kept)
@@ -204,8 +203,8 @@ def receive(v, now, packets, lengths, count, out, out_lengths, destinations):
         if complete:
             if v.stage[place] == ss.PART and flags & (wire.REMINDED | wire.RESEND) == 0:
                 prompts.smooth(s, ss.SPREAD_NS, now - v.first_ns[place])
-            if flags & wire.RESEND == 0:
-                v.flags[place] &= ~np.uint16(wire.RESEND)
+            # A result that waited for a retransmission says nothing about the usual round trip.
+            v.flags[place] |= np.uint16(flags & wire.RESEND)
             v.stage[place] = ss.COMPLETE
             s[ss.COMPLETED] += 1
             out_lengths[m] = ss.write_result(v, out[m], wire.RESULT, place)

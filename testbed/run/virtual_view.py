@@ -31,7 +31,6 @@ class VirtualView:
             job: JobTitle(each.name, each.iterations, each.start_ns)
             for job, each in enumerate(experiment.jobs)
         }
-        title = experiment.name
         self._repetition = ""
         if experiment.repetitions > 1:
             self._repetition = f"repetition {number + 1} of {experiment.repetitions}, "
@@ -40,7 +39,7 @@ class VirtualView:
         self._view = Progress(
             self._titles,
             lambda job: self._work.get(job, _NOTHING),
-            title,
+            experiment.name,
             console,
             simulation.nodes.switches,
         )
