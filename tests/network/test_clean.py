@@ -1,12 +1,18 @@
-"""What killed runs leave, and what `run.py clean` makes of it; live runs and strangers stay."""
+"""What killed runs leave, and what `run.py clean` makes of it; live runs and strangers stay.
+
+Every run that starts on this machine cleans up what it finds, so these tests keep a registry of
+their own: nobody else may tidy away what they are about to look at.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -21,8 +27,10 @@ ROOT = Path(__file__).resolve().parents[2]
 # A runner that holds a network and then waits to be killed, as a run does.
 RUNNER = """
 import sys, pathlib, time
+from testbed.network import registry
 from testbed.run.session import Session
 from topos.star import Star
+registry.DIRECTORY = pathlib.Path(sys.argv[2])
 folder = pathlib.Path(sys.argv[1])
 folder.mkdir(exist_ok=True)
 with Session("test run", folder) as session:
@@ -32,19 +40,42 @@ with Session("test run", folder) as session:
     time.sleep(600)
 """
 
+CLEAN = """
+import sys, pathlib
+from testbed.network import registry
+from testbed.run.commands import main
+registry.DIRECTORY = pathlib.Path(sys.argv[1])
+sys.exit(main(["clean"]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch):
+    """A registry for this test alone; its path is short, for the sockets below it."""
+    folder = Path(tempfile.mkdtemp(prefix="ina-"))
+    monkeypatch.setattr(registry, "DIRECTORY", folder)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def start_python(program: str, *arguments: object, **options) -> subprocess.Popen:
+    """A Python process in this checkout, its output piped."""
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ, PYTHONPATH=str(ROOT)),
+        **options,
+    )
+
 
 @pytest.fixture
-def runner(tmp_path):
+def runner(tmp_path, own_registry):
     """Starts a runner; returns it with its run's name and its processes."""
     started = []
 
     def start(name: str) -> tuple[subprocess.Popen, str, list[Identity]]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", RUNNER, str(tmp_path / name)],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=dict(os.environ, PYTHONPATH=str(ROOT)),
-        )
+        process = start_python(RUNNER, tmp_path / name, own_registry)
         started.append(process)
         run, *pids = process.stdout.readline().split()
         return process, run, [Identity.of(int(pid)) for pid in pids]
@@ -58,11 +89,10 @@ def runner(tmp_path):
 
 
 def run_clean() -> str:
-    done = subprocess.run(
-        ["/usr/bin/python3", str(ROOT / "run.py"), "clean"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = start_python(CLEAN, registry.DIRECTORY, stderr=subprocess.PIPE)
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    return out
 
 
 def gone(identities: list[Identity]) -> bool:
@@ -149,7 +179,6 @@ def test_clean_kills_by_identity_never_by_id():
 
 def test_records_that_mean_nothing_are_removed():
     """Half-written ones, and those of an earlier boot, whose process ids mean nothing any more."""
-    registry.DIRECTORY.mkdir(mode=0o700, exist_ok=True)
     broken = registry.DIRECTORY / "1-broken.json"
     broken.write_text('{"run": ')
     other = registry.DIRECTORY / "1-boot.json"
