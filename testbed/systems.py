@@ -1,8 +1,8 @@
 """The systems that can aggregate gradients, in one list.
 
-A system is one P4 program, one protocol module and one entry here: how it is called, how figures
-draw it, and which options an experiment may set under `system:`. Adding an entry makes it known to
-every command and every figure.
+An entry says how a system is called, which P4 program its switches run, how figures draw it, and
+which options an experiment may set under `system:`. What its hosts are and what its tables hold is
+entered where that is made (docs/architecture.md, "Adding a system").
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ class RingOptions(WorkerOptions):
 @dataclass(frozen=True)
 class System:
     """A system. `color` and `marker` are matplotlib's; `program` is its P4 file; `options` the
-    model of its part of an experiment file; `protocol` the module with its worker and server.
+    model of its part of an experiment file.
 
     `slot_bytes` is the state that its P4 program keeps per aggregator beside bitmap and values.
     `servers`: parameter servers of a job, "none", "one" or "many" (its option `servers` says how
@@ -280,7 +280,6 @@ class System:
     marker: str
     program: Path
     options: type[SystemOptions]
-    protocol: str
     slot_bytes: int
     servers: str = "one"
     memory: bool = True
@@ -307,7 +306,6 @@ SYSTEMS: dict[str, System] = {
             marker="o",
             program=P4 / "esa.p4",
             options=EsaOptions,
-            protocol="testbed.protocols.esa",
             slot_bytes=26,
         ),
         System(
@@ -317,7 +315,6 @@ SYSTEMS: dict[str, System] = {
             marker="s",
             program=P4 / "atp.p4",
             options=AtpOptions,
-            protocol="testbed.protocols.atp",
             slot_bytes=26,
         ),
         System(
@@ -327,7 +324,6 @@ SYSTEMS: dict[str, System] = {
             marker="P",
             program=P4 / "grid.p4",
             options=GridOptions,
-            protocol="testbed.protocols.grid",
             slot_bytes=28,
             planned=True,
         ),
@@ -338,7 +334,6 @@ SYSTEMS: dict[str, System] = {
             marker="^",
             program=P4 / "switchml.p4",
             options=SwitchmlOptions,
-            protocol="testbed.protocols.switchml",
             slot_bytes=14,
             servers="none",
             job_aggregators=2,
@@ -352,7 +347,6 @@ SYSTEMS: dict[str, System] = {
             marker="v",
             program=P4 / "forward.p4",
             options=PsOptions,
-            protocol="testbed.protocols.ps",
             slot_bytes=0,
             servers="many",
             memory=False,
@@ -364,7 +358,6 @@ SYSTEMS: dict[str, System] = {
             marker="D",
             program=P4 / "forward.p4",
             options=RingOptions,
-            protocol="testbed.protocols.ring",
             slot_bytes=0,
             servers="none",
             memory=False,

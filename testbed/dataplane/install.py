@@ -50,11 +50,13 @@ def program(experiment: Experiment) -> tuple[Path, dict[str, int], tuple[Path, .
 
 
 def holds(experiment: Experiment) -> bool:
-    """Whether a complete sum keeps its aggregator until its result comes."""
+    """Whether a complete sum keeps its aggregator until its result comes: option `release`, where a
+    system has it."""
     options = experiment.system
-    if options.release == "auto":  # GRID: as its memory's own system
+    release = getattr(options, "release", "on_completion")
+    if release == "auto":  # GRID: as its memory's own system
         return options.memory == "atp"
-    return options.release == "on_result"
+    return release == "on_result"
 
 
 def install(experiment: Experiment, switch: str, client: Any) -> None:

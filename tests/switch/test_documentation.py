@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import runpy
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import pytest
 
+from testbed.routing import planners
 from testbed.run import commands, figure_run
 from tests import docs
 from tests.unit.synthetic_results import write_run
@@ -174,6 +177,22 @@ def test_the_model_and_the_topology_of_the_docs_are_taken_as_they_stand(tmp_path
     path.write_text(text)
     assert commands.main(["check", str(path)]) == 0
     assert "4 workers on Pair (6 hosts, 2 switches)" in capsys.readouterr().out
+
+
+def test_the_planner_of_the_docs_plans_as_it_stands(monkeypatch, capsys):
+    extending = (docs.ROOT / "docs" / "extending.md").read_text()
+    block = re.search(r"(?m)^ {4}from testbed.routing.*\n(?:(?: {4}.*)?\n)+", extending)[0]
+    module = {}
+    exec(textwrap.dedent(block), module)
+    entry = re.search(r"`(Planner\(\"at-ps\".*?\))`", extending)[1]
+    names = {"Planner": planners.Planner, "at_ps": SimpleNamespace(**module)}
+    monkeypatch.setitem(planners.PLANNERS, "at-ps", eval(entry, names))
+    graph = str(docs.ROOT / "topos" / "graphs" / "grid-example.txt")
+    assert commands.main(["plan", graph, "--planner", "at-ps", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    (job,) = plan["jobs"]
+    assert plan["planner"] == "at-ps" and plan["rate_bps"] == 750 * 10**6  # four share 3 Gbit/s
+    assert [(group["node"], group["workers"]) for group in job["groups"]] == [("S3", [*range(8)])]
 
 
 @pytest.fixture
