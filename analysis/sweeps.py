@@ -8,6 +8,7 @@ runs are. A file with the key `figure` decides it itself.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,7 +90,7 @@ class Sweep:
 
 def is_sweep(folder: str | Path) -> bool:
     """Whether a folder is that of a sweep."""
-    return (Path(folder) / SWEEP_FILE).is_file()
+    return os.path.isfile(Path(folder) / SWEEP_FILE)  # False also where it must not be read
 
 
 def read_sweep(folder: str | Path) -> Sweep:

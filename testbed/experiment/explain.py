@@ -52,9 +52,16 @@ def explain(error: ValidationError, path: Path, model: Any) -> list[Problem]:
 
 
 def unknown(path: Path, known: list[str]) -> Problem:
-    """A key that does not exist, with the section that has it if it is one level too high."""
-    homes = _homes().get(str(path[-1]), [])
-    return Problem.unknown(path, known, f"it belongs under {homes[0]}" if homes else "")
+    """A key that does not exist, with the section that has it if it is one level too high, or the
+    systems that have it if it is another's option."""
+    key = str(path[-1])
+    if path[:1] == ("system",):
+        others = [each.name for each in systems.SYSTEMS.values() if key in keys_of(each.options)]
+        remark = f"an option of {', '.join(others)}" if others else ""
+    else:
+        homes = _homes().get(key, [])
+        remark = f"it belongs under {homes[0]}" if homes else ""
+    return Problem.unknown(path, known, remark)
 
 
 def _homes() -> dict[str, list[str]]:

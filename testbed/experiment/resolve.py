@@ -325,7 +325,8 @@ class _Resolver:
             servers = each * len(jobs)
             found = f"found {needed - servers} workers"
             if servers:
-                found += f" and {servers} parameter servers, together {needed} roles"
+                found += f" and {servers} parameter server{'s' * (servers > 1)}"
+                found += f", together {needed} roles"
             self.wrong(
                 ("jobs",),
                 f"{found}; the topology has {len(topology.hosts)} hosts, and each takes one role",

@@ -56,11 +56,13 @@ class Compiled:
 
 
 def cache_folder(name: str = "p4") -> Path:
-    """~/.cache/ina-testbed/<name> of the effective user, made with mode 0700."""
+    """~/.cache/ina-testbed/<name> of the effective user, made with mode 0700; XDG_CACHE_HOME stands
+    for ~/.cache where it is set."""
     import pwd
 
-    home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
-    folder = home / ".cache" / "ina-testbed" / name
+    base = os.environ.get("XDG_CACHE_HOME") if os.geteuid() == os.getuid() else None
+    top = Path(base) if base else Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".cache"
+    folder = top / "ina-testbed" / name
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = folder.stat()
@@ -71,7 +73,10 @@ def cache_folder(name: str = "p4") -> Path:
         if status.st_mode & 0o077:
             folder.chmod(0o700)
     except OSError as error:
-        raise _failure(f"cannot use the cache folder {folder}: {error.strerror}") from None
+        raise _failure(
+            f"cannot use the cache folder {folder}: {error.strerror};"
+            " set XDG_CACHE_HOME to a folder of yours"
+        ) from None
     return folder
 
 

@@ -8,6 +8,8 @@ for, with the declared dtypes even when they are empty.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,8 +73,19 @@ class Results:
         return self._frames[name]
 
 
+@contextmanager
+def _permitted() -> Iterator[None]:
+    """Says in one line what must not be read."""
+    try:
+        yield
+    except PermissionError as error:
+        raise ResultsError(f"{error.filename} can't be read: {error.strerror}") from None
+
+
+@_permitted()
 def read(folder: str | Path) -> Results:
-    """Opens a results folder. Raises ResultsError when it is none, or of another format."""
+    """Opens a results folder. Raises ResultsError when it is none, or of another format, or when it
+    must not be read."""
     folder = Path(folder)
     status = _json(folder / "status.json") if folder.is_dir() else None
     if status is None:
@@ -126,7 +139,8 @@ def _json(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise ResultsError(f"{path} can't be read: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ResultsError(f"{path} can't be read: {why}") from None
 
 
 def _yaml(path: Path) -> dict[str, Any]:
@@ -142,6 +156,7 @@ def _yaml(path: Path) -> dict[str, Any]:
         raise ResultsError(f"{path} can't be read: {error}") from None
 
 
+@_permitted()
 def _load(table: Table, path: Path) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as parquet

@@ -101,7 +101,7 @@ def figure_command(arguments: list[str]) -> int | None:
         return planner_figures.run_figure(
             options.name, options.results, options.quick, options.processes
         )
-    path = figure_run.find(options.name)
+    path = figure_run.find(options.name, others=planner_figures.FIGURES)
     size = figure_run.size_of(path, options.scale, options.quick)
     return figure_run.run_figure(path, size, options.results, options.processes, options.dask)
 

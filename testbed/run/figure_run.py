@@ -4,6 +4,7 @@ drawn of it. The file's name is the figure's."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 
 from testbed.errors import UserError
@@ -21,11 +22,13 @@ def names(folder: Path = FOLDER) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.yaml"))
 
 
-def find(name: str, folder: Path = FOLDER) -> Path:
-    """The file of a figure. Raises UserError for an unknown name."""
+def find(name: str, folder: Path = FOLDER, others: Iterable[str] = ()) -> Path:
+    """The file of a figure. Raises UserError for an unknown name; `others`: figures without a file,
+    which may have been meant."""
     known = names(folder)
     if name in known:
         return folder / f"{name}.yaml"
+    known += others
     remedy = nearest(name, known) or f"figures are: {', '.join(known)}"
     raise UserError(sentence(f"there is no figure `{name}`", remedy))
 

@@ -50,7 +50,7 @@ def prepare(experiment: Experiment) -> Program:
     try:
         compiled = compile_program(path, defines, include_dirs)
     except P4Error as error:
-        raise UserError(str(error)) from error
+        raise _mistake(error) from error
     _rehearse(experiment, path, partial(_embedded, compiled))
     warnings = tuple(str(warning) for warning in compiled.warnings)
     return Program(path, defines, tuple(include_dirs), warnings, compiled)
@@ -65,9 +65,14 @@ def _prepare_for_bmv2(
     try:
         json = compile_for_bmv2(path, defines, include_dirs)
     except P4Error as error:
-        raise UserError(str(error)) from error
+        raise _mistake(error) from error
     _rehearse(experiment, path, lambda name, ports: rehearsal_client(json, name))
     return Program(path, defines, include_dirs, json=json)
+
+
+def _mistake(error: P4Error) -> UserError:
+    """In the compiler's words; who prints it says that it is an error."""
+    return UserError(str(error).removeprefix("error: "))
 
 
 def _embedded(compiled: Compiled, name: str, ports: Sequence[int]) -> Any:

@@ -77,6 +77,8 @@ def test_the_command_knows_near_names_and_its_options(capsys):
     assert "there is no figure `memry`; did you mean memory?" in capsys.readouterr().err
     assert commands.main(["figure", "zzz"]) == 2
     assert "figures are: ablation, baselines" in capsys.readouterr().err
+    assert commands.main(["figure", "grid-rat"]) == 2
+    assert "there is no figure `grid-rat`; did you mean grid-rate?" in capsys.readouterr().err
     assert commands.main(["figure", "memory", "--quick", "--scale", "2"]) == 2
     assert "give one of them" in capsys.readouterr().err
     assert commands.main(["figure", "memory", "--scale", "1000"]) == 2

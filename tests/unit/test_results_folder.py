@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
+from analysis.sweeps import is_sweep
 from testbed.errors import UserError
 from testbed.results import SchemaError, Writer, describe, find, hand_over, ownership, read
 from testbed.results.document import markdown
@@ -230,6 +232,22 @@ def test_what_is_no_results_folder_is_the_users_error(tmp_path):
     (folder / "status.json").write_text('{"form')
     with pytest.raises(UserError, match="status.json can't be read"):
         read(folder)
+
+
+def test_a_folder_of_somebody_else_is_the_users_error(tmp_path):
+    folder = write_run(tmp_path)
+    folder.chmod(0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)  # root may read everything
+    try:
+        with pytest.raises(UserError) as error:
+            read(folder)
+        assert not is_sweep(folder)
+    finally:
+        os.seteuid(user)
+        folder.chmod(0o700)
+    assert re.fullmatch(r"\S+ can't be read: Permission denied", str(error.value))
 
 
 def test_a_folder_that_can_not_be_made_is_the_users_error(tmp_path):

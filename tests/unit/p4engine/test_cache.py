@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 
-from testbed.p4engine.build import compile_program, prune
+import pytest
+
+from testbed.p4engine.build import cache_folder, compile_program, prune
+from testbed.p4engine.diagnostics import P4Error
 from tests.switch.p4 import source
 
 
@@ -29,3 +32,13 @@ def test_a_hit_counts_as_use(tmp_path):
     again = compile_program(path)
     assert again.cached and again.so_path == compiled.so_path
     assert again.so_path.stat().st_mtime > 1
+
+
+def test_it_lies_where_the_user_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = cache_folder()
+    assert folder == tmp_path / "ina-testbed" / "p4" and folder.stat().st_mode & 0o777 == 0o700
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(P4Error, match="file/ina-testbed/p4: Not a directory; set XDG_CACHE_HOME"):
+        cache_folder()
