@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -16,7 +18,7 @@ from rich.text import Text
 
 from labs.grader.grade import Grade, Outcome, grade
 from labs.grader.lab import find_lab, lab_names
-from labs.grader.mark import mark
+from labs.grader.mark import mark, submissions
 from labs.grader.pack import export, start
 from labs.grader.report import gradescope, printable, show_end, show_outcome
 from labs.grader.submission import find
@@ -59,6 +61,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Says in one line why `path` cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+
+
 def _list(_: argparse.Namespace, console: Console) -> int:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("lab", "title", "hand in", "tests", "points"):
@@ -75,6 +86,10 @@ def _grade(arguments: argparse.Namespace, console: Console) -> int:
     lab = find_lab(arguments.lab)
     folder = find(lab, arguments.path)
     quiet = arguments.json is not None and str(arguments.json) == "-"
+    if arguments.json is not None and arguments.json.is_dir():
+        raise UserError(f"--json {arguments.json}: this is a folder; name a file")
+    if arguments.json is not None and not arguments.json.parent.is_dir():
+        raise UserError(f"--json {arguments.json}: there is no folder {arguments.json.parent}")
     count = 0
 
     def progress(outcome: Outcome) -> None:
@@ -89,7 +104,8 @@ def _grade(arguments: argparse.Namespace, console: Console) -> int:
         if quiet:
             sys.stdout.write(text)
         else:
-            arguments.json.write_text(text)
+            with _writing(arguments.json):
+                arguments.json.write_text(text)
     if not quiet:
         show_end(console, made)
     return 0 if made.points == lab.points else 1
@@ -97,7 +113,8 @@ def _grade(arguments: argparse.Namespace, console: Console) -> int:
 
 def _start(arguments: argparse.Namespace, console: Console) -> int:
     lab = find_lab(arguments.lab)
-    start(lab, arguments.folder)
+    with _writing(arguments.folder):
+        start(lab, arguments.folder)
     files = ", ".join(lab.hand_in)
     console.print(f"{arguments.folder}: edit {files}; the hand-out is {lab.folder / 'README.md'}")
     return 0
@@ -107,24 +124,24 @@ def _mark(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.jobs < 1:
         raise UserError(f"--jobs {arguments.jobs}: at least one submission at a time")
     lab = find_lab(arguments.lab) if arguments.lab else None
+    found = submissions(arguments.folder, lab)
     if arguments.csv is None or str(arguments.csv) == "-":
-        mark(arguments.folder, lab, arguments.seed, arguments.jobs, sys.stdout)
+        mark(found, arguments.seed, arguments.jobs, sys.stdout)
         return 0
 
     def told(student: str, made: Grade) -> None:
         console.print(Text(f"{printable(student):<24} {made.lab.name:<18} {made.points:>3} points"))
 
-    try:
-        with arguments.csv.open("w", newline="") as file:
-            count = mark(arguments.folder, lab, arguments.seed, arguments.jobs, file, told)
-    except OSError as error:
-        raise UserError(f"{arguments.csv}: {error.strerror}") from None
-    console.print(Text(f"{count} submissions marked: {arguments.csv}"))
+    with _writing(arguments.csv), arguments.csv.open("w", newline="") as file:
+        mark(found, arguments.seed, arguments.jobs, file, told)
+    console.print(Text(f"{len(found)} submissions marked: {arguments.csv}"))
     return 0
 
 
 def _export(arguments: argparse.Namespace, console: Console) -> int:
-    export(arguments.folder, [find_lab(name).name for name in arguments.lab])
+    names = [find_lab(name).name for name in arguments.lab]
+    with _writing(arguments.folder):
+        export(arguments.folder, names)
     console.print(Text(f"{arguments.folder}: ready to be handed out"))
     return 0
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
@@ -26,8 +26,20 @@ COLUMNS = ("student", "lab", "points", "of", "seconds", "failed", "problem")
 PROBLEM = 300  # characters of a problem in a row
 
 
-def submissions(folder: Path, lab: Lab | None) -> Iterator[tuple[str, Lab, Path]]:
-    """(student, lab, folder) of everything below `folder`; links are no students."""
+Submission = tuple[str, Lab, Path]
+"""Student, lab, folder."""
+
+
+def submissions(folder: Path, lab: Lab | None) -> list[Submission]:
+    """All that is below `folder`; links are no students. Raises UserError if there is nothing."""
+    found = list(_below(folder, lab))
+    if not found:
+        wanted = "a folder per student" if lab else "folders per student and lab (or give --lab)"
+        raise UserError(f"{folder}: no submissions; there should be {wanted}")
+    return found
+
+
+def _below(folder: Path, lab: Lab | None) -> Iterator[Submission]:
     try:
         students = sorted(e.name for e in os.scandir(folder) if e.is_dir(follow_symlinks=False))
     except OSError as error:
@@ -50,25 +62,17 @@ def _is_folder(path: Path) -> bool:
 
 
 def mark(
-    folder: Path,
-    lab: Lab | None,
+    found: Sequence[Submission],
     seed: int,
     jobs: int,
     output: IO[str],
     told: Callable[[str, Grade], None] = lambda student, made: None,
-) -> int:
-    """Grade all submissions, `jobs` at a time, and write the CSV; returns how many they are.
-
-    Raises UserError if there is none.
-    """
-    found = list(submissions(folder, lab))
-    if not found:
-        wanted = "a folder per student" if lab else "folders per student and lab (or give --lab)"
-        raise UserError(f"{folder}: no submissions; there should be {wanted}")
+) -> None:
+    """Grade all submissions, `jobs` at a time, and write the CSV."""
     writer = csv.writer(output)
     writer.writerow(COLUMNS)
 
-    def one(task: tuple[str, Lab, Path]) -> Grade:
+    def one(task: Submission) -> Grade:
         return grade(task[1], task[2], seed, patience=jobs)
 
     with ThreadPoolExecutor(jobs) as pool:
@@ -79,7 +83,6 @@ def mark(
             writer.writerow([_plain(student), each.name, *row])
             output.flush()
             told(student, made)
-    return len(found)
 
 
 def _plain(text: str) -> str:

@@ -17,12 +17,13 @@ from labs.__main__ import main
 from labs._teacher import solution
 from labs.grader.grade import grade
 from labs.grader.lab import find_lab, lab_names
-from labs.grader.mark import mark
+from labs.grader.mark import mark, submissions
 from labs.grader.pack import export, start
 
 ROOT = Path(__file__).parents[2]
 LAB = "lab2_aggregation"
 P4 = "aggregation.p4"
+SKELETON = str(ROOT / "labs" / LAB / "skeleton")
 
 
 def _submit(folder: Path, student: str, text: str, lab: str = LAB) -> None:
@@ -39,7 +40,7 @@ def test_a_folder_is_marked_whatever_is_in_it(tmp_path):
     (folder / "eve" / LAB).mkdir(parents=True)
     (folder / "mallory").symlink_to(folder / "ada")
     output = io.StringIO()
-    assert mark(folder, None, 3, 1, output) == 3
+    mark(submissions(folder, None), 3, 1, output)
     rows = list(csv.DictReader(io.StringIO(output.getvalue())))
     assert [(r["student"], r["points"], r["of"]) for r in rows] == [
         ("'=bob", "0", "80"),
@@ -85,14 +86,23 @@ def test_a_wrong_field_is_named(tmp_path):
         (["grade", "2", "nowhere"], "no such folder"),
         (["mark", "nowhere"], "No such file"),
         (["mark", "."], "no submissions"),
+        (["mark", ".", "--csv", "kept"], "no submissions"),
         (["mark", ".", "--jobs", "0"], "--jobs 0"),
         (["start", "2", "."], "exists already"),
+        (["start", "2", "kept/mine"], "kept/mine: cannot be written: Not a directory"),
+        (["export", "kept/kit"], "kept/kit: cannot be written: Not a directory"),
+        (["grade", "2", SKELETON, "--json", "nowhere/x.json"], "there is no folder nowhere"),
+        (["grade", "2", SKELETON, "--json", "."], "this is a folder; name a file"),
     ],
 )
 def test_mistakes_at_the_keyboard_are_told_in_a_line(words, told, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    Path("kept").write_text("marks")
     assert main(words) == 2
-    assert told in capsys.readouterr().err
+    captured = capsys.readouterr()
+    assert told in captured.err and captured.err.count("\n") == 1 and not captured.out
+    assert [path.name for path in Path().iterdir()] == ["kept"]
+    assert Path("kept").read_text() == "marks"
 
 
 @pytest.mark.parametrize("lab", lab_names())
