@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.protocols.sizes import frame_bytes
+from testbed.protocols.sizes import fragments_of, frame_bytes
 from testbed.routing.partition import slots_of
 from testbed.routing.tree import JobTree, job_tree, next_hops, port_to, root_switch
-from testbed.routing.ways import aggregating, meetings, plan_of, steering
+from testbed.routing.ways import aggregating, meetings, most_ahead, plan_of, steering
 from testbed.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
 from testbed.workload.timers import timers_of
 
@@ -186,7 +186,7 @@ def _install_grid(
 
 def _install_capacity(experiment: Experiment, switch: str, calls: list[tuple]) -> None:
     """The meter of a switch's aggregation capacity. The burst makes up for what senders that keep
-    to their pace may be ahead of it: see docs/grid.md."""
+    to their pace may be ahead of it: see docs/grid-switches.md."""
     settings = experiment.switches.of(switch)
     if settings.capacity_bps is None:
         return
@@ -195,10 +195,13 @@ def _install_capacity(experiment: Experiment, switch: str, calls: list[tuple]) -
     if settings.burst_packets is None:
         for number, job in enumerate(plan_of(experiment).jobs):
             burst_ns = timers_of(experiment, number).burst_ns
+            sizes = [layer.values for layer in experiment.jobs[number].trace().layers]
+            first = fragments_of(sizes, experiment.values_per_packet)
             for group in job.groups:
                 if group.node == switch:
-                    ahead = int(group.rate_bps * burst_ns // (8 * 10**9))
-                    burst += len(group.workers) * (BURST_FRAMES * frame + ahead)
+                    late = int(group.rate_bps * burst_ns // (8 * 10**9))
+                    frames = BURST_FRAMES + most_ahead(first, group.range)
+                    burst += len(group.workers) * (frames * frame + late)
     rate = settings.capacity_bps / 8e6  # bytes per microsecond
     burst += 1  # the meter's arithmetic rounds
     calls.append(("meter_set", "capacity", 0, [(rate, burst), (rate, burst)]))

@@ -32,8 +32,8 @@ class SwitchSettings(Section):
         default=None,
         alias="burst",
         description="Packets by which its input may run ahead of the capacity. auto: for each"
-        " worker that it aggregates four, and what the worker's pacing may make up for"
-        " (timers.burst).",
+        " worker that it aggregates four, what the worker's pacing may make up for (timers.burst),"
+        " and what the fragments that name it are ahead of their share.",
     )
 
 

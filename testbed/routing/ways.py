@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from testbed.protocols.sizes import NOBODY
-from testbed.routing.plan import Group, JobPlan, Plan, WorkerPlan
+from testbed.protocols.stripes import stride
+from testbed.routing.plan import Group, JobPlan, Plan, Range, WorkerPlan
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
@@ -63,6 +66,22 @@ def meetings(job: JobPlan, switch: str) -> Iterator[tuple[int, Group]]:
     }
     for tag, number in sorted(arriving):
         yield tag, groups[number]
+
+
+def most_ahead(first: np.ndarray, share: Range) -> int:
+    """Packets by which what a worker sends of a share is at most ahead of that share of its pace,
+    over any time of an iteration: a share is spread over the others as evenly as its packets allow
+    (testbed.protocols.stripes), and no more.
+
+    first: int64[T + 1], see testbed.protocols.sizes.fragments_of. Tensors go from last to first."""
+    fragments = int(first[-1])
+    ranks = share.fragments(fragments)
+    numbers = np.arange(ranks.start, ranks.stop) * pow(stride(fragments), -1, fragments) % fragments
+    tensors = np.searchsorted(first, numbers, side="right") - 1
+    places = np.sort(numbers - first[tensors] + fragments - first[tensors + 1])
+    # In units of 2^-32 packets: how many of the share have come, less what its pace is by then.
+    lead = (np.arange(places.size) << 32) - places * int(share.share * 2**32)
+    return -(-int((lead - np.minimum.accumulate(lead)).max(initial=0)) >> 32)
 
 
 def worker_stripes(
