@@ -41,6 +41,13 @@ def read_plain(path: Path) -> bytes:
 
 def find(lab: Lab, path: Path) -> Path:
     """The folder that holds the files of a submission at `path`: a folder, or its only file."""
+    try:
+        return _find(lab, path)
+    except PermissionError as error:
+        raise UserError(f"{path}: {error.strerror}") from None
+
+
+def _find(lab: Lab, path: Path) -> Path:
     if path.is_file() and len(lab.hand_in) == 1:
         if path.name != lab.hand_in[0]:
             raise UserError(f"{path}: {lab.name} takes a file named {lab.hand_in[0]}")

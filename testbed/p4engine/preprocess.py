@@ -47,7 +47,7 @@ class Preprocessor(MacroExpander):
 
     def _file(self, path: Path, place: Place | None, depth: int) -> None:
         try:
-            text = path.read_bytes().decode("utf-8", errors="replace")
+            text = path.read_bytes().decode("utf-8-sig", errors="replace")
         except OSError as error:
             if place is None:
                 self.diagnostics.add_file(str(path), "")

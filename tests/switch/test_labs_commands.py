@@ -105,6 +105,18 @@ def test_mistakes_at_the_keyboard_are_told_in_a_line(words, told, tmp_path, monk
     assert Path("kept").read_text() == "marks"
 
 
+def test_a_folder_of_somebody_else_is_told_in_a_line(tmp_path, capsys):
+    (tmp_path / "theirs").mkdir(mode=0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)  # root may read everything
+    try:
+        assert main(["grade", "2", str(tmp_path / "theirs" / LAB)]) == 2
+    finally:
+        os.seteuid(user)
+    assert capsys.readouterr().err.endswith(f"theirs/{LAB}: Permission denied\n")
+
+
 @pytest.mark.parametrize("lab", lab_names())
 def test_a_student_starts_with_all_files(lab, tmp_path):
     start(find_lab(lab), tmp_path / "mine")

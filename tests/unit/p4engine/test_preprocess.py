@@ -38,6 +38,10 @@ def test_numbers(text, want):
     assert parse_number(text) == want
 
 
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
+    assert run(tmp_path, '\ufeff#include "b.p4"\n2', b="\ufeff1")[0] == ["1", "2"]
+
+
 def test_macros_with_arguments_and_pasting(tmp_path):
     text = "#define TWO(M, h) M(h##0) M(h##1)\n#define F(n) v##n;\nTWO(F, a)\n"
     assert run(tmp_path, text)[0] == ["va0", ";", "va1", ";"]
