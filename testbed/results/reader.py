@@ -21,6 +21,9 @@ from testbed.results.schema import FORMAT, TABLES, Table
 if TYPE_CHECKING:
     import pandas as pd
 
+STATUS = ("name", "state", "fidelity", "reasons", "error", "started_utc", "ended_utc")
+"""What a report needs of status.json, beside its format."""
+
 
 @dataclass
 class Results:
@@ -90,12 +93,21 @@ def read(folder: str | Path) -> Results:
     status = _json(folder / "status.json") if folder.is_dir() else None
     if status is None:
         raise ResultsError(_not_results(folder))
+    if not isinstance(status, dict):
+        raise ResultsError(f"{folder / 'status.json'} is damaged: found no keys and values")
     if status.get("format") != FORMAT:
         raise ResultsError(
             f"{folder}: results of format {status.get('format')}, this version reads {FORMAT}; "
             f"use the version of the testbed that wrote it (environment.json names its commit)"
         )
+    missing = [key for key in STATUS if key not in status]
+    if missing:
+        raise ResultsError(f"{folder / 'status.json'} is damaged: it lacks {', '.join(missing)}")
     state = status["state"]
+    if state == "finished" and not (folder / "tables" / "jobs.parquet").exists():
+        raise ResultsError(
+            f"{folder}: the run has finished, but its tables are not here; copy the whole folder"
+        )
     if state == "running" and not is_alive(status.get("process") or {}):
         state = "killed"
     return Results(

@@ -226,8 +226,20 @@ def test_what_is_no_results_folder_is_the_users_error(tmp_path):
     (folder / "tables" / "jobs.parquet").write_bytes(b"PAR1 but not really")
     with pytest.raises(UserError, match=r"jobs.parquet is damaged"):
         _ = read(folder).jobs
-    (folder / "status.json").write_text('{"format": 99}')
+    status = json.loads((folder / "status.json").read_text())
+    (folder / "tables").rename(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="has finished, but its tables are not here; copy the who"):
+        read(folder)
+    (folder / "status.json").write_text(json.dumps(status | {"format": 99}))
     with pytest.raises(UserError, match="results of format 99, this version reads 1"):
+        read(folder)
+    for key in ("name", "fidelity"):
+        less = {other: value for other, value in status.items() if other != key}
+        (folder / "status.json").write_text(json.dumps(less))
+        with pytest.raises(UserError, match=f"status.json is damaged: it lacks {key}"):
+            read(folder)
+    (folder / "status.json").write_text("[]")
+    with pytest.raises(UserError, match="status.json is damaged: found no keys and values"):
         read(folder)
     (folder / "status.json").write_text('{"form')
     with pytest.raises(UserError, match="status.json can't be read"):
