@@ -9,7 +9,8 @@ gradient packet is one fragment's contribution of one worker; what follows from 
 result, the copies of the result) is part of its cost. Compilation is not.
 
     --memory X  instead: how much memory 64 workers of VGG-16 at full size take after X of an
-                iteration (0.05: a twentieth), and what testbed/run/memory.py estimates for it.
+                iteration (0.05: a twentieth; 1: with the last result), and what
+                testbed/run/memory.py estimates for it. The whole takes minutes.
     --parts     instead: the share of each part of the loop. The loop is run with a clock around
                 its parts; what the clock itself takes is subtracted.
 """
@@ -196,27 +197,42 @@ jobs: [{model: vgg16, workers: 64, iterations: 1, compute_scale: 0}]
 
 
 def memory(share: float) -> None:
-    """Print what a large job takes after a share of its iteration."""
+    """Print what a large job takes after a share of its iteration, or at its end (1)."""
     from testbed.run.memory import BASE_BYTES, estimate_bytes
 
     spec = load_text(LARGE, folder=ROOT)
     estimate = estimate_bytes(spec)
     nodes = world.build(spec, prepare(spec).compiled)
     total = spec.fragments(0) * spec.jobs[0].workers
+    loop.run(nodes.placed, -1, 0)  # compiles
+    cpu = time.process_time()
     sizes: list[tuple[float, float]] = []  # share done, GiB at most so far
     for until in (0, share / 2, share):
-        while gradient_packets(nodes) < until * total:
-            if loop.run(nodes.placed, ag.NEVER - 1, 200_000) == loop.CROWDED:
-                nodes.grow()
+        reason = run_until(nodes, until * total if until < 1 else np.inf)
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         sizes.append((gradient_packets(nodes) / total, most))
+    cpu = time.process_time() - cpu
     (half, at_half), (done, now) = sizes[1:]
     # No more is read out of it: memory grows by large pages, a step for all workers at a time.
     print(
-        f"{done:.1%} of {total} gradient packets: {sizes[0][1]:.2f} GiB at the start,"
+        f"{done:.1%} of {total} gradient packets"
+        f"{', and all results' if reason == loop.FINISHED else ''}, in {cpu:.0f} s of processor"
+        f" time: {sizes[0][1]:.2f} GiB at the start,"
         f" {at_half:.2f} GiB after {half:.1%}, {now:.2f} GiB now; estimated for the whole"
         f" {estimate / 2**30:.2f} GiB, of which {BASE_BYTES / 2**30:.2f} are the same for every run"
     )
+
+
+def run_until(nodes: world.Nodes, packets: float) -> int:
+    """Run until so many gradient packets are out, or to the end; returns why the loop returned."""
+    reason = loop.PAUSE
+    while gradient_packets(nodes) < packets and reason != loop.FINISHED:
+        reason = loop.run(nodes.placed, ag.NEVER - 1, 200_000)
+        if reason == loop.CROWDED:
+            nodes.grow()
+        elif reason not in (loop.PAUSE, loop.FINISHED):
+            raise SystemExit(f"the run ended for reason {reason}")
+    return reason
 
 
 def parts(hosts: int, scale: float) -> None:
@@ -251,7 +267,9 @@ def main() -> None:
     parser.add_argument("--parts", action="store_true", help="where the time goes")
     parser.add_argument("--memory", type=float, help="of 64 workers of VGG-16, after this share")
     options = parser.parse_args()
-    if options.memory:
+    if options.memory is not None:
+        if not 0 < options.memory <= 1:
+            parser.error(f"--memory {options.memory:g}: take a share, above 0 and up to 1")
         memory(options.memory)
         return
     for hosts in options.hosts.split(","):
