@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -60,7 +61,8 @@ def user_file(name: str, folder: Path) -> Path:
     except OSError:  # a name that no file can have
         there = False
     if not there:
-        raise FieldError(describe(name), f"a file; there is no {describe(str(file))[1:-1]}")
+        what = "this is a folder:" if os.path.isdir(file) else "there is no"
+        raise FieldError(describe(name), f"a file; {what} {describe(str(file))[1:-1]}")
     return file.resolve()
 
 

@@ -35,7 +35,7 @@ class _Parser(argparse.ArgumentParser):
     """argparse whose errors are ours."""
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; {self.format_usage().strip()}")
+        raise UserError(f"{message}; {' '.join(self.format_usage().split())}")
 
 
 def _one_file(name: str, arguments: list[str]) -> Path:
@@ -161,10 +161,7 @@ def show_command(arguments: list[str]) -> int | None:
             f"{path} is a folder; `run.py show FILE.yaml` prints an experiment with all defaults, "
             "`run.py show RESULTS --hash` a number for all that a run has measured"
         )
-    from testbed.netfile.load import is_network
-
-    if is_network(path):
-        raise UserError(f"{path} is a network file; `run.py check` looks whether it is right")
+    _refuse_network(path)
     from testbed.experiment.commands import show_command
 
     return show_command(path)
@@ -224,6 +221,13 @@ def doctor_command(arguments: list[str]) -> int | None:
     return doctor_command(arguments)
 
 
+def _refuse_network(path: Path) -> None:
+    from testbed.netfile.load import is_network
+
+    if is_network(path):
+        raise UserError(f"{path} is a network file; `run.py check` looks whether it is right")
+
+
 def plan_command(arguments: list[str]) -> int | None:
     parser = _Parser(prog="run.py plan", add_help=False)
     parser.add_argument("file", type=Path)
@@ -235,6 +239,8 @@ def plan_command(arguments: list[str]) -> int | None:
     given = parser.parse_args(arguments)
     from testbed.run.plan_command import plan_command
 
+    if given.file.suffix in (".yaml", ".yml"):
+        _refuse_network(given.file)
     return plan_command(
         given.file, given.planner, given.seed, given.paths, given.json, given.picture
     )
@@ -298,6 +304,14 @@ def usage() -> str:
     return "\n".join(lines)
 
 
+def help_of(word: str) -> str:
+    """The help text of one command; all of it if `word` is none."""
+    if word not in COMMANDS:
+        return usage()
+    command = COMMANDS[word]
+    return f"usage: {f'run.py {word} {command.arguments}'.strip()}\n\n{command.help}"
+
+
 def select(arguments: list[str]) -> tuple[Callable[[list[str]], int | None], list[str]]:
     """The function for a command line, and the arguments that remain. Raises UserError."""
     first = arguments[0]
@@ -317,6 +331,9 @@ def main(arguments: list[str]) -> int:
         if not arguments or arguments[0] in ("-h", "--help", "help"):
             print(usage(), file=sys.stdout if arguments else sys.stderr)
             return 0 if arguments else 2
+        if arguments[1:] in (["-h"], ["--help"]):
+            print(help_of(arguments[0]))
+            return 0
         call, rest = select(arguments)
         return call(rest) or 0
     except UserError as error:

@@ -60,6 +60,22 @@ def test_a_command_for_one_file_wants_one_file(arguments, capsys):
     assert f"usage: run.py {arguments[0]} FILE.yaml" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("word", commands.COMMANDS)
+def test_a_command_says_how_it_is_used(word, capsys):
+    for flag in ("-h", "--help"):
+        assert commands.main([word, flag]) == 0
+        shown = capsys.readouterr().out
+        assert shown.startswith(f"usage: run.py {word}")
+        assert commands.COMMANDS[word].help in shown
+
+
+def test_the_usage_behind_a_mistake_is_one_line(capsys):
+    assert commands.main(["plan", "net.txt", "--paths", "0"]) == 2
+    shown = capsys.readouterr().err
+    assert "found '0'; allowed: a whole number from 1; usage: run.py plan" in shown
+    assert shown.count("\n") == 1
+
+
 def test_a_user_error_is_one_message_and_exit_code_2(one_command, capsys):
     assert commands.main(["go", UserError("line 3: bandwidth is negative")]) == 2
     assert capsys.readouterr().err == "error: line 3: bandwidth is negative\n"

@@ -66,6 +66,7 @@ TABLE = [
     ("window: 64", "priority: prio", "system.priority: found 'prio'; allowed: esa, communication"),
     ("window: 64", "downgrading: maybe", "found 'maybe'; allowed: true or false"),
     ("window: 64", "reminder_delay: adaptiv", "or adaptive; did you mean adaptive?"),
+    ("window: 64", "program: .", "found '.'; allowed: a file; this is a folder:"),
     ("window: 64", "program: no.p4", "system.program: found 'no.p4'; allowed: a file; there is no"),
     ("aggregators: 128", "aggregators: 0", "line 7, memory.aggregators: found 0; allowed: a whole"),
     ("aggregators: 128", "aggregators: -3", "memory.aggregators: found -3; allowed: a whole"),
