@@ -28,14 +28,25 @@
  * have agreed on one window earlier: each packet also has `next_exponent`, what its sender needs for
  * the values one window ahead, and the switch returns the largest.
  *
- * An *aggregator* is one set of a slot, so the pool has AGGREGATORS / 2 slots.
+ * An *aggregator* is one set of a slot, so the pool has AGGREGATORS / SETS slots.
  *
- * Compile-time parameters: AGGREGATORS, VALUES, BITMAP_WIDTH.
+ * With SETS = 1 there is no shadow copy: a set is free as soon as it is complete (released), and
+ * nothing can be served again (no RE_EMIT). Workers can use twice the slots in the same memory, on
+ * paths that lose nothing. What is sent twice does no harm: DUPLICATE until the chunk is complete,
+ * STALE from then on.
+ *
+ * Compile-time parameters: AGGREGATORS, SETS (2 or 1), VALUES, BITMAP_WIDTH.
  */
 #include "ina.p4"
 #include "aggregation.p4"
 
-#define SLOTS (AGGREGATORS / 2)
+#ifndef SETS
+#define SETS 2
+#endif
+
+#define SLOTS (AGGREGATORS / SETS)
+
+const bit<32> SECOND_SET = (SETS - 1) << 31;   // in a packet's index; with one set, a slot's bit
 
 const bit<8> RELEASED = 3;               // free; what it has held last is still known
 
@@ -73,7 +84,7 @@ struct metadata_t {
     bit<32>  offset;                     // of the slot in the job's part of the pool
     bit<32>  slots;                      // the size of that part
     bit<32>  pair;                       // the slot
-    bit<32>  slot;                       // the aggregator: 2 x slot + set
+    bit<32>  slot;                       // the aggregator: SETS x slot + set
     bit<1>   second;                     // the packet's set
     /* what the packet meets */
     bit<32>  chunk;                      // that the set holds, or has held last
@@ -111,15 +122,38 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
 
     /* ---- The pool. A packet touches both sets of a slot, so each has arrays of its own. ---- */
     register<bit<8>>(SLOTS)        first_state;
-    register<bit<8>>(SLOTS)        second_state;
     register<bitmap_t>(SLOTS)      first_bitmap;
-    register<bitmap_t>(SLOTS)      second_bitmap;
     register<bit<48>>(SLOTS)       first_since;
-    register<bit<48>>(SLOTS)       second_since;
     register<bit<32>>(AGGREGATORS) slot_chunk;
     register<bit<8>>(AGGREGATORS)  slot_exponent;
     register<bit<16>>(AGGREGATORS) slot_flags;
 #include "value_memory.p4"
+
+#if SETS == 2
+    register<bit<8>>(SLOTS)        second_state;
+    register<bitmap_t>(SLOTS)      second_bitmap;
+    register<bit<48>>(SLOTS)       second_since;
+
+    action read_second() {
+        second_state.read(second.state, meta.pair);
+        second_bitmap.read(second.bitmap, meta.pair);
+        second_since.read(second.since, meta.pair);
+    }
+
+    action write_second() {
+        second_state.write(meta.pair, second.state);
+        second_bitmap.write(meta.pair, second.bitmap);
+        second_since.write(meta.pair, second.since);
+    }
+#else
+    action read_second() {               // there is none: no packet names it, it stays empty
+        second.state = EMPTY;
+        second.bitmap = 0;
+        second.since = 0;
+    }
+
+    action write_second() {}
+#endif
 
     /* ---- Statistics: per job, and event or ending ---- */
     register<bit<64>>(JOBS * 32) events;
@@ -130,11 +164,9 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
 
     action read_slot() {
         first_state.read(first.state, meta.pair);
-        second_state.read(second.state, meta.pair);
         first_bitmap.read(first.bitmap, meta.pair);
-        second_bitmap.read(second.bitmap, meta.pair);
         first_since.read(first.since, meta.pair);
-        second_since.read(second.since, meta.pair);
+        read_second();
         slot_chunk.read(meta.chunk, meta.slot);
         slot_exponent.read(meta.exponent, meta.slot);
         slot_flags.read(meta.flags, meta.slot);
@@ -142,11 +174,9 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
 
     action write_slot() {
         first_state.write(meta.pair, first.state);
-        second_state.write(meta.pair, second.state);
         first_bitmap.write(meta.pair, first.bitmap);
-        second_bitmap.write(meta.pair, second.bitmap);
         first_since.write(meta.pair, first.since);
-        second_since.write(meta.pair, second.since);
+        write_second();
         slot_chunk.write(meta.slot, meta.chunk);
         slot_exponent.write(meta.slot, meta.exponent);
         slot_flags.write(meta.slot, meta.flags);
@@ -230,15 +260,15 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
     }
 
     /* A job that this switch aggregates: which workers make a sum complete here, whether that is the
-     * result, and its part of the pool. The top bit of a packet's index names the set. */
+     * result, and its part of the pool. With two sets the top bit of a packet's index names one. */
     action aggregate(bitmap_t complete, bit<1> root, bit<32> base, bit<32> slots) {
         meta.aggregated = 1;
         meta.complete = complete;
         meta.root = root;
         meta.slots = slots;
-        meta.second = hdr.ina.index[31:31];
-        meta.offset = hdr.ina.index & 0x7fffffff;
-        meta.pair = base + (hdr.ina.index & 0x7fffffff);
+        meta.second = (hdr.ina.index & SECOND_SET)[31:31];
+        meta.offset = hdr.ina.index & ~SECOND_SET;
+        meta.pair = base + (hdr.ina.index & ~SECOND_SET);
     }
     action do_not_aggregate() {
         meta.aggregated = 0;
@@ -298,7 +328,7 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
                 inside = 0;
                 meta.pair = meta.pair - meta.offset;
             }
-            meta.slot = (meta.pair << 1) | (bit<32>) meta.second;
+            meta.slot = (meta.pair << (SETS - 1)) | (bit<32>) meta.second;
             read_slot();
             if (meta.second == 0) {
                 own = first;
@@ -376,6 +406,10 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
                 }
                 own.state = HELD;
                 own.since = standard.ingress_global_timestamp;
+                if (SETS == 1) {
+                    release(own.since);
+                    own.state = RELEASED;
+                }
                 meta.leaves = 1;
                 meta.heading = TO_SERVER;
                 if (meta.root == 1) {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from testbed.experiment.fields import HOUR, SECOND, US, Choice, Flag, Quantity, Whole, as_pydantic
 from testbed.experiment.schema import SystemOptions
@@ -23,9 +23,9 @@ SWITCHML_ORDER = (
     "SwitchML's slots go by the place in the stream, so all workers must send in the one order in"
     " which tensors become ready (fifo)"
 )
-SWITCHML_SETS = (
-    "the second set is the copy from which a lost result is served again; the next chunk would"
-    " overwrite it in a slot of one set"
+ONE_SET = (
+    "with sets: 1 every packet must arrive, once and in order: the switch keeps no result that it"
+    " could serve again; with sets: 2 it does"
 )
 PLANNERS = ("grid-links", "striped", "grid", "nearest", "none")  # testbed/routing/planners
 PRIORITIES = ("esa", "communication", "remaining", "layer", "constant", "random")
@@ -210,7 +210,8 @@ class SwitchmlOptions(WorkerOptions):
     window: Annotated[int | None, Whole(1, 65_536, word="all")] = Field(
         default=None,
         description="Chunks that a worker may have in flight, one per slot; all: as many as its job"
-        " has slots. It is fixed: SwitchML knows no marks. A slot takes two aggregators.",
+        " has slots. It is fixed: SwitchML knows no marks. A slot takes an aggregator for each of"
+        " its `sets`.",
     )
     order: Annotated[str, Choice(("fifo",), later=(("front", SWITCHML_ORDER),))] = Field(
         default="fifo",
@@ -218,16 +219,16 @@ class SwitchmlOptions(WorkerOptions):
     )
     sets: Annotated[int, Whole(1, 2)] = Field(
         default=2,
-        description="Sets of each slot: 2, as in the released program. With one, a worker that has"
-        " lost a result could not be served again, so 1 is an error.",
+        description="Sets of each slot, an aggregator each. 2, as in the released program: one"
+        " keeps a result, to be served again, until all workers have gone on to the other. 1: twice"
+        " the slots in the same memory, where no packet can be lost; so links with `loss`,"
+        " `duplicate` or `reorder`, queues shorter than all windows that meet there, and restarts"
+        " of switches are errors.",
     )
 
-    @field_validator("sets")
-    @classmethod
-    def _two_sets(cls, sets: int) -> int:
-        if sets != 2:
-            raise as_pydantic(FieldError(str(sets), "2", SWITCHML_SETS))
-        return sets
+    @property
+    def fragile(self) -> str:
+        return ONE_SET if self.sets == 1 else ""
 
 
 class PsOptions(WorkerOptions):
@@ -268,7 +269,8 @@ class System:
     `slot_bytes` is the state that its P4 program keeps per aggregator beside bitmap and values.
     `servers`: parameter servers of a job, "none", "one" or "many" (its option `servers` says how
     many). `memory`: whether it uses switch memory, so that `memory:` must be given.
-    `job_aggregators`: how many aggregators of each switch every job must have to itself.
+    `divided`: whether each job has a part of every switch's memory to itself, in slots of as many
+    aggregators as its option `sets` says.
     `planned`: whether a plan says which switch aggregates what, within what the switches can.
     `lost_with_registers`: why a job may not survive a switch that loses its registers; "" if it
     does.
@@ -283,13 +285,17 @@ class System:
     slot_bytes: int
     servers: str = "one"
     memory: bool = True
-    job_aggregators: int = 0
+    divided: bool = False
     planned: bool = False
     lost_with_registers: str = ""
 
     def servers_per_job(self, options: SystemOptions | None) -> int:
         """Parameter servers of each job; `options` are needed only where there are "many"."""
         return options.servers if self.servers == "many" else int(self.servers == "one")
+
+    def aggregators_per_job(self, options: SystemOptions) -> int:
+        """The fewest aggregators of each switch that every job must have to itself."""
+        return options.sets if self.divided else 0
 
     def aggregator_bytes(self, values: int, bitmap_bits: int) -> int:
         """Switch memory of one aggregator: its registers, int32 values and bitmap included."""
@@ -336,7 +342,7 @@ SYSTEMS: dict[str, System] = {
             options=SwitchmlOptions,
             slot_bytes=14,
             servers="none",
-            job_aggregators=2,
+            divided=True,
             lost_with_registers="SwitchML keeps results in switch registers alone, so one that some"
             " workers had and others lacked is gone for good",
         ),

@@ -40,6 +40,8 @@ def program(experiment: Experiment) -> tuple[Path, dict[str, int], tuple[Path, .
     }
     if experiment.system_entry.memory:
         definitions["AGGREGATORS"] = experiment.aggregators
+    if experiment.system.name == "switchml":
+        definitions["SETS"] = experiment.system.sets
     if experiment.system.name == "grid":
         definitions["MEMORY"] = GRID_MEMORY[experiment.system.memory]
     return (

@@ -84,7 +84,7 @@ def look(experiment: Experiment, client: Any, at_pool: bool = True) -> Look:
         answers = client.batch(occupancy_calls(experiment))
         jobs = tuple(occupancy_of(experiment, answers))
         return Look(jobs, _events(kept, answers[0]), NO_BLOCKS, capacity)
-    states = ("first_state", "second_state") if kept.slots_are_pairs else ("slot_state",)
+    states = kept.registers("state")
     switches = len(experiment.topology_object().switches)
     spans = _spans(capacity // len(states), switches)
     calls = occupancy_calls(experiment)

@@ -21,17 +21,21 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Statistics:
     """What a P4 program counts: the events in order of their numbers, from 1; the events that begin
-    an occupation; the endings that occur, by number; whether its aggregators are sets of slots, two
-    each."""
+    an occupation; the endings that occur, by number; where its aggregators are sets of slots, the
+    sets that each slot has, after which their registers are named."""
 
     events: tuple[str, ...]
     claims: tuple[str, ...]
     endings: dict[int, str]
-    slots_are_pairs: bool = False
+    sets: tuple[str, ...] = ()
 
     def place(self, job: int, event: str) -> int:
         """Where register `events` has it."""
         return job * EVENTS_PER_JOB + 1 + self.events.index(event)
+
+    def registers(self, what: str) -> tuple[str, ...]:
+        """The registers that have an aggregator's `what`: one, or one of each set."""
+        return tuple(f"{each}_{what}" for each in self.sets or ("slot",))
 
 
 # p4/pool_types.p4
@@ -77,19 +81,20 @@ SWITCHML = Statistics(
     ),
     claims=("allocations",),
     endings={0: "completed", 3: "discarded"},
-    slots_are_pairs=True,
+    sets=("first", "second"),
 )
+ONE_SET = replace(SWITCHML, sets=SWITCHML.sets[:1])
 EVENTS_PER_JOB = 32
 ENDINGS_PER_JOB = 4
 FILLING = 1
 HELD = 2
-POOL_REGISTERS = "slot_job", "slot_state", "slot_since"
-SWITCHML_REGISTERS = "first_state", "first_since", "second_state", "second_since"
 
 
 def statistics(experiment: Experiment) -> Statistics:
     """What the P4 program of an experiment's system counts."""
-    return {"switchml": SWITCHML, "grid": GRID}.get(experiment.system.name, POOL)
+    if experiment.system.name == "switchml":
+        return SWITCHML if experiment.system.sets == 2 else ONE_SET
+    return GRID if experiment.system.name == "grid" else POOL
 
 
 def _holds(experiment: Experiment) -> bool:
@@ -135,7 +140,7 @@ def occupancy_of_slots(experiment: Experiment, client: Any) -> list[tuple[int, i
     For a switch on which packets pass between two readings, so that counts that were read one after
     the other have no difference that means anything; and quicker there for a pool that is not
     large."""
-    names = SWITCHML_REGISTERS if experiment.system.name == "switchml" else POOL_REGISTERS
+    names = _slot_registers(statistics(experiment))
     states = [name for name in names if not name.endswith("since")]
     read = dict(
         zip(states, client.batch([("register_read", name) for name in states]), strict=True)
@@ -158,7 +163,7 @@ def counters(experiment: Experiment, client: Any) -> list[tuple[int, str, int]]:
     jobs = len(experiment.jobs)
     timestamp_unit_ns = experiment.timestamp_unit_ns
     kept = statistics(experiment)
-    registers = SWITCHML_REGISTERS if kept.slots_are_pairs else POOL_REGISTERS
+    registers = _slot_registers(kept)
     events, endings, filling, held, *slot_registers, stats = client.batch(
         [
             ("register_read", "events", 0, jobs * EVENTS_PER_JOB),
@@ -191,24 +196,31 @@ def counters(experiment: Experiment, client: Any) -> list[tuple[int, str, int]]:
     return rows
 
 
+def _slot_registers(kept: Statistics) -> tuple[str, ...]:
+    """The registers that say who has the aggregators, for what and since when, for `_slots`."""
+    owners = () if kept.sets else kept.registers("job")
+    return (*owners, *kept.registers("state"), *kept.registers("since"))
+
+
 def _slots(experiment: Experiment, registers: list[Any]) -> Iterator[tuple[int, int, int]]:
     """(job, state, since) of all aggregators, from the registers of the experiment's system."""
-    if experiment.system.name == "switchml":
-        return _of_slots(experiment, registers)
+    if sets := len(statistics(experiment).sets):
+        return _of_slots(experiment, registers[:sets], registers[sets:])
     return _of_pool(registers)
 
 
 def _of_pool(registers: list[Any]) -> Iterator[tuple[int, int, int]]:
-    """(job, state, since) of the aggregators of POOL_REGISTERS."""
+    """(job, state, since) of the aggregators of a shared pool."""
     for job, state, since in zip(*registers, strict=True):
         yield int(job), int(state), int(since)
 
 
-def _of_slots(experiment: Experiment, registers: list[Any]) -> Iterator[tuple[int, int, int]]:
-    """The same of SWITCHML_REGISTERS, whose slots belong to jobs by the partition."""
-    first_state, first_since, second_state, second_since = registers
+def _of_slots(
+    experiment: Experiment, states: list[Any], since: list[Any]
+) -> Iterator[tuple[int, int, int]]:
+    """The same of sets of slots, which belong to jobs by the partition."""
     for job, _ in experiment.placed_jobs:
         part = slots_of(experiment, job)
         for slot in range(part.base, part.base + part.slots):
-            yield job, int(first_state[slot]), int(first_since[slot])
-            yield job, int(second_state[slot]), int(second_since[slot])
+            for state, begun in zip(states, since, strict=True):
+                yield job, int(state[slot]), int(begun[slot])

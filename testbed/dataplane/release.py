@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from testbed.dataplane.read import ENDINGS_PER_JOB, FILLING, HELD
+from testbed.dataplane.read import ENDINGS_PER_JOB, FILLING, HELD, statistics
 from testbed.routing.partition import slots_of
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def release(experiment: Experiment, job: int, client: Any) -> None:
 def _empty_part(experiment: Experiment, job: int, client: Any) -> None:
     part = slots_of(experiment, job)
     ending = job * ENDINGS_PER_JOB + DISCARDED
-    states = "first_state", "second_state"
-    times = "first_since", "second_since"
+    kept = statistics(experiment)
+    states, times = kept.registers("state"), kept.registers("since")
     slots = part.base, part.slots
     *read, stats = client.batch(
         [
@@ -53,21 +53,25 @@ def _empty_part(experiment: Experiment, job: int, client: Any) -> None:
             ("stats",),  # at the end: on BMv2 time goes on within a batch
         ]
     )
-    kept = list(zip([*read[0], *read[1]], [*read[2], *read[3]], strict=True))
+    sets, totals = len(states), read[2 * len(states) :]
+    found = [
+        (state, since)
+        for each in range(sets)
+        for state, since in zip(read[each], read[sets + each], strict=True)
+    ]
     place = part.base, part.base + part.slots
     again = experiment.arrivals is not None
     calls: list[tuple] = [
         ("register_write", name, place, EMPTY if again else RELEASED) for name in states
     ]
     if again:
-        bitmaps = "first_bitmap", "second_bitmap"
-        calls += [("register_write", name, place, 0) for name in bitmaps]
+        calls += [("register_write", name, place, 0) for name in kept.registers("bitmap")]
     sums = (
-        (FILLING, ending, 4, "endings", "filling_time"),
-        (HELD, job, 6, "releases", "held_time"),
+        (FILLING, ending, totals[:2], "endings", "filling_time"),
+        (HELD, job, totals[2:], "releases", "held_time"),
     )
-    for state, where, first, count, time in sums:
-        spent = [int(stats["timestamp"]) - int(since) for found, since in kept if found == state]
-        calls.append(("register_write", count, where, int(read[first][0]) + len(spent)))
-        calls.append(("register_write", time, where, int(read[first + 1][0]) + sum(spent)))
+    for which, where, (counted, timed), count, time in sums:
+        spent = [int(stats["timestamp"]) - int(since) for state, since in found if state == which]
+        calls.append(("register_write", count, where, int(counted[0]) + len(spent)))
+        calls.append(("register_write", time, where, int(timed[0]) + sum(spent)))
     client.batch(calls)

@@ -28,6 +28,7 @@ from testbed.experiment.explain import explain
 from testbed.experiment.faults import check as check_faults
 from testbed.experiment.fields import NAME, nearest, user_file
 from testbed.experiment.links import resolve_links, unmarked
+from testbed.experiment.losses import losing_links, restarts, short_queues
 from testbed.experiment.printing import shown
 from testbed.experiment.problems import Path as KeyPath
 from testbed.experiment.problems import Problem, key_path, sentence
@@ -77,9 +78,13 @@ def resolve(
     resolver.faults()
     resolver.virtual()
     resolver.bmv2()
-    if resolver.problems or len(resolver.parts) < len(ExperimentFile.model_fields):
+    resolver.losses()
+    if not resolver.complete:
         return None, resolver.problems
-    return resolver.experiment(), []
+    experiment = resolver.experiment()
+    if problems := short_queues(experiment):
+        return None, problems
+    return experiment, []
 
 
 class _Resolver:
@@ -97,9 +102,15 @@ class _Resolver:
         self.problems: list[Problem] = []
         self.directions: list[tuple[LinkDirection, LinkDirection]] = []
         self.kinds: tuple[Job, ...] = ()
+        self.links_sound = False
 
     def wrong(self, path: KeyPath, message: str) -> None:
         self.problems.append(Problem(path, message))
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is wrong so far."""
+        return not self.problems and len(self.parts) == len(ExperimentFile.model_fields)
 
     def experiment(self) -> Experiment:
         made = Experiment.model_construct(**self.parts)
@@ -126,6 +137,7 @@ class _Resolver:
             found = resolve_links(links, self.topology, values, virtual, seed)
             self.directions, failed, problems = found
             self.problems += problems
+            self.links_sound = not problems
             if failed and not problems and self.topology is not None:
                 self.topology = self.topology.failing(failed)
 
@@ -409,9 +421,10 @@ class _Resolver:
 
     def enough_for_all(self, path: KeyPath, aggregators: int) -> None:
         """Where every job has memory of its own, there must be some for each."""
-        if self.system is None or "jobs" not in self.parts:
+        if self.system is None or "jobs" not in self.parts or "system" not in self.parts:
             return
-        jobs, each = len(self.parts["jobs"]), self.system.job_aggregators
+        jobs = len(self.parts["jobs"])
+        each = self.system.aggregators_per_job(self.parts["system"])
         who = f"{jobs} job{'s' if jobs > 1 else ''}"
         if arrivals := self.parts.get("arrivals"):
             jobs = arrivals.at_once or 1
@@ -479,6 +492,18 @@ class _Resolver:
             frame = full_frame(Experiment.model_construct(**needs))
         ways = [way for both in self.directions for way in both]
         self.problems += check_bmv2(self.parts.get("runtime"), ways, frame)
+
+    # -- losses
+
+    def losses(self) -> None:
+        """Where no packet may be lost, nothing may lose one on purpose."""
+        options: SystemOptions | None = self.parts.get("system")
+        if options is None or not options.fragile:
+            return
+        if self.links_sound and self.topology is not None:
+            links, topology = self.parts["links"], self.topology
+            self.problems += losing_links(links, topology, self.directions, options.fragile)
+        self.problems += restarts(self.parts.get("faults", ()), options.fragile)
 
 
 def _mixed_hardware(traces: list[Trace]) -> list[str]:

@@ -166,6 +166,11 @@ class SystemOptions(Section):
         description="A P4 program to load instead of the system's own.",
     )
 
+    @property
+    def fragile(self) -> str:
+        """Why no packet may be lost with these options; "" if it may."""
+        return ""
+
 
 @dataclass(frozen=True)
 class TopologyChoice:

@@ -225,7 +225,7 @@ def warm() -> None:
     for role in (
         _Role({**common, "role": "worker", "worker": 0}),
         _Role({**common, "role": "ps"}),
-        _Role({**common, "system": "switchml", "role": "worker", "worker": 0}),
+        _Role({**common, "system": "switchml", "role": "worker", "worker": 0, "sets": 2}),
         _Role({**common, "system": "ps", "role": "worker", "worker": 0, "peers": ["127.0.0.1"]}),
         _Role({**common, "system": "ps", "role": "ps"}),
         _Role({**common, "system": "ring", "role": "worker", "worker": 0, "ack_delay_ns": 1}),

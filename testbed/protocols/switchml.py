@@ -34,12 +34,14 @@ def new_worker(spec: dict, recorded: Blocks | None = None) -> sw.Worker:
     """A worker machine; `recorded` for a trace with values."""
     blocks = NOTHING_RECORDED if recorded is None else recorded
     slots = spec["window"]
+    c = wk.configuration(spec)
+    c[wk.SETS] = spec["sets"]
     s = np.zeros(sw.STATE, np.int64)
     s[sw.EARLIEST_NS] = wk.NEVER
     s[sw.FREE] = slots
     first = fragments_of([tensor["values"] for tensor in spec["tensors"]], spec["values"])
     return sw.Worker(
-        c=wk.configuration(spec),
+        c=c,
         s=s,
         stream=new_stream(first, slots, recorded is not None),
         chunk=np.arange(slots, dtype=np.int64),

@@ -4,7 +4,7 @@ Each slot of the job's part of the pool has one chunk in flight at most. Its nex
 further down the stream and goes out when the result of the last one is here, so a worker is never
 more than one chunk ahead of another in any slot: what the switch's two sets rely on. A chunk
 without a result is sent again after a timeout, to the same slot and set, and the switch serves the
-result from there.
+result from there. With one set it adds the packet if it lacked it, and else has nothing to serve.
 
 Places in `c` and `s` are those of worker, whose values, checks, pacing and measure of round trips
 it shares; what a slot does is its own.
@@ -27,7 +27,7 @@ from testbed.protocols import values as val
 from testbed.protocols import worker as wk
 
 TO_ROOT = 0  # the only destination
-SECOND_SET = 1 << 31  # in a packet's index
+SECOND_SET = 1 << 31  # in a packet's index, if slots have two
 
 # Places in Worker.s behind worker's
 EARLIEST_NS = wk.STATE  # no slot is due for retransmission before
@@ -146,7 +146,7 @@ def _write_gradient(w, b, row, slot, flags):
     place = number % w.stream.tensor.size
     fragment, announced = w.stream.fragment[place], w.stream.announced[place]
     index = slot
-    if (number // c[wk.WINDOW]) & 1:
+    if (number // c[wk.WINDOW]) % c[wk.SETS]:
         index |= SECOND_SET
     wire.write_header(row, wire.GRADIENT, 1, flags, c[wk.JOB], 0, number, index, c[wk.NUMBER])
     wire.set_worker(row, c[wk.BITMAP_WORDS], c[wk.NUMBER])

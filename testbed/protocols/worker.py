@@ -35,7 +35,8 @@ COMPUTATION_NS = 16
 ITERATIONS = 17
 GAP = 18  # so many places behind the furthest result a fragment is sent again; 0: never
 LEAST_PATIENCE_NS = 19
-CONFIGURATION = 20
+SETS = 20  # of each slot, with SwitchML
+CONFIGURATION = 21
 
 # Places in Worker.s, the state
 FACTOR = 0  # this worker's c of the iteration

@@ -168,6 +168,7 @@ class Repetition:
                 {number: job.start_ns for number, job in jobs.items()},
                 experiment.timeout_ns,
                 faults,
+                experiment.system.fragile,
             )
             watch.run()
         tables = self._collect(memory, watch)

@@ -32,7 +32,8 @@ STOP_NS = 5_000_000_000  # for its other processes to say what they have counted
 class Watch:
     """The middle of a repetition; `run` returns when all jobs are done, or will never be.
 
-    `unfinished` says of the jobs that could not finish because of a planned fault why."""
+    `unfinished` says of the jobs that could not finish because of a planned fault, or of a lost
+    packet that their system cannot make up for, why."""
 
     def __init__(
         self,
@@ -45,9 +46,11 @@ class Watch:
         job_start_ns: dict[int, int],
         timeout_ns: int,
         faults: Faults | None = None,
+        fragile: str = "",
     ) -> None:
         """start_ns: the common start, on CLOCK_MONOTONIC. job_start_ns: after it, by job.
-        timeout_ns: how long a job may make no progress, and a host give no sign of life.
+        timeout_ns: how long a job may make no progress, and a host give no sign of life. fragile:
+        why the system cannot make up for a lost packet; "" if it can.
         """
         self.hosts = hosts
         self.switches = switches
@@ -58,6 +61,7 @@ class Watch:
         self.job_start_ns = job_start_ns
         self.timeout_ns = timeout_ns
         self.faults = faults
+        self.fragile = fragile
         self.unfinished: dict[int, str] = {}
         self.end_ns = start_ns
         processes = {host.spec["host"]: host.process.pid for host in hosts.hosts}
@@ -167,8 +171,8 @@ class Watch:
             host.say(stop=True)
 
     def _check_progress(self, job: int, now_ns: int) -> str | None:
-        """Why a job will never be done, if a planned fault is the cause. Raises RunError if it
-        stands still for another reason."""
+        """Why a job will never be done, if a planned fault or a lost packet is the cause. Raises
+        RunError if it stands still for another reason."""
         workers = self.hosts.of_job(job, "worker")
         members = [*workers, *self.hosts.of_job(job, "ps")]
         begin_ns = self.start_ns + self.job_start_ns[job]
@@ -191,6 +195,11 @@ class Watch:
             return None
         if self.faults is not None and job in self.faults.endangered:
             return self.faults.endangered[job]
+        if self.fragile:
+            return (
+                f"it received no result for {still_ns / 1e9:.0f} s, so a packet was probably lost"
+                f" (tables links and hosts count what was dropped); {self.fragile}"
+            )
         slowest = min(workers, key=lambda host: tuple(host.row[[ITERATION, FINISHED]]))
         raise self._stalled(
             slowest,

@@ -145,7 +145,19 @@ class Simulation:
             elif now - max(since, resumed) >= self.experiment.timeout_ns:
                 name = self.experiment.jobs[job].name
                 span = _seconds(now - since)
-                self._fail(f"at {_seconds(now)} job {name} has received no result for {span}")
+                what = f"at {_seconds(now)} job {name} has received no result for {span}"
+                fragile = self.experiment.system.fragile
+                if fragile and (lost := self._lost()):
+                    what += f", and links have lost {lost} packets; {fragile}"
+                self._fail(what)
+
+    def _lost(self) -> int:
+        """Packets that links have lost, by chance or for want of room in their queues."""
+        return sum(
+            row["queue_drops"] + row["losses"]
+            for switch in self.nodes.switches.values()
+            for row in switch.port_stats()
+        )
 
     def iterations(self) -> dict[int, int]:
         """Iterations that the slowest worker has finished, of each job that is there."""

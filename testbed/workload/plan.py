@@ -14,7 +14,7 @@ from testbed.errors import UserError
 from testbed.experiment.faults import slow_windows
 from testbed.protocols.sizes import MAX_FRAGMENTS, fragments_of, frame_bytes
 from testbed.routing import ways
-from testbed.routing.partition import slots_of
+from testbed.routing.partition import window_of_slots
 from testbed.routing.tree import job_tree, root_switch, switch_of
 from testbed.systems import SYSTEMS
 from testbed.topology import host_ip, switch_ip
@@ -238,9 +238,9 @@ def _grid_worker(experiment: Experiment, number: int, worker: int) -> dict:
 
 
 def _switchml_part(experiment: Experiment, number: int) -> dict:
-    part = slots_of(experiment, number)
-    window = min(part.slots, experiment.system.window or part.slots)
-    return {**_worker_part(experiment, number), "window": window}
+    window = window_of_slots(experiment, number)
+    sets = experiment.system.sets
+    return {**_worker_part(experiment, number), "window": window, "sets": sets}
 
 
 def _ring_part(experiment: Experiment, number: int) -> dict:

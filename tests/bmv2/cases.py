@@ -14,7 +14,7 @@ from pathlib import Path
 
 from testbed import dataplane
 from testbed.experiment import Experiment, load_text
-from testbed.routing.partition import part_of
+from testbed.routing.partition import slots_of
 from testbed.routing.ways import plan_of, steering
 from testbed.topology import host_ip, switch_ip
 from tests.bmv2.packets import Surroundings
@@ -101,6 +101,8 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("switchml"),
         Case("switchml", racks=True, switch="s1"),
         Case("switchml", racks=True, switch="s2"),
+        Case("switchml", "sets: 1"),
+        Case("switchml", "sets: 1", racks=True, switch="s2"),
     ),
     "grid": (
         Case("grid"),
@@ -130,9 +132,9 @@ def address_of_port(calls: list[tuple]) -> dict[int, str]:
 def surroundings(case: Case, experiment: Experiment) -> Surroundings:
     """What the packets of a case are drawn from."""
     topology = experiment.topology_object()
-    jobs, paired, slots = len(experiment.jobs), case.system == "switchml", 0
+    jobs, sets, slots = len(experiment.jobs), getattr(experiment.system, "sets", 0), 0
     if experiment.system_entry.memory:
-        slots = part_of(AGGREGATORS // 2, jobs, 0).slots if paired else AGGREGATORS
+        slots = slots_of(experiment, 0).slots if sets else AGGREGATORS
     known = [host_ip(topology.number(host)) for host in topology.hosts]
     known += [switch_ip(topology.number(switch)) for switch in topology.switches]
     return Surroundings(
@@ -142,7 +144,7 @@ def surroundings(case: Case, experiment: Experiment) -> Surroundings:
         jobs=jobs,
         workers=WORKERS,
         slots=slots,
-        paired=paired,
+        sets=sets,
         values=experiment.values_per_packet,
         tags=_tags(experiment),
     )

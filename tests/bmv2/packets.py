@@ -47,8 +47,8 @@ class Surroundings:
 
     `ports`: of the switch. `addresses`: IPv4 destinations that it knows. `node`: its number.
     `jobs`: how many there are. `slots`: a job's aggregators or slots, 0 if the switch has none.
-    `paired`: the top bit of an index names the set (SwitchML). `values`: in a packet. `tags`: of
-    each job, by which GRID's switches steer; () in other systems."""
+    `sets`: of each slot (SwitchML), else 0; of two the top bit of an index names one. `values`: in
+    a packet. `tags`: of each job, by which GRID's switches steer; () in other systems."""
 
     ports: Sequence[int]
     addresses: Sequence[str]
@@ -56,7 +56,7 @@ class Surroundings:
     jobs: int
     workers: int
     slots: int
-    paired: bool
+    sets: int
     values: int
     tags: Sequence[Sequence[int]] = ()
 
@@ -121,7 +121,7 @@ def _ina(draw: random.Random, around: Surroundings, progress: list[int]) -> byte
     else:  # a server is behind the workers, and asks for what has been stuck for long
         apart = -draw.randrange(CYCLE)
     number = max(progress[place] + apart, 0)
-    fragment = FIRST[place % len(FIRST)] + (number if around.paired else number % CYCLE)
+    fragment = FIRST[place % len(FIRST)] + (number if around.sets else number % CYCLE)
     worker = draw.randrange(around.workers)
     bitmap = draw.choice(
         (*(1 << worker,) * 20, 0, 1 << worker | 1, (1 << around.workers) - 1, 0xFFFFFFFF)
@@ -165,8 +165,8 @@ def _index(draw: random.Random, around: Surroundings, kind: int, job: int, fragm
         return draw.choice(EDGES[2:])
     if chance < (0.05 if kind == wire.GRADIENT else 0.3):
         return (3 * fragment + job) % (2 * slots)  # another's aggregator, or outside
-    if around.paired:
-        return (fragment // slots & 1) << 31 | fragment % slots
+    if around.sets:
+        return (fragment // slots % around.sets) << 31 | fragment % slots
     return (fragment + 5 * job) % slots  # jobs are apart at first, and meet now and then
 
 

@@ -29,7 +29,7 @@ def test_both_switches_agree(case):
     [
         (Case("ps"), "routes.p4", "hdr.ip.ttl - 1", "hdr.ip.ttl - 2", "out of port"),
         (Case("esa"), "pool.p4", "meta.event), n + 1", "meta.event), n + 2", r"events\["),
-        (Case("switchml"), "switchml.p4", "(meta.pair << 1) |", "(meta.pair << 1) ^ 1 ^", "slot_"),
+        (Case("switchml"), "switchml.p4", "(SETS - 1)) |", "(SETS - 1)) ^ 1 ^", "slot_"),
     ],
 )
 def test_a_difference_is_seen(tmp_path, case, file, piece, instead, where):

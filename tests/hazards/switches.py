@@ -268,6 +268,22 @@ MUTATIONS = (
         quick=True,
     ),
     Mutation(
+        "SwitchML: a slot of one set remembers its chunk",
+        "a late copy enters the slot's next chunk",
+        SWITCHML,
+        "if (own.state != EMPTY) {",
+        "if (own.state > 100) {",
+        Histories("switchml", lossless=True, options={"sets": 1}),
+    ),
+    Mutation(
+        "SwitchML: a slot of one set is free when it is complete",
+        "a late copy of a chunk that is over starts it anew",
+        SWITCHML,
+        "                    own.state = RELEASED;\n                }\n                meta.leaves",
+        "                    own.state = EMPTY;\n                }\n                meta.leaves",
+        Test("test_switchml_one_set.test_a_complete_slot_is_free_and_remembers_its_chunk"),
+    ),
+    Mutation(
         "SwitchML: known worker",
         "a packet that comes twice is added twice",
         SWITCHML,

@@ -26,3 +26,12 @@ def test_a_lossy_run_of_two_jobs_without_servers_is_exact(tmp_path):
     counted = read.switch_counters.groupby("counter").value.sum()
     assert counted["re_emissions"] > 0 and counted["held_ns"] > 0
     assert "stale_chunks" in counted and "preemptions" not in counted
+
+
+def test_a_run_with_one_set_per_slot_is_exact(tmp_path):
+    text = TEXT.replace(", loss: 0.3 %", "").replace("switchml", "{name: switchml, sets: 1}")
+    path = tmp_path / "one.yaml"
+    path.write_text(text.replace("aggregators: 256", "aggregators: 64"))
+    read = finished(path, tmp_path / "results")
+    counted = read.switch_counters.groupby("counter").value.sum()
+    assert counted["completions"] > 0 and counted["held_ns"] == counted["re_emissions"] == 0

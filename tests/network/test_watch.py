@@ -14,6 +14,7 @@ from rich.console import Console
 from testbed.errors import RunError
 from testbed.network.spawner import Spawner
 from testbed.run import hosts as hosts_module
+from testbed.run import watch as watch_module
 from testbed.run.hosts import HostGroup
 from testbed.run.progress import JobTitle, Progress
 from testbed.run.watch import Watch
@@ -71,7 +72,9 @@ def group(tmp_path, monkeypatch):
     spawner.close()
 
 
-def watch(hosts: HostGroup, timeout_s: float = 30, late_s: float = 0) -> tuple[Watch, str]:
+def watch(
+    hosts: HostGroup, timeout_s: float = 30, late_s: float = 0, fragile: str = ""
+) -> tuple[Watch, str]:
     """Start the hosts and watch them to their end; returns what was shown, too."""
     hosts.wait_ready()
     start_ns = time.monotonic_ns() + 50_000_000
@@ -92,6 +95,7 @@ def watch(hosts: HostGroup, timeout_s: float = 30, late_s: float = 0) -> tuple[W
             start_ns,
             late,
             int(timeout_s * SECOND),
+            fragile=fragile,
         )
         watched.run()
     return watched, text.getvalue()
@@ -121,6 +125,15 @@ def test_what_goes_wrong_is_named(group, behaviour, words, log):
         watch(hosts, timeout_s=0.3 if behaviour in ("freeze", "idle") else 30)
     assert log in caught.value.log_tail
     assert caught.value.log.endswith("h2.log")
+
+
+def test_where_a_lost_packet_stays_lost_a_job_that_stalls_ends_with_the_reason(group, monkeypatch):
+    monkeypatch.setattr(watch_module, "STOP_NS", SECOND // 10)  # this host does not listen
+    hosts = group(["", "idle", ""], ["", ""])
+    watched, _ = watch(hosts, timeout_s=1, fragile="every packet must arrive")
+    assert set(watched.unfinished) == {0}  # the other job has finished
+    why = watched.unfinished[0]
+    assert "so a packet was probably lost" in why and why.endswith("every packet must arrive")
 
 
 def test_a_killed_server_is_named(group):

@@ -8,7 +8,7 @@ from tests.switch.ina import OneSwitch, Sent, experiment, start_switches
 TWO_JOBS = """
 name: test
 topology: {kind: star, hosts: 6}
-system: switchml
+system: {name: switchml, sets: %(sets)d}
 memory: {aggregators: %(aggregators)d}
 values_per_packet: 4
 jobs:
@@ -19,10 +19,11 @@ SECOND_SET = 1 << 31
 
 
 class SlotSwitch(OneSwitch):
-    """Job 0 has its workers on ports 1 to 3, job 1 on ports 4 to 6; by default two slots each."""
+    """Job 0 has its workers on ports 1 to 3, job 1 on ports 4 to 6, with two slots each."""
 
-    def __init__(self, aggregators: int = 8) -> None:
-        self.experiment = experiment(TWO_JOBS % {"aggregators": aggregators})
+    def __init__(self, sets: int = 2) -> None:
+        self.sets = sets
+        self.experiment = experiment(TWO_JOBS % {"aggregators": 4 * sets, "sets": sets})
         self.switch = start_switches(self.experiment)["s1"]
         self.now = 1_000_000
 
@@ -30,7 +31,7 @@ class SlotSwitch(OneSwitch):
         self, job: int, worker: int, number: int = 0, slots: int = 2, values=None, **fields
     ) -> list[Sent]:
         """Worker `worker` of job `job` sends its part of a chunk."""
-        index = number % slots | (SECOND_SET if number // slots % 2 else 0)
+        index = number % slots | (SECOND_SET if number // slots % self.sets else 0)
         fields = {"bitmap": 1 << worker, "index": index, "sender": worker, **fields}
         return self.send(
             1 + 3 * job + worker,

@@ -37,10 +37,10 @@ def survive(system: str, network: str, numbers: range) -> None:
         assert found is None, cases.drawn(system, number, network) + explain(run, found)
 
 
-def survive_without_timers(system: str, network: str, numbers: range) -> None:
+def survive_without_timers(system: str, network: str, numbers: range, **fixed: object) -> None:
     """What is doubled and held up, but not lost, never makes anybody wait for a timeout."""
     for number in numbers:
-        text = cases.drawn(system, number, network, **cases.patient(system))
+        text = cases.drawn(system, number, network, **cases.patient(system), **fixed)
         run = cases.run_of_text(text, PATIENCE_NS)
         found = hunt(run, range(HISTORIES * number, HISTORIES * (number + 1)), lossless=True)
         assert found is None, text + explain(run, found)
@@ -54,6 +54,11 @@ def test_histories(system, network):
 @pytest.mark.parametrize("system, network", CASES)
 def test_lossless_histories_need_no_timers(system, network):
     survive_without_timers(system, network, range(2))
+
+
+@pytest.mark.parametrize("network", cases.NETWORKS)
+def test_lossless_histories_of_slots_with_one_set(network):
+    survive_without_timers("switchml", network, range(2), sets=1)
 
 
 @pytest.mark.slow

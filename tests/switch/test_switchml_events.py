@@ -174,7 +174,7 @@ jobs: [{model: alexnet, workers: 1, iterations: 1}]
 """
     )
     switch = SlotSwitch.__new__(SlotSwitch)
-    switch.experiment, switch.now = one, 1_000_000
+    switch.experiment, switch.now, switch.sets = one, 1_000_000, 2
     switch.switch = start_switches(one)["s1"]
     assert only(switch.chunk(0, 0, 0, slots=1)).values == [1] * 4
     assert only(switch.chunk(0, 0, 0, slots=1)).kind == wire.RESULT_ONE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.errors import UserError
 from testbed.experiment import load_text
+from testbed.workload.plan import plan
 from testbed.workload.windows import window_of
 
 TEXT = """
@@ -78,8 +78,8 @@ def test_a_window_of_its_own_stays_open_in_the_file():
     assert "window: auto" in experiment.resolved_yaml()
 
 
-def test_switchml_has_two_sets():
-    assert load(system="{name: switchml, sets: 2}").system.sets == 2
-    with pytest.raises(UserError) as error:
-        load(system="{name: switchml, sets: 1}")
-    assert "system.sets: found 1; allowed: 2; the second set is the copy" in str(error.value)
+@pytest.mark.parametrize(("sets", "slots"), [(2, 256), (1, 512)])
+def test_a_slot_of_switchml_takes_an_aggregator_for_each_set(sets, slots):
+    experiment = load(system=f"{{name: switchml, sets: {sets}}}")
+    workers = [spec for spec in plan(experiment) if spec["role"] == "worker"]
+    assert {(spec["window"], spec["sets"]) for spec in workers} == {(slots, sets)}
