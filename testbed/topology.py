@@ -44,7 +44,7 @@ class Topology:
     link, with the keys of `links:` in an experiment file (bandwidth, delay, ..., forward = a to b,
     backward), which override the experiment's; they are checked when an experiment uses the
     topology. `switch_options`: {switch: keys of `switches:`}, likewise. `failed`: indices of links
-    that are known to be down.
+    that are known to be down. `forwarding`: switches that only forward and never aggregate.
     """
 
     # Made here and not in __init__, so that a subclass need not call super().__init__().
@@ -57,6 +57,7 @@ class Topology:
         self._switch_options: dict[str, dict[str, Any]] = {}
         self._ports: dict[str, list[tuple[str, int, int]]] = {}
         self._failed: frozenset[int] = frozenset()
+        self._forwarding: frozenset[str] = frozenset()
         self._derived: dict[Any, Any] = {}
         return self
 
@@ -128,6 +129,10 @@ class Topology:
     def failed(self) -> frozenset[int]:
         return self._failed
 
+    @property
+    def forwarding(self) -> frozenset[str]:
+        return self._forwarding
+
     def number(self, name: str) -> int:
         """The number of a host among the hosts, or of a switch among the switches, from 1."""
         return self._hosts[name] if name in self._hosts else self._switches[name]
@@ -149,6 +154,12 @@ class Topology:
         """A copy in which these links are down, and no others."""
         copy = self.plain()
         copy._failed = frozenset(links)
+        return copy
+
+    def only_forwarding(self, switches: Iterable[str]) -> Topology:
+        """A copy in which these switches only forward, and no others."""
+        copy = self.plain()
+        copy._forwarding = frozenset(switches)
         return copy
 
     def derived(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -194,6 +205,7 @@ class Topology:
         for (a, b), options in zip(self._links, self._link_options, strict=True):
             copy.add_link(a, b, **options)
         copy._failed = self._failed
+        copy._forwarding = self._forwarding
         return copy
 
     def __eq__(self, other: object) -> bool:
@@ -203,7 +215,7 @@ class Topology:
 
     def _parts(self) -> tuple[Any, ...]:
         options = self.link_options, self.switch_options
-        return self.hosts, self.switches, self.links, *options, self.failed
+        return self.hosts, self.switches, self.links, *options, self.failed, self.forwarding
 
     def __repr__(self) -> str:
         return (

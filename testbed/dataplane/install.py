@@ -122,14 +122,14 @@ def _install_switchml(
         workers = job.fixed_placement.workers
         root = root_switch(topology, workers)
         tree = job_tree(topology, workers, root)
-        if switch not in tree.below:
+        if switch not in tree.switches:  # what only forwards goes by addresses
             continue
         complete = sum(1 << worker for worker in tree.below[switch])
         part = slots_of(experiment, number)
         parameters = [complete, int(switch == root), part.base, part.slots]
         calls.append(("table_add", "job", "aggregate", [number], parameters))
-        children = tree.children[switch]
-        _install_copies(experiment, topology, switch, number, children, receivers, calls)
+        copies = tree.receivers(switch)
+        _install_copies(experiment, topology, switch, number, copies, receivers, calls)
         if switch != root:
             _install_way_up(topology, switch, number, tree, calls)
             continue
@@ -270,11 +270,11 @@ def _install_job(
     receivers: dict[tuple[int, int], str],
     calls: list[tuple],
 ) -> None:
-    complete = sum(1 << worker for worker in tree.below[switch])
-    pool = experiment.aggregators
-    calls.append(("table_add", "job", "aggregate", [number], [complete, 0, WHOLE_INDEX, pool]))
-
-    _install_way_up(topology, switch, number, tree, calls)
+    if switch in tree.switches:  # else gradients pass by their addresses, results are copied
+        complete = sum(1 << worker for worker in tree.below[switch])
+        whole = [complete, 0, WHOLE_INDEX, experiment.aggregators]
+        calls.append(("table_add", "job", "aggregate", [number], whole))
+        _install_way_up(topology, switch, number, tree, calls)
     children = tree.children[switch]
     _install_copies(experiment, topology, switch, number, children, receivers, calls)
 

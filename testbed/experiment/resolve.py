@@ -160,15 +160,31 @@ class _Resolver:
             first.setdefault(name, position)
         if len(self.problems) > before:
             return
-        if self.system is not None and not self.system.planned:
-            heed = f"{self.system.title} has no plan that would heed what switches can aggregate;"
-            if switches != Switches():
-                self.wrong(("switches",), f"{heed} allowed with system grid. Take this key out")
-            elif self.topology.switch_options:
-                name = next(iter(self.topology.switch_options))
-                self.wrong(("topology",), f"switch {name}: {heed} allowed with system grid")
+        settings = self.with_topology(switches)
+        if len(self.problems) > before:
             return
-        self.parts["switches"] = self.with_topology(switches)
+        found = {name: settings.of(name) for name in self.topology.switches}
+        off = [name for name, each in found.items() if not each.aggregates]
+        if self.system is not None and not self.system.planned:
+            place: KeyPath = ("switches",) if switches != Switches() else ("topology",)
+            limits = [
+                name for name, each in found.items() if each.capacity_bps or each.burst_packets
+            ]
+            if limits:
+                self.wrong(
+                    place,
+                    f"switch {limits[0]}: {self.system.title} has no plan that would heed a"
+                    " capacity or burst; allowed with system grid. Take it out",
+                )
+            elif self.system.memory and len(off) == len(found):
+                self.wrong(
+                    place,
+                    f"no switch is left that aggregates for {self.system.title}; allow one, or take"
+                    " system ps",
+                )
+        if off:
+            self.topology = self.topology.only_forwarding(off)
+        self.parts["switches"] = settings
 
     def with_topology(self, switches: Switches) -> Switches:
         """What the topology's class says of switches, where the file says nothing of them."""

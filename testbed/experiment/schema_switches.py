@@ -17,7 +17,8 @@ class SwitchSettings(Section):
 
     aggregates: Annotated[bool, Flag()] = Field(
         default=True,
-        description="Whether it aggregates at all. One that does not only forwards.",
+        description="Whether it aggregates at all. One that does not only forwards; the others on a"
+        " job's way aggregate what comes through it.",
     )
     capacity_bps: Annotated[int | None, Quantity(RATE, 1000, MAX_RATE, (("unlimited", None),))] = (
         Field(
@@ -25,7 +26,7 @@ class SwitchSettings(Section):
             alias="capacity",
             description="Aggregation capacity: the most that the gradients of all jobs that it is"
             " to aggregate may come to. What exceeds it goes on to the parameter server as it is."
-            " Counts bytes from the Ethernet header to the end of the payload.",
+            " Counts bytes from the Ethernet header to the end of the payload. System grid only.",
         )
     )
     burst_packets: Annotated[int | None, Quantity(PACKETS, 1, 10**6, (("auto", None),))] = Field(
@@ -33,7 +34,7 @@ class SwitchSettings(Section):
         alias="burst",
         description="Packets by which its input may run ahead of the capacity. auto: for each"
         " worker that it aggregates four, what the worker's pacing may make up for (timers.burst),"
-        " and what the fragments that name it are ahead of their share.",
+        " and what the fragments that name it are ahead of their share. System grid only.",
     )
 
 

@@ -4,7 +4,8 @@ Every switch forwards towards a host along a shortest path of links that are up;
 neighbour that comes first in the topology's order wins, so that routes are the same on every
 machine. The topology may be any graph, with cycles and parallel links. The routes of all
 switches towards a job's parameter server, or its root switch where it has no server, form a tree;
-the job's workers pick its branches.
+the job's workers pick its branches. A switch that only forwards is a node of it like any other, but
+never the root.
 """
 
 from __future__ import annotations
@@ -56,16 +57,30 @@ class JobTree:
 
     `parent` maps each switch of the tree to (port, next node), the root switch apart. `below` maps
     each switch to the numbers of the workers whose fragments pass it. `children` maps each to
-    [(port, node)], the switches and workers that results go on to."""
+    [(port, node)], the switches and workers that results go on to. `forwarding`: the topology's
+    switches that do not aggregate."""
 
     target: str
     parent: dict[str, tuple[int, str]]
     below: dict[str, tuple[int, ...]]
     children: dict[str, tuple[tuple[int, str], ...]]
+    forwarding: frozenset[str] = frozenset()
 
     @property
     def switches(self) -> tuple[str, ...]:
-        return tuple(self.below)
+        """Those that aggregate for the job."""
+        return tuple(name for name in self.below if name not in self.forwarding)
+
+    def receivers(self, switch: str) -> tuple[tuple[int, str], ...]:
+        """(port, node) of the next switches that aggregate and workers below one, whatever only
+        forwards between."""
+        found: list[tuple[int, str]] = []
+        for port, child in self.children[switch]:
+            if child in self.forwarding:
+                found += [(port, node) for _, node in self.receivers(child)]
+            else:
+                found.append((port, child))
+        return tuple(found)
 
 
 def job_tree(
@@ -106,16 +121,20 @@ def job_tree(
             name: tuple((port, child) for child, port in sorted(found.items(), key=lambda x: x[1]))
             for name, found in children.items()
         },
+        forwarding=topology.forwarding,
     )
 
 
 def root_switch(topology: Topology, workers: tuple[str, ...]) -> str:
-    """Where the sums of a job without a server come together: the switch whose furthest worker is
-    nearest, then that with the shortest paths in all, then the first in the topology's order.
+    """Where the sums of a job without a server come together: of the switches that aggregate, the
+    one whose furthest worker is nearest, then that with the shortest paths in all, then the first
+    in the topology's order.
 
-    Raises UserError if no switch has a path to all workers."""
+    Raises UserError if none has a path to all workers."""
     best: tuple[tuple[int, int], str] | None = None
     for switch in topology.switches:
+        if switch in topology.forwarding:
+            continue
         hops = next_hops(topology, switch)
         distances = [_distance(hops, switch_of(topology, worker), switch) for worker in workers]
         if None not in distances:
@@ -123,7 +142,7 @@ def root_switch(topology: Topology, workers: tuple[str, ...]) -> str:
             if best is None or rank < best[0]:
                 best = rank, switch
     if best is None:
-        raise UserError(f"no switch has a path to all of {', '.join(workers)}")
+        raise UserError(f"no switch that aggregates has a path to all of {', '.join(workers)}")
     return best[1]
 
 

@@ -125,5 +125,7 @@ def test_bad_input(change, message):
 
 def test_other_systems_do_not_plan():
     text = text_of().replace("{name: grid, planner: grid-links, memory: esa}", "esa")
-    with pytest.raises(UserError, match="switches: ESA has no plan that would heed"):
+    with pytest.raises(
+        UserError, match="switches: switch s1: ESA has no plan that would heed a cap"
+    ):
         experiment(text)

@@ -23,6 +23,22 @@ def test_a_tree_of_three_levels():
     assert [child for _, child in tree.children["l1"]] == ["h1", "h2"]
 
 
+def test_what_only_forwards_is_passed_and_never_the_root():
+    workers = ("h1", "h2", "h4")
+    assert root_switch(Deep(), workers) == "a1"
+    topology = Deep().only_forwarding(["a1"])
+    tree = job_tree(topology, workers, "h7")
+    assert tree.switches == ("l1", "l2", "c1") and "a1" in tree.below
+    ((port, _),) = tree.children["c1"]
+    assert tree.receivers("c1") == ((port, "l1"), (port, "l2"))
+    assert root_switch(topology, workers) == "l1"
+    assert topology != Deep().plain() and topology.failing([]) == topology
+    with pytest.raises(
+        UserError, match="no switch that aggregates has a path to all of h1, h2, h4"
+    ):
+        root_switch(topology.only_forwarding(topology.switches), workers)
+
+
 def test_routes_take_the_shortest_way_of_links_that_are_up():
     whole = Cycle()
     assert next_hops(whole, "h7")["q3"] == (4, "q4")
