@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from testbed.protocols.sizes import NOBODY
-from testbed.protocols.stripes import stride
 from testbed.routing.plan import Group, JobPlan, Plan, Range, WorkerPlan
 from testbed.topology import Topology
 
@@ -74,6 +73,8 @@ def most_ahead(first: np.ndarray, share: Range) -> int:
     (testbed.protocols.stripes), and no more.
 
     first: int64[T + 1], see testbed.protocols.sizes.fragments_of. Tensors go from last to first."""
+    from testbed.protocols.stripes import stride  # and with it the compiler of the hosts
+
     fragments = int(first[-1])
     ranks = share.fragments(fragments)
     numbers = np.arange(ranks.start, ranks.stop) * pow(stride(fragments), -1, fragments) % fragments
