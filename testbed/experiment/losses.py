@@ -75,10 +75,11 @@ def short_queues(experiment: Experiment) -> list[Problem]:
         if way.bandwidth_bps is None or way.queue_packets >= most:
             continue
         place = _place(experiment.links, topology, (index, end), "queue_packets")
+        window = way.queue_packets * window_of_slots(experiment, 0) // most
+        smaller = f" (or system.window: at most {window})" if window else ""
         message = (
             f"{way.source} to {way.target}: found {way.queue_packets} packets; allowed: at least"
-            f" {most} packets, all windows that meet there (or system.window: at most"
-            f" {way.queue_packets * window_of_slots(experiment, 0) // most}), since {why}"
+            f" {most} packets, all windows that meet there{smaller}, since {why}"
         )
         worst[place] = max(worst.get(place, (0, "")), (most, message))
     return [Problem(place, message) for place, (_, message) in worst.items()]

@@ -97,6 +97,9 @@ def test_between_switches_the_windows_of_several_jobs_meet():
         "at least 1002 packets, all windows that meet there (or system.window: at most 500)"
         in found
     )
+    # No window is small enough for one packet of two jobs.
+    found = message(text(", queue: 1 packets, ecn_threshold: none", **racks))
+    assert "at least 64 packets, all windows that meet there, since" in found
     # Within a rack each job is alone.
     inside = ", placement: {workers: [h1, h2, h3, h4]}", ", placement: {workers: [h5, h6, h7, h8]}"
     load_text(text(", queue: 1000 packets", aggregators=1002, **racks | {"jobs": JOBS % inside}))
