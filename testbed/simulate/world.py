@@ -25,6 +25,7 @@ from testbed.protocols.values import mix2
 from testbed.routing.tree import switch_of
 from testbed.simulate import agenda as ag
 from testbed.simulate import state as w
+from testbed.simulate.packing import packed
 from testbed.topology import Topology, host_ip, host_mac, switch_mac
 from testbed.workload.machine import new_batch, new_machine
 from testbed.workload.placed import Placed, Stepper
@@ -46,10 +47,10 @@ class Node:
     stepper: Stepper
 
     @classmethod
-    def of(cls, spec: dict, machine: Any, batches: tuple[Placed, Placed]) -> Node:
-        """`machine` in its place, to be stepped with these batches."""
+    def of(cls, spec: dict, machine: Any, room: np.ndarray, batches: tuple[Placed, Placed]) -> Node:
+        """`machine` in its place, with its words in `room`, to be stepped with these batches."""
         arrived, out = batches
-        return cls(spec, machine, Placed(machine), Stepper(machine, arrived.part, out.part))
+        return cls(spec, machine, Placed(machine, room), Stepper(machine, arrived.part, out.part))
 
     @property
     def is_worker(self) -> bool:
@@ -158,14 +159,15 @@ def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> No
 
 
 def _nodes(specs: list[dict], batches: tuple[Placed, Placed]) -> list[Node]:
-    nodes: list[Node] = []
+    machines = []
     first_of: dict[int, Any] = {}  # by job: its first worker
     for spec in specs:
         machine = new_machine(spec)
         if spec["role"] == "worker":
             machine = _sharing(machine, first_of.setdefault(spec["job"], machine))
-        nodes.append(Node.of(spec, machine, batches))
-    return nodes
+        machines.append(machine)
+    machines, rooms = packed(machines)
+    return [Node.of(*each, batches) for each in zip(specs, machines, rooms, strict=True)]
 
 
 def _sharing(machine: Any, first: Any) -> Any:

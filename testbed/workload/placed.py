@@ -135,11 +135,16 @@ def _words(part: Any) -> Iterator[int]:
 
 
 class Placed:
-    """A machine or a batch at an address. Keeps its arrays alive."""
+    """A machine or a batch at an address. Keeps its arrays alive.
 
-    def __init__(self, part: Any) -> None:
+    `room` is where its words are to lie, int64[words], if that matters."""
+
+    def __init__(self, part: Any, room: np.ndarray | None = None) -> None:
         self.part = part
         self.words = np.fromiter(_words(part), np.int64)
+        if room is not None:
+            room[:] = self.words
+            self.words = room
         self.address = self.words.ctypes.data
 
 

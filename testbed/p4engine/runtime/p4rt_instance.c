@@ -1,8 +1,7 @@
 /* Making and freeing instances; what they say: log messages and failed assertions. */
 #include "p4gen.h"
 #include "p4rt_entry.h"
-
-#include <stdlib.h>
+#include "pages.h"
 
 /* ---- messages ---- */
 
@@ -89,7 +88,7 @@ p4_instance *p4_create(const p4_config *config) {
     for (uint32_t i = 0; good && i < program->record_count; i++) {
         uint64_t size = (uint64_t)program->records[i].stride * program->records[i].count;
         size = (size + 127) / 64 * 64;
-        I->records[i] = aligned_alloc(64, size);
+        I->records[i] = pages_alloc(size);
         good = I->records[i] != NULL;
         if (good) memset(I->records[i], 0, size);
     }

@@ -345,6 +345,7 @@ int tm_receive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t len
 void tm_advance(tm_switch *tm, uint64_t now_ns) {
     while (tm->heap_count && tm->heap[0]->time <= now_ns) run_event(tm);
     move_on(tm, now_ns);
+    tm_prefetch_next(tm);
 }
 
 uint64_t tm_next_event(const tm_switch *tm) {

@@ -29,21 +29,17 @@ tm_switch *tm_create(const p4_program *program, p4_instance *instance, uint64_t 
     return tm;
 }
 
-static void free_line(line *l) {
+/* Frees the frames that have memory of their own; all others, and what is held, lie in slabs. */
+static void free_line(tm_switch *tm, line *l) {
     while (l->first) {
         frame *f = l->first;
         l->first = f->next;
-        free(f);
+        tm_frame_free(tm, f);
     }
 }
 
-static void free_helds(held *h) {
-    while (h) {
-        held *next = h->next;
-        free(h->bytes);
-        free(h);
-        h = next;
-    }
+static void free_helds(tm_switch *tm, held *h) {
+    for (; h; h = h->next) tm_frame_free(tm, h->bytes);
 }
 
 void tm_destroy(tm_switch *tm) {
@@ -51,25 +47,19 @@ void tm_destroy(tm_switch *tm) {
     for (uint32_t i = 0; i < TM_PORTS; i++) {
         port *p = tm->ports[i];
         if (!p) continue;
-        free_line(&p->arrivals);
-        free_line(&p->departures);
-        free_helds(p->first);
+        free_line(tm, &p->arrivals);
+        free_line(tm, &p->departures);
+        free_helds(tm, p->first);
         free(p->ingress_queue.times);
         free(p->ingress_queue.lengths);
         free(p);
     }
-    free_helds(tm->pending);
-    while (tm->free_held) {
-        held *h = tm->free_held;
-        tm->free_held = h->next;
-        free(h);
+    free_helds(tm, tm->pending);
+    while (tm->slabs) {
+        slab *s = tm->slabs;
+        tm->slabs = s->next;
+        free(s);
     }
-    for (int size = 0; size < FRAME_SIZES; size++)
-        while (tm->free_frames[size]) {
-            frame *f = tm->free_frames[size];
-            tm->free_frames[size] = f->next;
-            free(f);
-        }
     if (tm->groups)
         for (uint32_t i = 0; i < GROUPS; i++) free(tm->groups[i]);
     free(tm->groups);

@@ -57,6 +57,13 @@ typedef struct port {
     uint64_t waiting, waiting_bytes;
 } port;
 
+/* A piece of memory out of which frames and held packets are cut. They are used again, so it is never given
+ * back while there is a switch. */
+typedef struct slab {
+    struct slab *next;
+    uint64_t size, used; /* bytes, this head included */
+} slab;
+
 typedef struct group {
     uint32_t count;
     tm_member members[];
@@ -79,6 +86,7 @@ struct tm_switch {
     held *pending, *pending_last;
     frame *free_frames[FRAME_SIZES];
     held *free_held;
+    slab *slabs; /* the one in use first */
     group **groups;
     struct { int32_t port, group; } *sessions;
     tm_output *outputs; /* the built-in sink */
@@ -90,6 +98,7 @@ frame *tm_frame_new(tm_switch *tm, uint32_t length); /* NULL: out of memory, cou
 void tm_frame_free(tm_switch *tm, frame *f);
 held *tm_held_new(tm_switch *tm);
 void tm_held_free(tm_switch *tm, held *h);
+void tm_prefetch_next(const tm_switch *tm); /* what the next event will read first */
 int tm_own_bytes(tm_switch *tm, held *h); /* a copy of what packet.data points to; 0: out of memory */
 void tm_push_pending(tm_switch *tm, held *h); /* a pass for the end of this arrival or event */
 uint8_t *tm_own_room(void *context, uint32_t bytes);

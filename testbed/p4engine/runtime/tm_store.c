@@ -1,12 +1,37 @@
 /* Where the traffic manager keeps packets (pools of frames and of packet states, the built-in sink), and
  * the lines of packets in order of time whose first ones form the heap of events. */
-#include <stdlib.h>
-
+#include "pages.h"
 #include "tm_state.h"
 
 /* ---- storage ---- */
 
+#define SLAB_LEAST (64u << 10)
+#define PREFETCHED_LINES 7 /* a frame's head and 384 bytes */
+
 static const uint32_t frame_bytes[FRAME_SIZES] = {512, 2048, 16384, 0};
+
+/* Memory for a frame or a held packet. At high rates a switch has thousands of them, and each is read long after
+ * it was written. So they lie together, in slabs that grow to the size of a large page. */
+static void *cut(tm_switch *tm, uint64_t bytes) {
+    bytes = (bytes + 63) / 64 * 64;
+    slab *s = tm->slabs;
+    if (!s || s->used + bytes > s->size) {
+        uint64_t size = bytes + 64;
+#ifndef __SANITIZE_ADDRESS__ /* which sees what goes beyond a piece only where it is on its own */
+        size = !s ? SLAB_LEAST : s->size < LARGE_PAGE ? 2 * s->size : LARGE_PAGE;
+        while (size < bytes + 64) size *= 2;
+#endif
+        s = pages_alloc(size);
+        if (!s) {
+            tm->stats.no_memory++;
+            return NULL;
+        }
+        *s = (slab){tm->slabs, size, 64};
+        tm->slabs = s;
+    }
+    s->used += bytes;
+    return (uint8_t *)s + s->used - bytes;
+}
 
 frame *tm_frame_new(tm_switch *tm, uint32_t length) {
     uint32_t size = 0;
@@ -15,12 +40,13 @@ frame *tm_frame_new(tm_switch *tm, uint32_t length) {
     if (f && size < FRAME_SIZES - 1) {
         tm->free_frames[size] = f->next;
     } else {
-        size_t bytes = size < FRAME_SIZES - 1 ? frame_bytes[size] : ((size_t)length + 63) / 64 * 64;
-        f = aligned_alloc(64, sizeof *f + bytes);
-        if (!f) {
-            tm->stats.no_memory++;
-            return NULL;
+        if (size < FRAME_SIZES - 1) {
+            f = cut(tm, sizeof *f + frame_bytes[size]);
+        } else {
+            f = aligned_alloc(64, sizeof *f + ((size_t)length + 63) / 64 * 64);
+            if (!f) tm->stats.no_memory++;
         }
+        if (!f) return NULL;
         f->size = size;
     }
     f->next = NULL;
@@ -43,11 +69,8 @@ held *tm_held_new(tm_switch *tm) {
     if (h) {
         tm->free_held = h->next;
     } else {
-        h = aligned_alloc(64, offsetof(held, packet) + tm->program->packet_size);
-        if (!h) {
-            tm->stats.no_memory++;
-            return NULL;
-        }
+        h = cut(tm, offsetof(held, packet) + tm->program->packet_size);
+        if (!h) return NULL;
     }
     h->next = NULL;
     h->bytes = NULL;
@@ -190,6 +213,15 @@ frame *tm_line_pop(tm_switch *tm, line *l) {
     else
         tm_event_remove(tm, l);
     return f;
+}
+
+/* What the next event handles was written long ago, in between many others, and is no longer in the caches. The
+ * processor fetches it while the caller goes on. */
+void tm_prefetch_next(const tm_switch *tm) {
+    if (!tm->heap_count) return;
+    const line *l = tm->heap[0];
+    const uint8_t *next = l->kind == TURNS ? (const uint8_t *)tm->ports[l->port]->first : (const uint8_t *)l->first;
+    for (int i = 0; i < PREFETCHED_LINES; i++) __builtin_prefetch(next + 64 * i);
 }
 
 /* ---- the queue of an ingress link ---- */

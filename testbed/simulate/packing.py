@@ -1,0 +1,77 @@
+"""The small arrays of many machines, side by side.
+
+Each array of a machine is an allocation of its own, and a step reads some forty of them. Hundreds
+of machines thus spread over more pages of memory than the processor's TLB knows, and many accesses
+wait for a walk through the page tables. Here they move into one piece of memory, machine by
+machine, what is short and read at every step first. numpy asks the kernel for large pages where a
+piece is large enough to profit (4 MiB).
+
+Large arrays stay where they are: of a large model's, memory is taken only where they are used,
+which large pages would undo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+LINE_BYTES = 64  # of the cache
+SHORT_BYTES = 256  # at most: the scalars of a state, a configuration, counters
+LARGEST_BYTES = 64 << 10
+
+
+def packed(machines: list[Any]) -> tuple[list[Any], list[np.ndarray]]:
+    """The same machines (named tuples of arrays and of such tuples) with their small arrays moved
+    together, and for each machine room for its words (placed.Placed), int64, in front of them.
+
+    Arrays that several machines share are shared as before. An array that views another one's
+    memory stays where it is, as does the other one."""
+    kept = {id(each.base) for machine in machines for each in _arrays(machine)}
+    places: dict[int, tuple[int, np.ndarray]] = {}  # by id of the array
+    rooms, end = [], 0
+    for machine in machines:
+        words = sum(1 + 2 * each.ndim for each in _arrays(machine))
+        rooms.append((end, words))
+        end = _after(end, 8 * words)
+        small = [each for each in _arrays(machine) if 0 < each.nbytes <= LARGEST_BYTES]
+        for each in sorted(small, key=lambda each: each.nbytes > SHORT_BYTES):
+            if each.base is None and id(each) not in kept and id(each) not in places:
+                places[id(each)] = end, each
+                end = _after(end, each.nbytes)
+    memory = np.zeros(end + LINE_BYTES, np.uint8)
+    memory = memory[-memory.ctypes.data % LINE_BYTES :]
+    moved = {key: _move(each, memory[start:]) for key, (start, each) in places.items()}
+    return (
+        [_with(machine, moved) for machine in machines],
+        [memory[start : start + 8 * words].view(np.int64) for start, words in rooms],
+    )
+
+
+def _after(start: int, count: int) -> int:
+    return start + -(-count // LINE_BYTES) * LINE_BYTES
+
+
+def _arrays(part: Any) -> Iterator[np.ndarray]:
+    for each in part:
+        if isinstance(each, tuple):
+            yield from _arrays(each)
+        else:
+            yield each
+
+
+def _move(array: np.ndarray, memory: np.ndarray) -> np.ndarray:
+    there = memory[: array.nbytes].view(array.dtype).reshape(array.shape)
+    if array.any():  # what is not written takes no memory before it is used
+        there[...] = array
+    return there
+
+
+def _with(part: Any, moved: dict[int, np.ndarray]) -> Any:
+    return type(part)(
+        *(
+            _with(each, moved) if isinstance(each, tuple) else moved.get(id(each), each)
+            for each in part
+        )
+    )

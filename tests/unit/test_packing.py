@@ -1,0 +1,81 @@
+"""Machines' arrays side by side (testbed/simulate/packing.py)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from testbed.simulate.packing import LARGEST_BYTES, LINE_BYTES, packed
+
+
+class Inner(NamedTuple):
+    number: np.ndarray
+    bits: np.ndarray  # the same memory
+
+
+class Machine(NamedTuple):
+    shared: np.ndarray
+    table: np.ndarray
+    inner: Inner
+    large: np.ndarray
+    counters: np.ndarray
+    again: np.ndarray  # the same array as `counters`
+    nothing: np.ndarray
+
+
+SHARED = np.arange(3, dtype=np.int16)
+
+
+def machine(seed: int) -> Machine:
+    number = np.full(1, seed, np.float32)
+    counters = np.arange(seed, seed + 5)
+    return Machine(
+        SHARED,
+        np.arange(600, dtype=np.int64).reshape(200, 3) + seed,
+        Inner(number, number.view(np.uint32)),
+        np.zeros(LARGEST_BYTES + 1, np.uint8),
+        counters,
+        counters,
+        np.zeros((0, 2), np.int32),
+    )
+
+
+def arrays(part):
+    for each in part:
+        yield from arrays(each) if isinstance(each, tuple) else (each,)
+
+
+def test_arrays_keep_what_they_hold_and_their_kind():
+    before = [machine(1), machine(20)]
+    after, _ = packed(before)
+    for old, new in zip(before, after, strict=True):
+        assert type(new) is Machine and type(new.inner) is Inner
+        for one, other in zip(arrays(old), arrays(new), strict=True):
+            assert (one.dtype, one.shape, one.strides) == (other.dtype, other.shape, other.strides)
+            assert other.flags.c_contiguous and other.flags.writeable and other.flags.aligned
+            np.testing.assert_array_equal(one, other)
+
+
+def test_arrays_are_apart_but_for_those_that_were_one():
+    after, rooms = packed([machine(1), machine(20)])
+    first, second = after
+    assert first.counters is first.again
+    assert first.shared is second.shared
+    first.inner.number[0] = 1.5
+    assert first.inner.bits[0] == np.float32(1.5).view(np.uint32)  # still one memory
+    every = [*rooms, first.shared]
+    for each in after:
+        every += [each.table, each.inner.number, each.large, each.counters]
+    spans = sorted((each.ctypes.data, each.ctypes.data + each.nbytes) for each in every)
+    assert all(end <= begin for (_, end), (begin, _) in zip(spans, spans[1:], strict=False))
+
+
+def test_a_machine_is_one_piece_and_large_arrays_stay():
+    before = [machine(1), machine(20)]
+    after, rooms = packed(before)
+    for old, new, room in zip(before, after, rooms, strict=True):
+        assert new.large is old.large
+        assert room.dtype == np.int64 and room.size == sum(1 + 2 * a.ndim for a in arrays(new))
+        assert room.ctypes.data % LINE_BYTES == 0
+        # Its words, then what is small, then the rest.
+        assert room.ctypes.data < new.counters.ctypes.data < new.table.ctypes.data
+        assert new.table.ctypes.data < room.ctypes.data + 16 * LINE_BYTES
