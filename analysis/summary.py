@@ -166,11 +166,13 @@ def _at_servers(results: Results) -> pd.DataFrame:
 
 
 def _roots(results: Results, counted: pd.DataFrame) -> pd.DataFrame:
-    """The same of jobs without a PS: the switch whose sums are the results, so that none passes it
-    on its way from above. `counted`: the switches' counters per job."""
+    """The same of jobs without a PS: of the switches that aggregate for the job, the one whose sums
+    are the results, so that none passes it on its way from above. `counted`: the switches' counters
+    per job."""
     jobs = results.jobs[results.jobs["ps_packets"].isna()][_JOB].astype({"job": "int32"})
+    aggregating = counted[counted["value"] > 0][[*_JOB, "switch"]].drop_duplicates()
     passed = counted[counted["counter"] == "results_passed"].merge(jobs, on=_JOB)
-    return passed[passed["value"] == 0][[*_JOB, "switch"]]
+    return passed[passed["value"] == 0].merge(aggregating)[[*_JOB, "switch"]]
 
 
 def spans(results: Results) -> pd.Series:

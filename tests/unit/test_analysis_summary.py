@@ -122,6 +122,12 @@ def test_without_a_ps_completions_count_at_the_root(tmp_path):
         {"switch": "s2", "job": 0, "counter": "results_passed", "value": 12},
         {"switch": "s2", "job": 1, "counter": "completions", "value": 29},
         {"switch": "s2", "job": 1, "counter": "results_passed", "value": 27},
+        # A third one only forwards.
+        *(
+            {"switch": "s3", "job": job, "counter": counter, "value": 0}
+            for job in (0, 1)
+            for counter in ("completions", "results_passed")
+        ),
     ]
     memory = changed["memory"] + [
         {"switch": "s2", "time_ns": 0, "job": 0, "occupied": 0, "held": 0, "capacity": 8}
