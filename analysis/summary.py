@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from analysis.routes import meeting_switches
 from testbed.results.counters import ABSORBED, ENDINGS, EVENTS, FILLING, HELD
 
 if TYPE_CHECKING:
@@ -145,13 +146,17 @@ def _without_losses(results: Results) -> set[int]:
 def _whole_completions(results: Results) -> pd.DataFrame:
     """Columns repetition, job, completions: of sums over all workers of a job.
 
-    Where several switches aggregate in turn, only the last one's completions carry all workers."""
+    Where several switches aggregate in turn, only those count that all workers' gradients reach."""
     rows = results.switch_counters
     rows = rows[rows["job"].notna()].astype({"job": "int32", "value": "float64"})
     found = rows[rows["counter"] == "completions"]
     if found["switch"].nunique() > 1:
-        last = pd.concat([_at_servers(results), _roots(results, rows)])
-        found = found.merge(last, on=[*_JOB, "switch"])
+        if results.jobs["system"].eq("grid").any():  # paths are the plan's, and end at the PS
+            whole = _at_servers(results)
+        else:
+            whole = pd.concat([meeting_switches(results), _roots(results, rows)])
+        found = found.merge(whole, on=[*_JOB, "switch"])
+    found = found.groupby(_JOB, as_index=False)["value"].sum()
     return found.rename(columns={"value": "completions"})[[*_JOB, "completions"]]
 
 

@@ -91,7 +91,7 @@ def test_run(frames):
     assert row["free_share"] == pytest.approx(0.62)
 
 
-def test_two_switches_weigh_as_their_aggregators_and_completions_count_at_the_ps(tmp_path):
+def test_two_switches_weigh_as_their_aggregators_and_completions_count_where_workers_meet(tmp_path):
     changed = tables()
     # A second switch of 24 aggregators, half of them held all the time. It completes sums of its
     # own workers, which are no complete fragments.
