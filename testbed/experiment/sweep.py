@@ -113,7 +113,8 @@ def _key(experiment: Experiment) -> str:
 
 def shown(value: Any) -> str:
     """A varied value in one line: `esa`, `64`, `atp (release on_completion)`; equal members of a
-    list that follow each other are counted: `[2 x vgg16 (workers 4), ...]`."""
+    list that follow each other are counted, `[2 x vgg16 (workers 4), ...]`, and so is what a list
+    repeats throughout: `4 x [vgg16, resnet50]`."""
     if isinstance(value, dict):
         title = next((key for key in ("name", "kind", "model") if key in value), "")
         name = value.get(title, "")
@@ -121,11 +122,20 @@ def shown(value: Any) -> str:
         inner = ", ".join(rest)
         return f"{name} ({inner})" if name and rest else str(name or inner)
     if isinstance(value, list):
-        counted = ((text, len(list(same))) for text, same in itertools.groupby(map(shown, value)))
-        return "[" + ", ".join(f"{n} x {text}" if n > 1 else text for text, n in counted) + "]"
+        return _counted([shown(each) for each in value])
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _counted(texts: list[str]) -> str:
+    lengths = (n for n in range(2, len(texts) // 2 + 1) if len(texts) % n == 0)
+    period = next((n for n in lengths if texts[n:] == texts[:-n]), len(texts))
+    times = len(texts) // period if len(set(texts)) > 1 else 1
+    once = itertools.groupby(texts[: len(texts) // times])
+    same = ((text, len(list(group))) for text, group in once)
+    inner = ", ".join(f"{n} x {text}" if n > 1 else text for text, n in same)
+    return f"{times} x [{inner}]" if times > 1 else f"[{inner}]"
 
 
 def system_titles(points: Iterable[Point]) -> dict[str, str]:

@@ -148,6 +148,9 @@ def test_values_as_numbers():
 def test_lists_of_jobs_are_counted_in_words_and_as_a_number():
     job = {"model": "vgg16", "workers": 4}
     assert shown([job, job, {"model": "gpt2"}]) == "[2 x vgg16 (workers 4), gpt2]"
+    assert shown([job, {"model": "gpt2"}] * 3) == "3 x [vgg16 (workers 4), gpt2]"
+    assert shown([1, 1, 2, 1, 1, 2]) == "2 x [2 x 1, 2]"
+    assert shown([1, 1, 1, 1]) == "[4 x 1]" and shown([1, 2, 1]) == "[1, 2, 1]"
     assert number_of([job, job, {"model": "gpt2"}]) == 3
     assert number_of([1, 2]) is None and number_of([]) is None
 
