@@ -10,8 +10,6 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from testbed import systems
 from testbed.errors import UserError
 from testbed.experiment.arrivals import (
@@ -24,7 +22,6 @@ from testbed.experiment.arrivals import (
     with_resolved,
 )
 from testbed.experiment.experiment import Experiment, LinkDirection
-from testbed.experiment.explain import explain
 from testbed.experiment.faults import check as check_faults
 from testbed.experiment.fields import NAME, nearest, user_file
 from testbed.experiment.links import resolve_links, unmarked
@@ -42,7 +39,8 @@ from testbed.experiment.schema import (
 from testbed.experiment.schema_arrivals import MAX_JOBS, Arrivals
 from testbed.experiment.schema_jobs import Fault, Job, Placement
 from testbed.experiment.schema_links import Links
-from testbed.experiment.schema_switches import Switches, SwitchException
+from testbed.experiment.schema_switches import Switches
+from testbed.experiment.switches import resolve_switches
 from testbed.experiment.units import FieldError
 from testbed.routing.placement import choose
 from testbed.topology import Topology
@@ -142,65 +140,12 @@ class _Resolver:
                 self.topology = self.topology.failing(failed)
 
     def switches(self) -> None:
-        """Whether the exceptions name switches, each once, and somebody heeds them."""
         switches: Switches | None = self.parts.get("switches")
         if switches is None or self.topology is None:
             return
-        before = len(self.problems)
-        first: dict[str, int] = {}
-        for position, each in enumerate(switches.each):
-            path, name = ("switches", "each", position, "switch"), each.switch
-            if name not in self.topology.switches:
-                near = nearest(name, self.topology.switches)
-                what = "is a host" if name in self.topology.hosts else "is not in the topology"
-                self.wrong(path, sentence(f"{name} {what}", near))
-            elif name in first:
-                message = f"{name} is already in switches.each[{first[name]}]; keep one of them"
-                self.wrong(path, message)
-            first.setdefault(name, position)
-        if len(self.problems) > before:
-            return
-        settings = self.with_topology(switches)
-        if len(self.problems) > before:
-            return
-        found = {name: settings.of(name) for name in self.topology.switches}
-        off = [name for name, each in found.items() if not each.aggregates]
-        if self.system is not None and not self.system.planned:
-            place: KeyPath = ("switches",) if switches != Switches() else ("topology",)
-            limits = [
-                name for name, each in found.items() if each.capacity_bps or each.burst_packets
-            ]
-            if limits:
-                self.wrong(
-                    place,
-                    f"switch {limits[0]}: {self.system.title} has no plan that would heed a"
-                    " capacity or burst; allowed with system grid. Take it out",
-                )
-            elif self.system.memory and len(off) == len(found):
-                self.wrong(
-                    place,
-                    f"no switch is left that aggregates for {self.system.title}; allow one, or take"
-                    " system ps",
-                )
-        if off:
-            self.topology = self.topology.only_forwarding(off)
-        self.parts["switches"] = settings
-
-    def with_topology(self, switches: Switches) -> Switches:
-        """What the topology's class says of switches, where the file says nothing of them."""
-        assert self.topology is not None
-        given = {each.switch: each for each in switches.each}
-        for name, options in self.topology.switch_options.items():
-            try:
-                own = SwitchException.model_validate({"switch": name, **options})
-            except ValidationError as error:
-                for problem in explain(error, (), SwitchException):
-                    self.wrong(("topology",), f"switch {name}, {problem}")
-                continue
-            said = given.get(name, own)
-            update = {key: getattr(said, key) for key in said.model_fields_set}
-            given[name] = own.model_copy(update=update)
-        return switches.model_copy(update={"each": tuple(given.values())})
+        found = resolve_switches(switches, self.topology, self.system)
+        self.parts["switches"], self.topology, problems = found
+        self.problems += problems
 
     # -- jobs
 
