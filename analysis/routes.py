@@ -7,11 +7,13 @@ without the experiment's topology, which may be a program of its own.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pandas as pd
+
+from testbed.routing.tree import next_nodes
 
 if TYPE_CHECKING:
     from testbed.results import Results
@@ -29,44 +31,30 @@ def meeting_switches(results: Results) -> pd.DataFrame:
         neighbours = _neighbours(links, set(hosts["host"]))
         servers = hosts[hosts["role"] == "ps"]
         for job, server in servers[["job", "host"]].itertuples(index=False):
-            towards = _next_nodes(neighbours, server)
+            (last,) = neighbours[server]
+            towards = next_nodes(neighbours.__getitem__, hosts["host"], last)
             workers = hosts[(hosts["job"] == job) & (hosts["role"] == "worker")]["host"]
-            paths = [_path(towards, worker, server) for worker in workers]
+            paths = [_path(towards, *neighbours[worker], last) for worker in workers]
             shared = set.intersection(*map(set, paths)) if paths else set()
             found += [(repetition, job, switch) for switch in sorted(shared)]
     return pd.DataFrame(found, columns=[*_JOB, "switch"]).astype(results.hosts[_JOB].dtypes)
 
 
-def _neighbours(links: pd.DataFrame, hosts: set[str]) -> dict[str, list[str]]:
-    """The neighbours of each node, a switch's by port."""
+def _neighbours(links: pd.DataFrame, hosts: set[str]) -> defaultdict[str, list[str]]:
+    """The neighbours of each switch by port, and of each host its switch."""
     ports = links[["node", "port", "neighbour"]].drop_duplicates().sort_values(["node", "port"])
-    found: dict[str, list[str]] = {}
+    found: defaultdict[str, list[str]] = defaultdict(list)
     for node, neighbour in ports[["node", "neighbour"]].itertuples(index=False):
-        found.setdefault(node, []).append(neighbour)
         if neighbour in hosts:
-            found.setdefault(neighbour, [node])
+            found[neighbour] = [node]
+        if node not in hosts:
+            found[node].append(neighbour)
     return found
 
 
-def _next_nodes(neighbours: Mapping[str, list[str]], target: str) -> dict[str, str]:
-    """For each node that can reach the target: the next one on its way. Hosts do not forward."""
-    towards = {target: target}
-    queue = deque([target])
-    while queue:
-        node = queue.popleft()
-        for neighbour in neighbours.get(node, ()):
-            if neighbour not in towards:
-                towards[neighbour] = node
-                if len(neighbours.get(neighbour, ())) > 1:
-                    queue.append(neighbour)
-    return towards
-
-
-def _path(towards: Mapping[str, str], source: str, target: str) -> list[str]:
-    """The switches between two hosts."""
-    path = []
-    node = towards.get(source, target)
-    while node != target:
-        path.append(node)
-        node = towards[node]
+def _path(towards: Mapping[str, str], first: str, last: str) -> list[str]:
+    """The switches from one to another."""
+    path = [first]
+    while path[-1] != last:
+        path.append(towards[path[-1]])
     return path

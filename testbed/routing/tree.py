@@ -11,6 +11,7 @@ never the root.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from testbed.errors import UserError
@@ -28,17 +29,29 @@ def next_hops(topology: Topology, target: str) -> dict[str, tuple[int, str]]:
 
 
 def _breadth_first(topology: Topology, target: str) -> dict[str, tuple[int, str]]:
-    hops: dict[str, tuple[int, str]] = {}
-    seen = {target, *topology.hosts}  # hosts do not forward
+    def neighbours(node: str) -> list[str]:
+        return [neighbour for neighbour, _, _ in topology.ports(node).values()]
+
+    towards = next_nodes(neighbours, topology.hosts, target)
+    return {node: (port_to(topology, node, next_), next_) for node, next_ in towards.items()}
+
+
+def next_nodes(
+    neighbours: Callable[[str], Iterable[str]], hosts: Iterable[str], target: str
+) -> dict[str, str]:
+    """For each switch that can reach the switch `target`: the next one on a shortest path. Of equal
+    paths that of the neighbour that comes first; `neighbours` are those of a node, by port."""
+    towards: dict[str, str] = {}
+    seen = {target, *hosts}  # hosts do not forward
     queue = deque([target])
     while queue:
         node = queue.popleft()
-        for neighbour, _, _ in topology.ports(node).values():
+        for neighbour in neighbours(node):
             if neighbour not in seen:
                 seen.add(neighbour)
                 queue.append(neighbour)
-                hops[neighbour] = (port_to(topology, neighbour, node), node)
-    return hops
+                towards[neighbour] = node
+    return towards
 
 
 def port_to(topology: Topology, node: str, neighbour: str) -> int:
