@@ -48,14 +48,12 @@ def _shares(count: int, ways: int) -> Iterator[list[int]]:
 class _Choices:
     def __init__(self, program: Congestion) -> None:
         self.candidates = program.candidates
-        self.unit_bps = program.unit_bps
         self.most = [
             Fraction(program.most_rate(job, worker) * program.unit_bps)
             for job, made in enumerate(self.candidates.jobs)
             for worker in range(len(made.workers))
             if program.most_rate(job, worker) < float("inf")
         ]
-        self.tries = 0
 
     def most_there_are(self) -> int:
         """No fewer than the choices that there are."""
@@ -82,10 +80,11 @@ class _Choices:
     def climb(self, counts: Counts, onward: Onward) -> tuple[Counts, Onward]:
         """What can be reached from a choice, step by step."""
         best, least = self._rates(counts, onward), self._common(counts, onward)
+        tries = 0
         while best != sorted(self.most):  # nobody could have more
             for other_counts, other_onward in self._near(counts, onward):
-                self.tries += 1
-                if self.tries > TRIES:
+                tries += 1
+                if tries > TRIES:
                     return counts, onward
                 if self._common(other_counts, other_onward) < least:
                     continue
