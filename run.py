@@ -46,7 +46,7 @@ if __name__ == "__main__":
         # Root's byte code has no business in a user's checkout.
         sys.dont_write_bytecode = True
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    sys.path[0] = HERE
+    sys.path[:1] = [HERE, os.path.join(HERE, "p4engine", "src")]
     try:
         from testbed.run.commands import main
     except ImportError as error:

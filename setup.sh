@@ -1,6 +1,7 @@
 # Set-up shared by ./demo and ./test; read with `.`, never run. POSIX sh, because it must work on a
 # machine that has neither make, pip nor venv yet. The caller sets `here` to the checkout and then
-# calls `become_root "$@"` and `set_up`; $extras may name packages that it would like to have.
+# calls `become_root "$@"` and `set_up`; $extras may name packages that it would like to have, and
+# $groups the extras of pyproject.toml to install beside what a run needs ("[test]").
 #
 # Three things are made: system packages (apt), the environment .venv, warm compile caches. Each is
 # looked at before it is made, and a stamp in .venv, keyed by everything that the result depends on,
@@ -94,29 +95,17 @@ make_environment() {
         "$system_python" -m venv --clear --system-site-packages "$environment" >"$log" 2>&1 ||
             { tail -n 15 "$log" >&2; fail "$system_python could not make .venv"; }
     fi
-    # The dependencies stand in pyproject.toml and nowhere else; Python 3.10 has no tomllib of its own.
-    "$python" - "$here/pyproject.toml" >"$log" <<'END' || fail "cannot read pyproject.toml"
-import sys
-
-try:
-    import tomllib
-except ImportError:
-    from pip._vendor import tomli as tomllib
-with open(sys.argv[1], "rb") as file:
-    print("\n".join(tomllib.load(file)["project"]["dependencies"]))
-END
-    cp "$log" "$log.dependencies"
     PIP_ROOT_USER_ACTION=ignore
     export PIP_ROOT_USER_ACTION
     say "set-up: installing Python packages into .venv (a minute or two the first time)"
-    "$python" -m pip install --quiet --disable-pip-version-check --no-input \
-        -r "$log.dependencies" >"$log" 2>&1 ||
+    (cd "$here" && "$python" -m pip install --quiet --disable-pip-version-check --no-input \
+        --editable ./p4engine --editable ".${groups:-}") >"$log" 2>&1 ||
         { tail -n 15 "$log" >&2; fail "pip could not install the Python packages (see above)"; }
 }
 
 # What is compiled is kept per user, so its stamp is, too.
 warm_caches() {
-    warm=$(find "$here/testbed" "$here/p4" \( -name '*.py' -o -name '*.[ch]' -o -name '*.p4' \) \
+    warm=$(find "$here/testbed" "$here/p4engine/src" "$here/p4" \( -name '*.py' -o -name '*.[ch]' -o -name '*.p4' \) \
         -exec cat {} + 2>/dev/null | sha256sum | cut -c1-32)
     stamp=$environment/.warm-$(id -u)
     [ "$(cat "$stamp" 2>/dev/null)" = "$warm" ] && return 0
@@ -127,7 +116,7 @@ warm_caches() {
 
 # Everything that the environment depends on; a change makes the next call look again.
 set_up_inputs() {
-    cat "$here/setup.sh" "$here/pyproject.toml" | sha256sum | cut -c1-32
+    cat "$here/setup.sh" "$here/pyproject.toml" "$here/p4engine/pyproject.toml" | sha256sum | cut -c1-32
     printf '%s\n%s\n' "$(readlink -f "$system_python")" "$here"
 }
 
@@ -135,12 +124,15 @@ set_up() {
     # Two set-ups of one checkout wait for each other; the lock is the folder itself.
     exec 9<"$here"
     ! command -v flock >/dev/null 2>&1 || flock 9
-    if [ "$(cat "$environment/.setup-stamp" 2>/dev/null)" != "$(set_up_inputs)" ]; then
+    # What was installed with the groups serves those who need none.
+    stamp=$environment/.setup-stamp
+    if [ "$(cat "$stamp${groups:-}" 2>/dev/null)" != "$(set_up_inputs)" ]; then
         log=$(mktemp)
         install_packages
         make_environment
-        rm -f "$log" "$log.dependencies"
-        set_up_inputs >"$environment/.setup-stamp"
+        rm -f "$log"
+        set_up_inputs >"$stamp"
+        set_up_inputs >"$stamp${groups:-}"
     fi
     if [ -n "${extras:-}" ] &&
         [ "$(cat "$environment/.extras-stamp" 2>/dev/null)" != "$extras" ]; then

@@ -46,6 +46,7 @@ from switch_alone import (  # noqa: E402
     round_of_switch,
 )
 
+from p4engine import compile_program  # noqa: E402
 from testbed.bmv2.compiler import compile_for_bmv2  # noqa: E402
 from testbed.bmv2.connection import Connection, p4utils_api, wait  # noqa: E402
 from testbed.bmv2.control import Client  # noqa: E402
@@ -53,7 +54,6 @@ from testbed.bmv2.ports import socket_drops  # noqa: E402
 from testbed.bmv2.process import command  # noqa: E402
 from testbed.bmv2.queues import DEEP_PACKETS  # noqa: E402
 from testbed.network.processes import cpu_ns  # noqa: E402
-from testbed.p4engine import compile_program  # noqa: E402
 from testbed.results import find, read  # noqa: E402
 
 SWITCHES = "embedded", "bmv2"

@@ -37,9 +37,10 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(ROOT))
 
-from testbed.p4engine import compile_program  # noqa: E402
-from testbed.p4engine.build import Compiled  # noqa: E402
-from testbed.p4engine.control import Client  # noqa: E402
+from p4engine.backend.build import Compiled  # noqa: E402
+from p4engine.control.client import Client  # noqa: E402
+
+from p4engine import compile_program  # noqa: E402
 
 FAN_IN = 4
 MOST_MISSING = 1e-4
@@ -138,8 +139,8 @@ def round_of_switch(wires: Wires, generator: str, case: Case, options: argparse.
             "import os, sys\n"
             "os.sched_setaffinity(0, {1})\n"
             "from pathlib import Path\n"
-            "from testbed.p4engine.build import Compiled\n"
-            "from testbed.p4engine.switch import serve\n"
+            "from p4engine.backend.build import Compiled\n"
+            "from p4engine.switch.process import serve\n"
             "import json\n"
             "job = json.load(sys.stdin)\n"
             "compiled = Compiled(Path(job['so']), job['info'], '')\n"

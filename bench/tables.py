@@ -21,11 +21,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from testbed.p4engine import compile_program  # noqa: E402
-from testbed.p4engine.build import Compiled  # noqa: E402
-from testbed.p4engine.control import Client  # noqa: E402
-from testbed.p4engine.control_server import Server  # noqa: E402
-from testbed.p4engine.library import CALLS, Switch  # noqa: E402
+from p4engine.backend.build import Compiled  # noqa: E402
+from p4engine.control.client import Client  # noqa: E402
+from p4engine.control.server import Server  # noqa: E402
+from p4engine.switch.library import CALLS, Switch  # noqa: E402
+
+from p4engine import compile_program  # noqa: E402
 
 PROGRAM = """
 #include <core.p4>

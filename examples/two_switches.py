@@ -30,7 +30,7 @@ def main() -> int:
     net.start()
     try:
         for switch, here, there in ((s1, h1, h2), (s2, h2, h1)):
-            client = switch.client  # all calls of testbed/p4engine/library.py
+            client = switch.client  # all calls of p4engine/src/p4engine/switch/library.py
             client.multicast_group(1, [(1, 0), (2, 0)])
             client.table_add("destinations", "to_port", [here.MAC()], [1])
             client.table_add("destinations", "to_port", [there.MAC()], {"port": 2})

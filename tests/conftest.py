@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from p4engine.backend.c_compiler import find_c_compiler
 
-from testbed.p4engine.c_compiler import find_c_compiler
 from tests.leftovers import why_no_network
 
 HERE = Path(__file__).parent

@@ -161,28 +161,28 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     ),
     (r"MODULE labs grade \d \w+( --trace| --seed \d+)?", _GRADE),
     (
-        r"MODULE testbed\.p4engine trace .+",
+        r"MODULE p4engine trace .+",
         Elsewhere("tests/switch/test_p4_trace.py::test_command_line"),
     ),
     (
-        r"MODULE testbed\.p4engine stf .+",
+        r"MODULE p4engine stf .+",
         Elsewhere("tests/switch/test_p4_stf.py::test_command_line"),
     ),
     (
-        r"MODULE testbed\.p4engine switch .*--trace .*",
+        r"MODULE p4engine switch .*--trace .*",
         Elsewhere(
             "tests/network/test_switch_veth.py::test_forwards_between_two_veths_and_stops_cleanly"
         ),
     ),
     (
-        r"MODULE testbed\.p4engine switch [^\\]+",
+        r"MODULE p4engine switch [^\\]+",
         Elsewhere(
             "tests/network/test_switch_veth.py::test_forwards_between_two_veths_and_stops_cleanly"
         ),
     ),
-    (r"MODULE testbed\.p4engine switch .*\\", _SERVED),
-    (r"MODULE testbed\.p4engine call switch\.sock trace.*", _TRACED),
-    (r"MODULE testbed\.p4engine call switch\.sock .+", _CALLED),
+    (r"MODULE p4engine switch .*\\", _SERVED),
+    (r"MODULE p4engine call switch\.sock trace.*", _TRACED),
+    (r"MODULE p4engine call switch\.sock .+", _CALLED),
     (r"PYTHON examples/learning\.py", _SERVED),
     (
         r"PYTHON examples/two_switches\.py",

@@ -118,7 +118,7 @@ def udp_frame(source: str, destination: str, payload: bytes) -> bytes:
 
 class Fabric:
     """All nodes of an experiment. `switches` maps each switch's name to a started
-    testbed.p4engine.library.Switch whose tables are installed."""
+    p4engine.switch.library.Switch whose tables are installed."""
 
     def __init__(
         self, experiment, switches: dict, schedule: Schedule = perfect, delay_ns: int = 5 * US

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from p4engine.switch.library import MANAGER_CALLS, PROGRAM_CALLS
 from scapy.packet import Packet
 
 from labs.grader.box import Box, BoxError, Lost, Refused
@@ -20,7 +21,6 @@ from labs.grader.failure import Failure
 from labs.grader.lab import Lab
 from labs.grader.network import Wires
 from labs.grader.packets import differences
-from testbed.p4engine.library import MANAGER_CALLS, PROGRAM_CALLS
 
 Frame = Packet | bytes
 Packets = list[tuple[int, bytes]]
@@ -93,7 +93,7 @@ class WiredSwitch(BoxedSwitch):
 class Switch:
     """A switch with the submission's program, as checks see it.
 
-    Control calls are those of testbed.p4engine.library.Switch: table_add, multicast_group, ...
+    Control calls are those of p4engine.switch.library.Switch: table_add, multicast_group, ...
     """
 
     def __init__(self, bench: Bench, target: BoxedSwitch) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.grader import channel
-from labs.grader.confine import ROOT, Walls
+from labs.grader.confine import ENGINE, ROOT, Walls
 from testbed.network.kernel import enter_network
 
 PRINTED_BYTES = 4096  # of a process's output that are kept
@@ -35,7 +35,7 @@ LOOK_S = 0.5  # how often to look at the process's CPU time
 CPU_MARGIN_S = 2
 PREFIX = "ina-labs-"  # of scratch folders
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-BOOT = "import sys; sys.path[:0] = [sys.argv[1]]; from labs.grader.worker import main; main()"
+BOOT = "import sys; sys.path[:0] = sys.argv[1:3]; from labs.grader.worker import main; main()"
 
 
 class BoxError(Exception):
@@ -82,7 +82,14 @@ class Box:
             "OMP_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1",
         }
-        arguments = [str(ROOT), kind, str(scratch), str(int(life_s) + CPU_MARGIN_S), preload]
+        arguments = [
+            str(ROOT),
+            str(ENGINE.parent),
+            kind,
+            str(scratch),
+            str(int(life_s) + CPU_MARGIN_S),
+            preload,
+        ]
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-B", "-c", BOOT, *arguments, str(requests), str(replies)],
             stdin=subprocess.DEVNULL,

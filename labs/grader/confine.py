@@ -24,9 +24,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import p4engine
 from labs.grader import landlock, seccomp
 
 ROOT = Path(__file__).resolve().parents[2]
+ENGINE = Path(p4engine.__file__).resolve().parent
 KINDS = ("compile", "run", "network")
 MEMORY_BYTES = {"compile": 3 << 30, "run": 1 << 30, "network": 1 << 30}
 FILE_BYTES = {"compile": 128 << 20, "run": 0, "network": 0}
@@ -96,7 +98,7 @@ def _limits(kind: str, cpu_s: int) -> None:
 def readable() -> list[Path]:
     """What a confined process may read besides its scratch folder: no checks, no solutions."""
     python = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
-    ours = [ROOT / "testbed", ROOT / "labs" / "grader", ROOT / "labs" / "__init__.py"]
+    ours = [ENGINE, ROOT / "testbed", ROOT / "labs" / "grader", ROOT / "labs" / "__init__.py"]
     return [*map(Path, SYSTEM), *python, *ours, Path("/proc/cpuinfo")]
 
 

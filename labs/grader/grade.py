@@ -11,21 +11,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from p4engine.backend.build import compile_program, share_runtime
+
 from labs.grader.bench import Bench, Broken
 from labs.grader.box import Box, BoxError, Refused, remove, scratch_folder
 from labs.grader.failure import Failure
 from labs.grader.lab import Check, Lab
 from labs.grader.network import Wires, refuse
 from labs.grader.submission import Unusable, collect
-from testbed.p4engine.build import compile_program, share_runtime
 
 # What a check trips over when a submission returns something of another shape than agreed.
 UNUSABLE = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
 SUBMISSION_S = 60.0  # hard limit for all checks together
 COMPILE_S = 30.0
-COMPILERS = "testbed.p4engine.build testbed.p4engine.codegen testbed.p4engine.parser"
-SWITCHES = "testbed.p4engine.library testbed.p4engine.build testbed.p4engine.trace_text"
-NODE = f"{SWITCHES} testbed.p4engine.switch"
+COMPILERS = (
+    "p4engine.backend.build p4engine.backend.emit_program p4engine.frontend.parser.parse_program"
+)
+SWITCHES = "p4engine.switch.library p4engine.backend.build p4engine.trace.trace_text"
+NODE = f"{SWITCHES} p4engine.switch.process"
 SMALL = Path(__file__).with_name("small.p4")  # compiled once, so that the runtime is in the cache
 
 

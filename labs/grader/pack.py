@@ -10,12 +10,13 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from labs.grader.confine import ENGINE
 from labs.grader.lab import LABS, Lab, lab_names
 from testbed.errors import UserError
 
 ROOT = LABS.parent
 TEACHERS = ("_teacher", "TEACHERS.md")
-ENGINE = ("__init__.py", "errors.py", "topology.py", "network", "p4engine")  # of testbed/
+TESTBED = ("__init__.py", "errors.py", "topology.py", "network")  # of testbed/
 REQUIREMENTS = "numpy>=1.26\nrich>=13\nscapy>=2.5\nscipy>=1.11\nnetworkx>=3.1\n"
 CACHES = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
@@ -33,8 +34,9 @@ def export(target: Path, only: Sequence[str] = ()) -> None:
     _refuse(target)
     names = list(only) or lab_names()
     target.mkdir(parents=True)
-    for name in ENGINE:
+    for name in TESTBED:
         _copy(ROOT / "testbed" / name, target / "testbed" / name)
+    _copy(ENGINE, target / "p4engine")
     skipped = {*TEACHERS, *(set(lab_names()) - set(names))}
     for path in sorted(LABS.iterdir()):
         if path.name not in skipped and not path.name.startswith((".", "__pycache__")):

@@ -46,7 +46,7 @@ class Worker:
 
     def compile(self, program: str, defines: dict[str, Any], trace: bool) -> list:
         """Compile scratch/source/`program`; returns [key, warnings]."""
-        from testbed.p4engine import compile_program
+        from p4engine import compile_program
 
         source = self.scratch / "source" / program
         cache = self.scratch / "cache"
@@ -56,14 +56,14 @@ class Worker:
 
     def load(self, key: str, ports: list[int], seed: int, trace: bool) -> int:
         """Make a switch that runs the program that was compiled as `key`; returns its number."""
-        from testbed.p4engine.library import Switch
+        from p4engine.switch.library import Switch
 
         return self._loaded(Switch(self._compiled(key), ports=ports, seed=seed), trace)
 
     def attach(self, key: str, interfaces: Mapping[int, str], seed: int, trace: bool) -> int:
         """Like `load`, of a switch whose ports are network interfaces, by number of the port. It
         takes the place of the one that they had before."""
-        from testbed.p4engine.switch import NetworkSwitch
+        from p4engine.switch.process import NetworkSwitch
 
         self.unload()
         number = self._loaded(NetworkSwitch(self._compiled(key), interfaces, seed=seed), trace)
@@ -71,7 +71,7 @@ class Worker:
         return number
 
     def _compiled(self, key: str) -> Any:
-        from testbed.p4engine.build import Compiled
+        from p4engine.backend.build import Compiled
 
         cache = self.scratch / "cache"
         info = json.loads((cache / f"{key}.json").read_text())["info"]
@@ -180,8 +180,8 @@ CALLS = {name for name in vars(Worker) if not name.startswith("_")}
 
 def explain(error: BaseException, scratch: Path) -> str:
     """An error in a student's words: a P4 error with its lines, or the end of a traceback."""
-    from testbed.p4engine.diagnostics import P4Error
-    from testbed.p4engine.pipeline_values import ControlError
+    from p4engine.frontend.diagnostics import P4Error
+    from p4engine.switch.pipeline_values import ControlError
 
     if isinstance(error, P4Error | ControlError):
         text = str(error)
@@ -216,9 +216,9 @@ def serve(worker: Worker, requests: int, replies: int) -> None:
 
 
 def main() -> None:
-    """Arguments: root, kind, scratch, CPU seconds, modules to import, two descriptors."""
-    _, _, kind, folder, cpu_s, preload, requests, replies = sys.argv
-    for name in ("testbed.p4engine.diagnostics", "testbed.p4engine.pipeline_values"):
+    """Arguments: root, engine, kind, scratch, CPU seconds, modules to import, two descriptors."""
+    _, _, _, kind, folder, cpu_s, preload, requests, replies = sys.argv
+    for name in ("p4engine.frontend.diagnostics", "p4engine.switch.pipeline_values"):
         importlib.import_module(name)
     for name in preload.split():
         importlib.import_module(name)

@@ -20,10 +20,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from p4engine.backend.cache import cache_folder, prune
+from p4engine.frontend.diagnostics import Diagnostics, Fatal
+from p4engine.frontend.preprocessor.preprocess import preprocess
+
 from testbed.errors import UserError
-from testbed.p4engine.build import cache_folder, prune
-from testbed.p4engine.diagnostics import Diagnostics, Fatal
-from testbed.p4engine.preprocess import preprocess
 
 BACK_END = "p4c-bm2-ss"
 DRIVER = "p4c"
@@ -86,7 +87,7 @@ def compile_for_bmv2(
     Raises UserError in p4c's words, or P4Error for what fails before p4c is asked (a missing
     include file)."""
     p4c = P4c.find()
-    folder = cache_folder("bmv2")
+    folder = cache_folder("ina-testbed/bmv2")
     kept = folder / f"{_key(p4c, source, defines, include_dirs)}.json"
     if kept.exists():
         kept.touch()

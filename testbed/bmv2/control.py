@@ -1,6 +1,6 @@
 """The embedded switch's control interface, on BMv2.
 
-`Client` offers those calls of `testbed.p4engine.control.Client` that the control plane makes, with
+`Client` offers those calls of `p4engine.control.client.Client` that the control plane makes, with
 the same arguments and results, and carries them out through p4utils' Thrift API. p4utils wants its
 arguments as text and prints what it does; of an error it prints a line and returns nothing. Here
 an error is an exception again.
@@ -16,7 +16,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from testbed.p4engine.control import CallError
+from p4engine.control.client import CallError
 
 WORD = 1 << 64
 COMPLAINTS = ("Error", "Invalid", "Could not")

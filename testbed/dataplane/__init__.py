@@ -4,7 +4,7 @@
 `install` fills a switch's tables and `links` shapes its ports; `read` tells what its registers have
 counted, and `look` what its memory is like at a moment; `release` gives back what a killed job
 held. They talk to any switch that offers the control interface of
-`testbed.p4engine.control.Client`.
+`p4engine.control.client.Client`.
 """
 
 from testbed.dataplane.install import install, install_jobs, program

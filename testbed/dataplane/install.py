@@ -64,7 +64,7 @@ def holds(experiment: Experiment) -> bool:
 def install(experiment: Experiment, switch: str, client: Any) -> None:
     """Fill all tables and multicast groups of one switch, in one batch.
 
-    `client` is the switch's control interface (testbed.p4engine.control.Client)."""
+    `client` is the switch's control interface (p4engine.control.client.Client)."""
     calls: list[tuple] = []
     topology = experiment.topology_object()
     _install_routes(topology, switch, calls)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from p4engine.control.commands import Commands
+from p4engine.frontend.diagnostics import P4Error
+
 from testbed.errors import UserError
 from testbed.netfile.load import NetworkPlan
 from testbed.netfile.schema import Entry, SwitchSettings
-from testbed.p4engine.commands import Commands
-from testbed.p4engine.diagnostics import P4Error
 
 PRIORITIES = 2**31 - 1  # the engine's lower number wins, the file's higher one
 FIRST_OF_SESSIONS = 1 << 15  # multicast groups for clone sessions with several replicas
@@ -87,7 +88,7 @@ def _table(tables: dict[str, dict], name: str) -> dict:
 
 def compile_all(plan: NetworkPlan) -> dict[Path, Any]:
     """Compile each program once. Raises UserError with the compiler's words."""
-    from testbed.p4engine import compile_program
+    from p4engine import compile_program
 
     compiled = {}
     for path in dict.fromkeys(plan.programs.values()):
@@ -102,7 +103,7 @@ def rehearse(plan: NetworkPlan) -> list[str]:
     """Fill switches in this process as the file says; returns the compiler's warnings.
 
     Raises UserError for a program or an entry that is wrong."""
-    from testbed.p4engine.library import Switch
+    from p4engine.switch.library import Switch
 
     compiled = compile_all(plan)
     for name, settings in plan.net.switches.items():

@@ -16,10 +16,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from p4engine.frontend.diagnostics import P4Error
+
 from testbed.errors import UserError
 from testbed.experiment.document import Inline, write_yaml
 from testbed.netfile.load import load_network
-from testbed.p4engine.diagnostics import P4Error
 
 HEAD = """\
 # Made by `run.py import` out of {source}.
@@ -251,7 +252,7 @@ class Topology:
 
     def _kinds(self, table: str, program: Path, path: Path) -> dict[str, str]:
         if program not in self._tables:
-            from testbed.p4engine import compile_program
+            from p4engine import compile_program
 
             try:
                 compiled = compile_program(program, {}, [program.parent])

@@ -28,7 +28,7 @@ from testbed.errors import RunError, UserError
 from testbed.network import kernel
 
 if TYPE_CHECKING:
-    from testbed.p4engine.control import Client
+    from p4engine.control.client import Client
 
 ROOT = Path(__file__).resolve().parents[2]
 # A switch answers within milliseconds, or not at all.
@@ -90,7 +90,7 @@ class P4Switch(PreparedNode, Switch):
     """A Mininet switch that runs a P4 program in the native switch, in a namespace of its own.
 
     program: path of the P4 source. defines: preprocessor constants. arguments: further command line
-    arguments of `python -m testbed.p4engine switch`. launch: starts the switch process in another
+    arguments of `python -m p4engine switch`. launch: starts the switch process in another
     way (a run forks it); it is called with this node and must return once the control socket
     answers, and `control_path` must be given, too. Port n is the interface that Mininet calls
     `<name>-eth<n>`.
@@ -147,7 +147,7 @@ class P4Switch(PreparedNode, Switch):
             return
         if self.namespace is None:
             self._prepare_links()
-        command = [sys.executable, "-m", "testbed.p4engine", "switch", str(self.program)]
+        command = [sys.executable, "-m", "p4engine", "switch", str(self.program)]
         for key, value in self.defines.items():
             command += ["-D", f"{key}={value}"]
         for port, interface in self.ports_in_use().items():
@@ -169,7 +169,7 @@ class P4Switch(PreparedNode, Switch):
         self.client = connect(self.control_path, lambda: alive() is None, self.name, log)
 
     def _start_connected(self, command: list[str]) -> None:
-        from testbed.p4engine.control import CallError, Client
+        from p4engine.control.client import CallError, Client
 
         ours, its = socket.socketpair()
         with tempfile.TemporaryFile() as output:
@@ -279,7 +279,7 @@ def connect(
     Raises RunError when `alive()` turns false (the message is what the switch wrote) or after
     `timeout` s.
     """
-    from testbed.p4engine.control import CallError, Client
+    from p4engine.control.client import CallError, Client
 
     deadline = time.monotonic() + timeout
     while True:

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from testbed.p4engine.c_compiler import find_c_compiler
+from p4engine.backend.c_compiler import find_c_compiler
 
 PACKAGES = ("numpy", "numba", "pandas", "pyarrow", "pydantic", "mininet", "matplotlib")
 _CHECKOUT = Path(__file__).resolve().parents[2]

@@ -48,8 +48,9 @@ def bmv2_switch(arguments: dict, descriptors: list[int]) -> None:
 
 def switch(arguments: dict, descriptors: list[int]) -> int:
     """A P4 switch. arguments: program, defines, include_dirs, interfaces by port, control, seed."""
-    from testbed.p4engine import compile_program
-    from testbed.p4engine.switch import serve
+    from p4engine.switch.process import serve
+
+    from p4engine import compile_program
     from testbed.scheduling import wake_promptly
 
     wake_promptly()

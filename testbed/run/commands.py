@@ -351,6 +351,11 @@ def main(arguments: list[str]) -> int:
         return 0
 
 
+def entry() -> int:
+    """The command `ina`."""
+    return main(sys.argv[1:])
+
+
 def describe(error: RunError) -> str:
     """A failed run's message with the end of the log that explains it."""
     text = f"failed: {error}"

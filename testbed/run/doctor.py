@@ -17,13 +17,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from p4engine.backend.c_compiler import find_c_compiler
+
 from testbed.errors import UserError
-from testbed.p4engine.c_compiler import find_c_compiler
 from testbed.run import kernel_probe
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,12 +41,10 @@ MININET = frozenset((EMBEDDED, BMV2))
 EVERY = frozenset((EMBEDDED, BMV2, VIRTUAL))
 ONLY_BMV2 = frozenset((BMV2,))
 NOTHING: frozenset[str] = frozenset()
+DISTRIBUTION, ENGINE = "ina-testbed", "p4engine"  # of pyproject.toml and p4engine/pyproject.toml
 
 # Which line goes into apt's sources depends on the distribution; the page has it.
 P4LANG = "add p4lang's package source (https://github.com/p4lang/p4c#readme)"
-
-# Dependencies without which everything but the tests works.
-TEST_TOOLS = ("pytest", "pytest-timeout", "hypothesis", "ruff")
 
 
 @dataclass(frozen=True)
@@ -232,42 +231,42 @@ def kernel_features() -> Iterator[Finding]:
 
 
 def _packages() -> Iterator[Finding]:
-    """The dependencies of pyproject.toml: one finding if all is well, else one per lack."""
-    requirements = _requirements(ROOT / "pyproject.toml")
-    lacks = [finding for finding in map(_package, requirements) if finding.state != OK]
-    if not lacks:
+    """What the testbed depends on: one finding if all is well, else one per package."""
+    try:
+        lines = importlib.metadata.requires(DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:
+        detail = f"the distribution {DISTRIBUTION} is not installed for {sys.executable}"
+        yield Finding("Python packages", MISSING, detail, "sudo ./demo", EVERY)
+        return
+    requirements = _requirements(lines)
+    problems = [finding for finding in map(_package, requirements) if finding.state != OK]
+    if not problems:
         yield Finding("Python packages", OK, f"all {len(requirements)}", "", EVERY)
-    yield from lacks
+    yield from problems
 
 
 def _package(requirement: Any) -> Finding:
-    needed_by = NOTHING if requirement.name in TEST_TOOLS else EVERY
     thing = f"Python package {requirement.name}"
     remedy = f"{sys.executable} -m pip install '{requirement.name}{requirement.specifier}'"
+    if requirement.name == ENGINE:
+        remedy = "sudo ./demo"
     try:
         version = importlib.metadata.version(requirement.name)
     except importlib.metadata.PackageNotFoundError:
-        purpose = "not installed" + ("; only for tests" if not needed_by else "")
-        return Finding(thing, MISSING, purpose, remedy, needed_by)
+        return Finding(thing, MISSING, "not installed", remedy, EVERY)
     if not requirement.specifier.contains(version, prereleases=True):
         detail = f"{version}, not {requirement.specifier}"
-        return Finding(thing, MISSING, detail, remedy, needed_by)
-    return Finding(thing, OK, version, "", needed_by)
+        return Finding(thing, MISSING, detail, remedy, EVERY)
+    return Finding(thing, OK, version, "", EVERY)
 
 
-def _requirements(project: Path) -> list[Any]:
-    """The dependencies that hold for this Python, as packaging.Requirement."""
-    try:
-        import tomllib
-    except ImportError:  # Python 3.10 has it inside pip only
-        from pip._vendor import tomli as tomllib
+def _requirements(lines: Iterable[str]) -> list[Any]:
+    """The dependencies that hold for this Python and for no extra, as packaging.Requirement."""
     # pip's own copy: it is there whenever the environment is.
     from pip._vendor.packaging.requirements import Requirement
 
-    with project.open("rb") as file:
-        lines = tomllib.load(file)["project"]["dependencies"]
     requirements = [Requirement(line) for line in lines]
-    return [one for one in requirements if one.marker is None or one.marker.evaluate()]
+    return [one for one in requirements if one.marker is None or one.marker.evaluate({"extra": ""})]
 
 
 def _tool(thing: str, names: Sequence[str], package: str) -> Finding:

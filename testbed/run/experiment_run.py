@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from p4engine.frontend.diagnostics import P4Error
 from rich.console import Console
 
 from testbed import dataplane
 from testbed.errors import RunError
-from testbed.p4engine.diagnostics import P4Error
 from testbed.run import collect
 from testbed.run.backends import Backend, backend_of
 from testbed.run.captures import CapturedPort, Captures

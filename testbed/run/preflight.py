@@ -8,8 +8,9 @@ import shutil
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from p4engine.backend.c_compiler import find_c_compiler
+
 from testbed.errors import UserError
-from testbed.p4engine.c_compiler import find_c_compiler
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment

@@ -15,13 +15,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from p4engine import P4Error
 from testbed import dataplane
 from testbed.errors import UserError
-from testbed.p4engine import P4Error
 
 if TYPE_CHECKING:
+    from p4engine.backend.build import Compiled
+
     from testbed.experiment import Experiment
-    from testbed.p4engine.build import Compiled
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def prepare(experiment: Experiment) -> Program:
     """Compile the switches' program into the cache and try it on the experiment.
 
     Raises UserError in the compiler's words, or with what the program lacks."""
-    from testbed.p4engine import compile_program
+    from p4engine import compile_program
 
     path, defines, include_dirs = dataplane.program(experiment)
     if experiment.switch == "bmv2":
@@ -76,7 +77,7 @@ def _mistake(error: P4Error) -> UserError:
 
 
 def _embedded(compiled: Compiled, name: str, ports: Sequence[int]) -> Any:
-    from testbed.p4engine.library import Switch
+    from p4engine.switch.library import Switch
 
     return Switch(compiled, ports=ports)
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from p4engine.frontend.diagnostics import P4Error
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -26,7 +27,6 @@ from rich.text import Text
 
 from testbed.dataplane import Look
 from testbed.dataplane.looking import Blocks
-from testbed.p4engine.diagnostics import P4Error
 
 LIVE_STEP_NS = 250_000_000
 PLAIN_STEP_NS = 5_000_000_000

@@ -11,10 +11,11 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from p4engine.frontend.diagnostics import P4Error
+
 from testbed.dataplane import Look, Looks
 from testbed.errors import RunError
 from testbed.network.processes import cpu_ns, thread_cpu_ns, thread_waits
-from testbed.p4engine.diagnostics import P4Error
 from testbed.run.switches import SwitchGroup
 
 CPU_STEP_NS = 250_000_000

@@ -58,7 +58,7 @@ class Session:
             preload = ("testbed.protocols", "testbed.run.children", "testbed.hosts.process:warm")
             self.pool = Spawner("host pool", preload, self.logs / "host-pool.log")
             self.record.add("host pool", self.pool.pid)
-        preload = ("testbed.network.namespace", "testbed.run.children", "testbed.p4engine.switch")
+        preload = ("testbed.network.namespace", "testbed.run.children", "p4engine.switch.process")
         self.nodes = Spawner("switch pool", preload, self.logs / "switch-pool.log")
         self.record.add("switch pool", self.nodes.pid)
         self.record.save()

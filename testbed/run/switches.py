@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 class SwitchGroup:
     """All switch processes of one repetition; `clients` are those that answer, by name, each with
-    the control interface of testbed.p4engine.control.Client. `by_thread`: names of those whose
+    the control interface of p4engine.control.client.Client. `by_thread`: names of those whose
     threads' processor time counts one by one."""
 
     def __init__(

@@ -21,8 +21,9 @@ from testbed.run import collect
 from testbed.run.virtual_view import VirtualView
 
 if TYPE_CHECKING:
+    from p4engine.backend.build import Compiled
+
     from testbed.experiment import Experiment
-    from testbed.p4engine.build import Compiled
     from testbed.run.program import Program
     from testbed.simulate.simulation import Simulation
 

@@ -1,7 +1,7 @@
 """Virtual time: the hosts' state machines and the compiled P4 programs under a simulated clock.
 
 Nothing is implemented twice. A host is the machine of testbed.workload that a host process steps, a
-switch is the compiled program with the traffic manager of testbed.p4engine, which models the links
+switch is the compiled program with the traffic manager of p4engine, which models the links
 too. What is here is time, and the frames between the nodes.
 
 Reading order: `native` (C functions by address), `machines` (machines at addresses, so that one

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from p4engine.backend.build import Compiled
+
 from testbed import dataplane
 from testbed.errors import RunError
 from testbed.experiment import Experiment
 from testbed.experiment.faults import befallen, title
-from testbed.p4engine.build import Compiled
 from testbed.protocols import counters as n
 from testbed.protocols import status as st
 from testbed.simulate import loop, world

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from p4engine.backend.build import Compiled
+from p4engine.switch.library import Switch
 
 from testbed import dataplane
 from testbed.experiment import Experiment
 from testbed.experiment.faults import befallen
-from testbed.p4engine.build import Compiled
-from testbed.p4engine.library import Switch
 from testbed.protocols import sizes, wire
 from testbed.protocols.values import mix2
 from testbed.routing.tree import switch_of

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from p4engine.switch.library import Switch
 
+from p4engine import compile_program
 from testbed import dataplane
 from testbed.bmv2.compiler import compile_for_bmv2
-from testbed.p4engine import compile_program
-from testbed.p4engine.library import Switch
 from tests.bmv2.cases import Case, address_of_port, calls_of, surroundings
 from tests.bmv2.packets import sequence
 from tests.bmv2.simple_switch import SimpleSwitch, marks

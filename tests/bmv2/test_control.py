@@ -6,13 +6,13 @@ import contextlib
 from pathlib import Path
 
 import pytest
+from p4engine.control.client import CallError
+from p4engine.switch.library import Switch
 
+from p4engine import compile_program
 from testbed import dataplane
 from testbed.bmv2.compiler import compile_for_bmv2
 from testbed.bmv2.rehearsal import rehearsal_client
-from testbed.p4engine import compile_program
-from testbed.p4engine.control import CallError
-from testbed.p4engine.library import Switch
 from tests.bmv2.cases import CASES, calls_of, surroundings
 from tests.bmv2.compare import outputs
 from tests.bmv2.simple_switch import MARK, SimpleSwitch, why_not

@@ -8,12 +8,12 @@ import shutil
 from collections import Counter
 
 import pytest
+from p4engine.backend.c_compiler import find_c_compiler
+from p4engine.switch.library import Switch
 
+from p4engine import compile_program
 from testbed import dataplane
 from testbed.dataplane.read import POOL_EVENTS, SWITCHML, occupancy_of_slots
-from testbed.p4engine import compile_program
-from testbed.p4engine.c_compiler import find_c_compiler
-from testbed.p4engine.library import Switch
 from tests.bmv2 import simple_switch
 from tests.bmv2.cases import CASES, address_of_port, calls_of, surroundings
 from tests.bmv2.compare import events_of, outputs

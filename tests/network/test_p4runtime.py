@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from testbed.p4engine.__main__ import main
+from p4engine.cli import main
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "learning.py"
@@ -68,7 +67,7 @@ def test_options_that_make_no_sense_are_errors(options, said, tmp_path, capsys):
 def test_an_address_that_cannot_be_used_is_an_error(tmp_path):
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "testbed.p4engine", "switch"),
+            *(sys.executable, "-m", "p4engine", "switch"),
             *(str(EXAMPLE.with_suffix(".p4")), "-i", "1@lo", "--control", str(tmp_path / "c")),
             *("--p4runtime", "1", "--p4runtime-netns", "/nowhere"),
         ],

@@ -13,8 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from testbed.p4engine.control import Client
+from p4engine.control.client import Client
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
@@ -106,7 +105,7 @@ class Bench:
 
     def start(self, *options: str, interfaces: tuple[str, ...] = ("1@s1", "2@s2")) -> None:
         ports = [word for each in interfaces for word in ("-i", each)]
-        command = [sys.executable, "-m", "testbed.p4engine", "switch", str(self.program)]
+        command = [sys.executable, "-m", "p4engine", "switch", str(self.program)]
         command += [*ports, "--control", str(self.control), *options]
         self.process = subprocess.Popen(
             self.enter(1) + command,

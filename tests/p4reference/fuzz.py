@@ -19,10 +19,11 @@ from inspect import signature
 from pathlib import Path
 from random import Random
 
-from testbed.p4engine import compile_program
-from testbed.p4engine.control_server import Server
-from testbed.p4engine.library import CALLS, Switch
-from testbed.p4engine.pipeline_values import ControlError
+from p4engine.control.server import Server
+from p4engine.switch.library import CALLS, Switch
+from p4engine.switch.pipeline_values import ControlError
+
+from p4engine import compile_program
 
 from .generate import generate
 from .tree import text

@@ -10,9 +10,10 @@ import functools
 import random
 from pathlib import Path
 
+from p4engine.switch.library import Switch
+
+from p4engine import compile_program
 from testbed import dataplane
-from testbed.p4engine import compile_program
-from testbed.p4engine.library import Switch
 from tests.histories import LIMIT_NS, Run, run_of
 from tests.switch.ina import experiment
 

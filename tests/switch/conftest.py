@@ -8,12 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from testbed.p4engine.c_compiler import find_c_compiler
-from testbed.p4engine.manager import Manager
+from p4engine.backend.c_compiler import find_c_compiler
+from p4engine.switch.traffic_manager import Manager
 
 HERE = Path(__file__).parent
-RUNTIME = HERE.parents[1] / "testbed" / "p4engine" / "runtime"
+RUNTIME = HERE.parents[1] / "p4engine" / "src" / "p4engine" / "runtime"
 PARTS = sorted(RUNTIME.glob("tm*.c")) + sorted(RUNTIME.glob("io*.c"))
 
 

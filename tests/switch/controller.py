@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from p4engine.p4runtime.device import Device
+from p4engine.p4runtime.messages import messages
+from p4engine.p4runtime.p4info import p4info
+from p4engine.p4runtime.service import DETAILS, Service
+from p4engine.switch.library import Switch
 
-from testbed.p4engine import compile_program
-from testbed.p4engine.library import Switch
-from testbed.p4engine.messages import messages
-from testbed.p4engine.p4info import p4info
-from testbed.p4engine.p4runtime.device import Device
-from testbed.p4engine.p4runtime.service import DETAILS, Service
+from p4engine import compile_program
 
 PROGRAM = Path(__file__).parents[1] / "data" / "p4runtime.p4"
 CPU_PORT = 510

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from p4engine.switch.library import Switch
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
+from p4engine import compile_program
 from testbed import dataplane
 from testbed.dissect import Ina
 from testbed.experiment import load_text
-from testbed.p4engine import compile_program
-from testbed.p4engine.library import Switch
 from testbed.protocols import wire
 from testbed.topology import host_ip
 

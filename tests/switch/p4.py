@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from testbed.p4engine import compile_program
-from testbed.p4engine.library import Switch
+from p4engine.switch.library import Switch
+
+from p4engine import compile_program
 
 FRAME = """
 #include <v1model.p4>

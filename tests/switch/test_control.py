@@ -9,12 +9,11 @@ import threading
 from pathlib import Path
 
 import pytest
-
-from testbed.p4engine.control import CallError, Client
-from testbed.p4engine.control_server import Server
-from testbed.p4engine.control_wire import decode, encode
-from testbed.p4engine.library import CALLS, Switch
-from testbed.p4engine.manager import SwitchError
+from p4engine.control.client import CallError, Client
+from p4engine.control.server import Server
+from p4engine.control.wire import decode, encode
+from p4engine.switch.library import CALLS, Switch
+from p4engine.switch.traffic_manager import SwitchError
 
 PROGRAM = """
 #include <core.p4>
@@ -56,7 +55,7 @@ V1Switch(P(), NoChecks(), In(), Out(), NoChecks(), D()) main;
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory):
-    from testbed.p4engine import compile_program
+    from p4engine import compile_program
 
     path = tmp_path_factory.mktemp("p4") / "small.p4"
     path.write_text(PROGRAM)

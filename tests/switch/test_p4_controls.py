@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from p4engine.switch.pipeline_values import ControlError
 
-from testbed.p4engine.pipeline_values import ControlError
 from tests.switch.p4 import send, switch, words
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from p4engine.backend.build import translate
+from p4engine.frontend.diagnostics import Diagnostics, Fatal
+from p4engine.frontend.preprocessor.preprocess import preprocess
 
-from testbed.p4engine import P4Error, compile_program
-from testbed.p4engine.build import translate
-from testbed.p4engine.diagnostics import Diagnostics, Fatal
-from testbed.p4engine.preprocess import preprocess
+from p4engine import P4Error, compile_program
 from tests.switch.p4 import source
 from tests.switch.test_p4_language import cases
 

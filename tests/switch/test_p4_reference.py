@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from p4engine.switch.library import Switch
 
-from testbed.p4engine import compile_program
-from testbed.p4engine.library import Switch
+from p4engine import compile_program
 from tests.p4reference.evaluate import Machine, Undefined
 from tests.p4reference.generate import generate, packets
 from tests.p4reference.tree import text

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from p4engine.switch.library import Switch
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from testbed.p4engine import compile_program
-from testbed.p4engine.library import Switch
+from p4engine import compile_program
 from tests.switch.p4 import send
 
 PROGRAM = Path(__file__).parents[1] / "data" / "router.p4"

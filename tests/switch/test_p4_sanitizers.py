@@ -12,8 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from testbed.p4engine.c_compiler import find_c_compiler
+from p4engine.backend.c_compiler import find_c_compiler
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"

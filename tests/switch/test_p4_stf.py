@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
+from p4engine.cli import main
+from p4engine.stf.stf_parser import StfError, Value, parse
+from p4engine.stf.stf_run import run_test
 
-from testbed.p4engine import compile_program
-from testbed.p4engine.__main__ import main
-from testbed.p4engine.stf import run_test
-from testbed.p4engine.stf_parser import StfError, Value, parse
+from p4engine import compile_program
 from tests.switch.p4 import source
 
 ETHERNET = "000000000001 000000000002 0900"

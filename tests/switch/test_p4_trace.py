@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 
 import pytest
+from p4engine.cli import main
+from p4engine.control.client import Client
+from p4engine.control.commands import CommandError, Commands
+from p4engine.control.server import Server
+from p4engine.switch.library import CALLS, Switch
+from p4engine.trace.tracer import TraceError, Tracer
 from scapy.utils import wrpcap
 
-from testbed.p4engine import compile_program
-from testbed.p4engine.__main__ import main
-from testbed.p4engine.commands import CommandError, Commands
-from testbed.p4engine.control import Client
-from testbed.p4engine.control_server import Server
-from testbed.p4engine.library import CALLS, Switch
-from testbed.p4engine.trace import TraceError, Tracer
+from p4engine import compile_program
 from tests.switch.p4 import send, source, words
 
 PARTS = {

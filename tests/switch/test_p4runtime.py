@@ -7,10 +7,10 @@ from typing import Any
 
 import grpc
 import pytest
+from p4engine.p4runtime.arbitration import MOST_CONTROLLERS, MOST_ROLES, Arbitration
+from p4engine.p4runtime.messages import messages
+from p4engine.p4runtime.status import Refused
 
-from testbed.p4engine.messages import messages
-from testbed.p4engine.p4runtime.arbitration import MOST_CONTROLLERS, MOST_ROLES, Arbitration
-from testbed.p4engine.p4runtime.status import Refused
 from tests.switch.controller import Controller, Failed, ServedSwitch, entity
 
 FRAME = bytes.fromhex("000000000002 02000000000a 0800") + b"payload"

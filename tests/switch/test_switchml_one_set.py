@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from p4engine.switch.pipeline_values import ControlError
 
 from testbed import dataplane
 from testbed.errors import RunError
-from testbed.p4engine.pipeline_values import ControlError
 from testbed.protocols import wire
 from testbed.run.program import prepare
 from testbed.run.virtual_run import run_repetition

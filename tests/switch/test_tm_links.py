@@ -7,8 +7,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from testbed.p4engine.manager import SwitchError
+from p4engine.switch.traffic_manager import SwitchError
 
 
 def counters(manager, port: int, direction: str) -> dict:
@@ -267,7 +266,7 @@ def test_instances_do_not_see_each_other(make, packet):
 )
 def test_against_a_slow_model(fake_library, arrivals, rates, queue):
     """Four shaped senders to one shaped receiver, against the same rules in exact fractions."""
-    from testbed.p4engine.manager import Manager
+    from p4engine.switch.traffic_manager import Manager
 
     handle = fake_library.p4_create(None)
     tm = Manager(fake_library, handle, ports=[0, 1, 2, 3, 9])

@@ -7,8 +7,7 @@ import struct
 from ctypes import c_char_p, c_int, c_uint32, c_uint64, c_void_p
 
 import pytest
-
-from testbed.p4engine.manager import SwitchError
+from p4engine.switch.traffic_manager import SwitchError
 
 WORDS = [
     "instance_type", "ingress_port", "egress_port", "egress_rid", "packet_length",

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from p4engine import compile_program
 from testbed import dissect
-from testbed.p4engine import compile_program
 from testbed.protocols import sizes, wire
 
 ROOT = Path(__file__).resolve().parents[2]

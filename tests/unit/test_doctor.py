@@ -110,7 +110,6 @@ def without(machine: Machine, lack: str) -> None:
         ("HTB", "kernel: HTB", "sudo modprobe sch_htb", doctor.NOTHING),
         ("netem", "kernel: netem", "sudo modprobe sch_netem", doctor.NOTHING),
         ("numpy", "Python package numpy", "-m pip install 'numpy>=", doctor.EVERY),
-        ("ruff", "Python package ruff", "-m pip install 'ruff>=", doctor.NOTHING),
         ("p4c-bm2-ss", "P4 compiler p4c", "apt-get install p4lang-p4c", doctor.ONLY_BMV2),
         ("simple_switch", "BMv2 simple_switch", "p4lang-bmv2", doctor.ONLY_BMV2),
         ("import thrift", "p4utils", "apt-get install python3-thrift", doctor.ONLY_BMV2),
@@ -163,12 +162,21 @@ def test_a_package_that_is_too_old_is_missing(machine, monkeypatch):
     assert found.detail.startswith("0.0.1, not >=") and found.state == doctor.MISSING
 
 
-def test_the_dependencies_of_pyproject_are_looked_at(tmp_path):
-    project = tmp_path / "pyproject.toml"
-    lines = ["numpy>=1.26", "old; python_version < '3'", "new>=2; python_version >= '3'"]
-    project.write_text(f"[project]\ndependencies = {lines}\n")
-    found = [(one.name, str(one.specifier)) for one in doctor._requirements(project)]
+def test_the_dependencies_are_those_of_no_extra_for_this_python():
+    lines = [
+        "numpy>=1.26",
+        "old; python_version < '3'",
+        "new>=2; python_version >= '3'",
+        "pytest>=8; extra == 'test'",
+    ]
+    found = [(one.name, str(one.specifier)) for one in doctor._requirements(lines)]
     assert found == [("numpy", ">=1.26"), ("new", ">=2")]
+
+
+def test_a_testbed_that_is_not_installed_is_told(machine, monkeypatch):
+    monkeypatch.setattr(doctor, "DISTRIBUTION", "no-such-distribution")
+    found = finding("Python packages")
+    assert found.state == doctor.MISSING and found.remedy == "sudo ./demo"
 
 
 def test_without_namespaces_the_machines_own_network_is_left_alone(monkeypatch):
@@ -187,11 +195,15 @@ def test_without_namespaces_the_machines_own_network_is_left_alone(monkeypatch):
 
 def test_it_needs_nothing_but_the_standard_library():
     """Whatever is missing, the doctor comes."""
-    # -S: no site-packages. `pip` serves to read pyproject.toml, and is part of the environment.
+    # -S: no site-packages.
     code = "import testbed.run.doctor, sys; print([m for m in sys.modules if 'site-packages' in"
     code += " str(getattr(sys.modules[m], '__file__', ''))])"
     done = subprocess.run(
-        [sys.executable, "-S", "-c", code], cwd=doctor.ROOT, capture_output=True, text=True
+        [sys.executable, "-S", "-c", code],
+        cwd=doctor.ROOT,
+        env={**os.environ, "PYTHONPATH": str(doctor.ROOT / "p4engine" / "src")},
+        capture_output=True,
+        text=True,
     )
     assert done.stdout == "[]\n", done.stderr
 

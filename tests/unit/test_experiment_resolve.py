@@ -7,13 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from p4engine.frontend.diagnostics import Diagnostics
+from p4engine.frontend.preprocessor.preprocess import preprocess
 
 from testbed.experiment import load, load_text
 from testbed.experiment.commands import check_command, show_command
 from testbed.experiment.reference import reference
 from testbed.experiment.sweep import is_sweep, load_sweep
-from testbed.p4engine.diagnostics import Diagnostics
-from testbed.p4engine.preprocess import preprocess
 from testbed.systems import SYSTEMS
 from tests.unit.experiments import BASE, changed
 

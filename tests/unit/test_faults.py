@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from p4engine.control.client import CallError
 
 from testbed.errors import RunError
 from testbed.experiment import load_text
 from testbed.experiment.faults import NEVER, befallen, slow_windows, title
-from testbed.p4engine.control import CallError
 from testbed.protocols import book as bk
 from testbed.protocols import lag
 from testbed.run.collect import add_mean_rates, together

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from p4engine.frontend.diagnostics import P4Error
 from rich.console import Console
 
 from testbed.dataplane import Look
 from testbed.dataplane.looking import Blocks
-from testbed.p4engine.diagnostics import P4Error
 from testbed.run.hosts import BYTES_SENT, ITERATION
 from testbed.run.progress import Drops, JobTitle, Progress, Work, sparkline, strip
 

@@ -25,6 +25,8 @@ class Checkout:
         for name in ("setup.sh", "demo", "test", "pyproject.toml", ".ci"):
             source = ROOT / name
             (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
+        (folder / "p4engine").mkdir()
+        shutil.copy(ROOT / "p4engine" / "pyproject.toml", folder / "p4engine")
         (folder / "testbed").mkdir()
         (folder / "testbed" / "a.py").write_text("1\n")
         with (folder / "setup.sh").open("a") as script:
@@ -70,7 +72,16 @@ def test_the_second_time_nothing_is_set_up(checkout):
     assert checkout.calls() == TESTING
 
 
-@pytest.mark.parametrize("name", ["pyproject.toml", "setup.sh"])
+def test_what_tests_need_is_installed_for_tests_alone(checkout):
+    checkout.run("demo")
+    checkout.calls()
+    checkout.run("test")
+    assert checkout.calls() == ["packages", "environment", "extras", *TESTING]
+    checkout.run("demo")
+    assert checkout.calls() == ["python run.py experiments/quickstart.yaml"]
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "setup.sh", "p4engine/pyproject.toml"])
 def test_a_change_of_what_set_up_depends_on_sets_up_again(checkout, name):
     checkout.run("test")
     with (checkout.folder / name).open("a") as file:
@@ -123,7 +134,7 @@ def test_demo_runs_the_quickstart_and_ci_runs_the_tests(checkout):
     checkout.run("demo")
     assert checkout.calls()[-1] == "python run.py experiments/quickstart.yaml"
     checkout.run(".ci/run")
-    assert checkout.calls() == ["extras", *TESTING]
+    assert checkout.calls() == ["packages", "environment", "extras", *TESTING]
 
 
 @pytest.fixture

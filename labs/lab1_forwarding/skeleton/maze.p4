@@ -1,4 +1,4 @@
-/* A maze for packets: run one through it with `python -m testbed.p4engine trace` and see its way.
+/* A maze for packets: run one through it with `python -m p4engine trace` and see its way.
  *
  * It does nothing sensible. Given; the questions about it are in answers.txt.
  */

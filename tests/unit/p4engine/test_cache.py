@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
+from p4engine.backend.build import compile_program
+from p4engine.backend.cache import cache_folder, prune
+from p4engine.frontend.diagnostics import P4Error
 
-from testbed.p4engine.build import cache_folder, compile_program, prune
-from testbed.p4engine.diagnostics import P4Error
 from tests.switch.p4 import source
 
 
@@ -37,8 +38,8 @@ def test_a_hit_counts_as_use(tmp_path):
 def test_it_lies_where_the_user_says(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = cache_folder()
-    assert folder == tmp_path / "ina-testbed" / "p4" and folder.stat().st_mode & 0o777 == 0o700
+    assert folder == tmp_path / "p4engine" and folder.stat().st_mode & 0o777 == 0o700
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(P4Error, match="file/ina-testbed/p4: Not a directory; set XDG_CACHE_HOME"):
+    with pytest.raises(P4Error, match="file/p4engine: Not a directory; set XDG_CACHE_HOME"):
         cache_folder()

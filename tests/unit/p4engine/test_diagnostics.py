@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.p4engine import P4Error, compile_program
+from p4engine import P4Error, compile_program
 from tests.switch.p4 import source
 
 

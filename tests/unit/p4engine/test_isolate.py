@@ -8,8 +8,7 @@ import subprocess
 import time
 
 import pytest
-
-from testbed.p4engine.isolate import Lost, run_all
+from p4engine.stf.isolate import Lost, run_all
 
 
 def work(kind, value=None):

@@ -6,10 +6,10 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from p4engine.cli import main
+from p4engine.p4runtime.p4info import aliases, assign_ids, messages, p4info
 
-from testbed.p4engine import P4Error
-from testbed.p4engine.__main__ import main
-from testbed.p4engine.p4info import aliases, assign_ids, messages, p4info
+from p4engine import P4Error
 from tests.switch.p4 import source
 
 PROGRAM = Path(__file__).parents[2] / "data" / "p4info.p4"

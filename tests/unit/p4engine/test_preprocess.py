@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
-from testbed.p4engine.diagnostics import Diagnostics, Fatal
-from testbed.p4engine.lexer import parse_number
-from testbed.p4engine.preprocess import preprocess
+from p4engine.frontend.diagnostics import Diagnostics, Fatal
+from p4engine.frontend.lexer import parse_number
+from p4engine.frontend.preprocessor.preprocess import preprocess
 
 
 def run(tmp_path, text, defines=None, **files):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from testbed.p4engine.reroll import reroll
+from p4engine.backend.reroll import reroll
 
 
 def unroll(statements):

@@ -1,0 +1,76 @@
+"""The cache of compiled programs: a folder of the user's, kept within bounds.
+
+The folder belongs to one user: one that another user owns is refused, because what it holds is
+executed. The files that were used least recently are removed when it is full.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import time
+from pathlib import Path
+
+from p4engine.frontend.diagnostics import Diagnostic, P4Error
+
+ABANDONED_S = 24 * 3600
+MAX_FILES = 4000  # in the cache, two for each program: about 400 MB
+
+
+def failure(message: str) -> P4Error:
+    """An error that has no place in a program."""
+    return P4Error([Diagnostic("error", message, "", 0, 0, "")])
+
+
+def cache_folder(name: str = "p4engine") -> Path:
+    """~/.cache/<name> of the effective user, made with mode 0700; XDG_CACHE_HOME replaces ~/.cache
+    where it is set. Raises P4Error for a folder that cannot be used."""
+    base = os.environ.get("XDG_CACHE_HOME") if os.geteuid() == os.getuid() else None
+    top = Path(base) if base else Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".cache"
+    folder = top / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        status = folder.stat()
+        if status.st_uid != os.geteuid():
+            raise failure(
+                f"the cache folder {folder} belongs to another user (uid {status.st_uid})"
+            )
+        if status.st_mode & 0o077:
+            folder.chmod(0o700)
+    except OSError as error:
+        raise failure(
+            f"cannot use the cache folder {folder}: {error.strerror};"
+            " set XDG_CACHE_HOME to a folder of yours"
+        ) from None
+    return folder
+
+
+def touch(*paths: Path) -> None:
+    """Mark as used now; another process may have pruned them since."""
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(path)
+
+
+def prune(folder: Path, most: int = MAX_FILES) -> None:
+    """Remove the files that were used least recently, if there are more than `most`, and the
+    folders of compilations that were killed."""
+    used = []
+    for entry in os.scandir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            if entry.is_file():
+                used.append((entry.stat().st_mtime_ns, entry.path))
+            elif entry.stat().st_mtime < time.time() - ABANDONED_S:
+                shutil.rmtree(entry.path, ignore_errors=True)
+    for _, path in sorted(used)[: max(0, len(used) - most)]:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a file so that no reader ever sees half of it."""
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    temporary.write_bytes(data)
+    os.replace(temporary, path)

@@ -1,0 +1,234 @@
+"""Warnings about variables and actions: never used, never read, read before they are assigned.
+
+A pass of its own over the checked tree, because only the whole body of a block tells. Nothing here
+is an error: the program means what it says, but its author surely meant something else. Only what
+is certain is reported: a variable counts as unassigned where it is on every path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from p4engine.frontend import ast
+from p4engine.frontend.diagnostics import Diagnostics
+from p4engine.frontend.types import Composite, Stack, underlying
+
+_OWN = {"type", "const", "decl", "place", "call", "target", "scope", "source_body", "info", "table"}
+_ENDS = ast.Return | ast.Exit | ast.Break | ast.Continue
+
+
+def children(node: Any) -> Iterator[Any]:
+    """The nodes below `node` that the author wrote there."""
+    for f in fields(node):
+        if f.name in _OWN and not isinstance(node, ast.CallStatement):
+            continue
+        value = getattr(node, f.name)
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, tuple):
+                yield from (x for x in item if is_dataclass(x))
+            elif isinstance(item, ast.Node):
+                yield item
+
+
+def root(e: Any) -> Any:
+    """The variable that a left value is a part of, or None."""
+    while isinstance(e, ast.Member | ast.Index | ast.Slice):
+        e = e.base
+    return e.decl if isinstance(e, ast.Name) and isinstance(e.decl, ast.Variable) else None
+
+
+class Uses:
+    """What a piece of the program does with variables, in the order of evaluation."""
+
+    def __init__(self, node: Any):
+        # ("read", "write" or "out"; the variable; where)
+        self.events: list[tuple[str, ast.Variable, Any]] = []
+        self._visit(node)
+
+    def _write(self, e: Any, what: str) -> None:
+        """`e` is assigned to ("write"), or a callee may do so ("out"); what stands in its indices
+        is read."""
+        inner = e
+        while isinstance(inner, ast.Member | ast.Index | ast.Slice):
+            if isinstance(inner, ast.Index):
+                self._visit(inner.index)
+            inner = inner.base
+        if (variable := root(e)) is not None:
+            self.events.append((what, variable, e))
+
+    def _visit(self, node: Any) -> None:
+        if isinstance(node, ast.Assign):
+            self._visit(node.right)
+            self._write(node.left, "write")
+        elif isinstance(node, ast.Call) and node.call is not None:
+            self._call(node)
+        elif isinstance(node, ast.Name):
+            if isinstance(node.decl, ast.Variable):
+                self.events.append(("read", node.decl, node))
+        elif isinstance(node, ast.Variable):
+            if node.value is not None:
+                self._visit(node.value)
+                self.events.append(("write", node, node))
+        elif isinstance(node, ast.ForIn):
+            self._visit(node.collection)
+            if isinstance(node.variable, ast.Variable):
+                self.events.append(("write", node.variable, node))
+            else:
+                self._write(node.variable, "write")
+            self._visit(node.body)
+        else:
+            for child in children(node):
+                self._visit(child)
+
+    def _call(self, node: ast.Call) -> None:
+        info = node.call
+        outs = []
+        for parameter, value in info.arguments:
+            if value is None:
+                continue
+            direction = parameter.direction if parameter is not None else ""
+            if direction in ("out", "inout"):
+                outs.append((direction, value))
+            if direction != "out":
+                self._visit(value)
+        if info.kind == "builtin" and info.receiver is not None:
+            if info.name in ("setValid", "setInvalid", "push_front", "pop_front"):
+                self._write(info.receiver, "out")
+            else:
+                self._visit(info.receiver)
+        for _, value in outs:
+            self._write(value, "out")
+
+
+class UsageChecker:
+    """Walks over the blocks of the main file."""
+
+    def __init__(self, diagnostics: Diagnostics):
+        self.diagnostics = diagnostics
+
+    def program(self, program: ast.Program) -> None:
+        for decl in program.declarations:
+            if decl.place[0] != self.diagnostics.main:
+                continue
+            if isinstance(decl, ast.Function | ast.Action):
+                whole = decl.body is not None
+            else:
+                whole = isinstance(decl, ast.Control | ast.Parser) and not decl.is_type
+            if whole and not getattr(decl, "type_parameters", None):
+                self._routine(decl)
+                if isinstance(decl, ast.Control):
+                    self._actions(decl)
+
+    def _actions(self, decl: ast.Control) -> None:
+        """Actions that no table lists and nothing calls."""
+        used: set[int] = set()
+        todo: list = [decl]
+        while todo:
+            node = todo.pop()
+            todo += children(node)
+            if isinstance(node, ast.ActionRef):
+                used.add(id(node.decl))
+            elif isinstance(node, ast.Call) and node.call is not None:
+                used.add(id(node.call.decl))
+        for local in decl.locals:
+            if isinstance(local, ast.Action) and id(local) not in used:
+                self._warn(local, "is never used", what_it_is="action")
+
+    def _routine(self, decl: Any) -> None:
+        declared = [v for v in _variables(decl) if v.type is not None]
+        uses = Uses(decl).events
+        read = {id(v) for what, v, _ in uses if what == "read"}
+        written = {id(v) for what, v, _ in uses if what != "read"}
+        given = {id(v) for what, v, _ in uses if what == "out"}
+        assigned = written - {id(v) for v in declared if v.value is not None}
+        for variable in declared:
+            key = id(variable)
+            if key not in read and key not in assigned:
+                self._warn(variable, "is never used")
+            elif key not in read and key not in given:
+                self._warn(variable, "is assigned, but never read")
+            elif key in read and key not in written:
+                self._warn(variable, "is read, but nothing is ever assigned to it")
+        for body in _bodies(decl):
+            self._flow(body.statements, set(), read & assigned)
+
+    def _warn(
+        self, decl: ast.Decl, what: str, place: Any = None, what_it_is: str = "variable"
+    ) -> None:
+        ours = decl.place[0] == self.diagnostics.main  # an included file may serve others better
+        if ours and not any(a.name == "noWarn" for a in decl.annotations):
+            self.diagnostics.warning(place or decl.place, f"{what_it_is} '{decl.name}' {what}")
+
+    # ---- read before assigned ----
+
+    def _flow(self, statements: list, unassigned: set[int], known: set[int]) -> set[int] | None:
+        """`unassigned`: variables without a value on every path to here; returns those behind the
+        statements, None if these never end. Variables outside of `known` are reported already."""
+        here: set[int] | None = set(unassigned)
+        for s in statements:
+            if here is None:
+                break
+            here = self._statement(s, here, known)
+        return here
+
+    def _statement(self, s: Any, here: set[int], known: set[int]) -> set[int] | None:
+        if isinstance(s, ast.Variable) and s.value is None:
+            simple = not isinstance(underlying(s.type), Composite | Stack)
+            return here | {id(s)} if simple and id(s) in known else here
+        if isinstance(s, ast.Block):
+            return self._flow(s.statements, here, known)
+        if isinstance(s, ast.If):
+            here = self._apply(s.condition, here)
+            yes = self._statement(s.yes, here, known)
+            no = here if s.no is None else self._statement(s.no, here, known)
+            return _both([yes, no])
+        if isinstance(s, ast.Switch):
+            here = self._apply(s.value, here)
+            ends = [self._flow(c.body.statements, here, known) for c in s.cases if c.body]
+            return _both([*ends, here])
+        if isinstance(s, ast.For | ast.ForIn):
+            # Whatever the loop assigns somewhere may have a value from an earlier round.
+            here = here - {id(v) for what, v, _ in Uses(s).events if what != "read"}
+            self._statement(s.body, here, known)
+            return here
+        here = self._apply(s, here)
+        return None if isinstance(s, _ENDS) else here
+
+    def _apply(self, node: Any, here: set[int]) -> set[int]:
+        here = set(here)
+        for what, variable, place in Uses(node).events:
+            if what == "read" and id(variable) in here:
+                self._warn(variable, "is read before anything is assigned to it", place.place)
+            here.discard(id(variable))
+        return here
+
+
+def _both(ends: list[set[int] | None]) -> set[int] | None:
+    alive = [e for e in ends if e is not None]
+    return set.intersection(*alive) if alive else None
+
+
+def _variables(node: Any) -> Iterator[ast.Variable]:
+    if isinstance(node, ast.Variable):
+        yield node
+    if isinstance(node, ast.ForIn) and isinstance(node.variable, ast.Variable):
+        yield from _variables(node.body)  # a loop may run for its number of rounds only
+        return
+    for child in children(node):
+        yield from _variables(child)
+
+
+def _bodies(decl: Any) -> Iterator[ast.Block]:
+    """The blocks of a declaration that run from beginning to end."""
+    if isinstance(decl, ast.Function | ast.Action | ast.Control) and decl.body is not None:
+        yield decl.body
+    for local in getattr(decl, "locals", []):
+        if isinstance(local, ast.Action | ast.Function):
+            yield from _bodies(local)
+
+
+def check_usage(program: ast.Program, diagnostics: Diagnostics) -> None:
+    """Report suspicious uses of variables as warnings."""
+    UsageChecker(diagnostics).program(program)

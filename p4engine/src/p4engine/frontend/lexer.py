@@ -1,0 +1,106 @@
+"""Text to tokens.
+
+The preprocessor needs tokens (to expand macros where they stand, and to paste with ##), so
+lexing comes first and the preprocessor maps tokens to tokens; every token keeps the place that a
+message should name.
+
+A token is a plain tuple (kind, text, place, spaced): thousands are made even when the compiled
+program comes from the cache. `>` is never joined with what follows except in `>=`, because
+`bit<bit<8>>` closes two lists; the parser joins `>` `>` by their columns.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from p4engine.frontend.diagnostics import Diagnostics, Place
+
+ID, NUMBER, STRING, OP, NEWLINE, END = "id", "number", "string", "op", "newline", "end"
+
+
+class Token(NamedTuple):
+    """`spaced`: white space stood before it (only the preprocessor cares)."""
+
+    kind: str
+    text: str
+    place: Place
+    spaced: bool = False
+
+
+_PATTERN = re.compile(
+    r"""
+    (?P<space>(?:[ \t\r\f\v]|\\\r?\n)+)
+  | (?P<newline>\n)
+  | (?P<id>[A-Za-z_]\w*)
+  | (?P<number>\d\w*)
+  | (?P<line>//(?:\\\r?\n|[^\n])*)
+  | (?P<block>/\*.*?\*/)
+  | (?P<string>"(?:[^"\\\n]|\\.)*")
+  | (?P<op>\|\+\|=|\|-\|=|<<=|&&&|\|\+\||\|-\||\.\.\.|\#\#|\.\.|\+\+|&&|\|\||==|!=|<=|>=|<<
+      |\+:|\+=|-=|\*=|/=|%=|&=|\|=|\^=|[-+*/%&|^~!<>=?:;,.(){}\[\]@\#])
+  | (?P<bad>.)
+    """,
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+
+
+def tokenize(text: str, file: int, diagnostics: Diagnostics) -> list[Token]:
+    """All tokens of one file with NEWLINE tokens between lines; bad characters are reported and
+    dropped."""
+    tokens: list[Token] = []
+    append = tokens.append
+    line, start, spaced = 1, 0, False
+    for match in _PATTERN.finditer(text):
+        kind = match.lastgroup
+        begin = match.start()
+        if kind == "space" or kind == "line":
+            spaced = True
+            newlines = match.group().count("\n")
+        elif kind == "newline":
+            append(Token(NEWLINE, "\n", Place(file, line, begin - start + 1), spaced))
+            line += 1
+            start = match.end()
+            spaced = False
+            continue
+        elif kind == "block":
+            spaced = True
+            newlines = match.group().count("\n")
+        elif kind == "bad":
+            place = Place(file, line, begin - start + 1)
+            if text.startswith("/*", begin) or match.group() == "/":
+                diagnostics.error(place, "this comment is never closed")
+                break
+            if match.group() == '"':
+                diagnostics.error(place, "this string is not closed on its line")
+            else:
+                diagnostics.error(place, f"unexpected character {match.group()!r}")
+            continue
+        else:
+            if kind == "op" and match.group() == "/" and text.startswith("/*", begin):
+                diagnostics.error(
+                    Place(file, line, begin - start + 1), "this comment is never closed"
+                )
+                break
+            append(Token(kind, match.group(), Place(file, line, begin - start + 1), spaced))
+            spaced = False
+            continue
+        if newlines:
+            line += newlines
+            start = begin + match.group().rindex("\n") + 1
+    append(Token(NEWLINE, "\n", Place(file, line, len(text) - start + 1), spaced))
+    return tokens
+
+
+def parse_number(text: str) -> tuple[int, int | None, bool] | None:
+    """(value, width or None, signed) of a number token, or None if it is malformed."""
+    match = re.fullmatch(r"(?:(\d+)([ws]))?(0[xX]|0[oO]|0[bB]|0[dD])?([0-9a-fA-F_]+)", text)
+    if not match:
+        return None
+    width, sign, prefix, digits = match.groups()
+    base = {"x": 16, "o": 8, "b": 2, "d": 10}[prefix[1].lower()] if prefix else 10
+    try:
+        value = int(digits.replace("_", ""), base)
+    except ValueError:
+        return None
+    return value, int(width) if width else None, sign == "s"

@@ -1,0 +1,341 @@
+"""From declarations to instances: what exists at run time, its number and its name.
+
+A control that is instantiated twice has its tables and registers twice. Names are those p4c
+gives for the control plane: the path of instances from the package's argument
+(`MyIngress.acl.table`), where @name replaces the last part, or everything if it begins with a
+dot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from p4engine.frontend import ast, fold
+from p4engine.frontend.checker.check_program import Checker
+from p4engine.frontend.checker.check_usage import children
+from p4engine.frontend.diagnostics import Diagnostics
+from p4engine.frontend.fold import Symbol
+from p4engine.frontend.types import Bits, BlockType, ExternType, Stack, Type, underlying, width_of
+
+MATCH_KINDS = {"exact": 0, "lpm": 1, "ternary": 2, "range": 3, "optional": 4, "selector": 5}
+
+
+@dataclass(eq=False)
+class ExternInstance:
+    """`number` counts within `kind` ("register", "counter", ...)."""
+
+    kind: str
+    name: str
+    type: ExternType
+    arguments: dict
+    number: int
+    place: Any = None
+
+
+@dataclass(eq=False)
+class ActionInstance:
+    """An action of one table: its number there is its position in TableInstance.actions."""
+
+    name: str
+    ref: ast.ActionRef
+    data: list  # Parameters whose values the entry holds
+
+
+@dataclass(eq=False)
+class TableInstance:
+    decl: ast.Table
+    name: str
+    number: int
+    block: BlockInstance
+    actions: list = field(default_factory=list)
+    profile: ExternInstance | None = None
+    counter: ExternInstance | None = None
+    meter: ExternInstance | None = None
+    size: int = 0
+
+    @property
+    def keys(self) -> list:
+        return self.decl.info.keys
+
+
+@dataclass(eq=False)
+class ValueSetInstance:
+    decl: ast.ValueSet
+    name: str
+    number: int
+    size: int
+
+
+@dataclass(eq=False)
+class BlockInstance:
+    """A parser or control with its constructor's values; `members` by id of the local
+    declaration."""
+
+    decl: Any
+    name: str
+    values: dict  # id(constructor parameter) -> value or ExternInstance or BlockInstance
+    members: dict = field(default_factory=dict)
+
+
+class Instances:
+    """Everything that the package instance `main` brings into being."""
+
+    KINDS = (
+        "register",
+        "counter",
+        "direct_counter",
+        "meter",
+        "direct_meter",
+        "action_profile",
+        "action_selector",
+        "Checksum16",
+    )
+
+    def __init__(self, checker: Checker, diagnostics: Diagnostics):
+        self.checker, self.diagnostics = checker, diagnostics
+        self.externs: dict[str, list[ExternInstance]] = {}
+        self.tables: list[TableInstance] = []
+        self.value_sets: list[ValueSetInstance] = []
+        self.global_externs: dict[int, ExternInstance] = {}
+        self.blocks: dict[str, BlockInstance] = {}
+        self.direct: dict[int, BlockInstance] = {}
+        self.all_blocks: list[BlockInstance] = []
+        for decl in checker.globals.names.values():
+            if isinstance(decl, ast.Instance) and isinstance(decl.type, ExternType):
+                made = self._extern(decl.type, decl.constructor, local_name(decl), {}, decl.place)
+                self.global_externs[id(decl)] = made
+        main = checker.main
+        for parameter, value in main.constructor.arguments:
+            block = self._block_argument(value)
+            if block is not None:
+                self.blocks[parameter.name] = block
+
+    def _block_argument(self, value: Any) -> BlockInstance | None:
+        if isinstance(value, ast.Call) and value.call is not None:
+            decl = value.call.type.decl
+            return self.block(decl, decl.name, value.call, {}, value.place)
+        if isinstance(value, ast.Name) and isinstance(value.decl, ast.Instance):
+            instance = value.decl
+            return self.block(
+                instance.type.decl, local_name(instance), instance.constructor, {}, value.place
+            )
+        return None
+
+    # ---- values of constructor arguments ----
+
+    def value(self, e: Any, values: dict) -> Any:
+        """The value of a constructor argument; `values` are those of the enclosing block."""
+        if e is None:
+            return None
+        if e.const is not None:
+            return e.const
+        if isinstance(e, ast.Name):
+            if id(e.decl) in values:
+                return values[id(e.decl)]
+            if isinstance(e.decl, ast.Instance):
+                return self.global_externs.get(id(e.decl))
+        if isinstance(e, ast.Binary):
+            a, b = self.value(e.left, values), self.value(e.right, values)
+            try:
+                return fold.binary(e.op, a, b, underlying(e.left.type))
+            except fold.FoldError as error:
+                self.diagnostics.error(e.place, str(error))
+                return 0
+        if isinstance(e, ast.Unary):
+            return fold.unary(e.op, self.value(e.operand, values), underlying(e.type))
+        if isinstance(e, ast.Cast):
+            value = self.value(e.operand, values)
+            under = underlying(e.type)
+            return under.wrap(int(value)) if isinstance(under, Bits) else value
+        if isinstance(e, ast.Call) and e.call is not None and e.call.kind == "construct":
+            if isinstance(e.call.type, BlockType):
+                decl = e.call.type.decl
+                return self.block(decl, decl.name, e.call, values, e.place)
+            return self._extern(e.call.type, e.call, e.call.name, values, e.place)
+        self.diagnostics.error(e.place, "this must be known when the instance is made")
+        return 0
+
+    # ---- making instances ----
+
+    def block(self, decl: Any, name: str, call: Any, values: dict, place: Any) -> BlockInstance:
+        inner = {}
+        if call is not None:
+            for parameter, value in call.arguments:
+                if parameter is not None:
+                    inner[id(parameter)] = self.value(value, values)
+        made = BlockInstance(decl, name, inner)
+        self.all_blocks.append(made)
+        for local in decl.locals:
+            self._local(made, local)
+        for local in decl.locals:
+            if isinstance(local, ast.Table):
+                made.members[id(local)] = self._table(made, local)
+        return made
+
+    def called_actions(self) -> list[ActionInstance]:
+        """The actions that controls call themselves; what they are called with is no data of a
+        table's entry."""
+        made = []
+        for block in self.all_blocks:
+            called: set[int] = set()
+            todo = [block.decl]
+            while todo:
+                node = todo.pop()
+                todo += children(node)
+                if isinstance(node, ast.Call) and node.call and node.call.kind == "action":
+                    called.add(id(node.call.decl))
+            for local in block.decl.locals:
+                if id(local) in called:
+                    ref = ast.ActionRef(local.place, local.name, False, None, [])
+                    ref.decl = local
+                    made.append(ActionInstance(join(block.name, local), ref, []))
+        return made
+
+    def _local(self, block: BlockInstance, local: Any) -> None:
+        name = join(block.name, local)
+        visible = block.values | block.members  # what a constructor's argument may name
+        if isinstance(local, ast.Instance):
+            if isinstance(local.type, ExternType):
+                block.members[id(local)] = self._extern(
+                    local.type, local.constructor, name, visible, local.place
+                )
+            elif isinstance(local.type, BlockType):
+                block.members[id(local)] = self.block(
+                    local.type.decl, name, local.constructor, visible, local.place
+                )
+        elif isinstance(local, ast.ValueSet):
+            size = local.size.const or 0
+            made = ValueSetInstance(local, name, len(self.value_sets), size)
+            self.value_sets.append(made)
+            block.members[id(local)] = made
+
+    def apply_direct(self, decl: Any, block: BlockInstance) -> BlockInstance:
+        """The instance that `C.apply(..)` of a type stands for: one per block that does so."""
+        key = (id(decl), id(block))
+        if key not in self.direct:
+            self.direct[key] = self.block(decl, f"{block.name}.{decl.name}", None, {}, decl.place)
+        return self.direct[key]
+
+    def _extern(
+        self, type_: ExternType, call: Any, name: str, values: dict, place: Any
+    ) -> ExternInstance:
+        kind = type_.decl.name
+        arguments = {
+            p.name: self.value(v, values) for p, v in (call.arguments if call else []) if p
+        }
+        if kind not in self.KINDS:
+            self.diagnostics.error(place, f"extern {kind} is not supported by v1model")
+        known = self.externs.setdefault(kind, [])
+        made = ExternInstance(kind, name, type_, arguments, len(known), place)
+        size = arguments.get("size")
+        sized = kind in ("register", "counter", "meter") and isinstance(size, int)
+        if sized and size > 1 << 28:
+            self.diagnostics.error(place, f"{kind} {name} has too many elements ({size})")
+            made.arguments["size"] = 1
+        if kind == "register":
+            element = type_.arguments[0]
+            width = width_of(element)
+            under = underlying(element)
+            if (
+                width is None
+                or isinstance(under, Stack)
+                or (not isinstance(under, Bits) and str(under) != "bool")
+            ):
+                self.diagnostics.error(
+                    place, f"a register of {element} is not supported; use bit<> or int<>"
+                )
+        known.append(made)
+        return made
+
+    def _table(self, block: BlockInstance, decl: ast.Table) -> TableInstance:
+        made = TableInstance(decl, join(block.name, decl), len(self.tables), block)
+        self.tables.append(made)
+        for ref in decl.info.actions:
+            if ref.binding is None:
+                continue
+            data = [p for p, v in ref.binding if v is None]
+            is_global = self.checker.globals.names.get(ref.decl.name) is ref.decl
+            name = local_name(ref.decl) if is_global else join(block.name, ref.decl)
+            made.actions.append(ActionInstance(name, ref, data))
+        made.size = decl.info.size
+        for prop in ("implementation", "counters", "meters"):
+            if prop not in decl.properties:
+                continue
+            value = decl.properties[prop].value
+            extern = self._property_extern(block, value)
+            kind = extern.kind if isinstance(extern, ExternInstance) else "something else"
+            allowed = {
+                "implementation": ("action_profile", "action_selector"),
+                "counters": ("direct_counter",),
+                "meters": ("direct_meter",),
+            }[prop]
+            if kind not in allowed:
+                self.diagnostics.error(
+                    value.place, f"{prop} needs a {' or '.join(allowed)}, not {kind}"
+                )
+            elif prop == "implementation":
+                made.profile = extern
+            elif prop == "counters":
+                made.counter = extern
+            else:
+                made.meter = extern
+        selectors = [k for k in made.keys if k.kind == "selector"]
+        if selectors and (made.profile is None or made.profile.kind != "action_selector"):
+            self.diagnostics.error(
+                decl.place, f"table {decl.name} has selector keys but no action_selector"
+            )
+        for key in made.keys:
+            if key.kind not in MATCH_KINDS:
+                self.diagnostics.error(key.value.place, f"match kind '{key.kind}' is not supported")
+        if sum(k.kind == "lpm" for k in made.keys) > 1:
+            self.diagnostics.error(decl.place, f"table {decl.name} has more than one lpm key")
+        return made
+
+    def _property_extern(self, block: BlockInstance, value: Any) -> Any:
+        if isinstance(value, ast.Name):
+            decl = value.decl
+            return (
+                block.members.get(id(decl))
+                or self.global_externs.get(id(decl))
+                or block.values.get(id(decl))
+            )
+        if isinstance(value, ast.Call) and value.call is not None:
+            name = f"{block.name}.{value.call.name}_{len(self.tables) - 1}"
+            return self._extern(value.call.type, value.call, name, block.values, value.place)
+        return None
+
+
+def annotation(decl: Any, name: str) -> ast.Annotation | None:
+    for a in decl.annotations:
+        if a.name == name:
+            return a
+    return None
+
+
+def local_name(decl: Any) -> str:
+    a = annotation(decl, "name")
+    if a is not None and a.body:
+        return "".join(a.body).strip('"').lstrip(".")
+    return decl.name
+
+
+def join(prefix: str, decl: Any) -> str:
+    """The control-plane name of a local declaration."""
+    a = annotation(decl, "name")
+    if a is not None and a.body:
+        text = "".join(a.body).strip('"')
+        return text[1:] if text.startswith(".") else f"{prefix}.{text}"
+    return f"{prefix}.{decl.name}"
+
+
+__all__ = [
+    "ActionInstance",
+    "BlockInstance",
+    "ExternInstance",
+    "Instances",
+    "Symbol",
+    "TableInstance",
+    "Type",
+    "ValueSetInstance",
+]

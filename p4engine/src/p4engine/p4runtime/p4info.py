@@ -1,0 +1,349 @@
+"""P4Info of a program: what a P4Runtime controller must know of its tables and objects.
+
+The messages come from the package p4runtime; it is imported when P4Info is asked for and not
+before, since nothing else needs it. Numbers are those that p4c gives: a byte for the kind of the
+object, then 24 bits of the one-at-a-time hash of its full name (the next free one if two names
+meet, names in order), or what @id says. Compared with p4c's own output while this was written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from p4engine.frontend.diagnostics import Diagnostics, Fatal
+from p4engine.frontend.fold import Symbol
+from p4engine.frontend.types import Bits, Composite, NewType, Tuple, underlying, width_of
+from p4engine.middle.instantiate import Instances, annotation, local_name
+from p4engine.p4runtime.messages import messages
+
+PREFIX = {
+    "action": 0x01,
+    "table": 0x02,
+    "value_set": 0x03,
+    "controller_header": 0x04,
+    "action_profile": 0x11,
+    "counter": 0x12,
+    "direct_counter": 0x13,
+    "meter": 0x14,
+    "direct_meter": 0x15,
+    "register": 0x16,
+    "digest": 0x17,
+}
+OWN = {"name", "id", "hidden", "tableonly", "defaultonly", "table_name"}
+DEFAULT_SIZE = 1024
+
+
+def name_hash(name: str) -> int:
+    """Bob Jenkins' one-at-a-time hash of the name's UTF-8 bytes, 32 bits."""
+    value = 0
+    for byte in name.encode():
+        value = (value + byte) & 0xFFFFFFFF
+        value = (value + (value << 10)) & 0xFFFFFFFF
+        value ^= value >> 6
+    value = (value + (value << 3)) & 0xFFFFFFFF
+    value ^= value >> 11
+    return (value + (value << 15)) & 0xFFFFFFFF
+
+
+def assign_ids(kind: str, names: Mapping[str, int | None]) -> dict[str, int]:
+    """name -> number of the objects of one kind; `names` says what @id asks for."""
+    prefix = PREFIX[kind] << 24
+    result = {n: prefix | i & 0xFFFFFF for n, i in names.items() if i is not None}
+    taken = set(result.values())
+    for name in sorted(n for n in names if n not in result):
+        value = name_hash(name)
+        while (made := prefix | value & 0xFFFFFF) in taken:
+            value += 1
+        taken.add(made)
+        result[name] = made
+    return result
+
+
+def aliases(names: Iterable[str]) -> dict[str, str]:
+    """name -> the shortest end of it, at a dot, that no other name ends with."""
+    counts: dict[str, int] = {}
+    for name in names:
+        parts = name.split(".")
+        for i in range(len(parts)):
+            end = ".".join(parts[i:])
+            counts[end] = counts.get(end, 0) + 1
+    result = {}
+    for name in names:
+        parts = name.split(".")
+        ends = [".".join(parts[i:]) for i in reversed(range(len(parts)))]
+        result[name] = next((e for e in ends if counts[e] == 1), name)
+    return result
+
+
+def _wanted(decl: Any) -> int | None:
+    """The number in @id(..)."""
+    from p4engine.frontend.lexer import parse_number
+
+    found = annotation(decl, "id") if decl is not None else None
+    number = parse_number(found.body[0]) if found is not None and found.body else None
+    return number[0] if number else None
+
+
+def _annotations(decl: Any, keep: frozenset = frozenset()) -> list[str]:
+    texts = []
+    for a in decl.annotations if decl is not None else []:
+        if a.name not in OWN or a.name in keep:
+            body = "".join(t + (" " if t == "," else "") for t in a.body).strip()
+            texts.append(f"@{a.name}({body})" if body else f"@{a.name}")
+    return texts
+
+
+class _Builder:
+    """Collects the objects of one program, numbers them, writes the message."""
+
+    def __init__(self, instances: Instances):
+        self.pb = messages()
+        self.instances = instances
+        x = instances.externs
+        self.tables = [t for t in instances.tables if annotation(t.decl, "hidden") is None]
+        self.actions: dict[str, Any] = {}
+        for t in self.tables:
+            for a in t.actions:
+                self.actions.setdefault(a.name, a)
+        for a in instances.called_actions():
+            self.actions.setdefault(a.name, a)
+        self.objects: dict[str, list] = {
+            "counter": x.get("counter", []),
+            "meter": x.get("meter", []),
+            "register": x.get("register", []),
+            "direct_counter": [t.counter for t in self.tables if t.counter],
+            "direct_meter": [t.meter for t in self.tables if t.meter],
+            "action_profile": [*x.get("action_profile", []), *x.get("action_selector", [])],
+            "value_set": instances.value_sets,
+        }
+        self.digests: dict[str, Any] = {}
+        self.controller: dict[str, Any] = {}
+        for c in instances.checker.composites:
+            found = annotation(c.decl, "controller_header") if c.decl is not None else None
+            if found is not None and found.body:
+                self.controller["".join(found.body).strip('"')] = c
+        self.info = self.pb.P4Info()
+
+    def number(self, digests: dict[str, Any]) -> None:
+        self.digests = digests
+        kinds: dict[str, dict[str, int | None]] = {
+            "table": {t.name: _wanted(t.decl) for t in self.tables},
+            "action": {n: _wanted(a.ref.decl) for n, a in self.actions.items()},
+            "digest": dict.fromkeys(digests),
+            "controller_header": dict.fromkeys(self.controller),
+        }
+        for kind, objects in self.objects.items():
+            kinds[kind] = {o.name: _wanted(getattr(o, "decl", None)) for o in objects}
+        self.ids = {kind: assign_ids(kind, names) for kind, names in kinds.items()}
+        self.alias = aliases([n for names in kinds.values() for n in names])
+
+    def preamble(self, target: Any, kind: str, name: str, decl: Any = None) -> None:
+        target.preamble.id = self.ids[kind][name]
+        target.preamble.name = name
+        target.preamble.alias = self.alias[name]
+        target.preamble.annotations.extend(_annotations(decl))
+
+    def named_type(self, target: Any, type_: Any) -> None:
+        if isinstance(type_, NewType):
+            target.type_name.name = type_.name
+            original = self.info.type_info.new_types[type_.name].original_type
+            original.bitstring.bit.bitwidth = width_of(type_) or 0
+
+    def build(self, digests: dict[str, Any]) -> Any:
+        self.number(digests)
+        self.info.pkg_info.arch = "v1model"
+        for t in self.tables:
+            self.table(t)
+        for name, action in self.actions.items():
+            decl = action.ref.decl
+            made = self.info.actions.add()
+            self.preamble(made, "action", name, decl)
+            for i, p in enumerate(action.data, 1):
+                param = made.params.add(id=_wanted(p) or i, name=local_name(p))
+                param.bitwidth = width_of(p.type) or 0
+                param.annotations.extend(_annotations(p))
+                self.named_type(param, p.type)
+        self.externs()
+        self.types()
+        return self.info
+
+    def table(self, t: Any) -> None:
+        made = self.info.tables.add()
+        self.preamble(made, "table", t.name, t.decl)
+        keys = zip(t.decl.keys, t.keys, strict=True)
+        position = 0
+        for node, key in keys:
+            if key.kind == "selector":
+                continue
+            position += 1
+            name = key.name.replace(".isValid()", ".$valid$")
+            match = made.match_fields.add(id=_wanted(node) or position, name=name)
+            match.bitwidth = key.width
+            match.match_type = self.pb.MatchField.MatchType.Value(key.kind.upper())
+            match.annotations.extend(_annotations(node))
+            self.named_type(match, key.value.type)
+        for a in t.actions:
+            ref = made.action_refs.add(id=self.ids["action"][a.name])
+            for word, scope in (("tableonly", "TABLE_ONLY"), ("defaultonly", "DEFAULT_ONLY")):
+                if annotation(a.ref, word) is not None:
+                    ref.scope = self.pb.ActionRef.Scope.Value(scope)
+            ref.annotations.extend(_annotations(a.ref, frozenset({"tableonly", "defaultonly"})))
+        default = next((a for a in t.actions if a.ref.decl is t.decl.default.decl), None)
+        if default is not None:
+            number = self.ids["action"][default.name]
+            if t.decl.const_default:
+                made.const_default_action_id = number
+            made.initial_default_action.action_id = number
+            given = {p.name: v for p, v in t.decl.default.binding or []}
+            for i, p in enumerate(default.data, 1):
+                width = width_of(p.type) or 1
+                value = given.get(p.name)
+                const = self.instances.value(value, t.block.values) if value is not None else 0
+                const = const.number if isinstance(const, Symbol) else int(const)
+                const &= (1 << width) - 1
+                made.initial_default_action.arguments.add(
+                    param_id=_wanted(p) or i,
+                    value=const.to_bytes((width + 7) // 8, "big"),
+                )
+        if t.profile is not None:
+            made.implementation_id = self.ids["action_profile"][t.profile.name]
+        for kind, extern in (("direct_counter", t.counter), ("direct_meter", t.meter)):
+            if extern is not None:
+                made.direct_resource_ids.append(self.ids[kind][extern.name])
+        made.size = t.size or DEFAULT_SIZE
+        timeout = t.decl.properties.get("support_timeout")
+        if timeout is not None and timeout.value.const:
+            made.idle_timeout_behavior = self.pb.Table.IdleTimeoutBehavior.NOTIFY_CONTROL
+        made.is_const_table = t.decl.const_entries
+        made.has_initial_entries = bool(t.decl.info.entries)
+
+    def externs(self) -> None:
+        units = {"packets": "PACKETS", "bytes": "BYTES", "packets_and_bytes": "BOTH"}
+        direct = {
+            "direct_counter": {t.counter.name: t.name for t in self.tables if t.counter},
+            "direct_meter": {t.meter.name: t.name for t in self.tables if t.meter},
+        }
+        for profile in self.objects["action_profile"]:
+            made = self.info.action_profiles.add()
+            self.preamble(made, "action_profile", profile.name)
+            users = [t.name for t in self.tables if t.profile is profile]
+            made.table_ids.extend(self.ids["table"][n] for n in users)
+            made.with_selector = profile.kind == "action_selector"
+            made.size = profile.arguments.get("size") or 0
+        for kind in ("counter", "direct_counter", "meter", "direct_meter"):
+            for extern in self.objects[kind]:
+                made = getattr(self.info, f"{kind}s").add()
+                self.preamble(made, kind, extern.name)
+                made.spec.unit = type(made.spec).Unit.Value(units[extern.arguments["type"].name])
+                if kind in direct:
+                    made.direct_table_id = self.ids["table"][direct[kind][extern.name]]
+                else:
+                    made.size = extern.arguments["size"]
+        for extern in self.objects["register"]:
+            made = self.info.registers.add()
+            self.preamble(made, "register", extern.name)
+            self.type_spec(made.type_spec, extern.type.arguments[0])
+            made.size = extern.arguments["size"]
+        for value_set in self.objects["value_set"]:
+            made = self.info.value_sets.add()
+            self.preamble(made, "value_set", value_set.name, value_set.decl)
+            element = value_set.decl.type.element
+            under = underlying(element)
+            fields = under.fields.items() if isinstance(under, Composite) else [("", element)]
+            for i, (name, t) in enumerate(fields, 1):
+                match = made.match.add(id=i, name=name, bitwidth=width_of(t) or 0)
+                written = under.decl.fields if isinstance(under, Composite) else []
+                mark = next((annotation(f, "match") for f in written if f.name == name), None)
+                kind = mark.body[0].upper() if mark is not None and mark.body else "EXACT"
+                match.match_type = dict(self.pb.MatchField.MatchType.items()).get(kind, 0)
+            made.size = value_set.size
+        for name, type_ in self.digests.items():
+            made = self.info.digests.add()
+            self.preamble(made, "digest", name)
+            self.type_spec(made.type_spec, type_)
+
+    def type_spec(self, spec: Any, type_: Any) -> None:
+        under = underlying(type_)
+        if isinstance(under, Composite):
+            spec.struct.name = under.name
+            known = self.info.type_info.structs[under.name]
+            if not known.members:
+                for name, t in under.fields.items():
+                    self.type_spec(known.members.add(name=name).type_spec, t)
+        elif isinstance(under, Tuple):
+            for t in under.elements:
+                self.type_spec(spec.tuple.members.add(), t)
+        elif isinstance(under, Bits):
+            what = spec.bitstring.int if under.signed else spec.bitstring.bit
+            what.bitwidth = under.width
+        elif hasattr(under, "elements"):
+            for t in under.elements:
+                self.type_spec(spec.tuple.members.add(), t)
+        else:
+            spec.bool.SetInParent()
+
+    def types(self) -> None:
+        for name, header in self.controller.items():
+            made = self.info.controller_packet_metadata.add()
+            self.preamble(made, "controller_header", name, header.decl)
+            for i, (field, t) in enumerate(header.fields.items(), 1):
+                made.metadata.add(id=i, name=field, bitwidth=width_of(t) or 0)
+
+
+def p4info(
+    path: str | os.PathLike,
+    defines: Mapping[str, str | int] | None = None,
+    include_dirs: Iterable[str | os.PathLike] = (),
+) -> Any:
+    """The p4.config.v1.P4Info message of a program; raises P4Error."""
+    from p4engine.backend.emit_program import Generator
+    from p4engine.frontend.checker.check_program import check
+    from p4engine.frontend.parser.parse_program import parse
+    from p4engine.frontend.preprocessor.preprocess import preprocess
+
+    messages()
+    diagnostics = Diagnostics()
+    try:
+        folders = tuple(Path(d) for d in include_dirs)
+        tokens, _ = preprocess(Path(path), dict(defines or {}), folders, diagnostics)
+        diagnostics.stop_on_errors()
+        program = parse(tokens, diagnostics)
+        diagnostics.stop_on_errors()
+        checker = check(program, diagnostics)
+        diagnostics.stop_on_errors()
+        instances = Instances(checker, diagnostics)
+        diagnostics.stop_on_errors()
+        generator = Generator(checker, instances, diagnostics)
+        generator.pipeline()  # what digests there are shows only when calls are written
+        diagnostics.stop_on_errors()
+    except Fatal:
+        diagnostics.stop_on_errors()
+        raise AssertionError from None
+    return _Builder(instances).build(dict(generator.digest_types))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--binary", action="store_true", help="protobuf's binary format")
+    parser.add_argument("-o", "--output", type=Path, help="a file instead of standard output")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """python -m p4engine p4info PROGRAM.p4 [--binary] [-o FILE]."""
+    message = p4info(arguments.program, dict(arguments.define), arguments.include)
+    if arguments.binary:
+        data = message.SerializeToString(deterministic=True)
+    else:
+        from google.protobuf import text_format
+
+        head = "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n"
+        data = (head + text_format.MessageToString(message)).encode()
+    if arguments.output is not None:
+        arguments.output.write_bytes(data)
+    else:
+        sys.stdout.buffer.write(data)
+    return 0

@@ -1,0 +1,394 @@
+"""The P4Runtime service: a `Device` behind gRPC.
+
+gRPC has a thread with an event loop of its own, which answers controllers; requests that read or
+change the switch run one after the other in a second thread, so that a long one delays neither
+arbitration nor packets. The switch's packet loop waits for neither. Messages are parsed here and
+not by gRPC's generated code, which the package p4runtime has for old protobuf libraries only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from p4engine.frontend.diagnostics import Diagnostic, P4Error
+from p4engine.p4runtime.arbitration import Arbitration, Notice
+from p4engine.p4runtime.device import API_VERSION, Device
+from p4engine.p4runtime.messages import messages
+from p4engine.p4runtime.packets import packet_in, packet_out
+from p4engine.p4runtime.status import Code, Refused
+
+LONGEST_MESSAGE = 32 << 20
+WAITING = 1024  # stream messages that a slow controller may leave before packets are dropped
+LONGEST_DETAILS = 6 << 10  # gRPC's clients take 8 KiB of trailing metadata
+MOST_CALLS = 256  # at the same time
+MOST_EVENTS = 65536  # packets and digests on their way to the event loop
+DETAILS = "grpc-status-details-bin"
+ANY = "type.googleapis.com/"
+
+
+class _Stream:
+    """An open stream; messages for its controller wait in `outgoing`, None ends it."""
+
+    def __init__(self) -> None:
+        self.outgoing: asyncio.Queue = asyncio.Queue()
+        self.dropped = 0
+
+    def send(self, message: Any) -> None:
+        """Arbitration and errors are always sent."""
+        self.outgoing.put_nowait(message)
+
+    def offer(self, message: Any) -> None:
+        """Packets and digests are dropped when the controller does not keep up."""
+        if self.outgoing.qsize() < WAITING:
+            self.outgoing.put_nowait(message)
+        else:
+            self.dropped += 1
+
+
+class Service:
+    """Serves `device` at `address` ("127.0.0.1:9559", "unix:/path") until `close`.
+
+    Args:
+        device_id: what controllers must call it.
+        inject: puts a frame on the CPU port; None: there is no such port.
+        timestamp_ns: of digests; any clock.
+        enter: called in the thread that opens the listening socket, before it does.
+
+    Raises:
+        P4Error: the address cannot be used, or grpcio is missing.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        address: str,
+        *,
+        device_id: int = 1,
+        inject: Callable[[bytes], None] | None = None,
+        timestamp_ns: Callable[[], int] = time.time_ns,
+        enter: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.device = device
+        self.address = address
+        self.inject = inject
+        self.timestamp_ns = timestamp_ns
+        self.arbitration = Arbitration(device_id)
+        self.port = 0
+        self._enter = enter
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._inbox: deque[tuple] = deque()
+        self._worker = ThreadPoolExecutor(1, "p4runtime-requests")
+        self._timer: asyncio.TimerHandle | None = None
+        self._started = threading.Event()
+        self._failure: str | None = None
+        self._thread = threading.Thread(target=self._run, name="p4runtime", daemon=True)
+        self._thread.start()
+        self._started.wait()
+        if self._failure is not None:
+            self.close()
+            raise P4Error([Diagnostic("error", self._failure, "", 0, 0, "")])
+
+    def close(self) -> None:
+        """End all streams and stop listening."""
+        if self._loop is not None and self._thread.is_alive():
+            try:
+                self._loop.call_soon_threadsafe(self._stopping.set)
+            except RuntimeError:
+                pass  # it has just ended by itself
+        self._thread.join()
+        self._worker.shutdown()
+
+    # ---- what the switch has for controllers; for any thread ----
+
+    def packet(self, frame: bytes) -> None:
+        """A frame has left through the CPU port."""
+        self._put(self._packet, frame)
+
+    def digest(self, name: str, values: list[int]) -> None:
+        """The program has sent a digest."""
+        if self.device.digests.streams:
+            self._put(self._digest, name, values)
+
+    def _put(self, *call: Any) -> None:
+        """Have the event loop make a call; what it cannot keep up with is lost."""
+        if len(self._inbox) >= MOST_EVENTS:
+            return
+        self._inbox.append(call)
+        if len(self._inbox) == 1:
+            try:
+                self._loop.call_soon_threadsafe(self._take)
+            except RuntimeError:
+                pass  # the service has been closed
+
+    def _take(self) -> None:
+        for _ in range(len(self._inbox)):
+            function, *args = self._inbox[0]
+            try:
+                function(*args)
+            finally:
+                self._inbox.popleft()
+        if self._inbox:
+            self._loop.call_soon(self._take)
+
+    def _packet(self, frame: bytes) -> None:
+        message = packet_in(self.device.catalog, frame)
+        if message is not None:
+            self._to_primaries(message)
+
+    def _digest(self, name: str, values: list[int]) -> None:
+        self.device.digests.add(name, values, time.monotonic_ns())
+        self._send_digests()
+
+    def _send_digests(self) -> None:
+        now_ns = time.monotonic_ns()
+        for message in self.device.digests.due(now_ns, self.timestamp_ns()):
+            self._to_primaries(message)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        next_ns = self.device.digests.next_ns()
+        if next_ns is not None:
+            wait_s = max(0, next_ns - now_ns) / 1e9
+            self._timer = self._loop.call_later(wait_s, self._send_digests)
+
+    def _to_primaries(self, message: Any) -> None:
+        for role in self.arbitration.roles:
+            stream = self.arbitration.primary(role)
+            if stream is not None:
+                stream.offer(message)
+
+    # ---- the thread of the event loop ----
+
+    def _run(self) -> None:
+        try:
+            self._enter()
+            asyncio.run(self._serve())
+        except Exception as error:
+            if self._started.is_set():
+                traceback.print_exc(file=sys.stderr)
+            self._failure = f"P4Runtime cannot be served at {self.address}: {error}"
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        import grpc
+
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        options = [
+            ("grpc.max_receive_message_length", LONGEST_MESSAGE),
+            ("grpc.so_reuseport", 0),
+        ]
+        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=MOST_CALLS)
+        server.add_generic_rpc_handlers([self._handlers(grpc)])
+        self.port = server.add_insecure_port(self.address)
+        await server.start()
+        self._started.set()
+        await self._stopping.wait()
+        if self._timer is not None:
+            self._timer.cancel()
+        await server.stop(0)
+
+    def _handlers(self, grpc: Any) -> Any:
+        m = messages()
+        kinds = {
+            "Write": (grpc.unary_unary_rpc_method_handler, self._write),
+            "Read": (grpc.unary_stream_rpc_method_handler, self._read),
+            "SetForwardingPipelineConfig": (grpc.unary_unary_rpc_method_handler, self._set_config),
+            "GetForwardingPipelineConfig": (grpc.unary_unary_rpc_method_handler, self._get_config),
+            "Capabilities": (grpc.unary_unary_rpc_method_handler, self._capabilities),
+            "StreamChannel": (grpc.stream_stream_rpc_method_handler, self._stream),
+        }
+        made = {}
+        # gRPC itself would write a traceback for each message that is none.
+        for name, (handler, function) in kinds.items():
+            if name == "StreamChannel":
+                answer = _refusals(grpc, function, stream=True)
+            else:
+                read = _parser(getattr(m, f"{name}Request"))
+                answer = _refusals(grpc, function, stream=name == "Read", read=read)
+            made[name] = handler(answer, response_serializer=_serialized)
+        return grpc.method_handlers_generic_handler("p4.v1.P4Runtime", made)
+
+    async def _work(self, function: Callable[..., Any], *args: Any) -> Any:
+        return await self._loop.run_in_executor(self._worker, function, *args)
+
+    # ---- calls ----
+
+    async def _write(self, request: Any, context: Any) -> Any:
+        election = request.election_id if request.HasField("election_id") else None
+        self.arbitration.check(request.device_id, request.role, election)
+        if request.atomicity:
+            raise Refused(Code.UNIMPLEMENTED, "batches are carried out update by update only")
+        results = await self._work(self.device.write, request.updates)
+        self._send_digests()
+        if any(code for code, _ in results):
+            await _fail_batch(context, results)
+        return messages().WriteResponse()
+
+    async def _read(self, request: Any, context: Any) -> AsyncIterator[bytes]:
+        self.arbitration.check_device(request.device_id)
+        for reply in await self._work(self._read_all, request.entities):
+            yield reply
+
+    def _read_all(self, entities: Any) -> list[bytes]:
+        """All replies, before the first is sent: no write comes between them."""
+        response = messages().ReadResponse
+        batches = self.device.read(entities)
+        return [response(entities=batch).SerializeToString() for batch in batches]
+
+    async def _set_config(self, request: Any, context: Any) -> Any:
+        election = request.election_id if request.HasField("election_id") else None
+        self.arbitration.check(request.device_id, request.role, election)
+        await self._work(self.device.set_config, request)
+        return messages().SetForwardingPipelineConfigResponse()
+
+    async def _get_config(self, request: Any, context: Any) -> Any:
+        self.arbitration.check_device(request.device_id)
+        return await self._work(self.device.get_config, request.response_type)
+
+    async def _capabilities(self, request: Any, context: Any) -> Any:
+        if request.device_id:
+            self.arbitration.check_device(request.device_id)
+        return messages().CapabilitiesResponse(p4runtime_api_version=API_VERSION)
+
+    # ---- streams ----
+
+    async def _stream(self, requests: Any, context: Any) -> AsyncIterator[Any]:
+        stream = _Stream()
+        reader = asyncio.ensure_future(self._listen(stream, requests))
+        try:
+            while (message := await stream.outgoing.get()) is not None:
+                yield message
+            await reader  # raises why it has ended
+        finally:
+            reader.cancel()
+            self._notify(self.arbitration.leave(stream))
+
+    async def _listen(self, stream: _Stream, requests: Any) -> None:
+        read = _parser(messages().StreamMessageRequest)
+        try:
+            async for data in requests:
+                await self._hear(stream, read(data))
+        finally:
+            stream.send(None)
+
+    async def _hear(self, stream: _Stream, request: Any) -> None:
+        kind = request.WhichOneof("update")
+        if kind == "arbitration":
+            self._notify(self.arbitration.update(stream, request.arbitration))
+            return
+        try:
+            if not self.arbitration.is_primary(stream):
+                raise Refused(Code.PERMISSION_DENIED, "only the primary controller may do this")
+            if kind == "packet":
+                await self._packet_out(request.packet)
+            elif kind == "digest_ack":
+                self.device.digests.acknowledge(request.digest_ack)
+            else:
+                raise Refused(Code.UNIMPLEMENTED, "there is no such stream message")
+        except (Refused, P4Error) as error:
+            made = messages().StreamMessageResponse()
+            made.error.canonical_code = getattr(error, "code", Code.INTERNAL)
+            made.error.message = str(error)
+            if kind == "packet":
+                made.error.packet_out.packet_out.CopyFrom(request.packet)
+            elif kind == "digest_ack":
+                made.error.digest_list_ack.digest_list_ack.CopyFrom(request.digest_ack)
+            else:
+                made.error.other.SetInParent()
+            stream.offer(made)
+
+    async def _packet_out(self, message: Any) -> None:
+        if self.inject is None:
+            raise Refused(
+                Code.FAILED_PRECONDITION, "the switch was started without a CPU port (--cpu-port)"
+            )
+        frame = packet_out(self.device.catalog, message)
+        await self._work(self.inject, frame)
+
+    def _notify(self, notices: list[Notice]) -> None:
+        for notice in notices:
+            notice.stream.send(notice.message)
+
+
+def _parser(kind: Any) -> Callable[[bytes], Any]:
+    """What reads a message of this type. Raises Refused."""
+
+    def read(data: bytes) -> Any:
+        from google.protobuf.message import DecodeError
+
+        try:
+            return kind.FromString(data)
+        except DecodeError:
+            raise Refused(
+                Code.INVALID_ARGUMENT, f"this is no {kind.DESCRIPTOR.full_name}"
+            ) from None
+
+    return read
+
+
+def _serialized(message: Any) -> bytes:
+    return message if isinstance(message, bytes) else message.SerializeToString()
+
+
+def _refusals(
+    grpc: Any, function: Callable, stream: bool, read: Callable[[Any], Any] = lambda data: data
+) -> Callable:
+    """`function`, to which `read` makes the request, with a `Refused` made into the status of the
+    call."""
+    codes = {code.value[0]: code for code in grpc.StatusCode}
+
+    async def abort(context: Any, error: Exception) -> None:
+        if isinstance(error, Refused):
+            await context.abort(codes[int(error.code)], error.message)
+        traceback.print_exc(file=sys.stderr)  # a defect; the switch must live on
+        await context.abort(grpc.StatusCode.INTERNAL, f"internal error: {error!r}")
+
+    async def one(request: Any, context: Any) -> Any:
+        try:
+            return await function(read(request), context)
+        except (grpc.aio.AbortError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            await abort(context, error)
+
+    async def many(request: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            async for reply in function(read(request), context):
+                yield reply
+        except (grpc.aio.AbortError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            await abort(context, error)
+
+    return many if stream else one
+
+
+async def _fail_batch(context: Any, results: list[tuple[Code, str]]) -> None:
+    """End a Write with the fate of each update."""
+    import grpc
+
+    m = messages()
+    failed = [(index, *result) for index, result in enumerate(results) if result[0]]
+    text = f"{len(failed)} of {len(results)} updates failed"
+    status = m.Status(code=int(Code.UNKNOWN), message=text)
+    for code, message in results:
+        error = m.Error(canonical_code=int(code), message=message, space="p4engine" if code else "")
+        detail = status.details.add()
+        detail.type_url = ANY + m.Error.DESCRIPTOR.full_name
+        detail.value = error.SerializeToString()
+    trailing: tuple = ((DETAILS, status.SerializeToString()),)
+    if len(trailing[0][1]) > LONGEST_DETAILS:  # clients would refuse the whole reply
+        index, code, message = failed[0]
+        text += f"; first update {index}: {code.name}: {message}"
+        trailing = ()
+    await context.abort(grpc.StatusCode.UNKNOWN, text, trailing_metadata=trailing)

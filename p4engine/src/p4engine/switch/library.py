@@ -1,0 +1,175 @@
+"""A P4 switch as a Python object: compile a program, feed packets, look at registers.
+
+    from p4engine import compile_program
+    from p4engine.switch.library import Switch
+
+    switch = Switch(compile_program("l2.p4"), ports=[1, 2])
+    switch.table_add("forward", "to_port", ["02:00:00:00:00:02"], [2])
+    switch.receive(1, packet, now_ns=0)
+    print(switch.run())                      # [(time in ns, port, bytes), ...]
+    print(switch.register_read("seen", 0, 16))
+
+There is no clock and no network: time is what the caller says. A switch process (`switch.py`) is
+this object with a packet loop, and its control socket offers the same calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from p4engine.switch.pipeline import Pipeline
+from p4engine.switch.traffic_manager import Manager
+
+# What a program's objects offer, carried out by `Pipeline`.
+PROGRAM_CALLS = (
+    "table_add",
+    "table_add_indirect",
+    "table_modify",
+    "table_modify_indirect",
+    "table_delete",
+    "table_clear",
+    "table_set_default",
+    "table_set_default_indirect",
+    "table_reset_default",
+    "table_count",
+    "table_find",
+    "table_get",
+    "table_dump",
+    "member_add",
+    "member_modify",
+    "member_delete",
+    "group_add",
+    "group_delete",
+    "group_add_member",
+    "group_remove_member",
+    "register_read",
+    "register_write",
+    "register_reset",
+    "counter_read",
+    "counter_write",
+    "counter_reset",
+    "meter_set",
+    "meter_get",
+    "value_set_add",
+    "value_set_clear",
+)
+# What the traffic manager offers, beside packets and time.
+MANAGER_CALLS = (
+    "multicast_group",
+    "multicast_delete",
+    "multicast_get",
+    "mirror_session",
+    "port_shape",
+    "port_shape_get",
+    "queue_rate",
+    "queue_depth",
+    "port_stats",
+    "stats",
+    "stats_reset",
+    "timestamp",
+    "info",
+)
+# What a traced build tells.
+TRACE_CALLS = ("trace", "trace_lines", "trace_stop")
+CALLS = PROGRAM_CALLS + MANAGER_CALLS + TRACE_CALLS
+
+
+class Switch(Manager):
+    """A compiled program and a traffic manager around it.
+
+    Args:
+        compiled: what `compile_program` returned.
+        ports: numbers 0..510; None: all of them.
+        seed: of `random()` and of the links' losses and jitter.
+        timestamp_unit_ns: length of a unit of P4 timestamps; 1000 as on BMv2.
+        epoch_ns: the time at which P4 timestamps are 0.
+
+    The calls on tables, registers, counters and meters are those of `Pipeline`; objects go by
+    their P4 names, full or as an unambiguous suffix.
+    """
+
+    def __init__(
+        self,
+        compiled: Any,
+        *,
+        ports: Sequence[int] | None = None,
+        seed: int = 0,
+        timestamp_unit_ns: int = 1000,
+        epoch_ns: int = 0,
+    ) -> None:
+        self._tm = None
+        self.tracer: Any = None
+        self.compiled = compiled
+        self.pipeline = Pipeline(compiled, seed=seed)
+        super().__init__(
+            self.pipeline.lib,
+            self.pipeline.handle,
+            ports=ports,
+            seed=seed,
+            timestamp_unit_ns=timestamp_unit_ns,
+            epoch_ns=epoch_ns,
+        )
+
+    def close(self) -> None:
+        super().close()
+        pipeline = self.__dict__.get("pipeline")
+        if pipeline is not None:
+            pipeline.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in PROGRAM_CALLS:
+            return getattr(self.__dict__["pipeline"], name)
+        raise AttributeError(f"a switch has no {name!r}")
+
+    def batch(self, calls: Iterable[tuple]) -> list:
+        """Many calls, (name, *args) each, in order; returns their results.
+
+        As `control.Client` has it, so that a control plane can fill either.
+        """
+        results = []
+        for name, *args in calls:
+            if name not in CALLS:
+                raise AttributeError(f"a switch has no {name!r}")
+            results.append(getattr(self, name)(*args))
+        return results
+
+    # ---- traced builds ----
+
+    def trace(
+        self,
+        port: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        packets: int | None = 10,
+    ) -> None:
+        """Follow the next `packets` packets (None: all from now on); `trace_lines` tells their
+        paths.
+
+        Args:
+            port: only those that come in there.
+            where: only those with these values of extracted fields, {"hdr.ipv4.ttl": 1}; names may
+                be shortened to what they end in.
+
+        Raises:
+            TraceError: the program was not compiled with trace=True.
+        """
+        from p4engine.trace.tracer import Tracer
+
+        self.tracer = Tracer(self, port, where, packets)
+
+    def trace_lines(self) -> list[str]:
+        """What has been traced since the last call, as lines of text."""
+        return self.tracer.lines() if self.tracer is not None else []
+
+    def trace_stop(self) -> None:
+        """End the trace; what it has gathered stays until it is read."""
+        if self.tracer is not None:
+            self.tracer.stop()
+
+    def info(self) -> dict[str, Any]:
+        """The program's objects (as `compiled.info` lists them), the ports, the time unit."""
+        return {
+            "program": {k: v for k, v in self.compiled.info.items() if k != "trace"},
+            "ports": self.ports,
+            "timestamp_unit_ns": self.timestamp_unit_ns,
+        }

@@ -1,0 +1,237 @@
+"""The switch process: a compiled program between network interfaces, under the real clock.
+
+Packets are handled by a C loop (switch_loop.py) in a thread of its own; the main thread answers
+control calls. `serve` is what a forked child calls; `main` is the command line around it. SIGTERM
+and SIGINT end the switch cleanly; an interface that goes down ends it with its name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from p4engine.control.server import Server
+from p4engine.switch.library import CALLS, Switch
+from p4engine.switch.packet_loop import PacketLoop, declare
+from p4engine.switch.traffic_manager import SwitchError
+
+
+class NetworkSwitch(Switch):
+    """A `Switch` whose ports are network interfaces.
+
+    Args:
+        compiled: the program, see `compile_program`.
+        interfaces: port number -> interface name in this process's network namespace; each is up.
+        seed, timestamp_unit_ns: as for `Switch`.
+        cpu_port: a port without an interface, for packets of controllers.
+        options: of `PacketLoop`.
+
+    P4 timestamps count from the moment of construction.
+    """
+
+    def __init__(
+        self,
+        compiled: Any,
+        interfaces: Mapping[int, str],
+        *,
+        seed: int = 0,
+        timestamp_unit_ns: int = 1000,
+        cpu_port: int | None = None,
+        **options: Any,
+    ) -> None:
+        self.loop = None
+        lib = ctypes.CDLL(str(compiled.so_path))
+        declare(lib)
+        super().__init__(
+            compiled,
+            ports=sorted({*interfaces} | ({cpu_port} - {None})),
+            seed=seed,
+            timestamp_unit_ns=timestamp_unit_ns,
+            epoch_ns=lib.io_now(),
+        )
+        self.loop = PacketLoop(self.lib, self.address, interfaces, cpu_port=cpu_port, **options)
+
+    def inject(self, frame: bytes) -> None:
+        """A packet comes in through the CPU port."""
+        with self.loop.locked():
+            self.receive(self.loop.cpu_port, frame, self.lib.io_now())
+
+    def close(self) -> None:
+        if self.loop:
+            self.loop.close()
+        super().close()
+
+    def stats(self) -> dict[str, int | None]:
+        """As `Switch.stats`, with those of the loop: received and sent are frames on interfaces
+        here.
+
+        cpu_ns and wall_ns give the share of a core; unmodelled_drops sums up everything that was
+        lost outside the model.
+        """
+        loop = self.loop.stats()
+        now_ns = self.lib.io_now()
+        merged = {**super().stats(), **loop}
+        merged |= {"now_ns": now_ns, "timestamp": self.timestamp(now_ns)}
+        merged["unmodelled_drops"] = loop["ring_drops"] + loop["oversized"] + loop["send_drops"]
+        return merged
+
+    def port_stats(self) -> list[dict[str, int | str | None]]:
+        """As `Switch.port_stats`, with `interface` and the `unmodelled_drops`."""
+        drops = self.loop.port_drops()
+        rows = super().port_stats()
+        for row in rows:
+            row["interface"] = self.loop.interfaces.get(row["port"])
+            row["unmodelled_drops"] = drops[row["port"]][row["direction"] == "egress"]
+        return rows
+
+    def info(self) -> dict[str, Any]:
+        """As `Switch.info`, with the interfaces."""
+        return super().info() | {"interfaces": self.loop.interfaces}
+
+
+def serve(
+    compiled: Any,
+    interfaces: Mapping[int, str],
+    control: str | Path | socket.socket,
+    *,
+    seed: int = 0,
+    timestamp_unit_ns: int = 1000,
+    ready: Callable[[], None] = lambda: None,
+    controllers: Callable[[NetworkSwitch], AbstractContextManager] = nullcontext,
+    **options: Any,
+) -> int:
+    """Be a switch until SIGTERM, SIGINT or a `shutdown` call; for the main thread of a process.
+
+    Args:
+        controllers: serves others than `control` while its context lasts (p4runtime/serve.py).
+        compiled, interfaces, seed, timestamp_unit_ns, options: as for `NetworkSwitch`.
+        control: path of the control socket, or a connected one: the switch ends with its other end.
+        ready: called once packets are received and control calls answered.
+
+    Returns:
+        The exit code: 0 after a clean stop, 1 when an interface failed (its name goes to stderr).
+
+    Raises:
+        SwitchError: it cannot start.
+    """
+    switch = NetworkSwitch(
+        compiled, interfaces, seed=seed, timestamp_unit_ns=timestamp_unit_ns, **options
+    )
+    server = None
+    try:
+        calls = {name: getattr(switch, name) for name in CALLS}
+        at = control if isinstance(control, socket.socket) else Path(control)
+        server = Server(at, calls, lock=switch.loop.locked)
+        server.calls["shutdown"] = server.stop
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: server.stop())
+        signal.set_wakeup_fd(server.wake_fd, warn_on_full_buffer=False)
+        with controllers(switch):
+            switch.loop.start(on_end=server.stop)
+            ready()
+            server.run()
+        switch.loop.stop()
+        if switch.loop.cause:
+            print(f"switch: {switch.loop.cause}", file=sys.stderr, flush=True)
+            return 1
+        return 0
+    finally:
+        signal.set_wakeup_fd(-1)
+        if server:
+            server.close()
+        switch.close()
+
+
+def parse_interface(text: str) -> tuple[int, str]:
+    """ "1@s1-eth1" -> (1, "s1-eth1")."""
+    number, at, name = text.partition("@")
+    if not at or not number.isdigit() or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not PORT@INTERFACE, for example 1@s1-eth1")
+    return int(number), name
+
+
+def parse_control(text: str) -> str | socket.socket:
+    """A path as it is; "fd:3" -> the inherited socket."""
+    kind, colon, number = text.partition(":")
+    if not colon or kind != "fd":
+        return text
+    try:
+        return socket.socket(fileno=int(number))
+    except (ValueError, OSError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an inherited socket") from None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `python -m p4engine switch` beside those of the compiler."""
+    parser.add_argument(
+        "-i",
+        "--interface",
+        type=parse_interface,
+        action="append",
+        required=True,
+        metavar="PORT@NAME",
+        help="a port and its network interface; repeat for each port",
+    )
+    parser.add_argument(
+        "--control",
+        required=True,
+        metavar="PATH",
+        type=parse_control,
+        help="the control socket, or fd:N: an inherited, connected one, with which the switch ends",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of random() and of emulated losses")
+    parser.add_argument("--timestamp-unit-ns", type=int, default=1000, metavar="NS")
+    parser.add_argument("--cpu", type=int, help="stay on this core")
+    parser.add_argument(
+        "--trace", action="store_true", help="run a build that the trace calls can follow (slow)"
+    )
+    parser.add_argument(
+        "--p4runtime",
+        metavar="ADDRESS",
+        help="serve P4Runtime there: a port (of 127.0.0.1), HOST:PORT or unix:PATH",
+    )
+    parser.add_argument(
+        "--p4runtime-netns",
+        metavar="PATH",
+        help="listen in this network namespace instead of the switch's own",
+    )
+    parser.add_argument("--device-id", type=int, default=1, metavar="N", help="for P4Runtime")
+    parser.add_argument(
+        "--cpu-port", type=int, metavar="N", help="the port of packets from and to controllers"
+    )
+
+
+def main(compiled: Any, arguments: argparse.Namespace) -> int:
+    """The switch command, after the program has been compiled."""
+    interfaces = dict(arguments.interface)
+    if len(interfaces) < len(arguments.interface):
+        raise SwitchError("a port number is given twice")
+    if arguments.cpu is not None:
+        os.sched_setaffinity(0, {arguments.cpu})
+    controllers: Callable[[NetworkSwitch], AbstractContextManager] = nullcontext
+    if arguments.p4runtime is not None:
+        from p4engine.p4runtime.serve import controllers_of
+
+        controllers = controllers_of(arguments)
+    elif arguments.cpu_port is not None or arguments.p4runtime_netns is not None:
+        raise SwitchError("--cpu-port and --p4runtime-netns mean something with --p4runtime only")
+    control = arguments.control
+    where = "" if isinstance(control, socket.socket) else f", control socket {control}"
+    return serve(
+        compiled,
+        interfaces,
+        control,
+        seed=arguments.seed,
+        timestamp_unit_ns=arguments.timestamp_unit_ns,
+        cpu_port=arguments.cpu_port,
+        controllers=controllers,
+        ready=lambda: print(f"switch: ready{where}", flush=True),
+    )
