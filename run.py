@@ -48,7 +48,7 @@ if __name__ == "__main__":
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.path[:1] = [HERE, os.path.join(HERE, "p4engine", "src")]
     try:
-        from testbed.run.commands import main
+        from testbed.cli.main import main
     except ImportError as error:
         stop("%s; the set-up is incomplete: %s" % (error, REMEDY))
     sys.exit(main(sys.argv[1:]))

@@ -110,7 +110,7 @@ warm_caches() {
     stamp=$environment/.warm-$(id -u)
     [ "$(cat "$stamp" 2>/dev/null)" = "$warm" ] && return 0
     say "set-up: compiling switch programs and protocols"
-    (cd "$here" && "$python" -m testbed.warm) || fail "could not compile (see above)"
+    (cd "$here" && "$python" -m testbed.cli.warm) || fail "could not compile (see above)"
     printf '%s\n' "$warm" >"$stamp"
 }
 

@@ -15,9 +15,10 @@ from pathlib import Path
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from analysis import sweeps, tables
-from analysis.looks import looks
-from analysis.summary import summary
+from testbed.analysis.data import sweep_data as sweeps
+from testbed.analysis.data.run_summary import summary
+from testbed.analysis.style.plot_style import looks
+from testbed.analysis.text import text_tables as tables
 from testbed.results import Results, ResultsError, hand_over, read
 
 _WIDTH = 150  # of report.txt, and of a terminal that does not tell its own
@@ -67,7 +68,8 @@ def sweep_report(folder: str | Path, console: Console | None = None) -> None:
             return
         frame.to_csv(sweep.folder / "data.csv", index=False)
         hand_over(sweep.folder / "data.csv")
-        from analysis import html, sweep_figures
+        from testbed.analysis import html
+        from testbed.analysis.figures import sweep_figures
 
         _tell(sweep_figures.draw(sweep, frame, sweep.folder / "figures"), console)
         _tell_page(html.write_sweep(sweep, frame), console)
@@ -124,13 +126,15 @@ def _one(results: Results, console: Console) -> None:
 def _show_and_draw(results: Results, console: Console) -> None:
     _show(render(results), console, results.folder / "report.txt")
     if results.finished:
-        from analysis import figures  # matplotlib, only now that the table is on the screen
+        from testbed.analysis.figures import (
+            run_figures as figures,  # matplotlib, only now that the table is on the screen
+        )
 
         drawn = figures.draw([results], results.folder / "figures")
         _tell(drawn, console)
     else:
         console.print(f"no figures: {results.notice}", style="yellow", markup=False)
-    from analysis import html
+    from testbed.analysis import html
 
     _tell_page(html.write_run(results), console)
 
@@ -150,12 +154,12 @@ def _compare(runs: list[Results], folder: Path, console: Console) -> None:
     _show(render_comparison(runs), console, folder / "report.txt")
     finished = [results for results in runs if results.finished]
     if len(finished) > 1:
-        from analysis import figures
+        from testbed.analysis.figures import run_figures as figures
 
         _tell(figures.draw(finished, folder), console)
     else:
         console.print("no figures: fewer than two of these runs have finished", style="yellow")
-    from analysis import html
+    from testbed.analysis import html
 
     _tell_page(html.write_comparison(runs, folder), console)
 

@@ -49,11 +49,11 @@ from switch_alone import (  # noqa: E402
 from p4engine import compile_program  # noqa: E402
 from testbed.bmv2.compiler import compile_for_bmv2  # noqa: E402
 from testbed.bmv2.connection import Connection, p4utils_api, wait  # noqa: E402
-from testbed.bmv2.control import Client  # noqa: E402
+from testbed.bmv2.control_client import Client  # noqa: E402
+from testbed.bmv2.link_queues import DEEP_PACKETS  # noqa: E402
 from testbed.bmv2.ports import socket_drops  # noqa: E402
-from testbed.bmv2.process import command  # noqa: E402
-from testbed.bmv2.queues import DEEP_PACKETS  # noqa: E402
-from testbed.network.processes import cpu_ns  # noqa: E402
+from testbed.bmv2.simple_switch import command  # noqa: E402
+from testbed.linux.processes import cpu_ns  # noqa: E402
 from testbed.results import find, read  # noqa: E402
 
 SWITCHES = "embedded", "bmv2"
@@ -62,7 +62,7 @@ DEFINES = {"AGGREGATORS": 4096, "BITMAP_WIDTH": 32}
 WINDOWS = {"embedded": 512, "bmv2": 64}
 INTERFACES = {1: "s0", 2: "s1"}
 PREPARE = (
-    "from testbed.network.kernel import set_interfaces_up, switch_offloads_off;"
+    "from testbed.linux.kernel import set_interfaces_up, switch_offloads_off;"
     f"set_interfaces_up(['lo']); switch_offloads_off({list(INTERFACES.values())})"
 )
 EXPERIMENT = """

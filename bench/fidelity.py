@@ -3,7 +3,7 @@
     sudo .venv/bin/python bench/fidelity.py [--rates 10,20,40] [--hogs 0,3] [--rounds N]
 
 One job of four workers without computation, on one switch: its JCT cannot be below what its links
-allow (testbed/workload/bounds.py), and in virtual time it is within 1 % of that. So what a run on
+allow (testbed/derived/bounds.py), and in virtual time it is within 1 % of that. So what a run on
 the real clock takes beyond it is the machine's doing. The load rises in two ways: links get faster,
 until hosts and switch want more than the machine has, and processes beside the run keep the
 processors busy (hogs). Every run prints its excess over the bound, and the largest value of each
@@ -33,6 +33,8 @@ sys.path.insert(0, str(ROOT))
 
 from testbed.errors import RunError  # noqa: E402
 from testbed.experiment import load_text  # noqa: E402
+from testbed.machine import calibration  # noqa: E402
+from testbed.machine.capacity import HEADROOM, demands, load_share  # noqa: E402
 from testbed.results import Results, find, read  # noqa: E402
 from testbed.results.fidelity import (  # noqa: E402
     CPU_LIMIT,
@@ -40,8 +42,6 @@ from testbed.results.fidelity import (  # noqa: E402
     LAG_LIMIT,
     WINDOW_LIMIT,
 )
-from testbed.run import calibration  # noqa: E402
-from testbed.run.capacity import HEADROOM, demands, load_share  # noqa: E402
 
 TOLERATED = 0.05  # excess of JCT over the bound
 EXPERIMENT = """

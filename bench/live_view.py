@@ -24,10 +24,11 @@ from pathlib import Path
 from rich.console import Console
 
 import testbed.protocols  # noqa: F401  first: it tells numba where its cache is
+from testbed import runner as runtimes
 from testbed.experiment import Experiment, load_text
 from testbed.results import read
-from testbed.run import runtimes, virtual_run
-from testbed.run.program import Program, prepare
+from testbed.runtimes.program import Program, prepare
+from testbed.simulate import virtual_run
 
 JOBS = """
 system: {{name: esa, window: 128}}

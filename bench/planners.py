@@ -2,10 +2,9 @@
 
     .venv/bin/python bench/planners.py [--workers 40 100 250] [--planner NAME ...] [--seed 1]
 
-A row per network of testbed/routing/scenarios.py, number of workers and planner: processor and
-elapsed seconds from the network to the checked plan (paths, bound, plan, check), the smallest
-worker's rate, the planner's LP bound and the number of aggregates. `grid` draws 20 roundings.
-"""
+A row per network of testbed/sweeps/planner_scenarios.py, number of workers and planner: processor
+and elapsed seconds from the network to the checked plan (paths, bound, plan, check), the smallest
+worker's rate, the planner's LP bound and the number of aggregates. `grid` draws 20 roundings."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from testbed.routing.planners import PLANNERS, make_plan  # noqa: E402
-from testbed.routing.scenarios import SCENARIOS, draw  # noqa: E402
+from testbed.sweeps.planner_scenarios import SCENARIOS, draw  # noqa: E402
 
 
 def main() -> None:

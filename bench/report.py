@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis import html
+from testbed.analysis import html
 from testbed.results import Writer, read
 from testbed.results.counters import EVENTS
 

@@ -24,11 +24,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from testbed.emulate.mininet_run import Repetition  # noqa: E402
+from testbed.emulate.session import Session  # noqa: E402
 from testbed.experiment import load_text  # noqa: E402
 from testbed.network import registry  # noqa: E402
-from testbed.run.experiment_run import Repetition  # noqa: E402
-from testbed.run.program import prepare  # noqa: E402
-from testbed.run.session import Session  # noqa: E402
+from testbed.runtimes.program import prepare  # noqa: E402
 
 EXPERIMENT = """
 name: startup
@@ -84,7 +84,7 @@ def main() -> None:
     if os.geteuid() != 0:
         sys.exit("error: networks need root: start it with sudo")
     registry.clean()
-    subprocess.run([sys.executable, "-m", "testbed.warm"], check=True, cwd=ROOT)
+    subprocess.run([sys.executable, "-m", "testbed.cli.warm"], check=True, cwd=ROOT)
     rounds = [measure(arguments.hosts) for _ in range(arguments.repeat)]
     print(f"1 switch, {arguments.hosts} hosts, {arguments.repeat} rounds    median   worst  (s)")
     for name in rounds[0]:

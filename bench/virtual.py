@@ -10,7 +10,7 @@ result, the copies of the result) is part of its cost. Compilation is not.
 
     --memory X  instead: how much memory 64 workers of VGG-16 at full size take after X of an
                 iteration (0.05: a twentieth; 1: with the last result), and what
-                testbed/run/memory.py estimates for it. The whole takes minutes.
+                testbed/machine/memory_estimate.py estimates for it. The whole takes minutes.
     --parts     instead: the share of each part of the loop. The loop is run with a clock around
                 its parts; what the clock itself takes is subtracted.
 """
@@ -34,12 +34,12 @@ import testbed.protocols  # noqa: E402, F401  first: it tells numba where its ca
 from testbed.experiment import load_text  # noqa: E402
 from testbed.protocols import counters as n  # noqa: E402
 from testbed.protocols import status as st  # noqa: E402
-from testbed.run.program import prepare  # noqa: E402
-from testbed.simulate import agenda as ag  # noqa: E402
+from testbed.runtimes.program import prepare  # noqa: E402
+from testbed.simulate import event_queue as ag  # noqa: E402
 from testbed.simulate import loop, world  # noqa: E402
 from testbed.simulate import state as w  # noqa: E402
 from testbed.workload.native import peek  # noqa: E402
-from testbed.workload.placed import at, call_step  # noqa: E402
+from testbed.workload.placed_machine import at, call_step  # noqa: E402
 
 HEAD = """
 name: bench
@@ -198,7 +198,7 @@ jobs: [{model: vgg16, workers: 64, iterations: 1, compute_scale: 0}]
 
 def memory(share: float) -> None:
     """Print what a large job takes after a share of its iteration, or at its end (1)."""
-    from testbed.run.memory import BASE_BYTES, estimate_bytes
+    from testbed.machine.memory_estimate import BASE_BYTES, estimate_bytes
 
     spec = load_text(LARGE, folder=ROOT)
     estimate = estimate_bytes(spec)

@@ -16,13 +16,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from labs.grader.grade import Grade, Outcome, grade
-from labs.grader.lab import find_lab, lab_names
-from labs.grader.mark import mark, submissions
-from labs.grader.pack import export, start
-from labs.grader.report import gradescope, printable, show_end, show_outcome
-from labs.grader.submission import find
 from testbed.errors import RunError, UserError
+from testbed.labs.grader.grade import Grade, Outcome, grade
+from testbed.labs.grader.lab import find_lab, lab_names
+from testbed.labs.grader.mark import mark, submissions
+from testbed.labs.grader.pack import export, start
+from testbed.labs.grader.report import gradescope, printable, show_end, show_outcome
+from testbed.labs.grader.submission import find
 
 PLAIN_WIDTH = 200  # columns where there is no terminal
 

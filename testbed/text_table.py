@@ -1,8 +1,7 @@
 """The one look of printed tables: a title at the left, thin lines, words left and numbers right.
 
-Results and plans are printed by different packages (analysis/tables.py, testbed/routing/tables.py)
-in the same terminal, so what their tables look like is said once.
-"""
+Results and plans are printed by different packages (analysis/text/text_tables.py,
+testbed/cli/plan_text.py) in the same terminal, so what their tables look like is said once."""
 
 from __future__ import annotations
 

@@ -141,8 +141,8 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"p4c-bm2-ss .+", _BMV2),
     (r"MODULE tests\.bmv2.*", _BMV2),
     (r"pip install '\.\[traces\]'", _TORCH),
-    (r"MODULE traffic\.generate .+", _TORCH),
-    (r"MODULE traffic\.table", Module("traffic.table")),
+    (r"MODULE testbed\.traffic\.generate .+", _TORCH),
+    (r"MODULE testbed\.traffic\.models_page", Module("testbed.traffic.models_page")),
     (r"MODULE labs list", Module("labs list")),
     (
         r"MODULE labs mark \S+( --csv \S+| --seed \d+| --jobs \d+)*",

@@ -17,12 +17,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from testbed.derived.host_specs import plan
 from testbed.protocols import counters as n
 from testbed.protocols import sizes, wire
 from testbed.protocols import status as st
 from testbed.workload import machine
-from testbed.workload.placed import Placed, Stepper, raised
-from testbed.workload.plan import plan
+from testbed.workload.placed_machine import Placed, Stepper, raised
 
 ROWS = 256
 US = 1000

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from testbed.derived.plan_entries import plan_of
 from testbed.experiment import Experiment
-from testbed.routing.ways import plan_of
 
 ROOT = Path(__file__).resolve().parents[1]
 GRAPHS = ROOT / "tests" / "graphs.py"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from testbed.dissect import Ina
-from testbed.protocols import book as bk
+from testbed.protocols import send_scoreboard as bk
 from testbed.protocols import sizes
 from testbed.protocols import status as st
 from tests.fabric import MS, NEVER, US, Fabric, Host

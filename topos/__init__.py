@@ -8,12 +8,12 @@ adding it, name its file in the experiment: `topology: {class: my.py:MyTopology}
 from __future__ import annotations
 
 from testbed.topology import Topology
-from topos.fat_tree import FatTree
-from topos.graph import Graph
-from topos.leaf_spine import LeafSpine
-from topos.star import Star
-from topos.triangle import Triangle
-from topos.two_level import TwoLevel
+from testbed.topos.fat_tree import FatTree
+from testbed.topos.graph import Graph
+from testbed.topos.leaf_spine import LeafSpine
+from testbed.topos.star import Star
+from testbed.topos.triangle import Triangle
+from testbed.topos.two_level import TwoLevel
 
 KINDS: dict[str, type[Topology]] = {
     "star": Star,

@@ -8,7 +8,7 @@ so their number is an option.
 from __future__ import annotations
 
 from testbed.topology import Topology, TopologyError
-from topos.ranges import within
+from testbed.topos.ranges import within
 
 
 class FatTree(Topology):

@@ -12,7 +12,7 @@ from typing import Any
 
 from testbed.errors import UserError
 from testbed.topology import NAME, Topology, TopologyError
-from topos.ranges import within
+from testbed.topos.ranges import within
 
 
 class Graph(Topology):

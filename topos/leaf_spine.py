@@ -7,7 +7,7 @@ switch on the way aggregates it, is what a planner decides.
 from __future__ import annotations
 
 from testbed.topology import Topology
-from topos.ranges import within
+from testbed.topos.ranges import within
 
 
 class LeafSpine(Topology):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testbed.topology import Topology
-from topos.ranges import within
+from testbed.topos.ranges import within
 
 MAX_HOSTS = 4096
 

@@ -20,7 +20,7 @@ class Triangle(Topology):
 
     def __init__(self, bandwidth: str = "3 Gbit/s") -> None:
         # testbed.experiment imports all topologies, so it cannot be imported above.
-        from testbed.experiment.units import RATE, FieldError, parse
+        from testbed.config.units import RATE, FieldError, parse
 
         try:
             rate = parse(bandwidth, RATE, 1000, 10**13)
@@ -36,6 +36,6 @@ class Triangle(Topology):
 
 
 def _text(rate_bps: Fraction) -> str:
-    from testbed.experiment.units import RATE, show
+    from testbed.config.units import RATE, show
 
     return show(rate_bps, RATE)

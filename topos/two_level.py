@@ -7,7 +7,7 @@ racks, its gradients are aggregated twice.
 from __future__ import annotations
 
 from testbed.topology import Topology
-from topos.ranges import within
+from testbed.topos.ranges import within
 
 MAX_TORS = 64
 MAX_HOSTS = 1024

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from traffic.draws import Stream
+from testbed.traffic.draws import Stream
 
 GAPS = 0xA221  # what tells the streams from others of the same seed
 KINDS = 0xA222

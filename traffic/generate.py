@@ -1,4 +1,4 @@
-"""Makes the files of traffic/models/ again: `python -m traffic.generate MODEL... | --all`.
+"""Makes the files of traffic/models/ again: `python -m testbed.traffic.generate MODEL... | --all`.
 
 Needs the extra `traces` of pyproject.toml (torch); nothing else in the testbed does. Every number
 of a file comes from the model's definition, from the published times in `times.py`, or from a
@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.errors import UserError
-from traffic.trace import COLUMNS, MODELS_FOLDER, Layer, Trace
+from testbed.traffic.trace import COLUMNS, MODELS_FOLDER, Layer, Trace
 
 if TYPE_CHECKING:
-    from traffic.train import Training
+    from testbed.traffic.train import Training
 
 
 def generate(name: str, folder: Path) -> list[Path]:
@@ -29,7 +29,7 @@ def generate(name: str, folder: Path) -> list[Path]:
     Returns the files written. Raises UserError for an unknown name or a missing torch.
     """
     _need_torch()
-    from traffic import definitions, times
+    from testbed.traffic import definitions, times
 
     if name not in definitions.MODELS:
         near = difflib.get_close_matches(name, definitions.MODELS, n=1)
@@ -46,7 +46,7 @@ def generate(name: str, folder: Path) -> list[Path]:
     written = [path]
     gradients = None
     if model.kind == "small":
-        from traffic import train
+        from testbed.traffic import train
 
         gradients = folder / f"{name}.npz"
         sources.append(train.SOURCE)
@@ -77,7 +77,7 @@ def trace_text(trace: Trace) -> str:
     """The text of a trace file, as docs/models.md describes it."""
     lines = [
         f"## One training iteration of {trace.title}, layer by layer in forward order.",
-        f"## Format: docs/models.md. Made by: python -m traffic.generate {trace.name}",
+        f"## Format: docs/models.md. Made by: python -m testbed.traffic.generate {trace.name}",
         f"# name: {trace.name}",
         f"# title: {trace.title}",
         f"# values: {trace.values}",
@@ -127,7 +127,7 @@ def _need_torch() -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m traffic.generate", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m testbed.traffic.generate", description=__doc__)
     parser.add_argument("models", nargs="*", metavar="MODEL", help="names as in traffic/models/")
     parser.add_argument("--all", action="store_true", help="every model that ships")
     parser.add_argument("--output", type=Path, default=MODELS_FOLDER, help="folder (%(default)s)")
@@ -136,7 +136,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("name the models, or give --all")
     try:
         _need_torch()
-        from traffic.definitions import MODELS
+        from testbed.traffic.definitions import MODELS
 
         chosen.output.mkdir(parents=True, exist_ok=True)
         for name in MODELS if chosen.all else chosen.models:

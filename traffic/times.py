@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from traffic.definitions import MODELS, Model
-from traffic.profile import Counted, profile
-from traffic.scaling import share_out
+from testbed.traffic.definitions import MODELS, Model
+from testbed.traffic.profile import Counted, profile
+from testbed.traffic.scaling import share_out
 
 SOURCE = (
     "ModelStats in the SwitchML-omnetpp simulator (github.com/ChenYuHo/SwitchML-omnetpp), "

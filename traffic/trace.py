@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.errors import UserError
-from traffic.scaling import scale_times, scale_values
+from testbed.traffic.scaling import scale_times, scale_values
 
 if TYPE_CHECKING:
     import numpy as np
 
-MODELS_FOLDER = Path(__file__).parent / "models"
+MODELS_FOLDER = Path(__file__).resolve().parent / "models"
 COLUMNS = ("name", "shape", "values", "forward_ns", "backward_ns")
 TIMES = {
     "published": "totals from a publication, split over the layers by floating-point operations",

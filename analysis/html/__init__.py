@@ -10,8 +10,8 @@ which page. Charts are plain dictionaries in Plotly's format, so that nothing bu
 browser needs Plotly.
 """
 
-from analysis.html.comparison_page import write_comparison
-from analysis.html.run_page import write_run
-from analysis.html.sweep_page import write_sweep
+from testbed.analysis.html.comparison_page import write_comparison
+from testbed.analysis.html.run_page import write_run
+from testbed.analysis.html.sweep_page import write_sweep
 
 __all__ = ["write_comparison", "write_run", "write_sweep"]

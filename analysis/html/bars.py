@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis import looks, units
-from analysis.html import plots
-from analysis.html.page import Chart
-from analysis.summary import interval
+from testbed.analysis.data.run_summary import interval
+from testbed.analysis.html import plots
+from testbed.analysis.html.page import Chart
+from testbed.analysis.style import plot_style as looks
+from testbed.analysis.style import units
 
 LABELLED = 24  # bars that get their value printed
 

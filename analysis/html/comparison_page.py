@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis import tables, units
-from analysis.html import bars, page, plots
-from analysis.html.run_page import FILE, listing, state
-from analysis.html.tables import view
-from analysis.looks import FILLING, FREE, HELD, PARTIAL, Look, leaves, looks
-from analysis.summary import summary
+from testbed.analysis.data.run_summary import summary
+from testbed.analysis.html import bars, page, plots
+from testbed.analysis.html.html_tables import view
+from testbed.analysis.html.run_page import FILE, listing, state
+from testbed.analysis.style import units
+from testbed.analysis.style.plot_style import FILLING, FREE, HELD, PARTIAL, Look, leaves, looks
+from testbed.analysis.text import text_tables as tables
 
 if TYPE_CHECKING:
     from testbed.results import Results

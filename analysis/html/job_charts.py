@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis import looks, units
-from analysis.html import bars, plots
-from analysis.html.page import Chart
-from analysis.summary import interval, iteration_times
-from analysis.thinning import thin
+from testbed.analysis.data.run_summary import interval, iteration_times
+from testbed.analysis.data.thinning import thin
+from testbed.analysis.html import bars, plots
+from testbed.analysis.html.page import Chart
+from testbed.analysis.style import plot_style as looks
+from testbed.analysis.style import units
 
 if TYPE_CHECKING:
     from testbed.results import Results
@@ -22,7 +23,8 @@ JOB_SYMBOLS = ("circle", "square", "triangle-up", "diamond", "cross", "x", "star
 
 
 def completion_times(per_job: pd.DataFrame) -> Chart | None:
-    """JCT per job; None when none ended. `per_job`: frame jobs of analysis.summary."""
+    """JCT per job; None when none ended. `per_job`: frame jobs of
+    testbed.analysis.data.run_summary."""
     ended = _some(per_job.dropna(subset=["jct_ns"]))
     if not len(ended):
         return None

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analysis import looks
-from analysis.html import plots
-from analysis.html.page import Chart
-from analysis.thinning import thin
+from testbed.analysis.data.thinning import thin
+from testbed.analysis.html import plots
+from testbed.analysis.html.page import Chart
+from testbed.analysis.style import plot_style as looks
 from testbed.results.counters import EVENTS
 
 if TYPE_CHECKING:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis import looks, units
-from analysis.html import plots
-from analysis.html.memory import first_repetition
-from analysis.html.page import Chart, TableView
-from analysis.summary import spans
+from testbed.analysis.data.run_summary import spans
+from testbed.analysis.html import plots
+from testbed.analysis.html.memory import first_repetition
+from testbed.analysis.html.page import Chart, TableView
+from testbed.analysis.style import plot_style as looks
+from testbed.analysis.style import units
 
 if TYPE_CHECKING:
     from testbed.results import Results

@@ -166,7 +166,7 @@ def _template() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("analysis.html"),
+        loader=PackageLoader("testbed.analysis.html"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -177,7 +177,11 @@ def _template() -> Any:
 
 @functools.cache
 def _file(name: str) -> str:
-    return resources.files("analysis.html").joinpath("templates", name).read_text(encoding="utf-8")
+    return (
+        resources.files("testbed.analysis.html")
+        .joinpath("templates", name)
+        .read_text(encoding="utf-8")
+    )
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis import looks
+from testbed.analysis.style import plot_style as looks
 
 Trace = dict[str, Any]
 

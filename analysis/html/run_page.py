@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis import looks, tables, units
-from analysis.html import job_charts, memory, network, page
-from analysis.html.tables import view
-from analysis.html.timeline import timeline
-from analysis.summary import summary
+from testbed.analysis.data.run_summary import summary
+from testbed.analysis.html import job_charts, memory, network, page
+from testbed.analysis.html.html_tables import view
+from testbed.analysis.html.timeline import timeline
+from testbed.analysis.style import plot_style as looks
+from testbed.analysis.style import units
+from testbed.analysis.text import text_tables as tables
 from testbed.systems import SYSTEMS
 
 if TYPE_CHECKING:

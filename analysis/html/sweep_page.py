@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import looks, measures, tables
-from analysis.html import bars, page, plots
-from analysis.html.run_page import FILE
-from analysis.html.tables import view
-from analysis.measures import Measure
-from analysis.summary import interval
-from analysis.sweeps import Sweep
-from analysis.units import UNKNOWN, significant
+from testbed.analysis.data import measures
+from testbed.analysis.data.measures import Measure
+from testbed.analysis.data.run_summary import interval
+from testbed.analysis.data.sweep_data import Sweep
+from testbed.analysis.html import bars, page, plots
+from testbed.analysis.html.html_tables import view
+from testbed.analysis.html.run_page import FILE
+from testbed.analysis.style import plot_style as looks
+from testbed.analysis.style.units import UNKNOWN, significant
+from testbed.analysis.text import text_tables as tables
 from testbed.results import ResultsError
 
 

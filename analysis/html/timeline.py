@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from analysis import looks
-from analysis.html import plots
-from analysis.html.page import Chart
+from testbed.analysis.html import plots
+from testbed.analysis.html.page import Chart
+from testbed.analysis.style import plot_style as looks
 
 if TYPE_CHECKING:
     from testbed.results import Results

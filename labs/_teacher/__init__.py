@@ -40,7 +40,7 @@ def solution(lab: str) -> Path:
 
 def wrong(lab: str) -> list[Wrong]:
     """The lab's wrong submissions."""
-    return importlib.import_module(f"labs._teacher.{lab}.wrong").WRONG
+    return importlib.import_module(f"testbed.labs._teacher.{lab}.wrong").WRONG
 
 
 def write_wrong(lab: str, mistake: Wrong, target: Path) -> None:

@@ -16,11 +16,11 @@ from typing import Any
 from p4engine.switch.library import MANAGER_CALLS, PROGRAM_CALLS
 from scapy.packet import Packet
 
-from labs.grader.box import Box, BoxError, Lost, Refused
-from labs.grader.failure import Failure
-from labs.grader.lab import Lab
-from labs.grader.network import Wires
-from labs.grader.packets import differences
+from testbed.labs.grader.box import Box, BoxError, Lost, Refused
+from testbed.labs.grader.failure import Failure
+from testbed.labs.grader.lab import Lab
+from testbed.labs.grader.network import Wires
+from testbed.labs.grader.packets import differences
 
 Frame = Packet | bytes
 Packets = list[tuple[int, bytes]]

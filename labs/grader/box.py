@@ -22,9 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from labs.grader import channel
-from labs.grader.confine import ENGINE, ROOT, Walls
-from testbed.network.kernel import enter_network
+from testbed.labs.grader import channel
+from testbed.labs.grader.confine import ENGINE, ROOT, Walls
+from testbed.linux.kernel import enter_network
 
 PRINTED_BYTES = 4096  # of a process's output that are kept
 CHUNK = 1 << 16
@@ -35,7 +35,9 @@ LOOK_S = 0.5  # how often to look at the process's CPU time
 CPU_MARGIN_S = 2
 PREFIX = "ina-labs-"  # of scratch folders
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-BOOT = "import sys; sys.path[:0] = sys.argv[1:3]; from labs.grader.worker import main; main()"
+BOOT = (
+    "import sys; sys.path[:0] = sys.argv[1:3]; from testbed.labs.grader.worker import main; main()"
+)
 
 
 class BoxError(Exception):

@@ -20,14 +20,15 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import p4engine
-from labs.grader import landlock, seccomp
+from testbed.labs.grader import landlock, seccomp
+from testbed.paths import LABS, PACKAGE
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = PACKAGE.parent
 ENGINE = Path(p4engine.__file__).resolve().parent
 KINDS = ("compile", "run", "network")
 MEMORY_BYTES = {"compile": 3 << 30, "run": 1 << 30, "network": 1 << 30}
@@ -98,8 +99,18 @@ def _limits(kind: str, cpu_s: int) -> None:
 def readable() -> list[Path]:
     """What a confined process may read besides its scratch folder: no checks, no solutions."""
     python = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
-    ours = [ENGINE, ROOT / "testbed", ROOT / "labs" / "grader", ROOT / "labs" / "__init__.py"]
-    return [*map(Path, SYSTEM), *python, *ours, Path("/proc/cpuinfo")]
+    trees = [*map(Path, SYSTEM), *python, ENGINE, PACKAGE]
+    allowed = [path for tree in trees for path in _all_but(tree, LABS)]
+    return [*allowed, LABS / "grader", LABS / "__init__.py", Path("/proc/cpuinfo")]
+
+
+def _all_but(tree: Path, hidden: Path) -> Iterator[Path]:
+    """The folder `tree`, or, if `hidden` lies in it, all that is beside the way to that."""
+    if not hidden.is_relative_to(tree):
+        yield tree
+    elif hidden != tree:
+        for child in tree.iterdir():
+            yield from _all_but(child, hidden)
 
 
 def _keep_capability(number: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from labs.grader.packets import Difference, summary
+from testbed.labs.grader.packets import Difference, summary
 
 MOST_DIFFERENCES = 12
 MOST_HISTORY = 8

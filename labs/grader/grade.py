@@ -13,12 +13,12 @@ from pathlib import Path
 
 from p4engine.backend.build import compile_program, share_runtime
 
-from labs.grader.bench import Bench, Broken
-from labs.grader.box import Box, BoxError, Refused, remove, scratch_folder
-from labs.grader.failure import Failure
-from labs.grader.lab import Check, Lab
-from labs.grader.network import Wires, refuse
-from labs.grader.submission import Unusable, collect
+from testbed.labs.grader.bench import Bench, Broken
+from testbed.labs.grader.box import Box, BoxError, Refused, remove, scratch_folder
+from testbed.labs.grader.failure import Failure
+from testbed.labs.grader.lab import Check, Lab
+from testbed.labs.grader.network import Wires, refuse
+from testbed.labs.grader.submission import Unusable, collect
 
 # What a check trips over when a submission returns something of another shape than agreed.
 UNUSABLE = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from testbed.errors import UserError
 
 if TYPE_CHECKING:
-    from labs.grader.bench import Bench
+    from testbed.labs.grader.bench import Bench
 
 LABS = Path(__file__).resolve().parents[1]
 TEST_S = 20.0  # on the clock; CPU time is limited per call (bench.py)

@@ -17,10 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
-from labs.grader.grade import Grade, grade
-from labs.grader.lab import Lab, find_lab, lab_names
-from labs.grader.report import printable
 from testbed.errors import UserError
+from testbed.labs.grader.grade import Grade, grade
+from testbed.labs.grader.lab import Lab, find_lab, lab_names
+from testbed.labs.grader.report import printable
 
 COLUMNS = ("student", "lab", "points", "of", "seconds", "failed", "problem")
 PROBLEM = 300  # characters of a problem in a row

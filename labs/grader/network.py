@@ -18,9 +18,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from labs.grader import landlock
 from testbed.errors import UserError
-from testbed.network import kernel
+from testbed.labs.grader import landlock
+from testbed.linux import kernel
 
 MTU_BYTES = 1500
 CAPTURE_S = 2.0  # for what the switch has sent to arrive; it takes microseconds
@@ -43,7 +43,7 @@ class Wires:
     def __init__(self, ports: Sequence[int], folder: Path) -> None:
         """Build it, with logs in `folder`. For the main thread."""
         refuse()
-        from testbed.network.net import Network
+        from testbed.network.mininet_network import Network
         from testbed.network.spawner import Spawner
         from testbed.topology import Topology
 

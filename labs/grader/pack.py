@@ -10,13 +10,14 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from labs.grader.confine import ENGINE
-from labs.grader.lab import LABS, Lab, lab_names
 from testbed.errors import UserError
+from testbed.labs.grader.confine import ENGINE
+from testbed.labs.grader.lab import LABS, Lab, lab_names
 
 ROOT = LABS.parent
 TEACHERS = ("_teacher", "TEACHERS.md")
-TESTBED = ("__init__.py", "errors.py", "topology.py", "network")  # of testbed/
+# What the grader uses of testbed/.
+TESTBED = ("__init__.py", "errors.py", "paths.py", "topology.py", "linux", "network")
 REQUIREMENTS = "numpy>=1.26\nrich>=13\nscapy>=2.5\nscipy>=1.11\nnetworkx>=3.1\n"
 CACHES = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
@@ -41,6 +42,7 @@ def export(target: Path, only: Sequence[str] = ()) -> None:
     for path in sorted(LABS.iterdir()):
         if path.name not in skipped and not path.name.startswith((".", "__pycache__")):
             _copy(path, target / "labs" / path.name)
+    (target / "testbed" / "labs").symlink_to("../labs")
     _copy(ROOT / "LICENSE", target / "LICENSE")
     (target / "requirements.txt").write_text(REQUIREMENTS)
     readme = target / "labs" / "README.md"

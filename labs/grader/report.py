@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from labs.grader.grade import Grade, Outcome
+from testbed.labs.grader.grade import Grade, Outcome
 
 MARKS = {"pass": ("pass", "green"), "fail": ("FAIL", "bold red"), "not run": ("not run", "yellow")}
 GAP = "This machine does not confine submissions fully: "

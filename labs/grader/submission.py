@@ -11,8 +11,8 @@ import os
 import stat
 from pathlib import Path
 
-from labs.grader.lab import Lab
 from testbed.errors import UserError
+from testbed.labs.grader.lab import Lab
 
 LARGEST_BYTES = 1 << 20
 

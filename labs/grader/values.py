@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from labs.grader.bench import Bench
-from labs.grader.packets import wrapped
+from testbed.labs.grader.bench import Bench
+from testbed.labs.grader.packets import wrapped
 
 
 def numbers(t: Bench, count: int, bits: int = 24) -> list[int]:

@@ -21,8 +21,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from labs.grader import channel
-from labs.grader.confine import confine
+from testbed.labs.grader import channel
+from testbed.labs.grader.confine import confine
 
 PACKETS_AT_ONCE = 4096  # that a switch may send in answer to one packet
 TRACE_LINES = 2000

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from scapy.layers.l2 import Ether
 
-from labs.grader.bench import Bench, Switch
-from labs.grader.lab import Lab
-from labs.grader.packets import (
+from testbed.labs.grader.bench import Bench, Switch
+from testbed.labs.grader.lab import Lab
+from testbed.labs.grader.packets import (
     GRADIENT,
     RESULT,
     SWITCH_MAC,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
-from labs.grader.bench import Bench, Switch
-from labs.grader.lab import Lab
-from labs.grader.packets import (
+from testbed.labs.grader.bench import Bench, Switch
+from testbed.labs.grader.lab import Lab
+from testbed.labs.grader.packets import (
     GRADIENT,
     RESULT,
     SWITCH_IP,
@@ -21,7 +21,7 @@ from labs.grader.packets import (
     host_mac,
     rows,
 )
-from labs.grader.values import numbers, total
+from testbed.labs.grader.values import numbers, total
 
 VALUES, SLOTS, JOB, GROUP = 64, 16, 5, 9
 LAB = Lab(

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from scapy.packet import Packet
 
-from labs.grader.bench import Bench, Failure, Switch
-from labs.grader.lab import Lab
-from labs.grader.packets import (
+from testbed.labs.grader.bench import Bench, Failure, Switch
+from testbed.labs.grader.lab import Lab
+from testbed.labs.grader.packets import (
     GRADIENT,
     RESULT,
     SWITCH_IP,
@@ -19,7 +19,7 @@ from labs.grader.packets import (
     host_mac,
     rows,
 )
-from labs.grader.values import numbers, total
+from testbed.labs.grader.values import numbers, total
 
 VALUES, SLOTS, JOB, GROUP, WORKERS = 8, 8, 2, 4, 3
 EVERYONE = (1 << WORKERS) - 1

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
-from labs.grader.bench import Bench, Switch
-from labs.grader.lab import Lab
-from labs.grader.packets import GRADIENT, RESULT, Agg, agg
-from labs.grader.values import numbers, total
+from testbed.labs.grader.bench import Bench, Switch
+from testbed.labs.grader.lab import Lab
+from testbed.labs.grader.packets import GRADIENT, RESULT, Agg, agg
+from testbed.labs.grader.values import numbers, total
 
 VALUES, SLOTS, WORKERS = 8, 8, 3
 SERVERS = {0: 4, 1: 8}  # job: port of its PS; its workers are at the three ports below that

@@ -7,10 +7,10 @@ from collections.abc import Collection
 from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 
-from labs.grader.bench import Bench, Failure, Python, Switch
-from labs.grader.lab import Lab
-from labs.grader.packets import Agg, as_number, host_ip, rows
-from labs.lab8_congestion.bottleneck import MARK, QUEUE, SERVER_PORT, VALUES, fragment, run
+from testbed.labs.grader.bench import Bench, Failure, Python, Switch
+from testbed.labs.grader.lab import Lab
+from testbed.labs.grader.packets import Agg, as_number, host_ip, rows
+from testbed.labs.lab8_congestion.bottleneck import MARK, QUEUE, SERVER_PORT, VALUES, fragment, run
 
 LAB = Lab(
     title="Congestion",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from labs.grader.bench import Bench, Failure, Python
-from labs.grader.lab import Lab
-from labs.lab9_routing.networks import any_network, leaf_spine, triangle, value
+from testbed.labs.grader.bench import Bench, Failure, Python
+from testbed.labs.grader.lab import Lab
+from testbed.labs.lab9_routing.networks import any_network, leaf_spine, triangle, value
 
 LAB = Lab(title="Gradient routing", hand_in=("planner.py",), module="planner.py")
 NEARLY = 1 - 1e-6

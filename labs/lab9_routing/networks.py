@@ -10,7 +10,7 @@ import random
 from collections import Counter
 from typing import Any
 
-from labs.grader.bench import Failure
+from testbed.labs.grader.bench import Failure
 
 Network = dict[str, Any]
 

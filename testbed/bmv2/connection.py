@@ -18,9 +18,9 @@ from ipaddress import AddressValueError, IPv6Address
 from pathlib import Path
 from typing import Any
 
-from testbed.bmv2.process import THRIFT_PORT
+from testbed.bmv2.simple_switch import THRIFT_PORT
 from testbed.errors import RunError, UserError
-from testbed.network import kernel
+from testbed.linux import kernel
 
 LOOPBACK = "127.0.0.1"
 PATIENCE_S = 30

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.network import kernel
-from testbed.network.processes import cpu_ns
+from testbed.linux import kernel
+from testbed.linux.processes import cpu_ns
 
 SOL_PACKET = 263
 PACKET_STATISTICS = 6

@@ -7,11 +7,11 @@ held. They talk to any switch that offers the control interface of
 `p4engine.control.client.Client`.
 """
 
-from testbed.dataplane.install import install, install_jobs, program
-from testbed.dataplane.links import shape_links
-from testbed.dataplane.looking import Look, Looks, look
-from testbed.dataplane.read import counters, occupancy
-from testbed.dataplane.release import release
+from testbed.dataplane.install_tables import install, install_jobs, program
+from testbed.dataplane.link_shaping import shape_links
+from testbed.dataplane.memory_snapshot import Look, Looks, look
+from testbed.dataplane.read_registers import counters, occupancy
+from testbed.dataplane.release_job import release
 
 __all__ = [
     "Look",

@@ -8,8 +8,8 @@ builds the topology, load.py puts them together, resolve.py decides what was lef
 what must agree, problems.py and explain.py word the errors, printing.py goes the way back.
 """
 
+from testbed.config.problems import ExperimentError
 from testbed.experiment.experiment import Experiment, LinkDirection
 from testbed.experiment.load import load, load_text
-from testbed.experiment.problems import ExperimentError
 
 __all__ = ["Experiment", "ExperimentError", "LinkDirection", "load", "load_text"]

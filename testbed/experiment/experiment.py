@@ -6,7 +6,7 @@ nothing changes. Other parts of the testbed take an `Experiment` and look nowher
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from typing import Any
 from pydantic import PrivateAttr
 
 from testbed import systems
-from testbed.experiment.arrivals import drawn
-from testbed.experiment.document import write_yaml
+from testbed.config.yaml_document import write_yaml
 from testbed.experiment.printing import as_data
+from testbed.experiment.resolve_arrivals import drawn
 from testbed.experiment.schema import ExperimentFile
 from testbed.experiment.schema_jobs import Job
 from testbed.topology import Topology
@@ -39,6 +39,13 @@ class LinkDirection:
     reorder_delay_ns: int
     queue_packets: int
     ecn_threshold_packets: int | None
+
+
+def bitmap_bits(jobs: Iterable[Job]) -> int:
+    """Width of a bitmap of workers for these jobs: the smallest of 32, 64, 128, 256 that fits the
+    largest."""
+    most = max(job.workers for job in jobs)
+    return next(bits for bits in (32, 64, 128, 256) if bits >= most)
 
 
 class Experiment(ExperimentFile):
@@ -77,10 +84,8 @@ class Experiment(ExperimentFile):
 
     @property
     def bitmap_bits(self) -> int:
-        """Width of a bitmap of workers: the smallest of 32, 64, 128, 256 that fits the largest
-        job."""
-        most = max(job.workers for job in (*self.jobs, *self._kinds))
-        return next(bits for bits in (32, 64, 128, 256) if bits >= most)
+        """Width of a bitmap of workers, which fits the largest job."""
+        return bitmap_bits((*self.jobs, *self._kinds))
 
     @property
     def aggregators(self) -> int:

@@ -13,13 +13,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from testbed.experiment.document import Document
-from testbed.experiment.explain import explain
-from testbed.experiment.fields import ANY_TEXT, Choice, Flag, Number, nearest_word
-from testbed.experiment.problems import ExperimentError, Problem, sentence
-from testbed.experiment.section import Section
+from testbed.config.explain import explain
+from testbed.config.fields import ANY_TEXT, Choice, Flag, Number, nearest_word
+from testbed.config.problems import ExperimentError, Problem, sentence
+from testbed.config.section import Section
+from testbed.config.yaml_document import Document
 
-# What can be drawn; analysis/measures.py knows what each is.
+# What can be drawn; analysis/data/measures.py knows what each is.
 MEASURES = (
     "ps_packets_per_fragment",
     "jct",

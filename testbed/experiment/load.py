@@ -13,16 +13,17 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from testbed import systems
+from testbed.config.explain import first_words
+from testbed.config.fields import nearest
+from testbed.config.problems import ExperimentError, Problem, sentence
+from testbed.config.units import FieldError, describe
+from testbed.config.yaml_document import MAX_BYTES, Document, read_yaml
 from testbed.errors import UserError
-from testbed.experiment import topologies
-from testbed.experiment.document import MAX_BYTES, Document, read_yaml
+from testbed.experiment import resolve_topology as topologies
 from testbed.experiment.experiment import Experiment
-from testbed.experiment.explain import explain, first_words, unknown
-from testbed.experiment.fields import nearest
-from testbed.experiment.problems import ExperimentError, Problem, sentence
 from testbed.experiment.resolve import resolve
 from testbed.experiment.schema import ExperimentFile
-from testbed.experiment.units import FieldError, describe
+from testbed.experiment.unknown_keys import explain, unknown
 from testbed.topology import Topology
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from testbed.experiment.document import Inline
-from testbed.experiment.fields import kind_of
+from testbed.config.fields import kind_of
+from testbed.config.yaml_document import Inline
 from testbed.experiment.schema import ExperimentFile, Memory, TopologyChoice
 from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_jobs import Fault

@@ -11,8 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed import systems
+from testbed.config.fields import NAME, nearest, user_file
+from testbed.config.problems import Path as KeyPath
+from testbed.config.problems import Problem, key_path, sentence
+from testbed.config.units import FieldError
 from testbed.errors import UserError
-from testbed.experiment.arrivals import (
+from testbed.experiment.experiment import Experiment, LinkDirection, bitmap_bits
+from testbed.experiment.lossless_checks import losing_links, restarts, short_queues
+from testbed.experiment.placement import choose
+from testbed.experiment.planned_faults import check as check_faults
+from testbed.experiment.printing import shown
+from testbed.experiment.resolve_arrivals import (
     drawn,
     job_of,
     read_csv,
@@ -21,32 +30,24 @@ from testbed.experiment.arrivals import (
     too_large,
     with_resolved,
 )
-from testbed.experiment.experiment import Experiment, LinkDirection
-from testbed.experiment.faults import check as check_faults
-from testbed.experiment.fields import NAME, nearest, user_file
-from testbed.experiment.links import resolve_links, unmarked
-from testbed.experiment.losses import losing_links, restarts, short_queues
-from testbed.experiment.printing import shown
-from testbed.experiment.problems import Path as KeyPath
-from testbed.experiment.problems import Problem, key_path, sentence
+from testbed.experiment.resolve_links import resolve_links, unmarked
+from testbed.experiment.resolve_switches import resolve_switches
 from testbed.experiment.schema import (
     MAX_AGGREGATORS,
     ExperimentFile,
     Memory,
-    SystemOptions,
     VirtualTime,
 )
 from testbed.experiment.schema_arrivals import MAX_JOBS, Arrivals
 from testbed.experiment.schema_jobs import Fault, Job, Placement
 from testbed.experiment.schema_links import Links
 from testbed.experiment.schema_switches import Switches
-from testbed.experiment.switches import resolve_switches
-from testbed.experiment.units import FieldError
-from testbed.routing.placement import choose
+from testbed.protocols.sizes import frame_bytes
+from testbed.systems import SystemOptions
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
-    from traffic.trace import Trace
+    from testbed.traffic.trace import Trace
 
 # Fragment numbers never repeat within a job's run and are int32 on their way through the hosts.
 MAX_FRAGMENTS = 2**31 - 1
@@ -234,7 +235,7 @@ class _Resolver:
     def load_model(self, place: KeyPath, job: Job) -> tuple[Trace | None, str]:
         """The scaled trace of a job, and the name or absolute path by which to find it again;
         (None, what the file says) if there is no such trace."""
-        from traffic.trace import MODELS_FOLDER, load_trace
+        from testbed.traffic.trace import MODELS_FOLDER, load_trace
 
         path = (*place, "model")
         try:
@@ -365,16 +366,16 @@ class _Resolver:
             self.enough_for_all(("memory", "aggregators"), memory.aggregators or 0)
             return
         needs = ("system", "values_per_packet", "jobs")
-        if any(name not in self.parts for name in needs):
+        if self.system is None or any(name not in self.parts for name in needs):
             return
-        known = Experiment.model_construct(**{name: self.parts[name] for name in needs})
-        known._kinds = self.kinds
-        count = memory.size_bytes // known.aggregator_bytes
+        bits = bitmap_bits((*self.parts["jobs"], *self.kinds))
+        each_bytes = self.system.aggregator_bytes(self.parts["values_per_packet"], bits)
+        count = memory.size_bytes // each_bytes
         if not 1 <= count <= MAX_AGGREGATORS:
             self.wrong(
                 ("memory", "size"),
                 f"found {shown(memory, 'size_bytes')}, which is room for {count} aggregators of"
-                f" {known.aggregator_bytes} B; allowed: 1 to {MAX_AGGREGATORS} aggregators",
+                f" {each_bytes} B; allowed: 1 to {MAX_AGGREGATORS} aggregators",
             )
             return
         self.enough_for_all(("memory", "size"), count)
@@ -444,13 +445,11 @@ class _Resolver:
         """What BMv2 cannot do."""
         if self.parts.get("switch") != "bmv2":
             return
-        from testbed.bmv2.queues import full_frame
-        from testbed.experiment.bmv2 import check as check_bmv2
+        from testbed.experiment.bmv2_limits import check as check_bmv2
 
         frame = None
         if "values_per_packet" in self.parts and "jobs" in self.parts:
-            needs = {name: self.parts[name] for name in ("values_per_packet", "jobs")}
-            frame = full_frame(Experiment.model_construct(**needs))
+            frame = frame_bytes(self.parts["values_per_packet"], bitmap_bits(self.parts["jobs"]))
         ways = [way for both in self.directions for way in both]
         self.problems += check_bmv2(self.parts.get("runtime"), ways, frame)
 

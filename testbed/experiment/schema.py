@@ -12,32 +12,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from testbed.experiment.fields import (
-    ANY_TEXT,
+from testbed.config.fields import (
     HOUR,
     NAME,
     SECOND,
     Choice,
     Quantity,
-    Text,
     Whole,
     as_pydantic,
 )
-from testbed.experiment.units import SIZE, TIME, FieldError
-from testbed.experiment.units import show as show_quantity
-
-if TYPE_CHECKING:
-    pass
-
+from testbed.config.section import Section
+from testbed.config.units import SIZE, TIME, FieldError
+from testbed.config.units import show as show_quantity
 from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_jobs import Fault, Job
 from testbed.experiment.schema_links import Links
 from testbed.experiment.schema_switches import Switches
-from testbed.experiment.section import Section
+from testbed.systems.options import SystemOptions
 
 MAX_AGGREGATORS = 2**22
 
@@ -153,23 +148,6 @@ class VirtualTime(Section):
                 allowed = f"at most {role}_delay, {most}"
                 raise as_pydantic(FieldError(f"{role}_jitter: {found}", allowed))
         return self
-
-
-class SystemOptions(Section):
-    """What every system has; each system adds the options of its own (testbed/systems.py)."""
-
-    name: Annotated[str, NAME] = Field(
-        description="Which system.",
-    )
-    program: Annotated[str, Text(ANY_TEXT.pattern, "the path of a P4 file, or default")] = Field(
-        default="default",
-        description="A P4 program to load instead of the system's own.",
-    )
-
-    @property
-    def fragile(self) -> str:
-        """Why no packet may be lost with these options; "" if it may."""
-        return ""
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from testbed.experiment.fields import ANY_TEXT, HOUR, Choice, Quantity, Whole, as_pydantic
+from testbed.config.fields import ANY_TEXT, HOUR, Choice, Quantity, Whole, as_pydantic
+from testbed.config.section import Section
+from testbed.config.units import TIME, FieldError
+from testbed.experiment.placement import POLICIES
 from testbed.experiment.schema_jobs import JobShape
-from testbed.experiment.section import Section
-from testbed.experiment.units import TIME, FieldError
-from testbed.routing.placement import POLICIES
 
 MAX_JOBS = 256  # that the switch programs keep apart
 

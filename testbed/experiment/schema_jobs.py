@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, PrivateAttr
 
-from testbed.experiment.fields import (
+from testbed.config.fields import (
     ANY_TEXT,
     HOUR,
     MS,
@@ -20,13 +20,13 @@ from testbed.experiment.fields import (
     Whole,
     WordOr,
 )
-from testbed.experiment.units import PERCENT, TIME
+from testbed.config.units import PERCENT, TIME
 
 if TYPE_CHECKING:
-    from traffic.trace import Trace
+    from testbed.traffic.trace import Trace
 
-from testbed.experiment.section import Section
-from testbed.routing.placement import POLICIES
+from testbed.config.section import Section
+from testbed.experiment.placement import POLICIES
 
 MAX_WORKERS = 256  # the widest bitmap
 

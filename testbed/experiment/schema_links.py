@@ -6,18 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from testbed.experiment.fields import (
-    NODE,
-    SECOND,
-    Flag,
-    Quantity,
-)
-from testbed.experiment.units import PACKETS, PERCENT, RATE, TIME
+from testbed.config.fields import NODE, SECOND, Flag, Quantity
+from testbed.config.units import PACKETS, PERCENT, RATE, TIME
 
 if TYPE_CHECKING:
     pass
 
-from testbed.experiment.section import Section
+from testbed.config.section import Section
 
 MAX_RATE = 100 * 10**12
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from testbed.experiment.fields import NODE, Flag, Quantity
+from testbed.config.fields import NODE, Flag, Quantity
+from testbed.config.section import Section
+from testbed.config.units import PACKETS, RATE
 from testbed.experiment.schema_links import MAX_RATE
-from testbed.experiment.section import Section
-from testbed.experiment.units import PACKETS, RATE
 
 
 class SwitchSettings(Section):

@@ -26,14 +26,14 @@ from pathlib import Path
 from typing import Any
 
 from testbed import systems
+from testbed.config.problems import ExperimentError, Problem, key_path, sentence
+from testbed.config.problems import Path as KeyPath
+from testbed.config.units import DIMENSIONS, PERCENT, FieldError, describe, parse
+from testbed.config.yaml_document import Document, read_yaml
 from testbed.errors import UserError
-from testbed.experiment.document import Document, read_yaml
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.figure import Figure, Size, read_figure, resize
 from testbed.experiment.load import load_document, read_file
-from testbed.experiment.problems import ExperimentError, Problem, key_path, sentence
-from testbed.experiment.problems import Path as KeyPath
-from testbed.experiment.units import DIMENSIONS, PERCENT, FieldError, describe, parse
 
 MAX_POINTS = 10_000
 RESERVED = ("together", "skip")

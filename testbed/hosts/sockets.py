@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.hosts import calls
+from testbed.hosts import socket_calls as calls
 from testbed.workload.machine import Batch
 
 SO_NO_CHECK = 11

@@ -18,9 +18,9 @@ from typing import Any
 
 from p4engine.frontend.diagnostics import P4Error
 
+from testbed.config.yaml_document import Inline, write_yaml
 from testbed.errors import UserError
-from testbed.experiment.document import Inline, write_yaml
-from testbed.netfile.load import load_network
+from testbed.netfile.load_network import load_network
 
 HEAD = """\
 # Made by `run.py import` out of {source}.

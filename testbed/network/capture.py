@@ -16,7 +16,7 @@ import struct
 from pathlib import Path
 from typing import BinaryIO
 
-from testbed.network import kernel
+from testbed.linux import kernel
 
 ETH_P_ALL = 0x0003
 SOL_PACKET = 263

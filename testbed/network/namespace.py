@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from testbed.network import kernel
+from testbed.linux import kernel
 
 # Set before the first interface exists, as an interface takes over `default` when it is made.
 # Without IPv6 no router solicitations or multicast reports disturb counters and captures. Packets

@@ -25,12 +25,12 @@ from mininet.link import Intf, Link
 from mininet.node import Host, Node, Switch
 
 from testbed.errors import RunError, UserError
-from testbed.network import kernel
+from testbed.linux import kernel
+from testbed.paths import import_path
 
 if TYPE_CHECKING:
     from p4engine.control.client import Client
 
-ROOT = Path(__file__).resolve().parents[2]
 # A switch answers within milliseconds, or not at all.
 CALL_TIMEOUT_S = 10
 UP_TIMEOUT_S = 60  # its program may have to be compiled first
@@ -187,7 +187,7 @@ class P4Switch(PreparedNode, Switch):
         ours.settimeout(CALL_TIMEOUT_S)
 
     def _run(self, command: list[str], output: IO[bytes], **params: object) -> None:
-        environment = dict(os.environ, PYTHONPATH=str(ROOT))
+        environment = dict(os.environ, PYTHONPATH=import_path())
         params |= {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
         self.process = self.popen(command, env=environment, **params)
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed.errors import UserError
-from testbed.network.processes import Identity
+from testbed.linux.processes import Identity
 
 DIRECTORY = Path("/run/ina-testbed")
 

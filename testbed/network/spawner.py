@@ -41,11 +41,11 @@ from pathlib import Path
 from typing import Protocol
 
 from testbed.errors import RunError
-from testbed.network import kernel
+from testbed.linux import kernel
+from testbed.paths import import_path
 
 MAX_MESSAGE = 65536
 MAX_DESCRIPTORS = 16
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class HasFileno(Protocol):
@@ -90,7 +90,7 @@ class Spawner:
         self._ready = False
         self._ended: list[Process] = []
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = dict(os.environ, PYTHONPATH=str(ROOT))
+        environment = dict(os.environ, PYTHONPATH=import_path())
         with theirs, log.open("ab") as output:
             command = [sys.executable, "-m", "testbed.network.spawner"]
             self._process = subprocess.Popen(

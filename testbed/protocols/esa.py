@@ -1,7 +1,7 @@
 """ESA's hosts: the pool systems' worker and server with ESA's priorities and index.
 
 The module is the system's entry in the testbed: `new_worker` and `new_server` make the machines
-from a role's specification (testbed.workload.plan), and the step functions drive them.
+from a role's specification (testbed.derived.host_specs), and the step functions drive them.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import book as bk
+from testbed.protocols import send_scoreboard as bk
 from testbed.protocols import wire
 
 LARGEST = 213_000_000  # steps; x 10 workers just fits int32

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from testbed.protocols import book as bk
 from testbed.protocols import counters as n
 from testbed.protocols import floats as fl
+from testbed.protocols import send_scoreboard as bk
 from testbed.protocols import status as st
 from testbed.protocols import values as val
 from testbed.protocols import wire

@@ -16,7 +16,8 @@ from numba import njit
 
 from testbed.protocols import counters as n
 from testbed.protocols import floats as fl
-from testbed.protocols import heap, prompts, wire
+from testbed.protocols import heap, wire
+from testbed.protocols import loss_recovery as prompts
 from testbed.protocols import progress as pg
 from testbed.protocols import server_store as ss
 from testbed.protocols import status as st

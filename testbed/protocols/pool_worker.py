@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import book as bk
 from testbed.protocols import counters as n
 from testbed.protocols import floats as fl
 from testbed.protocols import flow, lag, payload, wire
 from testbed.protocols import positions as pos
 from testbed.protocols import priority as prio
+from testbed.protocols import send_scoreboard as bk
 from testbed.protocols import stripes as sp
 from testbed.protocols import values as val
 from testbed.protocols import worker as wk

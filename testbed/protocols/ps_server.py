@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import pool_server, prompts, wire
+from testbed.protocols import loss_recovery as prompts
+from testbed.protocols import pool_server, wire
 from testbed.protocols import server_store as ss
 
 # Places in Server.c

@@ -20,11 +20,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from testbed.protocols import book as bk
 from testbed.protocols import counters as n
 from testbed.protocols import payload, pool_worker, wire
 from testbed.protocols import ring_link as link
 from testbed.protocols import ring_state as rs
+from testbed.protocols import send_scoreboard as bk
 from testbed.protocols import status as st
 from testbed.protocols import worker as wk
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from testbed.protocols import book as bk
 from testbed.protocols import counters as n
 from testbed.protocols import flow, heap, lag, wire
 from testbed.protocols import ring_state as rs
+from testbed.protocols import send_scoreboard as bk
 from testbed.protocols import worker as wk
 
 # Destinations

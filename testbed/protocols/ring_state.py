@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import book as bk
 from testbed.protocols import esa, heap, pool_worker, sizes
+from testbed.protocols import send_scoreboard as bk
 from testbed.protocols import worker as wk
 from testbed.protocols.ps import WITHOUT_SWITCH
 
@@ -76,7 +76,7 @@ class Ring(NamedTuple):
 
 
 def new_ring(spec: dict, gradients: tuple[np.ndarray, np.ndarray] | None = None) -> Ring:
-    """A ring member of a worker's specification (testbed.workload.plan)."""
+    """A ring member of a worker's specification (testbed.derived.host_specs)."""
     worker = esa.new_worker({**spec, **WITHOUT_SWITCH}, gradients)
     workers, values, words = spec["workers"], spec["values"], spec["bitmap_width"] // 32
     rows = 2 * spec["fragments"]

@@ -1,5 +1,5 @@
 """SwitchML's hosts: workers alone. The system's entry: `new_worker` makes the machine from a role's
-specification (testbed.workload.plan), and the functions of switchml_worker drive it.
+specification (testbed.derived.host_specs), and the functions of switchml_worker drive it.
 """
 
 from __future__ import annotations

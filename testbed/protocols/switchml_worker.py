@@ -18,9 +18,9 @@ import numpy as np
 from numba import njit
 
 from testbed.protocols import block_float as bf
-from testbed.protocols import book as bk
 from testbed.protocols import counters as n
 from testbed.protocols import flow, heap, lag, payload, wire
+from testbed.protocols import send_scoreboard as bk
 from testbed.protocols import status as st
 from testbed.protocols import stream as sm
 from testbed.protocols import values as val

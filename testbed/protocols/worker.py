@@ -62,7 +62,7 @@ UNIT = 256  # of CREDIT
 
 
 def configuration(spec: dict) -> np.ndarray:
-    """A worker's `c`, int64[CONFIGURATION], from its specification (testbed.workload.plan)."""
+    """A worker's `c`, int64[CONFIGURATION], from its specification (testbed.derived.host_specs)."""
     c = np.zeros(CONFIGURATION, np.int64)
     c[JOB] = spec["job"]
     c[NUMBER] = spec["worker"]

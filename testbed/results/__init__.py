@@ -6,10 +6,10 @@ matplotlib before they are needed, so that a runner pays nothing for being able 
 docs/results.md describes the folder for people who read it with other tools.
 """
 
+from testbed.linux.ownership import hand_over
 from testbed.results.digest import digest
 from testbed.results.environment import checkout, describe
 from testbed.results.errors import ResultsError, SchemaError
-from testbed.results.ownership import hand_over
 from testbed.results.reader import Results, find, read
 from testbed.results.schema import SWEEP_FILE, TABLES, Column, Table
 from testbed.results.writer import Writer

@@ -17,8 +17,9 @@ from typing import Any
 
 from p4engine.backend.c_compiler import find_c_compiler
 
+from testbed.paths import CHECKOUT
+
 PACKAGES = ("numpy", "numba", "pandas", "pyarrow", "pydantic", "mininet", "matplotlib")
-_CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def describe(timestamp_unit_ns: int, **more: Any) -> dict[str, Any]:
@@ -97,9 +98,9 @@ def checkout() -> dict[str, Any]:
         "safe.directory=*",
         "--no-optional-locks",
         "-C",
-        str(_CHECKOUT),
+        str(CHECKOUT),
     )
-    if not (_CHECKOUT / ".git").exists():
+    if CHECKOUT is None or not (CHECKOUT / ".git").exists():
         return {"commit": None, "dirty": None}
     commit = _output(*git, "rev-parse", "HEAD")
     changes = _output(*git, "status", "--porcelain")

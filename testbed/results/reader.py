@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.linux.process_identity import is_alive
 from testbed.results.errors import ResultsError
-from testbed.results.process import is_alive
 from testbed.results.schema import FORMAT, TABLES, Table
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _load(table: Table, path: Path) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    from testbed.results.check import arrow_schema
+    from testbed.results.schema_check import arrow_schema
 
     if path.exists():
         try:

@@ -17,12 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from testbed.results.check import check_key, to_arrow
+from testbed.linux.ownership import hand_over
+from testbed.linux.process_identity import identity
 from testbed.results.errors import ResultsError, SchemaError
 from testbed.results.fidelity import broken
-from testbed.results.ownership import hand_over
-from testbed.results.process import identity
 from testbed.results.schema import FORMAT, TABLES
+from testbed.results.schema_check import check_key, to_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -27,7 +27,7 @@ from testbed.routing.plan import (
     SwitchLoad,
     WorkerPlan,
 )
-from testbed.routing.results import Ends, result_trees
+from testbed.routing.result_trees import Ends, result_trees
 from testbed.routing.tags import Tags
 
 SOLVER = Fraction(1, 10**6)  # by which a linear program's bound, a float, may be too low

@@ -30,9 +30,9 @@ from xml.etree.ElementTree import ParseError
 
 import networkx
 
+from testbed.config.fields import nearest
+from testbed.config.units import RATE, TIME, Dimension, FieldError, parse
 from testbed.errors import UserError
-from testbed.experiment.fields import nearest
-from testbed.experiment.units import RATE, TIME, Dimension, FieldError, parse
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
 
 GRAPHML = (".graphml", ".xml")

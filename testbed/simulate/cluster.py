@@ -11,15 +11,15 @@ import itertools
 from typing import TYPE_CHECKING
 
 from testbed import dataplane
+from testbed.derived.host_specs import plan_job
 from testbed.routing.tree import switch_of
 from testbed.simulate import state as w
-from testbed.simulate.agenda import NEVER
-from testbed.simulate.report import Report, report_of
-from testbed.workload.plan import plan_job
+from testbed.simulate.event_queue import NEVER
+from testbed.simulate.host_totals import Report, report_of
 
 if TYPE_CHECKING:
+    from testbed.simulate.admission import Admission
     from testbed.simulate.world import Nodes
-    from testbed.workload.admission import Admission
 
 
 class Cluster:

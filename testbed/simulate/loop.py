@@ -18,10 +18,10 @@ from numba import config, njit, typeof, types
 from testbed.protocols import status as st
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.protocols.values import mix2
-from testbed.simulate import agenda as ag
+from testbed.simulate import event_queue as ag
 from testbed.simulate import state as w
 from testbed.workload.native import copy, foreign, peek
-from testbed.workload.placed import Placed, PlacedTuple, at, call_step, raised
+from testbed.workload.placed_machine import Placed, PlacedTuple, at, call_step, raised
 
 # Why the loop returned
 REACHED = 0  # nothing happens before the time that was asked for

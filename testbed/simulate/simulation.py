@@ -15,16 +15,16 @@ from p4engine.backend.build import Compiled
 from testbed import dataplane
 from testbed.errors import RunError
 from testbed.experiment import Experiment
-from testbed.experiment.faults import befallen, title
+from testbed.experiment.planned_faults import befallen, title
 from testbed.protocols import counters as n
 from testbed.protocols import status as st
 from testbed.simulate import loop, world
 from testbed.simulate import state as w
-from testbed.simulate.agenda import NEVER
+from testbed.simulate.admission import Admission
 from testbed.simulate.cluster import Cluster
-from testbed.simulate.report import Report, report_of
+from testbed.simulate.event_queue import NEVER
+from testbed.simulate.host_totals import Report, report_of
 from testbed.simulate.waiting import waiting
-from testbed.workload.admission import Admission
 from testbed.workload.machine import wrong_value
 
 EVENTS_AT_ONCE = 200_000  # a fraction of a second

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from testbed.protocols.sizes import FRAME_OVERHEAD
-from testbed.simulate.agenda import Agenda, new_agenda
+from testbed.simulate.event_queue import Agenda, new_agenda
 from testbed.workload.machine import Batch, new_batch
 
 FRAMES = 1024  # room at first; a world grows

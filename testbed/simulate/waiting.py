@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from testbed.protocols import book as bk
+from testbed.protocols import send_scoreboard as bk
 from testbed.protocols import server_store
 from testbed.simulate import state as w
 from testbed.workload import training

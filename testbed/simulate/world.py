@@ -18,18 +18,18 @@ from p4engine.backend.build import Compiled
 from p4engine.switch.library import Switch
 
 from testbed import dataplane
+from testbed.derived.host_specs import plan
 from testbed.experiment import Experiment
-from testbed.experiment.faults import befallen
+from testbed.experiment.planned_faults import befallen
 from testbed.protocols import sizes, wire
 from testbed.protocols.values import mix2
 from testbed.routing.tree import switch_of
-from testbed.simulate import agenda as ag
+from testbed.simulate import event_queue as ag
 from testbed.simulate import state as w
 from testbed.simulate.packing import packed
 from testbed.topology import Topology, host_ip, host_mac, switch_mac
 from testbed.workload.machine import new_batch, new_machine
-from testbed.workload.placed import Placed, Stepper
-from testbed.workload.plan import plan
+from testbed.workload.placed_machine import Placed, Stepper
 
 ROWS_IN = 64
 ROWS_OUT = 1024

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from testbed.protocols.sizes import fragments_of
-from traffic.trace import Gradients, load_gradients, load_trace
+from testbed.traffic.trace import Gradients, load_gradients, load_trace
 
 
 def quantisation_scale(largest: float, workers: int) -> float:

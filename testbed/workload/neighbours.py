@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import book as bk
 from testbed.protocols import ring, ring_link
 from testbed.protocols import ring_state as rs
+from testbed.protocols import send_scoreboard as bk
 from testbed.protocols import status as st
 from testbed.workload import training, worker
 

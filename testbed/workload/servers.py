@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import pool_server, prompts, ps_server, server_store
+from testbed.protocols import loss_recovery as prompts
+from testbed.protocols import pool_server, ps_server, server_store
 
 
 class PoolServerMachine(NamedTuple):

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import book as bk
 from testbed.protocols import pool_worker, ps
+from testbed.protocols import send_scoreboard as bk
 from testbed.workload import training, worker
 
 

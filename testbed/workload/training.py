@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import book as bk
 from testbed.protocols import lag
+from testbed.protocols import send_scoreboard as bk
 from testbed.protocols import status as st
 from testbed.protocols.values import mix2
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import book as bk
 from testbed.protocols import pool_worker, switchml_worker
+from testbed.protocols import send_scoreboard as bk
 from testbed.protocols import status as st
 from testbed.workload import training
 

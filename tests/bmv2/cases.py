@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed import dataplane
+from testbed.derived.plan_entries import plan_of, steering
 from testbed.experiment import Experiment, load_text
-from testbed.routing.partition import slots_of
-from testbed.routing.ways import plan_of, steering
+from testbed.experiment.memory_shares import slots_of
 from testbed.topology import host_ip, switch_ip
 from tests.bmv2.packets import Surroundings
 from tests.bmv2.recorder import Recorder

@@ -1,8 +1,7 @@
 """The calls of our control plane, kept.
 
-`testbed.dataplane.install` fills any switch that has `batch`. This one only keeps calls, so that
-two switches can be given the same ones, and a test can look at them.
-"""
+`testbed.dataplane.install_tables` fills any switch that has `batch`. This one only keeps calls, so
+that two switches can be given the same ones, and a test can look at them."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from testbed.bmv2 import process
+from testbed.bmv2 import simple_switch as process
 from testbed.bmv2.compiler import BACK_END, DRIVER
 from testbed.bmv2.connection import Connection, p4utils_api, wait
-from testbed.bmv2.control import Client
-from testbed.bmv2.queues import DEEP_PACKETS
+from testbed.bmv2.control_client import Client
+from testbed.bmv2.link_queues import DEEP_PACKETS
 from tests.bmv2.packets import plain
 
 MARK = b"the last packet."

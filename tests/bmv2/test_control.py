@@ -12,7 +12,7 @@ from p4engine.switch.library import Switch
 from p4engine import compile_program
 from testbed import dataplane
 from testbed.bmv2.compiler import compile_for_bmv2
-from testbed.bmv2.rehearsal import rehearsal_client
+from testbed.bmv2.dry_run import rehearsal_client
 from tests.bmv2.cases import CASES, calls_of, surroundings
 from tests.bmv2.compare import outputs
 from tests.bmv2.simple_switch import MARK, SimpleSwitch, why_not

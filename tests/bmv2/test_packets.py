@@ -13,7 +13,7 @@ from p4engine.switch.library import Switch
 
 from p4engine import compile_program
 from testbed import dataplane
-from testbed.dataplane.read import POOL_EVENTS, SWITCHML, occupancy_of_slots
+from testbed.dataplane.read_registers import POOL_EVENTS, SWITCHML, occupancy_of_slots
 from tests.bmv2 import simple_switch
 from tests.bmv2.cases import CASES, address_of_port, calls_of, surroundings
 from tests.bmv2.compare import events_of, outputs

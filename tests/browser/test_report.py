@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from analysis import html, sweeps
-from analysis.html.run_page import run_page
+from testbed.analysis import html
+from testbed.analysis.data import sweep_data as sweeps
+from testbed.analysis.html.run_page import run_page
 from testbed.results import read
 from tests.unit.synthetic_results import ITERATIONS, write_run, write_sweep
 

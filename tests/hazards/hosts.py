@@ -7,7 +7,7 @@ from tests.mutations import Histories, Mutation
 
 SERVER = "testbed/protocols/pool_server.py"
 WORKER = "testbed/protocols/pool_worker.py"
-PROMPTS = "testbed/protocols/prompts.py"
+PROMPTS = "testbed/protocols/loss_recovery.py"
 
 MUTATIONS = (
     # ---- parameter servers ----

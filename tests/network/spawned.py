@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 
-from testbed.run.children import BOARD_COLUMNS
+from testbed.emulate.child_processes import BOARD_COLUMNS
 
 PRELOADED = False
 
@@ -54,7 +54,7 @@ def talk_and_sleep(arguments: dict, descriptors: list[int]) -> None:
 
 
 def host(arguments: dict, descriptors: list[int]) -> int:
-    """A stand-in for testbed.hosts.process: keeps to the control protocol, sends no packet.
+    """A stand-in for testbed.hosts.host_process: keeps to the control protocol, sends no packet.
 
     spec["behaviour"] says how it goes wrong: "die", "fail", "freeze" (no sign of life), "idle"
     (signs of life, but no progress), "early" (ends before it is ready); "" is a good one.

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from testbed.bmv2.link_queues import qdiscs
 from testbed.bmv2.ports import interface_counters, queue_drops, socket_drops
-from testbed.bmv2.queues import qdiscs
 from testbed.experiment import load_text
 from tests.unit.experiments import BASE
 
@@ -24,7 +24,7 @@ FRAMES = 300
 CHILD = """
 import json, socket, subprocess, sys
 from pathlib import Path
-from testbed.network import kernel
+from testbed.linux import kernel
 
 kernel.unshare(kernel.CLONE_NEWNET)
 Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")

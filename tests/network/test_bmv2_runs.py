@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from testbed import results
-from testbed.run import kernel_probe
+from testbed.machine import kernel_probe
 from tests.bmv2.simple_switch import why_not
 from tests.leftovers import children_of
 

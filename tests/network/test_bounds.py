@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.summary import summary
+from testbed.analysis.data.run_summary import summary
 from tests.bounds import SYSTEMS, WINDOW, text_of
 from tests.network.test_exact_runs import finished
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from testbed import systems
+from testbed.cli import calibrate
+from testbed.cli.main import main
 from testbed.errors import RunError
 from testbed.experiment import load_text
-from testbed.run import calibration, capacity
-from testbed.run.commands import main
+from testbed.machine import calibration, capacity
 from tests.bmv2.simple_switch import why_not
 
 FAST = """
@@ -24,8 +25,8 @@ jobs: [{model: resnet50, workers: 4, iterations: 1, scale: 0.01}]
 def test_a_calibration_is_printed_and_kept(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(calibration, "_place", lambda: tmp_path / "calibration.json")
     monkeypatch.setattr(systems, "SYSTEMS", {"ps": systems.SYSTEMS["ps"]})
-    monkeypatch.setattr(calibration, "SCALES", {"embedded": 0.0005})
-    monkeypatch.setattr(calibration, "switches_here", lambda: ["embedded"])
+    monkeypatch.setattr(calibrate, "SCALES", {"embedded": 0.0005})
+    monkeypatch.setattr(calibrate, "switches_here", lambda: ["embedded"])
     assert main(["calibrate"]) == 0
     assert "embedded, ps" in capsys.readouterr().out
     kept = calibration.load()
@@ -43,8 +44,8 @@ def test_what_fails_is_said_and_the_rest_is_kept(tmp_path, monkeypatch, capsys):
         return calibration.Measured(1000.0, 1.0, None, 2.0, 3.0)
 
     monkeypatch.setattr(calibration, "_place", lambda: tmp_path / "calibration.json")
-    monkeypatch.setattr(calibration, "measure", measure)
-    monkeypatch.setattr(calibration, "switches_here", lambda: ["embedded"])
+    monkeypatch.setattr(calibrate, "measure", measure)
+    monkeypatch.setattr(calibrate, "switches_here", lambda: ["embedded"])
     assert main(["calibrate"]) == 1
     assert "ring on embedded could not be measured: nobody answered" in capsys.readouterr().err
     kept = calibration.load().systems["embedded"]
@@ -54,7 +55,7 @@ def test_what_fails_is_said_and_the_rest_is_kept(tmp_path, monkeypatch, capsys):
 @pytest.mark.bmv2
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 def test_bmv2_is_measured_too():
-    measured = calibration.measure("ps", "bmv2")
+    measured = calibrate.measure("ps", "bmv2")
     assert measured.rate > 0 and measured.server_ns > 0
     assert measured.switch_ns is None, "its threads share the work"
     assert measured.total_ns > measured.worker_ns / 4

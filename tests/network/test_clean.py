@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from testbed.linux.processes import Identity
 from testbed.network import registry
-from testbed.network.processes import Identity
 from testbed.network.registry import Record
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,8 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
 RUNNER = """
 import sys, pathlib, time
 from testbed.network import registry
-from testbed.run.session import Session
-from topos.star import Star
+from testbed.emulate.session import Session
+from testbed.topos.star import Star
 registry.DIRECTORY = pathlib.Path(sys.argv[2])
 folder = pathlib.Path(sys.argv[1])
 folder.mkdir(exist_ok=True)
@@ -43,7 +43,7 @@ with Session("test run", folder) as session:
 CLEAN = """
 import sys, pathlib
 from testbed.network import registry
-from testbed.run.commands import main
+from testbed.cli.main import main
 registry.DIRECTORY = pathlib.Path(sys.argv[1])
 sys.exit(main(["clean"]))
 """

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from labs.__main__ import main
-from labs._teacher import solution, write_wrong, wrong
-from labs.grader import network
-from labs.grader.box import Box, remove, scratch_folder
-from labs.grader.grade import NODE, Grade, grade
-from labs.grader.lab import find_lab
-from labs.grader.network import Wires
+from testbed.labs.__main__ import main
+from testbed.labs._teacher import solution, write_wrong, wrong
+from testbed.labs.grader import network
+from testbed.labs.grader.box import Box, remove, scratch_folder
+from testbed.labs.grader.grade import NODE, Grade, grade
+from testbed.labs.grader.lab import find_lab
+from testbed.labs.grader.network import Wires
 from tests.leftovers import children_of
 from tests.switch.test_labs_hostile import ATTEMPTS, NO_LANDLOCK
 

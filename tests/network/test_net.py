@@ -9,12 +9,12 @@ import pytest
 from scapy.all import IP, UDP, Ether
 
 from testbed.errors import RunError
-from testbed.network import net
-from testbed.network.net import MTU_BYTES, Network
-from testbed.network.processes import Identity
+from testbed.linux.processes import Identity
+from testbed.network import mininet_network as net
+from testbed.network.mininet_network import MTU_BYTES, Network
 from testbed.network.spawner import Spawner
 from testbed.topology import Topology
-from topos.star import Star
+from testbed.topos.star import Star
 
 CAPTURE = """
 import socket, sys

@@ -13,10 +13,10 @@ import pytest
 
 from testbed.errors import RunError, UserError
 from testbed.network import P4Switch
-from testbed.network.net import Network
+from testbed.network.mininet_network import Network
 from testbed.network.spawner import Spawner
 from testbed.topology import host_ip, host_mac
-from topos.star import Star
+from testbed.topos.star import Star
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

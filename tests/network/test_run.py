@@ -205,7 +205,7 @@ def test_not_root_is_named(experiment, tmp_path):
     path = experiment(SMALL)
     # The cache belongs to whoever really runs this, so it is looked up first.
     source = "import testbed.protocols, os; os.geteuid = lambda: 1000; "
-    source += "from testbed.run.commands import main; "
+    source += "from testbed.cli.main import main; "
     source += f"raise SystemExit(main([{str(path)!r}]))"
     done = subprocess.run(
         [str(ROOT / ".venv/bin/python"), "-c", source], capture_output=True, text=True, cwd=ROOT

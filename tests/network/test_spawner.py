@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import RunError
-from testbed.network.processes import Identity
-from testbed.network.spawner import ROOT, Spawner
+from testbed.linux.processes import Identity
+from testbed.network.spawner import Spawner
+from testbed.paths import PACKAGE
 
 HERE = "tests.network.spawned"
 
@@ -116,7 +117,7 @@ time.sleep(60)
     runner = subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)],
         stdout=subprocess.PIPE,
-        env=dict(os.environ, PYTHONPATH=str(ROOT)),
+        env=dict(os.environ, PYTHONPATH=str(PACKAGE.parent)),
         text=True,
     )
     identities = [Identity.of(int(pid)) for pid in runner.stdout.readline().split()]

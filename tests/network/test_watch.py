@@ -11,13 +11,13 @@ import time
 import pytest
 from rich.console import Console
 
+from testbed.emulate import host_group as hosts_module
+from testbed.emulate import watchdog as watch_module
+from testbed.emulate.host_group import HostGroup
+from testbed.emulate.watchdog import Watch
 from testbed.errors import RunError
 from testbed.network.spawner import Spawner
-from testbed.run import hosts as hosts_module
-from testbed.run import watch as watch_module
-from testbed.run.hosts import HostGroup
-from testbed.run.progress import JobTitle, Progress
-from testbed.run.watch import Watch
+from testbed.runtimes.live_view import JobTitle, Progress
 
 SECOND = 1_000_000_000
 

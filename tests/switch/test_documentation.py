@@ -13,8 +13,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from testbed.cli import main as commands
 from testbed.routing import planners
-from testbed.run import commands, figure_run
+from testbed.sweeps import figure_runner as figure_run
 from tests import docs
 from tests.unit.synthetic_results import write_run
 from tests.unit.test_twin import run as run_on_mininet

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from analysis.measures import MEASURES
-from testbed.run import commands, figure_run
+from testbed.analysis.data.measures import MEASURES
+from testbed.cli import main as commands
+from testbed.sweeps import figure_runner as figure_run
 
 IN_EVERY_TEST = "ablation"
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from testbed.errors import UserError
-from testbed.run.program import prepare
-from testbed.run.virtual_run import run_repetition
+from testbed.runtimes.program import prepare
+from testbed.simulate.virtual_run import run_repetition
 from tests.switch.ina import experiment
 
 TEXT = """

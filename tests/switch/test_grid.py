@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from testbed.derived.plan_entries import plan_of
 from testbed.errors import UserError
 from testbed.protocols.sizes import frame_bytes
-from testbed.routing.ways import plan_of
-from testbed.run.program import prepare
-from testbed.run.virtual_run import run_repetition
+from testbed.runtimes.program import prepare
+from testbed.simulate.virtual_run import run_repetition
 from testbed.systems import PLANNERS
 from tests.grid import FRAGMENTS, GRAPHS, ROOT, SCHEMES, UPWARDS, passed, planned, text_of
 from tests.switch.ina import experiment

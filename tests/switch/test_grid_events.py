@@ -7,10 +7,10 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
 from testbed import dataplane
+from testbed.derived.plan_entries import plan_of
 from testbed.dissect import Ina
 from testbed.protocols import wire
 from testbed.protocols.sizes import NOBODY
-from testbed.routing.ways import plan_of
 from testbed.topology import host_ip
 from tests.grid import text_of
 from tests.switch.ina import Sent, experiment, start_switches

@@ -7,11 +7,11 @@ from collections import Counter
 
 import pytest
 
+from testbed.derived.plan_entries import plan_of
+from testbed.derived.plan_input import of_file
 from testbed.protocols.sizes import frame_bytes
-from testbed.routing.networks import of_file
-from testbed.routing.ways import plan_of
-from testbed.run.program import prepare
-from testbed.run.virtual_run import run_repetition
+from testbed.runtimes.program import prepare
+from testbed.simulate.virtual_run import run_repetition
 from tests.grid import DEFAULTS, passed, planned
 from tests.switch.ina import experiment
 from tests.unit.routing.test_known_optima import INPUTS

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from labs._teacher import solution, write_wrong, wrong
-from labs.grader.grade import Grade, grade
-from labs.grader.lab import find_lab, lab_names
+from testbed.labs._teacher import solution, write_wrong, wrong
+from testbed.labs.grader.grade import Grade, grade
+from testbed.labs.grader.lab import find_lab, lab_names
 
 QUICK = ("lab2_aggregation", "lab7_numbers")  # the others run with --slow
 FEW = 0.25  # of the points

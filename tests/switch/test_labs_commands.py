@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from labs.__main__ import main
-from labs._teacher import solution
-from labs.grader.grade import grade
-from labs.grader.lab import find_lab, lab_names
-from labs.grader.mark import mark, submissions
-from labs.grader.pack import export, start
+from testbed.labs.__main__ import main
+from testbed.labs._teacher import solution
+from testbed.labs.grader.grade import grade
+from testbed.labs.grader.lab import find_lab, lab_names
+from testbed.labs.grader.mark import mark, submissions
+from testbed.labs.grader.pack import export, start
 
 ROOT = Path(__file__).parents[2]
 LAB = "lab2_aggregation"

@@ -12,13 +12,13 @@ import psutil
 import pytest
 from rich.console import Console
 
-from labs._teacher import solution
-from labs.grader import landlock
-from labs.grader.box import Box, BoxError, Lost, Refused, remove, scratch_folder
-from labs.grader.grade import COMPILERS, SWITCHES, grade, prepare
-from labs.grader.lab import find_lab
-from labs.grader.report import gradescope, show_end, show_outcome
-from labs.grader.submission import LARGEST_BYTES
+from testbed.labs._teacher import solution
+from testbed.labs.grader import landlock
+from testbed.labs.grader.box import Box, BoxError, Lost, Refused, remove, scratch_folder
+from testbed.labs.grader.grade import COMPILERS, SWITCHES, grade, prepare
+from testbed.labs.grader.lab import find_lab
+from testbed.labs.grader.report import gradescope, show_end, show_outcome
+from testbed.labs.grader.submission import LARGEST_BYTES
 
 NO_LANDLOCK = pytest.mark.skipif(not landlock.version(), reason="this kernel has no Landlock")
 P4 = "aggregation.p4"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from testbed import dataplane
-from testbed.dataplane import looking
-from testbed.dataplane.looking import Blocks, Look, Looks
+from testbed.dataplane import memory_snapshot as looking
+from testbed.dataplane.memory_snapshot import Blocks, Look, Looks
 from tests.switch.ina import OneSwitch
 from tests.switch.slots import SlotSwitch
 

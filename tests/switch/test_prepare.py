@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from testbed.cli.main import main
 from testbed.errors import UserError
 from testbed.experiment import load_text
-from testbed.run.commands import main
-from testbed.run.program import prepare
+from testbed.runtimes.program import prepare
 
 P4 = Path(__file__).parents[2] / "p4"
 TEXT = """

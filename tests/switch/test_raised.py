@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 from testbed.experiment import load_text
 from testbed.protocols import pool_server
-from testbed.run.program import prepare
+from testbed.runtimes.program import prepare
 from testbed.simulate.simulation import Simulation
 
 def interrupted(*arguments):

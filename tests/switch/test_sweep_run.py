@@ -10,7 +10,7 @@ import pytest
 from testbed.errors import UserError
 from testbed.experiment.sweep import load_sweep
 from testbed.results import find, read
-from testbed.run.sweep_run import run_sweep
+from testbed.sweeps.sweep_runner import run_sweep
 
 P4 = Path(__file__).parents[2] / "p4"
 TEXT = """

@@ -14,9 +14,9 @@ from p4engine.switch.pipeline_values import ControlError
 from testbed import dataplane
 from testbed.errors import RunError
 from testbed.protocols import wire
-from testbed.run.program import prepare
-from testbed.run.virtual_run import run_repetition
+from testbed.runtimes.program import prepare
 from testbed.simulate.simulation import Simulation
+from testbed.simulate.virtual_run import run_repetition
 from tests.fabric import US, perfect
 from tests.switch import exact
 from tests.switch.ina import experiment

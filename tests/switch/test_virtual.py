@@ -11,10 +11,10 @@ import pytest
 from testbed.errors import RunError, UserError
 from testbed.protocols import worker
 from testbed.protocols.sizes import frame_bytes
-from testbed.run.program import prepare
-from testbed.run.virtual_run import run_repetition
-from testbed.simulate import agenda
+from testbed.runtimes.program import prepare
+from testbed.simulate import event_queue as agenda
 from testbed.simulate.simulation import Simulation
+from testbed.simulate.virtual_run import run_repetition
 from tests.switch.cases import NETWORKS
 from tests.switch.ina import experiment
 

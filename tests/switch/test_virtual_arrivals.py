@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.run.program import prepare
-from testbed.run.virtual_run import run_repetition
+from testbed.runtimes.program import prepare
 from testbed.simulate.simulation import Simulation
+from testbed.simulate.virtual_run import run_repetition
 from tests.switch.ina import experiment
 
 # Ten hosts, and jobs of three to six roles: some wait.

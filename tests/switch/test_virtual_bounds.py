@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.summary import summary
 from testbed import results
-from testbed.run.commands import main
+from testbed.analysis.data.run_summary import summary
+from testbed.cli.main import main
 from tests.bounds import SYSTEMS, WINDOW, text_of
 
 

@@ -9,8 +9,9 @@ import pytest
 from rich.console import Console
 
 from testbed.experiment import load_text
-from testbed.run import progress, virtual_run
-from testbed.run.program import prepare
+from testbed.runtimes import live_view as progress
+from testbed.runtimes.program import prepare
+from testbed.simulate import virtual_run
 
 TWO_JOBS = """
 name: seen

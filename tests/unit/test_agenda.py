@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from testbed.simulate import agenda as ag
+from testbed.simulate import event_queue as ag
 
 SOURCES = 11
 TIMES = some.one_of(some.integers(0, 5), some.just(ag.NEVER))

@@ -11,9 +11,9 @@ from matplotlib.collections import FillBetweenPolyCollection, PolyCollection
 from matplotlib.container import ErrorbarContainer
 from rich.console import Console
 
-from analysis import figures
-from analysis.looks import Look, job_color, job_hatch, looks
-from analysis.report import after_run, render, report_command
+from testbed.analysis.figures import run_figures as figures
+from testbed.analysis.report import after_run, render, report_command
+from testbed.analysis.style.plot_style import Look, job_color, job_hatch, looks
 from testbed.errors import UserError
 from testbed.results import Writer, read
 from tests.unit.synthetic_results import ENVIRONMENT, tables, write_run
@@ -261,7 +261,8 @@ def test_64_jobs_are_told_apart():
 
 def test_the_report_is_printed_before_matplotlib_is_imported():
     script = (
-        "import sys, analysis.report, analysis.summary, analysis.tables; "
+        "import sys, testbed.analysis.report, testbed.analysis.data.run_summary; "
+        "import testbed.analysis.text.text_tables; "
         "print('matplotlib' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True)

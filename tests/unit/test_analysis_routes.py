@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from analysis.routes import meeting_switches
+from testbed.analysis.data.routes import meeting_switches
 from testbed.routing.tree import job_tree
-from topos.fat_tree import FatTree
-from topos.leaf_spine import LeafSpine
-from topos.star import Star
+from testbed.topos.fat_tree import FatTree
+from testbed.topos.leaf_spine import LeafSpine
+from testbed.topos.star import Star
 
 NETWORKS = {
     "star": Star(hosts=6),

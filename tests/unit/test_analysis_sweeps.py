@@ -9,8 +9,8 @@ import math
 import pytest
 from rich.console import Console
 
-from analysis import sweeps
-from analysis.report import report_command
+from testbed.analysis.data import sweep_data as sweeps
+from testbed.analysis.report import report_command
 from testbed.results import SWEEP_FILE, ResultsError
 from tests.unit.synthetic_results import write_sweep
 

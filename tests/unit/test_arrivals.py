@@ -8,13 +8,13 @@ import pytest
 
 from testbed.errors import UserError
 from testbed.experiment import load_text
-from testbed.routing.placement import choose
+from testbed.experiment.placement import choose
 from testbed.routing.tree import switch_of
-from testbed.workload.admission import Admission
-from topos import KINDS
-from traffic.arrivals import kinds, poisson
-from traffic.draws import Stream
-from traffic.mix import read_mix
+from testbed.simulate.admission import Admission
+from testbed.topos import KINDS
+from testbed.traffic.arrivals import kinds, poisson
+from testbed.traffic.draws import Stream
+from testbed.traffic.mix import read_mix
 
 TEXT = """
 runtime: virtual

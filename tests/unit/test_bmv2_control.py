@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from p4engine.control.client import CallError
 
-from testbed.bmv2 import compiler, process
+from testbed.bmv2 import compiler
+from testbed.bmv2 import simple_switch as process
 from testbed.bmv2.connection import p4utils_api
-from testbed.bmv2.control import Client
+from testbed.bmv2.control_client import Client
 from testbed.errors import UserError
-from testbed.network.processes import cpu_ns, thread_cpu_ns
+from testbed.linux.processes import cpu_ns, thread_cpu_ns
 
 
 class TException(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.bmv2 import queues
+from testbed.bmv2 import link_queues as queues
 from testbed.experiment import load_text
 from tests.unit.experiments import BASE, message
 

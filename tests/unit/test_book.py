@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from testbed.protocols import book as bk
+from testbed.protocols import send_scoreboard as bk
 from testbed.protocols.sizes import fragments_of
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+from testbed.derived.bounds import communication_bound_ns
 from testbed.experiment import load_text
-from testbed.workload.bounds import communication_bound_ns
 
 FRAME_NS = 130_400
 FRAGMENTS = 100

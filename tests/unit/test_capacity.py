@@ -7,8 +7,8 @@ import json
 import pytest
 
 from testbed.experiment import load_text
-from testbed.run import calibration, capacity
-from testbed.run.calibration import Calibration, Measured
+from testbed.machine import calibration, capacity
+from testbed.machine.calibration import Calibration, Measured
 
 TEXT = """
 topology: {kind: star, hosts: 5}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from testbed.cli.main import main
+from testbed.emulate.captures import CapturedPort, ports
 from testbed.errors import UserError
 from testbed.experiment import load_text
-from testbed.run.captures import CapturedPort, ports
-from testbed.run.commands import main
 
 TEXT = """
 name: test

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from testbed.cli import main as commands
+from testbed.cli.main import Command
 from testbed.errors import RunError, UserError
-from testbed.run import commands, interrupts
-from testbed.run.commands import Command
+from testbed.runtimes import interrupts
 
 ROOT = Path(__file__).resolve().parents[2]
 SYSTEM_PYTHON = "/usr/bin/python3"

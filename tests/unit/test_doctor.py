@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from testbed.cli.main import main, usage
 from testbed.errors import UserError
-from testbed.run import doctor, kernel_probe
-from testbed.run.commands import main, usage
+from testbed.machine import doctor, kernel_probe
 
-PROBE = "testbed.run.kernel_probe"
+PROBE = "testbed.machine.kernel_probe"
 
 
 class Machine:
@@ -196,12 +196,12 @@ def test_without_namespaces_the_machines_own_network_is_left_alone(monkeypatch):
 def test_it_needs_nothing_but_the_standard_library():
     """Whatever is missing, the doctor comes."""
     # -S: no site-packages.
-    code = "import testbed.run.doctor, sys; print([m for m in sys.modules if 'site-packages' in"
+    code = "import testbed.machine.doctor, sys; print([m for m in sys.modules if 'site-packages' in"
     code += " str(getattr(sys.modules[m], '__file__', ''))])"
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],
-        cwd=doctor.ROOT,
-        env={**os.environ, "PYTHONPATH": str(doctor.ROOT / "p4engine" / "src")},
+        cwd=doctor.PACKAGE.parent,
+        env={**os.environ, "PYTHONPATH": str(doctor.PACKAGE.parent / "p4engine" / "src")},
         capture_output=True,
         text=True,
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from testbed.config.yaml_document import plain_value, read_yaml, write_yaml
 from testbed.errors import UserError
 from testbed.experiment import load_text
-from testbed.experiment.document import plain_value, read_yaml, write_yaml
 from tests.unit.experiments import BASE
 
 TIMES = st.sampled_from(("0", "1 ns", "2.5 us", "10 ms", "0.125 s"))

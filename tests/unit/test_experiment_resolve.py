@@ -10,9 +10,9 @@ import pytest
 from p4engine.frontend.diagnostics import Diagnostics
 from p4engine.frontend.preprocessor.preprocess import preprocess
 
+from testbed.cli.experiment_commands import check_command, show_command
 from testbed.experiment import load, load_text
-from testbed.experiment.commands import check_command, show_command
-from testbed.experiment.reference import reference
+from testbed.experiment.reference_page import reference
 from testbed.experiment.sweep import is_sweep, load_sweep
 from testbed.systems import SYSTEMS
 from tests.unit.experiments import BASE, changed
@@ -220,7 +220,7 @@ def test_quickstart_is_what_it_promises() -> None:
 
 def test_the_reference_page_is_that_of_the_schema() -> None:
     page = (ROOT / "docs" / "experiment.md").read_text()
-    remedy = "python -m testbed.experiment.reference > docs/experiment.md"
+    remedy = "python -m testbed.experiment.reference_page > docs/experiment.md"
     assert page == reference(), f"out of date: {remedy}"
 
 

@@ -7,15 +7,15 @@ from types import SimpleNamespace
 import pytest
 from p4engine.control.client import CallError
 
+from testbed.derived.host_specs import plan
+from testbed.emulate.mininet_run import Repetition
 from testbed.errors import RunError
 from testbed.experiment import load_text
-from testbed.experiment.faults import NEVER, befallen, slow_windows, title
-from testbed.protocols import book as bk
+from testbed.experiment.planned_faults import NEVER, befallen, slow_windows, title
 from testbed.protocols import lag
-from testbed.run.collect import add_mean_rates, together
-from testbed.run.experiment_run import Repetition
+from testbed.protocols import send_scoreboard as bk
+from testbed.runtimes.result_rows import add_mean_rates, together
 from testbed.workload import training
-from testbed.workload.plan import plan
 from tests.unit.experiments import BASE, message
 
 MS = 1_000_000

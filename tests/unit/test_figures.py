@@ -12,13 +12,16 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis import measures, memory_figures, sweep_figures, sweeps
-from analysis.report import report_command
+from testbed.analysis.data import measures
+from testbed.analysis.data import sweep_data as sweeps
+from testbed.analysis.figures import memory_figures, sweep_figures
+from testbed.analysis.report import report_command
+from testbed.cli import main as commands
 from testbed.errors import UserError
 from testbed.experiment.figure import MEASURES, Figure, Size
 from testbed.experiment.sweep import load_sweep
 from testbed.results import SWEEP_FILE
-from testbed.run import commands, figure_run
+from testbed.sweeps import figure_runner as figure_run
 from tests.unit.experiments import BASE
 from tests.unit.synthetic_results import write_run
 

@@ -12,15 +12,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import sweeps
-from analysis.html import job_charts, page, plots, timeline
-from analysis.html.comparison_page import comparison_page
-from analysis.html.network import links, places
-from analysis.html.run_page import run_page
-from analysis.html.sweep_page import sweep_page
-from analysis.html.tables import key
-from analysis.thinning import thin
 from bench.report import write_large
+from testbed.analysis.data import sweep_data as sweeps
+from testbed.analysis.data.thinning import thin
+from testbed.analysis.html import job_charts, page, plots, timeline
+from testbed.analysis.html.comparison_page import comparison_page
+from testbed.analysis.html.html_tables import key
+from testbed.analysis.html.network import links, places
+from testbed.analysis.html.run_page import run_page
+from testbed.analysis.html.sweep_page import sweep_page
 from testbed.results import Writer, read
 from tests.unit.synthetic_results import ENVIRONMENT, ITERATIONS, tables, write_run, write_sweep
 

@@ -13,8 +13,8 @@ def test_checking_and_planning_import_nothing_heavy():
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 from testbed.experiment import load
-from testbed.run import experiment_run
-from testbed.workload.plan import plan
+from testbed.emulate import mininet_run
+from testbed.derived.host_specs import plan
 plan(load({str(ROOT / "experiments" / "quickstart.yaml")!r}))
 print([name for name in {HEAVY!r} if name in sys.modules])
 """

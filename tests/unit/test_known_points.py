@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from testbed.results import SWEEP_FILE, find
-from testbed.run import known_points
+from testbed.sweeps import result_reuse as known_points
 from tests.unit.synthetic_results import write_run
 
 CLEAN = {"commit": "abc", "dirty": False}

@@ -11,9 +11,9 @@ from p4engine.frontend.diagnostics import P4Error
 from rich.console import Console
 
 from testbed.dataplane import Look
-from testbed.dataplane.looking import Blocks
-from testbed.run.hosts import BYTES_SENT, ITERATION
-from testbed.run.progress import Drops, JobTitle, Progress, Work, sparkline, strip
+from testbed.dataplane.memory_snapshot import Blocks
+from testbed.emulate.host_group import BYTES_SENT, ITERATION
+from testbed.runtimes.live_view import Drops, JobTitle, Progress, Work, sparkline, strip
 
 S = 1_000_000_000
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from testbed.derived.host_specs import plan
 from testbed.errors import UserError
 from testbed.experiment import load_text
-from testbed.protocols import book as bk
-from testbed.run import memory
+from testbed.machine import memory_estimate as memory
+from testbed.protocols import send_scoreboard as bk
 from testbed.workload.machine import new_machine
-from testbed.workload.plan import plan
 
 TEXT = """
 name: large

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from testbed.cli.main import main
 from testbed.errors import UserError
-from testbed.netfile.install import rehearse
-from testbed.netfile.load import is_network, load_network
+from testbed.netfile.install_entries import rehearse
+from testbed.netfile.load_network import is_network, load_network
 from testbed.netfile.tutorials import latency
-from testbed.run.commands import main
 
 DATA = Path(__file__).parents[1] / "data"
 PROGRAM = DATA / "p4runtime.p4"

@@ -10,7 +10,7 @@ import pytest
 
 from testbed.errors import UserError
 from testbed.experiment import load_text
-from testbed.run import doctor, preflight
+from testbed.machine import doctor, preflight
 from tests.unit.experiments import BASE
 
 
@@ -43,7 +43,7 @@ def test_root_comes_first(bare_machine, monkeypatch):
 
 def test_a_run_without_mininet_is_one_message(bare_machine, capsys):
     """It is said before anything imports Mininet, which the run's own modules do."""
-    from testbed.run.commands import main
+    from testbed.cli.main import main
 
     assert main(["experiments/quickstart.yaml"]) == 2
     assert capsys.readouterr().err.startswith("error: Mininet is missing: run `sudo ./demo`")

@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 
-from testbed.network.processes import Identity, cpu_ns, stat_fields
+from testbed.linux.processes import Identity, cpu_ns, stat_fields
 
 
 def test_a_living_process_is_itself():

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from testbed.dataplane import Look
-from testbed.dataplane.looking import NO_BLOCKS
-from testbed.run.hosts import BYTES_SENT, ITERATION, HostGroup
-from testbed.run.progress import JobTitle, Progress, Work
+from testbed.dataplane.memory_snapshot import NO_BLOCKS
+from testbed.emulate.host_group import BYTES_SENT, ITERATION, HostGroup
+from testbed.runtimes.live_view import JobTitle, Progress, Work
 
 S = 1_000_000_000
 

@@ -28,7 +28,11 @@ for name, module in list(sys.modules.items()):
                 assert where is None or where.startswith(folder), value
 assert found > 3
 """
-    for first in ("testbed.hosts.calls", "testbed.workload.machine", "testbed.protocols.wire"):
+    for first in (
+        "testbed.hosts.socket_calls",
+        "testbed.workload.machine",
+        "testbed.protocols.wire",
+    ):
         subprocess.run([sys.executable, "-c", program, str(ROOT), first], check=True)
 
 

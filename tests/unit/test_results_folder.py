@@ -13,12 +13,13 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from analysis.sweeps import is_sweep
+from testbed.analysis.data.sweep_data import is_sweep
 from testbed.errors import UserError
-from testbed.results import SchemaError, Writer, describe, find, hand_over, ownership, read
-from testbed.results.document import markdown
+from testbed.linux import ownership
+from testbed.results import SchemaError, Writer, describe, find, hand_over, read
 from testbed.results.fidelity import broken, wait_rows
 from testbed.results.fidelity import rows as fidelity_rows
+from testbed.results.results_page import markdown
 from tests.unit.synthetic_results import ENVIRONMENT, FRAME, tables, write_run
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -333,7 +334,7 @@ def test_importing_the_store_imports_nothing_heavy():
 
 def test_the_documentation_is_that_of_the_schema():
     written = (CHECKOUT / "docs" / "results.md").read_text(encoding="utf-8")
-    assert written == markdown(), "run: python -m testbed.results.document > docs/results.md"
+    assert written == markdown(), "run: python -m testbed.results.results_page > docs/results.md"
 
 
 def test_find_lists_the_oldest_first(tmp_path):

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from testbed.results import TABLES, SchemaError
-from testbed.results.check import to_arrow
 from testbed.results.counters import ABSORBED, COUNTERS, ENDINGS, EVENTS, FILLING, HELD
+from testbed.results.schema_check import to_arrow
 
 ITERATIONS = TABLES["iterations"]
 

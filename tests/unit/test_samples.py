@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from testbed.network.processes import thread_waits
-from testbed.run import samples
-from testbed.run.samples import CpuSampler, Turns, WaitSampler
+from testbed.emulate import samplers as samples
+from testbed.emulate.samplers import CpuSampler, Turns, WaitSampler
+from testbed.linux.processes import thread_waits
 
 S = 1_000_000_000
 

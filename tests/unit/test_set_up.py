@@ -61,7 +61,7 @@ def checkout(tmp_path) -> Checkout:
     return Checkout(tmp_path / "check out")
 
 
-SETTING_UP = ["packages", "environment", "extras", "python -m testbed.warm"]
+SETTING_UP = ["packages", "environment", "extras", "python -m testbed.cli.warm"]
 TESTING = ["python -m pytest -n auto --dist loadgroup"]
 
 
@@ -96,7 +96,7 @@ def test_a_change_of_sources_only_warms_the_caches(checkout):
     (checkout.folder / "testbed" / "a.py").write_text("2\n")
     checkout.calls()
     checkout.run("test")
-    assert checkout.calls() == ["python -m testbed.warm"] + TESTING
+    assert checkout.calls() == ["python -m testbed.cli.warm"] + TESTING
 
 
 def test_a_moved_checkout_is_set_up_again(checkout):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from testbed.cli.experiment_commands import check_command, show_command
 from testbed.errors import UserError
 from testbed.experiment import load
-from testbed.experiment.commands import check_command, show_command
 from testbed.experiment.sweep import is_sweep, load_sweep, number_of, shown, system_titles
 from tests.unit.experiments import BASE
 

@@ -4,15 +4,16 @@ import re
 
 import pytest
 
-from testbed.dataplane.install import INSTALLERS, JOB_TABLES
+from testbed.dataplane.install_tables import INSTALLERS, JOB_TABLES
+from testbed.derived import host_specs as plan
 from testbed.systems import SYSTEMS
-from testbed.workload import machine, plan
+from testbed.workload import machine
 from tests.switch import cases
 
 PLACES = {
     "BUILDERS in testbed/workload/machine.py": machine.BUILDERS,
-    "SYSTEM_PARTS in testbed/workload/plan.py": plan.SYSTEM_PARTS,
-    "INSTALLERS in testbed/dataplane/install.py": INSTALLERS,
+    "SYSTEM_PARTS in testbed/derived/host_specs.py": plan.SYSTEM_PARTS,
+    "INSTALLERS in testbed/dataplane/install_tables.py": INSTALLERS,
     "OPTIONS in tests/switch/cases.py": cases.OPTIONS,
 }
 

@@ -14,9 +14,9 @@ from testbed.topology import (
     switch_ip,
     switch_mac,
 )
-from topos import KINDS
-from topos.star import Star
-from topos.two_level import TwoLevel
+from testbed.topos import KINDS
+from testbed.topos.star import Star
+from testbed.topos.two_level import TwoLevel
 
 
 def test_star() -> None:

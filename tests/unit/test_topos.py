@@ -7,13 +7,13 @@ from pathlib import Path
 import networkx
 import pytest
 
+from testbed.config.problems import ExperimentError
 from testbed.experiment import load_text
-from testbed.experiment.problems import ExperimentError
 from testbed.topology import Topology, TopologyError
-from topos.fat_tree import FatTree
-from topos.graph import Graph
-from topos.leaf_spine import LeafSpine
-from topos.triangle import Triangle
+from testbed.topos.fat_tree import FatTree
+from testbed.topos.graph import Graph
+from testbed.topos.leaf_spine import LeafSpine
+from testbed.topos.triangle import Triangle
 
 GRAPHS = Path(__file__).resolve().parents[2] / "topos" / "graphs"
 

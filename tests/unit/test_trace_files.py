@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import UserError
-from traffic.trace import TraceError, load_gradients, load_trace
+from testbed.traffic.trace import TraceError, load_gradients, load_trace
 
 GOOD = """\
 ## a remark

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from traffic.scaling import scale_times, scale_values, share_out
-from traffic.trace import Layer, Trace, TraceError, load_trace, shipped
+from testbed.traffic.scaling import scale_times, scale_values, share_out
+from testbed.traffic.trace import Layer, Trace, TraceError, load_trace, shipped
 
 SIZES = st.lists(st.integers(1, 10**9), min_size=1, max_size=60)
 TIMES = st.lists(st.integers(0, 10**12), min_size=1, max_size=60)

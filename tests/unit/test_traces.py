@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from traffic.table import model_table
-from traffic.trace import MODELS_FOLDER, TIMES, load_gradients, load_trace, shipped
+from testbed.traffic.models_page import model_table
+from testbed.traffic.trace import MODELS_FOLDER, TIMES, load_gradients, load_trace, shipped
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 
@@ -146,7 +146,7 @@ def test_names_as_in_papers(written: str) -> None:
 
 def test_loading_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from traffic.trace import load_trace; load_trace('resnet152');"
+        "import sys; from testbed.traffic.trace import load_trace; load_trace('resnet152');"
         "print([m for m in ('torch', 'pandas', 'numpy', 'yaml') if m in sys.modules])"
     )
     done = subprocess.run(
@@ -203,7 +203,9 @@ def test_gradients_of_a_scaled_trace(scale: float) -> None:
 
 def test_page_has_the_table_of_the_files() -> None:
     match = re.search(
-        r"<!-- python -m traffic.table -->\n(.*)\n<!-- end -->", PAGE.read_text(), re.S
+        r"<!-- python -m testbed.traffic.models_page -->\n(.*)\n<!-- end -->",
+        PAGE.read_text(),
+        re.S,
     )
     assert match and match.group(1) == model_table()
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from analysis import tables
-from analysis.summary import summary
+from testbed.analysis.data.run_summary import summary
+from testbed.analysis.text import text_tables as tables
+from testbed.cli.twin_command import twin_of
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.results import Writer, read
-from testbed.run.twin import twin_of
 from tests.unit import synthetic_results as synthetic
 
 TEXT = """

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.experiment import units
-from testbed.experiment.fields import Quantity
-from testbed.experiment.units import PACKETS, PERCENT, RATE, SIZE, TIME, FieldError
+from testbed.config import units
+from testbed.config.fields import Quantity
+from testbed.config.units import PACKETS, PERCENT, RATE, SIZE, TIME, FieldError
 
 READ = [
     ("100 Mbit/s", RATE, 100_000_000),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from testbed.derived.host_specs import plan
+from testbed.derived.windows import window_of
 from testbed.experiment import load_text
-from testbed.workload.plan import plan
-from testbed.workload.windows import window_of
 
 TEXT = """
 runtime: %(runtime)s

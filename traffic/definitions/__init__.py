@@ -14,16 +14,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from traffic.definitions.alexnet import AlexNet
-from traffic.definitions.bert import Bert
-from traffic.definitions.googlenet import GoogLeNet
-from traffic.definitions.gpt2 import GPT2
-from traffic.definitions.inception import InceptionV3
-from traffic.definitions.neumf import NeuMF
-from traffic.definitions.resnet import ResNet
-from traffic.definitions.smallcnn import SIDE, SmallCNN
-from traffic.definitions.vgg import VGG
-from traffic.definitions.vit import ViT
+from testbed.traffic.definitions.alexnet import AlexNet
+from testbed.traffic.definitions.bert import Bert
+from testbed.traffic.definitions.googlenet import GoogLeNet
+from testbed.traffic.definitions.gpt2 import GPT2
+from testbed.traffic.definitions.inception import InceptionV3
+from testbed.traffic.definitions.neumf import NeuMF
+from testbed.traffic.definitions.resnet import ResNet
+from testbed.traffic.definitions.smallcnn import SIDE, SmallCNN
+from testbed.traffic.definitions.vgg import VGG
+from testbed.traffic.definitions.vit import ViT
 
 
 @dataclass(frozen=True)

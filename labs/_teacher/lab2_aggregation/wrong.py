@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labs._teacher import Wrong
+from testbed.labs._teacher import Wrong
 
 WRONG = [
     Wrong(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labs._teacher import Wrong
+from testbed.labs._teacher import Wrong
 
 P4, PYTHON = "congestion.p4", "window.py"
 WRONG = [

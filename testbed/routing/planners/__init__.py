@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from testbed.config.fields import nearest as nearest_word
 from testbed.errors import UserError
-from testbed.experiment.fields import nearest as nearest_word
 from testbed.routing.candidates import PATHS
-from testbed.routing.check import violations
 from testbed.routing.network import Network, PlanJob
 from testbed.routing.plan import Plan
+from testbed.routing.plan_check import violations
 from testbed.routing.planners import grid, nearest, striped, whole
-from testbed.routing.sound import check_input, check_memory
+from testbed.routing.validate import check_input, check_memory
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from testbed.routing.paths import Path
 from testbed.routing.plan import Plan, Range
 from testbed.routing.planners.whole import SMALL, whole_choice
 from testbed.routing.pricing import PathPrices, locate, resources_of
-from testbed.routing.results import result_trees
+from testbed.routing.result_trees import result_trees
 
 ROUNDS = 300
 NEARLY = 1e-6  # relative, from the bound

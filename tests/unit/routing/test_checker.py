@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from testbed.routing.assemble import Leg, assemble
-from testbed.routing.check import violations
 from testbed.routing.plan import Range, Results, from_json
+from testbed.routing.plan_check import violations
 from testbed.routing.planners import PLANNERS, make_plan
 from tests.unit.routing.networks import example, small_networks
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import networkx
 import pytest
 
+from testbed.cli.main import main
+from testbed.derived.plan_input import of_file
 from testbed.errors import UserError
-from testbed.routing.check import violations
 from testbed.routing.network import Host, Link, PlanJob, Switch
-from testbed.routing.networks import of_file
 from testbed.routing.plan import from_json
-from testbed.run.commands import main
+from testbed.routing.plan_check import violations
 from tests.unit.routing.networks import example
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "topos" / "graphs" / "grid-example.txt"

@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import pytest
 
+from testbed.derived.plan_input import of_file
 from testbed.errors import UserError
-from testbed.routing.check import violations
-from testbed.routing.networks import of_file
+from testbed.routing.plan_check import violations
 from testbed.routing.planners import make_plan
 from tests.unit.routing.networks import GBIT
 

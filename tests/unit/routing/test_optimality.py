@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from testbed.routing import leximin
-from testbed.routing.check import violations
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
+from testbed.routing.plan_check import violations
 from testbed.routing.planners import make_plan, whole
-from testbed.routing.scenarios import SCENARIOS, Scenario, draw
+from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario, draw
 from tests.unit.routing.brute_force import best_rate, best_rates
 from tests.unit.routing.networks import both_ways, example, small_networks
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from analysis import network_picture
+from testbed.analysis.figures import plan_picture as network_picture
+from testbed.cli import main as commands
 from testbed.routing.planners import PLANNERS, make_plan
-from testbed.routing.scenarios import SCENARIOS, Scenario, draw
-from testbed.run import commands, planner_figures
+from testbed.sweeps import planner_comparison as planner_figures
+from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario, draw
 from tests.unit.routing.networks import example
 from tests.unit.routing.test_graph_file import EXAMPLE
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
 from testbed.routing.planners import make_plan
-from testbed.routing.results import widest_tree
+from testbed.routing.result_trees import widest_tree
 from tests.unit.routing.networks import GBIT, both_ways, example, small_networks
 
 CHECKS = {"deadline": None, "suppress_health_check": list(HealthCheck)}

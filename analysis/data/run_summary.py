@@ -1,0 +1,306 @@
+"""The numbers that explain a run, computed from its tables.
+
+PS packets per fragment come first: 1 is perfect aggregation, the number of workers is none, and it
+explains the job completion time (JCT) better than the share of fragments that the switch completed,
+because an evicted partial is already a sum.
+
+Shares of aggregator-time come from the switch's own accumulators over pool size x duration, so no
+sampling period enters them. The duration is the *span* of a repetition: from the first job's start
+to the last job's end. What a run did not measure is null (NaN) here too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from testbed.analysis.data.routes import meeting_switches
+from testbed.results.counters import ABSORBED, ENDINGS, EVENTS, FILLING, HELD
+
+if TYPE_CHECKING:
+    from testbed.results import Results
+
+_JOB = ["repetition", "job"]
+_CARRIED = [
+    "name",
+    "model",
+    "system",
+    "workers",
+    "iterations",
+    "outcome",
+    "exact",
+    "values_checked",
+    "gradient_packets",
+    "retransmissions",
+    "reminders",
+    "asks",
+    "ps_packets",
+    "ps_link_bytes_in",
+    "ps_link_bytes_out",
+    "communication_bound_ns",
+    "waiting_ns",
+]
+
+
+def summary(results: Results) -> dict[str, pd.DataFrame]:
+    """All frames: "jobs" (one row per repetition and job), "switches" (per repetition and switch),
+    "events" (per repetition, switch, event and job) and "run" (per repetition)."""
+    per_job = jobs(results)
+    per_switch = switches(results)
+    return {
+        "jobs": per_job,
+        "switches": per_switch,
+        "events": events(results),
+        "run": run(results, per_job, per_switch),
+    }
+
+
+def iteration_times(results: Results) -> pd.DataFrame:
+    """Columns repetition, job, worker, iteration, time_ns (float64; NaN where it did not end).
+
+    An iteration lasts from the end of the worker's iteration before it (the first one from its own
+    start) to the arrival of its last aggregated gradient, so that the times of a worker add up to
+    the time that it trained. Iterations overlap (the next forward pass starts while rear tensors
+    are under way), so end - start would count time twice.
+    """
+    rows = results.iterations.sort_values([*_JOB, "worker", "iteration"], ignore_index=True)
+    before = rows.groupby([*_JOB, "worker"])["end_ns"].shift(1)
+    since = before.where(rows["iteration"] > 0, rows["start_ns"]).astype("float64")
+    out = rows[[*_JOB, "worker", "iteration"]].copy()
+    out["time_ns"] = rows["end_ns"].astype("float64") - since
+    return out
+
+
+def jobs(results: Results) -> pd.DataFrame:
+    """One row per repetition and job. Beside columns of table jobs:
+
+    fragments (of all iterations), ps_packets_per_fragment, in_switch_share (fragments that the
+    switch at the PS completed, or the root switch where there is no PS / fragments), jct_ns,
+    iteration_mean_ns, iteration_min_ns, iteration_max_ns (over workers and iterations), all
+    float64; computation_ns (see `_computation`); communication_ns, lossless and
+    communication_bound_at_share_ns (see `communication`).
+    """
+    table = results.jobs
+    out = table[[*_JOB, *_CARRIED]].copy()
+    out["jct_ns"] = table["jct_ns"].astype("float64")
+    out["fragments"] = table["fragments"] * table["iterations"]
+    out["ps_packets_per_fragment"] = table["ps_packets"].astype("float64") / out["fragments"]
+    completions = _whole_completions(results)
+    out = out.merge(completions, on=_JOB, how="left")
+    # SwitchML's opening chunks, which carry exponents alone, complete too.
+    out["in_switch_share"] = (out["completions"] / out["fragments"]).clip(upper=1)
+    out = out.merge(_computation(results), on=_JOB, how="left")
+    times = iteration_times(results).groupby(_JOB)["time_ns"].agg(["mean", "min", "max"])
+    times.columns = [f"iteration_{name}_ns" for name in times.columns]
+    out = out.merge(times.reset_index(), on=_JOB, how="left")
+    return communication(results, out)
+
+
+def _computation(results: Results) -> pd.DataFrame:
+    """Columns repetition, job, computation_ns: of one iteration, mean of the workers' first ones,
+    in which no layer waits for a gradient."""
+    rows = results.iterations
+    rows = rows[rows["iteration"] == 0]
+    spent = rows["compute_end_ns"].astype("float64") - rows["start_ns"].astype("float64")
+    return spent.groupby([rows[key] for key in _JOB]).mean().rename("computation_ns").reset_index()
+
+
+def communication(results: Results, per_job: pd.DataFrame) -> pd.DataFrame:
+    """`per_job` with what holds the measured communication time against its bound:
+
+    communication_ns: from the first fragment that a worker sends in an iteration to the last sum
+    that one receives, all iterations together (where backward passes overlap, waiting for them is
+    in it); float64.
+    lossless: whether no packet of the job is known to have got lost, since a bound knows of no
+    losses: it sent nothing again, or did so in vain; bool.
+    communication_bound_at_share_ns: (h + (1 - h) W) times the bound, for the share h of fragments
+    that the switch completed for a PS: the rest reaches the PS once per worker; float64.
+    """
+    rows = results.tensors
+    groups = rows.groupby([*_JOB, "iteration"])
+    first = groups["first_sent_ns"].min().astype("float64")
+    spent = (groups["done_ns"].max().astype("float64") - first).groupby(_JOB).sum(min_count=1)
+    out = per_job.merge(spent.rename("communication_ns").reset_index(), on=_JOB, how="left")
+    whole = out["repetition"].isin(_without_losses(results))
+    out["lossless"] = (out["retransmissions"] == 0) | whole
+    share = out["in_switch_share"].where(out["ps_packets"].notna()).astype("float64")
+    bound = out["communication_bound_ns"].astype("float64")
+    out["communication_bound_at_share_ns"] = bound * (share + (1 - share) * out["workers"])
+    return out
+
+
+def _without_losses(results: Results) -> set[int]:
+    """The repetitions in which every packet that was sent arrived. Where links do not tell what
+    they lost, as on BMv2, nobody knows."""
+    links, faults = results.links, results.faults
+    dropped = links[["queue_drops", "losses", "unmodelled_drops"]].sum(axis=1) > 0
+    bad = [
+        links[dropped | links["losses"].isna()],
+        results.hosts[results.hosts["socket_drops"] > 0],
+        faults[faults["kind"].isin(["kill", "restart"]) & faults["begun_ns"].notna()],
+    ]
+    return set(links["repetition"]).difference(*(rows["repetition"] for rows in bad))
+
+
+def _whole_completions(results: Results) -> pd.DataFrame:
+    """Columns repetition, job, completions: of sums over all workers of a job.
+
+    Where several switches aggregate in turn, only those count that all workers' gradients reach."""
+    rows = results.switch_counters
+    rows = rows[rows["job"].notna()].astype({"job": "int32", "value": "float64"})
+    found = rows[rows["counter"] == "completions"]
+    if found["switch"].nunique() > 1:
+        if results.jobs["system"].eq("grid").any():  # paths are the plan's, and end at the PS
+            whole = _at_servers(results)
+        else:
+            whole = pd.concat([meeting_switches(results), _roots(results, rows)])
+        found = found.merge(whole, on=[*_JOB, "switch"])
+    found = found.groupby(_JOB, as_index=False)["value"].sum()
+    return found.rename(columns={"value": "completions"})[[*_JOB, "completions"]]
+
+
+def _at_servers(results: Results) -> pd.DataFrame:
+    """Columns repetition, job, switch: the switch that the job's PS hangs on."""
+    servers = results.hosts[results.hosts["role"] == "ps"][[*_JOB, "host"]]
+    links = results.links[["repetition", "node", "neighbour"]].drop_duplicates()
+    down = links.rename(columns={"node": "switch", "neighbour": "host"})
+    up = links.rename(columns={"node": "host", "neighbour": "switch"})
+    attached = pd.concat([down, up]).drop_duplicates()
+    return servers.merge(attached, on=["repetition", "host"])[[*_JOB, "switch"]]
+
+
+def _roots(results: Results, counted: pd.DataFrame) -> pd.DataFrame:
+    """The same of jobs without a PS: of the switches that aggregate for the job, the one whose sums
+    are the results, so that none passes it on its way from above. `counted`: the switches' counters
+    per job."""
+    jobs = results.jobs[results.jobs["ps_packets"].isna()][_JOB].astype({"job": "int32"})
+    aggregating = counted[counted["value"] > 0][[*_JOB, "switch"]].drop_duplicates()
+    passed = counted[counted["counter"] == "results_passed"].merge(jobs, on=_JOB)
+    return passed[passed["value"] == 0].merge(aggregating)[[*_JOB, "switch"]]
+
+
+def spans(results: Results) -> pd.Series:
+    """Span of each repetition in ns (float64, NaN when a job did not end that was not killed by
+    plan), by repetition."""
+    rows, faults = results.jobs, results.faults
+    groups = rows[rows["outcome"] != "killed"].groupby("repetition")
+    end = groups["end_ns"].agg(lambda ends: float("nan") if ends.isna().any() else ends.max())
+    kills = faults[faults["kind"] == "kill"].groupby("repetition")["begun_ns"].max()
+    end = end.astype("float64")
+    end = end.clip(lower=kills.astype("float64").reindex(end.index).fillna(0))
+    return end - rows.groupby("repetition")["start_ns"].min()
+
+
+def switches(results: Results) -> pd.DataFrame:
+    """One row per repetition and switch that reports memory.
+
+    aggregators (pool size), span_ns; shares of aggregator-time (float64, 0..1) filling_share and
+    its parts filling_completed_share, filling_evicted_share, ... by how the occupation ended,
+    held_share, free_share; absorbed (contributions) and absorbed_per_aggregator_s.
+    """
+    pools = results.memory.groupby(["repetition", "switch"])["capacity"].max()
+    out = pools.rename("aggregators").reset_index()
+    out["span_ns"] = out["repetition"].map(spans(results)).astype("float64")
+    counters = results.switch_counters.pivot_table(
+        index=["repetition", "switch"], columns="counter", values="value", aggfunc="sum"
+    )
+    out = out.merge(counters.reset_index(), on=["repetition", "switch"], how="left")
+    for name in (*FILLING, *HELD, *ABSORBED):
+        if name not in out:
+            out[name] = float("nan")
+    whole = out["aggregators"] * out["span_ns"]
+    for ending in ENDINGS:
+        out[f"filling_{ending}_share"] = out[f"filling_{ending}_ns"] / whole
+    out["filling_share"] = out[list(FILLING)].sum(axis=1, min_count=1) / whole
+    out["held_share"] = out[list(HELD)].sum(axis=1, min_count=1) / whole
+    out["free_share"] = 1 - out["filling_share"] - out["held_share"].fillna(0)
+    out["absorbed"] = out[list(ABSORBED)].sum(axis=1, min_count=1)
+    out["absorbed_per_aggregator_s"] = out["absorbed"] / (whole / 1e9)
+    columns = [
+        "repetition",
+        "switch",
+        "aggregators",
+        "span_ns",
+        "filling_share",
+        *(f"filling_{ending}_share" for ending in ENDINGS),
+        "held_share",
+        "free_share",
+        "absorbed",
+        "absorbed_per_aggregator_s",
+    ]
+    return out[columns]
+
+
+def events(results: Results) -> pd.DataFrame:
+    """Columns repetition, switch, event, job (nullable), value; events in the order of their
+    declaration, without those that the switch does not count."""
+    rows = results.switch_counters
+    rows = rows[rows["counter"].isin(list(EVENTS))].rename(columns={"counter": "event"})
+    rank = rows["event"].map({name: number for number, name in enumerate(EVENTS)})
+    rows = rows.assign(rank=rank).sort_values(["repetition", "switch", "rank", "job"])
+    return rows[["repetition", "switch", "event", "job", "value"]].reset_index(drop=True)
+
+
+def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd.DataFrame:
+    """One row per repetition, over all jobs and switches.
+
+    ps_packets_per_fragment and in_switch_share weigh every fragment alike; jct_mean_ns is the mean
+    over jobs that were not killed by plan (NaN when one never ended), jct_communicating_ns and
+    jct_computing_ns that of each kind of them (see `_by_kind`), and waiting_mean_ns what they
+    waited for hosts of it; shares of memory weigh every aggregator alike.
+    """
+    rows = []
+    for repetition, group in per_job.groupby("repetition"):
+        pools = per_switch[per_switch["repetition"] == repetition]
+        weights = pools["aggregators"] / pools["aggregators"].sum()
+        fragments = group["fragments"].sum()
+        row = {
+            "repetition": repetition,
+            "ps_packets_per_fragment": _total(group["ps_packets"]) / fragments,
+            "in_switch_share": _total(group["in_switch_share"] * group["fragments"]) / fragments,
+            "jct_mean_ns": group[group["outcome"] != "killed"]["jct_ns"].mean(skipna=False),
+            **_by_kind(group),
+            "waiting_mean_ns": group["waiting_ns"].mean(),
+            "ps_link_bytes_in": _total(group["ps_link_bytes_in"]),
+            "ps_link_bytes_out": _total(group["ps_link_bytes_out"]),
+            "retransmissions": _total(group["retransmissions"]),
+            "values_checked": group["values_checked"].sum(),
+            "exact": bool(group["exact"].all()),
+        }
+        endings = [f"filling_{ending}_share" for ending in ENDINGS]
+        for share in ("filling_share", *endings, "held_share", "free_share"):
+            row[share] = (pools[share] * weights).sum(min_count=1, skipna=False)
+        rate = pools["absorbed_per_aggregator_s"] * weights
+        row["absorbed_per_aggregator_s"] = rate.sum(min_count=1, skipna=False)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _by_kind(group: pd.DataFrame) -> dict[str, float]:
+    """Mean JCT in ns of the jobs that have to communicate longer than they compute, and of the
+    others; NaN where there is none of a kind."""
+    alive = group[group["outcome"] != "killed"]
+    computation = alive["computation_ns"] * alive["iterations"]
+    communicating = alive["communication_bound_ns"].astype("float64") > computation
+    return {
+        "jct_communicating_ns": alive[communicating]["jct_ns"].mean(skipna=False),
+        "jct_computing_ns": alive[~communicating]["jct_ns"].mean(skipna=False),
+    }
+
+
+def _total(values: pd.Series) -> float:
+    """The sum as a float, NaN when a part is unknown."""
+    return float(values.astype("float64").sum(skipna=False))
+
+
+def interval(values: pd.Series, confidence: float = 0.95) -> tuple[float, float]:
+    """(mean, half the width of its confidence interval) by Student's t; the half width is NaN for
+    fewer than two values."""
+    values = values.astype("float64").dropna()
+    if len(values) < 2:
+        return (float(values.mean()) if len(values) else float("nan")), float("nan")
+    from scipy.special import stdtrit
+
+    t = float(stdtrit(len(values) - 1, 0.5 + confidence / 2))
+    return float(values.mean()), t * float(values.std(ddof=1)) / len(values) ** 0.5

@@ -1,0 +1,164 @@
+"""A sweep's folder as one data frame: a row per point and repetition, with what was varied.
+
+What a sweep is for decides how it is drawn. Where numbers are varied, the key with most of them is
+the x axis and each combination of the others is a line; where none are, the points are compared as
+runs are. A file with the key `figure` decides it itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from testbed.analysis.data.run_summary import summary
+from testbed.experiment.figure import Figure
+from testbed.results import SWEEP_FILE, Results, ResultsError, find, read
+from testbed.systems import SYSTEMS
+
+_SHORT = 20
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a point has of a varied key: as text, and as a number in its base unit if it is one.
+    `title`: what a legend says where that is less than the text."""
+
+    text: str
+    number: float | None
+    title: str = ""
+
+    @property
+    def short(self) -> str:
+        """The text, or of a long one that has a number (a list of jobs) the number."""
+        if len(self.text) > _SHORT and self.number is not None:
+            return f"{self.number:g}"
+        return self.text
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a sweep. `results`: its newest finished run, else its newest run; None: it has
+    not been run."""
+
+    system: str
+    values: dict[str, Value]
+    results: Results | None
+
+    @property
+    def finished(self) -> bool:
+        return self.results is not None and self.results.finished
+
+    def series(self, axis: str | None) -> str:
+        """What its line is called: the values of all keys but the axis; a system by its title."""
+        parts = []
+        for key, value in self.values.items():
+            if key == "system":
+                title = SYSTEMS[self.system].title if self.system in SYSTEMS else self.system
+                text = value.title or value.text
+                parts.append(title + text.removeprefix(self.system))
+            elif key != axis:
+                parts.append(f"{key} {value.text}")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """`axis`: the varied key that becomes the x axis; None: the points are compared as they are.
+    `figure`: what the file declares; None: nothing."""
+
+    folder: Path
+    name: str
+    keys: tuple[str, ...]
+    points: tuple[Point, ...]
+    figure: Figure | None = None
+
+    @property
+    def axis(self) -> str | None:
+        if self.figure is not None:
+            return self.figure.x or None
+        most, found = 1, None
+        for key in self.keys:
+            numbers = {point.values[key].number for point in self.points if key in point.values}
+            if None not in numbers and len(numbers) > most:
+                most, found = len(numbers), key
+        return found
+
+
+def is_sweep(folder: str | Path) -> bool:
+    """Whether a folder is that of a sweep."""
+    return os.path.isfile(Path(folder) / SWEEP_FILE)  # False also where it must not be read
+
+
+def read_sweep(folder: str | Path) -> Sweep:
+    """Opens a sweep's folder. Raises ResultsError when it can't be read."""
+    folder = Path(folder)
+    try:
+        described = json.loads((folder / SWEEP_FILE).read_text(encoding="utf-8"))
+        points = tuple(
+            Point(
+                each["system"],
+                {key: Value(**value) for key, value in each["values"].items()},
+                _newest(folder / each["key"]),
+            )
+            for each in described["points"]
+        )
+        declared = described.get("figure")
+        figure = None if declared is None else Figure.model_validate(declared)
+        return Sweep(folder, described["name"], tuple(described["keys"]), points, figure)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResultsError(f"{folder / SWEEP_FILE} can't be read: {error}") from None
+
+
+def _newest(parent: Path) -> Results | None:
+    runs = [read(each) for each in find(parent)]
+    finished = [run for run in runs if run.finished]
+    return (finished or runs or [None])[-1]
+
+
+def frame(sweep: Sweep) -> pd.DataFrame:
+    """One row per finished point and repetition.
+
+    Columns: `point` (number), one per varied key (text, "" where a point has none), `system`
+    (name), `series` (text: all keys but the axis), `x` (float64 in base units, NaN where a point
+    has no value on the axis), `fidelity`, the columns of `testbed.analysis.data.run_summary.run`,
+    `jct_JOB_ns` of each job, and, where the file declares a figure, `jct_ratio` (see `_ratio`)."""
+    axis = sweep.axis
+    rows = []
+    for number, point in enumerate(sweep.points):
+        if not point.finished:
+            continue
+        frames = summary(point.results)
+        on_axis = point.values.get(axis) if axis else None
+        for row in frames["run"].to_dict("records"):
+            jobs = frames["jobs"]
+            jobs = jobs[jobs["repetition"] == row["repetition"]]
+            texts = {key: value.text for key, value in point.values.items()}
+            rows.append(
+                {
+                    "point": number,
+                    **{key: texts.get(key, "") for key in sweep.keys},
+                    "system": point.system,
+                    "series": point.series(axis),
+                    "x": on_axis.number if on_axis else float("nan"),
+                    "fidelity": point.results.fidelity,
+                    **row,
+                    **{f"jct_{job.name}_ns": job.jct_ns for job in jobs.itertuples()},
+                }
+            )
+    found = pd.DataFrame(rows)
+    if len(found) and sweep.figure is not None:
+        found["jct_ratio"] = _ratio(found, sweep.figure.against)
+    return found
+
+
+def _ratio(frame: pd.DataFrame, against: str) -> pd.Series:
+    """The average JCT over that of the series `against` at the same x and repetition: the same
+    seed, so the same gradients and speeds of workers. NaN where that series has no such run."""
+    columns = ["x", "repetition"]
+    base = frame[frame["series"] == against].groupby(columns, dropna=False)["jct_mean_ns"].first()
+    pairs = frame[columns].merge(base.rename("base").reset_index(), on=columns, how="left")
+    return frame["jct_mean_ns"] / pairs["base"].to_numpy()

@@ -1,0 +1,195 @@
+"""A picture of a network with the loads that a plan puts on it.
+
+Several plans of one network stand side by side, drawn alike, so that what differs between them is
+what they do: which links are full, where gradients are added, how much reaches the parameter server
+(PS). How full a link is shows twice, in its colour and in its width, and colours are those of
+cividis, whose order people with a colour deficiency see as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import networkx
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
+
+from testbed.analysis.style import plot_style as looks
+from testbed.routing.network import Network
+from testbed.routing.plan import Load, Plan
+
+Position = tuple[float, float]
+
+LABELLED = 30  # links between switches up to which loads are written beside them
+NAMED = 40  # hosts up to which they are drawn one by one
+COLORS = "cividis_r"  # the fuller the darker
+
+
+def draw(network: Network, plans: Sequence[Plan]) -> Figure:
+    """One panel per plan. Rates are in the unit of the largest link."""
+    places = positions(network)
+    unit, size = _unit(plans)
+    width = min(2 * looks.PAGE, max(looks.COLUMN, looks.PAGE / 3 * len(plans) * 1.25))
+    figure = Figure(figsize=(width, 3.4), layout="constrained")
+    axes = figure.subplots(1, len(plans), squeeze=False)[0]
+    for panel, plan in zip(axes, plans, strict=True):
+        _panel(panel, network, plan, places, size)
+        bound = "" if plan.bound_bps is None else f", LP bound {_number(plan.bound_bps / size)}"
+        panel.set_title(f"{plan.planner}: {_number(plan.rate_bps / size)} {unit}{bound}")
+    bar = figure.colorbar(
+        ScalarMappable(Normalize(0, 100), COLORS), ax=list(axes), shrink=0.7, pad=0.01
+    )
+    bar.set_label("load of a link / %")
+    figure.supxlabel(
+        f"beside links and nodes: load / capacity in {unit}; a switch's is what it aggregates",
+        fontsize=7,
+    )
+    return figure
+
+
+def positions(network: Network) -> dict[str, Position]:
+    """Where the nodes stand: switches in layers by their distance from the hosts, or by their
+    distances from each other where all have hosts; hosts around their switch."""
+    hosts_at: dict[str, list[str]] = {switch.name: [] for switch in network.switches}
+    for link in network.links:
+        if link.source in network.host and link.target in hosts_at:
+            hosts_at[link.target].append(link.source)
+    graph = network.switch_graph.to_undirected()
+    layers = _layers(graph, [name for name, hosts in hosts_at.items() if hosts])
+    if len(set(layers.values())) > 1:
+        networkx.set_node_attributes(graph, layers, "layer")
+        found = networkx.multipartite_layout(graph, "layer", align="horizontal", scale=2)
+    elif len(graph) > 2:
+        found = networkx.kamada_kawai_layout(graph, scale=1)
+    else:
+        found = {name: np.array((2.0 * place, 0.0)) for place, name in enumerate(graph)}
+    places = {name: (float(x), float(y)) for name, (x, y) in found.items()}
+    middle = np.mean(list(places.values()), axis=0)
+    for switch, hosts in hosts_at.items():
+        x, y = places[switch]
+        away = math.atan2(y - middle[1], x - middle[0]) if len(graph) > 1 else math.pi / 2
+        if len(set(layers.values())) > 1:
+            away = -math.pi / 2
+        spread = min(0.5, 2.6 / max(len(hosts), 1))
+        for place, host in enumerate(hosts):
+            angle = away + spread * (place - (len(hosts) - 1) / 2)
+            places[host] = (x + 0.75 * math.cos(angle), y + 0.75 * math.sin(angle))
+    return places
+
+
+def _layers(graph: networkx.Graph, lowest: Sequence[str]) -> dict[str, int]:
+    """Each switch's distance from the nearest switch with hosts."""
+    if not lowest:
+        return dict.fromkeys(graph, 0)
+    away = networkx.multi_source_dijkstra_path_length(graph, set(lowest))
+    return {name: int(away.get(name, 0)) for name in graph}
+
+
+def _panel(panel, network: Network, plan: Plan, places: dict[str, Position], size: int) -> None:
+    panel.set_aspect("equal")
+    panel.axis("off")
+    detailed = len(network.hosts) <= NAMED
+    between = [
+        (ends, load)
+        for ends, load in plan.links.items()
+        if all(node in network.switch for node in ends)
+    ]
+    labelled = len(between) <= 2 * LABELLED
+    for (a, b), load in plan.links.items():
+        inner = a in network.switch and b in network.switch
+        if not inner and not detailed:
+            continue
+        _link(panel, places[a], places[b], load, size, inner and labelled)
+    for switch in network.switches:
+        load = plan.switches[switch.name]
+        _node(panel, places[switch.name], "s", 9 if detailed else 4, "white")
+        if detailed:
+            _text(panel, places[switch.name], switch.name, weight="bold")
+        if labelled and switch.aggregates:
+            x, y = places[switch.name]
+            _label(panel, (x, y - 0.19), _loads(load, size), color=looks.BLUE)
+    if not detailed:
+        for name in plan.servers:
+            (home,) = network.after[name][:1]
+            _node(panel, places[home], "*", 9, looks.VERMILION)
+        return
+    for job in plan.jobs:
+        nodes = {group.node: place for place, group in enumerate(job.groups)}
+        for worker in job.workers:
+            first = worker.assignments[0]
+            color = looks.job_color(nodes[first.node]) if first.group else looks.GREY
+            _node(panel, places[worker.host], "o", 11, color)
+            _text(panel, places[worker.host], worker.host, size=5)
+            x, y = places[worker.host]
+            _label(panel, (x, y - 0.16), _number(worker.rate_bps / size), size=5)
+    for name, load in plan.servers.items():
+        _node(panel, places[name], "D", 12, looks.YELLOW)
+        _text(panel, places[name], name, size=5, weight="bold")
+        x, y = places[name]
+        _label(panel, (x, y - 0.19), _loads(load, size), color=looks.BLUE)
+
+
+def _link(panel, a: Position, b: Position, load: Load, size: int, label: bool) -> None:
+    """One direction, bent to its left; those without a load are a thin line."""
+    used = load.load_bps > 0
+    share = min(load.share, 1.0)
+    arrow = FancyArrowPatch(
+        a,
+        b,
+        connectionstyle="arc3,rad=0.08" if used else "arc3,rad=0",
+        arrowstyle="-|>" if used else "-",
+        mutation_scale=7,
+        shrinkA=5,
+        shrinkB=5,
+        linewidth=0.8 + 2.2 * share if used else 0.4,
+        color=_color(share) if used else looks.EDGE,
+        zorder=2 if used else 1,
+    )
+    panel.add_patch(arrow)
+    if label and used:
+        (ax, ay), (bx, by) = a, b
+        across = np.array((ay - by, bx - ax)) / max(math.hypot(bx - ax, by - ay), 1e-9)
+        x, y = np.array((ax + bx, ay + by)) / 2 - 0.16 * across
+        _label(panel, (x, y), _loads(load, size))
+
+
+def _color(share: float) -> tuple[float, float, float, float]:
+    """The colour of a link that is full to `share`, 0 to 1."""
+    return colormaps[COLORS](share)
+
+
+def _node(panel, place: Position, marker: str, size: float, color: str) -> None:
+    panel.plot(*place, marker, markersize=size, color=color, markeredgecolor="black", zorder=3)
+
+
+def _text(panel, place: Position, text: str, size: float = 6, **style) -> None:
+    panel.text(*place, text, fontsize=size, ha="center", va="center", zorder=5, **style)
+
+
+def _label(panel, place: Position, text: str, **style) -> None:
+    """Text beside something, readable over lines."""
+    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.6}
+    _text(panel, place, text, bbox=paper, **style)
+
+
+def _loads(load: Load, size: int) -> str:
+    capacity = "" if load.capacity_bps is None else f" / {_number(load.capacity_bps / size)}"
+    return f"{_number(load.load_bps / size)}{capacity}"
+
+
+def _number(value: float) -> str:
+    return f"{float(value):.5g}"
+
+
+def _unit(plans: Sequence[Plan]) -> tuple[str, int]:
+    rates = [load.capacity_bps or load.load_bps for plan in plans for load in plan.links.values()]
+    most = max(rates, default=1)
+    for unit, size in (("Tbit/s", 10**12), ("Gbit/s", 10**9), ("Mbit/s", 10**6)):
+        if most >= size:
+            return unit, size
+    return "kbit/s", 1000

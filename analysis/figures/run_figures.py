@@ -1,0 +1,158 @@
+"""The figures of a run and of a comparison, as PNG and PDF.
+
+`draw` writes all that make sense for the runs it is given; what each of them shows is drawn by a
+module of its own, the job completion times here. Only finished runs are drawn, and a degraded run's
+figures carry the mark, because a figure travels further than the table beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib import rc_context
+
+from testbed.analysis.data.run_summary import interval, jobs
+from testbed.analysis.figures.canvas import new_figure, save
+from testbed.analysis.figures.memory_figures import memory_shares, occupancy
+from testbed.analysis.figures.timeline_figure import timeline
+from testbed.analysis.style import plot_style as looks
+from testbed.analysis.style import units
+from testbed.results import Results, ResultsError, hand_over
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+_JOBS = 24  # jobs that get bars of their own
+_LABELS = 40  # bars that get their value printed above
+
+
+def draw(runs: Sequence[Results], folder: Path) -> list[Path]:
+    """Writes the figures of one run, or of a comparison, into `folder`; returns the paths.
+
+    Raises ResultsError when a run has not finished.
+    """
+    if not runs:
+        raise ResultsError("no run to draw")
+    for results in runs:
+        if not results.finished:
+            raise ResultsError(f"no figure from {results.folder}: {results.notice}")
+    folder.mkdir(exist_ok=True)
+    hand_over(folder)
+    paths: list[Path] = []
+    with rc_context(looks.RC):
+        for name, figure in _figures(runs):
+            _mark(figure, runs)
+            paths += save(figure, folder / name)
+    return paths
+
+
+def _figures(runs: Sequence[Results]) -> Iterator[tuple[str, Figure]]:
+    yield "jct", jct(runs)
+    memory = [results for results in runs if len(results.memory)]
+    if len(runs) > 1:
+        if len(memory) == len(runs):
+            yield "memory", memory_shares(runs)
+        return
+    if memory:
+        yield "occupancy", occupancy(runs[0])
+    if len(runs[0].iterations):
+        yield "iterations", timeline(runs[0])
+
+
+def jct(runs: Sequence[Results], styles: Sequence[looks.Look] | None = None) -> Figure:
+    """JCT per job (per model, where there are too many jobs) and on average: one bar per run, the
+    mean over repetitions, its 95 % interval, and a dot per repetition where there are several.
+    `styles`: how each run looks, if not as in a comparison."""
+    styles = styles or looks.looks(runs)
+    frames = [jobs(results) for results in runs]
+    by = "name"
+    names = list(dict.fromkeys(name for frame in frames for name in frame[by]))
+    if len(names) > _JOBS:
+        by = "model"
+        names = list(dict.fromkeys(name for frame in frames for name in frame[by]))
+    groups = [*names, "average"] if len(names) > 1 else names
+    width = 0.8 / len(runs)
+    needed = 1.0 + 0.28 * len(groups) * len(runs) + 0.25 * len(groups)
+    figure = new_figure(min(max(looks.COLUMN, needed), 2 * looks.PAGE), 2.2)
+    axes = figure.add_subplot()
+    samples = [
+        [
+            *(_jct_samples(frame[frame[by] == name]) for name in names),
+            *([_jct_samples(frame)] if len(names) > 1 else []),
+        ]
+        for frame in frames
+    ]
+    longest = max(float(s.max()) for row in samples for s in row if len(s))
+    scale, unit = units.time_unit(longest)
+    for number, (row, look) in enumerate(zip(samples, styles, strict=True)):
+        offset = (number - (len(runs) - 1) / 2) * width
+        for place, values in enumerate(row):
+            mean, half = interval(values / scale)
+            if np.isnan(mean):
+                continue
+            axes.bar(
+                place + offset,
+                mean,
+                width=0.92 * width,
+                color=look.color,
+                hatch=look.hatch,
+                edgecolor="white" if look.hatch else look.color,
+                linewidth=0,
+                yerr=None if np.isnan(half) else half,
+                error_kw={"elinewidth": 0.8, "capsize": 2},
+                label=look.title if place == 0 else None,
+            )
+            if len(values) > 1:
+                spread = np.linspace(-0.2, 0.2, len(values)) * width
+                axes.plot(place + offset + spread, values / scale, look.marker, ms=2, color="black")
+            top = max(mean, float(values.max()) / scale, mean + (0 if np.isnan(half) else half))
+            if len(runs) * len(groups) > _LABELS:
+                continue
+            axes.annotate(
+                units.significant(mean),
+                (place + offset, top),
+                xytext=(0, 1.5),
+                textcoords="offset points",
+                ha="center",
+                fontsize=6,
+            )
+    if len(groups) > len(names):
+        axes.axvline(len(names) - 0.5, color=looks.GREY, linewidth=0.6, linestyle=":")
+    crowded = max(map(len, groups)) * len(groups) > 14 * figure.get_figwidth()
+    axes.set_xticks(
+        range(len(groups)),
+        groups,
+        rotation=30 if crowded else 0,
+        ha="right" if crowded else "center",
+    )
+    axes.tick_params(axis="x", length=0)
+    axes.margins(y=0.12)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel(f"JCT ({unit})")
+    if len(runs) > 1:
+        figure.legend(loc="outside upper center", ncols=min(len(runs), 4))
+    else:
+        axes.set_title(styles[0].title, loc="left")
+    return figure
+
+
+def _jct_samples(rows: pd.DataFrame) -> pd.Series:
+    """Mean JCT in ns of `rows` of frame jobs, per repetition."""
+    return rows.groupby("repetition")["jct_ns"].mean()
+
+
+def _mark(figure: Figure, runs: Sequence[Results]) -> None:
+    """Puts the mark of degraded runs on the figure itself."""
+    degraded = [results for results in runs if results.fidelity == "degraded"]
+    if not degraded:
+        return
+    titles = dict(zip((run.folder for run in runs), looks.looks(runs), strict=True))
+    if len(runs) == 1:
+        text = f"DEGRADED: {degraded[0].reasons[0]}"
+    else:
+        text = "DEGRADED: " + ", ".join(titles[run.folder].title for run in degraded)
+    figure.supxlabel(text, x=0.01, ha="left", fontsize=6, color=looks.VERMILION, weight="bold")

@@ -1,0 +1,1 @@
+"""How systems, states and quantities look in every report: colours, markers, units."""

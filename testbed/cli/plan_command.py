@@ -1,0 +1,61 @@
+"""`run.py plan`: where each worker's gradient is aggregated, for a graph file or an experiment."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from testbed.cli.plan_text import plan_tables
+from testbed.derived.plan_input import read
+from testbed.errors import UserError
+from testbed.results import hand_over
+from testbed.routing.network import Network
+from testbed.routing.plan import Plan
+from testbed.routing.planners import make_plan
+
+
+def plan_command(
+    path: Path, planners: str | None, seed: int, paths: int, as_json: bool, picture: Path | None
+) -> int:
+    """Print the plans; returns the exit code. `planners`: one name, or several with commas between
+    them; None: those that the file names, else grid-links. Raises UserError."""
+    (network, jobs), named = read(path)
+    names = planners.split(",") if planners else named or ("grid-links",)
+    if as_json and len(names) > 1:
+        raise UserError("--json prints one plan; name one planner")
+    if picture is not None and picture.suffix not in (".pdf", ".png", ".svg"):
+        raise UserError(f"--picture {picture}: allowed: a file that ends in .pdf, .png or .svg")
+    try:
+        plans = [make_plan(network, jobs, name, seed, paths) for name in names]
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    if as_json:
+        json.dump(plans[0].to_json(), sys.stdout, indent=1)
+        print()
+    else:
+        console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
+        for plan in plans:
+            for each in plan_tables(network, plan):
+                console.print(each)
+    if picture is not None:
+        _draw(network, plans, picture)
+    return 0
+
+
+def _draw(network: Network, plans: Sequence[Plan], path: Path) -> None:
+    from matplotlib import rc_context
+
+    from testbed.analysis.figures import plan_picture as network_picture
+    from testbed.analysis.style import plot_style as looks
+
+    with rc_context(looks.RC):
+        figure = network_picture.draw(network, plans)
+        try:
+            figure.savefig(path)
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+    hand_over(path)

@@ -1,0 +1,304 @@
+"""The kinds of value that a key of an experiment file can have.
+
+Each kind reads what YAML gave (`parse`), prints it again so that it reads back the same (`show`),
+and says in words what it allows (`allowed`), for errors and for docs/experiment.md alike.
+pydantic's own coercions are not used: they would turn `true` into 1 and "3" into 3. A kind stands
+in an annotation, `Annotated[int, Quantity(TIME, 0, HOUR)]`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from testbed.config import units
+from testbed.config.units import Dimension, FieldError, describe
+
+US = 1_000
+MS = 1_000_000
+SECOND = 1_000_000_000
+HOUR = 3600 * SECOND
+
+
+def as_pydantic(error: FieldError) -> PydanticCustomError:
+    """The same error in the form that pydantic collects, keeping its parts."""
+    parts = {"found": error.found, "allowed": error.allowed, "hint": error.hint}
+    return PydanticCustomError("field", "{found}; {allowed}", parts)
+
+
+def nearest_word(word: object, known: Iterable[str]) -> str:
+    """The nearest of the known words, or "" if none is near."""
+    if not isinstance(word, str):
+        return ""
+    by_case = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(word.lower(), by_case, n=1, cutoff=0.6)
+    return by_case[near[0]] if near else ""
+
+
+def nearest(word: object, known: Iterable[str]) -> str:
+    """A hint that names the nearest of the known words, or ""."""
+    near = nearest_word(word, known)
+    return f"did you mean {near}?" if near else ""
+
+
+def user_file(name: str, folder: Path) -> Path:
+    """The absolute path of a file that an experiment in `folder` names. Raises FieldError unless
+    it is there."""
+    file = (folder / name).absolute()
+    try:
+        there = file.is_file()
+    except OSError:  # a name that no file can have
+        there = False
+    if not there:
+        what = "this is a folder:" if os.path.isdir(file) else "there is no"
+        raise FieldError(describe(name), f"a file; {what} {describe(str(file))[1:-1]}")
+    return file.resolve()
+
+
+class Kind:
+    """A kind of value. Subclasses say how it is read, printed and described."""
+
+    def parse(self, value: Any) -> Any:
+        """The value inside the testbed. Raises FieldError."""
+        raise NotImplementedError
+
+    def show(self, value: Any) -> Any:
+        """What to write into YAML for it (a string, number or boolean)."""
+        return value
+
+    @property
+    def allowed(self) -> str:
+        raise NotImplementedError
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        def validate(value: Any) -> Any:
+            try:
+                return self.parse(value)
+            except FieldError as error:
+                raise as_pydantic(error) from None
+
+        return core_schema.no_info_plain_validator_function(validate)
+
+
+@dataclass(frozen=True)
+class Quantity(Kind):
+    """A number with a unit, from `low` to `high` base units. `words` are alternatives with what
+    they become (`unlimited`: None). Percentages become a float from 0 to 1, everything else an
+    int."""
+
+    dimension: Dimension
+    low: int
+    high: int
+    words: tuple[tuple[str, int | None], ...] = ()
+
+    def parse(self, value: Any) -> int | float | None:
+        meanings = dict(self.words)
+        if isinstance(value, str) and value in meanings:
+            return meanings[value]
+        try:
+            amount = units.parse(value, self.dimension, self.low, self.high)
+        except FieldError as error:
+            hint = error.hint or nearest(value, meanings)
+            raise FieldError(error.found, self._or_words(error.allowed), hint) from None
+        return float(amount / 100) if self.dimension is units.PERCENT else int(amount)
+
+    def show(self, value: int | float | None) -> str:
+        for word, meaning in self.words:
+            if value == meaning:
+                return word
+        if self.dimension is units.PERCENT:
+            # The shortest decimal of the float, so that reading it gives the same float again.
+            return units.show(Fraction(repr(value)) * 100, self.dimension)
+        return units.show(value, self.dimension)
+
+    @property
+    def allowed(self) -> str:
+        low, high = (units.show(each, self.dimension) for each in (self.low, self.high))
+        return self._or_words(f"{self.dimension.name}, {low} to {high}")
+
+    def _or_words(self, text: str) -> str:
+        return ", or ".join((text, *(word for word, _ in self.words)))
+
+
+@dataclass(frozen=True)
+class Whole(Kind):
+    """A whole number from `low` to `high`; with `power_of_two`, only those. `word` is an
+    alternative that becomes None."""
+
+    low: int
+    high: int
+    power_of_two: bool = False
+    word: str = ""
+
+    def parse(self, value: Any) -> int | None:
+        if self.word and value == self.word:
+            return None
+        fits = isinstance(value, int) and not isinstance(value, bool)
+        if isinstance(value, float):
+            fits = value.is_integer()  # 1e3
+        if not fits or not self.low <= value <= self.high:
+            hint = ""
+            if isinstance(value, str):
+                quoted = re.fullmatch(r"[1-9][0-9]{0,17}", value)
+                hint = "write it without quotes" if quoted else "digits only, without a unit"
+            raise FieldError(describe(value), self.allowed, hint)
+        if self.power_of_two and int(value) & (int(value) - 1):
+            raise FieldError(describe(value), self.allowed)
+        return int(value)
+
+    @property
+    def allowed(self) -> str:
+        if self.power_of_two:
+            powers, power = [], self.low
+            while power <= self.high:
+                powers.append(str(power))
+                power *= 2
+            return f"a power of two: {', '.join(powers)}"
+        either = f", or {self.word}" if self.word else ""
+        return f"a whole number from {self.low} to {self.high}{either}"
+
+    def show(self, value: int | None) -> int | str:
+        return self.word if self.word and value is None else value
+
+
+@dataclass(frozen=True)
+class Number(Kind):
+    """A number from `low` to `high`; `low` itself only if `with_low`."""
+
+    low: float
+    high: float
+    with_low: bool = True
+
+    def parse(self, value: Any) -> float:
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        if not fits or not math.isfinite(value) or not self.low <= value <= self.high:
+            raise FieldError(describe(value), self.allowed)
+        if value == self.low and not self.with_low:
+            raise FieldError(describe(value), self.allowed)
+        return float(value)
+
+    @property
+    def allowed(self) -> str:
+        return f"a number {'from' if self.with_low else 'above'} {self.low:g} up to {self.high:g}"
+
+
+@dataclass(frozen=True)
+class Flag(Kind):
+    """true or false; on, off, yes and no are understood."""
+
+    allowed = "true or false"
+
+    def parse(self, value: Any) -> bool:
+        words = {"on": True, "yes": True, "off": False, "no": False}
+        if isinstance(value, str) and value.lower() in words:
+            return words[value.lower()]
+        if not isinstance(value, bool):
+            raise FieldError(describe(value), self.allowed)
+        return value
+
+
+@dataclass(frozen=True)
+class Choice(Kind):
+    """One of some words. `later` maps words that will be allowed one day to why not now."""
+
+    words: tuple[str, ...]
+    later: tuple[tuple[str, str], ...] = ()
+
+    def parse(self, value: Any) -> str:
+        reasons = dict(self.later)
+        if isinstance(value, str) and value in reasons:
+            raise FieldError(describe(value), self.allowed, reasons[value])
+        if not isinstance(value, str) or value not in self.words:
+            raise FieldError(describe(value), self.allowed, nearest(value, self.words))
+        return value
+
+    @property
+    def allowed(self) -> str:
+        return ", ".join(self.words)
+
+
+@dataclass(frozen=True)
+class Text(Kind):
+    """Text that matches a pattern; `words` describes the pattern."""
+
+    pattern: str
+    words: str
+
+    def parse(self, value: Any) -> str:
+        if not isinstance(value, str) or not re.fullmatch(self.pattern, value):
+            hint = "put it in quotes" if isinstance(value, int | float) else ""
+            raise FieldError(describe(value), self.words, hint)
+        return value
+
+    @property
+    def allowed(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True)
+class Nodes(Kind):
+    """One name of a node, or a list of them; a tuple here. What may follow for some files only is
+    checked in resolve.py."""
+
+    def parse(self, value: Any) -> tuple[str, ...]:
+        names = [value] if isinstance(value, str) else value
+        if not isinstance(names, list | tuple) or not names:
+            raise FieldError(describe(value), self.allowed)
+        return tuple(NODE.parse(name) for name in names)
+
+    def show(self, value: tuple[str, ...]) -> str | tuple[str, ...]:
+        return value[0] if len(value) == 1 else value
+
+    @property
+    def allowed(self) -> str:
+        return "a host, such as h5, or a list of hosts"
+
+
+def kind_of(info: FieldInfo) -> Kind | None:
+    """The kind of value that a model's field holds; None for a section or a list of them."""
+    return next((each for each in info.metadata if isinstance(each, Kind)), None)
+
+
+@dataclass(frozen=True)
+class WordOr:
+    """In an annotation, `Annotated[Model | str, WordOr(Model, words, example)]`: one of some words,
+    or a section of the model, of which `example` is one."""
+
+    model: type
+    words: tuple[str, ...]
+    example: str
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        def validate(value: Any, section: Callable[[Any], Any]) -> Any:
+            if isinstance(value, str) and value in self.words:
+                return value
+            if isinstance(value, dict | self.model):
+                return section(value)
+            allowed = f"{', '.join(self.words)}, or a mapping {self.example}"
+            raise as_pydantic(FieldError(describe(value), allowed, nearest(value, self.words)))
+
+        schema = handler.generate_schema(self.model)
+        return core_schema.no_info_wrap_validator_function(validate, schema)
+
+
+NAME = Text(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+    "a name of letters, digits and . _ - (at most 64, a letter or digit first)",
+)
+NODE = Text(r"[a-z][a-z0-9]{0,7}", "the name of a host or switch, such as h1")
+ANY_TEXT = Text(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,4096}", "text")

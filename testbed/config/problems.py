@@ -1,0 +1,86 @@
+"""What is wrong with an experiment file: every problem at once, each with its place and the
+remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from testbed.config.fields import nearest_word
+from testbed.config.units import FieldError, describe
+from testbed.errors import UserError
+
+SHOWN = 50
+
+Path = tuple[str | int, ...]
+
+
+def key_path(path: Path) -> str:
+    """Write a path as in `jobs[0].workers`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+            continue
+        key = part if re.fullmatch(r"[\w-]{1,60}", part) else describe(part)
+        text += f".{key}" if text else key
+    return text
+
+
+def sentence(*parts: str) -> str:
+    """Join the parts of a message that are not empty: with semicolons, but not after a question."""
+    text = ""
+    for part in parts:
+        if part and text:
+            text += " " if text.endswith("?") else "; "
+        text += part
+    return text
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong. `path` is the key's path, () for the file as a whole; `line` counts
+    from 1 and is filled in when the place in the file is known. `instead` is set for an unknown
+    key: the path of the key that was probably meant, which is then not missing, too."""
+
+    path: Path
+    message: str
+    line: int | None = None
+    instead: Path | None = None
+
+    @classmethod
+    def missing(cls, path: Path, meaning: str) -> Problem:
+        """A key that has to be there is not."""
+        return cls(path, sentence("missing", meaning))
+
+    @classmethod
+    def unknown(cls, path: Path, known: list[str], remark: str = "") -> Problem:
+        """A key that is not among the known ones. `remark` is shown if none of them is near."""
+        near = nearest_word(path[-1], known)
+        hint = f"did you mean {near}?" if near else remark
+        message = sentence("unknown key", hint, f"allowed: {', '.join(known) or 'none'}")
+        return cls(path, message, instead=(*path[:-1], near) if near else None)
+
+    @classmethod
+    def of(cls, path: Path, error: FieldError) -> Problem:
+        """From a value that does not fit its key."""
+        return cls(path, sentence(f"found {error.found}", f"allowed: {error.allowed}", error.hint))
+
+    def __str__(self) -> str:
+        place = [f"line {self.line}"] if self.line else []
+        place += [key_path(self.path)] if self.path else []
+        return ", ".join(place) + (": " if place else "") + self.message.replace("\n", "\n    ")
+
+
+class ExperimentError(UserError):
+    """An experiment file that cannot be used. `problems` are all that were found, by line."""
+
+    def __init__(self, file: str, problems: Iterable[Problem]) -> None:
+        self.problems = sorted(problems, key=lambda each: each.line or 0)
+        count = len(self.problems)
+        lines = [f"{file}: {count} error{'s' if count > 1 else ''} in the experiment"]
+        lines += [f"  {problem}" for problem in self.problems[:SHOWN]]
+        if count > SHOWN:
+            lines.append(f"  ... and {count - SHOWN} more")
+        super().__init__("\n".join(lines))

@@ -1,0 +1,338 @@
+"""Filling a switch's tables for an experiment.
+
+Every program has plain routes to every host and switch and congestion marks. What else there is
+depends on the system (`INSTALLERS`). With a pool of aggregators: which workers make a sum complete
+*here* and where a job's sums and results go next (from the job's tree of switches), and the
+addresses of each copy of a multicast packet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.derived.plan_entries import aggregating, meetings, most_ahead, plan_of, steering
+from testbed.derived.timers import timers_of
+from testbed.experiment.memory_shares import slots_of
+from testbed.paths import P4
+from testbed.protocols.sizes import fragments_of, frame_bytes
+from testbed.routing.tree import JobTree, job_tree, next_hops, port_to, root_switch
+from testbed.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+TO_SERVER = 1  # p4/esa.p4
+TO_WORKERS = 2
+PREEMPTION = {"priority": 0, "always": 1, "coin": 2}
+GRID_MEMORY = {"plain": 0, "atp": 0, "esa": 1}  # p4/grid.p4
+WHOLE_INDEX = 0xFFFFFFFF
+UNTAGGED = 0
+BURST_FRAMES = 4
+SWITCH_RID = 0x1000  # replication ids: worker number + 1, or this + switch number
+
+
+def program(experiment: Experiment) -> tuple[Path, dict[str, int], tuple[Path, ...]]:
+    """The P4 program of the experiment's switches: file, definitions, include folders."""
+    definitions = {
+        "VALUES": experiment.values_per_packet,
+        "BITMAP_WIDTH": experiment.bitmap_bits,
+    }
+    if experiment.system_entry.memory:
+        definitions["AGGREGATORS"] = experiment.aggregators
+    if experiment.system.name == "switchml":
+        definitions["SETS"] = experiment.system.sets
+    if experiment.system.name == "grid":
+        definitions["MEMORY"] = GRID_MEMORY[experiment.system.memory]
+    return (
+        experiment.program,
+        definitions,
+        (P4,),
+    )
+
+
+def holds(experiment: Experiment) -> bool:
+    """Whether a complete sum keeps its aggregator until its result comes: option `release`, where a
+    system has it."""
+    options = experiment.system
+    release = getattr(options, "release", "on_completion")
+    if release == "auto":  # GRID: as its memory's own system
+        return options.memory == "atp"
+    return release == "on_result"
+
+
+def install(experiment: Experiment, switch: str, client: Any) -> None:
+    """Fill all tables and multicast groups of one switch, in one batch.
+
+    `client` is the switch's control interface (p4engine.control.client.Client)."""
+    calls: list[tuple] = []
+    topology = experiment.topology_object()
+    _install_routes(topology, switch, calls)
+    _install_marks(experiment, topology, switch, calls)
+    INSTALLERS[experiment.system.name](experiment, topology, switch, calls)
+    client.batch(calls)
+
+
+def install_jobs(experiment: Experiment, switch: str, client: Any) -> None:
+    """Bring the tables and multicast groups of one switch up to date after jobs have come or gone:
+    those that have hosts now, and no others."""
+    calls: list[tuple] = [("table_clear", table) for table in JOB_TABLES[experiment.system.name]]
+    INSTALLERS[experiment.system.name](experiment, experiment.topology_object(), switch, calls)
+    client.batch(calls)
+
+
+def _install_forwarder(
+    experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
+) -> None:
+    """What p4/forward.p4 has beside routes and marks."""
+    mac, _ = addresses(topology, switch)
+    calls.append(("table_set_default", "node", "set_node", [mac]))
+
+
+def _install_pool(
+    experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
+) -> None:
+    """What p4/esa.p4 and p4/atp.p4 have beside routes and marks."""
+    _install_node(experiment, topology, switch, calls)
+    receivers: dict[tuple[int, int], str] = {}
+    for number, job in experiment.placed_jobs:
+        placement = job.fixed_placement
+        tree = job_tree(topology, placement.workers, placement.ps)
+        if switch in tree.below:
+            _install_job(experiment, topology, switch, number, tree, receivers, calls)
+    _install_receivers(topology, receivers, calls)
+
+
+def _install_receivers(
+    topology: Topology, receivers: dict[tuple[int, int], str], calls: list[tuple]
+) -> None:
+    for (port, rid), node in sorted(receivers.items()):
+        mac, ip = addresses(topology, node)
+        calls.append(("table_add", "receiver", "address", [port, rid], [mac, ip]))
+
+
+def _install_switchml(
+    experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
+) -> None:
+    """What p4/switchml.p4 has beside routes and marks."""
+    mac, ip = addresses(topology, switch)
+    calls.append(("table_set_default", "node", "set_node", [mac, ip]))
+    receivers: dict[tuple[int, int], str] = {}
+    for number, job in experiment.placed_jobs:
+        workers = job.fixed_placement.workers
+        root = root_switch(topology, workers)
+        tree = job_tree(topology, workers, root)
+        if switch not in tree.switches:  # what only forwards goes by addresses
+            continue
+        complete = sum(1 << worker for worker in tree.below[switch])
+        part = slots_of(experiment, number)
+        parameters = [complete, int(switch == root), part.base, part.slots]
+        calls.append(("table_add", "job", "aggregate", [number], parameters))
+        copies = tree.receivers(switch)
+        _install_copies(experiment, topology, switch, number, copies, receivers, calls)
+        if switch != root:
+            _install_way_up(topology, switch, number, tree, calls)
+            continue
+        for worker, host in enumerate(workers):
+            port, neighbour = next_hops(topology, host)[switch]
+            mac, _ = addresses(topology, neighbour)
+            _, ip = addresses(topology, host)
+            calls.append(
+                ("table_add", "worker_route", "to_worker", [number, worker], [port, mac, ip])
+            )
+    _install_receivers(topology, receivers, calls)
+
+
+def _install_grid(
+    experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
+) -> None:
+    """What p4/grid.p4 has beside routes and marks: what the plan means here, its trees for results
+    included."""
+    _install_node(experiment, topology, switch, calls)
+    signals = int(experiment.system.collision == "drop")
+    receivers: dict[tuple[int, int], str] = {}
+    for number, (job, planned) in enumerate(
+        zip(experiment.jobs, plan_of(experiment).jobs, strict=True)
+    ):
+        placement = job.fixed_placement
+        _, server_ip = addresses(topology, placement.ps)
+
+        def steer(tag: int, port: int, node: str, job=number, ip=server_ip) -> None:
+            mac, _ = addresses(topology, node)
+            calls.append(
+                ("table_add", "job_route", "to_server", [job, TO_SERVER, tag], [port, mac, ip])
+            )
+
+        for (here, tag), following in steering(planned).items():
+            if here == switch:
+                steer(tag, port_to(topology, switch, following), following)
+        if switch in aggregating(planned):
+            steer(UNTAGGED, *next_hops(topology, placement.ps)[switch])
+            whole = [0, 0, WHOLE_INDEX, experiment.aggregators]
+            calls.append(("table_add", "job", "aggregate", [number], whole))
+        for tag, group in meetings(planned, switch):
+            parameters = [group.bitmap, group.tag, signals]
+            calls.append(("table_add", "fan_in", "gather", [number, tag], parameters))
+        children = [
+            (port_to(topology, switch, child), child)
+            for parent, child in planned.results.links
+            if parent == switch
+        ]
+        if children:
+            _install_copies(
+                experiment, topology, switch, number, children, receivers, calls, UNTAGGED
+            )
+    _install_receivers(topology, receivers, calls)
+    _install_capacity(experiment, switch, calls)
+
+
+def _install_capacity(experiment: Experiment, switch: str, calls: list[tuple]) -> None:
+    """The meter of a switch's aggregation capacity. The burst makes up for what senders that keep
+    to their pace may be ahead of it: see docs/grid-switches.md."""
+    settings = experiment.switches.of(switch)
+    if settings.capacity_bps is None:
+        return
+    frame = frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    burst = (settings.burst_packets or 0) * frame
+    if settings.burst_packets is None:
+        for number, job in enumerate(plan_of(experiment).jobs):
+            burst_ns = timers_of(experiment, number).burst_ns
+            sizes = [layer.values for layer in experiment.jobs[number].trace().layers]
+            first = fragments_of(sizes, experiment.values_per_packet)
+            for group in job.groups:
+                if group.node == switch:
+                    late = int(group.rate_bps * burst_ns // (8 * 10**9))
+                    frames = BURST_FRAMES + most_ahead(first, group.range)
+                    burst += len(group.workers) * (frames * frame + late)
+    rate = settings.capacity_bps / 8e6  # bytes per microsecond
+    burst += 1  # the meter's arithmetic rounds
+    calls.append(("meter_set", "capacity", 0, [(rate, burst), (rate, burst)]))
+
+
+def addresses(topology: Topology, node: str) -> tuple[str, str]:
+    """MAC and IPv4 address of a host or switch."""
+    number = topology.number(node)
+    if node in topology.hosts:
+        return host_mac(number), host_ip(number)
+    return switch_mac(number), switch_ip(number)
+
+
+def _install_node(
+    experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
+) -> None:
+    options = experiment.system
+    mac, ip = addresses(topology, switch)
+    max_age = -(-options.max_age_ns // experiment.timestamp_unit_ns)
+    calls.append(
+        (
+            "table_set_default",
+            "node",
+            "set_node",
+            [
+                topology.number(switch),
+                mac,
+                ip,
+                int(holds(experiment)),
+                int(getattr(options, "downgrading", False)),  # ATP has neither
+                PREEMPTION[getattr(options, "preempt", "priority")],
+                max_age,
+            ],
+        )
+    )
+
+
+def _install_routes(topology: Topology, switch: str, calls: list[tuple]) -> None:
+    for node in (*topology.hosts, *topology.switches):
+        hop = next_hops(topology, node).get(switch)
+        if hop is None:
+            continue
+        port, neighbour = hop
+        _, ip = addresses(topology, node)
+        mac, _ = addresses(topology, neighbour)
+        calls.append(("table_add", "route", "forward", [(ip, 32)], [port, mac]))
+
+
+def _install_marks(
+    experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
+) -> None:
+    for port, (_, link, end) in topology.ports(switch).items():
+        threshold = experiment.link(link)[end].ecn_threshold_packets
+        if threshold:
+            calls.append(("table_add", "congestion", "set_threshold", [port], [threshold]))
+
+
+def _install_job(
+    experiment: Experiment,
+    topology: Topology,
+    switch: str,
+    number: int,
+    tree: JobTree,
+    receivers: dict[tuple[int, int], str],
+    calls: list[tuple],
+) -> None:
+    if switch in tree.switches:  # else gradients pass by their addresses, results are copied
+        complete = sum(1 << worker for worker in tree.below[switch])
+        whole = [complete, 0, WHOLE_INDEX, experiment.aggregators]
+        calls.append(("table_add", "job", "aggregate", [number], whole))
+        _install_way_up(topology, switch, number, tree, calls)
+    children = tree.children[switch]
+    _install_copies(experiment, topology, switch, number, children, receivers, calls)
+
+
+def _install_way_up(
+    topology: Topology, switch: str, number: int, tree: JobTree, calls: list[tuple]
+) -> None:
+    """How a sum goes on from here to its job's server, or root switch."""
+    port, following = tree.parent[switch]
+    mac, _ = addresses(topology, following)
+    _, ip = addresses(topology, tree.target)
+    calls.append(("table_add", "job_route", "to_server", [number, TO_SERVER], [port, mac, ip]))
+
+
+def _install_copies(
+    experiment: Experiment,
+    topology: Topology,
+    switch: str,
+    number: int,
+    children: Sequence[tuple[int, str]],
+    receivers: dict[tuple[int, int], str],
+    calls: list[tuple],
+    *more_keys: int,
+) -> None:
+    """How a result goes on from here to `children`, (port, node) of a job's tree. `more_keys`: of
+    table job_route."""
+    copies = []
+    workers = experiment.jobs[number].fixed_placement.workers
+    for port, child in children:
+        if child in topology.hosts:
+            rid = workers.index(child) + 1
+        else:
+            rid = SWITCH_RID + topology.number(child)
+        copies.append((port, rid))
+        receivers[port, rid] = child
+    group = number + 1
+    calls.append(("multicast_group", group, copies))
+    keys = [number, TO_WORKERS, *more_keys]
+    calls.append(("table_add", "job_route", "to_workers", keys, [group]))
+
+
+# What a system's program needs beside routes and congestion marks: (experiment, topology, switch,
+# calls to add to).
+INSTALLERS: dict[str, Callable[[Experiment, Topology, str, list[tuple]], None]] = {
+    "esa": _install_pool,
+    "switchml": _install_switchml,
+    "atp": _install_pool,
+    "grid": _install_grid,
+    "ps": _install_forwarder,
+    "ring": _install_forwarder,
+}
+
+# And which of its tables have entries of jobs.
+JOB_TABLES: dict[str, tuple[str, ...]] = {
+    "esa": ("job", "job_route", "receiver"),
+    "switchml": ("job", "job_route", "receiver", "worker_route"),
+    "atp": ("job", "job_route", "receiver"),
+    "ps": (),
+    "ring": (),
+}

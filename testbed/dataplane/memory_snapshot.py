@@ -1,0 +1,209 @@
+"""One look at a switch's memory, and the table rows that many looks add up to.
+
+Totals of a run come from the P4 program's own accumulators (see read.py) and depend on no sampling.
+Looks are for pictures: how many aggregators are in use, where in the pool, and what has happened so
+far. Every runtime takes them, at moments of its own choosing.
+
+A look must stay cheap whatever the pool's size, since a real switch process stands still for it. So
+the pool is seen as a few *blocks* of neighbouring aggregators, of which at most PLACES are read.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from testbed.dataplane.read_registers import (
+    EVENTS_PER_JOB,
+    FILLING,
+    HELD,
+    Statistics,
+    occupancy,
+    occupancy_calls,
+    occupancy_of,
+    statistics,
+)
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+BLOCKS = 64  # of a pool, at most
+ALL_BLOCKS = 512  # of all switches together, about
+PLACES = 64  # of a block that are looked at
+POOL_LOOKS = 400  # of a switch that are kept in table pool
+
+
+class Blocks(NamedTuple):
+    """Neighbouring aggregators, int64[B] each: the first one's number, how many were looked at, and
+    how many of these are filling and held."""
+
+    first: np.ndarray
+    seen: np.ndarray
+    filling: np.ndarray
+    held: np.ndarray
+
+
+NO_BLOCKS = Blocks(*(np.zeros(0, np.int64) for _ in range(4)))
+
+
+@dataclass(frozen=True)
+class Look:
+    """A switch's memory at one moment: (job, filling, held) of each job; how often each event has
+    happened so far, all jobs together; the pool's blocks; the pool's size."""
+
+    jobs: tuple[tuple[int, int, int], ...]
+    events: dict[str, int]
+    blocks: Blocks
+    capacity: int
+
+    @property
+    def filling(self) -> int:
+        return sum(filling for _, filling, _ in self.jobs)
+
+    @property
+    def held(self) -> int:
+        return sum(held for _, _, held in self.jobs)
+
+
+def look(experiment: Experiment, client: Any, at_pool: bool = True) -> Look:
+    """Look at one switch, in one exchange with it; at_pool: at its blocks too, which takes longer.
+    Raises what the client raises.
+
+    On BMv2 packets pass between two readings and each takes long: there are no blocks, and jobs'
+    aggregators are counted as `occupancy` does."""
+    kept = statistics(experiment)
+    capacity = experiment.aggregators
+    if experiment.switch == "bmv2":
+        jobs = occupancy(experiment, client)
+        (counted,) = client.batch(occupancy_calls(experiment)[:1])
+        return Look(tuple(jobs), _events(kept, counted), NO_BLOCKS, capacity)
+    if not at_pool:
+        answers = client.batch(occupancy_calls(experiment))
+        jobs = tuple(occupancy_of(experiment, answers))
+        return Look(jobs, _events(kept, answers[0]), NO_BLOCKS, capacity)
+    states = kept.registers("state")
+    switches = len(experiment.topology_object().switches)
+    spans = _spans(capacity // len(states), switches)
+    calls = occupancy_calls(experiment)
+    found = client.batch(
+        [
+            *calls,
+            *(("register_read", name, *read) for name in states for read in spans.reads),
+        ]
+    )
+    head, rest = found[: len(calls)], found[len(calls) :]
+    state = np.concatenate([np.asarray(part) for part in rest]).reshape(len(states), -1)
+    blocks = Blocks(
+        spans.first * len(states),
+        spans.seen * len(states),
+        *(
+            np.add.reduceat((state == which).sum(axis=0, dtype=np.int64), spans.starts)
+            for which in (FILLING, HELD)
+        ),
+    )
+    jobs = tuple(occupancy_of(experiment, head))
+    return Look(jobs, _events(kept, head[0]), blocks, capacity)
+
+
+def _events(kept: Statistics, counted: Any) -> dict[str, int]:
+    """How often each event has happened, of register `events` of all jobs."""
+    sums = np.asarray(counted).reshape(-1, EVENTS_PER_JOB).sum(axis=0)
+    return {name: int(sums[number]) for number, name in enumerate(kept.events, 1)}
+
+
+class _Spans(NamedTuple):
+    """Of each block the first place and how many are looked at, int64[B]; what to read, as (first,
+    count); and where in what was read each block begins, int64[B]."""
+
+    first: np.ndarray
+    seen: np.ndarray
+    reads: list[tuple[int, int]]
+    starts: np.ndarray
+
+
+@functools.lru_cache(maxsize=64)
+def _spans(places: int, switches: int) -> _Spans:
+    count = min(places, max(BLOCKS // 8, min(BLOCKS, ALL_BLOCKS // switches)))
+    ends = np.arange(count + 1, dtype=np.int64) * places // count
+    first, seen = ends[:-1], np.minimum(np.diff(ends), PLACES)
+    if seen.sum() == places:
+        reads = [(0, places)]
+    else:
+        reads = list(zip(first.tolist(), seen.tolist(), strict=True))
+    return _Spans(first, seen, reads, np.concatenate([[0], np.cumsum(seen)[:-1]]))
+
+
+class Looks:
+    """The looks of a run, in order of time, as rows of the tables memory, events and pool.
+
+    `latest`: the last one at each switch, with the blocks of the last one that had some."""
+
+    def __init__(self) -> None:
+        self._taken: list[tuple[str, int, Look]] = []
+        self.latest: dict[str, Look] = {}
+
+    def add(self, switch: str, time_ns: int, taken: Look) -> None:
+        self._taken.append((switch, time_ns, taken))
+        before = self.latest.get(switch)
+        if before is not None and not len(taken.blocks.first):
+            taken = replace(taken, blocks=before.blocks)
+        self.latest[switch] = taken
+
+    def keep_multiples(self, step_ns: int) -> None:
+        """Forget the looks between the multiples of a time."""
+        self._taken = [each for each in self._taken if each[1] % step_ns == 0]
+
+    def tables(self) -> dict[str, Any]:
+        """Rows by table, as columns."""
+        return {"memory": self._memory(), "events": self._events(), "pool": self._pool()}
+
+    def _memory(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "switch": switch,
+                "time_ns": time_ns,
+                "job": job,
+                "occupied": filling,
+                "held": held,
+                "capacity": taken.capacity,
+            }
+            for switch, time_ns, taken in self._taken
+            for job, filling, held in [(None, taken.filling, taken.held), *taken.jobs]
+        ]
+
+    def _events(self) -> list[dict[str, Any]]:
+        """Only what has changed since the look before."""
+        rows: list[dict[str, Any]] = []
+        last: dict[tuple[str, str], int] = {}
+        for switch, time_ns, taken in self._taken:
+            for event, value in taken.events.items():
+                # A switch that was restarted counts anew.
+                if value == last.get((switch, event), 0):
+                    continue
+                last[switch, event] = value
+                rows.append({"switch": switch, "time_ns": time_ns, "event": event, "value": value})
+        return rows
+
+    def _pool(self) -> dict[str, Any]:
+        """Every n-th look, so that at most POOL_LOOKS of a switch are kept."""
+        by_switch: dict[str, list[tuple[int, Look]]] = {}
+        for switch, time_ns, taken in self._taken:
+            if len(taken.blocks.first):
+                by_switch.setdefault(switch, []).append((time_ns, taken))
+        kept = [
+            (switch, time_ns, taken.blocks)
+            for switch, looks in by_switch.items()
+            for time_ns, taken in looks[:: -(-len(looks) // POOL_LOOKS)]
+        ]
+        sizes = [len(blocks.first) for _, _, blocks in kept]
+        columns: dict[str, Any] = {
+            "switch": [switch for switch, _, blocks in kept for _ in blocks.first],
+            "time_ns": np.repeat([time_ns for _, time_ns, _ in kept], sizes).astype(np.int64),
+        }
+        for name in Blocks._fields:
+            parts = [getattr(blocks, name) for _, _, blocks in kept]
+            columns[name] = np.concatenate([np.zeros(0, np.int64), *parts])
+        return columns

@@ -1,0 +1,226 @@
+"""What a switch's registers have counted, under the names that all systems share.
+
+The P4 program counts events per job and adds up how long aggregators were filling and held, by how
+that ended. Occupations that are still open when the registers are read are added here, so that
+memory utilisation depends on no sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from testbed.dataplane.install_tables import holds
+from testbed.experiment.memory_shares import slots_of
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What a P4 program counts: the events in order of their numbers, from 1; the events that begin
+    an occupation; the endings that occur, by number; where its aggregators are sets of slots, the
+    sets that each slot has, after which their registers are named."""
+
+    events: tuple[str, ...]
+    claims: tuple[str, ...]
+    endings: dict[int, str]
+    sets: tuple[str, ...] = ()
+
+    def place(self, job: int, event: str) -> int:
+        """Where register `events` has it."""
+        return job * EVENTS_PER_JOB + 1 + self.events.index(event)
+
+    def registers(self, what: str) -> tuple[str, ...]:
+        """The registers that have an aggregator's `what`: one, or one of each set."""
+        return tuple(f"{each}_{what}" for each in self.sets or ("slot",))
+
+
+# p4/pool_types.p4
+POOL_EVENTS = (
+    "allocations",
+    "additions",
+    "completions",
+    "duplicates",
+    "re_emissions",
+    "overlaps",
+    "preemptions",
+    "preemptions_held",
+    "collisions",
+    "downgrades",
+    "ghosts",
+    "flushes",
+    "flush_additions",
+    "reminders",
+    "reminders_empty",
+    "releases",
+    "results_passed",
+    "passes",
+    "outside",
+)
+POOL = Statistics(
+    events=POOL_EVENTS,
+    claims=("allocations", "preemptions", "preemptions_held", "ghosts"),
+    endings={0: "completed", 1: "evicted", 2: "pulled", 3: "discarded"},
+)
+GRID = replace(POOL, events=(*POOL_EVENTS, "over_rate"))  # p4/grid.p4
+# p4/switchml.p4
+SWITCHML = Statistics(
+    events=(
+        "allocations",
+        "additions",
+        "completions",
+        "duplicates",
+        "re_emissions",
+        "overlaps",
+        "stale_chunks",
+        "outside",
+        "results_passed",
+    ),
+    claims=("allocations",),
+    endings={0: "completed", 3: "discarded"},
+    sets=("first", "second"),
+)
+ONE_SET = replace(SWITCHML, sets=SWITCHML.sets[:1])
+EVENTS_PER_JOB = 32
+ENDINGS_PER_JOB = 4
+FILLING = 1
+HELD = 2
+
+
+def statistics(experiment: Experiment) -> Statistics:
+    """What the P4 program of an experiment's system counts."""
+    if experiment.system.name == "switchml":
+        return SWITCHML if experiment.system.sets == 2 else ONE_SET
+    return GRID if experiment.system.name == "grid" else POOL
+
+
+def _holds(experiment: Experiment) -> bool:
+    """Whether a complete sum keeps its aggregator for a while."""
+    return experiment.system.name == "switchml" or holds(experiment)
+
+
+def occupancy(experiment: Experiment, client: Any) -> list[tuple[int, int, int]]:
+    """(filling, held) aggregators of each job now: a list of (job, filling, held); [] without."""
+    if not experiment.system_entry.memory:
+        return []
+    if experiment.switch == "bmv2":
+        return occupancy_of_slots(experiment, client)
+    return occupancy_of(experiment, client.batch(occupancy_calls(experiment)))
+
+
+def occupancy_calls(experiment: Experiment) -> list[tuple]:
+    """What a switch is to be asked for `occupancy_of`."""
+    jobs = len(experiment.jobs)
+    return [
+        ("register_read", "events", 0, jobs * EVENTS_PER_JOB),
+        ("register_read", "endings", 0, jobs * ENDINGS_PER_JOB),
+        ("register_read", "releases", 0, jobs),
+    ]
+
+
+def occupancy_of(experiment: Experiment, answers: Any) -> list[tuple[int, int, int]]:
+    """(job, filling, held) of each job, from the answers to `occupancy_calls`."""
+    events, endings, releases = answers
+    kept, holds = statistics(experiment), _holds(experiment)
+    result = []
+    for job in range(len(experiment.jobs)):
+        ended = endings[job * ENDINGS_PER_JOB : (job + 1) * ENDINGS_PER_JOB]
+        claimed = sum(events[kept.place(job, event)] for event in kept.claims)
+        held = events[kept.place(job, "completions")] - releases[job] if holds else 0
+        result.append((job, int(claimed - sum(ended)), int(held)))
+    return result
+
+
+def occupancy_of_slots(experiment: Experiment, client: Any) -> list[tuple[int, int, int]]:
+    """The same as `occupancy`, by looking at each aggregator.
+
+    For a switch on which packets pass between two readings, so that counts that were read one after
+    the other have no difference that means anything; and quicker there for a pool that is not
+    large."""
+    names = _slot_registers(statistics(experiment))
+    states = [name for name in names if not name.endswith("since")]
+    read = dict(
+        zip(states, client.batch([("register_read", name) for name in states]), strict=True)
+    )
+    times = [0] * len(read[states[0]])
+    registers = [read.get(name, times) for name in names]
+    jobs = len(experiment.jobs)
+    filling, held = [0] * jobs, [0] * jobs
+    for job, state, _ in _slots(experiment, registers):
+        if job < jobs:
+            filling[job] += state == FILLING
+            held[job] += state == HELD
+    return list(zip(range(jobs), filling, held, strict=True))
+
+
+def counters(experiment: Experiment, client: Any) -> list[tuple[int, str, int]]:
+    """All counters of a switch as (job, name, value); times in ns. [] without switch memory."""
+    if not experiment.system_entry.memory:
+        return []
+    jobs = len(experiment.jobs)
+    timestamp_unit_ns = experiment.timestamp_unit_ns
+    kept = statistics(experiment)
+    registers = _slot_registers(kept)
+    events, endings, filling, held, *slot_registers, stats = client.batch(
+        [
+            ("register_read", "events", 0, jobs * EVENTS_PER_JOB),
+            ("register_read", "endings", 0, jobs * ENDINGS_PER_JOB),
+            ("register_read", "filling_time", 0, jobs * ENDINGS_PER_JOB),
+            ("register_read", "held_time", 0, jobs),
+            *(("register_read", name, 0, None) for name in registers),
+            # Last: on BMv2 time goes on within a batch, and none may have been claimed later.
+            ("stats",),
+        ]
+    )
+    now = stats["timestamp"]
+    times: dict[int, dict[int, list[int]]] = {job: {FILLING: [], HELD: []} for job in range(jobs)}
+    for job, state, since in _slots(experiment, slot_registers):
+        if job in times and state in times[job]:
+            times[job][state].append(int(now) - since)
+    rows: list[tuple[int, str, int]] = []
+    for job in range(jobs):
+        for name in kept.events:
+            rows.append((job, name, int(events[kept.place(job, name)])))
+        open_times = times[job]
+        for ending, name in kept.endings.items():
+            place = job * ENDINGS_PER_JOB + ending
+            rows.append((job, f"ended_{name}", int(endings[place])))
+            rows.append((job, f"filling_{name}_ns", int(filling[place]) * timestamp_unit_ns))
+        rows.append((job, "ended_open", len(open_times[FILLING])))
+        rows.append((job, "filling_open_ns", sum(open_times[FILLING]) * timestamp_unit_ns))
+        rows.append((job, "held_ns", int(held[job]) * timestamp_unit_ns))
+        rows.append((job, "held_open_ns", sum(open_times[HELD]) * timestamp_unit_ns))
+    return rows
+
+
+def _slot_registers(kept: Statistics) -> tuple[str, ...]:
+    """The registers that say who has the aggregators, for what and since when, for `_slots`."""
+    owners = () if kept.sets else kept.registers("job")
+    return (*owners, *kept.registers("state"), *kept.registers("since"))
+
+
+def _slots(experiment: Experiment, registers: list[Any]) -> Iterator[tuple[int, int, int]]:
+    """(job, state, since) of all aggregators, from the registers of the experiment's system."""
+    if sets := len(statistics(experiment).sets):
+        return _of_slots(experiment, registers[:sets], registers[sets:])
+    return _of_pool(registers)
+
+
+def _of_pool(registers: list[Any]) -> Iterator[tuple[int, int, int]]:
+    """(job, state, since) of the aggregators of a shared pool."""
+    for job, state, since in zip(*registers, strict=True):
+        yield int(job), int(state), int(since)
+
+
+def _of_slots(
+    experiment: Experiment, states: list[Any], since: list[Any]
+) -> Iterator[tuple[int, int, int]]:
+    """The same of sets of slots, which belong to jobs by the partition."""
+    for job, _ in experiment.placed_jobs:
+        part = slots_of(experiment, job)
+        for slot in range(part.base, part.base + part.slots):
+            for state, begun in zip(states, since, strict=True):
+                yield job, int(state[slot]), int(begun[slot])

@@ -1,0 +1,77 @@
+"""Giving back what a job holds of a switch when it has ended before its time.
+
+Nobody will ever complete a dead job's sums, and with ATP nobody frees them either. So the control
+plane tells the switch. With a shared pool it marks the job as gone: from then on its aggregators
+count as empty for whatever arrives (event `ghosts`). It does not sweep them itself, because between
+its reading of an aggregator and its writing another job may have taken it. Where a job has a part
+of its own (SwitchML) there is nobody else, and the part is emptied at once.
+
+Where jobs come and go, the same is done for each job that ends, since what was sent twice may have
+come after its sum had left. A part of the memory then goes to another job, to which the numbers of
+the old one's chunks say nothing, so they are forgotten, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from testbed.dataplane.read_registers import ENDINGS_PER_JOB, FILLING, HELD, statistics
+from testbed.experiment.memory_shares import slots_of
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+DISCARDED = 3  # p4/pool_types.p4, p4/switchml.p4
+EMPTY = 0  # p4/switchml.p4: nothing has been in this set
+RELEASED = 3  # p4/switchml.p4: a set that is free
+
+
+def release(experiment: Experiment, job: int, client: Any) -> None:
+    """Free a job's aggregators in one switch. Its processes must be dead; with `arrivals` it must
+    have its hosts still, but no entry in the switch's tables.
+
+    `client` is the switch's control interface."""
+    if not experiment.system_entry.memory:
+        return
+    if experiment.system.name == "switchml":
+        _empty_part(experiment, job, client)
+    else:
+        client.register_write("job_gone", job, 1)
+
+
+def _empty_part(experiment: Experiment, job: int, client: Any) -> None:
+    part = slots_of(experiment, job)
+    ending = job * ENDINGS_PER_JOB + DISCARDED
+    kept = statistics(experiment)
+    states, times = kept.registers("state"), kept.registers("since")
+    slots = part.base, part.slots
+    *read, stats = client.batch(
+        [
+            *(("register_read", name, *slots) for name in (*states, *times)),
+            *(("register_read", name, ending, 1) for name in ("endings", "filling_time")),
+            *(("register_read", name, job, 1) for name in ("releases", "held_time")),
+            ("stats",),  # at the end: on BMv2 time goes on within a batch
+        ]
+    )
+    sets, totals = len(states), read[2 * len(states) :]
+    found = [
+        (state, since)
+        for each in range(sets)
+        for state, since in zip(read[each], read[sets + each], strict=True)
+    ]
+    place = part.base, part.base + part.slots
+    again = experiment.arrivals is not None
+    calls: list[tuple] = [
+        ("register_write", name, place, EMPTY if again else RELEASED) for name in states
+    ]
+    if again:
+        calls += [("register_write", name, place, 0) for name in kept.registers("bitmap")]
+    sums = (
+        (FILLING, ending, totals[:2], "endings", "filling_time"),
+        (HELD, job, totals[2:], "releases", "held_time"),
+    )
+    for which, where, (counted, timed), count, time in sums:
+        spent = [int(stats["timestamp"]) - int(since) for state, since in found if state == which]
+        calls.append(("register_write", count, where, int(counted[0]) + len(spent)))
+        calls.append(("register_write", time, where, int(timed[0]) + sum(spent)))
+    client.batch(calls)

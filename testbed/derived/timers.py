@@ -1,0 +1,146 @@
+"""The bounds of a job's adaptive timers, where the experiment does not name them.
+
+On a real clock they are what a machine needs: a host is at times not scheduled for milliseconds, so
+shorter timers would fire although nothing is lost. In virtual time nothing is late, and times may
+be those of a data centre; there the bounds follow the network, in such a way that at 10 Mbit/s,
+where the quickstart runs, they come to the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from testbed.derived.plan_entries import plan_of
+from testbed.experiment.schema import VirtualTime
+from testbed.protocols.sizes import frame_bytes
+from testbed.routing.tree import next_hops, root_switch, switch_of
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+MS = 1_000_000
+
+# Link rate that a job's communication is reckoned with where its links are unlimited.
+NOMINAL_RATE_BPS = 10**9
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """All in ns; docs/experiment.md, section timers, says what each is for."""
+
+    least_timeout_ns: int
+    most_timeout_ns: int
+    least_reminder_delay_ns: int
+    most_reminder_delay_ns: int
+    ack_delay_ns: int
+    burst_ns: int
+
+
+REAL_CLOCK = Bounds(100 * MS, 1000 * MS, 2 * MS, 200 * MS, 5 * MS, 2 * MS)
+# A link that stands idle while its sender sleeps has lost that time. A sender that makes up for its
+# lateness keeps as much in the link's queue from then on. On a busy machine that must outlast some
+# ms; where links are fast, it must stay far below a congestion mark.
+LONGEST_BURST_NS = 10 * MS
+BURST_PACKETS = 50
+# What a round trip on a real clock takes beside the links' delays: a process that wakes up at each
+# end. That switches take as long is no matter where links are slow.
+REAL_HOSTS = VirtualTime(worker_delay="50 us", server_delay="50 us", switch_latency=0)
+
+
+def timers_of(experiment: Experiment, number: int) -> Bounds:
+    """The bounds for a job: what the experiment names, and for the rest what suits its runtime."""
+    bounds = (_of_machine if experiment.virtual is None else _of_network)(experiment, number)
+    if experiment.system_entry.planned:
+        bounds = _of_plan(experiment, number, bounds)
+    named = {
+        name: value
+        for name in Bounds.__dataclass_fields__
+        if (value := getattr(experiment.timers, name)) is not None
+    }
+    return Bounds(**{**vars(bounds), **named})
+
+
+def _of_machine(experiment: Experiment, number: int) -> Bounds:
+    burst_ns = min(BURST_PACKETS * _frame_ns(experiment, number), LONGEST_BURST_NS)
+    return replace(REAL_CLOCK, burst_ns=max(burst_ns, REAL_CLOCK.burst_ns))
+
+
+def _of_plan(experiment: Experiment, number: int, bounds: Bounds) -> Bounds:
+    """A plan's sums meet at the server alone, and one may be a window ahead of another: before that
+    time, nothing is late."""
+    rate_bps = plan_of(experiment).jobs[number].rate_bps
+    bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    window = experiment.system.window or experiment.system.usual_window
+    window_ns = int(window * bits * 10**9 / rate_bps)
+    return replace(
+        bounds,
+        least_reminder_delay_ns=max(bounds.least_reminder_delay_ns, window_ns),
+        most_reminder_delay_ns=max(bounds.most_reminder_delay_ns, 2 * window_ns),
+    )
+
+
+def _frame_ns(experiment: Experiment, number: int) -> int:
+    """Time of a job's frame on the slowest of its hosts' links, at least 1."""
+    bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    return max(1, bits * 10**9 // job_rate_bps(experiment, number))
+
+
+def job_rate_bps(experiment: Experiment, number: int) -> int:
+    """Rate of the slowest of a job's hosts' links to their switches."""
+    placement = experiment.jobs[number].fixed_placement
+    hosts = (*placement.workers, *placement.servers)
+    return min(uplink_rate(experiment, host) or NOMINAL_RATE_BPS for host in hosts)
+
+
+def _of_network(experiment: Experiment, number: int) -> Bounds:
+    frame_ns = _frame_ns(experiment, number)
+    round_trip_ns = round_trip_of(experiment, number)
+    least_timeout_ns = 400 * frame_ns + 4 * round_trip_ns
+    least_reminder_delay_ns = 8 * frame_ns + round_trip_ns
+    return Bounds(
+        least_timeout_ns=least_timeout_ns,
+        most_timeout_ns=10 * least_timeout_ns,
+        least_reminder_delay_ns=least_reminder_delay_ns,
+        most_reminder_delay_ns=100 * least_reminder_delay_ns,
+        ack_delay_ns=20 * frame_ns,
+        burst_ns=8 * frame_ns,
+    )
+
+
+def round_trip_of(experiment: Experiment, number: int) -> int:
+    """Time in ns that a packet of no length takes through an empty network, from a job's first
+    worker to its server (its root switch, its neighbour) and back."""
+    topology, virtual = experiment.topology_object(), experiment.virtual or REAL_HOSTS
+    placement = experiment.jobs[number].fixed_placement
+    start = placement.workers[0]
+    if placement.servers:
+        target = placement.servers[0]
+    elif experiment.system_entry.memory:
+        target = root_switch(topology, placement.workers)
+    else:
+        target = placement.workers[1 % len(placement.workers)]
+    hops = next_hops(topology, target)
+    path = [start]
+    node = switch_of(topology, start)
+    while node != target:
+        path.append(node)
+        node = hops[node][1]
+    path.append(target)
+    total = 0
+    for here, there in zip(path, path[1:], strict=False):
+        _, link, _ = next(port for port in topology.ports(here).values() if port[0] == there)
+        total += sum(way.delay_ns for way in experiment.link(link))
+    switches = len(path) - 2 if target in topology.hosts else len(path) - 1
+    total += (2 * switches - (target in topology.switches)) * virtual.switch_latency_ns
+    total += virtual.worker_delay_ns
+    if target in topology.hosts:
+        total += virtual.server_delay_ns if placement.servers else virtual.worker_delay_ns
+    return total
+
+
+def uplink_rate(experiment: Experiment, host: str) -> int:
+    """Rate in bit/s of a host's link towards its switch; 0 if unlimited."""
+    topology = experiment.topology_object()
+    _, link, end = topology.ports(host)[1]
+    return experiment.link(link)[end].bandwidth_bps or 0

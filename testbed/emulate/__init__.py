@@ -1,0 +1,6 @@
+"""Runs on Mininet: one experiment in real time, on network namespaces, host and switch processes.
+
+mininet_run goes through one run in order. Beside it: session (what a run holds of the machine),
+switch_group and host_group (the processes of one repetition), switch_backends (embedded or BMv2),
+watchdog, samplers, fault_injection, captures, child_processes (what the forked processes call).
+"""

@@ -1,0 +1,128 @@
+"""Captures of a run (`run.py FILE --pcap SWITCH:PORT`): which ports, and the processes that do it.
+
+Each port gets a process and a file `captures/<switch>-<port>.pcapng` in the results folder, for all
+repetitions of the run. The processes belong to the run's session, so they end with it in any case.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.errors import RunError, UserError
+
+if TYPE_CHECKING:
+    from testbed.emulate.session import Session
+    from testbed.experiment import Experiment
+    from testbed.network.spawner import Process
+
+START_S = 20
+
+
+@dataclass(frozen=True)
+class CapturedPort:
+    """A port of a switch, and the node at the other end of its link."""
+
+    switch: str
+    port: int
+    neighbour: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.switch}-{self.port}.pcapng"
+
+
+def ports(experiment: Experiment, wanted: Sequence[str]) -> list[CapturedPort]:
+    """The ports that `wanted` names, each as SWITCH:PORT or SWITCH:NEIGHBOUR.
+
+    Raises UserError for one that the experiment does not have, or has no packets for."""
+    if wanted and experiment.runtime != "mininet":
+        raise UserError(
+            "--pcap: in virtual time no packet passes an interface that could be captured; "
+            "use `runtime: mininet`"
+        )
+    return list(dict.fromkeys(_port(experiment, each) for each in wanted))
+
+
+def _port(experiment: Experiment, text: str) -> CapturedPort:
+    topology = experiment.topology_object()
+    switch, colon, port = text.partition(":")
+    if not colon or switch not in topology.switches:
+        names = ", ".join(topology.switches[:8]) + (", ..." if len(topology.switches) > 8 else "")
+        raise UserError(
+            f"--pcap: found {text!r}; allowed: SWITCH:PORT or SWITCH:NEIGHBOUR, such as "
+            f"{topology.switches[0]}:1; the switches are {names}"
+        )
+    found = topology.ports(switch)
+    for number, (neighbour, _, _) in found.items():
+        if port in (str(number), neighbour):
+            return CapturedPort(switch, number, neighbour)
+    listed = ", ".join(f"{number} (to {neighbour})" for number, (neighbour, _, _) in found.items())
+    raise UserError(f"--pcap: switch {switch} has no port {port!r}; its ports are {listed}")
+
+
+class Captures:
+    """A context manager: inside, all packets that pass the ports are written down."""
+
+    def __init__(self, wanted: Sequence[CapturedPort], session: Session, folder: Path) -> None:
+        """folder: of the files, which is made; the session's network must have been built."""
+        self._wanted = wanted
+        self._session = session
+        self._folder = folder
+        self._processes: list[Process] = []
+
+    def __enter__(self) -> Captures:
+        if not self._wanted:
+            return self
+        self._folder.mkdir()
+        spawner, network = self._session.nodes, self._session.network
+        for each in self._wanted:
+            own = network[each.switch].nameToIntf[f"{each.switch}-eth{each.port}"]
+            other = own.link.intf2 if own is own.link.intf1 else own.link.intf1
+            arguments = {
+                "switch": network.holders[each.switch].pid,
+                "peer": network.holders[each.neighbour].pid,
+                "interface": own.name,
+                "peer_interface": other.name,
+                "path": str(self._folder / each.file_name),
+                "title": f"port {each.port} of {each.switch}, to {each.neighbour}",
+            }
+            name = f"capture-{each.switch}-{each.port}"
+            log = self._session.logs / f"{name}.log"
+            target = "testbed.network.capture:capture"
+            self._processes.append(spawner.spawn(name, target, arguments, log))
+        spawner.wait_started(self._processes)
+        self._session.note_processes()
+        self._wait_for_files()
+        return self
+
+    def _wait_for_files(self) -> None:
+        deadline_s = time.monotonic() + START_S
+        for each, process in zip(self._wanted, self._processes, strict=True):
+            path = self._folder / each.file_name
+            while not path.exists():
+                self._session.nodes.pump()
+                if process.code is not None or time.monotonic() > deadline_s:
+                    tail, log = process.log_tail(), str(process.log)
+                    raise RunError(f"cannot capture {each.switch}:{each.port}", tail, log)
+                time.sleep(0.01)
+
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        # After an error the session takes everything away, faster and in any case.
+        if kind is not None or not self._processes:
+            return
+        for process in self._processes:
+            self._session.nodes.signal(process, signal.SIGTERM)
+        self._session.nodes.wait_ended(self._processes, 30, "end of the captures")
+        for each, process in zip(self._wanted, self._processes, strict=True):
+            if process.code != 0:
+                tail, log = process.log_tail(), str(process.log)
+                raise RunError(f"the capture of {each.switch}:{each.port} broke off", tail, log)
+            said = process.log_tail().strip()
+            if said:
+                print(f"warning: capture {each.switch}:{each.port}: {said}", file=sys.stderr)

@@ -1,0 +1,66 @@
+"""What the forked processes of a run call: from a spawner's arguments to the part that does the
+work.
+
+Nothing is imported here that one of the two kinds of process would not need anyway: a switch
+process never loads numba.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+
+BOARD_COLUMNS = 64
+
+
+def host(arguments: dict, descriptors: list[int]) -> int:
+    """A worker or a parameter server.
+
+    arguments: {"spec", "row", "rows"}. descriptors: its end of the control socket, then the board,
+    a memory file of int64[rows, BOARD_COLUMNS].
+    """
+    import numpy as np
+
+    from testbed.hosts.host_process import run_host
+
+    control, board = descriptors
+    rows = arguments["rows"]
+    shared = mmap.mmap(board, rows * BOARD_COLUMNS * 8)
+    table = np.frombuffer(shared, np.int64).reshape(rows, BOARD_COLUMNS)
+    with socket.socket(fileno=control) as channel:
+        run_host(arguments["spec"], table[arguments["row"]], channel)
+    return 0
+
+
+def bmv2_switch(arguments: dict, descriptors: list[int]) -> None:
+    """A BMv2 switch: this process becomes simple_switch. arguments: command, namespace (a process
+    in the switch's namespaces)."""
+    from testbed.linux import kernel
+    from testbed.linux.scheduling import wake_promptly
+
+    wake_promptly()
+    # It looks at its interfaces in /sys, which is that of the mount namespace.
+    kernel.enter_mounts(arguments["namespace"])
+    command = arguments["command"]
+    os.execvp(command[0], command)
+
+
+def switch(arguments: dict, descriptors: list[int]) -> int:
+    """A P4 switch. arguments: program, defines, include_dirs, interfaces by port, control, seed."""
+    from p4engine.switch.process import serve
+
+    from p4engine import compile_program
+    from testbed.linux.scheduling import wake_promptly
+
+    wake_promptly()
+    # The runner has compiled it; this finds it in the cache.
+    compiled = compile_program(
+        arguments["program"], arguments["defines"], arguments["include_dirs"]
+    )
+    return serve(
+        compiled,
+        {int(port): name for port, name in arguments["interfaces"].items()},
+        arguments["control"],
+        seed=arguments["seed"],
+    )

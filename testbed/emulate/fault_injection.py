@@ -1,0 +1,264 @@
+"""Planned faults while a run goes on: stopping, slowing, ending and restarting processes on time.
+
+The experiment says what happens to whom and when (testbed/experiment/planned_faults.py); this does
+it to the processes and notes when it did. A slow *worker* is not slowed here: its training loop
+knows the plan and computes longer (testbed/workload/training.py), which is exact.
+
+The watchdog asks this module before it takes a silence for a failure: what stands still because the
+plan says so is no failure, and a job that has lost a process for good is one with a known cause.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from testbed import dataplane
+from testbed.emulate.host_group import HostGroup, HostProcess
+from testbed.emulate.switch_group import SwitchGroup
+from testbed.experiment.planned_faults import befallen, title
+from testbed.routing.tree import next_hops, switch_of
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+    from testbed.experiment.schema_jobs import Fault
+
+TURN_S = 0.02  # of a slowed process: it runs for a part of it and stands still for the rest
+KILL_TIMEOUT_S = 10
+
+
+@dataclass
+class Planned:
+    """One fault with its processes. Times are ns since the run's start; `begun_ns` None: not yet,
+    or never since there was nobody left."""
+
+    number: int
+    fault: Fault
+    hosts: Sequence[HostProcess]
+    switches: Sequence[str]
+    begun_ns: int | None = None
+    ended_ns: int | None = None
+    waiting: bool = True
+    turns: list[_Turns] = field(default_factory=list)
+
+    @property
+    def underway(self) -> bool:
+        """Whether it has begun and will end."""
+        return self.begun_ns is not None and self.ended_ns is None
+
+    def __str__(self) -> str:
+        return f"faults[{self.number}], {title(self.fault)}"
+
+
+class Faults:
+    """All faults of one repetition; `tick` does what is due.
+
+    Attributes: `killed`, the numbers of the jobs that were killed as a whole; `broken`, why a job
+    cannot finish any more, by its number; `endangered`, why a job might not; `excused`, names of
+    the hosts and switches that could not keep up because of a fault.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        hosts: HostGroup,
+        switches: SwitchGroup,
+        start_ns: int,
+        before_loss: Callable[[str], None],
+        after_start: Callable[[str], None],
+    ) -> None:
+        """start_ns: the run's start on CLOCK_MONOTONIC. before_loss: called with a switch that is
+        about to end. after_start: called with a switch whose new process answers."""
+        self._experiment = experiment
+        self._hosts = hosts
+        self._switches = switches
+        self._start_ns = start_ns
+        self._before_loss = before_loss
+        self._after_start = after_start
+        self._last_ns = start_ns
+        self.killed: set[int] = set()
+        self.broken: dict[int, str] = {}
+        self.endangered: dict[int, str] = {}
+        self.excused: set[str] = set()
+        by_name = {host.spec["host"]: host for host in hosts.hosts}
+        self._plan = []
+        for number, fault in enumerate(experiment.faults):
+            names, nodes = befallen(experiment, fault)
+            self._plan.append(Planned(number, fault, [by_name[name] for name in names], nodes))
+
+    def next_ns(self) -> int | None:
+        """When `tick` has something to do, on CLOCK_MONOTONIC; None: never."""
+        times = [each.fault.at_ns for each in self._plan if each.waiting]
+        times += [each.fault.end_ns for each in self._plan if each.underway and each.fault.end_ns]
+        return self._start_ns + min(times) if times else None
+
+    def tick(self, now_ns: int) -> None:
+        """Do what is due. now_ns: CLOCK_MONOTONIC."""
+        elapsed_ns = now_ns - self._start_ns
+        for each in self._plan:
+            if each.waiting and elapsed_ns >= each.fault.at_ns:
+                each.waiting = False
+                self._begin(each, elapsed_ns)
+            if each.underway and each.fault.end_ns is not None and elapsed_ns >= each.fault.end_ns:
+                self._end(each)
+            if each.underway and each.fault.kind == "pause":
+                self._last_ns = now_ns
+
+    def silent_since_ns(self, since_ns: int) -> int:
+        """From when on a silence that began at `since_ns` counts: not before the last moment at
+        which something stood still or was lost by plan."""
+        return max(since_ns, self._last_ns)
+
+    def close(self) -> None:
+        """Let everything go on that stands still."""
+        for each in self._plan:
+            if each.underway:
+                self._resume(each)
+
+    def missed(self) -> list[str]:
+        """Faults that did not take place, in words."""
+        return [str(each) for each in self._plan if each.begun_ns is None]
+
+    def rows(self, end_ns: int) -> list[dict[str, Any]]:
+        """Table faults. end_ns: when the run ended, on CLOCK_MONOTONIC."""
+        last_ns = end_ns - self._start_ns
+        jobs = {job.name: number for number, job in enumerate(self._experiment.jobs)}
+        return [
+            {
+                "fault": each.number,
+                "kind": each.fault.kind,
+                "target": title(each.fault).partition(" of ")[2],
+                "job": jobs.get(each.fault.job),
+                "at_ns": each.fault.at_ns,
+                "begun_ns": each.begun_ns,
+                "ended_ns": last_ns if each.underway else each.ended_ns,
+                "factor": each.fault.factor,
+            }
+            for each in self._plan
+        ]
+
+    def _begin(self, each: Planned, elapsed_ns: int) -> None:
+        kind = each.fault.kind
+        hosts = [host for host in each.hosts if host.done is None and not host.killed]
+        if not hosts and not each.switches:
+            return  # it had finished
+        each.hosts, each.begun_ns = hosts, elapsed_ns
+        if kind != "slow" or each.fault.server is not None or each.switches:
+            self.excused |= {host.spec["host"] for host in hosts} | set(each.switches)
+        for other in self._plan if kind == "kill" else ():
+            met = set(each.switches) & set(other.switches) or any(h in hosts for h in other.hosts)
+            if other.underway and met:
+                self._end(other)
+        if kind == "pause":
+            for host in hosts:
+                self._hosts.spawner.signal(host.process, signal.SIGSTOP)
+            for name in each.switches:
+                self._switches.pause(name)
+        elif kind == "slow" and (each.fault.server is not None or each.switches):
+            processes = [host.process for host in hosts]
+            processes += [self._switches.processes[name] for name in each.switches]
+            each.turns = [_Turns(process.pid, each.fault.factor) for process in processes]
+        elif kind == "kill":
+            self._kill(each)
+            self._end(each)
+        elif kind == "restart":
+            self._restart(each.switches[0], each)
+            self._end(each)
+
+    def _end(self, each: Planned) -> None:
+        self._resume(each)
+        self._last_ns = time.monotonic_ns()
+        each.ended_ns = self._last_ns - self._start_ns
+
+    def _resume(self, each: Planned) -> None:
+        for turns in each.turns:
+            turns.stop()
+        if each.fault.kind == "pause":
+            for host in each.hosts:
+                self._hosts.spawner.signal(host.process, signal.SIGCONT)
+            for name in each.switches:
+                self._switches.resume(name)
+
+    def _kill(self, each: Planned) -> None:
+        for host in each.hosts:
+            host.killed = True
+            self._hosts.spawner.signal(host.process, signal.SIGKILL)
+        processes = [host.process for host in each.hosts]
+        self._hosts.spawner.wait_ended(processes, KILL_TIMEOUT_S, "end of killed hosts")
+        for name in each.switches:
+            self._before_loss(name)
+            self._switches.kill(name)
+            for job in self._jobs_through(name):
+                self.broken[job] = f"switch {name} is on its paths and was killed ({each})"
+        if each.fault.job is None:
+            return
+        job = each.hosts[0].spec["job"]
+        if each.fault.worker is not None:
+            self.broken[job] = f"every sum needs all workers, and one was killed ({each})"
+        elif each.fault.server is not None:
+            self.broken[job] = f"it gets its sums from its parameter server ({each})"
+        else:
+            self.killed.add(job)
+            for client in self._switches.clients.values():
+                dataplane.release(self._experiment, job, client)
+
+    def _restart(self, name: str, each: Planned) -> None:
+        self._before_loss(name)
+        self._switches.restart(name)
+        self._after_start(name)
+        for job in self.killed:
+            dataplane.release(self._experiment, job, self._switches.clients[name])
+        why = self._experiment.system_entry.lost_with_registers
+        if why:
+            for job in self._jobs_through(name):
+                self.endangered[job] = f"{why} ({each})"
+
+    def _jobs_through(self, switch: str) -> list[int]:
+        """Numbers of the jobs with a path between two of their hosts that crosses a switch."""
+        topology = self._experiment.topology_object()
+        found = []
+        for number, job in enumerate(self._experiment.jobs):
+            hosts = (*job.fixed_placement.workers, *job.fixed_placement.servers)
+            if any(switch in _path(topology, a, b) for a in hosts for b in hosts if a != b):
+                found.append(number)
+        return found
+
+
+def _path(topology: Any, source: str, target: str) -> list[str]:
+    """The switches that a packet passes."""
+    hops, node = next_hops(topology, target), switch_of(topology, source)
+    path = [node]
+    while node in hops and hops[node][1] != target:
+        node = hops[node][1]
+        path.append(node)
+    return path
+
+
+class _Turns:
+    """Lets a process run for 1/factor of the time, until `stop`."""
+
+    def __init__(self, pid: int, factor: float) -> None:
+        self._descriptor = os.pidfd_open(pid)  # the id cannot pass on to another process
+        self._on_s = TURN_S / factor
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"turns of {pid}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            while not self._stop.wait(self._on_s):
+                signal.pidfd_send_signal(self._descriptor, signal.SIGSTOP)
+                self._stop.wait(TURN_S - self._on_s)
+                signal.pidfd_send_signal(self._descriptor, signal.SIGCONT)
+
+    def stop(self) -> None:
+        """Let it run as it likes."""
+        self._stop.set()
+        self._thread.join()
+        os.close(self._descriptor)

@@ -1,0 +1,199 @@
+"""The host processes of one repetition: started, made to begin together, listened to.
+
+A host talks in two ways. Over its control socket it says ready, done or failed, which are rare. On
+the board, an array in memory that all processes share, it writes its progress and its signs of life
+all the time, at the price of a store.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from testbed.emulate.child_processes import BOARD_COLUMNS
+from testbed.errors import RunError
+from testbed.network.spawner import Process, Spawner
+from testbed.runtimes.live_view import Work
+
+# Columns of the board.
+HEARTBEAT, ITERATION, SENT, FINISHED, BYTES_SENT, BYTES_RECEIVED, STATE, PACKETS_SENT = range(8)
+PACKETS_RECEIVED, RETRANSMISSIONS = 8, 9
+COUNTERS = 16  # and all after it
+# Long enough for a machine that is busy with other things, short enough to be noticed.
+START_TIMEOUT_S = 60
+# What a host process calls.
+TARGET = "testbed.emulate.child_processes:host"
+
+
+@dataclass
+class HostProcess:
+    """One role on its host. `done` is what it counted, once it is done."""
+
+    spec: dict
+    process: Process
+    control: socket.socket
+    row: np.ndarray
+    ready: bool = False
+    done: dict | None = None
+    stopping: bool = False
+    killed: bool = False  # by a planned fault
+    messages: list[dict] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """As a message names it: host, role, job."""
+        name = self.spec.get("job_name", self.spec["job"])
+        if self.spec["role"] == "worker":
+            return f"{self.spec['host']} (worker {self.spec['worker']} of job {name})"
+        return f"{self.spec['host']} (parameter server of job {name})"
+
+    @property
+    def totals(self) -> dict:
+        """What it counted: `done`, or, of a process that could not say it, the counters of its last
+        sign of life; what only the process itself knows is missing then."""
+        if self.done is not None:
+            return self.done
+        from testbed.protocols import counters as n  # numba, which nobody wants in vain
+
+        row = [int(value) for value in self.row]
+        totals = dict(zip(n.NAMES, row[COUNTERS:], strict=False))
+        return totals | {
+            "packets_sent": row[PACKETS_SENT],
+            "packets_received": row[PACKETS_RECEIVED],
+            "bytes_sent": row[BYTES_SENT],
+            "bytes_received": row[BYTES_RECEIVED],
+        }
+
+    def fileno(self) -> int:
+        return self.control.fileno()
+
+    def say(self, **message: object) -> None:
+        """Send a message; a process that is gone is noticed elsewhere, by its exit."""
+        try:
+            self.control.send(json.dumps(message).encode())
+        except OSError:
+            pass
+
+    def hear(self) -> bool:
+        """Take in what the process has said, without waiting; False once it has hung up.
+
+        Raises RunError when it says that it has failed.
+        """
+        while True:
+            try:
+                data = self.control.recv(1 << 16, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return True
+            except ConnectionError:
+                return False
+            if not data:
+                return False
+            message = json.loads(data)
+            if "ready" in message:
+                self.ready = True
+            elif "done" in message:
+                self.done = message["done"]
+            elif "failed" in message:
+                raise RunError(message["failed"], self.process.log_tail(), str(self.process.log))
+
+
+class HostGroup:
+    """All host processes of one repetition."""
+
+    def __init__(
+        self,
+        specs: Sequence[dict],
+        spawner: Spawner,
+        namespaces: dict[str, int],
+        logs: Path,
+        repetition: int,
+    ) -> None:
+        """Ask for all processes; does not wait for them.
+
+        specs: from the workload's plan. namespaces: holder's process id by host. logs: folder for
+        logs and for what the processes hand over at their end.
+        """
+        self.spawner = spawner
+        self.hosts: list[HostProcess] = []
+        self._board = os.memfd_create("board", os.MFD_CLOEXEC)
+        size = max(len(specs), 1) * BOARD_COLUMNS * 8
+        os.ftruncate(self._board, size)
+        self.board = np.frombuffer(mmap.mmap(self._board, size), np.int64)
+        self.board = self.board.reshape(-1, BOARD_COLUMNS)
+        for row, spec in enumerate(specs):
+            name = spec["host"]
+            log = logs / (f"{name}.log" if repetition == 0 else f"{name}-r{repetition}.log")
+            spec = {**spec, "output": str(log.with_suffix(".npz")), "log": str(log)}
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                process = spawner.spawn(
+                    f"{name}-r{repetition}",
+                    TARGET,
+                    {"spec": spec, "row": row, "rows": len(specs)},
+                    log,
+                    namespace=namespaces[name],
+                    descriptors=[theirs.fileno(), self._board],
+                )
+            self.hosts.append(HostProcess(spec, process, ours, self.board[row]))
+
+    def wait_ready(self) -> None:
+        """Until every process has said that it is ready. Raises RunError naming one that is not."""
+
+        def all_ready() -> bool:
+            for host in self.hosts:
+                host.hear()
+                if host.process.code is not None:
+                    raise died(host)
+            return all(host.ready and host.process.pid for host in self.hosts)
+
+        missing = "start of the host processes"
+        self.spawner.wait(all_ready, START_TIMEOUT_S, missing, self.hosts)
+
+    def start(self, start_ns: int) -> None:
+        """Have all begin at this instant of CLOCK_MONOTONIC."""
+        for host in self.hosts:
+            host.say(start_ns=start_ns)
+
+    def of_job(self, job: int, role: str) -> list[HostProcess]:
+        """The processes of one job that have this role ("worker" or "ps")."""
+        return [
+            host for host in self.hosts if host.spec["job"] == job and host.spec["role"] == role
+        ]
+
+    def work(self, job: int) -> Work:
+        """How far a job's workers are."""
+        rows = [host.row for host in self.of_job(job, "worker")]
+        return Work(
+            min((int(row[ITERATION]) for row in rows), default=0),
+            sum(int(row[BYTES_SENT]) for row in rows),
+        )
+
+    def jobs(self) -> list[int]:
+        """Numbers of all jobs, in order."""
+        return sorted({host.spec["job"] for host in self.hosts})
+
+    def close(self) -> None:
+        """Kill what still runs and close everything."""
+        running = [host for host in self.hosts if host.process.code is None]
+        for host in running:
+            self.spawner.signal(host.process, 9)
+        self.spawner.wait_ended([host.process for host in running], 10, "end of the hosts")
+        for host in self.hosts:
+            host.control.close()
+        os.close(self._board)
+
+
+def died(host: HostProcess) -> RunError:
+    """The error for a host process that ended before it was done."""
+    code = host.process.code
+    how = f"was killed by signal {-code}" if code and code < 0 else f"ended with exit code {code}"
+    return RunError(
+        f"the process of host {host.title} {how}", host.process.log_tail(), str(host.process.log)
+    )

@@ -1,0 +1,238 @@
+"""One experiment from its file to its results folder, in order.
+
+Everything that the user can put right is looked at before anything is built: the file, the machine,
+the P4 program. Then a results folder opens, which says "running" until the end, a session takes
+hold of the machine, and each repetition goes through the same steps: switches and hosts start,
+tables go in, all begin at one instant, the watch lasts until the last result, and what was counted
+is collected.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from p4engine.frontend.diagnostics import P4Error
+from rich.console import Console
+
+from testbed import dataplane
+from testbed.emulate.captures import CapturedPort, Captures
+from testbed.emulate.fault_injection import Faults
+from testbed.emulate.host_group import HostGroup
+from testbed.emulate.samplers import MemorySampler
+from testbed.emulate.session import Session
+from testbed.emulate.switch_backends import Backend, backend_of
+from testbed.emulate.switch_group import SwitchGroup
+from testbed.emulate.watchdog import Watch
+from testbed.errors import RunError
+from testbed.runtimes import result_rows as collect
+from testbed.runtimes.live_view import JobTitle, Progress
+from testbed.runtimes.program import Program
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+    from testbed.results import Writer
+
+# From telling the hosts to their common start: enough for all of them to read the message.
+START_DELAY_NS = 200_000_000
+
+
+def run_experiment(
+    experiment: Experiment,
+    program: Program,
+    results: Path,
+    console: Console,
+    captured: Sequence[CapturedPort] = (),
+) -> Path:
+    """Run all repetitions; returns the results folder. The folder is marked with how it ended.
+
+    captured: the ports whose packets are written down."""
+    from testbed.results import Writer, describe
+
+    backend = backend_of(experiment, program)
+    environment = describe(
+        experiment.timestamp_unit_ns,
+        switch=experiment.switch,
+        runtime=experiment.runtime,
+        **backend.versions(),
+    )
+    yaml = experiment.resolved_yaml()
+    with Writer.create(results, experiment.name, yaml, environment) as writer:
+        console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
+        topology = experiment.topology_object()
+        with Session(f"{experiment.name} ({writer.folder})", writer.logs) as session:
+            session.start()
+            session.build(topology, **backend.network_options())
+            with Captures(captured, session, writer.folder / "captures"):
+                for number in range(experiment.repetitions):
+                    with Repetition(experiment, backend, session, number) as repetition:
+                        repetition.run(console, writer)
+        writer.finish()
+    return writer.folder
+
+
+class Repetition:
+    """One pass over the experiment in a network that stands. A context manager: inside, switches
+    are configured and hosts ready; afterwards their processes are gone.
+    """
+
+    def __init__(
+        self, experiment: Experiment, backend: Backend, session: Session, number: int
+    ) -> None:
+        """number: which repetition, from 0."""
+        self.experiment = experiment
+        self.backend = backend
+        self.session = session
+        self.number = number
+        self.topology = session.network.topology
+        self.switches: SwitchGroup | None = None
+        self.hosts: HostGroup | None = None
+        # What switches that have ended had counted: (registers, ports) of each life, by name.
+        self.lives: dict[str, list[tuple[list, list]]] = {}
+        self.stats: dict[str, list[dict]] = {}
+
+    def __enter__(self) -> Repetition:
+        """Start all processes, then do what each is good for while the others still start."""
+        from testbed.derived.host_specs import plan
+
+        session, number = self.session, self.number
+        seed = self.experiment.repetition_seed(number)
+        self.switches = SwitchGroup(
+            session.network, self.backend, session.nodes, session.logs, seed, number
+        )
+        specs = plan(self.experiment, number)
+        namespaces = {name: process.pid for name, process in session.network.holders.items()}
+        session.pool.wait_ready()
+        self.hosts = HostGroup(specs, session.pool, namespaces, session.logs, number)
+        self.switches.wait_ready()
+        for name in self.switches.clients:
+            self._configure(name)
+        self.hosts.wait_ready()
+        session.note_processes()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        # After an error the session takes everything away, faster and in any case.
+        if kind is None:
+            self.switches.stop()
+            self.hosts.close()
+
+    def _configure(self, name: str) -> None:
+        """Links and tables of one switch."""
+        client = self.switches.clients[name]
+        try:
+            self.backend.shape(name, client)
+            dataplane.install(self.experiment, name, client)
+        except P4Error as error:
+            raise RunError(f"switch {name} cannot be configured: {error}") from error
+
+    def _keep_counts(self, name: str) -> None:
+        """Note what a switch has counted, before it ends."""
+        client = self.switches.clients[name]
+        try:
+            counts = dataplane.counters(self.experiment, client), client.port_stats()
+            stats = client.stats()
+        except P4Error as error:
+            self.switches.check()  # says how it ended, if it has
+            raise RunError(f"switch {name} cannot be read: {error}") from error
+        self.lives.setdefault(name, []).append(counts)
+        self.stats.setdefault(name, []).append(stats)
+
+    def run(self, console: Console, writer: Writer) -> None:
+        """Start, watch, collect. Raises RunError with a named cause."""
+        switches, hosts = self.switches, self.hosts
+        experiment, session = self.experiment, self.session
+        jobs = {
+            number: JobTitle(job.name, job.iterations, job.start_ns)
+            for number, job in enumerate(experiment.jobs)
+        }
+        title = experiment.name
+        if experiment.repetitions > 1:
+            title += f", repetition {self.number + 1} of {experiment.repetitions}"
+        start_ns = time.monotonic_ns() + START_DELAY_NS
+        look = functools.partial(dataplane.look, experiment)
+        memory = MemorySampler(switches, look, experiment.aggregators > 0, start_ns)
+        hosts.start(start_ns)
+        faults = Faults(experiment, hosts, switches, start_ns, self._keep_counts, self._configure)
+        with Progress(jobs, hosts.work, title, console, switches.clients) as progress:
+            watch = Watch(
+                hosts,
+                switches,
+                (session.nodes, session.pool),
+                memory,
+                progress,
+                start_ns,
+                {number: job.start_ns for number, job in jobs.items()},
+                experiment.timeout_ns,
+                faults,
+                experiment.system.fragile,
+            )
+            watch.run()
+        tables = self._collect(memory, watch)
+        for table, rows in tables.items():
+            writer.write(table, rows, repetition=self.number)
+        for job in tables["jobs"]:
+            if not job["exact"]:
+                raise RunError(
+                    f"job {job['name']}: only {job['values_checked']} values were checked"
+                )
+        for number, why in watch.unfinished.items():
+            raise RunError(f"job {experiment.jobs[number].name} could not finish: {why}")
+
+    def _collect(self, memory: MemorySampler, watch: Watch) -> dict[str, Any]:
+        """The rows of all tables, by table."""
+        from testbed.results import fidelity
+
+        experiment, switches, hosts = self.experiment, self.switches, self.hosts
+        faults = watch.faults
+        for name in switches.clients:
+            self._keep_counts(name)
+        counters, links = [], []
+        for name, lives in self.lives.items():
+            registers, stats = collect.together(lives)
+            counters += [
+                {"switch": name, "job": job, "counter": counter, "value": value}
+                for job, counter, value in registers
+            ]
+            links += collect.link_rows(experiment, name, stats)
+        memory.tick(time.monotonic_ns(), last=True)
+        peaks, turns = watch.cpu.peaks(), watch.turns.of
+        host_rows = collect.host_rows(hosts.hosts, peaks, turns)
+        switch_rows = collect.switch_rows(self.stats, peaks, turns)
+        models = {number: job.trace().name for number, job in enumerate(experiment.jobs)}
+        outcomes = dict.fromkeys(faults.killed, "killed")
+        outcomes |= dict.fromkeys(watch.unfinished, "unfinished")
+        job_rows = collect.job_rows(hosts.hosts, links, models, outcomes)
+        collect.add_mean_rates(links, job_rows)
+        iterations, tensors = collect.time_tables(collect.worker_files(hosts.hosts))
+        switch_cpu = {name: peaks.get(name) for name in self.lives if name not in faults.excused}
+        waits = watch.waits.peaks()
+        trusted = fidelity.rows(
+            job_rows,
+            [row for row in host_rows if row["host"] not in faults.excused],
+            [row for row in links if row["node"] not in faults.excused],
+            switch_cpu,
+            {name: waits[name] for name in switch_cpu if name in waits},
+        )
+        trusted += fidelity.wait_rows(
+            [row for row in host_rows if row["host"] not in faults.excused],
+            [row for row in switch_rows if row["switch"] not in faults.excused],
+            collect.window_times(experiment, hosts.hosts),
+        )
+        if experiment.faults:
+            trusted.append(fidelity.missed_faults(len(faults.missed())))
+        return {
+            "switches": switch_rows,
+            "switch_counters": counters,
+            "links": links,
+            **memory.looks.tables(),
+            "hosts": host_rows,
+            "iterations": iterations,
+            "tensors": tensors,
+            "jobs": job_rows,
+            "faults": faults.rows(watch.end_ns),
+            "fidelity": trusted,
+        }

@@ -1,0 +1,107 @@
+"""What a run holds of the machine: its record, its spawners, its network. Closed whichever way it
+ends.
+
+Opening is in steps, and each step is noted before the next, so that `close` can be called at any
+moment, also twice, and takes away exactly what there is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.network.registry import Record
+from testbed.network.spawner import Spawner
+from testbed.runtimes import interrupts
+
+if TYPE_CHECKING:
+    from testbed.network.mininet_network import Network
+    from testbed.topology import Topology
+
+
+class Session:
+    """Use as a context manager. `logs` is the folder for the logs of everything that is started.
+
+    Attributes: `nodes`, the spawner of namespaces and switches; `pool`, that of host processes;
+    `network`, once it is built.
+    """
+
+    def __init__(self, title: str, logs: Path) -> None:
+        """Nothing is started yet. title: what `run.py clean` calls this run."""
+        self.logs = logs
+        self.record = Record.new(title)
+        self.nodes: Spawner | None = None
+        self.pool: Spawner | None = None
+        self.network: Network | None = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        # An interrupt may fall between entering `close` and its first line; it comes once.
+        try:
+            self.close()
+        except KeyboardInterrupt:
+            self.close()
+            raise
+
+    def start(self, with_hosts: bool = True) -> None:
+        """Register the run and start the spawners; their imports go on beside what follows.
+
+        with_hosts: False where no host process is wanted, only a network.
+        """
+        self.record.register()
+        # The host pool takes longest, so it goes first.
+        if with_hosts:
+            # testbed.protocols first: it tells numba where its cache is, and numba asks only once.
+            preload = (
+                "testbed.protocols",
+                "testbed.emulate.child_processes",
+                "testbed.hosts.host_process:warm",
+            )
+            self.pool = Spawner("host pool", preload, self.logs / "host-pool.log")
+            self.record.add("host pool", self.pool.pid)
+        preload = (
+            "testbed.network.namespace",
+            "testbed.emulate.child_processes",
+            "p4engine.switch.process",
+        )
+        self.nodes = Spawner("switch pool", preload, self.logs / "switch-pool.log")
+        self.record.add("switch pool", self.nodes.pid)
+        self.record.save()
+
+    def build(
+        self, topology: Topology, kind: type[Network] | None = None, **options: Any
+    ) -> Network:
+        """Build the network of a topology. kind: its class, by default `Network`; options: of
+        that."""
+        from testbed.network.mininet_network import Network
+
+        self.nodes.wait_ready()
+        self.network = (kind or Network)(
+            topology, self.nodes, self.logs, self.record.folder, **options
+        )
+        self.note_processes()
+        return self.network
+
+    def note_processes(self) -> None:
+        """Bring the record up to date with the processes that the spawners have started."""
+        for spawner in (self.nodes, self.pool):
+            for process in spawner.processes.values() if spawner else ():
+                if process.pid and process.code is None:
+                    self.record.add(process.key, process.pid)
+        self.record.save()
+
+    def close(self) -> None:
+        """Take everything away. All processes are killed, and with them goes the network."""
+        with interrupts.tear_down():
+            if self.network is not None:
+                with contextlib.suppress(Exception):
+                    self.network.stop()
+                self.network = None
+            for spawner in (self.pool, self.nodes):
+                if spawner is not None:
+                    spawner.close()
+            self.pool = self.nodes = None
+            self.record.remove()

@@ -1,0 +1,163 @@
+"""What a run has to know of the kind of switch that it uses: how a process of it is started and
+reached, who shapes its links, what the network around it must bring along.
+
+Everything else of a run is the same for both. `Embedded` is the native switch, which shapes its
+ports itself; `Bmv2` is simple_switch, which has egress queues and leaves the rest to the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from testbed import dataplane
+from testbed.errors import RunError
+from testbed.network.nodes import P4Switch, connect
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+    from testbed.network.mininet_network import Network
+    from testbed.network.spawner import Process
+    from testbed.runtimes.program import Program
+
+
+class Backend(Protocol):
+    """One kind of switch. `target` is what a switch's process calls
+    (testbed/emulate/child_processes.py); `by_thread`: whether its threads' processor time counts
+    one by one, since each does another part of the work."""
+
+    target: str
+    by_thread: bool
+
+    def versions(self) -> dict[str, Any]:
+        """What of the switch belongs into the results' environment."""
+
+    def network_options(self) -> dict[str, Any]:
+        """What `Network` is to be built with."""
+
+    def arguments(self, node: P4Switch, seed: int) -> dict[str, Any]:
+        """Those of `target`, for one switch."""
+
+    def connect(
+        self, node: P4Switch, process: Process, network: Network, alive: Callable[[], bool]
+    ) -> Any:
+        """A control client of the switch, once it answers. Raises RunError."""
+
+    def shape(self, switch: str, client: Any) -> None:
+        """Give a switch's links what the experiment says."""
+
+
+class Embedded:
+    """The native switch."""
+
+    target = "testbed.emulate.child_processes:switch"
+    by_thread = False
+
+    def __init__(self, experiment: Experiment, program: Program) -> None:
+        self._experiment = experiment
+        self._program = program
+
+    def versions(self) -> dict[str, Any]:
+        return {}
+
+    def network_options(self) -> dict[str, Any]:
+        return {}
+
+    def arguments(self, node: P4Switch, seed: int) -> dict[str, Any]:
+        node.control_path.unlink(missing_ok=True)
+        program = self._program
+        return {
+            "program": str(program.path),
+            "defines": dict(program.defines),
+            "include_dirs": [str(path) for path in program.include_dirs],
+            "interfaces": node.ports_in_use(),
+            "control": str(node.control_path),
+            "seed": seed,
+        }
+
+    def connect(
+        self, node: P4Switch, process: Process, network: Network, alive: Callable[[], bool]
+    ) -> Any:
+        return connect(node.control_path, alive, node.name, process.log)
+
+    def shape(self, switch: str, client: Any) -> None:
+        dataplane.shape_links(self._experiment, switch, client)
+
+
+class Bmv2:
+    """BMv2's simple_switch. Its random numbers know no seed."""
+
+    target = "testbed.emulate.child_processes:bmv2_switch"
+    by_thread = True
+
+    def __init__(self, experiment: Experiment, program: Program) -> None:
+        self._experiment = experiment
+        self._topology = experiment.topology_object()
+        self._json: Path = program.json
+
+    def versions(self) -> dict[str, Any]:
+        from testbed.bmv2.compiler import P4c
+        from testbed.bmv2.simple_switch import SIMPLE_SWITCH, version
+
+        return {"p4c": version(P4c.find().path), SIMPLE_SWITCH: version(SIMPLE_SWITCH)}
+
+    def network_options(self) -> dict[str, Any]:
+        from testbed.bmv2.link_queues import mtu_bytes, qdiscs
+
+        return {
+            "mtu_bytes": mtu_bytes(self._experiment),
+            "qdiscs": qdiscs(self._experiment, self._topology),
+        }
+
+    def arguments(self, node: P4Switch, seed: int) -> dict[str, Any]:
+        from testbed.bmv2.simple_switch import command
+
+        notifications = node.control_path.with_suffix(".ipc")
+        return {
+            "command": command(self._json, self._interfaces(node), notifications=notifications),
+            "namespace": node.namespace,
+        }
+
+    def _interfaces(self, node: P4Switch) -> dict[int, str]:
+        """Of links that are up, by port."""
+        up = self._topology.ports(node.name)
+        return {port: name for port, name in node.ports_in_use().items() if port in up}
+
+    def connect(
+        self, node: P4Switch, process: Process, network: Network, alive: Callable[[], bool]
+    ) -> Any:
+        from thrift.Thrift import TException
+
+        from testbed.bmv2.connection import Connection, p4utils_api, wait
+        from testbed.bmv2.control_client import Client
+        from testbed.bmv2.link_queues import impaired
+        from testbed.bmv2.ports import Neighbour, Ports
+
+        connection = Connection(node.namespace)
+        wait(connection, alive, node.name, process.log)
+        neighbours = {}
+        for port, (name, _, _) in self._topology.ports(node.name).items():
+            link = node.intfs[port].link
+            ends = link.intf1, link.intf2
+            other = ends[0] if ends[1].node is node else ends[1]
+            host = name in self._topology.hosts
+            neighbours[port] = Neighbour(other.name, network.holders[name].pid, host)
+        try:
+            ports = Ports(
+                process.pid, self._interfaces(node), neighbours, impaired(self._experiment)
+            )
+            api = p4utils_api(connection.clients, self._json)
+        except (OSError, TException) as error:  # it was up a moment ago
+            raise RunError(f"switch {node.name} (simple_switch) is gone: {error}") from error
+        return Client(api, node.name, connection.close, ports.read, ports.stats)
+
+    def shape(self, switch: str, client: Any) -> None:
+        from testbed.bmv2.link_queues import shape_queues
+
+        shape_queues(self._experiment, switch, client)
+
+
+def backend_of(experiment: Experiment, program: Program) -> Backend:
+    """The kind of switch that an experiment asks for."""
+    return (Bmv2 if experiment.switch == "bmv2" else Embedded)(experiment, program)

@@ -1,0 +1,137 @@
+"""The switch processes of one repetition: forked into their namespaces, shaped, filled with tables.
+
+A repetition gets new switch processes, so that registers and counters start from zero; the network
+around them stays.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.emulate.switch_backends import Backend
+from testbed.errors import RunError
+from testbed.network.nodes import P4Switch
+from testbed.network.spawner import Process, Spawner
+
+if TYPE_CHECKING:
+    from testbed.network.mininet_network import Network
+
+
+class SwitchGroup:
+    """All switch processes of one repetition; `clients` are those that answer, by name, each with
+    the control interface of p4engine.control.client.Client. `by_thread`: names of those whose
+    threads' processor time counts one by one."""
+
+    def __init__(
+        self,
+        network: Network,
+        backend: Backend,
+        spawner: Spawner,
+        logs: Path,
+        seed: int,
+        repetition: int,
+    ) -> None:
+        """Ask for all processes; does not wait for them."""
+        self.spawner = spawner
+        self.nodes: list[P4Switch] = list(network.switches)
+        self.processes: dict[str, Process] = {}
+        self.clients: dict[str, Any] = {}
+        self.backend = backend
+        self.by_thread = {node.name for node in self.nodes} if backend.by_thread else set()
+        self._network, self._logs = network, logs
+        self._seed, self._repetition = seed, repetition
+        self._stopped: dict[str, Any] = {}
+        for node in self.nodes:
+            self._spawn(node)
+
+    def _spawn(self, node: P4Switch) -> None:
+        """Ask for a node's process; does not wait for it."""
+        suffix = "" if self._repetition == 0 else f"-r{self._repetition}"
+        self.processes[node.name] = self.spawner.spawn(
+            f"{node.name}-r{self._repetition}",
+            self.backend.target,
+            self.backend.arguments(node, self._seed * 1000 + self.nodes.index(node)),
+            self._logs / f"{node.name}{suffix}.log",
+            namespace=self._network.holders[node.name].pid,
+        )
+
+    def _connect(self, node: P4Switch) -> None:
+        """Wait until a node's process answers."""
+        process = self.processes[node.name]
+
+        def alive() -> bool:
+            self.spawner.pump()
+            return process.code is None
+
+        self.spawner.wait_started([process])
+        node.client = self.backend.connect(node, process, self._network, alive)
+        self.clients[node.name] = node.client
+
+    def wait_ready(self) -> None:
+        """Until every switch answers. Raises RunError with the words of one that does not."""
+        for node in self.nodes:
+            try:
+                self._connect(node)
+            except RunError:
+                self.check()  # says how it ended, if it has
+                raise
+
+    def check(self) -> None:
+        """Raises RunError if one of the processes has ended."""
+        for name, process in self.processes.items():
+            if process.code is not None:
+                raise RunError(
+                    f"the process of switch {name} {describe_exit(process.code)}",
+                    process.log_tail(),
+                    str(process.log),
+                )
+
+    def pause(self, name: str) -> None:
+        """Stop a switch; it has no client until it goes on."""
+        self.spawner.signal(self.processes[name], 19)
+        self._stopped[name] = self.clients.pop(name)
+
+    def resume(self, name: str) -> None:
+        """Let a paused switch go on."""
+        self.spawner.signal(self.processes[name], 18)
+        self.clients[name] = self._stopped.pop(name)
+
+    def kill(self, name: str) -> None:
+        """End a switch for good, at once."""
+        node = next(node for node in self.nodes if node.name == name)
+        process = self.processes.pop(name)
+        client = self.clients.pop(name, None) or self._stopped.pop(name)
+        node.client = None
+        self.spawner.signal(process, 9)
+        self.spawner.wait_ended([process], 10, f"end of switch {name}")
+        client.close()
+
+    def restart(self, name: str) -> None:
+        """End a switch and start it again, as it was before any table was filled."""
+        self.kill(name)
+        node = next(node for node in self.nodes if node.name == name)
+        self._spawn(node)
+        self._connect(node)
+
+    def stop(self) -> None:
+        """Ask all to end and wait; what does not end in time is killed."""
+        for node in self.nodes:
+            if node.client is not None:
+                node.client.close()
+                node.client = None
+        self.clients.clear()
+        running = [process for process in self.processes.values() if process.code is None]
+        for process in running:
+            self.spawner.signal(process, 15)
+        try:
+            self.spawner.wait_ended(running, 3, "end of the switches")
+        except RunError:
+            for process in running:
+                self.spawner.signal(process, 9)
+            self.spawner.wait_ended(running, 10, "end of the switches")
+
+
+def describe_exit(code: int) -> str:
+    """How a process ended, for a message."""
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"

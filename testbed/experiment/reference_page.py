@@ -1,0 +1,300 @@
+"""docs/experiment.md, made from the schema, so that it cannot say anything else than the program
+does.
+
+    python -m testbed.experiment.reference_page > docs/experiment.md
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from testbed import systems
+from testbed.config.fields import Kind, Quantity, kind_of
+from testbed.experiment.figure import MEASURES, Figure
+from testbed.experiment.resolve_topology import parameters
+from testbed.experiment.schema import ExperimentFile, Memory, Timers, VirtualTime
+from testbed.experiment.schema_arrivals import Arrivals, Poisson
+from testbed.experiment.schema_jobs import Fault, Job, Placement
+from testbed.experiment.schema_links import LinkException, Links, LinkSettings
+from testbed.experiment.schema_switches import Switches, SwitchException, SwitchSettings
+from testbed.topos import KINDS
+
+OPENING = """\
+# The experiment file
+
+An experiment is one YAML file. `run.py check FILE` says whether it is valid, `run.py show FILE`
+prints it with all defaults, `run.py FILE` runs it. The smallest one:
+
+```yaml
+topology: {kind: star, hosts: 5}
+system: esa
+memory: {aggregators: 256}
+jobs:
+  - {model: resnet50, workers: 4, iterations: 3, scale: 0.02}
+```
+
+Everything is checked before anything is built. An error names the line, the key, what was
+found, what is allowed and, for a misspelt key, the nearest one; all errors come at once.
+
+**Quantities carry units**: rates `bit/s kbit/s Mbit/s Gbit/s Tbit/s` (also `bps`, `Mbps`, ...),
+times `ns us ms s min`, sizes `B KiB MiB GiB` (powers of 1024) and `kB MB GB` (powers of 1000),
+`packets`, `%`. Only 0 needs none. A quantity is a whole number of its base unit (bit/s, ns, B,
+packets).
+
+**Paths** (a trace, a topology, a P4 program of your own) are relative to the experiment file.
+
+**YAML**: a word is a number if it looks like one in decimal (`1e3` is), a boolean if it is
+`true` or `false` (where a boolean is asked, `on`, `off`, `yes` and `no` do too), else text. A
+key without a value, a key given twice, tags and merge keys (`<<`) are errors; anchors and
+aliases work.
+
+This page is made from the schema by `python -m testbed.experiment.reference_page`.
+"""
+
+TOPOLOGY = """\
+`kind` names a topology of the folder topos/, `class` one of your own: `class: my.py:MyTopology`
+is the class `MyTopology` in `my.py`, a subclass of `testbed.topology.Topology` (one of
+Mininet's `Topo` is converted: `bw`, `delay`, `jitter`, `loss`, `max_queue_size` of its links
+are kept). The other keys are the arguments of the class.
+
+```python
+from testbed.topology import Topology
+
+class Pair(Topology):
+    def __init__(self, hosts: int = 2):
+        self.add_switch("s1")
+        for number in range(1, hosts + 1):
+            self.add_link(self.add_host(f"h{number}"), "s1", bandwidth="10 Mbit/s")
+```
+
+Names are a small letter and up to 7 small letters or digits; a host has exactly one link, to a
+switch; everything is connected. `add_link` takes the keys of `links:`, `forward` and
+`backward`.
+"""
+
+MEMORY = """\
+The state of one aggregator is counted in full: values, bitmap (as wide as the largest job
+needs: 32, 64, 128 or 256 bits) and what the system keeps beside them. `run.py show` prints its
+size.
+"""
+
+
+TIMERS = """\
+`auto` is, on a real clock, what a machine needs whose processes are at times not scheduled for
+milliseconds: 100 ms and 1 s for timeouts, 2 ms and 200 ms for reminders, 5 ms for acknowledgements,
+and 50 F of burst, but 2 to 10 ms, with F the time of a whole frame on the slowest of the job's
+links to its switches (1 Gbit/s where all are unlimited). In virtual time all of it follows the
+network: with R the round trip of an empty one between a worker and its server (or root switch, or
+neighbour), 400 F + 4 R and ten times that, 8 F + R and a hundred times that, 20 F, and 8 F. At
+10 Mbit/s both come to the same, but for the burst: in virtual time nobody is late. Where a plan
+says who aggregates what (grid), the shortest reminder is, on both, at least the time of a window at
+the plan's rate.
+"""
+
+VIRTUAL = """\
+What the model is, and where the defaults come from: [virtual.md](virtual.md).
+"""
+
+ARRIVALS = """\
+```yaml
+arrivals:
+  placement: spread
+  poisson:
+    jobs: 40
+    interval: 2 ms
+    kinds:
+      - {name: small, model: resnet18, workers: 4, iterations: 3, scale: 0.01, weight: 3}
+      - {name: large, model: vgg16, workers: 8, iterations: 3, scale: 0.01}
+```
+
+A CSV file names its columns in its first line; cells hold what would stand in YAML, an empty one is
+a key left out, and lines that begin with `#` are skipped:
+
+```csv
+submit, model, workers, iterations, scale
+0, resnet50, 4, 3, 0.01
+1.5 ms, vgg16, 8, 3, 0.005
+```
+
+A job is submitted, waits until there is room, runs on its hosts, and gives them back. First come,
+first served: nobody overtakes a job that waits. Its completion time (JCT) counts from its
+submission; tables and report show the waiting apart. What is modelled of the switches when jobs
+come and go: [virtual.md](virtual.md#jobs-that-come-and-go).
+"""
+
+FAULTS = """\
+```yaml
+faults:
+  - {at: 2 s, fault: pause, job: big, worker: 1, for: 500 ms}
+  - {at: 3 s, fault: slow, job: big, worker: 0, factor: 3}
+  - {at: 4 s, fault: restart, switch: s1}
+  - {at: 5 s, fault: kill, job: small}
+```
+
+The results say when each took place (table `faults`), or that it did not since what it was to
+befall had finished, which makes a run `degraded`. Two faults cannot befall one process at a time,
+apart from `kill`. What each system survives: [reliability.md](reliability.md).
+"""
+
+
+SWEEP = """\
+A file with the key `sweep` describes several experiments, its *points*: `run.py sweep FILE` (or
+`run.py FILE`) checks them all, runs one after the other and compares them. Each key of the file
+may be varied, named by its path; `[*]` means all members of a list.
+
+```yaml
+sweep:
+  system: [esa, {name: atp, release: on_completion}, switchml]   # every value of one key with
+  memory.aggregators: {from: 16, to: 256, times: 2}              # every value of the others
+  links.loss: [0 %, 1 %]
+  together:                  # values that go side by side: the first with the first, ...
+    - links.delay: [10 us, 1 ms]
+      jobs[*].iterations: [4, 2]
+  skip:                      # points to leave out, where all of these keys match
+    - {system: switchml, links.loss: 1 %}
+```
+
+A range is `{from, to, step}` or `{from, to, times}`. A value replaces what the file has at that
+place, so a system is named with all its options. A point whose system aggregates nothing in the
+switch does without the file's `memory`; points that become equal that way are one.
+
+The results are in `results/NAME/`: `report.txt`, `data.csv` and `figures/` of the sweep, and one
+folder per point, named by a hash of its resolved experiment (but its name). Called again, the
+command goes on with what has not finished, so delete a point's folder to have it run again; it says
+how many have finished with other code. A point that fails is reported and does not stop the others;
+the exit code is then 1. Points in virtual time run side by
+side, on all processors, on `--processes N`, or on a Dask cluster that shares the folder
+(`--dask tcp://HOST:PORT`, with the package `distributed` installed); those on Mininet run one after
+the other.
+"""
+
+
+FIGURE = """
+```yaml
+figure:
+  claim: ESA needs less switch memory than ATP for the same JCT.
+  x: memory.aggregators
+  panels: [ps_packets_per_fragment, jct, jct_ratio]
+```
+
+The figure has a panel per measure, with 95 % confidence intervals over the repetitions (from three
+on), as PDF and PNG, and the numbers that are drawn beside it as CSV, all in
+`results/NAME/figures/`. [figures.md](figures.md) lists those that are there. `--scale X` multiplies
+the jobs' `scale` and `compute_scale` and writes into `results/NAME-xX`.
+"""
+
+
+def reference() -> str:
+    """The page."""
+    parts = [OPENING, "## Top level\n", _table(ExperimentFile)]
+    parts += ["## topology\n", TOPOLOGY, *_topologies()]
+    parts += ["## links\n", _table(Links), "### links.each[]\n", _text(LinkException)]
+    parts += [_table(LinkException, leave_out=LinkSettings)]
+    parts += ["## switches\n", _table(Switches), "### switches.each[]\n", _text(SwitchException)]
+    parts += [_table(SwitchException, leave_out=SwitchSettings), "## system\n"]
+    for system in systems.SYSTEMS.values():
+        parts += [f"### {system.name}\n", _text(system.options), _options(system)]
+    parts += ["## memory\n", _text(Memory), _table(Memory), MEMORY]
+    parts += ["## timers\n", _text(Timers), TIMERS, _table(Timers)]
+    parts += ["## virtual\n", _text(VirtualTime), VIRTUAL, _table(VirtualTime)]
+    parts += ["## jobs[]\n", _text(Job), _table(Job)]
+    parts += ["### jobs[].placement\n", _text(Placement), _table(Placement)]
+    parts += ["## arrivals\n", _text(Arrivals), ARRIVALS, _table(Arrivals)]
+    parts += ["### arrivals.poisson\n", _text(Poisson), _table(Poisson)]
+    parts += ["## faults[]\n", _text(Fault), FAULTS, _table(Fault)]
+    parts += ["## sweep\n", SWEEP]
+    parts += ["## figure\n", _text(Figure), _table(Figure), FIGURE.removeprefix("\n")]
+    return "\n".join(parts)
+
+
+def _text(model: type) -> str:
+    return (inspect.getdoc(model) or "") + "\n"
+
+
+def _options(system: systems.System) -> str:
+    """The table of a system's options, with its own name as the only one allowed."""
+    table = _table(system.options).split("\n")
+    table[2] = f"| `name` | {system.name} | required | Which system. |"
+    return "\n".join(table)
+
+
+def _table(model: Any, leave_out: Any = None) -> str:
+    rows = ["| key | allowed | default | meaning |", "|---|---|---|---|"]
+    for name, info in model.model_fields.items():
+        if leave_out is not None and name in leave_out.model_fields:
+            continue
+        cells = (f"`{info.alias or name}`", _allowed(name, info), _default(info), info.description)
+        rows.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def _allowed(name: str, info: FieldInfo) -> str:
+    kind = kind_of(info)
+    if kind:
+        return kind.allowed
+    sections = {
+        "topology": "see [topology](#topology)",
+        "links": "see [links](#links)",
+        "switches": "see [switches](#switches)",
+        "switch": "a name",
+        "system": "a name, or a mapping; see [system](#system)",
+        "memory": "see [memory](#memory)",
+        "jobs": "a list of 1 to 256; see [jobs](#jobs)",
+        "faults": "a list; see [faults](#faults)",
+        "timers": "see [timers](#timers)",
+        "virtual": "see [virtual](#virtual)",
+        "each": "a list; see below",
+        "forward": "a mapping",
+        "backward": "a mapping",
+        "between": "two names",
+        "panels": f"a list of {', '.join(MEASURES)}",
+        "workers": "a list of hosts",
+        "placement": "`packed`, `spread`, `random`, or a mapping; see [below](#jobsplacement)",
+        "arrivals": "see [arrivals](#arrivals)",
+        "poisson": "a mapping; see [below](#arrivalspoisson)",
+        "submissions": "a list of 1 to 256",
+        "kinds": "a list of 1 to 256",
+    }
+    return sections[name]
+
+
+def _default(info: FieldInfo) -> str:
+    extra = info.json_schema_extra
+    if isinstance(extra, dict) and "default" in extra:
+        return str(extra["default"])
+    if info.is_required():
+        return "required"
+    kind = kind_of(info)
+    if kind is None:
+        return "all defaults" if info.default in (Links(), Switches(), Timers()) else "none"
+    value = kind.show(info.default) if info.default is not None or _has_word(kind) else None
+    if value is None:
+        return "none"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _has_word(kind: Kind) -> bool:
+    """Whether it has a word that stands for None."""
+    if isinstance(kind, Quantity):
+        return any(meaning is None for _, meaning in kind.words)
+    return bool(getattr(kind, "word", ""))
+
+
+def _topologies() -> Iterator[str]:
+    for kind, cls in KINDS.items():
+        yield f"### kind: {kind}\n"
+        yield (inspect.getdoc(cls) or "") + "\n"
+        rows = ["| key | type | default |", "|---|---|---|"]
+        for name, (annotation, default) in parameters(cls).items():
+            required = default is inspect.Parameter.empty
+            shown = "required" if required else f"`{default}`"
+            rows.append(f"| `{name}` | {getattr(annotation, '__name__', annotation)} | {shown} |")
+        yield "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

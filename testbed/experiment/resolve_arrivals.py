@@ -1,0 +1,121 @@
+"""From `arrivals` to jobs: what a CSV file or a Poisson process submits, and whether it can run.
+
+A job that is submitted has no hosts until some are free, so its placement stays open; what is
+checked here is that it would fit an empty network, since one that does not would wait for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from testbed.config.fields import user_file
+from testbed.config.problems import Problem
+from testbed.config.units import FieldError
+from testbed.config.yaml_document import plain_value
+from testbed.errors import UserError
+from testbed.experiment.schema_arrivals import MAX_JOBS, Arrivals, Poisson, Submission
+from testbed.experiment.schema_jobs import Job, JobShape
+from testbed.experiment.unknown_keys import explain
+from testbed.topology import Topology
+from testbed.traffic.arrivals import kinds, poisson
+from testbed.traffic.mix import read_mix
+
+if TYPE_CHECKING:
+    from testbed.config.problems import Path as KeyPath
+
+CSV: KeyPath = ("arrivals", "csv")
+
+
+def read_csv(arrivals: Arrivals, folder: Path) -> tuple[Arrivals, list[Problem]]:
+    """The same arrivals with the lines of their CSV file, if they name one, as submissions."""
+    if arrivals.csv is None:
+        return arrivals, []
+    try:
+        file = user_file(arrivals.csv, folder)
+        lines = read_mix(file)
+    except FieldError as error:
+        return arrivals, [Problem.of(CSV, error)]
+    except UserError as error:
+        return arrivals, [Problem(CSV, str(error))]
+    if len(lines) > MAX_JOBS:
+        message = f"{file}: found {len(lines)} jobs; allowed: at most {MAX_JOBS}"
+        return arrivals, [Problem(CSV, message)]
+    found: list[Submission] = []
+    problems: list[Problem] = []
+    for line in lines:
+        data = {name: plain_value(cell) for name, cell in line.cells.items()}
+        try:
+            found.append(Submission.model_validate(data))
+        except ValidationError as error:
+            for each in explain(error, (), Submission):
+                place = f"{file}, line {line.number}, column {each.path[-1]}"
+                problems.append(Problem(CSV, f"{place}: {each.message}"))
+    return arrivals.model_copy(update={"csv": None, "submissions": tuple(found)}), problems
+
+
+def shapes(arrivals: Arrivals) -> list[tuple[KeyPath, JobShape]]:
+    """What is submitted, each with the place that says so."""
+    key, listed = "submissions", arrivals.submissions
+    place: KeyPath = ("arrivals", key)
+    if arrivals.poisson is not None:
+        place, listed = ("arrivals", "poisson", "kinds"), arrivals.poisson.kinds
+    return [((*place, number), shape) for number, shape in enumerate(listed)]
+
+
+def job_of(shape: JobShape) -> Job:
+    """A job of this shape, without hosts."""
+    parts: dict[str, Any] = {name: getattr(shape, name) for name in JobShape.model_fields}
+    start_ns = shape.submit_ns if isinstance(shape, Submission) else 0
+    return Job.model_construct(**parts, start_ns=start_ns, placement="packed")
+
+
+def with_resolved(arrivals: Arrivals, jobs: Sequence[Job]) -> Arrivals:
+    """The same with all that was left open in its shapes, of which `jobs` were made in order."""
+    known = "name", "model", "compute_scale"
+    listed = tuple(
+        shape.model_copy(update={name: getattr(job, name) for name in known})
+        for (_, shape), job in zip(shapes(arrivals), jobs, strict=True)
+    )
+    if arrivals.poisson is None:
+        return arrivals.model_copy(update={"submissions": listed})
+    process = arrivals.poisson.model_copy(update={"kinds": listed})
+    return arrivals.model_copy(update={"poisson": process})
+
+
+def drawn(process: Poisson, of_kind: Sequence[Job], seed: int) -> tuple[Job, ...]:
+    """The jobs that a process submits, in order; `of_kind`: a resolved job of each kind."""
+    times = poisson(seed, process.jobs, process.interval_ns)
+    which = kinds(seed, process.jobs, [kind.weight for kind in process.kinds])
+    return tuple(
+        of_kind[kind].model_copy(
+            update={"name": f"{of_kind[kind].name[:58]}-{number}", "start_ns": time_ns}
+        )
+        for number, (time_ns, kind) in enumerate(zip(times, which, strict=True))
+    )
+
+
+def too_large(
+    listed: Sequence[tuple[KeyPath, JobShape]], topology: Topology, servers: int
+) -> list[Problem]:
+    """Jobs that have more roles than the whole network has hosts."""
+    hosts = len(topology.hosts)
+    return [
+        Problem(
+            (*path, "workers"),
+            f"found {shape.workers} workers"
+            + (f" and {servers} parameter server{'s' if servers > 1 else ''}" if servers else "")
+            + f"; the topology has {hosts} hosts, and each takes one role",
+        )
+        for path, shape in listed
+        if shape.workers + servers > hosts
+    ]
+
+
+def room(listed: Sequence[tuple[KeyPath, JobShape]], topology: Topology, servers: int) -> int:
+    """How many of the smallest of these jobs the network's hosts have room for."""
+    smallest = min(shape.workers + servers for _, shape in listed)
+    return min(len(topology.hosts) // smallest, MAX_JOBS)

@@ -1,0 +1,230 @@
+"""What each direction of each link does, from the several places that may say so.
+
+The experiment's `links` come first, then what the topology's class says of a link, then
+`links.each` and its directions; the last one that sets a key counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from testbed.config.fields import SECOND, nearest
+from testbed.config.problems import Path as KeyPath
+from testbed.config.problems import Problem, sentence
+from testbed.config.units import TIME, show
+from testbed.experiment.experiment import Experiment, LinkDirection
+from testbed.experiment.printing import shown
+from testbed.experiment.round_trip import round_trip_ns
+from testbed.experiment.schema import VirtualTime
+from testbed.experiment.schema_links import LinkOptions, Links, LinkSettings
+from testbed.experiment.unknown_keys import explain
+from testbed.topology import Topology
+from testbed.traffic.draws import Stream
+
+# Congestion marks begin at a queue of so many packets at least where the file does not say: long
+# enough that an unloaded link never marks the bursts of its hosts, short enough that a window of
+# every worker of a job does not overflow the default queue. Where links are fast or long, a
+# bandwidth-delay product is more, and a window that a mark has halved must still fill it.
+DEFAULT_THRESHOLD = 100
+DELAYS = 0x11A7  # what tells the streams of links' delays from others of the same seed
+MILLION = 1_000_000
+# Of a packet without values: Ethernet, IPv4, UDP, the header of p4/ina.p4 and a bitmap of 32 bits.
+LEAST_FRAME_BYTES = 14 + 20 + 8 + 24 + 4
+
+
+def resolve_links(
+    links: Links,
+    topology: Topology | None,
+    values_per_packet: int | None,
+    virtual: VirtualTime | None,
+    seed: int,
+) -> tuple[list[tuple[LinkDirection, LinkDirection]], frozenset[int], list[Problem]]:
+    """Both directions of each link, in the topology's order, the indices of those that have failed,
+    and what is wrong with them.
+
+    Without a topology only what all links have in common is checked. `virtual`: what hosts and
+    switches take in virtual time; None on a real clock. `seed`: where drawn delays come from."""
+    resolver = _Links(topology, values_per_packet, seed)
+    resolver.resolve(links)
+    if topology is not None:
+        switch_ns = virtual.switch_latency_ns if virtual else 0
+        hosts_ns = virtual.worker_delay_ns + virtual.server_delay_ns if virtual else 0
+        resolver.mark(round_trip_ns(topology, resolver.directions, switch_ns) + hosts_ns)
+    return resolver.directions, frozenset(resolver.failed), resolver.problems
+
+
+class _Links:
+    def __init__(self, topology: Topology | None, values_per_packet: int | None, seed: int) -> None:
+        self.topology = topology
+        self.seed = seed
+        self.values_per_packet = values_per_packet
+        self.problems: list[Problem] = []
+        self.directions: list[tuple[LinkDirection, LinkDirection]] = []
+        self.failed: set[int] = set()
+
+    def wrong(self, path: KeyPath, message: str) -> None:
+        self.problems.append(Problem(path, message))
+
+    def resolve(self, links: Links) -> None:
+        sound = self.fits(links, ("links",), "")
+        if self.topology is None:
+            return
+        named = self.exceptions(links)
+        for index, (a, b) in enumerate(self.topology.links):
+            base = {name: getattr(links, name) for name in LinkSettings.model_fields}
+            ways = [dict(base), dict(base)]
+            place: KeyPath = ("topology",)
+            options = self.topology_options(index)
+            layers: list[tuple[LinkOptions, bool]] = [(options, False)] if options else []
+            for position, flipped in named.get(index, []):
+                layers.append((links.each[position], flipped))
+                place = ("links", "each", position)
+            for layer, flipped in layers:
+                forward, backward = (1, 0) if flipped else (0, 1)
+                for way in ways:
+                    way.update(layer.given())
+                ways[forward].update(layer.forward.given() if layer.forward else {})
+                ways[backward].update(layer.backward.given() if layer.backward else {})
+            stated = [layer.failed for layer, _ in layers if "failed" in layer.model_fields_set]
+            if stated and stated[-1]:
+                self.fail(index, place)
+            for way in ways:
+                self.spread(index, way)
+            there, back = LinkDirection(a, b, **ways[0]), LinkDirection(b, a, **ways[1])
+            if sound:
+                for way in (there, back):
+                    self.fits(way, place, f"{way.source} to {way.target}: ")
+            self.directions.append((there, back))
+
+    def spread(self, index: int, way: dict[str, Any]) -> None:
+        """Give a link's direction the delay that is drawn for the link."""
+        most = way["delay_ns"] * round(MILLION * way.pop("delay_spread")) // MILLION
+        way["delay_ns"] += Stream(self.seed, DELAYS, index).below(2 * most + 1) - most
+
+    def fail(self, index: int, place: KeyPath) -> None:
+        """A link is down."""
+        assert self.topology is not None
+        ends = self.topology.links[index]
+        hosts = [node for node in ends if node in self.topology.hosts]
+        if hosts:
+            self.wrong(
+                (*place, "failed") if place[0] == "links" else place,
+                f"{'-'.join(ends)} is the only link of {hosts[0]}; allowed: links between switches",
+            )
+        self.failed.add(index)
+
+    def exceptions(self, links: Links) -> dict[int, list[tuple[int, bool]]]:
+        """{link index: [(position in `each`, whether `between` names it the other way round)]}."""
+        assert self.topology is not None
+        by_ends: dict[frozenset[str], list[int]] = {}
+        for index, ends in enumerate(self.topology.links):
+            by_ends.setdefault(frozenset(ends), []).append(index)
+        nodes = [*self.topology.hosts, *self.topology.switches]
+        first: dict[frozenset[str], int] = {}
+        result: dict[int, list[tuple[int, bool]]] = {}
+        for position, each in enumerate(links.each):
+            path = ("links", "each", position, "between")
+            unknown = [name for name in each.between if name not in nodes]
+            ends = frozenset(each.between)
+            if unknown:
+                near = nearest(unknown[0], nodes)
+                self.wrong(path, sentence(f"there is no node {unknown[0]} in the topology", near))
+            elif ends not in by_ends:
+                here = self.neighbours(each.between[0])
+                message = f"there is no link between {' and '.join(each.between)}"
+                self.wrong(path, f"{message}; {each.between[0]} is linked to {here}")
+            elif ends in first:
+                message = f"these links are already in links.each[{first[ends]}]; keep one of them"
+                self.wrong(path, message)
+            else:
+                first[ends] = position
+                for index in by_ends[ends]:
+                    flipped = self.topology.links[index] != each.between
+                    result.setdefault(index, []).append((position, flipped))
+        return result
+
+    def neighbours(self, node: str) -> str:
+        assert self.topology is not None
+        names = [neighbour for neighbour, _, _ in self.topology.ports(node).values()]
+        return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+
+    def topology_options(self, index: int) -> LinkOptions | None:
+        assert self.topology is not None
+        a, b = self.topology.links[index]
+        try:
+            return LinkOptions.model_validate(self.topology.link_options[index])
+        except ValidationError as error:
+            for problem in explain(error, (), LinkOptions):
+                self.wrong(("topology",), f"link {a}-{b}, {problem}")
+            return None
+
+    def fits(self, way: LinkSettings | LinkDirection, path: KeyPath, who: str) -> bool:
+        """Whether the settings of a direction agree with each other."""
+        before = len(self.problems)
+        at = path if who else (*path, "jitter")
+        if way.jitter_ns > way.delay_ns:
+            jitter, delay = shown(way, "jitter_ns"), shown(way, "delay_ns")
+            self.wrong(
+                at, f"{who}found jitter {jitter}; allowed: at most the delay, which is {delay}"
+            )
+        threshold = way.ecn_threshold_packets
+        if threshold is not None and threshold > way.queue_packets:
+            at = path if who else (*path, "ecn_threshold")
+            found, queue = f"{threshold} packets", f"{way.queue_packets} packets"
+            self.wrong(
+                at,
+                f"{who}found ecn_threshold {found}; allowed: at most the queue, which is {queue}",
+            )
+        if way.reorder and way.reorder_delay_ns <= self.packet_ns(way):
+            at = path if who else (*path, "reorder_delay")
+            found, least = shown(way, "reorder_delay_ns"), self.packet_ns(way)
+            time = f"more than {show(least, TIME)}, a packet's time on the link" if least else ""
+            self.wrong(
+                at,
+                f"{who}found reorder {shown(way, 'reorder')} with reorder_delay {found}, so that no"
+                f" packet would overtake another; allowed: {time or 'more than 0'}",
+            )
+        return len(self.problems) == before
+
+    def mark(self, round_trip_ns: int) -> None:
+        """Give each direction without one its congestion threshold: a bandwidth-delay product, with
+        the longest round trip of the empty network."""
+        for index, ways in enumerate(self.directions):
+            self.directions[index] = tuple(self.marked(way, round_trip_ns) for way in ways)
+
+    def marked(self, way: LinkDirection, round_trip_ns: int) -> LinkDirection:
+        if way.ecn_threshold_packets != 0:
+            return way
+        if way.bandwidth_bps is None:
+            return replace(way, ecn_threshold_packets=None)
+        bits = 8 * (LEAST_FRAME_BYTES + 4 * (self.values_per_packet or 64))
+        product = way.bandwidth_bps * round_trip_ns // (bits * SECOND)
+        most = max(way.queue_packets // 2, 1)
+        return replace(way, ecn_threshold_packets=min(max(DEFAULT_THRESHOLD, product), most))
+
+    def packet_ns(self, way: LinkSettings | LinkDirection) -> int:
+        """How long a gradient packet is on the link; 0 where its rate is unlimited."""
+        values = self.values_per_packet
+        if way.bandwidth_bps is None or values is None:
+            return 0
+        return (LEAST_FRAME_BYTES + 4 * values) * 8 * SECOND // way.bandwidth_bps
+
+
+def unmarked(experiment: Experiment) -> list[str]:
+    """Without marks, senders learn of a full queue by its drops and delays alone."""
+    ways = [
+        way
+        for link in range(len(experiment.topology_object().links))
+        for way in experiment.link(link)
+    ]
+    unmarked = [way for way in ways if way.bandwidth_bps and way.ecn_threshold_packets is None]
+    if not unmarked:
+        return []
+    where = "all links" if len(unmarked) == len(ways) else f"{len(unmarked)} link directions"
+    return [
+        f"{where} have a bandwidth and no ecn_threshold: senders do not notice congestion before "
+        "timers expire or queues overflow; leave links.ecn_threshold out, or set it"
+    ]

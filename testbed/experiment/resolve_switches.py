@@ -1,0 +1,81 @@
+"""What each switch of an experiment is to do: what the file says, or else the topology's class.
+
+Checked here: whether the exceptions name switches, and whether the system heeds what they say."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from testbed import systems
+from testbed.config.fields import nearest
+from testbed.config.problems import Path, Problem, sentence
+from testbed.experiment.schema_switches import Switches, SwitchException
+from testbed.experiment.unknown_keys import explain
+from testbed.topology import Topology
+
+
+def resolve_switches(
+    switches: Switches, topology: Topology, system: systems.System | None
+) -> tuple[Switches, Topology, list[Problem]]:
+    """The settings with those of the topology's class among them, the topology that knows which of
+    its switches only forward, and what is wrong; the first two are sound if nothing is."""
+    problems = _named(switches, topology)
+    if problems:
+        return switches, topology, problems
+    settings, problems = _with_topology(switches, topology)
+    if problems:
+        return switches, topology, problems
+    found = {name: settings.of(name) for name in topology.switches}
+    off = [name for name, each in found.items() if not each.aggregates]
+    if system is not None and not system.planned:
+        place: Path = ("switches",) if switches != Switches() else ("topology",)
+        limits = [name for name, each in found.items() if each.capacity_bps or each.burst_packets]
+        if limits:
+            message = (
+                f"switch {limits[0]}: {system.title} has no plan that would heed a capacity or"
+                " burst; allowed with system grid. Take it out"
+            )
+            problems.append(Problem(place, message))
+        elif system.memory and len(off) == len(found):
+            message = (
+                f"no switch is left that aggregates for {system.title}; allow one, or take system"
+                " ps"
+            )
+            problems.append(Problem(place, message))
+    if off:
+        topology = topology.only_forwarding(off)
+    return settings, topology, problems
+
+
+def _named(switches: Switches, topology: Topology) -> list[Problem]:
+    """Exceptions that name no switch, or one that has been named already."""
+    problems = []
+    first: dict[str, int] = {}
+    for position, each in enumerate(switches.each):
+        path, name = ("switches", "each", position, "switch"), each.switch
+        if name not in topology.switches:
+            what = "is a host" if name in topology.hosts else "is not in the topology"
+            message = sentence(f"{name} {what}", nearest(name, topology.switches))
+            problems.append(Problem(path, message))
+        elif name in first:
+            message = f"{name} is already in switches.each[{first[name]}]; keep one of them"
+            problems.append(Problem(path, message))
+        first.setdefault(name, position)
+    return problems
+
+
+def _with_topology(switches: Switches, topology: Topology) -> tuple[Switches, list[Problem]]:
+    """What the topology's class says of switches, where the file says nothing of them."""
+    problems = []
+    given = {each.switch: each for each in switches.each}
+    for name, options in topology.switch_options.items():
+        try:
+            own = SwitchException.model_validate({"switch": name, **options})
+        except ValidationError as error:
+            wrong = explain(error, (), SwitchException)
+            problems += [Problem(("topology",), f"switch {name}, {each}") for each in wrong]
+            continue
+        said = given.get(name, own)
+        update = {key: getattr(said, key) for key in said.model_fields_set}
+        given[name] = own.model_copy(update=update)
+    return switches.model_copy(update={"each": tuple(given.values())}), problems

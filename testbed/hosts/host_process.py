@@ -1,0 +1,246 @@
+"""The process of one role (a worker, or a parameter server) on its host.
+
+It makes the machine of its specification, says that it is ready, starts at the instant that the
+runner names, and then does one thing: packets that have arrived go into the machine, packets that
+it fills go out, and it sleeps until the machine's deadline or the next packet. What it has counted
+and timed is written to a file when it ends.
+
+Messages over `control`, a SOCK_SEQPACKET socket, are JSON:
+  to the runner    {"ready": true, "pid": N}, then {"done": {...}} or {"failed": "..."}
+  from the runner  {"start_ns": T on CLOCK_MONOTONIC}, {"stop": true}
+A worker is done by itself; a server, which must serve the slowest worker, when it is told to stop.
+
+The board is a row of shared memory that the runner reads for progress and for signs of life.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import socket
+import time
+from pathlib import Path
+
+import numpy as np
+
+from testbed.hosts import packet_loop as loop
+from testbed.hosts import progress_board as bd
+from testbed.hosts.sockets import Io, PacketSocket
+from testbed.linux.scheduling import wake_promptly
+from testbed.protocols import counters as n
+from testbed.protocols import lag, wire
+from testbed.protocols import status as st
+from testbed.workload import machine
+from testbed.workload.placed_machine import Placed, Stepper, raised
+
+ROWS_IN = 256
+ROWS_OUT = 256
+SERVER_ROWS_OUT = 1024
+SOCKET_BUFFER_BYTES = 16 << 20
+
+
+class _Role:
+    """A machine with what the loop must know of it."""
+
+    def __init__(self, spec: dict) -> None:
+        self.spec = spec
+        self.is_worker = spec["role"] == "worker"
+        self.machine = machine.new_machine(spec)
+        self.counters = self.machine.counters
+        self.said_done = False
+        self.arrived = machine.new_batch(ROWS_IN, spec["values"], spec["bitmap_width"])
+        self.out = machine.new_batch(
+            ROWS_OUT if self.is_worker else SERVER_ROWS_OUT, spec["values"], spec["bitmap_width"]
+        )
+
+        self._parts = [Placed(part) for part in (self.machine, self.arrived, self.out)]
+        self._stepper = Stepper(self.machine, self.arrived, self.out)
+        self._stepped = np.array(
+            [self._stepper.address, *(part.address for part in self._parts)], np.int64
+        )
+
+    def run(self, io: Io, board: np.ndarray, origin_ns: int) -> int:
+        """Run the loop until it has something to say (see loop.py)."""
+        news = not self.said_done
+        reason = loop.run(
+            self._stepped,
+            self.machine.status,
+            self.counters,
+            self.arrived,
+            self.out,
+            io,
+            board,
+            origin_ns,
+            news,
+        )
+        if reason == loop.RAISED:
+            raise raised.pop()
+        return reason
+
+    def failure(self) -> str | None:
+        """The first wrong value, by job, iteration, tensor and position, or None."""
+        if not self.machine.status[st.FAILED]:
+            return None
+        return machine.wrong_value(self.spec, self.machine)
+
+
+def run_host(spec: dict, board: np.ndarray, control: socket.socket) -> None:
+    """Run one role to its end; returns when the runner says stop, or after a failure."""
+    role = _Role(spec)
+    packets = PacketSocket(
+        spec["address"],
+        wire.PORT,
+        spec["peers"],
+        role.arrived,
+        role.out,
+        control.fileno(),
+        SOCKET_BUFFER_BYTES,
+    )
+    try:
+        wake_promptly()
+        gc.disable()  # a collection would write to, and so copy, every page shared with the parent
+        _say(control, ready=True, pid=os.getpid())
+        message = _hear(control)
+        if "start_ns" in message:
+            _serve(role, packets, board, control, message["start_ns"])
+    finally:
+        packets.close()
+
+
+def _serve(
+    role: _Role, packets: PacketSocket, board: np.ndarray, control: socket.socket, origin_ns: int
+) -> None:
+    while (early := origin_ns - time.monotonic_ns()) > 0:
+        board[bd.HEARTBEAT_NS] = time.monotonic_ns()
+        time.sleep(min(early / 1e9, 0.05))
+    board[bd.STATE] = bd.RUNNING
+    while True:
+        reason = role.run(packets.io, board, origin_ns)
+        if reason == loop.WRONG:
+            board[bd.STATE] = bd.FAILED
+            _write_tables(role)
+            _say(control, failed=role.failure())
+            _hear(control)
+            return
+        if reason == loop.FINISHED:
+            _finish(role, packets, board, control)
+            continue
+        message = _hear(control)
+        if not message or "stop" in message:
+            if not role.said_done:
+                _finish(role, packets, board, control)
+            return
+
+
+def _finish(role: _Role, packets: PacketSocket, board: np.ndarray, control: socket.socket) -> None:
+    role.said_done = True
+    board[bd.STATE] = bd.DONE
+    _write_tables(role)
+    _say(control, done=_totals(role, packets, board))
+
+
+def _totals(role: _Role, packets: PacketSocket, board: np.ndarray) -> dict:
+    """What the runner writes into the tables `hosts` and `jobs`."""
+    cpu = time.process_time_ns()
+    totals = {name: int(value) for name, value in zip(n.NAMES, role.counters, strict=True)}
+    totals |= {
+        "packets_sent": int(board[bd.PACKETS_SENT]),
+        "packets_received": int(board[bd.PACKETS_RECEIVED]),
+        "bytes_sent": int(board[bd.BYTES_SENT]),
+        "bytes_received": int(board[bd.BYTES_RECEIVED]),
+        "unsent": int(board[bd.UNSENT]),
+        "socket_drops": packets.drops(),
+        "cpu_ns": cpu,
+        "pss_bytes": _proportional_set_bytes(),
+    }
+    if role.is_worker:
+        lags = role.machine.training.lag
+        totals |= {
+            "lag_p50_ns": lag.percentile(lags, 0.50),
+            "lag_p99_ns": lag.percentile(lags, 0.99),
+            "lag_max_ns": int(lags[lag.MAXIMUM]),
+            "end_ns": int(role.machine.training.end_ns[-1]),
+        }
+    return totals
+
+
+def _proportional_set_bytes() -> int | None:
+    """Memory of this process, pages shared with k processes counted as 1/k (Linux's PSS)."""
+    try:
+        for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None
+
+
+def _write_tables(role: _Role) -> None:
+    """The times that belong into the tables `iterations` and `tensors`, as an .npz.
+
+    int64 ns since the run's start, -1 for never: start_ns, compute_end_ns, end_ns of each iteration
+    [I]; forward_start_ns, forward_end_ns, ready_ns, first_sent_ns, done_ns of each iteration and
+    tensor [I, T]. A server has none."""
+    if not role.is_worker:
+        return
+    b, t = role.machine.book, role.machine.training
+    with open(role.spec["output"], "wb") as file:
+        np.savez(
+            file,
+            start_ns=t.start_ns,
+            compute_end_ns=t.compute_end_ns,
+            end_ns=t.end_ns,
+            forward_start_ns=t.forward_start_ns,
+            forward_end_ns=t.forward_end_ns,
+            ready_ns=b.ready_ns,
+            first_sent_ns=b.first_sent_ns,
+            done_ns=b.done_ns,
+        )
+
+
+def _say(control: socket.socket, **message: object) -> None:
+    control.send(json.dumps(message).encode())
+
+
+def _hear(control: socket.socket) -> dict:
+    """The runner's next message; {} when the runner is gone."""
+    data = control.recv(1 << 16)
+    return json.loads(data) if data else {}
+
+
+def warm() -> None:
+    """Compile (or load) everything a host runs, so that the processes forked later share it."""
+    tensors = [{"name": "t", "values": 100, "forward_ns": 1, "backward_ns": 1}]
+    common = {
+        "system": "esa", "job": 0, "job_name": "warm", "workers": 1, "seed": 0, "values": 64,
+        "bitmap_width": 32, "window": 1, "rate_bps": 0, "burst_ns": 0, "timeout_ns": 0,
+        "least_timeout_ns": 1, "most_timeout_ns": 1, "least_patience_ns": 1,
+        "index": "hash", "pool": 1, "priority": "esa",
+        "communication_ns": 1, "computation_ns": 1, "iterations": 1, "order": "front",
+        "start_ns": 0, "slow": [], "speed_spread": 0, "compute_jitter": 0, "tensors": tensors,
+        "fragments": 2, "reminder": True, "reminder_delay_ns": 0, "least_reminder_delay_ns": 1,
+        "most_reminder_delay_ns": 1, "switches": [], "gradients": None,
+    }  # fmt: skip
+    for role in (
+        _Role({**common, "role": "worker", "worker": 0}),
+        _Role({**common, "role": "ps"}),
+        _Role({**common, "system": "switchml", "role": "worker", "worker": 0, "sets": 2}),
+        _Role({**common, "system": "ps", "role": "worker", "worker": 0, "peers": ["127.0.0.1"]}),
+        _Role({**common, "system": "ps", "role": "ps"}),
+        _Role({**common, "system": "ring", "role": "worker", "worker": 0, "ack_delay_ns": 1}),
+    ):
+        _load(role)
+
+
+def _load(role: _Role) -> None:
+    """Run the loop up to a message that waits already, at a time before the role's start."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.send(b"x")
+        packets = PacketSocket(
+            "127.0.0.1", 0, ["127.0.0.1"], role.arrived, role.out, theirs.fileno(), 1 << 16
+        )
+        board = np.zeros(bd.COLUMNS, np.int64)
+        role.run(packets.io, board, time.monotonic_ns() + 10**12)
+        packets.close()

@@ -1,0 +1,115 @@
+"""The loop of a host process, compiled: packets in, one step of the machine, packets out, sleep.
+
+The machine is stepped by its address (testbed/workload/placed_machine.py), so this is the same code
+for every system. It returns to Python only for what is rare: a message from the runner, the end of
+the work, a wrong value. A wake-up costs a few microseconds more in Python than here, and a host has
+two per packet when little is under way.
+
+Waking is dear too, a fifth of all work at the highest rates. So a host moderates its wakings as
+network cards do their interrupts: a packet that arrives soon after the last waking waits a moment
+for others. At most that moment is added to a round trip, and only where packets come that fast.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from testbed.hosts import progress_board as bd
+from testbed.hosts import socket_calls as calls
+from testbed.protocols import counters as n
+from testbed.protocols import sizes
+from testbed.protocols import status as st
+from testbed.workload.placed_machine import call_step
+
+HEARTBEAT_NS = 50_000_000
+LONGEST_SLEEP_NS = 50_000_000
+MODERATION_NS = 200_000  # between wakings by packets, when fewer than FEW arrive in it
+FEW = 16
+
+# Why the loop returned
+MESSAGE = 0
+FINISHED = 1
+WRONG = 2
+RAISED = 3  # an exception, in plain Python
+
+
+@njit(cache=True)
+def _account(board, lengths, count, bytes_column, packets_column):
+    total = sizes.FRAME_OVERHEAD * count
+    for i in range(count):
+        total += lengths[i]
+    board[bytes_column] += total
+    board[packets_column] += count
+
+
+@njit(cache=True)
+def _take_in(io, arrived, board):
+    count = calls.receive(io.fd, io.in_messages, arrived.lengths)
+    if count > 0:
+        _account(board, arrived.lengths, count, bd.BYTES_RECEIVED, bd.PACKETS_RECEIVED)
+    return count
+
+
+@njit(cache=True)
+def _send_out(io, out, filled, board):
+    if filled == 0:
+        return
+    sent = calls.send(
+        io.fd, io.out_messages, io.out_vectors, io.names, out.lengths, out.destinations, filled
+    )
+    _account(board, out.lengths, sent, bd.BYTES_SENT, bd.PACKETS_SENT)
+    board[bd.UNSENT] += filled - sent
+
+
+@njit(cache=True)
+def _update(board, status, counters, now):
+    board[bd.HEARTBEAT_NS] = now
+    board[bd.ITERATION] = status[st.ITERATIONS]
+    board[bd.SENT] = counters[n.GRADIENT_PACKETS]
+    board[bd.FINISHED] = counters[n.RESULTS]
+    board[bd.RETRANSMISSIONS] = counters[n.RETRANSMISSIONS]
+    for i in range(counters.size):
+        board[bd.COUNTERS + i] = counters[i]
+
+
+@njit(cache=True)
+def run(stepped, status, counters, arrived, out, io, board, origin_ns, finished_is_news):
+    """Run until something is to be said; returns MESSAGE, FINISHED, WRONG or RAISED.
+
+    `stepped` is int64[4], the addresses of the step function, the machine and its batches `arrived`
+    and `out`; `status` and `counters` are the machine's. `origin_ns` is the run's start on
+    CLOCK_MONOTONIC."""
+    deadline = np.zeros(1, np.int64)
+    beat = 0
+    woken = 0
+    while True:
+        count = _take_in(io, arrived, board)
+        clock = calls.monotonic_ns(io.scratch)
+        now = clock - origin_ns
+        filled = call_step(
+            stepped[0], (stepped[1], stepped[2], stepped[3], now, count, deadline.ctypes.data)
+        )
+        if filled < 0:
+            return RAISED
+        _send_out(io, out, filled, board)
+        if clock - beat > HEARTBEAT_NS:
+            beat = clock
+            _update(board, status, counters, clock)
+        if status[st.FAILED] == 1:
+            return WRONG
+        if finished_is_news and status[st.FINISHED] == 1:
+            _update(board, status, counters, clock)
+            return FINISHED
+        if count == arrived.packets.shape[0]:
+            continue
+        pause = min(deadline[0] + origin_ns - calls.monotonic_ns(io.scratch), LONGEST_SLEEP_NS)
+        if pause <= 0:
+            continue
+        if 0 < count < FEW and clock - woken < MODERATION_NS:
+            calls.pause(min(pause, MODERATION_NS), io.scratch)
+            woken = calls.monotonic_ns(io.scratch)
+            continue
+        woken = clock
+        if calls.wait(io.descriptors, pause, io.scratch):
+            return MESSAGE

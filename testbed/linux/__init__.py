@@ -1,0 +1,3 @@
+"""What Python's standard library does not offer of Linux: namespaces and other kernel calls,
+processor time and identity of processes, scheduling, and the user behind sudo. Imports nothing of
+the testbed."""

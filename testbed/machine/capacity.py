@@ -1,0 +1,132 @@
+"""Whether this machine can carry an experiment, by what `run.py calibrate` has measured.
+
+The links of a job allow so many packets per second (testbed/derived/bounds.py). While it
+communicates, its hosts want to send that many; if hosts and switches have not got the processor
+time for it, the network in the results is slower than the one in the file. All jobs are taken to
+communicate at once, which is the worst that can happen and does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from testbed.config.units import RATE, about
+from testbed.machine.calibration import Calibration, Measured
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+HEADROOM = 0.5  # of what was measured; bench/fidelity.py and docs/fidelity.md say why
+CALIBRATED_VALUES = 64  # per packet; larger packets cost more
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Gradient packets/s that a job's links allow: of all its workers, of one worker, and those
+    that each of its servers has to do with."""
+
+    job: str
+    rate: float
+    worker_rate: float
+    server_rate: float
+
+
+def demands(experiment: Experiment) -> list[Demand]:
+    """Of the jobs whose links have a limit."""
+    from testbed.derived.bounds import communication_bound_ns
+
+    found = []
+    for number, job in enumerate(experiment.jobs):
+        bound_ns = communication_bound_ns(experiment, number)
+        if not bound_ns:
+            continue
+        own = experiment.fragments(number)
+        servers = len(job.fixed_placement.servers)
+        if not experiment.system_entry.memory and not servers:  # the ring
+            own = 2 * (job.workers - 1) * own // job.workers
+        worker_rate = own * 1e9 / bound_ns
+        rate = worker_rate * job.workers
+        found.append(Demand(job.name, rate, worker_rate, rate / max(servers, 1)))
+    return found
+
+
+def load_share(wanted: list[Demand], measured: Measured, cores: int) -> tuple[float, str]:
+    """(share of what there is that the experiment asks for, of what); the largest such share."""
+    rate = sum(each.rate for each in wanted)
+    shares = [(rate / measured.rate, "of the whole machine")]
+    if measured.total_ns is not None:
+        shares.append((rate * measured.total_ns / 1e9 / cores, "of all cores"))
+    if measured.switch_ns is not None:
+        shares.append((rate * measured.switch_ns / 1e9, "of a core for the switch"))
+    for each in wanted:
+        worker = each.worker_rate * measured.worker_ns / 1e9
+        shares.append((worker, f"of a core for each worker of job {each.job}"))
+        if measured.server_ns is not None:
+            server = each.server_rate * measured.server_ns / 1e9
+            shares.append((server, f"of a core for a server of job {each.job}"))
+    return max(shares)
+
+
+def of_bmv2(measured: Measured, values: int) -> Measured:
+    """What was measured, for another number of values per packet: every value is a register that
+    simple_switch reads and writes, and 64 of them cost it as much as all the rest of a packet
+    (bench/bmv2.py alone)."""
+    dearer = (CALIBRATED_VALUES + values) / (2 * CALIBRATED_VALUES)
+    total_ns = None if measured.total_ns is None else measured.total_ns * dearer
+    return replace(measured, rate=measured.rate / dearer, total_ns=total_ns)
+
+
+def warnings(experiment: Experiment, calibration: Calibration | None) -> list[str]:
+    """What to tell before a run that this machine cannot carry; [] when it can, or when nothing is
+    known."""
+    if experiment.runtime != "mininet" or calibration is None:
+        return []
+    name, switch = experiment.system.name, experiment.switch
+    measured = calibration.systems.get(switch, {}).get(name)
+    wanted = demands(experiment)
+    if measured is None or not wanted:
+        return []
+    if switch == "bmv2":
+        measured = of_bmv2(measured, experiment.values_per_packet)
+    share, whose = load_share(wanted, measured, int(calibration.machine["cores"]))
+    larger = switch != "bmv2" and experiment.values_per_packet > CALIBRATED_VALUES
+    if share <= HEADROOM:
+        return []
+    factor = HEADROOM / share
+    most = max(wanted, key=lambda each: each.rate).job
+    slowest = _slowest_rate(experiment, most)
+    rate = sum(each.rate for each in wanted)
+    lines = [
+        f"this machine is too slow for these links: they carry {rate:,.0f} gradient packets/s,"
+        f" which takes {share:.0%} {whose} (run.py calibrate, {calibration.date}; {HEADROOM:.0%}"
+        " leave JCT as it is)"
+    ]
+    if slowest is not None:
+        lines.append(
+            f"what fits: links at {factor:.2g} times their bandwidth, at most"
+            f" {about(slowest * factor, RATE, digits=3)} where job {most} has"
+            f" {about(slowest, RATE, digits=3)} now, and"
+            f" compute_scale {_times(1 / factor)} times as large, so that computation and"
+            " communication keep their ratio; or `runtime: virtual`, which needs no time of the"
+            " machine"
+        )
+    if larger:
+        lines.append(
+            f"packets of {experiment.values_per_packet} values cost more than the"
+            f" {CALIBRATED_VALUES} that were measured"
+        )
+    return ["\n  ".join(lines)]
+
+
+def _slowest_rate(experiment: Experiment, name: str) -> int | None:
+    """Rate in bit/s of the slowest link of a job's workers and servers."""
+    placement = next(job for job in experiment.jobs if job.name == name).fixed_placement
+    topology = experiment.topology_object()
+    links = [topology.ports(host)[1][1] for host in (*placement.workers, *placement.servers)]
+    rates = [way.bandwidth_bps for link in links for way in experiment.link(link)]
+    return min((rate for rate in rates if rate), default=None)
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}"

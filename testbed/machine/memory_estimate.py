@@ -1,0 +1,143 @@
+"""Whether a run's hosts fit into this machine's memory, looked at before anything is built.
+
+A run that outgrows memory ends after an hour, by the kernel's hand and without a word. What grows
+with an experiment are the hosts' machines, by their fragments; so machines of the same kind with
+few fragments are made, and what they take is extrapolated. The rest is about the same for all.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.errors import UserError
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+BASE_BYTES = 350 << 20  # Python with its libraries, compiled code, figures
+PROCESS_BYTES = 12 << 20  # of a host process on Mininet, beside its machine
+FRAME_ROOM_BYTES = 1024  # of a fragment in flight, on its way and in queues
+TIMES_BYTES = 250  # of a worker's iteration and tensor: its times, and the row in the results
+GIB = 1 << 30
+
+
+def estimate_bytes(experiment: Experiment) -> int:
+    """About how much memory a run takes at most."""
+    import testbed.protocols  # noqa: F401  first: it tells numba where its cache is
+    from testbed.derived.host_specs import plan_job
+
+    found: dict[tuple, int] = {}
+    each = []
+    for number, job in enumerate(experiment.jobs):
+        kind = job.model, job.scale, job.workers, job.iterations
+        if kind not in found:
+            found[kind] = _job_bytes(plan_job(_placed(experiment, number), number))
+        each.append(found[kind])
+    if experiment.arrivals is not None:  # not all of them at a time
+        each = sorted(each)[-experiment.memory_parts :]
+    processes = 0
+    if experiment.runtime != "virtual":
+        processes = PROCESS_BYTES * sum(job.workers + 1 for job in experiment.jobs)
+    return BASE_BYTES + sum(each) + processes
+
+
+def _placed(experiment: Experiment, number: int) -> Experiment:
+    """The experiment with hosts for a job that has none yet."""
+    from testbed.experiment.schema_jobs import Placement
+
+    job = experiment.jobs[number]
+    if job.placed:
+        return experiment
+    servers = experiment.system_entry.servers_per_job(experiment.system)
+    hosts = experiment.topology_object().hosts[: job.workers + servers]
+    jobs = list(experiment.jobs)
+    jobs[number] = job.started(0, Placement.of(hosts, job.workers), 0)
+    return experiment.with_jobs(tuple(jobs))
+
+
+def _job_bytes(specs: list[dict]) -> int:
+    """What the machines of a job take, and what they have on its way."""
+    first, last = specs[0], specs[-1]
+    workers = [spec for spec in specs if spec["role"] == "worker"]
+    total = len(workers) * _machine_bytes(first)
+    if last["role"] == "ps":
+        total += (len(specs) - len(workers)) * _machine_bytes(last)
+    total += len(workers) * first["window"] * FRAME_ROOM_BYTES
+    return total + len(workers) * first["iterations"] * len(first["tensors"]) * TIMES_BYTES
+
+
+def _machine_bytes(spec: dict) -> int:
+    tensors, fragments = len(spec["tensors"]), spec["fragments"]
+    one, two = (_bytes_with(spec, count) for count in (1, 2))
+    recorded = 0
+    if spec["gradients"] is not None:  # this worker's and the sums, of some iterations
+        recorded = 2 * 4 * spec["values"] * fragments * spec["iterations"]
+    return one + (two - one) * (fragments - tensors) // tensors + recorded
+
+
+def _bytes_with(spec: dict, fragments: int) -> int:
+    """What a machine takes whose tensors have so many fragments each."""
+    from testbed.workload.machine import new_machine
+
+    tensors = [{**tensor, "values": fragments * spec["values"]} for tensor in spec["tensors"]]
+    small = {"tensors": tensors, "fragments": fragments * len(tensors), "gradients": None}
+    return sum(array.nbytes for array in _arrays(new_machine({**spec, **small})))
+
+
+def _arrays(part: Any) -> Iterable[Any]:
+    """The arrays of a machine, without those that take memory only where they are used."""
+    from testbed.protocols import send_scoreboard as bk
+
+    skipped = bk.FLIGHTS if isinstance(part, bk.Book) else ()
+    for name, each in zip(part._fields, part, strict=True):
+        if isinstance(each, tuple):
+            yield from _arrays(each)
+        elif name not in skipped:
+            yield each
+
+
+def available_bytes() -> int:
+    """How much memory this process may still take: of the machine and of its control group."""
+    import psutil
+
+    free = psutil.virtual_memory().available
+    group = Path("/sys/fs/cgroup")
+    try:
+        most = int((group / "memory.max").read_text())
+        free = min(free, most - int((group / "memory.current").read_text()))
+    except (OSError, ValueError):  # no such group, or no limit ("max")
+        pass
+    return free
+
+
+def require(runs: Mapping[str, Experiment], processes: int = 1) -> None:
+    """Make sure that the largest of some runs, by their titles, fit, `processes` of them at a time.
+
+    Raises UserError with what they take and what helps."""
+    if not runs:
+        return
+    free = available_bytes()
+    sizes = []
+    for title, each in runs.items():
+        try:
+            sizes.append((estimate_bytes(each), title))
+        except UserError as error:  # there is no plan for it
+            raise UserError(f"{title}: {error}") from None
+    sizes.sort(reverse=True)
+    largest, title = sizes[0]
+    if largest > free:
+        raise UserError(
+            f"{title} takes about {largest / GIB:.1f} GiB of memory, and {free / GIB:.1f} GiB are"
+            " free: take a smaller scale, fewer workers or a larger values_per_packet, or close"
+            " other programs"
+        )
+    sums = list(itertools.accumulate(size for size, _ in sizes[:processes]))
+    if sums[-1] > free:
+        fitting = sum(each <= free for each in sums)
+        raise UserError(
+            f"{len(sums)} points at a time take up to {sums[-1] / GIB:.1f} GiB of memory, and"
+            f" {free / GIB:.1f} GiB are free: run the sweep with --processes {fitting}"
+        )

@@ -1,0 +1,65 @@
+"""Whether this machine can do a run, looked at before anything is built; lacks have remedies."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from p4engine.backend.c_compiler import find_c_compiler
+
+from testbed.errors import UserError
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+SET_UP = "run `sudo ./demo`, which installs it"
+
+
+def require_root(what: str) -> None:
+    """Namespaces and links are root's business."""
+    if os.geteuid() != 0:
+        raise UserError(f"{what} needs root: start it with sudo")
+
+
+def require_machine() -> None:
+    """What a run on a Mininet network needs. Raises UserError that names all that is missing."""
+    require_root("a run")
+    missing = []
+    if importlib.util.find_spec("mininet") is None or not shutil.which("mnexec"):
+        missing.append(f"Mininet is missing: {SET_UP}")
+    if not find_c_compiler():
+        missing.append(
+            f"there is no C compiler (cc), which P4 programs are compiled with: {SET_UP}"
+        )
+    for command, package in (("ip", "iproute2"), ("ifconfig", "net-tools")):
+        if not shutil.which(command):
+            missing.append(f"the command `{command}` ({package}) is missing: {SET_UP}")
+    if missing:
+        raise UserError("\n".join(missing))
+
+
+def require_bmv2(experiments: Iterable[Experiment]) -> None:
+    """What BMv2 needs beside that, and what these experiments' links need of the kernel. Raises
+    UserError that names all that is missing."""
+    from testbed.bmv2.link_queues import disciplines
+    from testbed.machine import doctor
+
+    needed = set().union(*map(disciplines, experiments))
+    lacks = [found for found in doctor.bmv2_tools() if found.state != doctor.OK]
+    if needed:
+        things = {f"kernel: {name}" for name in needed} | {"command tc"}
+        found = [doctor.traffic_control(), *doctor.kernel_features()]
+        lacks += [one for one in found if one.thing in things and one.state != doctor.OK]
+    if lacks:
+        raise UserError(
+            "\n".join(
+                [
+                    "switch: bmv2 cannot work here. What is missing, and what mends it:",
+                    *(f"  {one.thing}: {one.detail} -> {one.remedy}" for one in lacks),
+                    "`switch: embedded` needs none of it and takes the same experiment.",
+                ]
+            )
+        )

@@ -1,0 +1,115 @@
+"""A switch's entries, groups and sessions from a network file, through the control interface.
+
+The same function fills a switch process and a `library.Switch` without any network, so that
+`run.py check` finds an entry that the program has no place for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from p4engine.control.commands import Commands
+from p4engine.frontend.diagnostics import P4Error
+
+from testbed.errors import UserError
+from testbed.netfile.load_network import NetworkPlan
+from testbed.netfile.network_schema import Entry, SwitchSettings
+
+PRIORITIES = 2**31 - 1  # the engine's lower number wins, the file's higher one
+FIRST_OF_SESSIONS = 1 << 15  # multicast groups for clone sessions with several replicas
+
+
+def install(name: str, settings: SwitchSettings, client: Any) -> None:
+    """Fill a switch. `client`: a `control.Client` or a `library.Switch`.
+
+    Raises UserError that names what the switch refuses."""
+    tables = {table["name"]: table for table in client.info()["program"]["tables"]}
+    for number, entry in enumerate(settings.entries):
+        with_place = f"switches.{name}.entries[{number}] ({entry.table})"
+        _carry_out(with_place, _install_entry, client, tables, entry)
+    for group in settings.multicast:
+        members = [(each.port, each.instance) for each in group.replicas]
+        where = f"switches.{name}.multicast, group {group.group}"
+        _carry_out(where, client.multicast_group, group.group, members)
+    for clone in settings.clones:
+        where = f"switches.{name}.clones, session {clone.session}"
+        members = [(each.port, each.instance) for each in clone.replicas]
+        if len(members) == 1 and not members[0][1]:
+            _carry_out(where, client.mirror_session, clone.session, members[0][0])
+        else:
+            group_number = FIRST_OF_SESSIONS + clone.session
+            _carry_out(where, client.multicast_group, group_number, members)
+            _carry_out(where, client.mirror_session, clone.session, None, group_number)
+    commands = Commands(client)
+    for number, line in enumerate(settings.commands):
+        _carry_out(f"switches.{name}.commands[{number}]", commands.run, line)
+
+
+def _carry_out(where: str, function: Any, *arguments: Any) -> None:
+    try:
+        function(*arguments)
+    except (P4Error, UserError) as error:
+        raise UserError(f"{where}: {error}") from None
+
+
+def _install_entry(client: Any, tables: dict[str, dict], entry: Entry) -> None:
+    if entry.default:
+        if entry.match or entry.priority is not None:
+            raise UserError(f"{entry.table}: a default action has neither match nor priority")
+        client.table_set_default(entry.table, entry.action, dict(entry.params))
+        return
+    table = _table(tables, entry.table)
+    keys = [key for key in table["keys"] if key["kind"] != "selector"]
+    names = [key["name"] for key in keys]
+    unknown = [name for name in entry.match if name not in names]
+    if unknown:
+        raise UserError(f"there is no key {unknown[0]!r}; it has {', '.join(names)}")
+    ordered = any(key["kind"] in ("ternary", "range", "optional") for key in keys)
+    if ordered == (entry.priority is None):
+        word = "needs a priority (the higher wins)" if ordered else "of this table has no priority"
+        raise UserError(f"an entry {word}")
+    client.table_add(
+        table["name"],
+        entry.action,
+        [entry.match.get(name) for name in names],
+        dict(entry.params),
+        PRIORITIES - entry.priority if ordered else None,
+    )
+
+
+def _table(tables: dict[str, dict], name: str) -> dict:
+    found = [t for full, t in tables.items() if full == name or full.endswith("." + name)]
+    exact = [t for t in found if t["name"] == name]
+    if len(exact or found) != 1:
+        raise UserError(f"the program has no table {name!r}; it has {', '.join(tables)}")
+    return (exact or found)[0]
+
+
+def compile_all(plan: NetworkPlan) -> dict[Path, Any]:
+    """Compile each program once. Raises UserError with the compiler's words."""
+    from p4engine import compile_program
+
+    compiled = {}
+    for path in dict.fromkeys(plan.programs.values()):
+        try:
+            compiled[path] = compile_program(path, dict(plan.net.defines), [path.parent])
+        except P4Error as error:
+            raise UserError(str(error)) from None
+    return compiled
+
+
+def rehearse(plan: NetworkPlan) -> list[str]:
+    """Fill switches in this process as the file says; returns the compiler's warnings.
+
+    Raises UserError for a program or an entry that is wrong."""
+    from p4engine.switch.library import Switch
+
+    compiled = compile_all(plan)
+    for name, settings in plan.net.switches.items():
+        switch = Switch(compiled[plan.programs[name]])
+        try:
+            install(name, settings, switch)
+        finally:
+            switch.close()
+    return [str(warning) for each in compiled.values() for warning in each.warnings]

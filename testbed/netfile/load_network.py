@@ -1,0 +1,179 @@
+"""Reading a network file: all mistakes at once, each with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from testbed.config.explain import explain
+from testbed.config.fields import nearest, user_file
+from testbed.config.problems import ExperimentError, Problem
+from testbed.config.units import FieldError
+from testbed.config.yaml_document import read_yaml
+from testbed.errors import UserError
+from testbed.experiment.load import read_file
+from testbed.netfile.network_schema import Check, LinkEntry, Net, NetworkFile
+from testbed.topology import Topology, TopologyError
+
+COMMANDS = ("ping", "run", "start")
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """A network file that makes sense. `programs`: the P4 file of each switch. `topology`: hosts,
+    switches and links in the file's order; `ports`: of each link, the number at each end (None:
+    the next that is free); `folder`: of the file."""
+
+    name: str
+    folder: Path
+    net: Net
+    checks: tuple[Check, ...]
+    programs: dict[str, Path]
+    topology: Topology
+    ports: tuple[tuple[int | None, int | None], ...]
+
+
+def is_network(path: str | Path) -> bool:
+    """Whether a file is a network file: it has the key `network`."""
+    path = Path(path)
+    if not path.is_file():
+        return False
+    try:
+        data = read_yaml(read_file(path), str(path)).data
+    except UserError:
+        return False  # whoever reads it as an experiment says what is wrong
+    return isinstance(data, dict) and "network" in data
+
+
+def load_network(path: str | Path) -> NetworkPlan:
+    """Read a network file. Raises UserError that lists everything that is wrong with it."""
+    path = Path(path)
+    document = read_yaml(read_file(path), str(path))
+    problems = list(document.problems)
+    plan = None
+    if not problems:
+        try:
+            file = NetworkFile.model_validate(document.data)
+        except ValidationError as error:
+            problems += explain(error, (), NetworkFile)
+        else:
+            plan, problems = _Plan(file, path).made()
+    if problems or plan is None:
+        lines = [Problem(p.path, p.message, p.line or document.line(p.path)) for p in problems]
+        raise ExperimentError(str(path), lines)
+    return plan
+
+
+class _Plan:
+    """What the sections must agree on."""
+
+    def __init__(self, file: NetworkFile, path: Path) -> None:
+        self.file = file
+        self.path = path
+        self.problems: list[Problem] = []
+        self.topology = Topology()
+        self.ports: list[tuple[int | None, int | None]] = []
+
+    def made(self) -> tuple[NetworkPlan | None, list[Problem]]:
+        net = self.file.network
+        for kind, add in (
+            ("hosts", self.topology.add_host),
+            ("switches", self.topology.add_switch),
+        ):
+            for name in getattr(net, kind):
+                self._try(("network", kind, name), add, name)
+        if not net.switches:
+            self._problem(("network", "switches"), "a network has at least one switch")
+        taken: set[tuple[str, int]] = set()
+        for index, link in enumerate(net.links):
+            self._link(("network", "links", index), link, taken)
+        for host in self.topology.hosts:
+            links = [ends for ends in self.topology.links if host in ends]
+            if len(links) != 1:
+                self._problem(
+                    ("network", "hosts", host), f"a host has one link, {host} has {len(links)}"
+                )
+        programs = dict(self._programs(net))
+        for index, check in enumerate(self.file.checks):
+            self._check(("checks", index), check)
+        for name, switch in net.switches.items():
+            if switch.cpu_port is not None and switch.p4runtime is None:
+                where = ("network", "switches", name, "cpu_port")
+                self._problem(where, "a CPU port means something with `p4runtime` only")
+        name = self.file.name or self.path.stem
+        plan = NetworkPlan(
+            name,
+            self.path.absolute().parent,
+            net,
+            self.file.checks,
+            programs,
+            self.topology,
+            tuple(self.ports),
+        )
+        return plan, self.problems
+
+    def _problem(self, path: tuple, message: str) -> None:
+        self.problems.append(Problem(path, message))
+
+    def _try(self, path: tuple, function: Any, *arguments: Any) -> None:
+        try:
+            function(*arguments)
+        except TopologyError as error:
+            self._problem(path, str(error))
+
+    def _programs(self, net: Net) -> Iterator[tuple[str, Path]]:
+        folder = self.path.absolute().parent
+        for name, switch in net.switches.items():
+            own = switch.program is not None
+            where = ("network", *(("switches", name) if own else ()), "program")
+            try:
+                yield name, user_file(switch.program or net.program, folder)
+            except FieldError as error:
+                problem = Problem.of(where, error)
+                if problem not in self.problems:
+                    self.problems.append(problem)
+
+    def _link(self, path: tuple, link: LinkEntry, taken: set[tuple[str, int]]) -> None:
+        known = (*self.topology.hosts, *self.topology.switches)
+        for position, (name, port) in enumerate(link.between):
+            where = (*path, "between", position)
+            if name not in known:
+                self._problem(
+                    where, f"there is no host or switch {name}. {nearest(name, known)}".rstrip()
+                )
+                return
+            if name in self.topology.hosts and port is not None:
+                self._problem(where, "a host has one interface and no port numbers")
+            if port is not None and (name, port) in taken:
+                self._problem(where, f"port {port} of {name} has a link already")
+            if port is not None:
+                taken.add((name, port))
+        (first, first_port), (second, second_port) = link.between
+        if link.jitter_ns > link.delay_ns:
+            self._problem((*path, "jitter"), "the jitter is larger than the delay")
+        if "ecn_threshold_packets" in link.model_fields_set:
+            self._problem((*path, "ecn_threshold"), "marks are the P4 program's own business here")
+        self._try(path, self.topology.add_link, first, second)
+        self.ports.append((first_port, second_port))
+
+    def _check(self, path: tuple, check: Check) -> None:
+        given = [name for name in COMMANDS if getattr(check, name) is not None]
+        if len(given) != 1:
+            self._problem(path, "a check has one of the keys ping, run, start")
+            return
+        hosts = self.topology.hosts
+        named = check.ping if given == ["ping"] and check.ping != "all" else ()
+        for name in (*named, *([check.on] if check.on else [])):
+            if name not in hosts:
+                self._problem(path, f"there is no host {name}. {nearest(name, hosts)}")
+        if (given == ["ping"]) == (check.on is not None):
+            word = "needs no `on`" if given == ["ping"] else "needs the host that runs it: `on`"
+            self._problem(path, f"`{given[0]}` {word}")
+        if check.lost and (given != ["ping"] or check.ping == "all"):
+            self._problem((*path, "lost"), "`lost` goes with a ping between two hosts")
+        if check.prints is not None and given != ["run"]:
+            self._problem((*path, "prints"), "`prints` goes with `run`")

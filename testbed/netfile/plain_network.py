@@ -1,0 +1,99 @@
+"""The network of a network file: the testbed's own, with the file's addresses and port numbers.
+
+Hosts look as the P4 tutorials' scripts make them: their interface is eth0, there is no IPv6, and
+frames keep the ordinary size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mininet.node import Node
+
+from testbed.netfile.load_network import NetworkPlan
+from testbed.netfile.network_schema import LinkEntry
+from testbed.network.mininet_network import Network
+from testbed.network.nodes import P4Switch, controller_options
+
+MTU_BYTES = 1500
+
+
+class PlainNetwork(Network):
+    """A built network; `start` starts the switches."""
+
+    def __init__(self, *arguments: Any, plan: NetworkPlan, **options: Any) -> None:
+        self.plan = plan
+        super().__init__(*arguments, mtu_bytes=MTU_BYTES, **options)
+
+    def _link_options(self, first: str, second: str) -> dict:
+        options = super()._link_options(first, second)
+        ports = self.plan.ports[len(self.links)]
+        for end, (name, port) in enumerate(zip((first, second), ports, strict=True), 1):
+            if name in self.topology.hosts:
+                options[f"intfName{end}"] = "eth0"
+            else:
+                options[f"port{end}"] = self[name].newPort() if port is None else port
+        return options
+
+    def _address(self, host: str) -> tuple[str, int]:
+        ip, _, length = self.plan.net.hosts[host].ip.partition("/")
+        return ip, int(length)
+
+    def _ip_commands(self, host: Node) -> list[str]:
+        return [f"addr add {self.plan.net.hosts[host.name].ip} dev eth0"]
+
+    def _mac(self, name: str) -> str:
+        if name in self.topology.hosts and self.plan.net.hosts[name].mac:
+            return self.plan.net.hosts[name].mac
+        return super()._mac(name)
+
+    def start_switches(self) -> None:
+        """Start each switch and shape its links. Raises RunError."""
+        for switch in self.switches:
+            settings = self.plan.net.switches[switch.name]
+            program = self.plan.programs[switch.name]
+            switch.program, switch.defines = program, dict(self.plan.net.defines)
+            options = controller_options(settings.p4runtime, settings.device_id, settings.cpu_port)
+            switch.arguments = ("-I", str(program.parent), *options)
+            switch.start()
+            shape(self, switch)
+
+    def configure_hosts(self) -> dict[str, str]:
+        """Run the hosts' own commands; what they printed, by command."""
+        printed = {}
+        for name, host in self.plan.net.hosts.items():
+            for command in host.commands:
+                said = self[name].cmd(command).strip()
+                if said:
+                    printed[f"{name}: {command}"] = said
+        return printed
+
+
+def shape(network: PlainNetwork, switch: P4Switch) -> None:
+    """Give a switch's links what the file says: what leaves its ports, and what hosts send."""
+    calls: list[tuple] = []
+    for link, settings in zip(network.links, network.plan.net.links, strict=True):
+        ends = link.intf1, link.intf2
+        for ours, theirs in (ends, ends[::-1]):
+            if ours.node is not switch:
+                continue
+            port = switch.ports[ours]
+            calls.append(("port_shape", port, "egress", *_shape(settings)))
+            if theirs.node.name in network.plan.net.hosts:
+                calls.append(("port_shape", port, "ingress", *_shape(settings)))
+    switch.client.batch(calls)
+
+
+def _shape(link: LinkEntry) -> tuple[int | float | None, ...]:
+    """The arguments of `port_shape`, in order."""
+    return (
+        link.bandwidth_bps or 0,
+        link.queue_packets,
+        None,
+        link.delay_ns,
+        link.jitter_ns,
+        link.loss,
+        link.duplicate,
+        link.reorder,
+        link.reorder_delay_ns,
+    )

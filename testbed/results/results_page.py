@@ -1,0 +1,87 @@
+"""docs/results.md, written from the declarations so that it can't fall behind them.
+
+python -m testbed.results.results_page > docs/results.md
+"""
+
+from __future__ import annotations
+
+from testbed.results.counters import COUNTERS
+from testbed.results.fidelity import CPU_LIMIT, LAG_LIMIT, WINDOW_LIMIT
+from testbed.results.schema import FORMAT, TABLES, Column
+
+_HEAD = f"""# Results
+
+<!-- Generated: python -m testbed.results.results_page > docs/results.md -->
+
+Every run leaves one folder, `results/<name>-<UTC time>-<id>/`:
+
+| path | content |
+|---|---|
+| `status.json` | state, fidelity mark and its reasons, the error of a failed run; format {FORMAT} |
+| `experiment.yaml` | the resolved experiment, with every default; `run.py` accepts it again |
+| `environment.json` | kernel, CPU, versions, commit, unit of P4 timestamps |
+| `tables/*.parquet` | the tables below |
+| `logs/` | one log per host and switch |
+| `figures/` | PNG and PDF, drawn from the tables |
+| `captures/` | with `--pcap`: what passed the chosen ports ([captures.md](captures.md)) |
+| `report.txt` | the printed table |
+| `report.html` | all of it to look at in a browser, in one file |
+
+`status.json` is written first and says `running`; it is replaced in one step when the run ends:
+`finished`, `failed` or `interrupted`. A folder that says `running` although the process that it
+names is gone belongs to a run that was killed; it is read as far as it got, and as unfinished.
+Files belong to the user who called sudo.
+
+A run is `finished` only when every job ended, apart from those that its planned faults killed, and
+every value was checked and right. Its fidelity mark is `ok` when no socket and no queue outside the
+experiment dropped a packet, no switch or host used more than {CPU_LIMIT:.0%} of a core in any
+second, the 99th percentile of each sender's lag is at most {LAG_LIMIT:.0%} of its job's mean
+iteration, what a fragment waits for processors on its way out and back is at most
+{WINDOW_LIMIT:.1%} of the time that its window takes at the links' rate, and every planned fault
+took place; else it is `degraded`, with the reasons ([fidelity.md](fidelity.md) says where the
+limits come from). Hosts and switches that a planned fault paused, slowed, killed or restarted are
+left out of the first four. A runtime that records no invariants has no mark.
+
+Reading them in Python:
+
+```python
+from testbed.results import read
+
+results = read("results/quickstart-20260101T120000Z-3f9a")
+print(results.state, results.fidelity, results.notice)
+print(results.jobs[["name", "jct_ns", "ps_packets"]])
+```
+
+Each table is an attribute that holds a pandas data frame; a table that the run did not get to is
+empty. Any Parquet reader opens the files too: each column's unit and meaning stand in its field's
+metadata. All times are nanoseconds since the start of the run. Null means "not measured", never 0.
+
+## Tables
+"""
+
+
+def markdown() -> str:
+    """The whole page."""
+    parts = [_HEAD]
+    for table in TABLES.values():
+        parts.append(f"### {table.name}\n\n{table.meaning}\nKey: {', '.join(table.key)}.\n")
+        lines = ["| column | dtype | unit | null | meaning |", "|---|---|---|---|---|"]
+        lines += [_line(column) for column in table.columns]
+        parts.append("\n".join(lines) + "\n")
+    lines = ["## Switch counters", "", "| counter | unit | meaning |", "|---|---|---|"]
+    for name, meaning in COUNTERS.items():
+        lines.append(f"| `{name}` | {'ns' if name.endswith('_ns') else 'count'} | {meaning} |")
+    parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _line(column: Column) -> str:
+    meaning = column.meaning
+    if column.allowed and len(column.allowed) < 6:
+        meaning += f" ({', '.join(column.allowed)})"
+    null = "yes" if column.nullable else ""
+    return f"| `{column.name}` | {column.dtype} | {column.unit} | {null} | {meaning} |"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

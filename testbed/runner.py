@@ -1,0 +1,82 @@
+"""What is the same on every runtime: get ready, run an experiment, report.
+
+The runtimes differ in what they need of the machine and in how packets move; `experiment_run` is
+Mininet, `virtual_run` virtual time. Each is imported only when it is wanted, since virtual time
+works where Mininet is missing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from testbed.emulate.captures import CapturedPort, ports
+from testbed.machine import calibration, capacity
+from testbed.machine import memory_estimate as memory
+from testbed.runtimes.program import Program, prepare
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+VIRTUAL = "virtual"
+
+
+def run(experiment: Experiment, results: Path, pcap: Sequence[str] = ()) -> int:
+    """Run an experiment and report; its folder goes below `results`. Returns the exit code.
+
+    pcap: the ports to capture (see captures.py). Raises UserError before anything is built, and
+    RunError."""
+    captured = ports(experiment, pcap)
+    get_ready([experiment])
+    memory.require({f"a run of {experiment.name}": experiment})
+    program = prepare(experiment)
+    too_much = capacity.warnings(experiment, calibration.load())
+    for warning in (*experiment.warnings, *program.warnings, *too_much):
+        print(f"warning: {warning}", file=sys.stderr)
+    folder = run_experiment(experiment, program, results, Console(), captured)
+    from testbed.analysis.report import after_run
+
+    after_run(folder)
+    return 0
+
+
+def get_ready(experiments: Iterable[Experiment]) -> None:
+    """Make sure that the machine has what these experiments need, and nothing stands in their way.
+
+    Raises UserError."""
+    emulated = [each for each in experiments if each.runtime != VIRTUAL]
+    if not emulated:
+        return
+    from testbed.machine.preflight import require_bmv2, require_machine
+
+    require_machine()
+    on_bmv2 = [each for each in emulated if each.switch == "bmv2"]
+    if on_bmv2:
+        require_bmv2(on_bmv2)
+    from testbed.network import registry
+
+    for line in registry.clean():
+        print(f"removed what a killed run had left: {line}", file=sys.stderr)
+
+
+def run_experiment(
+    experiment: Experiment,
+    program: Program,
+    results: Path,
+    console: Console,
+    captured: Sequence[CapturedPort] = (),
+) -> Path:
+    """Run all repetitions; returns the results folder, which is marked with how it ended.
+
+    Raises RunError."""
+    if experiment.runtime == VIRTUAL:
+        from testbed.simulate import virtual_run
+
+        return virtual_run.run_experiment(experiment, program, results, console)
+    from testbed.emulate import mininet_run as experiment_run
+
+    return experiment_run.run_experiment(experiment, program, results, console, captured)

@@ -1,0 +1,298 @@
+"""What a person sees while a run goes on: a picture that moves, or a line now and then where it
+cannot.
+
+Per job: iterations done (by its slowest worker), gradient data that its workers send now and have
+sent lately, time so far. Per switch: the aggregators in use as a strip, from the pool's first to
+its last, how many are filling and held, how often one is preempted, and packets dropped. All of it
+is read anyway, or seldom enough not to be felt.
+
+The view is the same for every runtime. `elapsed_ns` is the run's own time, which in virtual time is
+not that of the person who looks; rates are per second of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from p4engine.frontend.diagnostics import P4Error
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from testbed.dataplane import Look
+from testbed.dataplane.memory_snapshot import Blocks
+
+LIVE_STEP_NS = 250_000_000
+PLAIN_STEP_NS = 5_000_000_000
+DROPS_SHARE = 0.01  # of the time may go into asking switches for their drops
+STRIP = 32  # signs
+LATELY = 16  # steps of a job's throughput
+_SHADES = " \u2591\u2592\u2593\u2588"  # from none to all
+_BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+_PREEMPTIONS = ("preemptions", "preemptions_held")
+_DROPS = ("queue_drops", "losses", "unmodelled_drops")
+
+
+@dataclass(frozen=True)
+class JobTitle:
+    """What the table says of a job, whatever happens."""
+
+    name: str
+    iterations: int
+    start_ns: int
+
+
+class Work(NamedTuple):
+    """How far a job's workers are: iterations that the slowest has done, bytes that all have
+    sent."""
+
+    iterations: int
+    bytes_sent: int
+
+
+class Drops:
+    """Packets that each switch has dropped so far, for whatever reason; asked for now and then."""
+
+    def __init__(self, switches: Mapping[str, Any] | None) -> None:
+        """switches: what `port_stats` of each can be asked of, by name; None: nobody is asked."""
+        self._switches = switches
+        self._next_ns = 0
+        self.latest: dict[str, int] = {}
+
+    def tick(self) -> None:
+        """Ask, if it is time to. A switch that does not answer keeps its number: whoever watches
+        the run will say so."""
+        began_ns = time.monotonic_ns()
+        if self._switches is None or began_ns < self._next_ns:
+            return
+        for name, client in self._switches.items():
+            with contextlib.suppress(P4Error):
+                rows = client.port_stats()
+                self.latest[name] = sum(row.get(drop) or 0 for row in rows for drop in _DROPS)
+        taken_ns = time.monotonic_ns() - began_ns
+        self._next_ns = began_ns + max(LIVE_STEP_NS, int(taken_ns / DROPS_SHARE))
+
+
+def strip(blocks: Blocks, width: int = STRIP) -> Text:
+    """A pool from its first block to its last, a sign for each or for some neighbours: the darker,
+    the more aggregators are in use; yellow where most of these are only held."""
+    text = Text()
+    count = min(len(blocks.first), width)
+    for number in range(count):
+        some = slice(len(blocks.first) * number // count, len(blocks.first) * (number + 1) // count)
+        seen, filling, held = (
+            int(each[some].sum()) for each in (blocks.seen, blocks.filling, blocks.held)
+        )
+        # Any aggregator in use shows, and only a full block is full.
+        level = -(-(filling + held) * (len(_SHADES) - 2) // seen)
+        level = len(_SHADES) - 1 if filling + held == seen else level
+        text.append(_SHADES[level], style="yellow" if held > filling else None)
+    return text
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Values as bars, the largest one full."""
+    most = max(values, default=0.0)
+    if most <= 0:
+        return _BARS[0] * len(values)
+    return "".join(_BARS[min(int(value / most * len(_BARS)), len(_BARS) - 1)] for value in values)
+
+
+def duration(time_ns: int) -> str:
+    """A time with its unit."""
+    if time_ns < 1_000_000_000:
+        return f"{time_ns / 1e6:.3f} ms"
+    return f"{time_ns / 1e9:.1f} s"
+
+
+def rate(bits_per_s: float) -> str:
+    """A throughput with its unit."""
+    if bits_per_s < 1e9:
+        return f"{bits_per_s / 1e6:.1f} Mbit/s"
+    return f"{bits_per_s / 1e9:.1f} Gbit/s"
+
+
+class Progress:
+    """Use as a context manager around a repetition; call `tick` often.
+
+    Attributes that may change meanwhile: `jobs`, those that there are, by number; `remark`, what
+    there is to say beside the time."""
+
+    def __init__(
+        self,
+        jobs: Mapping[int, JobTitle],
+        work: Callable[[int], Work],
+        title: str,
+        console: Console,
+        switches: Mapping[str, Any] | None = None,
+    ) -> None:
+        """work: how far a job is, by its number. switches: to ask for their drops; None: they are
+        not shown. A quiet console shows nothing, and nothing is asked for it."""
+        self.jobs = jobs
+        self.remark = ""
+        self._work = work
+        self._title = title
+        self._console = console
+        self._drops = Drops(switches)
+        self._looks: Mapping[str, Look] = {}
+        self._ended_ns: dict[int, int] = {}
+        self._bytes: dict[int, int] = {}
+        self._rates_bps: dict[int, deque[float]] = {}
+        self._seen: dict[str, tuple[Look, int]] = {}  # by switch, and when it was new
+        self._preemptions_per_s: dict[str, float] = {}
+        self._last_ns = 0
+        self._shown_ns = 0  # by the clock of whoever looks
+        self._live: Live | None = None
+        if console.is_terminal and not console.quiet:
+            self._live = Live(console=console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> Progress:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def job_ended(self, job: int, elapsed_ns: int) -> None:
+        """Freeze a job's time."""
+        self._ended_ns[job] = elapsed_ns
+
+    def due(self, clock_ns: int) -> bool:
+        """Whether it is time to show something. clock_ns: since the start, of a real clock."""
+        step = LIVE_STEP_NS if self._live else PLAIN_STEP_NS
+        return not self._console.quiet and clock_ns - self._shown_ns >= step
+
+    def tick(self, elapsed_ns: int, looks: Mapping[str, Look], clock_ns: int | None = None) -> None:
+        """Show the state if it is time to. elapsed_ns: since the run's start, in its own time.
+        looks: at the switches' memory, the last ones. clock_ns: see `due`; None: the run's time is
+        a real clock's."""
+        self._looks = looks or self._looks
+        clock_ns = elapsed_ns if clock_ns is None else clock_ns
+        if not self.due(clock_ns):
+            return
+        self._shown_ns = clock_ns
+        self._drops.tick()
+        self._measure(elapsed_ns)
+        self._last_ns = elapsed_ns
+        if self._live:
+            self._live.update(self.picture(elapsed_ns), refresh=True)
+        else:
+            self._console.print(self._line(elapsed_ns), highlight=False, soft_wrap=True)
+
+    def _measure(self, elapsed_ns: int) -> None:
+        span_ns = max(elapsed_ns - self._last_ns, 1)
+        for job in self.jobs:
+            sent = self._work(job).bytes_sent
+            rates = self._rates_bps.setdefault(job, deque(maxlen=LATELY))
+            rates.append(max(sent - self._bytes.get(job, 0), 0) * 8e9 / span_ns)
+            self._bytes[job] = sent
+        for switch, look in self._looks.items():
+            before, then_ns = self._seen.get(switch, (None, 0))
+            if look is before:  # nobody has looked since
+                continue
+            count = _preempted(look)
+            # A switch that was restarted counts anew.
+            more = max(count - _preempted(before), 0)
+            self._preemptions_per_s[switch] = more * 1e9 / max(elapsed_ns - then_ns, 1)
+            self._seen[switch] = look, elapsed_ns
+
+    def _state(self, job: int, elapsed_ns: int) -> tuple[int, int, float, int]:
+        """Iterations done, iterations asked for, bit/s, time in ns."""
+        title = self.jobs[job]
+        done = self._work(job).iterations
+        ended = self._ended_ns.get(job)
+        rates = self._rates_bps.get(job)
+        now_bps = rates[-1] if rates and ended is None else 0.0
+        time_ns = (elapsed_ns if ended is None else ended) - title.start_ns
+        return done, title.iterations, now_bps, max(time_ns, 0)
+
+    def picture(self, elapsed_ns: int) -> Group:
+        """All that a terminal shows."""
+        # Half of the terminal for jobs and half for switches; what does not fit is counted.
+        rows = max((self._console.size.height - 8) // 2, 3)
+        words = [self._title, duration(elapsed_ns), *([self.remark] if self.remark else [])]
+        parts = [Text(", ".join(words), style="bold")]
+        parts.append(self._job_table(elapsed_ns, rows))
+        if self._looks or self._drops.latest:
+            parts.append(self._switch_table(rows))
+        return Group(*parts)
+
+    def _job_table(self, elapsed_ns: int, rows: int) -> Table:
+        table = _table("job", "iteration", "sending", "lately", "time")
+        running = [job for job in self.jobs if job not in self._ended_ns]
+        order = [*running, *(job for job in self.jobs if job in self._ended_ns)]
+        for job in order[:rows]:
+            done, whole, now_bps, time_ns = self._state(job, elapsed_ns)
+            table.add_row(
+                self.jobs[job].name,
+                f"{done}/{whole}",
+                rate(now_bps),
+                sparkline(self._rates_bps.get(job, ())),
+                duration(time_ns),
+                style="dim" if job in self._ended_ns else "",
+            )
+        _count_rest(table, len(order) - rows)
+        return table
+
+    def _switch_table(self, rows: int) -> Table:
+        table = _table("switch", "aggregators", "filling", "held", "of", "preempted/s", "drops")
+        table.columns[1].justify = "left"
+        names = list(dict.fromkeys([*self._looks, *self._drops.latest]))
+        for name in names[:rows]:
+            look = self._looks.get(name)
+            drops = self._drops.latest.get(name)
+            numbers = ["", "", "", ""]
+            if look is not None:
+                per_s = self._preemptions_per_s.get(name, 0.0)
+                numbers = [str(look.filling), str(look.held), str(look.capacity), _count(per_s)]
+            table.add_row(
+                name,
+                strip(look.blocks) if look is not None else "",
+                *numbers,
+                "" if drops is None else str(drops),
+            )
+        _count_rest(table, len(names) - rows)
+        return table
+
+    def _line(self, elapsed_ns: int) -> str:
+        parts = []
+        for job, title in self.jobs.items():
+            done, whole, now_bps, _ = self._state(job, elapsed_ns)
+            parts.append(f"{title.name} {done}/{whole} ({rate(now_bps)})")
+        for switch, look in self._looks.items():
+            text = f"{switch} {look.filling}/{look.capacity} aggregators"
+            per_s = self._preemptions_per_s.get(switch, 0.0)
+            parts.append(text + (f", {_count(per_s)} preempted/s" if per_s else ""))
+        drops = sum(self._drops.latest.values())
+        if drops:
+            parts.append(f"{drops} packets dropped")
+        head = f"{duration(elapsed_ns):>8}" + (f", {self.remark}:" if self.remark else "")
+        return f"{head}  {', '.join(parts)}"
+
+
+def _count(number: float) -> str:
+    return f"{number:.0f}" if number < 1e5 else f"{number / 1e6:.1f} M"
+
+
+def _preempted(look: Look | None) -> int:
+    return sum(look.events.get(event, 0) for event in _PREEMPTIONS) if look else 0
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right", no_wrap=True)
+    return table
+
+
+def _count_rest(table: Table, left: int) -> None:
+    if left > 0:
+        table.add_row(f"and {left} more", style="dim")

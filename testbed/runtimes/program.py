@@ -1,0 +1,104 @@
+"""The P4 program of a run, looked at before anything is built.
+
+It is compiled, and then the experiment's tables are filled and its registers read once in a switch
+that exists only in this process (with BMv2, in one that only pretends to). A program of the user's
+own that lacks what the system needs is so found by the very calls that a run would make, and not in
+the middle of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from p4engine import P4Error
+from testbed import dataplane
+from testbed.errors import UserError
+
+if TYPE_CHECKING:
+    from p4engine.backend.build import Compiled
+
+    from testbed.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Program:
+    """The P4 program of a run, with the constants that it is compiled with.
+
+    `compiled` is for the embedded switch, `json` for BMv2; the other one is None."""
+
+    path: Path
+    defines: Mapping[str, str | int]
+    include_dirs: tuple[Path, ...] = ()
+    warnings: tuple[str, ...] = ()
+    compiled: Compiled | None = field(default=None, repr=False)
+    json: Path | None = None
+
+
+def prepare(experiment: Experiment) -> Program:
+    """Compile the switches' program into the cache and try it on the experiment.
+
+    Raises UserError in the compiler's words, or with what the program lacks."""
+    from p4engine import compile_program
+
+    path, defines, include_dirs = dataplane.program(experiment)
+    if experiment.switch == "bmv2":
+        return _prepare_for_bmv2(experiment, path, defines, include_dirs)
+    try:
+        compiled = compile_program(path, defines, include_dirs)
+    except P4Error as error:
+        raise _mistake(error) from error
+    _rehearse(experiment, path, partial(_embedded, compiled))
+    warnings = tuple(str(warning) for warning in compiled.warnings)
+    return Program(path, defines, tuple(include_dirs), warnings, compiled)
+
+
+def _prepare_for_bmv2(
+    experiment: Experiment, path: Path, defines: dict[str, int], include_dirs: tuple[Path, ...]
+) -> Program:
+    from testbed.bmv2.compiler import compile_for_bmv2
+    from testbed.bmv2.dry_run import rehearsal_client
+
+    try:
+        json = compile_for_bmv2(path, defines, include_dirs)
+    except P4Error as error:
+        raise _mistake(error) from error
+    _rehearse(experiment, path, lambda name, ports: rehearsal_client(json, name))
+    return Program(path, defines, include_dirs, json=json)
+
+
+def _mistake(error: P4Error) -> UserError:
+    """In the compiler's words; who prints it says that it is an error."""
+    return UserError(str(error).removeprefix("error: "))
+
+
+def _embedded(compiled: Compiled, name: str, ports: Sequence[int]) -> Any:
+    from p4engine.switch.library import Switch
+
+    return Switch(compiled, ports=ports)
+
+
+def _rehearse(
+    experiment: Experiment, path: Path, make: Callable[[str, Sequence[int]], Any]
+) -> None:
+    """Configure each switch of the experiment in this process, and read what a run reads.
+
+    make: a switch of that name with these ports."""
+    topology = experiment.topology_object()
+    for name in topology.switches:
+        with contextlib.closing(make(name, sorted(topology.ports(name)))) as switch:
+            try:
+                dataplane.install(experiment, name, switch)
+                if experiment.system_entry.memory:
+                    dataplane.look(experiment, switch)
+                dataplane.counters(experiment, switch)
+            except P4Error as error:
+                entry = experiment.system_entry
+                raise UserError(
+                    f"the P4 program {path} does not have what {entry.title} needs: {error}; "
+                    f"keep the tables and registers of {entry.program}"
+                ) from error

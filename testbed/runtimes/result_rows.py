@@ -1,0 +1,324 @@
+"""From what hosts and switches hand over at the end to the rows of the results' tables.
+
+Every function makes the rows of one table for one repetition; columns are those of
+testbed/results/schema.py. Times are ns since the run's start, which all processes share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+Row = dict[str, Any]
+Wait = tuple[float | None, int | None]  # see samples.Waits.of
+NO_WAIT: Wait = (None, None)
+Times = Mapping[str, np.ndarray]
+
+
+class Host(Protocol):
+    """A role on its host, of any runtime: its specification (testbed.derived.host_specs), and what
+    it has counted (testbed.hosts.host_process), once it is done, or as far as is known."""
+
+    spec: dict
+    done: dict | None
+    totals: dict
+
+
+def host_rows(
+    hosts: Iterable[Host],
+    cpu_peaks: Mapping[str, float | None],
+    waits: Callable[[str], Wait],
+) -> list[Row]:
+    """Table hosts: one row per host. cpu_peaks, waits: by host, see testbed/emulate/samplers.py."""
+    rows = []
+    for host in hosts:
+        done = host.totals
+        rows.append(
+            {
+                "host": host.spec["host"],
+                "role": host.spec["role"],
+                "job": host.spec["job"],
+                "worker": host.spec["worker"] if host.spec["role"] == "worker" else None,
+                "packets_sent": done["packets_sent"],
+                "packets_received": done["packets_received"],
+                "bytes_sent": done["bytes_sent"],
+                "bytes_received": done["bytes_received"],
+                "retransmissions": done["retransmissions"],
+                "duplicate_results": done["duplicate_results"],
+                "socket_drops": done.get("socket_drops"),
+                "lag_p50_ns": done.get("lag_p50_ns"),
+                "lag_p99_ns": done.get("lag_p99_ns"),
+                "lag_max_ns": done.get("lag_max_ns"),
+                "cpu_ns": done.get("cpu_ns"),
+                "cpu_peak_share": cpu_peaks.get(host.spec["host"]),
+                **wait_columns(waits(host.spec["host"])),
+                "pss_bytes": done.get("pss_bytes"),
+            }
+        )
+    return rows
+
+
+def job_rows(
+    hosts: Sequence[Host],
+    links: Iterable[Row],
+    models: Mapping[int, str],
+    outcomes: Mapping[int, str],
+    shared: Mapping[int, tuple[int, int] | None] = MappingProxyType({}),
+) -> list[Row]:
+    """Table jobs.
+
+    links: rows of table links, which know the servers' links. models: name of the model by job.
+    outcomes: by job, of those that have not finished. shared: by job whose servers had their links
+    not for the whole run, the bytes to and from them; None without servers.
+    """
+    by_host = {(row["neighbour"], row["direction"]): row for row in links}
+    rows = []
+    for job in sorted({host.spec["job"] for host in hosts}):
+        workers, servers = _of_job(hosts, job, "worker"), _of_job(hosts, job, "ps")
+        spec = workers[0].spec
+        outcome = outcomes.get(job, "finished")
+        end_ns = None
+        if outcome == "finished":
+            end_ns = max(host.done["end_ns"] for host in workers)
+        values = sum(tensor["values"] for tensor in spec["tensors"])
+        checked = _total(workers, "values_checked")
+        carried = (
+            # As its switch sees it: what leaves the switch's port goes to the server.
+            (_link_bytes(servers, by_host, "egress"), _link_bytes(servers, by_host, "ingress"))
+            if job not in shared
+            else shared[job] or (None, None)
+        )
+        rows.append(
+            {
+                "job": job,
+                "name": spec["job_name"],
+                "model": models[job],
+                "system": spec["system"],
+                "workers": len(workers),
+                "iterations": spec["iterations"],
+                "values": values,
+                "fragments": spec["fragments"],
+                "submitted_ns": spec["submitted_ns"],
+                "start_ns": spec["start_ns"],
+                "waiting_ns": spec["start_ns"] - spec["submitted_ns"],
+                "end_ns": end_ns,
+                "jct_ns": None if end_ns is None else end_ns - spec["submitted_ns"],
+                "outcome": outcome,
+                # A worker that finds a wrong value ends the run; these are all that were compared.
+                "exact": outcome != "finished"
+                or checked == values * spec["iterations"] * len(workers),
+                "values_checked": checked,
+                "gradient_packets": _total(workers, "gradient_packets"),
+                "retransmissions": _total(workers, "retransmissions"),
+                "ps_packets": _total(servers, "ps_packets"),
+                "ps_link_bytes_in": carried[0],
+                "ps_link_bytes_out": carried[1],
+                "results": _total(servers, "results"),
+                "reminders": _total(servers, "reminders"),
+                "asks": _total(servers, "asks"),
+                # Every worker sees the same results.
+                "saturated": max(host.totals["saturated"] for host in workers),
+                "communication_bound_ns": _communication_bound_ns(workers),
+            }
+        )
+    return rows
+
+
+def add_mean_rates(links: Iterable[Row], jobs: Iterable[Row]) -> None:
+    """Column mean_bps of table links: from the first job's start to the last one's end."""
+    ended = [job for job in jobs if job["end_ns"] is not None]
+    if not ended:
+        return
+    whole_ns = max(job["end_ns"] for job in ended) - min(job["start_ns"] for job in ended)
+    for row in links:
+        row["mean_bps"] = row["bytes"] * 8 * 10**9 // max(whole_ns, 1)
+
+
+def _of_job(hosts: Sequence[Host], job: int, role: str) -> list[Host]:
+    return [host for host in hosts if host.spec["job"] == job and host.spec["role"] == role]
+
+
+def _communication_bound_ns(workers: list[Host]) -> int | None:
+    """Of all iterations; None where no link is limited (testbed/derived/bounds.py)."""
+    spec = workers[0].spec
+    return None if spec["bound_ns"] is None else spec["bound_ns"] * spec["iterations"]
+
+
+def _link_bytes(
+    hosts: list[Host], by_host: Mapping[tuple[str, str], Row], direction: str
+) -> int | None:
+    """Bytes on all these hosts' links; None without hosts, or if one could not be counted."""
+    counts = [by_host.get((host.spec["host"], direction), {}).get("bytes") for host in hosts]
+    return sum(counts) if counts and None not in counts else None
+
+
+def _total(hosts: list[Host], counter: str) -> int | None:
+    return sum(host.totals[counter] for host in hosts) if hosts else None
+
+
+def worker_files(hosts: Iterable[Host]) -> Iterator[tuple[dict, Times]]:
+    """Specification and times of each worker, from the files that their processes have written;
+    the files go."""
+    for host in hosts:
+        if host.spec["role"] != "worker":
+            continue
+        output = Path(host.spec["output"])
+        if host.done is None and not output.exists():
+            continue  # killed
+        with np.load(output) as file:
+            times = {name: file[name] for name in file.files}
+        output.unlink()
+        yield host.spec, times
+
+
+def time_tables(workers: Iterable[tuple[dict, Times]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tables iterations and tensors, as columns, from each worker's specification and times
+    (int64 ns, -1 for never: start_ns, compute_end_ns, end_ns [I]; forward_start_ns,
+    forward_end_ns, ready_ns, first_sent_ns, done_ns [I, T])."""
+    iterations: list[dict[str, np.ndarray]] = []
+    tensors: list[dict[str, np.ndarray]] = []
+    for spec, times in workers:
+        who = spec["job"], spec["worker"]
+        begun = np.flatnonzero(times["start_ns"] >= 0)
+        iterations.append(
+            _block(
+                who,
+                {"iteration": begun},
+                {name: times[name][begun] for name in ("start_ns", "compute_end_ns", "end_ns")},
+            )
+        )
+        iteration, tensor = np.nonzero(times["ready_ns"] >= 0)
+        names = ("forward_start_ns", "forward_end_ns", "ready_ns", "first_sent_ns", "done_ns")
+        tensors.append(
+            _block(
+                who,
+                {"iteration": iteration, "tensor": tensor},
+                {name: times[name][iteration, tensor] for name in names},
+            )
+        )
+    return _columns(iterations), _columns(tensors)
+
+
+def _block(
+    who: tuple[int, int], keys: dict[str, np.ndarray], times: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    size = len(next(iter(keys.values())))
+    job, worker = (np.full(size, number, np.int64) for number in who)
+    return {"job": job, "worker": worker, **keys, **times}
+
+
+def _columns(blocks: list[dict[str, np.ndarray]]) -> dict[str, Any]:
+    """Blocks below each other; a time of -1 means never, which is null."""
+    columns: dict[str, Any] = {}
+    for name in blocks[0] if blocks else ():
+        column = np.concatenate([block[name] for block in blocks])
+        columns[name] = np.ma.masked_less(column, 0) if name.endswith("_ns") else column
+    return columns
+
+
+def window_times(experiment: Experiment, hosts: Sequence[Host]) -> dict[int, float | None]:
+    """How long a worker's window of fragments takes at the rate of its job's slowest link, in ns;
+    None where no link is limited."""
+    from testbed.protocols.sizes import frame_bytes
+
+    bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    topology = experiment.topology_object()
+    times: dict[int, float | None] = {}
+    for job in {host.spec["job"] for host in hosts}:
+        members = [host for host in hosts if host.spec["job"] == job]
+        links = [topology.ports(host.spec["host"])[1][1] for host in members]
+        rates = [way.bandwidth_bps for link in links for way in experiment.link(link)]
+        rate = min((rate for rate in rates if rate), default=None)
+        window = max(host.spec.get("window") or 0 for host in members)
+        times[job] = window * bits * 1e9 / rate if rate and window else None
+    return times
+
+
+def wait_columns(wait: Wait) -> Row:
+    """The columns about waiting for a processor, of hosts and switches."""
+    return {"wait_share": wait[0], "wait_mean_ns": wait[1]}
+
+
+def switch_rows(
+    lives: Mapping[str, Sequence[Row]],
+    cpu_peaks: Mapping[str, float | None],
+    waits: Callable[[str], Wait],
+) -> list[Row]:
+    """Table switches: one row per switch. lives: its `stats()` at the end of each life."""
+    rows = []
+    for name, stats in lives.items():
+        row: Row = {"switch": name}
+        for column, key in SWITCH_COUNTERS.items():
+            values = [life.get(key) for life in stats]
+            whole = max if key == "late_max_ns" else sum
+            row[column] = None if None in values else whole(values)
+        rows.append(row | {"cpu_peak_share": cpu_peaks.get(name), **wait_columns(waits(name))})
+    return rows
+
+
+# Columns of table switches, and what they are called among a switch's stats().
+SWITCH_COUNTERS = {
+    "packets_received": "received",
+    "packets_sent": "sent",
+    "cpu_ns": "cpu_ns",
+    "late_events": "late_events",
+    "late_max_ns": "late_max_ns",
+    "unmodelled_drops": "unmodelled_drops",
+}
+LINK_COUNTERS = (
+    *("packets", "bytes", "queue_drops", "losses", "duplicates", "reordered"),
+    *("unmodelled_drops", "max_queue"),
+)
+
+
+def link_rows(experiment: Experiment, switch: str, stats: Iterable[Row]) -> list[Row]:
+    """Table links: one switch's ports, from its `port_stats()`, of links that are up."""
+    ports = experiment.topology_object().ports(switch)
+    rows = []
+    for row in stats:
+        if row["port"] not in ports:
+            continue
+        neighbour, link, end = ports[row["port"]]
+        sending = end if row["direction"] == "egress" else 1 - end
+        rows.append(
+            {
+                "node": switch,
+                "port": row["port"],
+                "neighbour": neighbour,
+                "direction": row["direction"],
+                "rate_bps": experiment.link(link)[sending].bandwidth_bps,
+                **{name: row.get(name) for name in LINK_COUNTERS},
+            }
+        )
+    return rows
+
+
+def together(lives: Sequence[tuple[list[tuple[int, str, int]], list[Row]]]) -> tuple[list, list]:
+    """What a switch has counted in all its lives, between which it was restarted.
+
+    Each life: (job, counter, value) of its registers, and its `port_stats()`."""
+    counters: dict[tuple[int, str], int] = {}
+    ports: dict[tuple[int, str], Row] = {}
+    for registers, stats in lives:
+        for job, counter, value in registers:
+            counters[job, counter] = counters.get((job, counter), 0) + value
+        for row in stats:
+            key = row["port"], row["direction"]
+            if key not in ports:
+                ports[key] = dict(row)
+                continue
+            before = ports[key]
+            for name in LINK_COUNTERS:
+                if row.get(name) is not None and before.get(name) is not None:
+                    most = name == "max_queue"
+                    before[name] = (
+                        max(before[name], row[name]) if most else before[name] + row[name]
+                    )
+    return [(*key, value) for key, value in counters.items()], list(ports.values())

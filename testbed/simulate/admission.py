@@ -1,0 +1,81 @@
+"""Which job runs where, and since when, where jobs come and go.
+
+First come, first served: the job that was submitted first gets hosts as soon as enough are free,
+and nobody overtakes it. That is the simplest rule of a real scheduler, and the one under which a
+job's waiting depends on nothing but those before it. An admission knows no time of its own: it is
+told that a job has ended, and asked who may begin.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from testbed.experiment.placement import choose
+from testbed.experiment.schema_jobs import Placement
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+
+class Admission:
+    """The jobs of an experiment with `arrivals`. `experiment` is the same with the hosts that jobs
+    have at the moment."""
+
+    def __init__(self, experiment: Experiment, repetition: int) -> None:
+        assert experiment.arrivals is not None
+        self.experiment = experiment
+        self.repetition = repetition
+        self._seed = experiment.repetition_seed(repetition)
+        self._servers = experiment.system_entry.servers_per_job(experiment.system)
+        # By submission; of jobs submitted at one time the first in the list.
+        numbers = range(len(experiment.jobs))
+        self.waiting = sorted(numbers, key=lambda number: experiment.jobs[number].start_ns)
+        self.running: set[int] = set()
+        self.ended = 0
+        self._free = list(experiment.topology_object().hosts)
+        self._parts = list(range(experiment.memory_parts))
+
+    def next_ns(self) -> int | None:
+        """When the job at the head of the queue is, or was, submitted; None: nobody is left."""
+        return self.experiment.jobs[self.waiting[0]].start_ns if self.waiting else None
+
+    def begin(self, now_ns: int) -> int | None:
+        """The number of a job that begins at `now_ns`; None: none can. Call it until then."""
+        due_ns = self.next_ns()
+        if due_ns is None or due_ns > now_ns or not self._parts:
+            return None
+        number = self.waiting[0]
+        job = self.experiment.jobs[number]
+        hosts = choose(
+            self.experiment.arrivals.placement,
+            self.experiment.topology_object(),
+            self._free,
+            job.workers + self._servers,
+            self._seed,
+            number,
+        )
+        if hosts is None:
+            return None
+        self.waiting.pop(0)
+        self.running.add(number)
+        self._free = [host for host in self._free if host not in set(hosts)]
+        placement = Placement.of(hosts, job.workers)
+        self._replace(number, job.started(now_ns, placement, self._parts.pop(0)))
+        return number
+
+    def end(self, number: int) -> None:
+        """A running job is over: its hosts and its part of the memory are free."""
+        job = self.experiment.jobs[number]
+        self.running.remove(number)
+        self.ended += 1
+        gone = {*job.fixed_placement.workers, *job.fixed_placement.servers}
+        free = gone | set(self._free)
+        hosts = self.experiment.topology_object().hosts
+        self._free = [host for host in hosts if host in free]
+        self._parts = sorted([*self._parts, self.experiment.memory_part(number)])
+        self._replace(number, job.ended())
+
+    def _replace(self, number: int, job: object) -> None:
+        jobs = list(self.experiment.jobs)
+        jobs[number] = job
+        self.experiment = self.experiment.with_jobs(tuple(jobs))

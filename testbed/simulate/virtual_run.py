@@ -1,0 +1,112 @@
+"""One experiment in virtual time, from the experiment to its results folder.
+
+Needs neither root nor Mininet: everything happens in this process. The results are those of a run
+on Mininet; what a real clock alone has (processor time, drops of sockets) is null, and there are no
+fidelity marks, since nothing can be late.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from testbed import dataplane
+from testbed.errors import RunError
+from testbed.runtimes import result_rows as collect
+from testbed.simulate.virtual_view import VirtualView
+
+if TYPE_CHECKING:
+    from p4engine.backend.build import Compiled
+
+    from testbed.experiment import Experiment
+    from testbed.runtimes.program import Program
+    from testbed.simulate.simulation import Simulation
+
+TELL_S = 5.0
+
+
+def run_experiment(
+    experiment: Experiment, program: Program, results: Path, console: Console
+) -> Path:
+    """Run all repetitions; returns the results folder. The folder is marked with how it ended."""
+    from testbed.results import Writer, describe
+
+    environment = describe(
+        experiment.timestamp_unit_ns, switch=experiment.switch, runtime=experiment.runtime
+    )
+    yaml = experiment.resolved_yaml()
+    with Writer.create(results, experiment.name, yaml, environment) as writer:
+        console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
+        for number in range(experiment.repetitions):
+            for table, rows in run_repetition(
+                experiment, program.compiled, number, console
+            ).items():
+                writer.write(table, rows, repetition=number)
+        writer.finish()
+    return writer.folder
+
+
+def run_repetition(
+    experiment: Experiment, compiled: Compiled, number: int, console: Console | None = None
+) -> dict[str, Any]:
+    """Run one repetition; returns the rows of all tables, by table. Raises RunError."""
+    from testbed.simulate.simulation import Simulation
+
+    experiment = experiment.of_repetition(number)
+    with _patience(console):
+        simulation = Simulation(experiment, compiled, number)
+    with VirtualView(simulation, number, console or Console(quiet=True)) as view:
+        simulation.run(view.tick)
+    tables = _tables(simulation)
+    for job in tables["jobs"]:
+        if not job["exact"]:
+            raise RunError(f"job {job['name']}: only {job['values_checked']} values were checked")
+    return tables
+
+
+@contextlib.contextmanager
+def _patience(console: Console | None) -> Iterator[None]:
+    """Says what takes long where compiled code is not in the cache yet."""
+    text = "compiling the hosts' protocols (once for each version and system, up to some minutes)"
+    timer = threading.Timer(TELL_S, console.print if console else str, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _tables(simulation: Simulation) -> dict[str, Any]:
+    experiment = simulation.experiment
+    counters: list[dict[str, Any]] = []
+    links: list[dict[str, Any]] = []
+    for name, switch in simulation.nodes.switches.items():
+        switch.advance(simulation.now_ns)
+        counters += [
+            {"switch": name, "job": job, "counter": counter, "value": value}
+            for job, counter, value in dataplane.counters(experiment, switch)
+        ]
+        links += collect.link_rows(experiment, name, switch.port_stats())
+    reports = simulation.reports()
+    models = {number: job.trace().name for number, job in enumerate(experiment.jobs)}
+    times = [(report.spec, report.times) for report in reports if report.times is not None]
+    iterations, tensors = collect.time_tables(times)
+    shared = simulation.cluster.server_bytes if simulation.cluster else {}
+    job_rows = collect.job_rows(reports, links, models, {}, shared)
+    collect.add_mean_rates(links, job_rows)
+    return {
+        "switch_counters": counters,
+        "links": links,
+        **simulation.looks.tables(),
+        "hosts": collect.host_rows(reports, {}, lambda host: collect.NO_WAIT),
+        "iterations": iterations,
+        "tensors": tensors,
+        "jobs": job_rows,
+        "faults": simulation.faults(),
+    }

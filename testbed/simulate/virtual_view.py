@@ -1,0 +1,85 @@
+"""What a person sees of a run in virtual time: the picture of `progress`, with the run's own clock.
+
+The simulation comes by now and then and stands still meanwhile. So nothing is looked at for the
+picture that is not there already: the last sample of the switches' memory, the hosts' counters; and
+of what it shows, drops alone are asked of the switches, for a hundredth of the time at most.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from testbed.runtimes.live_view import JobTitle, Progress, Work
+from testbed.simulate import state as w
+
+if TYPE_CHECKING:
+    from testbed.simulate.simulation import Simulation
+
+_NOTHING = Work(0, 0)
+
+
+class VirtualView:
+    """Use as a context manager around a simulation's run, and have it call `tick`."""
+
+    def __init__(self, simulation: Simulation, number: int, console: Console) -> None:
+        """number: of the repetition."""
+        experiment = simulation.experiment
+        self._titles = {
+            job: JobTitle(each.name, each.iterations, each.start_ns)
+            for job, each in enumerate(experiment.jobs)
+        }
+        self._repetition = ""
+        if experiment.repetitions > 1:
+            self._repetition = f"repetition {number + 1} of {experiment.repetitions}, "
+        self._work: dict[int, Work] = {}
+        self._ended: set[int] = set()
+        self._view = Progress(
+            self._titles,
+            lambda job: self._work.get(job, _NOTHING),
+            experiment.name,
+            console,
+            simulation.nodes.switches,
+        )
+        self._began_ns = self._last_ns = time.monotonic_ns()
+        self._events = 0
+
+    def __enter__(self) -> VirtualView:
+        self._view.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._view.__exit__(*exception)
+
+    def tick(self, simulation: Simulation) -> None:
+        """Show how far the simulation is, if it is time to."""
+        now_ns = time.monotonic_ns()
+        if not self._view.due(now_ns - self._began_ns):
+            return
+        per_s = (simulation.events - self._events) * 1e9 / (now_ns - self._last_ns)
+        self._last_ns, self._events = now_ns, simulation.events
+        self._view.remark = f"{self._repetition}virtual time, {per_s / 1e3:.0f} thousand events/s"
+        self._see(simulation)
+        self._view.tick(simulation.now_ns, simulation.looks.latest, now_ns - self._began_ns)
+
+    def _see(self, simulation: Simulation) -> None:
+        """How far the workers are that are there; which jobs there are, and which have ended."""
+        rows = simulation.nodes.world.hosts
+        sent: dict[int, int] = {}
+        for number, node in simulation.nodes.present:
+            if node.is_worker:
+                job = node.spec["job"]
+                sent[job] = sent.get(job, 0) + int(rows[number, w.BYTES_SENT])
+        done = simulation.iterations()
+        self._work = {job: Work(done[job], count) for job, count in sent.items()}
+        if cluster := simulation.cluster:
+            self._view.jobs = {job: self._titles[job] for job in sorted(sent)}
+            self._view.remark += f", {cluster.ended} jobs have ended, {cluster.waiting} wait"
+            return
+        for job in set(sent) - self._ended:
+            end_ns = simulation.finished_ns(job)
+            if end_ns is not None:
+                self._ended.add(job)
+                self._view.job_ended(job, end_ns)

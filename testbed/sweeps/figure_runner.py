@@ -1,0 +1,83 @@
+"""`run.py figure`: the figures of folder experiments/figures, each a file with a sweep and what is
+drawn of it. The file's name is the figure's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+from testbed.config.fields import nearest
+from testbed.config.problems import sentence
+from testbed.errors import UserError
+from testbed.experiment.figure import Figure, Size
+from testbed.experiment.sweep import Sweep, load_sweep
+from testbed.paths import EXPERIMENTS
+
+FOLDER = EXPERIMENTS / "figures"
+LEAST_SCALE, MOST_SCALE = 0.001, 100.0
+
+
+def names(folder: Path = FOLDER) -> list[str]:
+    """The figures that there are, in alphabetical order."""
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def find(name: str, folder: Path = FOLDER, others: Iterable[str] = ()) -> Path:
+    """The file of a figure. Raises UserError for an unknown name; `others`: figures without a file,
+    which may have been meant."""
+    known = names(folder)
+    if name in known:
+        return folder / f"{name}.yaml"
+    known += others
+    remedy = nearest(name, known) or f"figures are: {', '.join(known)}"
+    raise UserError(sentence(f"there is no figure `{name}`", remedy))
+
+
+def declared(path: Path, size: Size | None = None) -> tuple[Sweep, Figure]:
+    """A figure's sweep and what it draws. Raises UserError if the file is not sound."""
+    sweep = load_sweep(path, size)
+    if sweep.figure is None:
+        raise UserError(f"{path}: the key figure is missing; it says what is drawn")
+    return sweep, sweep.figure
+
+
+def listing(folder: Path = FOLDER) -> str:
+    """A line per figure: its name, how much is run for it, what it is to show."""
+    lines = []
+    for name in names(folder):
+        sweep, figure = declared(find(name, folder))
+        repetitions = sum(point.experiment.repetitions for point in sweep.points)
+        lines.append(
+            f"{name:<14}{len(sweep.points):>3} points, {repetitions:>4} runs  {figure.claim}"
+        )
+    return "\n".join(lines)
+
+
+def size_of(path: Path, scale: float | None, quick: bool) -> Size:
+    """The size in which a figure was asked for; its results have a folder of their own.
+
+    Raises UserError."""
+    if quick and scale is not None:
+        raise UserError("--quick and --scale: give one of them")
+    if quick:
+        return Size.quick(path.stem, declared(path)[1])
+    if scale is None or scale == 1:
+        return Size(path.stem)
+    if not math.isfinite(scale) or not LEAST_SCALE <= scale <= MOST_SCALE:
+        allowed = f"a number from {LEAST_SCALE:g} to {MOST_SCALE:g}"
+        raise UserError(f"--scale: found {scale:g}; allowed: {allowed}")
+    return Size(f"{path.stem}-x{scale:g}", scale)
+
+
+def run_figure(
+    path: Path, size: Size, results: Path, processes: int | None = None, dask: str | None = None
+) -> int:
+    """Run what has not been run of a figure or of another one, and draw it. Returns the exit code.
+
+    Raises UserError before anything is run."""
+    from testbed.sweeps.sweep_runner import run_sweep
+
+    sweep, figure = declared(path, size)
+    print(f"{path.stem}: {figure.claim}")
+    return run_sweep(sweep, results, processes, dask, share=True)

@@ -1,0 +1,92 @@
+"""Points of a sweep in virtual time, several at once: on this machine's processors or a Dask
+cluster's.
+
+Both are a `concurrent.futures` executor here. A point is sent as its experiment and makes its
+results folder itself, so a cluster's machines must share the folder (and have this checkout).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from testbed.errors import RunError, UserError
+from testbed.linux.kernel import die_with_parent
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+    from testbed.experiment.sweep import Point
+
+
+@contextlib.contextmanager
+def executor(processes: int | None = None, dask: str | None = None) -> Iterator[Executor]:
+    """`processes` at a time on this machine (None: one per processor), or, with `dask`, what the
+    scheduler of that address has. Raises UserError when there is no such scheduler."""
+    if dask is not None:
+        with _dask_client(dask) as client:
+            yield client.get_executor(pure=False)
+        return
+    # Spawned, not forked: a child starts without the parent's signal handlers and threads.
+    pool = ProcessPoolExecutor(
+        processes or os.cpu_count(), multiprocessing.get_context("spawn"), _begin, (os.getpid(),)
+    )
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def run_points(
+    pool: Executor, points: Iterable[Point], folder: Path
+) -> Iterator[tuple[Point, str]]:
+    """Run points below `folder`; gives each with why it failed ("": it did not), as they end."""
+    waiting = {
+        pool.submit(run_point, point.experiment, str(folder / point.key)): point for point in points
+    }
+    for future in as_completed(waiting):
+        try:
+            error = future.result()
+        except Exception as broken:  # the process is gone, or a defect; the others go on
+            error = f"{type(broken).__name__}: {broken}"
+        yield waiting[future], error
+
+
+def run_point(experiment: Experiment, parent: str) -> str:
+    """Run one experiment; its results folder goes below `parent`. Returns why it failed, or ""."""
+    from testbed.runner import run_experiment
+    from testbed.runtimes.program import prepare
+
+    try:
+        run_experiment(experiment, prepare(experiment), Path(parent), Console(quiet=True))
+    except (RunError, UserError) as error:
+        return str(error)
+    return ""
+
+
+def _begin(parent: int) -> None:
+    """In a new process of the pool: it ends at once with Ctrl-C, and with the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    die_with_parent(parent)
+
+
+def _dask_client(address: str):
+    try:
+        from dask.distributed import Client
+    except ImportError:
+        raise UserError(
+            "--dask needs the package distributed: .venv/bin/pip install distributed"
+        ) from None
+    try:
+        return Client(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise UserError(f"there is no Dask scheduler at {address}: {error}") from None

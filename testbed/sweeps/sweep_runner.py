@@ -1,0 +1,208 @@
+"""A sweep from its file to its folder: all points are checked first, then run.
+
+Points in virtual time run side by side (`point_pool`), those on Mininet one after the other, since
+they would disturb each other.
+
+The folder `results/NAME` holds `sweep.json`, which says what was varied, and one folder per point,
+named by the hash of its resolved experiment (but its name), in which a run makes its usual results
+folder. So a sweep that was stopped goes on where it was: a point with a finished run is not run
+again, and what an unfinished one has left is removed. A point that fails is reported and does not
+stop the others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from testbed.errors import RunError, UserError
+from testbed.machine import memory_estimate as memory
+from testbed.results import SWEEP_FILE, hand_over
+from testbed.runner import VIRTUAL, get_ready, run_experiment
+from testbed.runtimes.program import Program, prepare
+from testbed.sweeps import result_reuse as known_points
+from testbed.sweeps.point_pool import executor, run_points
+
+if TYPE_CHECKING:
+    from testbed.experiment.sweep import Point, Sweep
+
+FILE = "sweep.json"
+FORMAT = 1
+
+
+def run_sweep(
+    sweep: Sweep,
+    results: Path,
+    processes: int | None = None,
+    dask: str | None = None,
+    share: bool = False,
+) -> int:
+    """Run all points that have not finished yet; the sweep's folder goes below `results`.
+
+    `processes` (None: one per processor) or the address of a `dask` scheduler: what runs the points
+    in virtual time. `share`: take over what sweeps beside it have run. Returns the exit code: 1 if
+    a point failed. Raises UserError before anything is run."""
+    get_ready([point.experiment for point in sweep.points])
+    console = Console()
+    todo = _unfinished(sweep, results)
+    _require_memory(todo, processes, dask)
+    programs = {point.key: _prepared(point) for point in todo}
+    for warning in dict.fromkeys(
+        each for point in sweep.points for each in point.experiment.warnings
+    ):
+        print(f"warning: {warning}", file=sys.stderr)
+    folder = _open_folder(sweep, results)
+    console.print(f"results: {folder}", highlight=False, soft_wrap=True)
+    if len(todo) < len(sweep.points):
+        _tell_finished(sweep.points, len(todo), folder, console)
+    if share and (taken := known_points.take_over(todo, folder)):
+        console.print(f"{taken} of the others are taken over from other figures")
+        todo = _unfinished(sweep, results)
+    failed = _run_points(todo, programs, folder, console, processes, dask)
+    from testbed.analysis.report import sweep_report
+
+    sweep_report(folder)
+    for point, error in failed:
+        print(f"failed: {point.label}: {error}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _require_memory(todo: list[Point], processes: int | None, dask: str | None) -> None:
+    """Whether what runs at a time fits; of a cluster's machines nothing is known."""
+    virtual, others = (
+        {
+            f"the sweep's point {point.label}": point.experiment
+            for point in todo
+            if (point.experiment.runtime == VIRTUAL) == is_virtual
+        }
+        for is_virtual in (True, False)
+    )
+    if dask is None:
+        memory.require(virtual, processes or os.cpu_count() or 1)
+    memory.require(others)
+
+
+def _prepared(point: Point) -> Program:
+    """A point's P4 program. Raises UserError that names the point."""
+    try:
+        return prepare(point.experiment)
+    except UserError as error:
+        raise UserError(f"{error}\n  at the sweep's point {point.label}") from None
+
+
+def _open_folder(sweep: Sweep, results: Path) -> Path:
+    """Make the sweep's folder, or find it, and note what is varied in it."""
+    from testbed.experiment.sweep import system_titles
+
+    folder = results / sweep.name
+    titles = system_titles(sweep.points)
+    described = {
+        "format": FORMAT,
+        "name": sweep.name,
+        "keys": list(sweep.keys),
+        "points": [_described(point, titles) for point in sweep.points],
+    }
+    if sweep.figure is not None:
+        described["figure"] = sweep.figure.model_dump(exclude_unset=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / SWEEP_FILE).write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"can't make the sweep's folder {folder}: {error.strerror}") from None
+    hand_over(folder, below=True)
+    return folder
+
+
+def _described(point: Point, titles: dict[str, str]) -> dict:
+    """What analysis needs of a point: each value as text and, where it is one, as a number; what a
+    legend calls its system."""
+    from testbed.experiment.sweep import number_of, shown
+
+    values = {
+        key: {"text": shown(value), "number": number_of(value)}
+        for key, value in point.values.items()
+    }
+    if "system" in values:
+        values["system"]["title"] = titles[values["system"]["text"]]
+    return {"key": point.key, "system": point.experiment.system.name, "values": values}
+
+
+def _run_points(
+    todo: list[Point],
+    programs: dict[str, Program],
+    folder: Path,
+    console: Console,
+    processes: int | None,
+    dask: str | None,
+) -> list[tuple[Point, str]]:
+    """Run points with their programs, by the points' keys; returns those that failed, with why."""
+    for point in todo:
+        shutil.rmtree(folder / point.key, ignore_errors=True)
+    teller = _Teller(len(todo), console)
+    virtual = [point for point in todo if point.experiment.runtime == VIRTUAL]
+    if virtual:
+        with executor(processes, dask) as pool:
+            for point, error in run_points(pool, virtual, folder):
+                teller.ended(point, error)
+    for point in todo:
+        if point.experiment.runtime != VIRTUAL:
+            teller.begins(point)
+            try:
+                program = programs[point.key]
+                run_experiment(point.experiment, program, folder / point.key, console)
+                error = ""
+            except RunError as raised:
+                error = str(raised)
+            teller.ended(point, error)
+    return teller.failed
+
+
+class _Teller:
+    """Says which point begins and ends, and about how long the rest will take."""
+
+    def __init__(self, count: int, console: Console) -> None:
+        self.failed: list[tuple[Point, str]] = []
+        self._count = count
+        self._console = console
+        self._ended = 0
+        self._started_s = time.monotonic()
+
+    def begins(self, point: Point) -> None:
+        self._say(f"point {self._ended + 1} of {self._count}: {point.label}")
+
+    def ended(self, point: Point, error: str) -> None:
+        self._ended += 1
+        if error:
+            self.failed.append((point, error))
+        seconds = time.monotonic() - self._started_s
+        left = seconds / self._ended * (self._count - self._ended)
+        rest = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
+        how = f"failed: {error}" if error else "done"
+        self._say(f"{self._ended} of {self._count}, about {rest} left: {how}: {point.label}")
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _unfinished(sweep: Sweep, results: Path) -> list[Point]:
+    folder = results / sweep.name
+    return [point for point in sweep.points if not known_points.finished(folder / point.key)]
+
+
+def _tell_finished(points: Sequence[Point], todo: int, folder: Path, console: Console) -> None:
+    console.print(f"{len(points) - todo} of {len(points)} points have finished before")
+    if other := known_points.of_other_code(points, folder):
+        console.print(
+            f"{other} of them at another commit, or with changes since; to run them again,"
+            f" remove {folder}",
+            highlight=False,
+            soft_wrap=True,
+        )
