@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
-_STARTS = ("./", "python", ".venv/bin/", "tshark", "p4c-bm2-ss", "pip ", "mkdocs", "run.py")
+_STARTS = ("./", "python", ".venv/bin/", "tshark", "p4c-bm2-ss", "pip ", "mkdocs", "run.py", "cd ")
 _ANY = "|".join(map(re.escape, _STARTS))
 _FENCED = re.compile(rf"(?P<text>(?:sudo )?(?:{_ANY}).*)")
 _COMMAND = re.compile(rf" {{4}}\s*(?:\$ )?{_FENCED.pattern}")
@@ -68,8 +68,12 @@ _NETFILE = Elsewhere(
 )
 _GRADE = Elsewhere("tests/switch/test_labs.py::test_the_solution_gets_full_points")
 _SERVED = Elsewhere("tests/network/test_p4runtime.py::test_a_finsy_controller_learns_its_hosts")
-_CALLED = Elsewhere("tests/switch/test_control.py::test_calls_reach_the_switch")
-_TRACED = Elsewhere("tests/switch/test_p4_trace.py::test_control_calls_of_a_running_switch")
+_CALLED = Elsewhere("p4engine/tests/switch/test_control.py::test_calls_reach_the_switch")
+_TRACED = Elsewhere(
+    "p4engine/tests/switch/test_p4_trace.py::test_control_calls_of_a_running_switch"
+)
+_WHEEL = Elsewhere("p4engine/tests/unit/test_packaging.py::test_the_wheel_works_by_itself")
+_BY_ITSELF = Elsewhere("p4engine/tests/unit/test_packaging.py::test_the_tests_stand_by_themselves")
 _TORCH = Elsewhere("tests/unit/test_trace_generator.py::test_generated_equals_shipped")
 _BMV2 = Elsewhere("tests/bmv2/test_differential.py::test_both_switches_agree")
 
@@ -160,24 +164,31 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         ),
     ),
     (r"MODULE labs grade \d \w+( --trace| --seed \d+)?", _GRADE),
+    (r"pip install '?\./p4engine.*", _WHEEL),
+    (r"cd p4engine && python -m pytest", _BY_ITSELF),
+    (r"MODULE p4engine compile PROGRAM\.p4", _WHEEL),
+    (
+        r"MODULE p4engine p4info .+",
+        Elsewhere("p4engine/tests/unit/test_p4info.py::test_text_and_binary"),
+    ),
     (
         r"MODULE p4engine trace .+",
-        Elsewhere("tests/switch/test_p4_trace.py::test_command_line"),
+        Elsewhere("p4engine/tests/switch/test_p4_trace.py::test_command_line"),
     ),
     (
         r"MODULE p4engine stf .+",
-        Elsewhere("tests/switch/test_p4_stf.py::test_command_line"),
+        Elsewhere("p4engine/tests/switch/test_p4_stf.py::test_command_line"),
     ),
     (
         r"MODULE p4engine switch .*--trace .*",
         Elsewhere(
-            "tests/network/test_switch_veth.py::test_forwards_between_two_veths_and_stops_cleanly"
+            "p4engine/tests/network/test_switch_veth.py::test_forwards_between_two_veths_and_stops_cleanly"
         ),
     ),
     (
         r"MODULE p4engine switch [^\\]+",
         Elsewhere(
-            "tests/network/test_switch_veth.py::test_forwards_between_two_veths_and_stops_cleanly"
+            "p4engine/tests/network/test_switch_veth.py::test_forwards_between_two_veths_and_stops_cleanly"
         ),
     ),
     (r"MODULE p4engine switch .*\\", _SERVED),
@@ -191,7 +202,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (
         r"MODULE p4runtime_sh .+",
         Elsewhere(
-            "tests/switch/test_p4runtime.py::test_an_entry_is_inserted_used_modified_read_and_deleted"
+            "p4engine/tests/switch/test_p4runtime.py::test_an_entry_is_inserted_used_modified_read_and_deleted"
         ),
     ),
 )

@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
+from p4engine_testing.leftovers import children_of
 
 from testbed import results
 from testbed.machine import kernel_probe
 from tests.bmv2.simple_switch import why_not
-from tests.leftovers import children_of
 
 pytestmark = [pytest.mark.bmv2, pytest.mark.skipif(why_not() is not None, reason=str(why_not()))]
 

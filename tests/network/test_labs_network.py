@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from p4engine_testing.leftovers import children_of
 
 from testbed.labs.__main__ import main
 from testbed.labs._teacher import solution, write_wrong, wrong
@@ -18,7 +19,6 @@ from testbed.labs.grader.box import Box, remove, scratch_folder
 from testbed.labs.grader.grade import NODE, Grade, grade
 from testbed.labs.grader.lab import find_lab
 from testbed.labs.grader.network import Wires
-from tests.leftovers import children_of
 from tests.switch.test_labs_hostile import ATTEMPTS, NO_LANDLOCK
 
 ROOT = Path(__file__).parents[2]

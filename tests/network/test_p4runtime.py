@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from p4engine.cli import main
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "learning.py"
@@ -49,32 +48,3 @@ def test_two_switches_in_an_ordinary_script():
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "s2: " in done.stdout and " frames of unknown stations" in done.stdout
-
-
-@pytest.mark.parametrize(
-    "options, said",
-    [
-        (["--p4runtime", "here"], "'here' is not an address for P4Runtime"),
-        (["--cpu-port", "9"], "with --p4runtime only"),
-    ],
-)
-def test_options_that_make_no_sense_are_errors(options, said, tmp_path, capsys):
-    program, control = str(EXAMPLE.with_suffix(".p4")), str(tmp_path / "c")
-    assert main(["switch", program, "-i", "1@lo", "--control", control, *options]) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_an_address_that_cannot_be_used_is_an_error(tmp_path):
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "p4engine", "switch"),
-            *(str(EXAMPLE.with_suffix(".p4")), "-i", "1@lo", "--control", str(tmp_path / "c")),
-            *("--p4runtime", "1", "--p4runtime-netns", "/nowhere"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=ROOT,
-    )
-    assert done.returncode == 2, done.stderr
-    assert "/nowhere" in done.stderr and "Traceback" not in done.stderr

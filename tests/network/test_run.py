@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+from p4engine_testing.leftovers import children_of
 
 from testbed import results
 from testbed.network import registry
-from tests.leftovers import children_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = "/usr/bin/python3"

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from p4engine_testing import DATA
 
 from testbed.cli.main import main
 from testbed.errors import UserError
@@ -13,7 +14,6 @@ from testbed.netfile.install_entries import rehearse
 from testbed.netfile.load_network import is_network, load_network
 from testbed.netfile.tutorials import latency
 
-DATA = Path(__file__).parents[1] / "data"
 PROGRAM = DATA / "p4runtime.p4"
 
 FILE = f"""

@@ -1,9 +1,10 @@
 """What MkDocs is told beyond mkdocs.yml: pages from outside docs/, and links to the sources.
 
 The pages are written to be read in the checkout, so they link to each other and to source files by
-their places there. The site has the README, DEVELOPERS.md and the labs' hand-outs as pages too, and
-a page for each source file that a page links to; links are turned to match. A link or an anchor
-that leads nowhere is reported by MkDocs, and `strict` makes an error of it.
+their places there. The site has the README, DEVELOPERS.md, the P4 engine's pages and the labs'
+hand-outs as pages too, and a page for each source file that a page links to; links are turned to
+match. A link or an anchor that leads nowhere is reported by MkDocs, and `strict` makes an error of
+it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,11 @@ def places() -> dict[str, str]:
     """Place in the site of each page, by its place in the checkout."""
     found = dict(OUTSIDE)
     found |= {f"docs/{path.name}": path.name for path in sorted((ROOT / "docs").glob("*.md"))}
+    found["p4engine/README.md"] = "p4engine/index.md"
+    found |= {
+        f"p4engine/docs/{path.name}": f"p4engine/{path.name}"
+        for path in sorted((ROOT / "p4engine" / "docs").glob("*.md"))
+    }
     found["labs/README.md"] = "labs/index.md"
     found |= {
         f"labs/{path.name}": f"labs/{path.name.lower()}"

@@ -1,0 +1,273 @@
+"""The switch process between veth pairs: forwarding, stopping, drops, and control under load."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from p4engine.control.client import Client
+
+PROGRAM = """
+#include <core.p4>
+#include <v1model.p4>
+header ethernet_t { bit<48> destination; bit<48> source; bit<16> type; }
+struct headers_t { ethernet_t ethernet; }
+struct meta_t { }
+parser P(packet_in packet, out headers_t hdr, inout meta_t meta,
+         inout standard_metadata_t standard) {
+    state start { packet.extract(hdr.ethernet); transition accept; }
+}
+control NoChecks(inout headers_t hdr, inout meta_t meta) { apply { } }
+control In(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t standard) {
+    register<bit<64>>(8) first;
+    register<bit<64>>(8) second;
+    action to_port(bit<9> port) { standard.egress_spec = port; }
+    table across {
+        key = { standard.ingress_port: exact; }
+        actions = { to_port; }
+        const entries = { 1: to_port(2); 2: to_port(1); }
+    }
+    apply {
+        bit<64> n;
+        first.read(n, 0);
+        first.write(0, n + 1);
+        across.apply();
+        second.read(n, 0);
+        second.write(0, n + 1);
+    }
+}
+control Out(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t standard) {
+    apply { }
+}
+control D(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr.ethernet); } }
+V1Switch(P(), NoChecks(), In(), Out(), NoChecks(), D()) main;
+"""
+HEADER = bytes.fromhex("02000000000202000000000188b5")
+
+
+class Bench:
+    """Two network namespaces with two veth pairs between them: h1-s1 and h2-s2."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.program = folder / "across.p4"
+        self.program.write_text(PROGRAM)
+        self.control = folder / "control.sock"
+        self.holders = [subprocess.Popen(["unshare", "-n", "sleep", "infinity"]) for _ in range(2)]
+        here = os.stat("/proc/self/ns/net").st_ino
+        for holder in self.holders:  # until unshare has done it
+            while os.stat(f"/proc/{holder.pid}/ns/net").st_ino == here:
+                time.sleep(0.005)
+        hosts, switch = (str(holder.pid) for holder in self.holders)
+        for n in ("1", "2"):
+            self.run(
+                0, "ip", "link", "add", f"h{n}", "type", "veth", "peer", f"s{n}", "netns", switch
+            )
+            for side, name in ((0, f"h{n}"), (1, f"s{n}")):
+                self.run(side, "sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1")
+                self.run(side, "ip", "link", "set", name, "up")
+        self.sockets = {n: self.open_socket(f"h{n}") for n in (1, 2)}
+        self.process: subprocess.Popen | None = None
+
+    def run(self, side: int, *command: str) -> None:
+        """Run a command on the hosts' side (0) or the switch's (1)."""
+        subprocess.run([*self.enter(side), *command], check=True)
+
+    def enter(self, side: int) -> list[str]:
+        return ["nsenter", "-t", str(self.holders[side].pid), "-n"]
+
+    def open_socket(self, interface: str) -> socket.socket:
+        made: list[socket.socket] = []
+
+        def make() -> None:  # a thread of its own may change its namespace
+            with open(f"/proc/{self.holders[0].pid}/ns/net") as namespace:
+                assert ctypes.CDLL(None).setns(namespace.fileno(), 0) == 0
+            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+            sock.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
+            sock.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+            sock.bind((interface, 3))  # ETH_P_ALL
+            sock.settimeout(10)
+            made.append(sock)
+
+        thread = threading.Thread(target=make)
+        thread.start()
+        thread.join()
+        return made[0]
+
+    def start(self, *options: str, interfaces: tuple[str, ...] = ("1@s1", "2@s2")) -> None:
+        ports = [word for each in interfaces for word in ("-i", each)]
+        command = [sys.executable, "-m", "p4engine", "switch", str(self.program)]
+        command += [*ports, "--control", str(self.control), *options]
+        self.process = subprocess.Popen(
+            self.enter(1) + command,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def start_ready(self, *options: str) -> Client:
+        self.start(*options)
+        assert "ready" in self.process.stdout.readline()
+        return Client(self.control)
+
+    def end(self) -> tuple[int, str]:
+        """(exit code, stderr) of the switch, once it has ended."""
+        _, errors = self.process.communicate(timeout=20)
+        return self.process.returncode, errors
+
+    def close(self) -> None:
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.communicate()
+        for sock in self.sockets.values():
+            sock.close()
+        for holder in self.holders:
+            holder.kill()
+            holder.wait()
+
+
+@pytest.fixture
+def bench(tmp_path):
+    made = Bench(tmp_path)
+    yield made
+    made.close()
+
+
+def test_forwards_between_two_veths_and_stops_cleanly(bench):
+    with bench.start_ready() as client:
+        for size in (14, 60, 64, 1514):
+            for source, target in ((1, 2), (2, 1)):
+                packet = (HEADER + os.urandom(1500))[:size]
+                bench.sockets[source].send(packet)
+                assert bench.sockets[target].recv(2000) == packet
+        stats = client.stats()
+        assert (stats["received"], stats["sent"], stats["unmodelled_drops"]) == (8, 8, 0)
+        rows = {(row["port"], row["direction"]): row for row in client.port_stats()}
+        assert rows[1, "ingress"]["bytes"] == rows[2, "egress"]["bytes"] == 14 + 60 + 64 + 1514
+        assert rows[1, "ingress"]["interface"] == "s1"
+    bench.process.send_signal(signal.SIGTERM)
+    assert bench.end() == (0, "")
+    assert not bench.control.exists()
+
+
+def test_a_vlan_tag_goes_through(bench):
+    """The kernel takes tags out of what it receives; the program must see them."""
+    with bench.start_ready():
+        tagged = HEADER[:12] + bytes.fromhex("81000007") + b"\x88\xb5" + bytes(50)
+        bench.sockets[1].setsockopt(263, 8, 1)  # PACKET_AUXDATA: the receiving end is untagged, too
+        bench.sockets[2].setsockopt(263, 8, 1)
+        bench.sockets[1].send(tagged)
+        data, auxiliary, _, _ = bench.sockets[2].recvmsg(2000, 200)
+        [(_, _, aux)] = auxiliary
+        assert data == HEADER[:12] + tagged[16:]
+        assert int.from_bytes(aux[16:18], sys.byteorder) == 7
+
+
+def test_one_control_call_sees_no_packet_half_way(bench):
+    with bench.start_ready() as client:
+        stop = threading.Event()
+
+        def flood() -> None:
+            while not stop.is_set():
+                for _ in range(200):
+                    bench.sockets[1].send(HEADER + bytes(50))
+
+        thread = threading.Thread(target=flood)
+        thread.start()
+        # Long enough for packets to come in meanwhile, on a busy machine, too.
+        calls = [("register_read", name, 0, 1) for name in ("first", "second")] * 2000
+        seen: set[int] = set()
+        try:
+            # Between two packets there may be any number of calls: so not so many calls, but calls
+            # at so many moments.
+            while len(seen) < 20:
+                counts = {count for [count] in client.batch(calls)}
+                assert len(counts) == 1
+                seen |= counts
+        finally:
+            stop.set()
+            thread.join()
+
+
+def test_what_the_ring_has_no_room_for_is_counted(bench):
+    with bench.start_ready() as client:
+        bench.sockets[1].send(HEADER + bytes(50))
+        bench.sockets[2].recv(2000)
+        bench.process.send_signal(signal.SIGSTOP)
+        sent = 12_000
+        for _ in range(sent):
+            bench.sockets[1].send(HEADER + bytes(50))
+        bench.process.send_signal(signal.SIGCONT)
+        received = -1
+        while (stats := client.stats())["received"] != received:
+            received = stats["received"]
+            time.sleep(0.1)
+        assert stats["ring_drops"] > 1000
+        assert stats["received"] + stats["ring_drops"] == sent + 1
+        rows = {(row["port"], row["direction"]): row for row in client.port_stats()}
+        assert rows[1, "ingress"]["unmodelled_drops"] == stats["ring_drops"]
+        assert rows[2, "ingress"]["unmodelled_drops"] == 0
+
+
+def test_a_shaped_link_drops_from_its_queue_and_keeps_its_rate(bench):
+    with bench.start_ready() as client:
+        client.port_shape(2, "egress", rate_bps=1_000_000, queue_packets=9)  # 100 bytes: 0.8 ms
+        started = time.monotonic()
+        for _ in range(100):
+            bench.sockets[1].send(HEADER + bytes(86))
+        for _ in range(10):
+            bench.sockets[2].recv(2000)
+        assert time.monotonic() - started >= 0.008
+        [row] = [r for r in client.port_stats() if (r["port"], r["direction"]) == (2, "egress")]
+        assert row["packets"] + row["queue_drops"] + row["queue"] == 100
+        assert row["queue_drops"] > 50 and row["max_queue"] == 9
+
+
+@pytest.mark.parametrize(
+    "command", [("ip", "link", "set", "s2", "down"), ("ip", "link", "delete", "s2")]
+)
+def test_an_interface_that_goes_away_ends_the_switch_by_name(bench, command):
+    with bench.start_ready():
+        bench.run(1, *command)
+        code, errors = bench.end()
+    assert code == 1 and "interface s2 (port 2)" in errors
+    assert not bench.control.exists()
+
+
+def test_starting_where_it_cannot(bench):
+    for interfaces, words in (
+        (("1@s1", "2@nothing"), "no interface nothing"),
+        (("1@s1", "2@s1"), "is port 1 already"),
+        (("1@s1", "1@s2"), "given twice"),
+        (("1@s1", "999@s2"), "510"),
+        (("1@lo", "2@s2"), "interface lo is down"),
+    ):
+        bench.start(interfaces=interfaces)
+        code, errors = bench.end()
+        assert code == 2 and words in errors and "Traceback" not in errors
+    with bench.start_ready():
+        first, bench.process = bench.process, None
+        try:
+            bench.start()
+            code, errors = bench.end()
+            assert code == 2 and "in use" in errors
+        finally:
+            bench.process = first
+        bench.sockets[1].send(HEADER + bytes(50))
+        assert bench.sockets[2].recv(2000)
+
+
+def test_an_address_for_p4runtime_that_cannot_be_used_is_an_error(bench):
+    bench.start("--p4runtime", "1", "--p4runtime-netns", "/nowhere")
+    code, errors = bench.end()
+    assert code == 2 and "/nowhere" in errors and "Traceback" not in errors

@@ -1,0 +1,73 @@
+"""What a test may have left on the machine, as a set of strings compared before and after it.
+
+Only what can be the test's is looked at: processes that descend from this one, network interfaces
+in its namespace, named namespaces. Others on the same machine come and go during a test.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def _interfaces() -> set[str]:
+    return {f"interface {name}" for name in os.listdir("/sys/class/net")}
+
+
+def _named_namespaces() -> set[str]:
+    try:
+        return {f"namespace {name}" for name in os.listdir("/run/netns")}
+    except FileNotFoundError:
+        return set()
+
+
+def children_of(pid: int) -> set[int]:
+    """All living descendants of a process (zombies included: they too are left behind)."""
+    parents: dict[int, int] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                stat = Path(f"/proc/{entry}/stat").read_text()
+            except OSError:
+                continue
+            parents[int(entry)] = int(stat.rpartition(")")[2].split()[1])
+    found: set[int] = set()
+    grown = {pid}
+    while grown:
+        grown = {child for child, parent in parents.items() if parent in grown} - found
+        found |= grown
+    return found
+
+
+def _processes() -> set[str]:
+    found = set()
+    for pid in children_of(os.getpid()):
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        found.add(f"process {pid} {command.strip()}")
+    return found
+
+
+def leftovers() -> set[str]:
+    """A snapshot; what is in a later one and not in an earlier one was left behind."""
+    return _interfaces() | _named_namespaces() | _processes()
+
+
+@contextmanager
+def nothing_left(look: Callable[[], set[str]] = leftovers) -> Iterator[None]:
+    """Compare what `look` finds before and after.
+
+    The kernel takes interfaces and dead processes away a moment after their last user is gone, so a
+    difference gets five seconds to vanish before it counts.
+    """
+    before = look()
+    yield
+    deadline = time.monotonic() + 5
+    while (left := look() - before) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not left, "left behind:\n" + "\n".join(sorted(left))

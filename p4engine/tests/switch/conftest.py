@@ -1,0 +1,60 @@
+"""The traffic manager around a pipeline written by hand (fake_program.c)."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from p4engine.backend.c_compiler import find_c_compiler
+from p4engine.switch.traffic_manager import Manager
+from p4engine_testing import ENGINE
+
+HERE = Path(__file__).parent
+RUNTIME = ENGINE / "src" / "p4engine" / "runtime"
+PARTS = sorted(RUNTIME.glob("tm*.c")) + sorted(RUNTIME.glob("io*.c"))
+
+
+@pytest.fixture(scope="session")
+def fake_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The fake program linked with the traffic manager and the packet loop."""
+    target = tmp_path_factory.mktemp("fake") / "fake.so"
+    compiler = find_c_compiler()
+    command = [compiler, "-O1", "-g", "-Wall", "-Werror", "-std=gnu11", "-shared", "-fPIC"]
+    command += ["-I", str(RUNTIME), "-o", str(target), str(HERE / "fake_program.c")]
+    subprocess.run(command + [str(part) for part in PARTS], check=True)
+    lib = ctypes.CDLL(str(target))
+    lib.p4_create.restype = ctypes.c_void_p
+    lib.p4_create.argtypes = [ctypes.c_void_p]
+    lib.p4_destroy.argtypes = [ctypes.c_void_p]
+    return lib
+
+
+@pytest.fixture
+def make(fake_library: ctypes.CDLL):
+    """make(ports=..., seed=..., ...) -> Manager with a fake instance of its own."""
+    instances: list[tuple[Manager, int]] = []
+
+    def build(**options: object) -> Manager:
+        handle = fake_library.p4_create(None)
+        manager = Manager(fake_library, handle, **options)
+        instances.append((manager, handle))
+        return manager
+
+    yield build
+    for manager, handle in instances:
+        manager.close()
+        fake_library.p4_destroy(handle)
+
+
+@pytest.fixture
+def packet() -> Callable[..., bytes]:
+    """packet("U", a, b, size=..., meta=...) -> bytes for the fake program."""
+
+    def build(op: str, a: int = 0, b: int = 0, size: int = 64, meta: bool = False) -> bytes:
+        head = bytes([ord(op), a, b, 0, ord("m") if meta else 0])
+        return head + bytes(i & 0xFF for i in range(size - len(head)))
+
+    return build

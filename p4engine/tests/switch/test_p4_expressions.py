@@ -1,0 +1,154 @@
+"""Operators against Python's integers, over widths on both sides of every C type."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from p4engine_testing.programs import send, switch
+
+WIDTHS = [1, 3, 8, 13, 16, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 192, 200, 256]
+SIZE = 32  # bytes of each operand on the wire
+
+
+def _wrap(value: int, width: int, signed: bool) -> int:
+    value &= (1 << width) - 1
+    return value - (1 << width) if signed and value >> (width - 1) else value
+
+
+def _expected(op: str, a: int, b: int, n: int, width: int, signed: bool) -> int:
+    low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
+    return {
+        "a + b": lambda: a + b,
+        "a - b": lambda: a - b,
+        "a * b": lambda: a * b,
+        "a & b": lambda: a & b,
+        "a | b": lambda: a | b,
+        "a ^ b": lambda: a ^ b,
+        "~a": lambda: ~a,
+        "-a": lambda: -a,
+        "a |+| b": lambda: max(low, min(high, a + b)),
+        "a |-| b": lambda: max(low, min(high, a - b)),
+        "a << n": lambda: a << n,
+        "a >> n": lambda: a >> n,
+        "a < b ? a : b": lambda: a if a < b else b,
+        "a >= b ? a : b": lambda: a if a >= b else b,
+        "a == b ? a : b": lambda: a if a == b else b,
+    }[op]()
+
+
+OPS = [
+    "a + b",
+    "a - b",
+    "a * b",
+    "a & b",
+    "a | b",
+    "a ^ b",
+    "~a",
+    "-a",
+    "a |+| b",
+    "a |-| b",
+    "a << n",
+    "a >> n",
+    "a < b ? a : b",
+    "a >= b ? a : b",
+    "a == b ? a : b",
+]
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_operators(tmp_path, width, signed):
+    kind = f"{'int' if signed else 'bit'}<{width}>"
+    results = " ".join(f"bit<256> r{i};" for i in range(len(OPS)))
+    text = " ".join(f"hdr.r.r{i} = (bit<256>) (bit<{width}>) ({op});" for i, op in enumerate(OPS))
+    s = switch(
+        tmp_path,
+        headers=f"header h_t {{ bit<256> a; bit<256> b; bit<16> n; }} header r_t {{ {results} }}"
+        " struct headers_t { h_t h; r_t r; }",
+        apply=f"{kind} a = ({kind}) (bit<{width}>) hdr.h.a; {kind} b = ({kind}) (bit<{width}>)"
+        f" hdr.h.b;"
+        f" bit<16> n = hdr.h.n; hdr.r.setValid(); {text}",
+        deparser="packet.emit(hdr.r);",
+    )
+    rng = random.Random(width)
+    edge = [0, 1, (1 << width) - 1, 1 << (width - 1), (1 << (width - 1)) - 1]
+    cases = [(x, y, n) for x in edge for y in edge for n in (0, 1, width - 1, width, 300)]
+    cases += [
+        (rng.getrandbits(width), rng.getrandbits(width), rng.randrange(width + 2))
+        for _ in range(30)
+    ]
+    for x, y, n in cases:
+        packet = x.to_bytes(SIZE, "big") + y.to_bytes(SIZE, "big") + n.to_bytes(2, "big")
+        [(_, out)] = send(s, packet)
+        a, b = _wrap(x, width, signed), _wrap(y, width, signed)
+        for i, op in enumerate(OPS):
+            got = int.from_bytes(out[SIZE * i : SIZE * (i + 1)], "big")
+            want = _expected(op, a, b, n, width, signed) & ((1 << width) - 1)
+            assert got == want, f"{kind}: {op} with a={a} b={b} n={n}"
+
+
+@pytest.mark.parametrize("width", [5, 32, 40, 100, 150])
+def test_slices_and_concatenation(tmp_path, width):
+    high, low = width - 2, 2
+    s = switch(
+        tmp_path,
+        headers="header h_t { bit<160> a; bit<160> b; bit<320> c; } struct headers_t { h_t h; }",
+        apply=f"bit<{width}> x = (bit<{width}>) hdr.h.a; bit<{width}> y = (bit<{width}>) hdr.h.b;"
+        f" hdr.h.c = (bit<320>) (x ++ y); hdr.h.a = (bit<160>) x[{high}:{low}];"
+        f" y[{high}:{low}] = x[{high - 1}:{low - 1}]; hdr.h.b = (bit<160>) y;",
+    )
+    rng = random.Random(1)
+    for _ in range(20):
+        x, y = rng.getrandbits(width), rng.getrandbits(width)
+        [(_, out)] = send(s, x.to_bytes(20, "big") + y.to_bytes(20, "big") + bytes(40))
+        ones = (1 << (high - low + 1)) - 1
+        assert int.from_bytes(out[:20], "big") == x >> low & ones
+        changed = (y & ~(ones << low)) | ((x >> (low - 1) & ones) << low)
+        assert int.from_bytes(out[20:40], "big") == changed
+        assert int.from_bytes(out[40:], "big") == x << width | y
+
+
+@pytest.mark.parametrize(
+    ("have", "want"), [(8, 40), (40, 8), (8, 100), (100, 200), (200, 64), (64, 300)]
+)
+def test_signed_casts(tmp_path, have, want):
+    s = switch(
+        tmp_path,
+        headers="header h_t { bit<320> a; } struct headers_t { h_t h; }",
+        apply=f"int<{have}> x = (int<{have}>) (bit<{have}>) hdr.h.a;"
+        f" hdr.h.a = (bit<320>) (bit<{want}>) (int<{want}>) x;",
+    )
+    for x in (0, 1, (1 << have) - 1, 1 << (have - 1), (1 << (have - 1)) - 1):
+        [(_, out)] = send(s, x.to_bytes(40, "big"))
+        assert int.from_bytes(out, "big") == _wrap(x, have, True) & ((1 << want) - 1)
+
+
+def test_division_by_a_variable(tmp_path):
+    s = switch(
+        tmp_path, apply="bit<32> q = hdr.h.a / hdr.h.b; hdr.h.c = hdr.h.a % hdr.h.b; hdr.h.a = q;"
+    )
+    [(_, out)] = send(s, (100).to_bytes(4, "big") + (7).to_bytes(4, "big") + bytes(4))
+    assert out == (14).to_bytes(4, "big") + (7).to_bytes(4, "big") + (2).to_bytes(4, "big")
+
+
+def test_operands_are_evaluated_from_left_to_right(tmp_path):
+    s = switch(
+        tmp_path,
+        top="bit<32> bump(inout bit<32> x) { x = x + 1; return x; }",
+        apply="hdr.h.c = (hdr.h.a ++ bump(hdr.h.a))[63:32] + 10 * bump(hdr.h.a) + 100 * hdr.h.a;",
+    )
+    [(_, out)] = send(s, (5).to_bytes(4, "big") + bytes(8))
+    assert int.from_bytes(out[8:], "big") == 5 + 10 * 7 + 100 * 7
+
+
+def test_right_side_of_and_runs_only_if_needed(tmp_path):
+    s = switch(
+        tmp_path,
+        top="bool bump(inout bit<32> x) { x = x + 1; return x > 3; }",
+        apply="if (hdr.h.b == 1 && bump(hdr.h.a)) { hdr.h.c = 1; }"
+        " if (hdr.h.b == 1 || bump(hdr.h.a)) { hdr.h.c = hdr.h.c + 2; }",
+    )
+    for b, a, want in ((1, 3, (4, 3)), (1, 1, (2, 2)), (0, 0, (1, 0)), (0, 3, (4, 2))):
+        [(_, out)] = send(s, a.to_bytes(4, "big") + b.to_bytes(4, "big") + bytes(4))
+        assert (int.from_bytes(out[:4], "big"), int.from_bytes(out[8:], "big")) == want

@@ -1,0 +1,222 @@
+"""P4Runtime through finsy: each kind of thing as a controller of somebody else's making uses it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from p4engine_testing.controller import ServedSwitch
+
+fy = pytest.importorskip("finsy")
+
+HERE, THERE = "02:00:00:00:00:0a", 2
+FRAME = bytes.fromhex("000000000002 02000000000a 0800") + b"payload"
+OTHER = FRAME[:12] + b"\x86\xdd" + FRAME[14:]
+PATIENCE_S = 10
+
+
+@pytest.fixture
+def served():
+    made = ServedSwitch()
+    yield made
+    made.close()
+
+
+def controlled(served: ServedSwitch, work: Callable[[Any], Awaitable[None]]) -> None:
+    """Carry out `work` as the switch's primary controller."""
+
+    async def main() -> None:
+        async with fy.Switch("s1", served.address) as switch:
+            assert switch.is_primary
+            await asyncio.wait_for(work(switch), PATIENCE_S)
+
+    asyncio.run(main())
+
+
+async def found(switch: Any, *entities: Any) -> list[Any]:
+    return [entity async for entity in switch.read(list(entities))]
+
+
+def station(port: int, address: int = THERE, **more: Any) -> Any:
+    return fy.P4TableEntry(
+        "stations",
+        match=fy.Match(**{"hdr.ethernet.destination": address}),
+        action=fy.Action("send", port=port),
+        **more,
+    )
+
+
+def rule(action: Any, priority: int = 1, **match: Any) -> Any:
+    return fy.P4TableEntry("rules", match=fy.Match(**match), action=action, priority=priority)
+
+
+def test_the_program_is_asked_of_the_switch(served):
+    async def work(switch: Any) -> None:
+        assert switch.p4info.tables["stations"].size == 16
+        assert {each.alias for each in switch.p4info.registers} == {"words", "numbers", "flags"}
+
+    controlled(served, work)
+
+
+def test_a_backup_reads_and_does_not_write(served):
+    async def main() -> None:
+        options = fy.SwitchOptions(initial_election_id=20)
+        async with (
+            fy.Switch("first", served.address, options) as first,
+            fy.Switch("second", served.address) as second,
+        ):
+            assert first.is_primary and not second.is_primary
+            await first.write([+station(3)])
+            assert len(await found(second, fy.P4TableEntry("stations"))) == 1
+            with pytest.raises(fy.P4ClientError) as caught:
+                await second.write([-station(3)])
+            assert caught.value.code == fy.GRPCStatusCode.PERMISSION_DENIED
+
+    asyncio.run(main())
+
+
+def test_entries_are_written_used_and_read_with_wildcards(served):
+    async def work(switch: Any) -> None:
+        await switch.write([+station(3), +station(1, address=7)])
+        assert served.receive(1, FRAME) == [(3, FRAME)]
+        await switch.write([~station(4)])
+        assert served.receive(1, FRAME) == [(4, FRAME)]
+        entries = await found(switch, fy.P4TableEntry("stations"))
+        assert {e.match["destination"]: e.action.args["port"] for e in entries} == {2: 4, 7: 1}
+        drop = rule(fy.Action("drop"), 5, **{"hdr.ethernet.type": "0x800...0x8ff"})
+        await switch.insert([drop])
+        assert served.receive(1, FRAME) == []
+        assert served.receive(1, OTHER) == [(4, OTHER)]
+        everywhere = await found(switch, fy.P4TableEntry())
+        assert {each.table_id for each in everywhere} == {"stations", "rules", "fixed"}
+        (default,) = await found(switch, fy.P4TableEntry("rules", is_default_action=True))
+        assert default.action.name == "NoAction"
+        await switch.delete([drop, station(4)])
+        assert await found(switch, fy.P4TableEntry("rules")) == []
+        with pytest.raises(fy.P4ClientError) as caught:
+            await switch.write([-station(4)])
+        (why,) = caught.value.details.values()
+        assert why.canonical_code == fy.GRPCStatusCode.NOT_FOUND
+
+    controlled(served, work)
+
+
+def test_counters_registers_and_meters(served):
+    async def work(switch: Any) -> None:
+        await switch.write([+station(3)])
+        for _ in range(3):
+            served.receive(1, FRAME)
+        counters = await found(switch, fy.P4CounterEntry("ports"))
+        assert [each.data.packet_count for each in counters] == [0, 3, 0, 0]
+        await switch.write(
+            [~fy.P4CounterEntry("ports", index=1, data=fy.P4CounterData(packet_count=9))]
+        )
+        (one,) = await found(switch, fy.P4CounterEntry("ports", index=1))
+        assert one.packet_count == 9
+        (direct,) = [
+            each
+            async for each in switch.read(
+                fy.P4DirectCounterEntry(table_entry=fy.P4TableEntry("stations"))
+            )
+        ]
+        assert (direct.data.packet_count, direct.data.byte_count) == (3, 3 * len(FRAME))
+
+        (word,) = await found(switch, fy.P4RegisterEntry("words", index=0))
+        assert word.data == 0x0800
+        await switch.write([~fy.P4RegisterEntry("words", index=5, data=77)])
+        words = await found(switch, fy.P4RegisterEntry("words"))
+        assert [each.data for each in words] == [0x0800, 0, 0, 0, 0, 77, 0, 0]
+        assert served.switch.register_read("words", 5, 1) == [77]
+
+        tight = fy.P4MeterConfig(cir=1, cburst=1, pir=1, pburst=2)
+        await switch.write([~fy.P4MeterEntry("speed", index=2, config=tight)])
+        meters = await found(switch, fy.P4MeterEntry("speed"))
+        assert [each.config for each in meters] == [None, None, tight, None]
+        paced = station(3, meter_config=tight)
+        await switch.write([~paced])
+        (own,) = await found(
+            switch,
+            fy.P4DirectMeterEntry(table_entry=fy.P4TableEntry("stations", match=paced.match)),
+        )
+        assert own.config == tight
+
+    controlled(served, work)
+
+
+def test_multicast_groups_and_clone_sessions(served):
+    async def work(switch: Any) -> None:
+        flood = fy.P4TableEntry(
+            "stations", action=fy.Action("multicast", group=9), is_default_action=True
+        )
+        group = fy.P4MulticastGroupEntry(9, replicas=[1, (3, 2)])
+        await switch.insert([group])
+        await switch.modify([flood])
+        assert served.receive(2, FRAME) == [(1, FRAME), (3, FRAME)]
+        session = fy.P4CloneSessionEntry(7, replicas=[4])
+        mirror = rule(fy.Action("mirror", session=7), **{"hdr.ethernet.type": "0x800...0x800"})
+        await switch.insert([session, mirror])
+        assert sorted(served.receive(2, FRAME)) == [(1, FRAME), (3, FRAME), (4, FRAME)]
+        groups = await found(switch, fy.P4MulticastGroupEntry())
+        assert [each.multicast_group_id for each in groups] == [9]
+        sessions = await found(switch, fy.P4CloneSessionEntry())
+        assert [each.session_id for each in sessions] == [7]
+        await switch.delete([mirror, session, group])
+        assert served.receive(2, FRAME) == []
+
+    controlled(served, work)
+
+
+def test_packets_and_digests_go_both_ways(served):
+    async def work(switch: Any) -> None:
+        served.out.clear()
+        await switch.write([fy.P4PacketOut(FRAME, egress_port=3, _pad=0)])
+        punt = fy.P4TableEntry(
+            "stations", action=fy.Action("to_controller"), is_default_action=True
+        )
+        await switch.write([~punt])
+        assert served.out == [(3, FRAME)]
+        packets = switch.read_packets()
+        hearing = asyncio.ensure_future(anext(packets))
+        await asyncio.sleep(0)  # it listens from here on
+        served.receive(4, FRAME)
+        packet = await hearing
+        assert packet.payload == FRAME and packet["ingress_port"] == 4
+
+        learn = rule(fy.Action("learn"), **{"hdr.ethernet.type": "0x800...0x800"})
+        await switch.write([+fy.P4DigestEntry("learned_t", max_list_size=1), +learn])
+        digests = switch.read_digests("learned_t")
+        hearing = asyncio.ensure_future(anext(digests))
+        await asyncio.sleep(0)
+        served.receive(1, FRAME)
+        heard = await hearing
+        assert heard[0]["station"] == int(HERE.replace(":", ""), 16) and heard[0]["port"] == 1
+        await switch.write([heard.ack()])
+
+    controlled(served, work)
+
+
+def test_action_profiles_and_value_sets(served):
+    async def work(switch: Any) -> None:
+        members = [
+            fy.P4ActionProfileMember("paths", member_id=number, action=fy.Action("send", port=port))
+            for number, port in ((1, 3), (2, 3))
+        ]
+        group = fy.P4ActionProfileGroup(
+            "paths", group_id=5, members=[fy.P4Member(1, weight=1), fy.P4Member(2, weight=2)]
+        )
+        spread = fy.P4TableEntry(
+            "spread",
+            match=fy.Match(**{"hdr.ethernet.type": 0x0800}),
+            action=fy.P4IndirectAction(group_id=5),
+        )
+        await switch.insert([*members, group, spread])
+        assert served.receive(1, FRAME) == [(3, FRAME)]
+        assert len(await found(switch, fy.P4ActionProfileMember())) == 2
+        assert [each.group_id for each in await found(switch, fy.P4ActionProfileGroup())] == [5]
+        await switch.delete([spread, group, *members])
+        assert await found(switch, fy.P4ActionProfileGroup(), fy.P4ActionProfileMember()) == []
+        assert served.receive(1, FRAME) == []
+
+    controlled(served, work)

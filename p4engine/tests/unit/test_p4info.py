@@ -1,0 +1,128 @@
+"""P4Info: numbers and names as p4c gives them. The numbers here were printed by p4c 1.2."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+from p4engine.cli import main
+from p4engine.p4runtime.p4info import aliases, assign_ids, messages, p4info
+from p4engine_testing import DATA
+from p4engine_testing.programs import source
+
+from p4engine import P4Error
+
+PROGRAM = DATA / "p4info.p4"
+EXPECTED = {
+    "tables": {
+        "I.s1.t": 34259664,
+        "I.s2.t": 42904422,
+        "I.ipv4": 33554517,
+        "I.tern": 38394784,
+        "I.selt": 48658990,
+        "I.proft": 47934611,
+    },
+    "actions": {
+        "NoAction": 21257015,
+        "I.s1.a": 31388797,
+        "I.s2.a": 22043373,
+        "I.fwd": 16777293,
+        "I.drop": 32117294,
+    },
+    "action_profiles": {"I.sel": 290691693, "I.prof": 296091141},
+    "counters": {"I.c": 309948943},
+    "direct_counters": {"I.dc": 319370046},
+    "meters": {"I.m": 349562055},
+    "direct_meters": {"I.dm": 353366856},
+    "value_sets": {"P.vs1": 53248655},
+    "registers": {"I.r": 384619250},
+    "digests": {"dg_t": 392663092},
+}
+
+
+@pytest.fixture(scope="module")
+def info():
+    pytest.importorskip("google.protobuf")
+    return p4info(PROGRAM)
+
+
+def test_ids_are_those_of_p4c(info):
+    for kind, expected in EXPECTED.items():
+        found = {o.preamble.name: o.preamble.id for o in getattr(info, kind)}
+        assert found == expected, kind
+
+
+def test_tables_tell_keys_actions_and_resources(info):
+    tables = {t.preamble.alias: t for t in info.tables}
+    ipv4 = tables["ipv4"]
+    assert [(m.id, m.name, m.bitwidth, m.match_type) for m in ipv4.match_fields] == [
+        (1, "dst", 32, 3),
+        (2, "hdr.h.b", 32, 2),
+    ]
+    assert [(a.id, a.scope) for a in ipv4.action_refs] == [
+        (16777293, 0),
+        (32117294, 0),
+        (21257015, 2),
+    ]
+    assert ipv4.size == 512 and ipv4.const_default_action_id == 21257015
+    assert list(ipv4.direct_resource_ids) == [319370046, 353366856]
+    tern = tables["tern"]
+    assert [m.name for m in tern.match_fields][3] == "hdr.h.$valid$"
+    assert tern.is_const_table and tern.has_initial_entries and tern.size == 1024
+    assert [m.name for m in tables["selt"].match_fields] == ["hdr.h.a"]
+    fwd = next(a for a in info.actions if a.preamble.name == "I.fwd")
+    assert [(p.id, p.name, p.bitwidth) for p in fwd.params] == [(5, "port", 9), (2, "mac", 48)]
+
+
+def test_names_of_what_has_none_of_its_own(tmp_path):
+    pytest.importorskip("google.protobuf")
+    path = tmp_path / "program.p4"
+    path.write_text(
+        source(
+            top="struct vs_t { @match(ternary) bit<32> a; bit<32> b; }",
+            parser="value_set<vs_t>(4) vs; state start { packet.extract(hdr.h); transition"
+            " select(hdr.h.a, hdr.h.b) { vs: accept; default: accept; } }",
+            locals='action set(@name("value") bit<32> v) { hdr.h.c = v; }'
+            " action plain(bit<8> x) { digest(1, { hdr.h.a, x }); }"
+            " table t { key = { hdr.h.a: exact; } actions = { set; } default_action = set(3); }",
+            apply="t.apply(); plain(5);",
+        )
+    )
+    made = p4info(path)
+    actions = {a.preamble.name: a for a in made.actions}
+    assert [p.name for p in actions["MyIngress.set"].params] == ["value"]
+    assert not actions["MyIngress.plain"].params
+    assert made.tables[0].initial_default_action.arguments[0].value == bytes([0, 0, 0, 3])
+    [digest] = made.digests
+    assert digest.preamble.name == "digest_0"
+    members = digest.type_spec.tuple.members
+    assert [m.bitstring.bit.bitwidth for m in members] == [32, 8]
+    assert [(m.name, m.match_type) for m in made.value_sets[0].match] == [("a", 4), ("b", 2)]
+
+
+def test_text_and_binary(info, tmp_path, capsysbinary):
+    out = tmp_path / "p4info.bin"
+    assert main(["p4info", str(PROGRAM), "--binary", "-o", str(out)]) == 0
+    assert out.read_bytes() == info.SerializeToString(deterministic=True)
+    assert len(messages().P4Info.FromString(out.read_bytes()).tables) == 6
+    assert main(["p4info", str(PROGRAM)]) == 0
+    text = capsysbinary.readouterr().out.decode()
+    assert 'name: "I.ipv4"' in text and 'key: "dg_t"' in text
+
+
+def test_ids_that_meet_and_ids_that_are_asked_for():
+    made = assign_ids("table", {"a": None, "b": 7})
+    assert made["b"] == 0x02000007
+    again = assign_ids("table", {"a": None, "b": made["a"]})
+    assert again == {"a": made["a"] + 1, "b": made["a"]}
+
+
+def test_aliases_are_the_shortest_unique_ends():
+    assert aliases(["I.a.t", "I.b.t", "I.u"]) == {"I.a.t": "a.t", "I.b.t": "b.t", "I.u": "u"}
+
+
+def test_without_the_package_the_error_says_what_to_install(monkeypatch):
+    messages.cache_clear()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(P4Error, match="pip install p4runtime"):
+        p4info(PROGRAM)
