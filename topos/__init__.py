@@ -2,11 +2,14 @@
 
 A topology is one small class in a file of its own. The arguments of its `__init__` are the keys
 that the experiment file may set. To add one, write the file and enter it here; to use one without
-adding it, name its file in the experiment: `topology: {class: my.py:MyTopology}`.
+adding it, name its file in the experiment: `topology: {class: my.py:MyTopology}`. Other installed
+packages add theirs by entry points (testbed/plugins.py).
 """
 
 from __future__ import annotations
 
+from testbed import plugins
+from testbed.errors import UserError
 from testbed.topology import Topology
 from testbed.topos.fat_tree import FatTree
 from testbed.topos.graph import Graph
@@ -15,7 +18,7 @@ from testbed.topos.star import Star
 from testbed.topos.triangle import Triangle
 from testbed.topos.two_level import TwoLevel
 
-KINDS: dict[str, type[Topology]] = {
+SHIPPED: dict[str, type[Topology]] = {
     "star": Star,
     "two_level": TwoLevel,
     "leaf_spine": LeafSpine,
@@ -23,3 +26,21 @@ KINDS: dict[str, type[Topology]] = {
     "triangle": Triangle,
     "graph": Graph,
 }
+
+
+def _all() -> dict[str, type[Topology]]:
+    plugins.refuse_shipped(plugins.TOPOLOGIES, SHIPPED)
+    added = {name: _added(name) for name in plugins.found(plugins.TOPOLOGIES)}
+    return {**SHIPPED, **added}
+
+
+def _added(name: str) -> type[Topology]:
+    made = plugins.load(plugins.TOPOLOGIES, name, type)
+    if not issubclass(made, Topology):
+        raise UserError(
+            f"the plug-in topology {name!r} ({made.__name__}) is no subclass of Topology"
+        )
+    return made
+
+
+KINDS = _all()

@@ -23,6 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from testbed import plugins
 from testbed.errors import UserError
 from testbed.traffic.scaling import scale_times, scale_values
 
@@ -139,6 +140,23 @@ def shipped() -> list[str]:
     return sorted(path.stem for path in MODELS_FOLDER.glob("*.csv"))
 
 
+def named_traces() -> dict[str, Path]:
+    """The traces that have a name, with their files: the shipped ones, then those of other
+    packages.
+
+    Raises UserError if a package's trace has the name of another one."""
+    found = {name: MODELS_FOLDER / f"{name}.csv" for name in shipped()}
+    for folder in plugins.model_folders():
+        for path in sorted(folder.glob("*.csv")):
+            if path.stem in found:
+                raise UserError(
+                    f"two models are called {path.stem}: {found[path.stem]} and {path}; rename one"
+                    " or uninstall its package"
+                )
+            found[path.stem] = path.resolve()
+    return found
+
+
 def load_trace(name_or_path: str | Path, folder: str | Path | None = None) -> Trace:
     """Read a shipped trace by name, or a trace file by its path.
 
@@ -149,14 +167,15 @@ def load_trace(name_or_path: str | Path, folder: str | Path | None = None) -> Tr
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or "/" in text or text.endswith(".csv"):
         return _read(Path(folder or ".") / Path(text).expanduser())
-    known = {_plain(name): name for name in shipped()}
+    traces = named_traces()
+    known = {_plain(name): name for name in traces}
     if _plain(text) in known:
-        return _read(MODELS_FOLDER / f"{known[_plain(text)]}.csv")
+        return _read(traces[known[_plain(text)]])
     near = difflib.get_close_matches(_plain(text), known, n=1)
     hint = f"; did you mean {known[near[0]]}?" if near else ""
     raise TraceError(
         f"unknown model {text!r}{hint}\n"
-        f"  shipped models: {', '.join(known.values())}\n"
+        f"  models: {', '.join(known.values())}\n"
         "  a trace file of your own: give its path, ending in .csv (format: docs/models.md)"
     )
 

@@ -1,14 +1,13 @@
 """Filling a switch's tables for an experiment.
 
 Every program has plain routes to every host and switch and congestion marks. What else there is
-depends on the system (`INSTALLERS`). With a pool of aggregators: which workers make a sum complete
-*here* and where a job's sums and results go next (from the job's tree of switches), and the
-addresses of each copy of a multicast packet.
-"""
+depends on the system (hook `tables` of its entry in testbed/systems). With a pool of aggregators:
+which workers make a sum complete *here* and where a job's sums and results go next (from the job's
+tree of switches), and the addresses of each copy of a multicast packet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,15 +40,23 @@ def program(experiment: Experiment) -> tuple[Path, dict[str, int], tuple[Path, .
     }
     if experiment.system_entry.memory:
         definitions["AGGREGATORS"] = experiment.aggregators
-    if experiment.system.name == "switchml":
-        definitions["SETS"] = experiment.system.sets
-    if experiment.system.name == "grid":
-        definitions["MEMORY"] = GRID_MEMORY[experiment.system.memory]
+    own = experiment.system_entry.hook("definitions")
+    definitions |= own(experiment) if own else {}
     return (
         experiment.program,
         definitions,
         (P4,),
     )
+
+
+def switchml_definitions(experiment: Experiment) -> dict[str, int]:
+    """What p4/switchml.p4 is compiled with: the sets of each slot."""
+    return {"SETS": experiment.system.sets}
+
+
+def grid_definitions(experiment: Experiment) -> dict[str, int]:
+    """What p4/grid.p4 is compiled with: whose rules decide who gets an aggregator."""
+    return {"MEMORY": GRID_MEMORY[experiment.system.memory]}
 
 
 def holds(experiment: Experiment) -> bool:
@@ -70,19 +77,20 @@ def install(experiment: Experiment, switch: str, client: Any) -> None:
     topology = experiment.topology_object()
     _install_routes(topology, switch, calls)
     _install_marks(experiment, topology, switch, calls)
-    INSTALLERS[experiment.system.name](experiment, topology, switch, calls)
+    experiment.system_entry.hook("tables")(experiment, topology, switch, calls)
     client.batch(calls)
 
 
 def install_jobs(experiment: Experiment, switch: str, client: Any) -> None:
     """Bring the tables and multicast groups of one switch up to date after jobs have come or gone:
     those that have hosts now, and no others."""
-    calls: list[tuple] = [("table_clear", table) for table in JOB_TABLES[experiment.system.name]]
-    INSTALLERS[experiment.system.name](experiment, experiment.topology_object(), switch, calls)
+    calls: list[tuple] = [("table_clear", table) for table in experiment.system_entry.job_tables]
+    fill = experiment.system_entry.hook("tables")
+    fill(experiment, experiment.topology_object(), switch, calls)
     client.batch(calls)
 
 
-def _install_forwarder(
+def install_forwarder(
     experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
 ) -> None:
     """What p4/forward.p4 has beside routes and marks."""
@@ -90,7 +98,7 @@ def _install_forwarder(
     calls.append(("table_set_default", "node", "set_node", [mac]))
 
 
-def _install_pool(
+def install_pool(
     experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
 ) -> None:
     """What p4/esa.p4 and p4/atp.p4 have beside routes and marks."""
@@ -112,7 +120,7 @@ def _install_receivers(
         calls.append(("table_add", "receiver", "address", [port, rid], [mac, ip]))
 
 
-def _install_switchml(
+def install_switchml(
     experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
 ) -> None:
     """What p4/switchml.p4 has beside routes and marks."""
@@ -144,7 +152,7 @@ def _install_switchml(
     _install_receivers(topology, receivers, calls)
 
 
-def _install_grid(
+def install_grid(
     experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
 ) -> None:
     """What p4/grid.p4 has beside routes and marks: what the plan means here, its trees for results
@@ -315,24 +323,3 @@ def _install_copies(
     calls.append(("multicast_group", group, copies))
     keys = [number, TO_WORKERS, *more_keys]
     calls.append(("table_add", "job_route", "to_workers", keys, [group]))
-
-
-# What a system's program needs beside routes and congestion marks: (experiment, topology, switch,
-# calls to add to).
-INSTALLERS: dict[str, Callable[[Experiment, Topology, str, list[tuple]], None]] = {
-    "esa": _install_pool,
-    "switchml": _install_switchml,
-    "atp": _install_pool,
-    "grid": _install_grid,
-    "ps": _install_forwarder,
-    "ring": _install_forwarder,
-}
-
-# And which of its tables have entries of jobs.
-JOB_TABLES: dict[str, tuple[str, ...]] = {
-    "esa": ("job", "job_route", "receiver"),
-    "switchml": ("job", "job_route", "receiver", "worker_route"),
-    "atp": ("job", "job_route", "receiver"),
-    "ps": (),
-    "ring": (),
-}

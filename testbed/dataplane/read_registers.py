@@ -92,14 +92,27 @@ HELD = 2
 
 def statistics(experiment: Experiment) -> Statistics:
     """What the P4 program of an experiment's system counts."""
-    if experiment.system.name == "switchml":
-        return SWITCHML if experiment.system.sets == 2 else ONE_SET
-    return GRID if experiment.system.name == "grid" else POOL
+    return experiment.system_entry.hook("statistics")(experiment)
+
+
+def pool_statistics(experiment: Experiment) -> Statistics:
+    """Of programs with p4/pool.p4."""
+    return POOL
+
+
+def grid_statistics(experiment: Experiment) -> Statistics:
+    """Of p4/grid.p4."""
+    return GRID
+
+
+def switchml_statistics(experiment: Experiment) -> Statistics:
+    """Of p4/switchml.p4."""
+    return SWITCHML if experiment.system.sets == 2 else ONE_SET
 
 
 def _holds(experiment: Experiment) -> bool:
     """Whether a complete sum keeps its aggregator for a while."""
-    return experiment.system.name == "switchml" or holds(experiment)
+    return experiment.system_entry.divided or holds(experiment)
 
 
 def occupancy(experiment: Experiment, client: Any) -> list[tuple[int, int, int]]:

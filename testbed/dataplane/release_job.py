@@ -33,7 +33,7 @@ def release(experiment: Experiment, job: int, client: Any) -> None:
     `client` is the switch's control interface."""
     if not experiment.system_entry.memory:
         return
-    if experiment.system.name == "switchml":
+    if experiment.system_entry.divided:
         _empty_part(experiment, job, client)
     else:
         client.register_write("job_gone", job, 1)

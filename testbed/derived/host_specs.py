@@ -6,7 +6,6 @@ of a job get the same numbers where they must agree (pool, index, quantisation, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -64,6 +63,7 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[d
     if trace.gradients is not None:
         gradients = {"trace": str(trace.path), "scale": job.scale}
     timers = timers_of(experiment, number)
+    host_part = experiment.system_entry.hook("host_part")
     common = {
         "system": options.name,
         "job": number,
@@ -94,10 +94,10 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[d
             (topology.number(name), switch_ip(topology.number(name)))
             for name in (trees[0].switches if trees else ())
         ],
-        **SYSTEM_PARTS[options.name](experiment, number),
+        **host_part(experiment, number),
     }
-    peers_of = PEERS.get(options.name, _servers)
-    worker_part = WORKER_PARTS.get(options.name, lambda experiment, number, worker: {})
+    peers_of = experiment.system_entry.hook("peers") or servers_of
+    own_part = experiment.system_entry.hook("worker_part")
 
     def address(node: str) -> str:
         number = topology.number(node)
@@ -117,7 +117,7 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[d
                 "address": address(host),
                 "peers": [address(peer) for peer in peers_of(experiment, number, worker)],
                 "rate_bps": uplink_rate(experiment, host),
-                **worker_part(experiment, number, worker),
+                **(own_part(experiment, number, worker) if own_part else {}),
             }
         )
     for server, host in enumerate(placement.servers):
@@ -141,11 +141,11 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[d
     return specs
 
 
-def _servers(experiment: Experiment, number: int, worker: int) -> tuple[str, ...]:
+def servers_of(experiment: Experiment, number: int, worker: int) -> tuple[str, ...]:
     return experiment.jobs[number].fixed_placement.servers
 
 
-def _worker_part(experiment: Experiment, number: int) -> dict:
+def worker_part(experiment: Experiment, number: int) -> dict:
     """What the workers of every system need."""
     options = experiment.system
     timers = timers_of(experiment, number)
@@ -159,11 +159,11 @@ def _worker_part(experiment: Experiment, number: int) -> dict:
     }
 
 
-def _server_part(experiment: Experiment, number: int) -> dict:
+def server_part(experiment: Experiment, number: int) -> dict:
     """What the hosts of a system with a parameter server need; 0: adaptive."""
     timers = timers_of(experiment, number)
     return {
-        **_worker_part(experiment, number),
+        **worker_part(experiment, number),
         "reminder": True,  # without a switch to remind, of the workers that a fragment lacks
         "reminder_delay_ns": 0,
         "least_reminder_delay_ns": timers.least_reminder_delay_ns,
@@ -171,27 +171,27 @@ def _server_part(experiment: Experiment, number: int) -> dict:
     }
 
 
-def _pool_part(experiment: Experiment, number: int) -> dict:
+def pool_part(experiment: Experiment, number: int) -> dict:
     """What the hosts of a system with a shared pool and a parameter server need."""
     options = experiment.system
     return {
-        **_server_part(experiment, number),
+        **server_part(experiment, number),
         "pool": experiment.memory.aggregators,
         "reminder": options.reminder,
         "reminder_delay_ns": options.reminder_delay_ns or 0,
     }
 
 
-def _esa_part(experiment: Experiment, number: int) -> dict:
+def esa_part(experiment: Experiment, number: int) -> dict:
     options = experiment.system
-    part = _pool_part(experiment, number)
+    part = pool_part(experiment, number)
     return {**part, "index": options.index, "priority": options.priority}
 
 
-def _atp_part(experiment: Experiment, number: int) -> dict:
+def atp_part(experiment: Experiment, number: int) -> dict:
     options = experiment.system
     return {
-        **_pool_part(experiment, number),
+        **pool_part(experiment, number),
         "index": "position",
         "position_index": options.index,
         "rehash": options.rehash,
@@ -201,12 +201,12 @@ def _atp_part(experiment: Experiment, number: int) -> dict:
     }
 
 
-def _grid_part(experiment: Experiment, number: int) -> dict:
+def grid_part(experiment: Experiment, number: int) -> dict:
     """GRID's hosts are those of its memory's system; its switches, the plan's."""
     options, topology = experiment.system, experiment.topology_object()
     job = ways.plan_of(experiment).jobs[number]
     part = {
-        **_pool_part(experiment, number),
+        **pool_part(experiment, number),
         "memory": options.memory,
         "index": options.index,
         "priority": "esa" if options.memory == "esa" else "constant",
@@ -225,7 +225,7 @@ def _grid_part(experiment: Experiment, number: int) -> dict:
     return part
 
 
-def _grid_worker(experiment: Experiment, number: int, worker: int) -> dict:
+def grid_worker_part(experiment: Experiment, number: int, worker: int) -> dict:
     """What the plan has for a worker: its ways, and its pace."""
     mine = ways.plan_of(experiment).jobs[number].workers[worker]
     bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
@@ -237,47 +237,26 @@ def _grid_worker(experiment: Experiment, number: int, worker: int) -> dict:
     }
 
 
-def _switchml_part(experiment: Experiment, number: int) -> dict:
+def switchml_part(experiment: Experiment, number: int) -> dict:
     window = window_of_slots(experiment, number)
     sets = experiment.system.sets
-    return {**_worker_part(experiment, number), "window": window, "sets": sets}
+    return {**worker_part(experiment, number), "window": window, "sets": sets}
 
 
-def _ring_part(experiment: Experiment, number: int) -> dict:
+def ring_part(experiment: Experiment, number: int) -> dict:
     return {
-        **_worker_part(experiment, number),
+        **worker_part(experiment, number),
         "ack_delay_ns": timers_of(experiment, number).ack_delay_ns,
     }
 
 
-def _ring_peers(experiment: Experiment, number: int, worker: int) -> tuple[str, ...]:
+def ring_neighbours(experiment: Experiment, number: int, worker: int) -> tuple[str, ...]:
     """The next worker and the one before."""
     workers = experiment.jobs[number].fixed_placement.workers
     return workers[(worker + 1) % len(workers)], workers[worker - 1]
 
 
-# What a system adds to the specifications of a job's hosts.
-SYSTEM_PARTS: dict[str, Callable[[Experiment, int], dict]] = {
-    "esa": _esa_part,
-    "switchml": _switchml_part,
-    "atp": _atp_part,
-    "grid": _grid_part,
-    "ps": _server_part,
-    "ring": _ring_part,
-}
-
-
-def _root(experiment: Experiment, number: int, worker: int) -> tuple[str, ...]:
+def root_of(experiment: Experiment, number: int, worker: int) -> tuple[str, ...]:
     """The switch where a job's sums come together."""
     workers = experiment.jobs[number].fixed_placement.workers
     return (root_switch(experiment.topology_object(), workers),)
-
-
-# What a system adds to the specification of one worker.
-WORKER_PARTS: dict[str, Callable[[Experiment, int, int], dict]] = {"grid": _grid_worker}
-
-# Whom a worker of a job talks to, as hosts or switches, where that is not the job's servers.
-PEERS: dict[str, Callable[[Experiment, int, int], tuple[str, ...]]] = {
-    "switchml": _root,
-    "ring": _ring_peers,
-}

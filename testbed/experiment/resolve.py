@@ -235,14 +235,14 @@ class _Resolver:
     def load_model(self, place: KeyPath, job: Job) -> tuple[Trace | None, str]:
         """The scaled trace of a job, and the name or absolute path by which to find it again;
         (None, what the file says) if there is no such trace."""
-        from testbed.traffic.trace import MODELS_FOLDER, load_trace
+        from testbed.traffic.trace import load_trace, named_traces
 
         path = (*place, "model")
         try:
             trace = load_trace(job.model, self.folder)
             model = (
                 trace.path.stem
-                if trace.path.parent == MODELS_FOLDER
+                if trace.path in named_traces().values()
                 else str(trace.path.absolute())
             )
             scaled = trace.scaled(job.scale, job.compute_scale)

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
+from testbed import plugins
 from testbed.config.fields import (
     ANY_TEXT,
     HOUR,
@@ -34,7 +35,9 @@ ONE_SET = (
     "with sets: 1 every packet must arrive, once and in order: the switch keeps no result that it"
     " could serve again; with sets: 2 it does"
 )
-PLANNERS = ("grid-links", "striped", "grid", "nearest", "none")  # testbed/routing/planners
+# The planners of testbed/routing/planners, and those of other packages, which have the names of
+# their entry points.
+PLANNERS = ("grid-links", "striped", "grid", "nearest", "none", *plugins.found(plugins.PLANNERS))
 PRIORITIES = ("esa", "communication", "remaining", "layer", "constant", "random")
 ATP_ORDER = (
     "an aggregator of ATP belongs to a window position, so all workers must send in the one order"

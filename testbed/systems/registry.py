@@ -1,4 +1,4 @@
-"""The list of systems: one entry each.
+"""The list of systems: one entry each, the testbed's own and those of other packages.
 
 An entry says how a system is called, which P4 program its switches run, how figures draw it, which
 options an experiment may set, and where the code of its hosts and tables is.
@@ -6,9 +6,7 @@ options an experiment may set, and where the code of its hosts and tables is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-
+from testbed import plugins
 from testbed.paths import P4
 from testbed.systems.options import (
     AtpOptions,
@@ -17,52 +15,10 @@ from testbed.systems.options import (
     PsOptions,
     RingOptions,
     SwitchmlOptions,
-    SystemOptions,
 )
+from testbed.systems.system import System
 
-
-@dataclass(frozen=True)
-class System:
-    """A system. `color` and `marker` are matplotlib's; `program` is its P4 file; `options` the
-    model of its part of an experiment file.
-
-    `slot_bytes` is the state that its P4 program keeps per aggregator beside bitmap and values.
-    `servers`: parameter servers of a job, "none", "one" or "many" (its option `servers` says how
-    many). `memory`: whether it uses switch memory, so that `memory:` must be given.
-    `divided`: whether each job has a part of every switch's memory to itself, in slots of as many
-    aggregators as its option `sets` says.
-    `planned`: whether a plan says which switch aggregates what, within what the switches can.
-    `lost_with_registers`: why a job may not survive a switch that loses its registers; "" if it
-    does.
-    """
-
-    name: str
-    title: str
-    color: str
-    marker: str
-    program: Path
-    options: type[SystemOptions]
-    slot_bytes: int
-    servers: str = "one"
-    memory: bool = True
-    divided: bool = False
-    planned: bool = False
-    lost_with_registers: str = ""
-
-    def servers_per_job(self, options: SystemOptions | None) -> int:
-        """Parameter servers of each job; `options` are needed only where there are "many"."""
-        return options.servers if self.servers == "many" else int(self.servers == "one")
-
-    def aggregators_per_job(self, options: SystemOptions) -> int:
-        """The fewest aggregators of each switch that every job must have to itself."""
-        return options.sets if self.divided else 0
-
-    def aggregator_bytes(self, values: int, bitmap_bits: int) -> int:
-        """Switch memory of one aggregator: its registers, int32 values and bitmap included."""
-        return self.slot_bytes + bitmap_bits // 8 + 4 * values
-
-
-SYSTEMS: dict[str, System] = {
+SHIPPED: dict[str, System] = {
     system.name: system
     for system in (
         System(
@@ -73,6 +29,10 @@ SYSTEMS: dict[str, System] = {
             program=P4 / "esa.p4",
             options=EsaOptions,
             slot_bytes=26,
+            host_part="testbed.derived.host_specs:esa_part",
+            machine="testbed.workload.machine:esa_machine",
+            tables="testbed.dataplane.install_tables:install_pool",
+            job_tables=("job", "job_route", "receiver"),
         ),
         System(
             name="atp",
@@ -82,6 +42,10 @@ SYSTEMS: dict[str, System] = {
             program=P4 / "atp.p4",
             options=AtpOptions,
             slot_bytes=26,
+            host_part="testbed.derived.host_specs:atp_part",
+            machine="testbed.workload.machine:atp_machine",
+            tables="testbed.dataplane.install_tables:install_pool",
+            job_tables=("job", "job_route", "receiver"),
         ),
         System(
             name="grid",
@@ -92,6 +56,12 @@ SYSTEMS: dict[str, System] = {
             options=GridOptions,
             slot_bytes=28,
             planned=True,
+            host_part="testbed.derived.host_specs:grid_part",
+            worker_part="testbed.derived.host_specs:grid_worker_part",
+            machine="testbed.workload.machine:grid_machine",
+            tables="testbed.dataplane.install_tables:install_grid",
+            definitions="testbed.dataplane.install_tables:grid_definitions",
+            statistics="testbed.dataplane.read_registers:grid_statistics",
         ),
         System(
             name="switchml",
@@ -105,6 +75,13 @@ SYSTEMS: dict[str, System] = {
             divided=True,
             lost_with_registers="SwitchML keeps results in switch registers alone, so one that some"
             " workers had and others lacked is gone for good",
+            host_part="testbed.derived.host_specs:switchml_part",
+            peers="testbed.derived.host_specs:root_of",
+            machine="testbed.workload.machine:switchml_machine",
+            tables="testbed.dataplane.install_tables:install_switchml",
+            job_tables=("job", "job_route", "receiver", "worker_route"),
+            definitions="testbed.dataplane.install_tables:switchml_definitions",
+            statistics="testbed.dataplane.read_registers:switchml_statistics",
         ),
         System(
             name="ps",
@@ -116,6 +93,9 @@ SYSTEMS: dict[str, System] = {
             slot_bytes=0,
             servers="many",
             memory=False,
+            host_part="testbed.derived.host_specs:server_part",
+            machine="testbed.workload.machine:ps_machine",
+            tables="testbed.dataplane.install_tables:install_forwarder",
         ),
         System(
             name="ring",
@@ -127,6 +107,19 @@ SYSTEMS: dict[str, System] = {
             slot_bytes=0,
             servers="none",
             memory=False,
+            host_part="testbed.derived.host_specs:ring_part",
+            peers="testbed.derived.host_specs:ring_neighbours",
+            machine="testbed.workload.machine:ring_machine",
+            tables="testbed.dataplane.install_tables:install_forwarder",
         ),
     )
 }
+
+
+def _all() -> dict[str, System]:
+    plugins.refuse_shipped(plugins.SYSTEMS, SHIPPED)
+    added = [plugins.load(plugins.SYSTEMS, name, System) for name in plugins.found(plugins.SYSTEMS)]
+    return {**SHIPPED, **{system.name: system for system in added}}
+
+
+SYSTEMS = _all()

@@ -6,8 +6,8 @@ A runtime knows three things of a machine: `step`, its `status` (testbed.protoco
 payload lengths in bytes and, for packets to send, their destinations as places in the role's list
 of addresses.
 
-A system adds its machine types to `STEPS` and its builder to `BUILDERS`. `step` is chosen by the
-type of the machine, when numba compiles the loop that calls it.
+The entry of a system says how its machines are made; a machine of a new type has its step in
+`STEPS`, which is chosen by the type when numba compiles the loop that calls it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numba.extending import overload
 
 from testbed.protocols import atp, esa, grid, pool_worker, ps, ring_state, sizes, switchml
 from testbed.protocols import status as st
+from testbed.systems import SYSTEMS
 from testbed.workload import (
     blocks,
     fixed_point,
@@ -49,20 +50,20 @@ def _pool_worker(protocol: pool_worker.Worker, spec: dict) -> worker.PoolMachine
     return worker.PoolMachine(*worker.parts(protocol, spec))
 
 
-def _esa(spec: dict) -> Any:
+def esa_machine(spec: dict) -> Any:
     if spec["role"] == "worker":
         return _pool_worker(esa.new_worker(spec, gradients.of_worker(spec)), spec)
     return servers.pool_machine(esa.new_server(spec))
 
 
-def _atp(spec: dict) -> Any:
+def atp_machine(spec: dict) -> Any:
     if spec["role"] == "worker":
         recorded = fixed_point.of_worker(spec) or (None, None)
         return _pool_worker(atp.new_worker(spec, *recorded), spec)
     return servers.pool_machine(atp.new_server(spec))
 
 
-def _grid(spec: dict) -> Any:
+def grid_machine(spec: dict) -> Any:
     if spec["role"] == "ps":
         return servers.pool_machine(grid.new_server(spec))
     if spec["memory"] == "atp":
@@ -72,30 +73,20 @@ def _grid(spec: dict) -> Any:
     return _pool_worker(grid.new_worker(spec, *recorded), spec)
 
 
-def _switchml(spec: dict) -> Any:
+def switchml_machine(spec: dict) -> Any:
     protocol = switchml.new_worker(spec, blocks.of_worker(spec))
     return worker.SlotMachine(*worker.parts(protocol, spec))
 
 
-def _ps(spec: dict) -> Any:
+def ps_machine(spec: dict) -> Any:
     if spec["role"] == "worker":
         return shards.sharded_machine(ps.new_worker(spec, gradients.of_worker(spec)), spec)
     return servers.sending_machine(ps.new_server(spec))
 
 
-def _ring(spec: dict) -> Any:
+def ring_machine(spec: dict) -> Any:
     return neighbours.ring_machine(ring_state.new_ring(spec, gradients.of_worker(spec)), spec)
 
-
-# How a machine is made of a role's specification (plan.py), by system.
-BUILDERS: dict[str, Callable[[dict], Any]] = {
-    "esa": _esa,
-    "switchml": _switchml,
-    "atp": _atp,
-    "grid": _grid,
-    "ps": _ps,
-    "ring": _ring,
-}
 
 # How a machine is stepped, by its type.
 STEPS: dict[type, Callable] = {
@@ -110,7 +101,7 @@ STEPS: dict[type, Callable] = {
 
 def new_machine(spec: dict) -> Any:
     """The machine of a role's specification."""
-    return BUILDERS[spec["system"]](spec)
+    return SYSTEMS[spec["system"]].hook("machine")(spec)
 
 
 def step(machine: Any, now: int, arrived: Batch, count: int, out: Batch) -> tuple[int, int]:

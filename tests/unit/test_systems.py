@@ -4,28 +4,21 @@ import re
 
 import pytest
 
-from testbed.dataplane.install_tables import INSTALLERS, JOB_TABLES
-from testbed.derived import host_specs as plan
 from testbed.systems import SYSTEMS
-from testbed.workload import machine
 from tests.switch import cases
 
-PLACES = {
-    "BUILDERS in testbed/workload/machine.py": machine.BUILDERS,
-    "SYSTEM_PARTS in testbed/derived/host_specs.py": plan.SYSTEM_PARTS,
-    "INSTALLERS in testbed/dataplane/install_tables.py": INSTALLERS,
-    "OPTIONS in tests/switch/cases.py": cases.OPTIONS,
-}
+HOOKS = ("host_part", "worker_part", "peers", "machine", "tables", "definitions", "statistics")
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_every_system_is_entered_and_no_other(place):
-    assert set(PLACES[place]) == set(SYSTEMS), place
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_hook_leads_to_a_function(name):
+    hooks = {hook: SYSTEMS[name].hook(hook) for hook in HOOKS}
+    assert all(callable(function) for function in hooks.values() if function is not None)
+    assert all(hooks[needed] for needed in ("host_part", "machine", "tables"))
 
 
-def test_the_tables_of_jobs_are_known_where_jobs_may_come_and_go():
-    planned = {name for name, system in SYSTEMS.items() if system.planned}
-    assert set(JOB_TABLES) == set(SYSTEMS) - planned
+def test_every_system_s_options_are_drawn_by_the_random_histories():
+    assert set(cases.OPTIONS) == set(SYSTEMS)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

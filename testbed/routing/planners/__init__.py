@@ -3,7 +3,8 @@
     plan = make_plan(network, jobs, "grid-links")
 
 All take the same and return the same, and no plan leaves here that the checker (check.py) has not
-passed. A planner is one function and one entry of `PLANNERS`.
+passed. A planner is one function and one entry of `SHIPPED`; other installed packages add theirs by
+entry points (testbed/plugins.py).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from testbed import plugins
 from testbed.config.fields import nearest as nearest_word
 from testbed.errors import UserError
 from testbed.routing.candidates import PATHS
@@ -32,7 +34,7 @@ class Planner:
     make: Callable[[Network, Sequence[PlanJob], int, int], Plan]
 
 
-PLANNERS = {
+SHIPPED = {
     each.name: each
     for each in (
         Planner("none", "no aggregation", "#999999", "v", whole.none),
@@ -42,6 +44,20 @@ PLANNERS = {
         Planner("striped", "striped", "#CC79A7", "^", striped.plan),
     )
 }
+
+
+def _all() -> dict[str, Planner]:
+    plugins.refuse_shipped(plugins.PLANNERS, SHIPPED)
+    return {
+        **SHIPPED,
+        **{
+            name: plugins.load(plugins.PLANNERS, name, Planner)
+            for name in plugins.found(plugins.PLANNERS)
+        },
+    }
+
+
+PLANNERS = _all()
 
 
 def make_plan(

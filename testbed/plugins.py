@@ -1,0 +1,92 @@
+"""Systems, planners, topologies and models from other installed packages.
+
+A package names them as entry points in its pyproject.toml; nothing of the testbed is edited:
+
+    [project.entry-points."ina.systems"]
+    esa-lru = "my_package.system:SYSTEM"          # a testbed.systems.System
+    [project.entry-points."ina.planners"]
+    greedy = "my_package.planner:PLANNER"         # a testbed.routing.planners.Planner
+    [project.entry-points."ina.topologies"]
+    torus = "my_package.torus:Torus"              # a subclass of testbed.topology.Topology
+    [project.entry-points."ina.models"]
+    my-models = "my_package.models"               # a package whose folder has traces (*.csv)
+
+The name of an entry point is the name that an experiment file uses; a package of models is the
+exception, since each of its traces has a name. docs/extending.md has an example.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from testbed.errors import UserError
+
+SYSTEMS, PLANNERS = "ina.systems", "ina.planners"
+TOPOLOGIES, MODELS = "ina.topologies", "ina.models"
+GROUPS = (SYSTEMS, PLANNERS, TOPOLOGIES, MODELS)
+
+
+@functools.cache
+def found(group: str) -> dict[str, metadata.EntryPoint]:
+    """The entry points of a group by name. Raises UserError if two packages use one name."""
+    entries: dict[str, metadata.EntryPoint] = {}
+    for entry in metadata.entry_points(group=group):
+        other = entries.setdefault(entry.name, entry)
+        if other.value != entry.value:
+            raise UserError(
+                f"two installed packages name a plug-in {entry.name!r} ({group}): {_owner(other)}"
+                f" and {_owner(entry)}; uninstall one of them"
+            )
+    return entries
+
+
+def load(group: str, name: str, kind: type | tuple[type, ...]) -> Any:
+    """The object of an entry point. Raises UserError if it cannot be imported or is no `kind`."""
+    entry = found(group)[name]
+    try:
+        loaded = entry.load()
+    except Exception as error:
+        raise UserError(
+            f"cannot load the plug-in {name!r} of {_owner(entry)} ({group}: {entry.value}):"
+            f" {type(error).__name__}: {error}; repair or uninstall that package"
+        ) from error
+    if not isinstance(loaded, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        raise UserError(
+            f"the plug-in {name!r} of {_owner(entry)} ({group}: {entry.value}) is a"
+            f" {type(loaded).__name__}; it must be a {' or '.join(k.__name__ for k in kinds)}"
+        )
+    return loaded
+
+
+def refuse_shipped(group: str, shipped: Any) -> None:
+    """Raises UserError if a plug-in has the name of something that the testbed has itself."""
+    for name in sorted(set(found(group)) & set(shipped)):
+        raise UserError(
+            f"the plug-in {name!r} of {_owner(found(group)[name])} ({group}) has the name of one"
+            " of the testbed's own; uninstall that package or ask its author to rename it"
+        )
+
+
+def model_folders() -> tuple[Path, ...]:
+    """The folders with traces of all packages of models."""
+    modules = [load(MODELS, name, ModuleType) for name in sorted(found(MODELS))]
+    return tuple(Path(place) for module in modules for place in module.__path__)
+
+
+def listing() -> list[str]:
+    """One line per plug-in, for `ina --version`."""
+    return [
+        f"{group.removeprefix('ina.').removesuffix('s')} {name} ({_owner(entry)})"
+        for group in GROUPS
+        for name, entry in sorted(found(group).items())
+    ]
+
+
+def _owner(entry: metadata.EntryPoint) -> str:
+    owner = entry.dist
+    return f"{owner.name} {owner.version}" if owner is not None else "an unknown package"

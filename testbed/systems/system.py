@@ -1,0 +1,83 @@
+"""What an entry in the list of systems says."""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.systems.options import SystemOptions
+
+Hook = str | Callable[..., Any]
+
+
+@functools.cache
+def _function(place: str) -> Callable[..., Any] | None:
+    return pkgutil.resolve_name(place) if place else None
+
+
+@dataclass(frozen=True)
+class System:
+    """A system. `color` and `marker` are matplotlib's; `program` is its P4 file; `options` the
+    model of its part of an experiment file.
+
+    `slot_bytes` is the state that its P4 program keeps per aggregator beside bitmap and values.
+    `servers`: parameter servers of a job, "none", "one" or "many" (its option `servers` says how
+    many). `memory`: whether it uses switch memory, so that `memory:` must be given.
+    `divided`: whether each job has a part of every switch's memory to itself, in slots of as many
+    aggregators as its option `sets` says.
+    `planned`: whether a plan says which switch aggregates what, within what the switches can.
+    `lost_with_registers`: why a job may not survive a switch that loses its registers; "" if it
+    does.
+
+    The hooks say where the code of the system's hosts and tables is. Each is a function, or its
+    place as "module:function", which is imported when it is needed: `host_part(experiment, job)`:
+    what the hosts of a job are told beside what all systems' are (testbed/derived/host_specs.py);
+    `worker_part(experiment, job, worker)`: the same for one worker; `peers(experiment, job,
+    worker)`: the nodes that a worker talks to, by default its servers. `machine(spec)`: the state
+    machine of a host (testbed/workload/machine.py). `tables(experiment, topology, switch, calls)`:
+    fills a switch's tables (testbed/dataplane/install_tables.py); `job_tables`: those that have
+    entries of jobs. `definitions(experiment)`: preprocessor symbols of its P4 program beside those
+    of all systems. `statistics(experiment)`: what its P4 program counts
+    (testbed/dataplane/read_registers.py)."""
+
+    name: str
+    title: str
+    color: str
+    marker: str
+    program: Path
+    options: type[SystemOptions]
+    slot_bytes: int
+    servers: str = "one"
+    memory: bool = True
+    divided: bool = False
+    planned: bool = False
+    lost_with_registers: str = ""
+    host_part: Hook = ""
+    worker_part: Hook = ""
+    peers: Hook = "testbed.derived.host_specs:servers_of"
+    machine: Hook = ""
+    tables: Hook = ""
+    job_tables: tuple[str, ...] = ()
+    definitions: Hook = ""
+    statistics: Hook = "testbed.dataplane.read_registers:pool_statistics"
+
+    def hook(self, name: str) -> Callable[..., Any] | None:
+        """The function behind one of the hooks above; None if the system has none."""
+        place = getattr(self, name)
+        return _function(place) if isinstance(place, str) else place
+
+    def servers_per_job(self, options: SystemOptions | None) -> int:
+        """Parameter servers of each job; `options` are needed only where there are "many"."""
+        return options.servers if self.servers == "many" else int(self.servers == "one")
+
+    def aggregators_per_job(self, options: SystemOptions) -> int:
+        """The fewest aggregators of each switch that every job must have to itself."""
+        return options.sets if self.divided else 0
+
+    def aggregator_bytes(self, values: int, bitmap_bits: int) -> int:
+        """Switch memory of one aggregator: its registers, int32 values and bitmap included."""
+        return self.slot_bytes + bitmap_bits // 8 + 4 * values
