@@ -32,6 +32,12 @@
 #include "parser.p4"
 #include "egress.p4"
 
+/* Whether an arriving fragment may evict another one's sum. A program that only differs in this
+ * rule defines it otherwise and includes this file. */
+#ifndef MAY_EVICT
+#define MAY_EVICT (hdr.ina.priority > slot.priority)
+#endif
+
 control EsaIngress(inout headers_t hdr, inout metadata_t meta,
                    inout standard_metadata_t standard) {
 #include "pool.p4"
@@ -126,7 +132,7 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
                     meta.preempts = 0;
                     if (meta.preemption == COIN_FLIP) {
                         flip_coin();
-                    } else if (meta.preemption == ALWAYS || hdr.ina.priority > slot.priority) {
+                    } else if (meta.preemption == ALWAYS || MAY_EVICT) {
                         meta.preempts = 1;
                     }
                     if (meta.preempts == 1 && slot.state == HELD) {

@@ -28,6 +28,7 @@ from testbed.errors import UserError
 SYSTEMS, PLANNERS = "ina.systems", "ina.planners"
 TOPOLOGIES, MODELS = "ina.topologies", "ina.models"
 GROUPS = (SYSTEMS, PLANNERS, TOPOLOGIES, MODELS)
+KINDS = ("system", "planner", "topology", "models")
 
 
 @functools.cache
@@ -81,8 +82,8 @@ def model_folders() -> tuple[Path, ...]:
 def listing() -> list[str]:
     """One line per plug-in, for `ina --version`."""
     return [
-        f"{group.removeprefix('ina.').removesuffix('s')} {name} ({_owner(entry)})"
-        for group in GROUPS
+        f"{kind} {name} ({_owner(entry)})"
+        for kind, group in zip(KINDS, GROUPS, strict=True)
         for name, entry in sorted(found(group).items())
     ]
 

@@ -38,7 +38,8 @@ def _added(name: str) -> type[Topology]:
     made = plugins.load(plugins.TOPOLOGIES, name, type)
     if not issubclass(made, Topology):
         raise UserError(
-            f"the plug-in topology {name!r} ({made.__name__}) is no subclass of Topology"
+            f"the plug-in topology {name!r} ({made.__module__}:{made.__name__}) must subclass"
+            " testbed.topology.Topology"
         )
     return made
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed import systems
-from testbed.errors import RunError, UserError
+from testbed.errors import RunError
 from testbed.machine.calibration import Calibration, Measured, machine, save
 
 EXPERIMENT = """
@@ -104,13 +104,11 @@ def switches_here() -> list[str]:
     return ["embedded", *([] if lacks else ["bmv2"])]
 
 
-def calibrate_command(arguments: list[str]) -> int:
+def calibrate_command() -> int:
     """Measure, print, keep. Raises UserError; RunError at the end where a system failed."""
     from testbed.machine.preflight import require_machine
     from testbed.network import registry
 
-    if arguments:
-        raise UserError("usage: run.py calibrate (takes no arguments)")
     require_machine()
     registry.clean()
     begun = time.monotonic()

@@ -1,8 +1,8 @@
-"""The command line of run.py: which command, what it prints when it goes wrong, the exit code.
+"""The command line: which command, what it prints when it goes wrong, the exit code.
 
-Exit codes: 0 done, 1 a run that failed, 2 something that the user can put right, 130 Ctrl-C.
-Commands import what they need when they are called, so that `run.py --help` and errors of usage
-come at once.
+`ina` (installed) and `run.py` (in a checkout) are the same. Exit codes: 0 done, 1 a run that
+failed, 2 something that the user can put right, 130 Ctrl-C. Commands import what they need when
+they are called, so that `ina --help` and errors of usage come at once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import difflib
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,33 +22,56 @@ from testbed.paths import default_results
 from testbed.runtimes import interrupts
 
 
-@dataclass(frozen=True)
-class Command:
-    """One command: `arguments` and `help` are what the usage shows."""
-
-    arguments: str
-    help: str
-    call: Callable[[list[str]], int | None]
-
-
-class _Parser(argparse.ArgumentParser):
-    """argparse whose errors are ours."""
+class Parser(argparse.ArgumentParser):
+    """argparse whose mistakes are UserErrors of one line."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; {' '.join(self.format_usage().split())}")
 
 
-def _one_file(name: str, arguments: list[str]) -> Path:
-    if len(arguments) != 1 or arguments[0].startswith("-"):
-        raise UserError(f"usage: run.py {name} FILE.yaml")
-    return Path(arguments[0])
+@dataclass(frozen=True)
+class Command:
+    """One command: its line in the help, what it takes, what it does with that."""
+
+    help: str
+    arguments: Callable[[Parser], None]
+    call: Callable[[Namespace], int | None]
 
 
-def run_command(arguments: list[str]) -> int | None:
-    parser = _run_parser("run.py")
-    parser.add_argument("--cli", action="store_true")
-    parser.add_argument("--pcap", action="append", default=[], metavar="SWITCH:PORT")
-    options = parser.parse_args(arguments)
+def _none(parser: Parser) -> None:
+    """A command without arguments."""
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"found {text!r}; allowed: a whole number from 1")
+    return int(text)
+
+
+def _results(parser: Parser) -> None:
+    parser.add_argument(
+        "--results",
+        type=Path,
+        metavar="DIR",
+        default=default_results(),
+        help="where results go (default: %(default)s)",
+    )
+
+
+def _run_arguments(parser: Parser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE.yaml", help="experiment or network file")
+    parser.add_argument("--cli", action="store_true", help="Mininet's prompt (network files)")
+    parser.add_argument(
+        "--pcap",
+        action="append",
+        default=[],
+        metavar="SWITCH:PORT",
+        help="capture what passes a port; can be repeated",
+    )
+    _results(parser)
+
+
+def _run(options: Namespace) -> int | None:
     from testbed.netfile.load_network import is_network
 
     if is_network(options.file):
@@ -72,132 +96,150 @@ def run_command(arguments: list[str]) -> int | None:
     return run(load(options.file), options.results, options.pcap)
 
 
-def sweep_command(arguments: list[str]) -> int | None:
-    parser = _run_parser("run.py sweep")
-    options = _sweep_options(parser, arguments)
+def _parallel(parser: Parser) -> None:
+    """On what the points of a sweep run."""
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "--processes", type=_positive, metavar="N", help="points at one time (default: all cores)"
+    )
+    chosen.add_argument("--dask", metavar="tcp://HOST:PORT", help="a Dask cluster's scheduler")
+
+
+def _sweep_arguments(parser: Parser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE.yaml", help="a file with the key sweep")
+    _results(parser)
+    _parallel(parser)
+
+
+def _sweep(options: Namespace) -> int | None:
     from testbed.experiment.sweep import load_sweep
     from testbed.sweeps.sweep_runner import run_sweep
 
     return run_sweep(load_sweep(options.file), options.results, options.processes, options.dask)
 
 
-def figure_command(arguments: list[str]) -> int | None:
-    from testbed.sweeps import figure_runner as figure_run
-    from testbed.sweeps import planner_comparison as planner_figures
+def _figure_arguments(parser: Parser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="without a name: list them")
+    parser.add_argument("--quick", action="store_true", help="small, to see that it works")
+    parser.add_argument("--scale", type=float, metavar="X", help="jobs X times as large")
+    _results(parser)
+    _parallel(parser)
 
-    if not arguments:
-        print(figure_run.listing())
-        print(planner_figures.listing())
+
+def _figure(options: Namespace) -> int | None:
+    from testbed.sweeps import figure_runner, planner_comparison
+
+    if options.name is None:
+        print(figure_runner.listing())
+        print(planner_comparison.listing())
         return 0
-    parser = _Parser(prog="run.py figure", add_help=False)
-    parser.add_argument("name")
-    parser.add_argument("--results", type=Path, default=default_results())
-    parser.add_argument("--scale", type=float)
-    parser.add_argument("--quick", action="store_true")
-    options = _sweep_options(parser, arguments)
-    if options.name in planner_figures.FIGURES:
+    if options.name in planner_comparison.FIGURES:
         if options.scale is not None or options.dask:
             raise UserError(f"{options.name} plans and runs nothing; it takes --quick, --processes")
-        return planner_figures.run_figure(
+        return planner_comparison.run_figure(
             options.name, options.results, options.quick, options.processes
         )
-    path = figure_run.find(options.name, others=planner_figures.FIGURES)
-    size = figure_run.size_of(path, options.scale, options.quick)
-    return figure_run.run_figure(path, size, options.results, options.processes, options.dask)
+    path = figure_runner.find(options.name, others=planner_comparison.FIGURES)
+    size = figure_runner.size_of(path, options.scale, options.quick)
+    return figure_runner.run_figure(path, size, options.results, options.processes, options.dask)
 
 
-def _sweep_options(parser: _Parser, arguments: list[str]) -> argparse.Namespace:
-    """What a sweep's points can be run on, beside what the parser knows already."""
-    parser.add_argument("--processes", type=_positive)
-    parser.add_argument("--dask", metavar="tcp://HOST:PORT")
-    options = parser.parse_args(arguments)
-    if options.processes and options.dask:
-        raise UserError("--processes and --dask: give one of them")
-    return options
+def _one_file(parser: Parser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE.yaml")
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"found {text!r}; allowed: a whole number from 1")
-    return int(text)
-
-
-def _run_parser(program: str) -> _Parser:
-    parser = _Parser(prog=program, add_help=False)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--results", type=Path, default=default_results())
-    return parser
-
-
-def check_command(arguments: list[str]) -> int | None:
-    path = _one_file("check", arguments)
+def _check(options: Namespace) -> int | None:
     from testbed.netfile.load_network import is_network
 
-    if is_network(path):
+    if is_network(options.file):
         from testbed.netfile.network_run import check_network
 
-        return check_network(path)
+        return check_network(options.file)
     from testbed.cli.experiment_commands import check_command
     from testbed.machine import calibration, capacity
     from testbed.runtimes.program import prepare
 
     return check_command(
-        path, lambda each: (*prepare(each).warnings, *capacity.warnings(each, calibration.load()))
+        options.file,
+        lambda each: (*prepare(each).warnings, *capacity.warnings(each, calibration.load())),
     )
 
 
-def show_command(arguments: list[str]) -> int | None:
-    if "--hash" in arguments:
+def _show_arguments(parser: Parser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE.yaml", help="an experiment file")
+    parser.add_argument(
+        "--hash",
+        action="store_true",
+        help="FILE is a results folder: print a number for all that the run measured",
+    )
+
+
+def _show(options: Namespace) -> int | None:
+    if options.hash:
         from testbed.results import digest, read
 
-        arguments = [argument for argument in arguments if argument != "--hash"]
-        if len(arguments) != 1 or arguments[0].startswith("-"):
-            raise UserError("usage: run.py show RESULTS --hash (a folder below results/)")
-        print(digest(read(arguments[0])))
+        print(digest(read(options.file)))
         return 0
-    path = _one_file("show", arguments)
-    if path.is_dir():
+    if options.file.is_dir():
         raise UserError(
-            f"{path} is a folder; `run.py show FILE.yaml` prints an experiment with all defaults, "
-            "`run.py show RESULTS --hash` a number for all that a run has measured"
+            f"{options.file} is a folder; `run.py show FILE.yaml` prints an experiment with all"
+            " defaults, `run.py show RESULTS --hash` a number for all that a run has measured"
         )
-    _refuse_network(path)
+    _refuse_network(options.file)
     from testbed.cli.experiment_commands import show_command
 
-    return show_command(path)
+    return show_command(options.file)
 
 
-def import_command(arguments: list[str]) -> int | None:
-    from testbed.netfile.tutorials import import_command
+def _refuse_network(path: Path) -> None:
+    from testbed.netfile.load_network import is_network
 
-    return import_command(arguments, _Parser(prog="run.py import", add_help=False))
+    if is_network(path):
+        raise UserError(f"{path} is a network file; `run.py check` looks whether it is right")
 
 
-def report_command(arguments: list[str]) -> int | None:
-    if not arguments:
-        raise UserError("usage: run.py report RESULTS... (one or more folders below results/)")
+def _import_arguments(parser: Parser) -> None:
+    parser.add_argument("topology", type=Path, metavar="FILE.json", help="a topology.json")
+    parser.add_argument("--program", type=Path, metavar="FILE.p4", help="of all switches")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE.yaml", help="what to write")
+
+
+def _import(options: Namespace) -> int | None:
+    from testbed.netfile.tutorials import import_topology
+
+    return import_topology(options.topology, options.program, options.output)
+
+
+def _report_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "results", type=Path, nargs="+", metavar="RESULTS", help="a folder below results/"
+    )
+
+
+def _report(options: Namespace) -> int | None:
     from testbed.analysis.report import report_command
 
-    return report_command([Path(argument) for argument in arguments])
+    return report_command(options.results)
 
 
-def twin_command(arguments: list[str]) -> int | None:
-    parser = _Parser(prog="run.py twin", add_help=False)
-    parser.add_argument("results_folder", metavar="RESULTS", type=Path)
-    parser.add_argument("--measured-hosts", action="store_true")
-    parser.add_argument("--results", type=Path, default=default_results())
-    options = parser.parse_args(arguments)
+def _twin_arguments(parser: Parser) -> None:
+    parser.add_argument("results_folder", type=Path, metavar="RESULTS", help="of a Mininet run")
+    parser.add_argument(
+        "--measured-hosts", action="store_true", help="with the delays of hosts as measured"
+    )
+    _results(parser)
+
+
+def _twin(options: Namespace) -> int | None:
     from testbed.cli.twin_command import run_twin
 
     return run_twin(options.results_folder, options.results, options.measured_hosts)
 
 
-def clean_command(arguments: list[str]) -> int | None:
+def _clean(options: Namespace) -> int | None:
     from testbed.machine.preflight import require_root
     from testbed.network import registry
 
-    if arguments:
-        raise UserError("usage: run.py clean (takes no arguments)")
     require_root("run.py clean")
     removed = registry.clean()
     for line in removed:
@@ -209,133 +251,145 @@ def clean_command(arguments: list[str]) -> int | None:
     return 0
 
 
-def calibrate_command(arguments: list[str]) -> int | None:
+def _calibrate(options: Namespace) -> int | None:
     from testbed.cli.calibrate import calibrate_command
 
-    return calibrate_command(arguments)
+    return calibrate_command()
 
 
-def doctor_command(arguments: list[str]) -> int | None:
+def _doctor(options: Namespace) -> int | None:
     from testbed.machine.doctor import doctor_command
 
-    return doctor_command(arguments)
+    return doctor_command()
 
 
-def _refuse_network(path: Path) -> None:
-    from testbed.netfile.load_network import is_network
-
-    if is_network(path):
-        raise UserError(f"{path} is a network file; `run.py check` looks whether it is right")
-
-
-def plan_command(arguments: list[str]) -> int | None:
-    parser = _Parser(prog="run.py plan", add_help=False)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--planner")
-    parser.add_argument("--seed", type=_positive, default=1)
-    parser.add_argument("--paths", type=_positive, default=16)
+def _plan_arguments(parser: Parser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="a graph file or an experiment")
+    parser.add_argument("--planner", metavar="NAME")
+    parser.add_argument("--seed", type=_positive, default=1, metavar="N")
+    parser.add_argument(
+        "--paths", type=_positive, default=16, metavar="N", help="per pair of nodes"
+    )
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--picture", type=Path)
-    given = parser.parse_args(arguments)
+    parser.add_argument("--picture", type=Path, metavar="FILE")
+
+
+def _plan(options: Namespace) -> int | None:
     from testbed.cli.plan_command import plan_command
 
-    if given.file.suffix in (".yaml", ".yml"):
-        _refuse_network(given.file)
+    if options.file.suffix in (".yaml", ".yml"):
+        _refuse_network(options.file)
     return plan_command(
-        given.file, given.planner, given.seed, given.paths, given.json, given.picture
+        options.file,
+        options.planner,
+        options.seed,
+        options.paths,
+        options.json,
+        options.picture,
     )
 
 
 COMMANDS = {
-    "run": Command(
-        "FILE.yaml",
-        "run an experiment (`run` may be left out); --results DIR, --pcap SWITCH:PORT",
-        run_command,
-    ),
-    "sweep": Command(
-        "FILE.yaml",
-        "run all points of a file with the key `sweep`; --processes N, --dask ADDRESS",
-        sweep_command,
-    ),
+    "run": Command("run an experiment (`run` may be left out)", _run_arguments, _run),
+    "sweep": Command("run all points of a file with the key `sweep`", _sweep_arguments, _sweep),
     "check": Command(
-        "FILE.yaml", "only look whether the experiment and its P4 program are right", check_command
+        "only look whether the experiment and its P4 program are right", _one_file, _check
     ),
     "show": Command(
-        "FILE.yaml",
-        "print the experiment with all defaults; RESULTS --hash: a number for what was measured",
-        show_command,
+        "print the experiment with all defaults; --hash: a number for what was measured",
+        _show_arguments,
+        _show,
     ),
-    "plan": Command(
-        "FILE",
-        "which switch aggregates whose gradient; --planner NAME, --json, --picture FILE",
-        plan_command,
-    ),
-    "import": Command(
-        "FILE.json",
-        "a network file out of a P4 tutorials' topology; --program P4, -o FILE.yaml",
-        import_command,
-    ),
-    "report": Command("RESULTS...", "tables and figures again; compare runs", report_command),
+    "plan": Command("which switch aggregates whose gradient", _plan_arguments, _plan),
+    "import": Command("a network file out of a P4 tutorials' topology", _import_arguments, _import),
+    "report": Command("tables and figures again; compare runs", _report_arguments, _report),
     "twin": Command(
-        "RESULTS",
-        "run a Mininet run's experiment in virtual time, and compare; --measured-hosts",
-        twin_command,
+        "run a Mininet run's experiment in virtual time, and compare", _twin_arguments, _twin
     ),
-    "doctor": Command(
-        "", "what this machine has and lacks, and which runtimes work here", doctor_command
-    ),
+    "doctor": Command("what this machine has and lacks, and which runtimes work", _none, _doctor),
     "calibrate": Command(
-        "", "measure what this machine can carry; `check` compares with it", calibrate_command
+        "measure what this machine can carry; `check` compares with it", _none, _calibrate
     ),
     "figure": Command(
-        "NAME",
-        "run and draw a figure of docs/figures.md; without a name list them; --quick, --scale X",
-        figure_command,
+        "run and draw a figure of docs/figures.md; without a name list them",
+        _figure_arguments,
+        _figure,
     ),
-    "clean": Command("", "remove what killed runs left on this machine", clean_command),
+    "clean": Command("remove what killed runs left on this machine", _none, _clean),
 }
 
 
-def usage() -> str:
-    """The help text."""
-    lines = ["usage: run.py FILE.yaml", "       run.py COMMAND ARGUMENTS...", "", "commands:"]
-    for name, command in COMMANDS.items():
-        lines.append(f"  {f'{name} {command.arguments}':<20}{command.help}")
-    return "\n".join(lines)
+def program_name() -> str:
+    """How the user has called this: `run.py` or `ina`."""
+    return "run.py" if Path(sys.argv[0]).name == "run.py" else "ina"
 
 
-def help_of(word: str) -> str:
-    """The help text of one command; all of it if `word` is none."""
-    if word not in COMMANDS:
-        return usage()
-    command = COMMANDS[word]
-    return f"usage: {f'run.py {word} {command.arguments}'.strip()}\n\n{command.help}"
+def parser_of_all() -> Parser:
+    """The parser of the whole command line."""
+    name = program_name()
+    parser = Parser(
+        prog=name,
+        usage=f"{name} FILE.yaml\n       {name} COMMAND ARGUMENTS...",
+        epilog=f"{name} COMMAND --help: what a command takes",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--version", action="store_true", help="print the version and the plug-ins found"
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog=name)
+    for word, command in COMMANDS.items():
+        one = commands.add_parser(
+            word, help=command.help, description=command.help, allow_abbrev=False
+        )
+        command.arguments(one)
+        one.set_defaults(parser=one)
+    return parser
 
 
-def select(arguments: list[str]) -> tuple[Callable[[list[str]], int | None], list[str]]:
-    """The function for a command line, and the arguments that remain. Raises UserError."""
+def with_command(arguments: list[str]) -> list[str]:
+    """The arguments with the command `run` where it was left out. Raises UserError."""
     first = arguments[0]
-    if first in COMMANDS:
-        return COMMANDS[first].call, arguments[1:]
+    if first in COMMANDS or first.startswith("-"):
+        return arguments
     if first.endswith((".yaml", ".yml")) or os.path.exists(first):
-        return run_command, arguments
+        return ["run", *arguments]
     near = difflib.get_close_matches(first, COMMANDS, 1)
     hint = f"did you mean `{near[0]}`?" if near else f"commands are: {', '.join(COMMANDS)}"
     raise UserError(f"there is no command or file `{first}`; {hint}")
+
+
+def version() -> str:
+    """What `--version` prints."""
+    from importlib import metadata
+
+    from testbed import plugins
+
+    lines = [f"{name} {metadata.version(name)}" for name in ("ina-testbed", "p4engine")]
+    return "\n".join([*lines, *(f"  {line}" for line in plugins.listing())])
 
 
 def main(arguments: list[str]) -> int:
     """Run one command line; returns the exit code. Prints errors to stderr."""
     interrupts.install()
     try:
-        if not arguments or arguments[0] in ("-h", "--help", "help"):
-            print(usage(), file=sys.stdout if arguments else sys.stderr)
-            return 0 if arguments else 2
-        if arguments[1:] in (["-h"], ["--help"]):
-            print(help_of(arguments[0]))
+        parser = parser_of_all()
+        if not arguments:
+            parser.print_help(sys.stderr)
+            return 2
+        if arguments[0] == "help":
+            arguments = ["--help"]
+        try:
+            options, unknown = parser.parse_known_args(with_command(arguments))
+            if unknown:  # argparse would show the usage of all commands
+                getattr(options, "parser", parser).error(
+                    f"unrecognized arguments: {' '.join(unknown)}"
+                )
+        except SystemExit as done:  # --help
+            return int(done.code or 0)
+        if options.version:
+            print(version())
             return 0
-        call, rest = select(arguments)
-        return call(rest) or 0
+        return COMMANDS[options.command].call(options) or 0
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -346,13 +400,15 @@ def main(arguments: list[str]) -> int:
         print("interrupted", file=sys.stderr)
         return interrupts.exit_code()
     except BrokenPipeError:
-        # `run.py show FILE | head`: the reader has enough. Python must not complain again at exit.
+        # `ina show FILE | head`: the reader has enough. Python must not complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 def entry() -> int:
     """The command `ina`."""
+    # A PATH that sudo has reset may lack the folders of ip and ifconfig.
+    os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
     return main(sys.argv[1:])
 
 

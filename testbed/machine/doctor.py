@@ -24,7 +24,6 @@ from typing import Any
 
 from p4engine.backend.c_compiler import find_c_compiler
 
-from testbed.errors import UserError
 from testbed.machine import kernel_probe
 from testbed.paths import PACKAGE
 
@@ -58,10 +57,8 @@ class Finding:
     needed_by: frozenset[str]
 
 
-def doctor_command(arguments: Sequence[str]) -> int:
+def doctor_command() -> int:
     """Print all findings; 0 if the default runtime works here, else 2. Raises UserError."""
-    if arguments:
-        raise UserError("usage: run.py doctor (takes no arguments)")
     findings = examine()
     show(findings, runtimes(findings))
     return 0 if not obstacles(findings, DEFAULT) else 2

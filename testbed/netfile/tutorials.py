@@ -10,7 +10,6 @@ match means depends on the key's kind, so the program is compiled first.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from pathlib import Path
@@ -43,26 +42,25 @@ FIRST_PORT = 50051
 PAIRS = {"lpm": "{}/{}", "ternary": "{} &&& {}", "range": "{} -> {}"}
 
 
-def import_command(arguments: list[str], parser: argparse.ArgumentParser) -> int:
-    """Write a network file for a topology. Raises UserError."""
-    parser.add_argument("topology", type=Path)
-    parser.add_argument("--program", type=Path)
-    parser.add_argument("-o", "--output", type=Path)
-    options = parser.parse_args(arguments)
-    topology = read_json(options.topology)
-    program = options.program or find_program(topology, options.topology)
-    output = options.output or Path(f"{program.stem}.yaml")
+def import_topology(source: Path, program: Path | None, output: Path | None) -> int:
+    """Write a network file for the topology in the JSON file `source`.
+
+    program: of all switches; None: the one that the topology or its folder has. output: the file to
+    write; None: named after the program. Raises UserError."""
+    topology = read_json(source)
+    program = program or find_program(topology, source)
+    output = output or Path(f"{program.stem}.yaml")
     if output.exists():
         raise UserError(f"{output} is there already: remove it, or name another with -o")
-    data = Topology(topology, options.topology, program, output.absolute().parent).data()
-    head = HEAD.format(source=options.topology.name, name=output.name)
+    data = Topology(topology, source, program, output.absolute().parent).data()
+    head = HEAD.format(source=source.name, name=output.name)
     output.write_text(head + write_yaml(data))
     try:
         load_network(output)
     except UserError as error:
         output.unlink()
         raise UserError(
-            f"{options.topology}: what it says makes no network. Lines are those of the file that"
+            f"{source}: what it says makes no network. Lines are those of the file that"
             f" would have been written.\n{error}"
         ) from None
     print(f"written: {output}; next: sudo python3 run.py {output}")

@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,39 +28,56 @@ def signals_stay_as_they_are(monkeypatch):
 
 @pytest.fixture
 def one_command(monkeypatch):
-    """A command line with the single command `go`; `calls` collects its arguments."""
+    """A command line with the single command `go`; `calls` collects its arguments, and it
+    raises what is in `raised`."""
     calls: list[list[str]] = []
+    raised: list[BaseException] = []
 
-    def go(arguments: list[str]) -> None:
-        calls.append(arguments)
-        if arguments[:1] and isinstance(arguments[0], BaseException):
-            raise arguments[0]
+    def go(options: Namespace) -> None:
+        calls.append(options.words)
+        if raised:
+            raise raised[0]
 
-    monkeypatch.setattr(commands, "COMMANDS", {"go": Command("", "", go)})
-    return calls
+    command = Command("go", lambda parser: parser.add_argument("words", nargs="*"), go)
+    monkeypatch.setattr(commands, "COMMANDS", {"go": command})
+    return SimpleNamespace(calls=calls, raised=raised)
 
 
 def test_a_command_gets_its_arguments(one_command):
     assert commands.main(["go", "a", "b"]) == 0
-    assert one_command == [["a", "b"]]
+    assert one_command.calls == [["a", "b"]]
 
 
-def test_a_yaml_file_is_run(monkeypatch):
-    call, rest = commands.select(["some/experiment.yaml"])
-    assert call is commands.run_command and rest == ["some/experiment.yaml"]
+def test_a_yaml_file_is_run():
+    assert commands.with_command(["some/experiment.yaml"]) == ["run", "some/experiment.yaml"]
 
 
 def test_an_unknown_command_names_the_nearest():
     with pytest.raises(UserError, match="did you mean `report`"):
-        commands.select(["repot"])
+        commands.with_command(["repot"])
     with pytest.raises(UserError, match="commands are: run, sweep, check"):
-        commands.select(["zzzzzz"])
+        commands.with_command(["zzzzzz"])
+
+
+def test_run_py_calls_itself_run_py(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["/somewhere/run.py", "--help"])
+    assert commands.main(["--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: run.py FILE.yaml\n")
+
+
+def test_the_version_is_that_of_both_distributions(capsys):
+    assert commands.main(["--version"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[:2]] == [
+        "ina-testbed",
+        "p4engine",
+    ]
 
 
 @pytest.mark.parametrize("arguments", [["check"], ["check", "a", "b"], ["show", "--all"]])
 def test_a_command_for_one_file_wants_one_file(arguments, capsys):
     assert commands.main(arguments) == 2
-    assert f"usage: run.py {arguments[0]} FILE.yaml" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"usage: ina {arguments[0]} [-h]" in error and "FILE.yaml" in error
 
 
 @pytest.mark.parametrize("word", commands.COMMANDS)
@@ -66,25 +85,27 @@ def test_a_command_says_how_it_is_used(word, capsys):
     for flag in ("-h", "--help"):
         assert commands.main([word, flag]) == 0
         shown = capsys.readouterr().out
-        assert shown.startswith(f"usage: run.py {word}")
-        assert commands.COMMANDS[word].help in shown
+        assert shown.startswith(f"usage: ina {word}")
+        assert commands.COMMANDS[word].help in " ".join(shown.split())
 
 
 def test_the_usage_behind_a_mistake_is_one_line(capsys):
     assert commands.main(["plan", "net.txt", "--paths", "0"]) == 2
     shown = capsys.readouterr().err
-    assert "found '0'; allowed: a whole number from 1; usage: run.py plan" in shown
+    assert "found '0'; allowed: a whole number from 1; usage: ina plan" in shown
     assert shown.count("\n") == 1
 
 
 def test_a_user_error_is_one_message_and_exit_code_2(one_command, capsys):
-    assert commands.main(["go", UserError("line 3: bandwidth is negative")]) == 2
+    one_command.raised.append(UserError("line 3: bandwidth is negative"))
+    assert commands.main(["go"]) == 2
     assert capsys.readouterr().err == "error: line 3: bandwidth is negative\n"
 
 
 def test_a_failed_run_shows_the_log_that_explains_it(one_command, capsys):
     error = RunError("switch s1 was killed by signal 9", "last words\nreally", "logs/s1.log")
-    assert commands.main(["go", error]) == 1
+    one_command.raised.append(error)
+    assert commands.main(["go"]) == 1
     shown = capsys.readouterr().err
     assert shown.splitlines() == [
         "failed: switch s1 was killed by signal 9",
@@ -95,12 +116,14 @@ def test_a_failed_run_shows_the_log_that_explains_it(one_command, capsys):
 
 
 def test_ctrl_c_is_130(one_command):
-    assert commands.main(["go", KeyboardInterrupt()]) == 130
+    one_command.raised.append(KeyboardInterrupt())
+    assert commands.main(["go"]) == 130
 
 
 def test_a_defect_keeps_its_traceback(one_command):
+    one_command.raised.append(ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
-        commands.main(["go", ZeroDivisionError()])
+        commands.main(["go"])
 
 
 def run_py(*arguments: str, python: str = SYSTEM_PYTHON, script: Path = ROOT / "run.py", **options):

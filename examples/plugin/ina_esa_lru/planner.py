@@ -1,0 +1,34 @@
+"""A planner: all workers of a job aggregate at the switch that their PS is connected to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testbed.routing.assemble import Leg, assemble
+from testbed.routing.candidates import candidates, check_reachable
+from testbed.routing.congestion import Congestion
+from testbed.routing.network import Network, PlanJob
+from testbed.routing.paths import shortest_path
+from testbed.routing.plan import Plan, Range
+from testbed.routing.planners import Planner
+
+
+def plan(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Plan:
+    """A plan with one aggregation node per job. `seed` is not used: nothing is drawn."""
+    choice = []
+    for job in jobs:
+        check_reachable(network, job)
+        legs = []
+        for worker in job.workers:
+            path = shortest_path(network, worker, job.ps)
+            if path[-2] in network.aggregating:
+                leg = Leg(Range(), path[:-1], onward=path[-2:])
+            else:
+                leg = Leg(Range(), path, onward=())  # the PS itself adds
+            legs.append([leg])
+        choice.append(legs)
+    bound = Congestion(candidates(network, jobs, paths=paths)).bound()
+    return assemble(network, jobs, choice, "at-ps", bound)
+
+
+PLANNER = Planner("at-ps", "at the PS", "#332288", "X", plan)
