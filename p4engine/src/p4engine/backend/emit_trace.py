@@ -12,8 +12,8 @@ from typing import Any
 
 from p4engine.backend.emit_program import Generator
 from p4engine.frontend import ast
-from p4engine.frontend.checker.check_tables import spell
 from p4engine.frontend.diagnostics import Place
+from p4engine.frontend.spelling import spell
 from p4engine.frontend.types import (
     BOOL,
     ERROR,

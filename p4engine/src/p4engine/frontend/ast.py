@@ -1,16 +1,49 @@
 """The syntax tree, as the parser builds it and the checker decorates it.
 
 Plain mutable nodes. `place` is where a message about the node should point. Expressions get
-`type` (a types.Type) and, when the value is known at compile time, `const`; names get `decl`,
-the declaration they mean. No pass rewrites the tree: the code generator reads the decorated one.
+`type` (one of types.py) and, when the value is known at compile time, `const`; names get `decl`,
+the declaration they mean; calls get a `CallInfo`, tables a `TableInfo`. No pass rewrites the
+tree: the code generator reads the decorated one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
 from p4engine.frontend.diagnostics import Place
+
+
+class Type:
+    """Base of all resolved types (types.py)."""
+
+
+class Unchecked(Type):
+    """The type of a node that the checker did not reach yet; there is one object, UNCHECKED."""
+
+    def __str__(self) -> str:
+        return "unchecked"
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Unchecked:
+        return self
+
+
+UNCHECKED: Type = Unchecked()
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A member of `error` or of an enum without a base; `number` is its value in generated code."""
+
+    name: str
+    number: int
+
+
+# A value known at compile time: int for bit<>, int<>, int and serializable enums; bool; str;
+# Symbol for errors and plain enums; list for lists, tuples and structs without names; dict for
+# structs.
+Const: TypeAlias = "int | str | Symbol | list[Const] | dict[str, Const]"
 
 
 @dataclass(slots=True, eq=False)
@@ -26,7 +59,7 @@ class TypeBase(Node):
     """bit, int, varbit (with `width`), bool, error, match_kind, string, void, _ (don't care)."""
 
     kind: str
-    width: Any = None
+    width: Expr | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -38,18 +71,18 @@ class TypeName(Node):
 @dataclass(slots=True, eq=False)
 class TypeSpecialized(Node):
     base: TypeName
-    arguments: list
+    arguments: list[Node]
 
 
 @dataclass(slots=True, eq=False)
 class TypeStack(Node):
     element: Node
-    size: Any
+    size: Expr
 
 
 @dataclass(slots=True, eq=False)
 class TypeTuple(Node):
-    elements: list
+    elements: list[Node]
 
 
 @dataclass(slots=True, eq=False)
@@ -62,8 +95,8 @@ class TypeList(Node):
 
 @dataclass(slots=True, eq=False)
 class Expr(Node):
-    type: Any = field(default=None, init=False)
-    const: Any = field(default=None, init=False)
+    type: Type = field(default=UNCHECKED, init=False)
+    const: Const | None = field(default=None, init=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -87,53 +120,52 @@ class String(Expr):
 class Name(Expr):
     name: str
     absolute: bool = False
-    decl: Any = field(default=None, init=False)
+    decl: Declared | None = field(default=None, init=False)
 
 
 @dataclass(slots=True, eq=False)
 class Member(Expr):
-    base: Any
+    base: Expr
     name: str
-    decl: Any = field(default=None, init=False)
 
 
 @dataclass(slots=True, eq=False)
 class Index(Expr):
-    base: Any
-    index: Any
+    base: Expr
+    index: Expr
 
 
 @dataclass(slots=True, eq=False)
 class Slice(Expr):
-    base: Any
-    high: Any
-    low: Any
+    base: Expr
+    high: Expr
+    low: Expr
 
 
 @dataclass(slots=True, eq=False)
 class Unary(Expr):
     op: str
-    operand: Any
+    operand: Expr
 
 
 @dataclass(slots=True, eq=False)
 class Binary(Expr):
     op: str
-    left: Any
-    right: Any
+    left: Expr
+    right: Expr
 
 
 @dataclass(slots=True, eq=False)
 class Cast(Expr):
     target: Node
-    operand: Any
+    operand: Expr
 
 
 @dataclass(slots=True, eq=False)
 class Ternary(Expr):
-    condition: Any
-    yes: Any
-    no: Any
+    condition: Expr
+    yes: Expr
+    no: Expr
 
 
 @dataclass(slots=True, eq=False)
@@ -141,24 +173,24 @@ class Argument(Node):
     """`name` for a named argument; `value` is None for don't care (`_`)."""
 
     name: str | None
-    value: Any
+    value: Expr | None
 
 
 @dataclass(slots=True, eq=False)
 class Call(Expr):
     """Function, method, action, table or constructor call; the checker fills `call`."""
 
-    function: Any
-    type_arguments: list
-    arguments: list
-    call: Any = field(default=None, init=False)
+    function: Expr
+    type_arguments: list[Node]
+    arguments: list[Argument]
+    call: CallInfo | None = field(default=None, init=False)
 
 
 @dataclass(slots=True, eq=False)
 class ListExpr(Expr):
     """{a, b}; `dots` if it ends in "..." """
 
-    items: list
+    items: list[Expr]
     dots: bool = False
 
 
@@ -166,8 +198,8 @@ class ListExpr(Expr):
 class StructExpr(Expr):
     """{x = a, y = b}, optionally with its type in front: T {...}"""
 
-    fields: list  # of (name, expr)
-    target: Any = None
+    fields: list[tuple[str, Expr]]
+    target: Node | None = None
     dots: bool = False
 
 
@@ -183,14 +215,14 @@ class DontCare(Expr):
 
 @dataclass(slots=True, eq=False)
 class Mask(Expr):
-    value: Any
-    mask: Any
+    value: Expr
+    mask: Expr
 
 
 @dataclass(slots=True, eq=False)
 class Range(Expr):
-    low: Any
-    high: Any
+    low: Expr
+    high: Expr
 
 
 @dataclass(slots=True, eq=False)
@@ -207,9 +239,9 @@ class TypeExpr(Expr):
 class Assign(Node):
     """`op` is "" or the operator of a compound assignment."""
 
-    left: Any
+    left: Expr
     op: str
-    right: Any
+    right: Expr
 
 
 @dataclass(slots=True, eq=False)
@@ -219,20 +251,20 @@ class CallStatement(Node):
 
 @dataclass(slots=True, eq=False)
 class If(Node):
-    condition: Any
-    yes: Any
-    no: Any
+    condition: Expr
+    yes: Node
+    no: Node | None
 
 
 @dataclass(slots=True, eq=False)
 class Block(Node):
-    statements: list
-    annotations: list = field(default_factory=list)
+    statements: list[Node]
+    annotations: list[Annotation] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
 class Return(Node):
-    value: Any
+    value: Expr | None
 
 
 @dataclass(slots=True, eq=False)
@@ -259,30 +291,30 @@ class Empty(Node):
 class SwitchCase(Node):
     """`labels` of consecutive cases that share `body`; body is None for a trailing fall-through."""
 
-    labels: list
-    body: Any
+    labels: list[Expr]
+    body: Block | None
 
 
 @dataclass(slots=True, eq=False)
 class Switch(Node):
-    value: Any
-    cases: list
-    table: Any = None
+    value: Expr
+    cases: list[SwitchCase]
+    table: Table | None = None
 
 
 @dataclass(slots=True, eq=False)
 class For(Node):
-    init: list
-    condition: Any
-    update: list
-    body: Any
+    init: list[Node]
+    condition: Expr
+    update: list[Node]
+    body: Node
 
 
 @dataclass(slots=True, eq=False)
 class ForIn(Node):
-    variable: Any  # a Variable declaration, or an expression
-    collection: Any
-    body: Any
+    variable: Variable | Expr
+    collection: Expr
+    body: Node
 
 
 # ---- declarations ----
@@ -291,34 +323,34 @@ class ForIn(Node):
 @dataclass(slots=True, eq=False)
 class Annotation(Node):
     name: str
-    body: list  # tokens' texts, or expressions for the few that are parsed
+    body: list[str]  # the texts of the tokens
 
 
 @dataclass(slots=True, eq=False)
 class Decl(Node):
     name: str
-    annotations: list = field(default_factory=list, kw_only=True)
-    type: Any = field(default=None, init=False)
+    annotations: list[Annotation] = field(default_factory=list, kw_only=True)
+    type: Type = field(default=UNCHECKED, init=False)
 
 
 @dataclass(slots=True, eq=False)
 class Constant(Decl):
     target: Node
-    value: Any
-    const: Any = None
+    value: Expr
+    const: Const | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Variable(Decl):
     target: Node
-    value: Any
+    value: Expr | None
 
 
 @dataclass(slots=True, eq=False)
 class Parameter(Decl):
     direction: str  # "", "in", "out", "inout"
     target: Node
-    default: Any = None
+    default: Expr | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -329,9 +361,9 @@ class TypeParameter(Decl):
 @dataclass(slots=True, eq=False)
 class Instance(Decl):
     target: Node
-    arguments: list
-    body: Any = None
-    constructor: Any = None
+    arguments: list[Argument]
+    body: list[Decl] | None = None
+    constructor: CallInfo | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -344,33 +376,33 @@ class Composite(Decl):
     """header, header_union, struct"""
 
     kind: str
-    type_parameters: list
-    fields: list
+    type_parameters: list[TypeParameter]
+    fields: list[Field]
 
 
 @dataclass(slots=True, eq=False)
 class Enum(Decl):
     """`base` is the type of a serializable enum; members are (name, place, expr or None)."""
 
-    base: Any
-    members: list
+    base: Node | None
+    members: list[tuple[str, Place, Expr | None]]
 
 
 @dataclass(slots=True, eq=False)
 class ErrorDecl(Decl):
-    members: list
+    members: list[tuple[str, Place]]
 
 
 @dataclass(slots=True, eq=False)
 class MatchKindDecl(Decl):
-    members: list
+    members: list[tuple[str, Place]]
 
 
 @dataclass(slots=True, eq=False)
 class Typedef(Decl):
     """typedef, and `type` (is_new)"""
 
-    target: Any
+    target: Node
     is_new: bool
 
 
@@ -378,126 +410,175 @@ class Typedef(Decl):
 class Function(Decl):
     """A function with a body, an extern function or method (body None)."""
 
-    type_parameters: list
+    type_parameters: list[TypeParameter]
     result: Node
-    parameters: list
-    body: Any
+    parameters: list[Parameter]
+    body: Block | None
     abstract: bool = False
-    source_body: Any = field(
-        default=None, init=False
-    )  # unchecked copy of a generic function's body
-    scope: Any = field(default=None, init=False)
 
 
 @dataclass(slots=True, eq=False)
 class ExternObject(Decl):
-    type_parameters: list
-    methods: list  # of Function; constructors have the object's name
+    type_parameters: list[TypeParameter]
+    methods: list[Function]  # constructors have the object's name
 
 
 @dataclass(slots=True, eq=False)
 class Action(Decl):
-    parameters: list
-    body: Any
+    parameters: list[Parameter]
+    body: Block
 
 
 @dataclass(slots=True, eq=False)
 class Key(Node):
-    value: Any
+    value: Expr
     match_kind: str
-    annotations: list
+    annotations: list[Annotation]
 
 
 @dataclass(slots=True, eq=False)
 class ActionRef(Node):
-    """An action in a table's list, with the arguments bound there."""
+    """An action in a table's list, with the arguments bound there (`binding`, None in case of an
+    error); a parameter without a value is data of the entry."""
 
     name: str
     absolute: bool
-    arguments: list | None
-    annotations: list
-    decl: Any = field(default=None, init=False)
-    binding: Any = field(default=None, init=False)
+    arguments: list[Argument] | None
+    annotations: list[Annotation]
+    decl: Action | None = field(default=None, init=False)
+    binding: Bound | None = field(default=None, init=False)
 
 
 @dataclass(slots=True, eq=False)
 class Entry(Node):
-    keys: list
-    action: Any  # ActionRef
-    priority: Any
+    keys: list[Expr]
+    action: ActionRef
+    priority: Expr | None
     const: bool
-    annotations: list
+    annotations: list[Annotation]
 
 
 @dataclass(slots=True, eq=False)
 class Property(Node):
     name: str
-    value: Any
+    value: Expr
     const: bool
 
 
 @dataclass(slots=True, eq=False)
 class Table(Decl):
-    keys: list
-    actions: list
-    default: Any  # ActionRef or None
+    keys: list[Key]
+    actions: list[ActionRef]
+    default: ActionRef | None
     const_default: bool
-    entries: list | None
+    entries: list[Entry] | None
     const_entries: bool
-    properties: dict
-    info: Any = None
+    properties: dict[str, Property]
+    info: TableInfo = field(default_factory=lambda: TableInfo(), init=False)
 
 
 @dataclass(slots=True, eq=False)
 class State(Decl):
-    statements: list
-    transition: Any  # None, Name, or Select
+    statements: list[Node]
+    transition: Name | Select | None
 
 
 @dataclass(slots=True, eq=False)
 class SelectCase(Node):
-    keys: list
+    keys: list[Expr]
     state: str
 
 
 @dataclass(slots=True, eq=False)
 class Select(Node):
-    values: list
-    cases: list
+    values: list[Expr]
+    cases: list[SelectCase]
 
 
 @dataclass(slots=True, eq=False)
 class ValueSet(Decl):
     target: Node
-    size: Any
+    size: Expr
 
 
 @dataclass(slots=True, eq=False)
 class Parser(Decl):
-    type_parameters: list
-    parameters: list
-    constructor_parameters: list
-    locals: list
-    states: list
+    type_parameters: list[TypeParameter]
+    parameters: list[Parameter]
+    constructor_parameters: list[Parameter]
+    locals: list[Decl]
+    states: list[State]
     is_type: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class Control(Decl):
-    type_parameters: list
-    parameters: list
-    constructor_parameters: list
-    locals: list
-    body: Any
+    type_parameters: list[TypeParameter]
+    parameters: list[Parameter]
+    constructor_parameters: list[Parameter]
+    locals: list[Decl]
+    body: Block | None  # None if `is_type`
     is_type: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class Package(Decl):
-    type_parameters: list
-    parameters: list
+    type_parameters: list[TypeParameter]
+    parameters: list[Parameter]
 
 
 @dataclass(slots=True, eq=False)
 class Program(Node):
-    declarations: list
+    declarations: list[Decl]
+
+
+# ---- what the checker finds out ----
+
+# What a name means: a declaration, or functions that share a name.
+Declared: TypeAlias = "Decl | list[Function]"
+# Parameters with their values; None where an optional value or the data of an entry is absent.
+Bound: TypeAlias = "list[tuple[Parameter, Expr | None]]"
+
+
+@dataclass(slots=True)
+class CallInfo:
+    """`kind`: function, extern, method (of an extern object), action, table, apply (of a parser or
+    control), builtin (methods of headers and stacks, by `name`), construct.
+
+    `arguments` has None for the parameter of a builtin; `bindings` maps type variables to types.
+    """
+
+    kind: str
+    name: str
+    decl: Function | Action | Table | Parser | Control | Package | None = None
+    arguments: Sequence[tuple[Parameter | None, Expr | None]] = ()
+    receiver: Expr | None = None
+    bindings: dict[Type, Type] = field(default_factory=dict)
+    type: Type = UNCHECKED
+
+
+@dataclass(slots=True)
+class KeyInfo:
+    """One key of a table; `width` in bits."""
+
+    value: Expr
+    kind: str
+    width: int
+    name: str
+
+
+@dataclass(slots=True)
+class TableInfo:
+    """What the checker found out about a table.
+
+    `default` runs at a miss until the control plane sets another action; `by_decl` finds an element
+    of `actions` by the id of its declaration.
+    """
+
+    keys: list[KeyInfo] = field(default_factory=list)
+    actions: list[ActionRef] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    size: int = 0
+    applied: bool = False
+    default: ActionRef | None = None
+    by_decl: dict[int, ActionRef] = field(default_factory=dict)

@@ -9,6 +9,8 @@ reader to the editor first.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -50,7 +52,7 @@ class Diagnostic:
 class P4Error(Exception):
     """A program that cannot be compiled; `diagnostics` holds every message, the errors first."""
 
-    def __init__(self, diagnostics: list[Diagnostic]):
+    def __init__(self, diagnostics: list[Diagnostic]) -> None:
         self.diagnostics = diagnostics
         super().__init__("\n".join(str(d) for d in diagnostics))
 
@@ -67,16 +69,17 @@ class Diagnostics:
         self.lines: list[list[str]] = []
         self.errors: list[Diagnostic] = []
         self.warnings: list[Diagnostic] = []
-        self._seen: set[tuple] = set()
+        self._seen: set[tuple[Place, str]] = set()
         self.main = 0
 
     def add_file(self, name: str, text: str) -> int:
+        """Add a source file; returns its number."""
         self.files.append(name)
         self.lines.append(text.split("\n"))
         return len(self.files) - 1
 
     def _make(self, severity: str, place: Place, message: str) -> Diagnostic:
-        if place is None or place[0] < 0:
+        if place[0] < 0:
             return Diagnostic(severity, message, "", 0, 0, "")
         file, line, column = place
         lines = self.lines[file]
@@ -84,6 +87,7 @@ class Diagnostics:
         return Diagnostic(severity, message, self.files[file], line, column, source)
 
     def error(self, place: Place, message: str) -> None:
+        """Record an error, once; raises Fatal after MAX_ERRORS of them."""
         key = (place, message)
         if key in self._seen:
             return
@@ -93,6 +97,7 @@ class Diagnostics:
             raise Fatal
 
     def warning(self, place: Place, message: str) -> None:
+        """Record a warning, once."""
         key = (place, message)
         if key not in self._seen:
             self._seen.add(key)
@@ -104,8 +109,15 @@ class Diagnostics:
         return Fatal()
 
     def stop_on_errors(self) -> None:
+        """Raise P4Error if there are errors."""
         if self.errors:
             order = sorted(
                 self.errors, key=lambda d: (d.file != self.files[self.main], d.file, d.line)
             )
             raise P4Error(order + self.warnings)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """ "; did you mean 'x'?" if one of `names` is close to `name`, else nothing."""
+    close = difflib.get_close_matches(name, list(names), 1, 0.7)
+    return f"; did you mean '{close[0]}'?" if close else ""

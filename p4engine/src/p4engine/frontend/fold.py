@@ -1,22 +1,13 @@
 """Arithmetic on values known at compile time, by the widths and signs of the specification.
 
-Values: int for bit<>, int<>, int and serializable enums; bool; `Symbol` for errors and plain
-enums; list for lists, tuples and structs without names; dict for structs.
+What a value known at compile time is in Python: see `Const` in ast.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from p4engine.frontend.ast import Const
+from p4engine.frontend.ast import Symbol as Symbol
 from p4engine.frontend.types import INT, Bits, Type
-
-
-@dataclass(frozen=True)
-class Symbol:
-    """A member of `error` or of an enum without a base; `number` is its value in generated code."""
-
-    name: str
-    number: int
 
 
 class FoldError(Exception):
@@ -27,10 +18,11 @@ MAX_BITS = 1 << 16
 
 
 def saturate(value: int, type_: Bits) -> int:
+    """The value of the type that is nearest to `value`."""
     return max(type_.low, min(type_.high, value))
 
 
-def binary(op: str, a, b, type_: Type):
+def binary(op: str, a: Const, b: Const, type_: Type) -> Const:
     """a op b, where `type_` is the type of the left operand (of the result for arithmetic)."""
     if op == "==":
         return a == b
@@ -40,6 +32,7 @@ def binary(op: str, a, b, type_: Type):
         return a and b
     if op == "||":
         return a or b
+    assert isinstance(a, int) and isinstance(b, int)
     if op == "<":
         return a < b
     if op == ">":
@@ -67,20 +60,26 @@ def binary(op: str, a, b, type_: Type):
         if a < 0 or b < 0:
             raise FoldError(f"'{op}' is not defined for negative numbers")
         result = a // b if op == "/" else a % b
+    elif op == "+":
+        result = a + b
+    elif op == "-":
+        result = a - b
+    elif op == "*":
+        result = a * b
+    elif op == "&":
+        result = a & b
+    elif op == "|":
+        result = a | b
     else:
-        result = {
-            "+": lambda: a + b,
-            "-": lambda: a - b,
-            "*": lambda: a * b,
-            "&": lambda: a & b,
-            "|": lambda: a | b,
-            "^": lambda: a ^ b,
-        }[op]()
+        assert op == "^"
+        result = a ^ b
     return type_.wrap(result) if isinstance(type_, Bits) else result
 
 
-def unary(op: str, a, type_: Type):
+def unary(op: str, a: Const, type_: Type) -> Const:
+    """op a, where `type_` is the type of the operand."""
     if op == "!":
         return not a
-    result = {"-": lambda: -a, "~": lambda: ~a, "+": lambda: a}[op]()
+    assert isinstance(a, int)
+    result = -a if op == "-" else ~a if op == "~" else +a
     return type_.wrap(result) if isinstance(type_, Bits) else result

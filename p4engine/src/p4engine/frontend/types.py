@@ -8,12 +8,12 @@ it, so one mistake gives one message.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeGuard
 
-
-class Type:
-    """Base of all types."""
+from p4engine.frontend import ast
+from p4engine.frontend.ast import Type as Type
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,12 @@ class Varbit(Type):
 class Composite(Type):
     """A header, header_union or struct; `fields` maps names to types in order."""
 
-    def __init__(self, kind: str, name: str, decl: Any = None, arguments: tuple = ()):
+    def __init__(
+        self, kind: str, name: str, decl: ast.Composite, arguments: tuple[Type, ...] = ()
+    ) -> None:
         self.kind, self.name, self.decl, self.arguments = kind, name, decl, arguments
         self.fields: dict[str, Type] = {}
+        self.instances: dict[tuple[Type, ...], Composite] = {}  # of a generic declaration
 
     def __str__(self) -> str:
         if self.arguments:
@@ -87,7 +90,7 @@ class Composite(Type):
 class StructLiteral(Type):
     """The type of {a = 1, b = 2} before it is known what it is for."""
 
-    def __init__(self, fields: dict[str, Type]):
+    def __init__(self, fields: dict[str, Type]) -> None:
         self.fields = fields
 
     def __str__(self) -> str:
@@ -105,7 +108,7 @@ class Stack(Type):
 
 @dataclass(frozen=True)
 class Tuple(Type):
-    elements: tuple
+    elements: tuple[Type, ...]
 
     def __str__(self) -> str:
         return f"tuple<{', '.join(map(str, self.elements))}>"
@@ -130,7 +133,7 @@ class SetOf(Type):
 class EnumType(Type):
     """`base` is a Bits for a serializable enum, else None; `members` maps names to numbers."""
 
-    def __init__(self, name: str, base: Bits | None):
+    def __init__(self, name: str, base: Bits | None) -> None:
         self.name, self.base = name, base
         self.members: dict[str, int] = {}
 
@@ -141,7 +144,7 @@ class EnumType(Type):
 class NewType(Type):
     """type T name; distinct from T."""
 
-    def __init__(self, name: str, base: Type):
+    def __init__(self, name: str, base: Type) -> None:
         self.name, self.base = name, base
 
     def __str__(self) -> str:
@@ -151,7 +154,7 @@ class NewType(Type):
 @dataclass(frozen=True, eq=False)
 class TypeVar(Type):
     name: str
-    decl: Any
+    decl: ast.TypeParameter
 
     def __str__(self) -> str:
         return self.name
@@ -159,8 +162,8 @@ class TypeVar(Type):
 
 @dataclass(frozen=True)
 class ExternType(Type):
-    decl: Any
-    arguments: tuple = ()
+    decl: ast.ExternObject
+    arguments: tuple[Type, ...] = ()
 
     def __str__(self) -> str:
         if self.arguments:
@@ -175,8 +178,8 @@ class ExternType(Type):
 class BlockType(Type):
     """A parser, control or package declaration used as a type."""
 
-    decl: Any
-    arguments: tuple = ()
+    decl: ast.Parser | ast.Control | ast.Package
+    arguments: tuple[Type, ...] = ()
 
     def __str__(self) -> str:
         return self.decl.name
@@ -187,17 +190,43 @@ class BlockType(Type):
 
 @dataclass(frozen=True, eq=False)
 class Special(Type):
-    """Things that are no values: what is "table", "action", "function", "state", "apply result",
-    ..."""
+    """What an expression names if that is no value; `what` is its kind, for messages."""
 
     what: str
-    decl: Any = None
 
     def __str__(self) -> str:
         return self.what
 
 
-def substitute(type_: Type, bindings: dict) -> Type:
+@dataclass(frozen=True, eq=False)
+class TypeMeant(Special):
+    """The name of a type."""
+
+    type: Type
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionsMeant(Special):
+    """The name of functions, or of methods of an extern object."""
+
+    candidates: list[ast.Function]
+
+
+@dataclass(frozen=True, eq=False)
+class ActionMeant(Special):
+    """The name of an action."""
+
+    decl: ast.Action
+
+
+@dataclass(frozen=True, eq=False)
+class TableMeant(Special):
+    """A table, the result of its apply(), or that result's action_run."""
+
+    decl: ast.Table
+
+
+def substitute(type_: Type, bindings: Mapping[Type, Type]) -> Type:
     """`type_` with its type variables replaced where `bindings` (by TypeVar) knows them."""
     if isinstance(type_, TypeVar):
         return bindings.get(type_, type_)
@@ -218,16 +247,30 @@ def substitute(type_: Type, bindings: dict) -> Type:
     return type_
 
 
-def specialize(decl: Any, arguments: tuple) -> Composite:
+def specialize(decl: ast.Composite, arguments: tuple[Type, ...]) -> Composite:
     """The struct or header that a generic declaration gives for these arguments."""
-    generic: Composite = decl.type
-    key = (id(decl), arguments)
-    cache = generic.__dict__.setdefault("instances", {})
-    if key not in cache:
-        made = cache[key] = Composite(generic.kind, generic.name, decl, arguments)
+    generic = decl.type
+    assert isinstance(generic, Composite)
+    made = generic.instances.get(arguments)
+    if made is None:
+        made = Composite(generic.kind, generic.name, decl, arguments)
+        generic.instances[arguments] = made
         bindings = dict(zip(generic.arguments, arguments, strict=True))
         made.fields = {n: substitute(t, bindings) for n, t in generic.fields.items()}
-    return cache[key]
+    return made
+
+
+def has_variable(type_: Type) -> bool:
+    """Is there a type variable in the type?"""
+    if isinstance(type_, TypeVar):
+        return True
+    if isinstance(type_, Stack | ListOf):
+        return has_variable(type_.element)
+    if isinstance(type_, Tuple):
+        return any(has_variable(t) for t in type_.elements)
+    if isinstance(type_, Composite | ExternType | BlockType):
+        return any(has_variable(t) for t in type_.arguments)
+    return False
 
 
 def underlying(type_: Type) -> Type:
@@ -239,11 +282,13 @@ def underlying(type_: Type) -> Type:
             return type_
 
 
-def is_header(type_: Type) -> bool:
+def is_header(type_: Type) -> TypeGuard[Composite]:
+    """Is the type a header?"""
     return isinstance(type_, Composite) and type_.kind == "header"
 
 
-def is_union(type_: Type) -> bool:
+def is_union(type_: Type) -> TypeGuard[Composite]:
+    """Is the type a header union?"""
     return isinstance(type_, Composite) and type_.kind == "header_union"
 
 
@@ -262,22 +307,39 @@ def has_header(type_: Type) -> bool:
 def width_of(type_: Type) -> int | None:
     """Bits that a value takes in a packet or key (maximum for varbit); None where that means
     nothing."""
-    type_ = underlying(type_)
-    if isinstance(type_, Bits | Varbit):
-        return type_.width
-    if type_ == BOOL:
+    under = underlying(type_)
+    if isinstance(under, Bits | Varbit):
+        return under.width
+    if under == BOOL:
         return 1
-    if type_ == ERROR or isinstance(type_, EnumType):
+    if under == ERROR or isinstance(under, EnumType):
         return 32
-    if isinstance(type_, Composite):
-        widths = [width_of(t) for t in type_.fields.values()]
-        if None in widths:
+    if isinstance(under, Stack):
+        width = width_of(under.element)
+        return None if width is None else width * under.size
+    if isinstance(under, Composite):
+        members = list(under.fields.values())
+    elif isinstance(under, Tuple):
+        members = list(under.elements)
+    else:
+        return None
+    widths = []
+    for member in members:
+        width = width_of(member)
+        if width is None:
             return None
-        return max(widths, default=0) if type_.kind == "header_union" else sum(widths)
-    if isinstance(type_, Tuple):
-        widths = [width_of(t) for t in type_.elements]
-        return None if None in widths else sum(widths)
-    if isinstance(type_, Stack):
-        width = width_of(type_.element)
-        return None if width is None else width * type_.size
-    return None
+        widths.append(width)
+    return max(widths, default=0) if is_union(under) else sum(widths)
+
+
+def minimum_width(type_: Type) -> int:
+    """As width_of, but a varbit counts as empty."""
+    under = underlying(type_)
+    if isinstance(under, Varbit):
+        return 0
+    if isinstance(under, Composite):
+        widths = [minimum_width(t) for t in under.fields.values()]
+        return max(widths, default=0) if under.kind == "header_union" else sum(widths)
+    if isinstance(under, Stack):
+        return minimum_width(under.element) * under.size
+    return width_of(under) or 0

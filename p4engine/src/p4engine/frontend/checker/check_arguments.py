@@ -6,8 +6,13 @@ Type arguments are found by unification of the parameters' types with the argume
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from p4engine.frontend import ast
-from p4engine.frontend.checker.check_expr import ExpressionChecker
+from p4engine.frontend.checker.check_conversions import ConversionChecker
+from p4engine.frontend.checker.check_expressions import ExpressionChecker
+from p4engine.frontend.checker.context import Context
+from p4engine.frontend.diagnostics import Place, did_you_mean
 from p4engine.frontend.types import (
     INT,
     UNKNOWN,
@@ -20,108 +25,110 @@ from p4engine.frontend.types import (
     Tuple,
     Type,
     TypeVar,
+    has_variable,
     substitute,
-    underlying,
 )
 
 
-class ArgumentChecker(ExpressionChecker):
-    """bind, fit_arguments, unify."""
+class ArgumentChecker:
+    """Binds arguments to parameters and fits them to their types."""
 
-    def bind(self, place, parameters: list, arguments: list, what: str) -> list | None:
-        """[(parameter, expression or None)] in the order of the parameters, or None after
-        reporting."""
-        if arguments and any(a.name for a in arguments) and not all(a.name for a in arguments):
-            self.error(place, "either all arguments are named or none is")
+    def __init__(
+        self, context: Context, conversions: ConversionChecker, expressions: ExpressionChecker
+    ) -> None:
+        self.context, self.conversions, self.expressions = context, conversions, expressions
+
+    def bind(
+        self,
+        place: Place,
+        parameters: list[ast.Parameter],
+        arguments: list[ast.Argument],
+        what: str,
+    ) -> ast.Bound | None:
+        """The parameters in their order, each with its argument; None after reporting."""
+        named = sum(a.name is not None for a in arguments)
+        if 0 < named < len(arguments):
+            self.context.error(place, "either all arguments are named or none is")
             return None
         given: dict[str, ast.Argument] = {}
-        if arguments and arguments[0].name:
+        if named:
             names = {p.name for p in parameters}
             for argument in arguments:
+                assert argument.name is not None
                 if argument.name not in names:
-                    self.error(
+                    self.context.error(
                         argument.place,
                         f"{what} has no parameter '{argument.name}'"
-                        f"{self.near(argument.name, names)}",
+                        f"{did_you_mean(argument.name, names)}",
                     )
                     return None
                 if argument.name in given:
-                    self.error(argument.place, f"argument '{argument.name}' is given twice")
+                    self.context.error(argument.place, f"argument '{argument.name}' is given twice")
                     return None
                 given[argument.name] = argument
         else:
             if len(arguments) > len(parameters):
-                self.error(
+                self.context.error(
                     place,
                     f"{what} takes {len(parameters)} argument{'s' * (len(parameters) != 1)}, "
                     f"{len(arguments)} given",
                 )
                 return None
             given = {p.name: a for p, a in zip(parameters, arguments, strict=False)}
-        bound = []
+        bound: ast.Bound = []
         for parameter in parameters:
             if parameter.name in given:
                 bound.append((parameter, given[parameter.name].value))
             elif parameter.default is not None:
                 bound.append((parameter, parameter.default))
-            elif any(a.name == "optional" for a in parameter.annotations):
+            elif _is_optional(parameter):
                 bound.append((parameter, None))
             else:
-                self.error(place, f"{what}: no argument for parameter '{parameter.name}'")
+                self.context.error(place, f"{what}: no argument for parameter '{parameter.name}'")
                 return None
         return bound
 
-    def fit_arguments(self, bound: list, bindings: dict, variables: list) -> bool:
-        """Infer `variables` and fit every argument to its parameter."""
+    def fit(
+        self, bound: ast.Bound, bindings: dict[Type, Type], variables: Sequence[Type] = ()
+    ) -> bool:
+        """Infer `variables` (into `bindings`) and fit every argument to its parameter."""
         good = True
         for parameter, value in bound:
             if value is None:
                 continue
-            if value.type is None:
-                self.expr(value)
+            if value.type is ast.UNCHECKED:
+                self.expressions.check(value)
             if value.type == UNKNOWN:
                 good = False
-            elif isinstance(value.type, Special) and value.type.what != "a constructor":
-                self.error(value.place, f"{value.type} cannot be an argument")
+            elif isinstance(value.type, Special):
+                self.context.error(value.place, f"{value.type} cannot be an argument")
                 good = False
             else:
                 self.unify(parameter.type, value.type, bindings, variables)
-        for variable in variables:
-            if bindings.get(variable) == INT:
-                bindings[variable] = INT
         if not good:
             return False
         for parameter, value in bound:
             if value is None:
                 continue
             want = substitute(parameter.type, bindings)
-            if want == INT or isinstance(want, TypeVar) or self._has_variable(want):
+            if want == INT or isinstance(want, TypeVar) or has_variable(want):
                 pass
             elif parameter.direction in ("out", "inout"):
                 have = value.type
-                if not self.same(have, want) and not (underlying(want) == have and False):
-                    self.error(
+                if not self.conversions.same(have, want):
+                    self.context.error(
                         value.place, f"'{parameter.name}' needs a variable of {want}, not {have}"
                     )
                     good = False
-            elif not self.coerce(value, want, f"'{parameter.name}' needs"):
+            elif not self.conversions.coerce(value, want, f"'{parameter.name}' needs"):
                 good = False
             if parameter.direction in ("out", "inout") and good:
-                good = self.left_value(value)
+                good = self.expressions.left_value(value)
         return good
 
-    def _has_variable(self, type_: Type) -> bool:
-        if isinstance(type_, TypeVar):
-            return True
-        if isinstance(type_, Stack | ListOf):
-            return self._has_variable(type_.element)
-        if isinstance(type_, Tuple):
-            return any(self._has_variable(t) for t in type_.elements)
-        if isinstance(type_, Composite | ExternType | BlockType):
-            return any(self._has_variable(t) for t in type_.arguments)
-        return False
-
-    def unify(self, want: Type, have: Type, bindings: dict, variables: list) -> None:
+    def unify(
+        self, want: Type, have: Type, bindings: dict[Type, Type], variables: Sequence[Type]
+    ) -> None:
         """Bind the variables in `want` so that it equals `have`; mismatches are found by coerce."""
         if isinstance(want, TypeVar) and want in variables:
             known = bindings.get(want)
@@ -156,3 +163,16 @@ class ArgumentChecker(ExpressionChecker):
                 inner = dict(zip(formal, want.arguments, strict=False))
                 for p, q in zip(want.decl.parameters, have.decl.parameters, strict=False):
                     self.unify(substitute(p.type, inner), q.type, bindings, variables)
+
+
+def accepts(parameters: list[ast.Parameter], arguments: list[ast.Argument]) -> bool:
+    """Can these arguments be given to these parameters, by number and names?"""
+    needed = [p for p in parameters if p.default is None and not _is_optional(p)]
+    if arguments and arguments[0].name:
+        names = {a.name for a in arguments}
+        return names <= {p.name for p in parameters} and {p.name for p in needed} <= names
+    return len(needed) <= len(arguments) <= len(parameters)
+
+
+def _is_optional(parameter: ast.Parameter) -> bool:
+    return any(a.name == "optional" for a in parameter.annotations)

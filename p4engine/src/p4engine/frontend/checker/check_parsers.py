@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from p4engine.frontend import ast
-from p4engine.frontend.checker.check_fit import Scope
-from p4engine.frontend.checker.check_tables import TableChecker
+from p4engine.frontend.checker.check_declarations import DeclarationChecker, DeclarationRules
+from p4engine.frontend.checker.check_expressions import ExpressionChecker
+from p4engine.frontend.checker.check_keysets import KeysetChecker
+from p4engine.frontend.checker.check_parameters import ParameterChecker
+from p4engine.frontend.checker.check_statements import StatementChecker
+from p4engine.frontend.checker.check_types import TypeResolver
+from p4engine.frontend.checker.context import Context
+from p4engine.frontend.diagnostics import Place, did_you_mean
 from p4engine.frontend.types import (
     BOOL,
     ERROR,
@@ -12,112 +18,127 @@ from p4engine.frontend.types import (
     UNKNOWN,
     Bits,
     BlockType,
+    Composite,
     EnumType,
     SetOf,
+    Tuple,
+    Type,
     underlying,
 )
 
 
-class ParserChecker(TableChecker):
-    """Checks parsers."""
+class ParserChecker:
+    """The rules for parsers and value sets."""
 
-    def _d_ValueSet(self, d: ast.ValueSet) -> None:
-        d.type = SetOf(self.resolve_type(d.target))
-        self.constant(d.size, None, "the size of a value_set")
-        self.declare(d)
+    def __init__(
+        self,
+        context: Context,
+        expressions: ExpressionChecker,
+        types: TypeResolver,
+        parameters: ParameterChecker,
+        statements: StatementChecker,
+        keysets: KeysetChecker,
+        declarations: DeclarationChecker,
+    ) -> None:
+        self.context, self.expressions, self.types = context, expressions, types
+        self.parameters, self.statements = parameters, statements
+        self.keysets, self.declarations = keysets, declarations
 
-    def _d_Parser(self, d: ast.Parser) -> None:
+    def rules(self) -> DeclarationRules:
+        """The rules to add to the checker of declarations."""
+        return {ast.Parser: self._parser, ast.ValueSet: self._value_set}
+
+    def _value_set(self, d: ast.ValueSet) -> None:
+        d.type = SetOf(self.types.resolve(d.target))
+        self.expressions.constant(d.size, None, "the size of a value_set")
+        self.context.declare(d)
+
+    def _parser(self, d: ast.Parser) -> None:
         if d.type_parameters and not d.is_type:
-            self._generic_block(d)
+            self.parameters.declare_generic_block(d)
             return
         d.type = BlockType(d)
-        self.declare(d)
-        outer = self.scope
-        self.scope = Scope(outer, "parser")
-        self._type_parameters(d)
-        self._parameters(d.parameters, at_run_time=True)
-        if not d.is_type:
-            self._parameters(d.constructor_parameters)
-            self.scope = Scope(self.scope, "parser")
-            self.in_parser = True
-            for local in d.locals:
-                self._local(local)
-            names = {"accept", "reject"}
-            for state in d.states:
-                if state.name in names:
-                    self.error(state.place, f"state '{state.name}' is already declared")
-                names.add(state.name)
-            for state in d.states:
-                self._state(d, state, names)
-            if not any(s.name == "start" for s in d.states):
-                self.error(d.place, f"parser {d.name} has no state 'start'")
-            else:
-                self._reachable(d)
-            self.in_parser = False
-        self.scope = outer
+        self.context.declare(d)
+        with self.context.inner_scope():
+            self.parameters.declare_types(d.type_parameters)
+            self.parameters.declare(d.parameters, at_run_time=True)
+            if not d.is_type:
+                self.parameters.declare(d.constructor_parameters)
+                self.context.in_parser = True
+                with self.context.inner_scope():
+                    for local in d.locals:
+                        self.declarations.check(local)
+                    self._states(d)
+                self.context.in_parser = False
 
-    def _state(self, d: ast.Parser, state: ast.State, names: set[str]) -> None:
-        saved = self.scope
-        self.scope = Scope(saved)
-        for statement in state.statements:
-            self.statement(statement)
-        transition = state.transition
-        if isinstance(transition, ast.Name):
-            self._target(transition.place, transition.name, names)
-        elif isinstance(transition, ast.Select):
-            self._select(transition, names)
-        self.scope = saved
+    def _states(self, d: ast.Parser) -> None:
+        names = {"accept", "reject"}
+        for state in d.states:
+            if state.name in names:
+                self.context.error(state.place, f"state '{state.name}' is already declared")
+            names.add(state.name)
+        for state in d.states:
+            with self.context.inner_scope():
+                for statement in state.statements:
+                    self.statements.check(statement)
+                if isinstance(state.transition, ast.Name):
+                    self._target(state.transition.place, state.transition.name, names)
+                elif state.transition is not None:
+                    self._select(state.transition, names)
+        if any(s.name == "start" for s in d.states):
+            self._reachable(d)
+        else:
+            self.context.error(d.place, f"parser {d.name} has no state 'start'")
 
-    def _target(self, place, name: str, names: set[str]) -> None:
+    def _target(self, place: Place, name: str, names: set[str]) -> None:
         if name not in names:
-            self.error(place, f"there is no state '{name}'{self.near(name, names)}")
+            self.context.error(place, f"there is no state '{name}'{did_you_mean(name, names)}")
 
     def _select(self, select: ast.Select, names: set[str]) -> None:
-        types = []
-        for value in select.values:
-            got = self.value(value)
-            if got == INT:
-                got = self.error(value.place, "a value to select by needs a width")
-            under = underlying(got)
-            if got != UNKNOWN and not (
-                isinstance(under, Bits | EnumType) or under in (BOOL, ERROR)
-            ):
-                self.error(value.place, f"a value of {got} cannot be selected by")
-                got = UNKNOWN
-            types.append(got)
+        types = [self._selector(value) for value in select.values]
         if not select.cases:
-            self.diagnostics.warning(select.place, "this select has no cases; it always rejects")
+            self.context.warning(select.place, "this select has no cases; it always rejects")
         complete = False
         for case in select.cases:
             self._target(case.place, case.state, names)
             if complete:
-                self.diagnostics.warning(case.place, "an earlier label matches everything")
+                self.context.warning(case.place, "an earlier label matches everything")
                 complete = False
-            keys = case.keys
-            if len(keys) == 1 and isinstance(keys[0], ast.DontCare):
-                self.expr(keys[0])
+            if len(case.keys) == 1 and isinstance(case.keys[0], ast.DontCare):
+                self.expressions.check(case.keys[0])
                 complete = True
-                continue
-            if len(keys) == 1 and len(types) > 1:
-                got = self.expr(keys[0])
-                if isinstance(got, SetOf):
-                    element = got.element
-                    if len(
-                        getattr(element, "fields", ()) or getattr(element, "elements", ())
-                    ) != len(types):
-                        self.error(keys[0].place, f"this value_set holds {element}")
-                    continue
-                if isinstance(keys[0], ast.ListExpr):
-                    keys = case.keys = keys[0].items
-            if len(keys) != len(types):
-                self.error(
-                    case.place,
-                    f"{len(keys)} keys in this label, but {len(types)} values to select by",
-                )
-                continue
-            for key, want in zip(keys, types, strict=True):
-                if want != UNKNOWN:
-                    self.keyset(key, want, "")
+            else:
+                self._label(case, types)
+
+    def _selector(self, value: ast.Expr) -> Type:
+        """The type of a value to select by."""
+        got = self.expressions.value(value)
+        if got == INT:
+            return self.context.error(value.place, "a value to select by needs a width")
+        under = underlying(got)
+        if got != UNKNOWN and not (isinstance(under, Bits | EnumType) or under in (BOOL, ERROR)):
+            return self.context.error(value.place, f"a value of {got} cannot be selected by")
+        return got
+
+    def _label(self, case: ast.SelectCase, types: list[Type]) -> None:
+        if len(case.keys) == 1 and len(types) > 1:
+            key = case.keys[0]
+            got = self.expressions.check(key)
+            if isinstance(got, SetOf):
+                if _number_of_parts(got.element) != len(types):
+                    self.context.error(key.place, f"this value_set holds {got.element}")
+                return
+            if isinstance(key, ast.ListExpr):
+                case.keys = key.items
+        if len(case.keys) != len(types):
+            self.context.error(
+                case.place,
+                f"{len(case.keys)} keys in this label, but {len(types)} values to select by",
+            )
+            return
+        for key, want in zip(case.keys, types, strict=True):
+            if want != UNKNOWN:
+                self.keysets.check(key, want, "")
 
     def _reachable(self, d: ast.Parser) -> None:
         by_name = {s.name: s for s in d.states}
@@ -130,8 +151,14 @@ class ParserChecker(TableChecker):
             transition = by_name[name].transition
             if isinstance(transition, ast.Name):
                 todo.append(transition.name)
-            elif isinstance(transition, ast.Select):
+            elif transition is not None:
                 todo += [c.state for c in transition.cases]
         for state in d.states:
             if state.name not in seen:
-                self.diagnostics.warning(state.place, f"state {state.name} is never reached")
+                self.context.warning(state.place, f"state {state.name} is never reached")
+
+
+def _number_of_parts(type_: Type) -> int:
+    if isinstance(type_, Composite):
+        return len(type_.fields)
+    return len(type_.elements) if isinstance(type_, Tuple) else 0

@@ -8,31 +8,37 @@ is certain is reported: a variable counts as unassigned where it is on every pat
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
-from typing import Any
+from dataclasses import fields
 
 from p4engine.frontend import ast
-from p4engine.frontend.diagnostics import Diagnostics
+from p4engine.frontend.diagnostics import Diagnostics, Place
 from p4engine.frontend.types import Composite, Stack, underlying
 
-_OWN = {"type", "const", "decl", "place", "call", "target", "scope", "source_body", "info", "table"}
+# Attributes that hold what the checker found out, and types as written.
+_OWN = {"type", "const", "decl", "place", "call", "target", "info", "table"}
 _ENDS = ast.Return | ast.Exit | ast.Break | ast.Continue
 
 
-def children(node: Any) -> Iterator[Any]:
+_ATTRIBUTES: dict[type[ast.Node], list[str]] = {}  # the others, by class
+
+
+def children(node: ast.Node) -> Iterator[ast.Node]:
     """The nodes below `node` that the author wrote there."""
-    for f in fields(node):
-        if f.name in _OWN and not isinstance(node, ast.CallStatement):
-            continue
-        value = getattr(node, f.name)
+    kind = type(node)
+    if kind not in _ATTRIBUTES:
+        names = [f.name for f in fields(kind)]
+        own = set() if kind is ast.CallStatement else _OWN
+        _ATTRIBUTES[kind] = [n for n in names if n not in own]
+    for name in _ATTRIBUTES[kind]:
+        value = getattr(node, name)
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, tuple):
-                yield from (x for x in item if is_dataclass(x))
+                yield from (x for x in item if isinstance(x, ast.Node))
             elif isinstance(item, ast.Node):
                 yield item
 
 
-def root(e: Any) -> Any:
+def root(e: ast.Node) -> ast.Variable | None:
     """The variable that a left value is a part of, or None."""
     while isinstance(e, ast.Member | ast.Index | ast.Slice):
         e = e.base
@@ -42,12 +48,12 @@ def root(e: Any) -> Any:
 class Uses:
     """What a piece of the program does with variables, in the order of evaluation."""
 
-    def __init__(self, node: Any):
+    def __init__(self, node: ast.Node) -> None:
         # ("read", "write" or "out"; the variable; where)
-        self.events: list[tuple[str, ast.Variable, Any]] = []
+        self.events: list[tuple[str, ast.Variable, ast.Node]] = []
         self._visit(node)
 
-    def _write(self, e: Any, what: str) -> None:
+    def _write(self, e: ast.Expr, what: str) -> None:
         """`e` is assigned to ("write"), or a callee may do so ("out"); what stands in its indices
         is read."""
         inner = e
@@ -58,12 +64,12 @@ class Uses:
         if (variable := root(e)) is not None:
             self.events.append((what, variable, e))
 
-    def _visit(self, node: Any) -> None:
+    def _visit(self, node: ast.Node) -> None:
         if isinstance(node, ast.Assign):
             self._visit(node.right)
             self._write(node.left, "write")
         elif isinstance(node, ast.Call) and node.call is not None:
-            self._call(node)
+            self._call(node.call)
         elif isinstance(node, ast.Name):
             if isinstance(node.decl, ast.Variable):
                 self.events.append(("read", node.decl, node))
@@ -82,8 +88,7 @@ class Uses:
             for child in children(node):
                 self._visit(child)
 
-    def _call(self, node: ast.Call) -> None:
-        info = node.call
+    def _call(self, info: ast.CallInfo) -> None:
         outs = []
         for parameter, value in info.arguments:
             if value is None:
@@ -105,18 +110,13 @@ class Uses:
 class UsageChecker:
     """Walks over the blocks of the main file."""
 
-    def __init__(self, diagnostics: Diagnostics):
+    def __init__(self, diagnostics: Diagnostics) -> None:
         self.diagnostics = diagnostics
 
-    def program(self, program: ast.Program) -> None:
+    def check(self, program: ast.Program) -> None:
+        """Report what is suspicious in a program without errors."""
         for decl in program.declarations:
-            if decl.place[0] != self.diagnostics.main:
-                continue
-            if isinstance(decl, ast.Function | ast.Action):
-                whole = decl.body is not None
-            else:
-                whole = isinstance(decl, ast.Control | ast.Parser) and not decl.is_type
-            if whole and not getattr(decl, "type_parameters", None):
+            if decl.place[0] == self.diagnostics.main and _has_body(decl):
                 self._routine(decl)
                 if isinstance(decl, ast.Control):
                     self._actions(decl)
@@ -124,7 +124,7 @@ class UsageChecker:
     def _actions(self, decl: ast.Control) -> None:
         """Actions that no table lists and nothing calls."""
         used: set[int] = set()
-        todo: list = [decl]
+        todo: list[ast.Node] = [decl]
         while todo:
             node = todo.pop()
             todo += children(node)
@@ -136,8 +136,8 @@ class UsageChecker:
             if isinstance(local, ast.Action) and id(local) not in used:
                 self._warn(local, "is never used", what_it_is="action")
 
-    def _routine(self, decl: Any) -> None:
-        declared = [v for v in _variables(decl) if v.type is not None]
+    def _routine(self, decl: ast.Decl) -> None:
+        declared = [v for v in _variables(decl) if v.type is not ast.UNCHECKED]
         uses = Uses(decl).events
         read = {id(v) for what, v, _ in uses if what == "read"}
         written = {id(v) for what, v, _ in uses if what != "read"}
@@ -155,15 +155,21 @@ class UsageChecker:
             self._flow(body.statements, set(), read & assigned)
 
     def _warn(
-        self, decl: ast.Decl, what: str, place: Any = None, what_it_is: str = "variable"
+        self,
+        decl: ast.Decl,
+        what: str,
+        place: Place | None = None,
+        what_it_is: str = "variable",
     ) -> None:
-        ours = decl.place[0] == self.diagnostics.main  # an included file may serve others better
+        ours = decl.place[0] == self.diagnostics.main  # an included file may serve other programs
         if ours and not any(a.name == "noWarn" for a in decl.annotations):
             self.diagnostics.warning(place or decl.place, f"{what_it_is} '{decl.name}' {what}")
 
     # ---- read before assigned ----
 
-    def _flow(self, statements: list, unassigned: set[int], known: set[int]) -> set[int] | None:
+    def _flow(
+        self, statements: list[ast.Node], unassigned: set[int], known: set[int]
+    ) -> set[int] | None:
         """`unassigned`: variables without a value on every path to here; returns those behind the
         statements, None if these never end. Variables outside of `known` are reported already."""
         here: set[int] | None = set(unassigned)
@@ -173,7 +179,7 @@ class UsageChecker:
             here = self._statement(s, here, known)
         return here
 
-    def _statement(self, s: Any, here: set[int], known: set[int]) -> set[int] | None:
+    def _statement(self, s: ast.Node, here: set[int], known: set[int]) -> set[int] | None:
         if isinstance(s, ast.Variable) and s.value is None:
             simple = not isinstance(underlying(s.type), Composite | Stack)
             return here | {id(s)} if simple and id(s) in known else here
@@ -196,7 +202,7 @@ class UsageChecker:
         here = self._apply(s, here)
         return None if isinstance(s, _ENDS) else here
 
-    def _apply(self, node: Any, here: set[int]) -> set[int]:
+    def _apply(self, node: ast.Node, here: set[int]) -> set[int]:
         here = set(here)
         for what, variable, place in Uses(node).events:
             if what == "read" and id(variable) in here:
@@ -205,12 +211,21 @@ class UsageChecker:
         return here
 
 
+def _has_body(decl: ast.Decl) -> bool:
+    """Does the declaration have a body that is checked once, because it is not generic?"""
+    if isinstance(decl, ast.Function):
+        return decl.body is not None and not decl.type_parameters
+    if isinstance(decl, ast.Control | ast.Parser):
+        return not decl.is_type and not decl.type_parameters
+    return isinstance(decl, ast.Action)
+
+
 def _both(ends: list[set[int] | None]) -> set[int] | None:
     alive = [e for e in ends if e is not None]
     return set.intersection(*alive) if alive else None
 
 
-def _variables(node: Any) -> Iterator[ast.Variable]:
+def _variables(node: ast.Node) -> Iterator[ast.Variable]:
     if isinstance(node, ast.Variable):
         yield node
     if isinstance(node, ast.ForIn) and isinstance(node.variable, ast.Variable):
@@ -220,15 +235,16 @@ def _variables(node: Any) -> Iterator[ast.Variable]:
         yield from _variables(child)
 
 
-def _bodies(decl: Any) -> Iterator[ast.Block]:
+def _bodies(decl: ast.Decl) -> Iterator[ast.Block]:
     """The blocks of a declaration that run from beginning to end."""
     if isinstance(decl, ast.Function | ast.Action | ast.Control) and decl.body is not None:
         yield decl.body
-    for local in getattr(decl, "locals", []):
-        if isinstance(local, ast.Action | ast.Function):
-            yield from _bodies(local)
+    if isinstance(decl, ast.Control | ast.Parser):
+        for local in decl.locals:
+            if isinstance(local, ast.Action | ast.Function):
+                yield from _bodies(local)
 
 
 def check_usage(program: ast.Program, diagnostics: Diagnostics) -> None:
     """Report suspicious uses of variables as warnings."""
-    UsageChecker(diagnostics).program(program)
+    UsageChecker(diagnostics).check(program)

@@ -1,4 +1,4 @@
-"""Does a value fit a type, and what is a name: what every other part of the checker asks.
+"""Does a value fit a type?
 
 Numbers without a width and lists without a type take the type of the place where they stand;
 `coerce` is where that happens, and where the message is made if they cannot.
@@ -7,7 +7,8 @@ Numbers without a width and lists without a type take the type of the place wher
 from __future__ import annotations
 
 from p4engine.frontend import ast
-from p4engine.frontend.diagnostics import Diagnostics, Place
+from p4engine.frontend.checker.context import Context
+from p4engine.frontend.diagnostics import did_you_mean
 from p4engine.frontend.types import (
     BOOL,
     DONT_CARE,
@@ -27,41 +28,15 @@ from p4engine.frontend.types import (
     underlying,
 )
 
-MAX_WIDTH = 1 << 16
 
+class ConversionChecker:
+    """Equality of types, and implicit conversions of values."""
 
-class Scope:
-    """Names visible at a point; `names` maps to a declaration, or a list of overloaded
-    functions."""
-
-    def __init__(self, parent: Scope | None, kind: str = "block"):
-        self.parent, self.kind = parent, kind
-        self.names: dict[str, object] = {}
-
-    def find(self, name: str):
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.names:
-                return scope.names[name]
-            scope = scope.parent
-        return None
-
-
-class FitChecker:
-    """Names, equality of types, coercion."""
-
-    diagnostics: Diagnostics
-    scope: Scope
-    globals: Scope
-    errors: dict[str, int]
-
-    def error(self, place: Place, message: str) -> Type:
-        self.diagnostics.error(place, message)
-        return UNKNOWN
-
-    # ---- fitting ----
+    def __init__(self, context: Context) -> None:
+        self.context = context
 
     def same(self, a: Type, b: Type) -> bool:
+        """Are the types equal, as far as they are known?"""
         if a is b or a == b or UNKNOWN in (a, b):
             return True
         if isinstance(a, Tuple) and isinstance(b, Tuple):
@@ -71,14 +46,15 @@ class FitChecker:
         return False
 
     def coerce(self, expr: ast.Expr, want: Type, what: str = "") -> bool:
-        """Make `expr` a value of type `want`, or report. `what` completes "... cannot be used
-        as"."""
+        """Make `expr` a value of type `want`, or report; the message begins with `what`."""
         have = expr.type
         if have is want or have == want:
             return True
-        if UNKNOWN in (have, want) or have is None:
-            return have is not None
-        base = underlying(want) if not isinstance(want, EnumType | NewType) else want
+        if have is ast.UNCHECKED:
+            return False
+        if UNKNOWN in (have, want):
+            return True
+        base = want if isinstance(want, EnumType | NewType) else underlying(want)
         if have == INT and isinstance(want, Bits):
             self._fix_width(expr, want)
             return True
@@ -97,7 +73,8 @@ class FitChecker:
         if isinstance(expr, ast.ListExpr) and self._coerce_list(expr, base):
             return True
         if isinstance(expr, ast.StructExpr) and isinstance(base, Composite):
-            return self._coerce_struct(expr, base)
+            self.coerce_struct(expr, base)
+            return True
         if isinstance(have, Tuple) and isinstance(base, Tuple) and self.same(have, base):
             return True
         if isinstance(expr, ast.Ternary):
@@ -115,19 +92,17 @@ class FitChecker:
             and want == BOOL
         ):
             hint = f"; a cast ({want}) is needed"
-        self.error(expr.place, f"{what or 'expected'} {want}, but this is {have}{hint}")
+        self.context.error(expr.place, f"{what or 'expected'} {want}, but this is {have}{hint}")
         return False
 
     def _fix_width(self, expr: ast.Expr, want: Bits) -> None:
         """An `int` (always a compile-time value) takes the width `want`."""
         expr.type = want
-        if expr.const is None:
-            return
         if isinstance(expr.const, int):
             value = want.wrap(expr.const)
             negated = expr.const < 0 and -expr.const <= want.high + 1 and want.width
             if value != expr.const and not want.low <= expr.const <= want.high and not negated:
-                self.diagnostics.warning(
+                self.context.warning(
                     expr.place, f"{expr.const} does not fit into {want} and becomes {value}"
                 )
             expr.const = value
@@ -146,55 +121,44 @@ class FitChecker:
         else:
             return False
         if len(expr.items) > len(targets) or (len(expr.items) < len(targets) and not expr.dots):
-            self.error(
+            expr.type = self.context.error(
                 expr.place,
                 f"{len(expr.items)} values given where {want} has {len(targets)}",
             )
-            expr.type = UNKNOWN
             return True
         good = all(
             [self.coerce(i, t) for i, t in zip(expr.items, targets, strict=False)]  # report all
         )
         expr.type = want if good else UNKNOWN
-        if good and all(i.const is not None for i in expr.items) and not expr.dots:
-            expr.const = [i.const for i in expr.items]
+        if good:
+            expr.const = list_value(expr)
         return True
 
-    def _coerce_struct(self, expr: ast.StructExpr, want: Composite) -> bool:
+    def coerce_struct(self, expr: ast.StructExpr, want: Composite) -> None:
+        """Make `expr` a value of the struct or header `want`; reports fields that do not fit."""
         given = set()
         for name, value in expr.fields:
             if name not in want.fields:
-                self.error(
-                    value.place, f"{want} has no field '{name}'{self.near(name, want.fields)}"
+                self.context.error(
+                    value.place,
+                    f"{want} has no field '{name}'{did_you_mean(name, want.fields)}",
                 )
             elif name in given:
-                self.error(value.place, f"field '{name}' is given twice")
+                self.context.error(value.place, f"field '{name}' is given twice")
             else:
                 self.coerce(value, want.fields[name], f"field '{name}' needs")
             given.add(name)
         missing = [n for n in want.fields if n not in given]
         if missing and not expr.dots:
-            self.error(expr.place, f"no value for field '{missing[0]}' of {want}")
+            self.context.error(expr.place, f"no value for field '{missing[0]}' of {want}")
         expr.type = want
-        if not missing and all(v.const is not None for _, v in expr.fields):
-            expr.const = {n: v.const for n, v in expr.fields}
-        return True
+        if not missing:
+            values = {n: v.const for n, v in expr.fields if v.const is not None}
+            if len(values) == len({n for n, _ in expr.fields}):
+                expr.const = values
 
-    @staticmethod
-    def near(name: str, names) -> str:
-        """ "; did you mean 'x'?" or nothing."""
-        import difflib
 
-        close = difflib.get_close_matches(name, list(names), 1, 0.7)
-        return f"; did you mean '{close[0]}'?" if close else ""
-
-    def lookup(self, name: str, absolute: bool, place: Place):
-        decl = (self.globals if absolute else self.scope).find(name)
-        if decl is None:
-            names: set[str] = set()
-            scope: Scope | None = self.scope
-            while scope:
-                names |= scope.names.keys()
-                scope = scope.parent
-            self.error(place, f"'{name}' is not declared{self.near(name, names)}")
-        return decl
+def list_value(expr: ast.ListExpr) -> ast.Const | None:
+    """The value of a list, if all its elements are known at compile time."""
+    values = [i.const for i in expr.items if i.const is not None]
+    return values if len(values) == len(expr.items) and not expr.dots else None

@@ -1,0 +1,76 @@
+"""Constructor calls: which constructor, and the values of its parameters."""
+
+from __future__ import annotations
+
+from p4engine.frontend import ast
+from p4engine.frontend.checker.check_arguments import ArgumentChecker, accepts
+from p4engine.frontend.checker.context import Context
+from p4engine.frontend.diagnostics import Place
+from p4engine.frontend.types import UNKNOWN, BlockType, ExternType, Type
+
+
+class ConstructorChecker:
+    """Checks what makes an instance of an extern, control, parser or package."""
+
+    def __init__(self, context: Context, arguments: ArgumentChecker) -> None:
+        self.context, self.arguments = context, arguments
+
+    def construct(
+        self, place: Place, target: Type, arguments: list[ast.Argument]
+    ) -> ast.CallInfo | None:
+        """What `target(arguments)` means; None after reporting."""
+        chosen: ast.Function | ast.Parser | ast.Control | ast.Package
+        if isinstance(target, ExternType):
+            name = target.decl.name
+            constructors = [m for m in target.decl.methods if m.name == name]
+            if not constructors:
+                if arguments:
+                    self.context.error(place, f"{name} has no constructor")
+                    return None
+                return ast.CallInfo("construct", name, type=target)
+            fitting = [c for c in constructors if accepts(c.parameters, arguments)]
+            chosen = (fitting or constructors)[0]
+            parameters = chosen.parameters
+        elif isinstance(target, BlockType):
+            chosen = target.decl
+            name = chosen.name
+            if isinstance(chosen, ast.Package):
+                parameters = chosen.parameters
+            elif chosen.is_type:
+                self.context.error(place, f"{name} is a type without a body")
+                return None
+            else:
+                parameters = chosen.constructor_parameters
+        else:
+            self.context.error(place, f"{target} cannot be instantiated")
+            return None
+        variables = [p.type for p in target.decl.type_parameters]
+        bindings = dict(zip(variables, target.arguments, strict=False))
+        bound = self.arguments.bind(place, parameters, arguments, f"the constructor of {name}")
+        if bound is None:
+            return None
+        free = [v for v in variables if v not in bindings]
+        if not self.arguments.fit(bound, bindings, free):
+            return None
+        for parameter, value in bound:
+            if value is None or isinstance(value.type, ExternType | BlockType):
+                continue
+            if not known_at_instantiation(value):
+                self.context.error(value.place, f"'{parameter.name}' must be known at compile time")
+        made: Type = target
+        if isinstance(target, ExternType) and free:
+            made = ExternType(target.decl, tuple(bindings.get(v, UNKNOWN) for v in variables))
+        return ast.CallInfo("construct", name, chosen, bound, None, bindings, made)
+
+
+def known_at_instantiation(value: ast.Expr) -> bool:
+    """Is the value known at compile time, if those of the constructor's parameters are?"""
+    if value.const is not None:
+        return True
+    if isinstance(value, ast.Name):
+        return isinstance(value.decl, ast.Parameter)
+    if isinstance(value, ast.Binary):
+        return known_at_instantiation(value.left) and known_at_instantiation(value.right)
+    if isinstance(value, ast.Unary | ast.Cast):
+        return known_at_instantiation(value.operand)
+    return False

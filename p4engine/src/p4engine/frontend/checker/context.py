@@ -1,0 +1,92 @@
+"""What all parts of the checker share: the scopes, the place in the program, the findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from p4engine.frontend import ast
+from p4engine.frontend.diagnostics import Diagnostics, Place, did_you_mean
+from p4engine.frontend.types import UNKNOWN, Composite, Type
+
+
+class Scope:
+    """Names visible at a point; `names` maps to a declaration, or a list of overloaded
+    functions."""
+
+    def __init__(self, parent: Scope | None) -> None:
+        self.parent = parent
+        self.names: dict[str, ast.Declared] = {}
+
+    def find(self, name: str) -> ast.Declared | None:
+        """What `name` means here, or None."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return None
+
+    def visible(self) -> set[str]:
+        """All names that mean something here."""
+        names: set[str] = set()
+        scope: Scope | None = self
+        while scope is not None:
+            names |= scope.names.keys()
+            scope = scope.parent
+        return names
+
+
+class Context:
+    """The state of one run of the checker."""
+
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self.diagnostics = diagnostics
+        # Where the checker is.
+        self.globals = self.scope = Scope(None)
+        self.in_parser = False
+        self.in_action = False
+        self.returns: Type | None = None  # the result type of the function around, if any
+        self.loops = 0
+        # What it found.
+        self.errors: dict[str, int] = {}
+        self.match_kinds: set[str] = set()
+        self.composites: list[Composite] = []
+        self.main: ast.Instance | None = None
+
+    # ---- messages ----
+
+    def error(self, place: Place, message: str) -> Type:
+        """Report an error; returns UNKNOWN, the type of what is wrong."""
+        self.diagnostics.error(place, message)
+        return UNKNOWN
+
+    def warning(self, place: Place, message: str) -> None:
+        """Report a warning."""
+        self.diagnostics.warning(place, message)
+
+    # ---- names ----
+
+    @contextmanager
+    def inner_scope(self, parent: Scope | None = None) -> Iterator[Scope]:
+        """Check what follows in a new scope inside of `parent` (the current one if None)."""
+        outer = self.scope
+        self.scope = Scope(parent or outer)
+        try:
+            yield self.scope
+        finally:
+            self.scope = outer
+
+    def declare(self, decl: ast.Decl) -> None:
+        """Enter a declaration into the innermost scope."""
+        if decl.name in self.scope.names:
+            self.error(decl.place, f"'{decl.name}' is already declared here")
+        self.scope.names[decl.name] = decl
+
+    def lookup(self, name: str, absolute: bool, place: Place) -> ast.Declared | None:
+        """What `name` means here, or (`absolute`) at the top level; None after reporting."""
+        decl = (self.globals if absolute else self.scope).find(name)
+        if decl is None:
+            hint = did_you_mean(name, self.scope.visible())
+            self.error(place, f"'{name}' is not declared{hint}")
+        return decl
