@@ -53,6 +53,7 @@ def tokenize(text: str, file: int, diagnostics: Diagnostics) -> list[Token]:
     line, start, spaced = 1, 0, False
     for match in _PATTERN.finditer(text):
         kind = match.lastgroup
+        assert kind is not None
         begin = match.start()
         if kind == "space" or kind == "line":
             spaced = True

@@ -275,11 +275,11 @@ def has_variable(type_: Type) -> bool:
 
 def underlying(type_: Type) -> Type:
     """What a value of the type is made of: `type` names and serializable enums resolved."""
-    while True:
-        if isinstance(type_, NewType) or isinstance(type_, EnumType) and type_.base is not None:
-            type_ = type_.base
-        else:
-            return type_
+    base: Type | None = type_
+    while base is not None:
+        type_ = base
+        base = type_.base if isinstance(type_, NewType | EnumType) else None
+    return type_
 
 
 def is_header(type_: Type) -> TypeGuard[Composite]:

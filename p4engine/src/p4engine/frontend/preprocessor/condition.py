@@ -22,8 +22,9 @@ class Condition:
         ("*", "/", "%"),
     )
 
-    def __init__(self, tokens: list[Token], diagnostics: Diagnostics, place: Place):
-        self.tokens, self.diagnostics, self.place, self.i = [], diagnostics, place, 0
+    def __init__(self, tokens: list[Token], diagnostics: Diagnostics, place: Place) -> None:
+        self.diagnostics, self.place, self.i = diagnostics, place, 0
+        self.tokens: list[str] = []
         for token in tokens:  # join > >
             if token.text == ">" and self.tokens and self.tokens[-1] == ">" and not token.spaced:
                 self.tokens[-1] = ">>"
@@ -31,6 +32,7 @@ class Condition:
                 self.tokens.append(token.text)
 
     def value(self) -> int:
+        """The value of all tokens; 0 for what was reported."""
         result = self._ternary()
         if self.i < len(self.tokens):
             self.diagnostics.error(self.place, f"unexpected {self.tokens[self.i]!r} in a condition")

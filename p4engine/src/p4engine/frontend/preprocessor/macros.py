@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from p4engine.frontend.diagnostics import Place
+from p4engine.frontend.diagnostics import Diagnostics, Place
 from p4engine.frontend.lexer import ID, NUMBER, OP, STRING, Token
 
 MAX_TOKENS = 4_000_000
+_PLACES = ("__LINE__", "__FILE__")
 
 
 @dataclass(frozen=True)
@@ -20,17 +21,26 @@ class Macro:
     variadic: bool = False
 
 
+def spell(tokens: list[Token]) -> str:
+    """The text of tokens, with a space where there was white space."""
+    text = ""
+    for token in tokens:
+        text += (" " if token.spaced and text else "") + token.text
+    return text
+
+
 class MacroExpander:
     """Knows the macros and expands them."""
 
-    @staticmethod
-    def _spell(tokens: list[Token]) -> str:
-        text = ""
-        for token in tokens:
-            text += (" " if token.spaced and text else "") + token.text
-        return text
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self.diagnostics = diagnostics
+        self.macros: dict[str, Macro] = {}
 
-    def _expand(self, tokens: list[Token], hidden: frozenset[str]) -> list[Token]:
+    def concerns(self, tokens: list[Token]) -> bool:
+        """Is there anything to expand?"""
+        return any(t.kind == ID and (t.text in self.macros or t.text in _PLACES) for t in tokens)
+
+    def expand(self, tokens: list[Token], hidden: frozenset[str] = frozenset()) -> list[Token]:
         """Expand all macros; `hidden` are those being expanded, which stay as they are."""
         out: list[Token] = []
         i, n = 0, len(tokens)
@@ -54,13 +64,13 @@ class MacroExpander:
             inside = hidden | {token.text}
             if macro.parameters is None:
                 body = self._paste([t._replace(place=token.place) for t in macro.body])
-                replaced = self._expand(body, inside)
+                replaced = self.expand(body, inside)
             else:
                 if i >= n or tokens[i].text != "(":
                     out.append(token)
                     continue
                 arguments, i = self._arguments(tokens, i, token.place)
-                replaced = self._expand(
+                replaced = self.expand(
                     self._substitute(macro, arguments, token.place, hidden), inside
                 )
             # A function-like macro's name may come out of an expansion and take its arguments from
@@ -75,7 +85,7 @@ class MacroExpander:
                 and m.parameters is not None
             ):
                 arguments, i = self._arguments(tokens, i, token.place)
-                replaced = replaced[:-1] + self._expand(
+                replaced = replaced[:-1] + self.expand(
                     self._substitute(m, arguments, token.place, hidden), inside | {m.name}
                 )
             out += replaced
@@ -133,7 +143,7 @@ class MacroExpander:
                 continue
             if token.text in given and token.kind == ID:
                 if k and body[k - 1].text == "#":
-                    text = self._spell(given[token.text]).replace("\\", "\\\\").replace('"', '\\"')
+                    text = spell(given[token.text]).replace("\\", "\\\\").replace('"', '\\"')
                     out.append(Token(STRING, f'"{text}"', place, True))
                     continue
                 pasted = (k and body[k - 1].text == "##") or (
@@ -143,7 +153,7 @@ class MacroExpander:
                     tokens = given[token.text] or [Token(OP, "", place)]
                 else:
                     if token.text not in expanded:
-                        expanded[token.text] = self._expand(given[token.text], hidden)
+                        expanded[token.text] = self.expand(given[token.text], hidden)
                     tokens = expanded[token.text]
                 out += [t._replace(place=place) for t in tokens]
             else:

@@ -8,24 +8,36 @@ author wrote: a token from a macro's body carries the place where the macro was 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from p4engine.frontend.diagnostics import Diagnostics, Place
 from p4engine.frontend.lexer import END, ID, NEWLINE, NUMBER, STRING, Token, tokenize
 from p4engine.frontend.preprocessor.condition import Condition
-from p4engine.frontend.preprocessor.macros import MAX_TOKENS, Macro, MacroExpander
+from p4engine.frontend.preprocessor.macros import MAX_TOKENS, Macro, MacroExpander, spell
 
 BUILTIN_INCLUDE = Path(__file__).parents[2] / "p4include"
 MAX_INCLUDE_DEPTH = 64
 
 
-class Preprocessor(MacroExpander):
+@dataclass(slots=True)
+class Conditional:
+    """An #if that is not closed yet."""
+
+    place: Place
+    active: bool  # this branch is compiled
+    taken: bool  # so is this branch, or an earlier one
+    in_else: bool = False
+
+
+class Preprocessor:
     """Turns a file into one flat list of tokens without newlines and directives."""
 
-    def __init__(self, diagnostics: Diagnostics, include_dirs: tuple[Path, ...]):
+    def __init__(self, diagnostics: Diagnostics, include_dirs: tuple[Path, ...]) -> None:
         self.diagnostics = diagnostics
         self.include_dirs = include_dirs
-        self.macros: dict[str, Macro] = {}
+        self.expander = MacroExpander(diagnostics)
+        self.macros = self.expander.macros
         self.output: list[Token] = []
         self.files_read: list[Path] = []
         self._once: set[Path] = set()
@@ -37,6 +49,7 @@ class Preprocessor(MacroExpander):
         self.macros[name] = Macro(name, None, tuple(t for t in tokens if t.kind != NEWLINE))
 
     def run(self, path: Path) -> list[Token]:
+        """All tokens of the main file at `path` and of what it includes."""
         main = len(self.diagnostics.files)
         self._file(path, None, 0)
         last = self.output[-1].place if self.output else Place(main, 1, 1)
@@ -60,11 +73,10 @@ class Preprocessor(MacroExpander):
         self.files_read.append(path)
         number = self.diagnostics.add_file(str(path), text)
         lines = self._split_lines(tokenize(text, number, self.diagnostics))
-        # One entry per open #if: [place, this branch is active, some branch was taken, seen #else]
-        open_ifs: list[list] = []
+        open_ifs: list[Conditional] = []
         pending: list[Token] = []  # a run of ordinary lines: a macro call may span several
         for line in lines:
-            active = all(entry[1] for entry in open_ifs)
+            active = all(entry.active for entry in open_ifs)
             if not (line and line[0].text == "#"):
                 if active:
                     pending += line
@@ -76,11 +88,12 @@ class Preprocessor(MacroExpander):
         if pending:
             self._emit(pending)
         for entry in open_ifs:
-            self.diagnostics.error(entry[0], "this condition has no #endif")
+            self.diagnostics.error(entry.place, "this condition has no #endif")
 
     @staticmethod
     def _split_lines(tokens: list[Token]) -> list[list[Token]]:
-        lines, line = [], []
+        lines: list[list[Token]] = []
+        line: list[Token] = []
         for token in tokens:
             if token.kind == NEWLINE:
                 lines.append(line)
@@ -90,11 +103,8 @@ class Preprocessor(MacroExpander):
         return lines
 
     def _emit(self, tokens: list[Token]) -> None:
-        macros = self.macros
-        if any(t.text in macros for t in tokens if t.kind == ID) or any(
-            t.text in ("__LINE__", "__FILE__") for t in tokens
-        ):
-            tokens = self._expand(tokens, frozenset())
+        if self.expander.concerns(tokens):
+            tokens = self.expander.expand(tokens)
         self.output += tokens
         if len(self.output) > MAX_TOKENS:
             raise self.diagnostics.fatal(
@@ -102,7 +112,12 @@ class Preprocessor(MacroExpander):
             )
 
     def _directive(
-        self, line: list[Token], open_ifs: list[list], active: bool, path: Path, depth: int
+        self,
+        line: list[Token],
+        open_ifs: list[Conditional],
+        active: bool,
+        path: Path,
+        depth: int,
     ) -> None:
         if len(line) == 1:
             return
@@ -116,7 +131,7 @@ class Preprocessor(MacroExpander):
                     self.diagnostics.error(place, f"#{name} needs a name")
                 else:
                     taken = (rest[0].text in self.macros) == (name == "ifdef")
-            open_ifs.append([place, taken, taken, False])
+            open_ifs.append(Conditional(place, taken, taken))
         elif name in ("elif", "else", "endif"):
             if not open_ifs:
                 self.diagnostics.error(place, f"#{name} without #if")
@@ -124,15 +139,15 @@ class Preprocessor(MacroExpander):
                 open_ifs.pop()
             else:
                 entry = open_ifs[-1]
-                outer = all(e[1] for e in open_ifs[:-1])
-                if entry[3]:
+                outer = all(e.active for e in open_ifs[:-1])
+                if entry.in_else:
                     self.diagnostics.error(place, f"#{name} after #else")
                 elif name == "else":
-                    entry[1], entry[3] = not entry[2], True
-                elif entry[2] or not outer:
-                    entry[1] = False
+                    entry.active, entry.in_else = not entry.taken, True
+                elif entry.taken or not outer:
+                    entry.active = False
                 else:
-                    entry[1] = entry[2] = self._condition(rest, place)
+                    entry.active = entry.taken = self._condition(rest, place)
         elif not active:
             return
         elif name == "include":
@@ -145,9 +160,9 @@ class Preprocessor(MacroExpander):
             else:
                 self.diagnostics.error(place, "#undef needs a name")
         elif name == "error":
-            self.diagnostics.error(place, "#error " + self._spell(rest))
+            self.diagnostics.error(place, "#error " + spell(rest))
         elif name == "warning":
-            self.diagnostics.warning(place, "#warning " + self._spell(rest))
+            self.diagnostics.warning(place, "#warning " + spell(rest))
         elif name == "pragma":
             if rest and rest[0].text == "once":
                 self._once.add(path.resolve())
@@ -156,19 +171,20 @@ class Preprocessor(MacroExpander):
 
     def _include(self, rest: list[Token], place: Place, path: Path, depth: int) -> None:
         if rest and rest[0].kind == ID:
-            rest = self._expand(rest, frozenset())
+            rest = self.expander.expand(rest)
         if rest and rest[0].kind == STRING:
             name, quoted = rest[0].text[1:-1], True
         elif len(rest) >= 3 and rest[0].text == "<" and rest[-1].text == ">":
-            name, quoted = self._spell(rest[1:-1]), False
+            name, quoted = spell(rest[1:-1]), False
         else:
             self.diagnostics.error(place, '#include needs "file" or <file>')
             return
         if depth >= MAX_INCLUDE_DEPTH:
             raise self.diagnostics.fatal(place, "includes are nested too deeply")
-        folders = [path.parent] if quoted else []
-        folders += [BUILTIN_INCLUDE, *self.include_dirs] if not quoted else [*self.include_dirs]
-        folders += [] if not quoted else [BUILTIN_INCLUDE]
+        if quoted:
+            folders = [path.parent, *self.include_dirs, BUILTIN_INCLUDE]
+        else:
+            folders = [BUILTIN_INCLUDE, *self.include_dirs]
         for folder in folders:
             candidate = folder / name
             if candidate.is_file():
@@ -187,7 +203,8 @@ class Preprocessor(MacroExpander):
         if not rest or rest[0].kind != ID:
             self.diagnostics.error(place, "#define needs a name")
             return
-        name, body, parameters, variadic = rest[0].text, rest[1:], None, False
+        name, body, variadic = rest[0].text, rest[1:], False
+        parameters: tuple[str, ...] | None = None
         if body and body[0].text == "(" and not body[0].spaced:
             names, i = [], 1
             while i < len(body) and body[i].text != ")":
@@ -229,7 +246,7 @@ class Preprocessor(MacroExpander):
             else:
                 flat.append(token)
                 i += 1
-        return bool(Condition(self._expand(flat, frozenset()), self.diagnostics, place).value())
+        return bool(Condition(self.expander.expand(flat), self.diagnostics, place).value())
 
 
 def preprocess(
