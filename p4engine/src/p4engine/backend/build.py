@@ -182,6 +182,7 @@ def translate(
 ) -> tuple[str, dict]:
     """Tokens to (C text, info); raises P4Error."""
     from p4engine.backend.emit_program import generate
+    from p4engine.backend.emit_trace import EventTrace
     from p4engine.frontend.checker.check_program import check
     from p4engine.frontend.checker.check_usage import check_usage
     from p4engine.frontend.parser.parse_program import parse
@@ -195,7 +196,7 @@ def translate(
         checker = check(program, diagnostics)
         diagnostics.stop_on_errors()
         check_usage(program, diagnostics)
-        result = generate(checker, diagnostics, name, trace)
+        result = generate(checker, diagnostics, name, EventTrace if trace else None)
         diagnostics.stop_on_errors()
         return result
     except Fatal:

@@ -5,173 +5,202 @@ program's text.
 
 from __future__ import annotations
 
-from p4engine.backend.emit_extern import ExternEmitter
-from p4engine.backend.emit_parser import value_set_keys
+from p4engine.backend.c_text import c_array, c_words, symbol_number, to_words
 from p4engine.frontend import ast
+from p4engine.frontend.checker.check_tables import KeyInfo
 from p4engine.frontend.diagnostics import Diagnostics
 from p4engine.frontend.fold import Symbol
 from p4engine.frontend.lexer import parse_number
-from p4engine.frontend.types import width_of
-from p4engine.middle.instantiate import MATCH_KINDS, TableInstance
-from p4engine.middle.layout import words
+from p4engine.frontend.types import BOOL, Composite, SetOf, Tuple, Type, underlying, width_of
+from p4engine.middle.instantiate import MATCH_KINDS, ExternInstance, Instances, TableInstance
+from p4engine.middle.layout import Records, words
+
+# ---- what instances are, for the C and for `info` ----
 
 
-class Describer(ExternEmitter):
-    """descriptions and entries."""
+def profiles_of(instances: Instances) -> list[ExternInstance]:
+    """Action profiles and selectors; a profile's number is its position."""
+    return [
+        *instances.externs.get("action_profile", []),
+        *instances.externs.get("action_selector", []),
+    ]
 
-    def descriptions(self) -> str:
-        out: list[str] = []
-        profiles = [
-            *self.instances.externs.get("action_profile", []),
-            *self.instances.externs.get("action_selector", []),
+
+def profile_number(instances: Instances, table: TableInstance) -> int | None:
+    """The number of the profile that holds the table's actions."""
+    if table.profile is None:
+        return None
+    return next(i for i, p in enumerate(profiles_of(instances)) if p is table.profile)
+
+
+def action_data(
+    instances: Instances, t: TableInstance, ref: ast.ActionRef
+) -> tuple[int, list[int]]:
+    """(number of the action in the table, words of its data) of an action with its arguments."""
+    for i, a in enumerate(t.actions):
+        if a.ref.decl is ref.decl:
+            data: list[int] = []
+            by_name = {p.name: v for p, v in ref.binding or []}
+            for p in a.data:
+                e = by_name.get(p.name)
+                value = instances.value(e, t.block.values) if e is not None else 0
+                data += to_words(value, width_of(p.type) or 1)
+            return i, data
+    return 0, []
+
+
+def value_set_widths(type_: SetOf) -> list[int]:
+    """Widths of the fields of a value_set's element."""
+    under = underlying(type_.element)
+    fields: list[Type] = [under]
+    if isinstance(under, Composite):
+        fields = list(under.fields.values())
+    elif isinstance(under, Tuple):
+        fields = list(under.elements)
+    elif under == BOOL:
+        return [1]
+    return [width_of(t) or 1 for t in fields]
+
+
+# ---- descriptions ----
+
+
+def descriptions(instances: Instances, records: Records) -> str:
+    """The C arrays that describe the program's objects."""
+    out: list[str] = []
+    tables = [_table(instances, t, out) for t in instances.tables]
+    out.append(c_array("p4_table_desc", "tables", tables))
+    profiles = [_profile(instances, p) for p in profiles_of(instances)]
+    out.append(c_array("p4_profile_desc", "profiles", profiles))
+    groups = [f"{{ {stride}, {count} }}" for stride, count, _ in records.groups]
+    out.append(c_array("p4_record_desc", "records", groups))
+    rows = []
+    registers = instances.externs.get("register", [])
+    for r, (group, _, offset, size, width) in zip(registers, records.access, strict=True):
+        rows.append(f"{{ {group}, {offset}, {size}, {width}, {r.arguments.get('size') or 0} }}")
+    out.append(c_array("p4_register_desc", "registers", rows))
+    for kind in ("counter", "meter"):
+        rows = [
+            f"{{ {x.arguments['size']}, {symbol_number(x.arguments['type'])} }}"
+            for x in instances.externs.get(kind, [])
         ]
-        self.profile_numbers = {id(p): i for i, p in enumerate(profiles)}
-        owners = {id(p): [t for t in self.instances.tables if t.profile is p] for p in profiles}
-        rows = []
-        for t in self.instances.tables:
-            rows.append(self._table(t, out))
-        out.append(_array("p4_table_desc", "tables", rows))
-        rows = []
-        for p in profiles:
-            users = owners[id(p)]
-            count = len(users[0].actions) if users else 0
-            actions = f"table{users[0].number}_actions" if users else "0"
-            selector = int(p.kind == "action_selector")
-            rows.append(f"{{ {selector}, {p.arguments.get('size') or 0}, {actions}, {count} }}")
-        out.append(_array("p4_profile_desc", "profiles", rows))
+        out.append(c_array(f"p4_{kind}_desc", f"{kind}s", rows))
+    rows = []
+    for v in instances.value_sets:
+        widths = value_set_widths(v.decl.type)
+        keys = ", ".join(f"{{ 2, {w}, {words(w)} }}" for w in widths)
+        out.append(f"static const p4_key_desc set{v.number}_keys[] = {{ {keys} }};")
+        rows.append(f"{{ {v.size}, set{v.number}_keys, {len(widths)} }}")
+    out.append(c_array("p4_value_set_desc", "value_sets", rows))
+    return "\n".join(out)
+
+
+def _profile(instances: Instances, p: ExternInstance) -> str:
+    """The row of an action profile; its actions are those of the first table that uses it."""
+    user = next((t for t in instances.tables if t.profile is p), None)
+    actions = f"table{user.number}_actions" if user else "0"
+    count = len(user.actions) if user else 0
+    selector = int(p.kind == "action_selector")
+    return f"{{ {selector}, {p.arguments.get('size') or 0}, {actions}, {count} }}"
+
+
+def _table(instances: Instances, t: TableInstance, out: list[str]) -> str:
+    """The row of a table; the arrays that it points to are appended to `out`."""
+    n = t.number
+    keys = [k for k in t.keys if k.kind != "selector"]
+    rows = [f"{{ {MATCH_KINDS[k.kind]}, {k.width}, {words(k.width) or 1} }}" for k in keys]
+    out.append(c_array("p4_key_desc", f"table{n}_keys", rows))
+    rows = []
+    for i, a in enumerate(t.actions):
+        widths = [width_of(p.type) or 1 for p in a.data]
         out.append(
-            _array(
-                "p4_record_desc",
-                "records",
-                [f"{{ {stride}, {count} }}" for stride, count, _ in self.records.groups],
+            f"static const uint16_t table{n}_action{i}[] = "
+            f"{{ {', '.join(map(str, widths)) or '0'} }};"
+        )
+        total = sum(words(w) or 1 for w in widths)
+        rows.append(f"{{ {total}, table{n}_action{i}, {len(widths)} }}")
+    out.append(c_array("p4_action_desc", f"table{n}_actions", rows))
+    default, params = action_data(instances, t, t.decl.info.default)
+    out.append(f"static const uint64_t table{n}_default[] = {{ {c_words(params)} }};")
+    kinds = {k.kind for k in keys}
+    strategy = 0 if not keys else 1 if kinds == {"exact"} else 2 if kinds <= {"exact", "lpm"} else 3
+    total = sum(words(k.width) or 1 for k in keys)
+    profile = profile_number(instances, t)
+    meter = 1 + symbol_number(t.meter.arguments.get("type")) if t.meter is not None else 0
+    row = [
+        f"table{n}_keys",
+        len(keys),
+        total,
+        f"table{n}_actions",
+        len(t.actions),
+        t.size,
+        -1 if profile is None else profile,
+        strategy,
+        int(t.counter is not None),
+        meter,
+        int(t.decl.const_default),
+        int(t.decl.const_entries),
+        default,
+        f"table{n}_default",
+    ]
+    return f"{{ {', '.join(map(str, row))} }}"
+
+
+# ---- entries in the program's text ----
+
+
+def initial_entries(instances: Instances, diagnostics: Diagnostics) -> str:
+    """The C function that puts them into a new instance's tables."""
+    lines = []
+    for t in instances.tables:
+        infos = t.decl.info.entries
+        for entry, priority in zip(infos, _priorities(t, diagnostics), strict=True):
+            match: list[int] = []
+            for key, value in zip(t.keys, entry.keys, strict=True):
+                if key.kind != "selector":
+                    match += _match(key, value)
+            action, data = action_data(instances, t, entry.action)
+            lines.append(
+                f"{{ static const uint64_t match[] = {{ {c_words(match)} }}, "
+                f"data[] = {{ {c_words(data)} }}; "
+                f"p4_table_add_initial(I, {t.number}, match, {priority}, {action}, data); }}"
             )
-        )
-        rows = []
-        registers = self.instances.externs.get("register", [])
-        for r, (group, _, offset, size, width) in zip(registers, self.records.access, strict=True):
-            rows.append(f"{{ {group}, {offset}, {size}, {width}, {r.arguments.get('size') or 0} }}")
-        out.append(_array("p4_register_desc", "registers", rows))
-        counters = self.instances.externs.get("counter", [])
-        rows = [f"{{ {c.arguments['size']}, {_symbol(c.arguments['type'])} }}" for c in counters]
-        out.append(_array("p4_counter_desc", "counters", rows))
-        meters = self.instances.externs.get("meter", [])
-        rows = [f"{{ {c.arguments['size']}, {_symbol(c.arguments['type'])} }}" for c in meters]
-        out.append(_array("p4_meter_desc", "meters", rows))
-        rows = []
-        for v in self.instances.value_sets:
-            keys = ", ".join(f"{{ 2, {w}, {words(w)} }}" for w in value_set_keys(v.decl.type))
-            out.append(f"static const p4_key_desc set{v.number}_keys[] = {{ {keys} }};")
-            count = len(value_set_keys(v.decl.type))
-            rows.append(f"{{ {v.size}, set{v.number}_keys, {count} }}")
-        out.append(_array("p4_value_set_desc", "value_sets", rows))
-        return "\n".join(out)
-
-    def _table(self, t: TableInstance, out: list[str]) -> str:
-        n = t.number
-        keys = [k for k in t.keys if k.kind != "selector"]
-        out.append(
-            _array(
-                "p4_key_desc",
-                f"table{n}_keys",
-                [f"{{ {MATCH_KINDS[k.kind]}, {k.width}, {words(k.width) or 1} }}" for k in keys],
-            )
-        )
-        rows = []
-        for i, a in enumerate(t.actions):
-            widths = [width_of(p.type) or 1 for p in a.data]
-            out.append(
-                f"static const uint16_t table{n}_action{i}[] = "
-                f"{{ {', '.join(map(str, widths)) or '0'} }};"
-            )
-            total = sum(words(w) or 1 for w in widths)
-            rows.append(f"{{ {total}, table{n}_action{i}, {len(widths)} }}")
-        out.append(_array("p4_action_desc", f"table{n}_actions", rows))
-        default, params = self._action_data(t, t.decl.info.default)
-        out.append(f"static const uint64_t table{n}_default[] = {{ {_list(params)} }};")
-        kinds = {k.kind for k in keys}
-        strategy = (
-            0 if not keys else 1 if kinds == {"exact"} else 2 if kinds <= {"exact", "lpm"} else 3
-        )
-        total = sum(words(k.width) or 1 for k in keys)
-        profile = self.profile_numbers[id(t.profile)] if t.profile else -1
-        meter = 0
-        if t.meter is not None:
-            meter = 1 + _symbol(t.meter.arguments.get("type"))
-        return (
-            f"{{ table{n}_keys, {len(keys)}, {total}, table{n}_actions, {len(t.actions)}, "
-            f"{t.size}, "
-            f"{profile}, {strategy}, {int(t.counter is not None)}, {meter}, "
-            f"{int(t.decl.const_default)}, {int(t.decl.const_entries)}, {default}, "
-            f"table{n}_default }}"
-        )
-
-    def _action_data(self, t: TableInstance, ref: ast.ActionRef) -> tuple[int, list[int]]:
-        """(number of the action in the table, words of its data)."""
-        for i, a in enumerate(t.actions):
-            if a.ref.decl is ref.decl:
-                data: list[int] = []
-                by_name = {p.name: v for p, v in ref.binding or []}
-                for p in a.data:
-                    e = by_name.get(p.name)
-                    value = self.instances.value(e, t.block.values) if e is not None else 0
-                    data += to_words(value, width_of(p.type) or 1)
-                return i, data
-        return 0, []
-
-    def entries(self) -> str:
-        lines = []
-        for t in self.instances.tables:
-            infos = t.decl.info.entries
-            for entry, priority in zip(infos, priorities(t, self.diagnostics), strict=True):
-                match: list[int] = []
-                for key, value in zip(t.keys, entry.keys, strict=True):
-                    if key.kind != "selector":
-                        match += self._match(key, value)
-                action, data = self._action_data(t, entry.action)
-                lines.append(
-                    "{ static const uint64_t match[] = { "
-                    + _list(match)
-                    + " }, data[] = { "
-                    + _list(data)
-                    + f" }}; p4_table_add_initial(I, {t.number}, match, {priority}, {action},"
-                    + " data); }"
-                )
-        return "static void init(p4_instance *I) {\n(void)I;\n" + "\n".join(lines) + "\n}\n"
-
-    @staticmethod
-    def _match(key, value: ast.Expr) -> list[int]:
-        width = key.width
-        ones = (1 << width) - 1
-
-        def number(e: ast.Expr) -> int:
-            c = e.const.number if isinstance(e.const, Symbol) else int(e.const)
-            return c & ones
-
-        low, mask, high = 0, 0, ones
-        if isinstance(value, ast.Mask):
-            low, mask = number(value.value), number(value.mask)
-        elif isinstance(value, ast.Range):
-            low, high = number(value.low), number(value.high)
-        elif not isinstance(value, ast.DontCare):
-            low = high = number(value)
-            mask = ones
-        if key.kind == "lpm":
-            return [*to_words(low & mask, width), bin(mask).count("1")]
-        if key.kind == "ternary":
-            return [*to_words(low & mask, width), *to_words(mask, width)]
-        if key.kind == "range":
-            return [*to_words(low, width), *to_words(high, width)]
-        if key.kind == "optional":
-            return [*to_words(low, width), int(mask != 0)]
-        return to_words(low, width)
+    return "static void init(p4_instance *I) {\n(void)I;\n" + "\n".join(lines) + "\n}\n"
 
 
-def priorities(t: TableInstance, diagnostics: Diagnostics) -> list[int]:
+def _match(key: KeyInfo, value: ast.Expr) -> list[int]:
+    """The words that an entry's key consists of."""
+    width = key.width
+    ones = (1 << width) - 1
+
+    def number(e: ast.Expr) -> int:
+        return (e.const.number if isinstance(e.const, Symbol) else int(e.const)) & ones
+
+    low, mask, high = 0, 0, ones
+    if isinstance(value, ast.Mask):
+        low, mask = number(value.value), number(value.mask)
+    elif isinstance(value, ast.Range):
+        low, high = number(value.low), number(value.high)
+    elif not isinstance(value, ast.DontCare):
+        low = high = number(value)
+        mask = ones
+    if key.kind == "lpm":
+        return [*to_words(low & mask, width), bin(mask).count("1")]
+    if key.kind == "ternary":
+        return [*to_words(low & mask, width), *to_words(mask, width)]
+    if key.kind == "range":
+        return [*to_words(low, width), *to_words(high, width)]
+    if key.kind == "optional":
+        return [*to_words(low, width), int(mask != 0)]
+    return to_words(low, width)
+
+
+def _priorities(t: TableInstance, diagnostics: Diagnostics) -> list[int]:
     """The priority (lower wins) of each entry in the program text."""
     entries = t.decl.info.entries
     marks = [next((a for a in e.annotations if a.name == "priority"), None) for e in entries]
+    values: list[int] = []
     if any(marks):  # as p4c hands them to BMv2: the annotation, or the place in the list
-        values = []
         for place, mark in enumerate(marks, 1):
             number = parse_number(mark.body[0]) if mark and len(mark.body) == 1 else None
             if mark and number is None:
@@ -184,38 +213,14 @@ def priorities(t: TableInstance, diagnostics: Diagnostics) -> list[int]:
     largest_wins = largest is None or largest.value.const is not False
     delta_property = t.decl.properties.get("priority_delta")
     delta = delta_property.value.const if delta_property is not None else 1
-    values, previous = [], None
     for entry in entries:
         if entry.priority is not None:
             value = entry.priority.const or 0
-        elif previous is None:
+        elif not values:
             value = (len(entries) - 1) * delta + 1 if largest_wins else 1
         else:
-            value = previous - delta if largest_wins else previous + delta
+            value = values[-1] - delta if largest_wins else values[-1] + delta
         values.append(value)
-        previous = value
     order = sorted(range(len(values)), key=lambda i: -values[i] if largest_wins else values[i])
-    rank = {}
-    for position, i in enumerate(order):
-        rank[i] = position + 1
+    rank = {i: position for position, i in enumerate(order, 1)}
     return [rank[i] for i in range(len(values))]
-
-
-def to_words(value, width: int) -> list[int]:
-    """A number as little-endian 64-bit words."""
-    number = value.number if isinstance(value, Symbol) else int(value)
-    number &= (1 << width) - 1
-    return [number >> (64 * i) & (2**64 - 1) for i in range(words(width) or 1)]
-
-
-def _symbol(value) -> int:
-    return value.number if isinstance(value, Symbol) else 0
-
-
-def _list(values: list[int]) -> str:
-    return ", ".join(f"{v}ull" for v in values) or "0"
-
-
-def _array(c_type: str, name: str, rows: list[str]) -> str:
-    empty = "{ 0 }"
-    return f"static const {c_type} {name}[] = {{ {', '.join(rows) or empty} }};"

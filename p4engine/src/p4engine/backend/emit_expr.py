@@ -1,15 +1,22 @@
 """Expressions to C.
 
 `value` returns a C expression without side effects whose result is already reduced to its P4
-width; whatever has effects (calls) is written to `self.out` before it, in the order of
-evaluation that P4 prescribes. So a C expression can be placed anywhere later in the same
+width; whatever has effects (calls) is written to the context's statements before it, in the order
+of evaluation that P4 prescribes. So a C expression can be placed anywhere later in the same
 statement.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from p4engine.backend.c_text import integer, norm, zero
+from p4engine.backend.context import Context
+from p4engine.backend.emit_composite import CompositeEmitter, flat
 from p4engine.backend.emit_left import LeftEmitter
-from p4engine.backend.emit_operators import flat
+from p4engine.backend.emit_numbers import NumberEmitter
+from p4engine.backend.emit_operators import OperatorEmitter
 from p4engine.frontend import ast
 from p4engine.frontend.fold import Symbol
 from p4engine.frontend.types import (
@@ -25,210 +32,272 @@ from p4engine.frontend.types import (
 )
 
 PURE_BUILTINS = {"isValid", "minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes"}
+WITHOUT_VALUE = {
+    ast.String: "a string",
+    ast.TypeExpr: "a type",
+    ast.Mask: "a mask",
+    ast.Range: "a range",
+}
 
 
-class ExpressionEmitter(LeftEmitter):
-    """State of the C function being written: `out` is its current list of statements."""
+class Calls(Protocol):
+    """What expressions and statements need of calls."""
 
-    # ---- effects ----
+    def call(self, e: ast.Call) -> str | None:
+        """Write a call; returns the C expression of its value, if it has one."""
 
-    def has_effect(self, e) -> bool:
-        if e is None or getattr(e, "const", None) is not None:
-            return False
-        if isinstance(e, ast.Call):
-            info = e.call
-            if info is not None and info.kind == "builtin" and info.name in PURE_BUILTINS:
-                return self.has_effect(info.receiver)
-            return True
-        if isinstance(e, ast.Binary):
-            return self.has_effect(e.left) or self.has_effect(e.right)
-        if isinstance(e, ast.Unary | ast.Cast):
-            return self.has_effect(e.operand)
-        if isinstance(e, ast.Member):
-            return (
-                e.name in ("last", "next")
-                and isinstance(e.base.type, Stack)
-                or self.has_effect(e.base)
-            )
-        if isinstance(e, ast.Slice):
-            return self.has_effect(e.base)
-        if isinstance(e, ast.Index):
-            return self.has_effect(e.base) or self.has_effect(e.index)
-        if isinstance(e, ast.Ternary):
-            return any(self.has_effect(x) for x in (e.condition, e.yes, e.no))
-        if isinstance(e, ast.ListExpr):
-            return any(self.has_effect(x) for x in e.items)
-        if isinstance(e, ast.StructExpr):
-            return any(self.has_effect(x) for _, x in e.fields)
+    def apply_table(self, e: ast.Call) -> tuple[str, str]:
+        """Write the application of a table; returns C expressions of hit and of the action's
+        number."""
+        ...
+
+
+def has_effect(e: Any) -> bool:
+    """Does the evaluation of an expression change anything, or can it fail?"""
+    if e is None or getattr(e, "const", None) is not None:
         return False
+    if isinstance(e, ast.Call):
+        info = e.call
+        if info is not None and info.kind == "builtin" and info.name in PURE_BUILTINS:
+            return has_effect(info.receiver)
+        return True
+    if isinstance(e, ast.Member) and e.name in ("last", "next") and isinstance(e.base.type, Stack):
+        return True
+    inside: list[Any] = []
+    if isinstance(e, ast.Binary):
+        inside = [e.left, e.right]
+    elif isinstance(e, ast.Unary | ast.Cast):
+        inside = [e.operand]
+    elif isinstance(e, ast.Member | ast.Slice):
+        inside = [e.base]
+    elif isinstance(e, ast.Index):
+        inside = [e.base, e.index]
+    elif isinstance(e, ast.Ternary):
+        inside = [e.condition, e.yes, e.no]
+    elif isinstance(e, ast.ListExpr):
+        inside = e.items
+    elif isinstance(e, ast.StructExpr):
+        inside = [x for _, x in e.fields]
+    return any(map(has_effect, inside))
 
-    def in_order(self, expressions: list) -> list[str]:
+
+class ExpressionEmitter:
+    """The values of expressions."""
+
+    calls: Calls
+
+    def __init__(
+        self,
+        context: Context,
+        numbers: NumberEmitter,
+        composites: CompositeEmitter,
+        operators: OperatorEmitter,
+        left: LeftEmitter,
+    ) -> None:
+        self.context, self.numbers, self.composites = context, numbers, composites
+        self.operators, self.left = operators, left
+        self._by_node: dict[type[ast.Expr], Callable[[Any], str]] = {
+            ast.Name: self._name,
+            ast.Member: self._member,
+            ast.Index: self._index,
+            ast.Slice: self._slice,
+            ast.Unary: self._unary,
+            ast.Binary: self._binary,
+            ast.Cast: self._cast,
+            ast.Ternary: self._ternary,
+            ast.ListExpr: self._list,
+            ast.StructExpr: self._struct,
+            ast.InvalidHeader: self._invalid_header,
+            ast.DontCare: self._dont_care,
+            ast.Call: self._call,
+        }
+
+    def connect(self, calls: Calls) -> None:
+        """Expressions contain calls, and calls expressions."""
+        self.calls = calls
+
+    def value(self, e: ast.Expr) -> str:
+        """A C expression without side effects."""
+        if e.const is not None and not isinstance(e.const, list | dict | str):
+            if isinstance(e.type, Special):
+                raise self.context.fatal(e.place, "this has no value")
+            return self.numbers.literal(e.const, e.type)
+        if type(e) in WITHOUT_VALUE:
+            raise self.context.fatal(e.place, f"{WITHOUT_VALUE[type(e)]} cannot be used here")
+        return self._by_node[type(e)](e)
+
+    def small(self, e: ast.Expr) -> str:
+        """An unsigned number as at most 64 bits, larger values saturated."""
+        return self.numbers.saturated(self.value(e), e.type)
+
+    def in_order(self, expressions: Sequence[ast.Expr]) -> list[str]:
         """Values of several operands; those before one with effects are kept in temporaries."""
-        effects = [self.has_effect(e) for e in expressions]
+        effects = [has_effect(e) for e in expressions]
         texts = []
         for i, e in enumerate(expressions):
             text = self.value(e)
             if any(effects[i + 1 :]) and e.const is None:
-                text = self.temp(e.type, text)
+                text = self.context.temp(e.type, text)
             texts.append(text)
         return texts
 
-    # ---- values ----
+    # ---- names and constants ----
 
-    def value(self, e: ast.Expr) -> str:
-        if e.const is not None and not isinstance(e.const, list | dict | str):
-            if isinstance(e.type, Special):
-                raise self.fatal(e.place, "this has no value")
-            return self.literal(e.const, e.type)
-        return getattr(self, "_v_" + type(e).__name__)(e)
-
-    def _v_Name(self, e: ast.Name) -> str:
+    def _name(self, e: ast.Name) -> str:
         decl = e.decl
         if isinstance(decl, ast.Constant):
             return self._constant(decl.const, decl.type)
-        known = self.env.get(id(decl))
+        known = self.context.names.get(id(decl))
         if known is not None:
             return known
-        if id(decl) in self.block.values:
-            value = self.block.values[id(decl)]
-            if isinstance(value, int | bool | Symbol):
-                return self.literal(value, decl.type)
-        raise self.fatal(e.place, f"'{e.name}' cannot be used here")
+        value = self.context.block.values.get(id(decl))
+        if isinstance(value, int | bool | Symbol):
+            return self.numbers.literal(value, decl.type)
+        raise self.context.fatal(e.place, f"'{e.name}' cannot be used here")
 
-    def _constant(self, value, type_: Type) -> str:
+    def _constant(self, value: Any, type_: Type) -> str:
         """A compile-time struct, tuple or number."""
         if not isinstance(value, list | dict):
-            return self.literal(value, type_)
-        name = self.temp(type_, self.zero(type_))
+            return self.numbers.literal(value, type_)
+        name = self.context.temp(type_, zero(type_))
         self._fill_constant(name, value, type_)
         return name
 
-    def _fill_constant(self, name: str, value, type_: Type) -> None:
+    def _fill_constant(self, name: str, value: Any, type_: Type) -> None:
         under = underlying(type_)
         if is_header(under):
-            self.out.append(f"{name}.valid = 1;")
+            self.context.out.append(f"{name}.valid = 1;")
         if isinstance(under, Stack):
             for i, item in enumerate(value):
                 self._fill_constant(f"{name}.e[{i}]", item, under.element)
             return
         for i, (part, t) in enumerate(flat(under)):
             item = value[part] if isinstance(value, dict) else value[i]
-            path = self.part(name, under, part)
+            path = self.composites.part(name, under, part)
             if isinstance(item, list | dict):
                 self._fill_constant(path, item, t)
             else:
-                self.out.append(f"{path} = {self.literal(item, t)};")
+                self.context.out.append(f"{path} = {self.numbers.literal(item, t)};")
 
-    def _v_Member(self, e: ast.Member) -> str:
+    # ---- parts ----
+
+    def _member(self, e: ast.Member) -> str:
         base = e.base.type
         if isinstance(base, Special) and base.what == "the result of apply":
-            hit, _ = self.apply_table(e.base)
+            hit, _ = self.calls.apply_table(e.base)
             return hit if e.name == "hit" else f"(!{hit})"
         if isinstance(base, Stack):
-            return self._stack_member(e)
-        return self.part(self.value(e.base), underlying(base), e.name)
+            return self.left.stack_member(e)
+        return self.composites.part(self.value(e.base), underlying(base), e.name)
 
-    def _v_Index(self, e: ast.Index) -> str:
+    def _index(self, e: ast.Index) -> str:
         if isinstance(e.base.type, Tuple):
             return f"{self.value(e.base)}.f{e.index.const}"
-        base = self.value(e.base) if not self.is_path(e.base) else self.left(e.base)
-        return self._element(base, e)
+        is_path = self.context.is_path(e.base)
+        base = self.left.left(e.base) if is_path else self.value(e.base)
+        return self.left.element(base, e)
 
-    def _v_Slice(self, e: ast.Slice) -> str:
-        under = underlying(e.base.type)
+    def _slice(self, e: ast.Slice) -> str:
+        under = integer(e.base.type)
         text = self.value(e.base)
-        high, low = e.high.const, e.low.const
-        width = high - low + 1
+        low, width = e.low.const, e.high.const - e.low.const + 1
         if under.width <= 128:
-            shifted = f"({text} >> {low})" if low else text
-            return (
-                self.norm(shifted, width)
-                if high < under.width - 1 or low
-                else self.norm(text, width)
-            )
-        big = self.big(under.width)
-        return self.convert(f"{big}_shr({text}, {low})", Bits(under.width), Bits(width))
+            return norm(f"({text} >> {low})" if low else text, width)
+        big = self.numbers.big(under.width)
+        return self.numbers.convert(f"{big}_shr({text}, {low})", Bits(under.width), Bits(width))
 
-    def _v_Cast(self, e: ast.Cast) -> str:
+    # ---- operators ----
+
+    def _unary(self, e: ast.Unary) -> str:
+        return self.operators.unary(e, self.value(e.operand))
+
+    def _binary(self, e: ast.Binary) -> str:
+        if e.op in ("&&", "||"):
+            return self._short_circuit(e)
+        left, right = self.in_order([e.left, e.right])
+        return self.operators.binary(e, left, right)
+
+    def _short_circuit(self, e: ast.Binary) -> str:
+        left = self.value(e.left)
+        if not has_effect(e.right):
+            return f"({left} {e.op} {self.value(e.right)})"
+        name = self.context.temp(BOOL, left)
+        with self.context.capture() as inner:
+            inner.append(f"{name} = {self.value(e.right)};")
+        condition = name if e.op == "&&" else f"!{name}"
+        self.context.out.append(f"if ({condition}) {{ " + "\n".join(inner) + " }")
+        return name
+
+    def _cast(self, e: ast.Cast) -> str:
         have, want = underlying(e.operand.type), underlying(e.type)
         text = self.value(e.operand)
         if isinstance(have, Bits) and isinstance(want, Bits):
-            return self.convert(text, have, want)
+            return self.numbers.convert(text, have, want)
         if want == BOOL and isinstance(have, Bits):
             return f"({text} != 0)"
         if isinstance(have, Tuple) and isinstance(want, Composite):
-            name = self.temp(want, "{0}")
-            source = self.temp(have, text)
-            for (a, t), (b, _) in zip(flat(want), flat(have), strict=True):
-                del t
-                self.out.append(f"{self.part(name, want, a)} = {source}.{b};")
+            name = self.context.temp(want, "{0}")
+            source = self.context.temp(have, text)
+            for (field, _), (element, _) in zip(flat(want), flat(have), strict=True):
+                part = self.composites.part(name, want, field)
+                self.context.out.append(f"{part} = {source}.{element};")
             if is_header(want):
-                self.out.append(f"{name}.valid = 1;")
+                self.context.out.append(f"{name}.valid = 1;")
             return name
         return text
 
-    def _v_Ternary(self, e: ast.Ternary) -> str:
+    def _ternary(self, e: ast.Ternary) -> str:
         condition = self.value(e.condition)
-        simple = isinstance(underlying(e.type), Bits) and not (
-            self.has_effect(e.yes) or self.has_effect(e.no)
-        )
-        if simple and underlying(e.type).width <= 128:
+        under = underlying(e.type)
+        simple = isinstance(under, Bits) and not (has_effect(e.yes) or has_effect(e.no))
+        if simple and integer(under).width <= 128:
             return f"({condition} ? {self.value(e.yes)} : {self.value(e.no)})"
-        name = self.temp(e.type)
-        outer = self.out
+        name = self.context.temp(e.type)
         branches = []
         for side in (e.yes, e.no):
-            self.out = []
-            text = self.value(side)
-            branches.append("\n".join([*self.out, f"{name} = {text};"]))
-        self.out = outer
-        self.out.append(f"if ({condition}) {{ {branches[0]} }} else {{ {branches[1]} }}")
+            with self.context.capture() as made:
+                made.append(f"{name} = {self.value(side)};")
+            branches.append("\n".join(made))
+        self.context.out.append(f"if ({condition}) {{ {branches[0]} }} else {{ {branches[1]} }}")
         return name
 
-    def _v_ListExpr(self, e: ast.ListExpr) -> str:
+    # ---- composite values ----
+
+    def _new(self, type_: Type) -> str:
+        """A new C variable of zeros; a header is valid."""
+        name = self.context.temp(type_, zero(type_))
+        if is_header(type_):
+            self.context.out.append(f"{name}.valid = 1;")
+        return name
+
+    def _list(self, e: ast.ListExpr) -> str:
         under = underlying(e.type)
-        name = self.temp(under, self.zero(under))
-        if is_header(under):
-            self.out.append(f"{name}.valid = 1;")
+        name = self._new(under)
         if isinstance(under, Stack):
             for i, item in enumerate(e.items):
-                self.out.append(f"{name}.e[{i}] = {self.value(item)};")
+                self.context.out.append(f"{name}.e[{i}] = {self.value(item)};")
             return name
         for (part, _), item in zip(flat(under), e.items, strict=False):
             text = self.value(item)
-            self.out.append(f"{self.part(name, under, part)} = {text};")
+            self.context.out.append(f"{self.composites.part(name, under, part)} = {text};")
         return name
 
-    def _v_StructExpr(self, e: ast.StructExpr) -> str:
+    def _struct(self, e: ast.StructExpr) -> str:
         under = underlying(e.type)
-        name = self.temp(under, self.zero(under))
-        if is_header(under):
-            self.out.append(f"{name}.valid = 1;")
+        name = self._new(under)
         for part, item in e.fields:
             text = self.value(item)
-            self.out.append(f"{self.part(name, under, part)} = {text};")
+            self.context.out.append(f"{self.composites.part(name, under, part)} = {text};")
         return name
 
-    def _v_InvalidHeader(self, e: ast.InvalidHeader) -> str:
-        return self.temp(e.type, "{0}")
+    def _invalid_header(self, e: ast.InvalidHeader) -> str:
+        return self.context.temp(e.type, "{0}")
 
-    def _v_DontCare(self, e: ast.DontCare) -> str:
-        return self.temp(e.type, self.zero(e.type))
+    def _dont_care(self, e: ast.DontCare) -> str:
+        return self.context.temp(e.type, zero(e.type))
 
-    def _v_String(self, e: ast.String) -> str:
-        raise self.fatal(e.place, "a string cannot be used here")
-
-    def _v_TypeExpr(self, e: ast.TypeExpr) -> str:
-        raise self.fatal(e.place, "a type cannot be used here")
-
-    def _v_Mask(self, e: ast.Mask) -> str:
-        raise self.fatal(e.place, "a mask cannot be used here")
-
-    def _v_Range(self, e: ast.Range) -> str:
-        raise self.fatal(e.place, "a range cannot be used here")
-
-    def _v_Call(self, e: ast.Call) -> str:
-        text = self.call(e)
+    def _call(self, e: ast.Call) -> str:
+        text = self.calls.call(e)
         if text is None:
-            raise self.fatal(e.place, "this call has no value")
+            raise self.context.fatal(e.place, "this call has no value")
         return text

@@ -7,8 +7,15 @@ inside its scope may mean.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from p4engine.backend.emit_expr import ExpressionEmitter
+from p4engine.backend.c_text import norm, zero
+from p4engine.backend.context import Context
+from p4engine.backend.emit_composite import CompositeEmitter
+from p4engine.backend.emit_expr import Calls, ExpressionEmitter, has_effect
+from p4engine.backend.emit_left import LeftEmitter
+from p4engine.backend.emit_numbers import NumberEmitter
 from p4engine.backend.reroll import reroll
 from p4engine.frontend import ast
 from p4engine.frontend.types import (
@@ -21,62 +28,86 @@ from p4engine.frontend.types import (
     underlying,
 )
 
+SHARED_LOCALS = 4  # so many variables of one integer type in a block share an array
 
-class StatementEmitter(ExpressionEmitter):
-    """Needs `call` and `apply_table` from other parts."""
 
-    return_label: str | None = None
-    return_variable: str | None = None
-    exit_label: str | None = None
-    used_labels: set[str]
+class StatementEmitter:
+    """Statements, and lists of them."""
+
+    calls: Calls
+
+    def __init__(
+        self,
+        context: Context,
+        numbers: NumberEmitter,
+        composites: CompositeEmitter,
+        left: LeftEmitter,
+        expressions: ExpressionEmitter,
+    ) -> None:
+        self.context, self.numbers, self.composites = context, numbers, composites
+        self.left, self.expressions = left, expressions
+        self._by_node: dict[type[ast.Node], Callable[[Any], None]] = {
+            ast.Block: self._block,
+            ast.Assign: self._assign,
+            ast.CallStatement: self._call,
+            ast.If: self._if,
+            ast.Return: self._return,
+            ast.Exit: self._exit,
+            ast.Break: self._break,
+            ast.Continue: self._continue,
+            ast.For: self._for,
+            ast.ForIn: self._for_in,
+            ast.Switch: self._switch,
+        }
+
+    def connect(self, calls: Calls) -> None:
+        """Statements contain calls, and calls the statements of what they call."""
+        self.calls = calls
 
     # ---- lists of statements ----
 
-    def statements(self, nodes: list) -> list[str]:
+    def statements(self, nodes: Sequence[ast.Node]) -> list[str]:
         """C statements of a P4 block; one string each, runs turned into loops."""
-        saved = self.out
-        self.out = []
-        self.depth += 1
-        self._declare_runs(nodes)
-        for node in nodes:
-            self.statement(node)
-        result = reroll(self.out, self.depth)
-        self.depth -= 1
-        self.out = saved
+        with self.context.capture() as made:
+            self.context.depth += 1
+            self._declare_runs(nodes)
+            for node in nodes:
+                self.statement(node)
+            result = reroll(made, self.context.depth)
+            self.context.depth -= 1
         return result
 
-    def _declare_runs(self, nodes: list) -> None:
-        """Four or more variables of one integer type in a block share an array, as fields do."""
-        by_type: dict[str, list] = {}
+    def _declare_runs(self, nodes: Sequence[ast.Node]) -> None:
+        """Many variables of one integer type in a block share an array, as fields do."""
+        by_type: dict[str, list[ast.Variable]] = {}
         for node in nodes:
             if isinstance(node, ast.Variable) and isinstance(underlying(node.type), Bits):
                 by_type.setdefault(f"{underlying(node.type)}", []).append(node)
         for variables in by_type.values():
-            if len(variables) < 4:
+            if len(variables) < SHARED_LOCALS:
                 continue
-            name = self.fresh("locals")
-            c = self.layout.c_type(variables[0].type)
-            self.out.append(f"{c} {name}[{len(variables)}];")
+            name = self.context.fresh("locals")
+            c = self.context.layout.c_type(variables[0].type)
+            self.context.out.append(f"{c} {name}[{len(variables)}];")
             for i, node in enumerate(variables):
-                self.env[id(node)] = f"{name}[{i}]"
+                self.context.names[id(node)] = f"{name}[{i}]"
 
     def statement(self, s: ast.Node) -> None:
-        """Append the C of one P4 statement to self.out, as a single string."""
+        """Append the C of one P4 statement, as a single string."""
         if isinstance(s, ast.Empty | ast.Constant):
             return
-        outer, temps = self.out, self.temps
-        self.out, self.temps = [], 0
-        if isinstance(s, ast.Variable):
-            self._variable(s, outer)
-        else:
-            getattr(self, "_s_" + type(s).__name__)(s)
-        made, self.out = self.out, outer
-        self.temps = temps
-        if not made:
-            return
+        context = self.context
+        outer, temps = context.out, context.temps
+        context.temps = 0
+        with context.at(s.place), context.capture() as made:
+            if isinstance(s, ast.Variable):
+                self._variable(s, outer)
+            else:
+                self._by_node[type(s)](s)
+        context.temps = temps
         if len(made) == 1:
             outer.append(made[0])
-        else:
+        elif made:
             outer.append("{ " + "\n".join(made) + " }")
 
     def body(self, s: ast.Node) -> str:
@@ -84,199 +115,192 @@ class StatementEmitter(ExpressionEmitter):
         nodes = s.statements if isinstance(s, ast.Block) else [s]
         return "{ " + "\n".join(self.statements(nodes)) + " }"
 
+    # ---- variables and assignments ----
+
     def _variable(self, s: ast.Variable, outer: list[str]) -> None:
-        name = self.env.get(id(s)) if "locals_" in self.env.get(id(s), "") else None
+        context = self.context
+        known = context.names.get(id(s), "")
+        name = known if "locals_" in known else None
+        c = context.layout.c_type(s.type)
         if name is None:
-            name = f"{s.name}_{self.depth}v"
-            c = self.layout.c_type(s.type)
+            name = f"{s.name}_{context.depth}v"
             if s.value is None:
-                outer.append(f"{c} {name} = {self.zero(s.type)};")
-                self.env[id(s)] = name
+                outer.append(f"{c} {name} = {zero(s.type)};")
+                context.names[id(s)] = name
                 return
             outer.append(f"{c} {name};")
-        zero = self.zero(s.type)
-        if s.value is None and zero.startswith("{"):
-            zero = self.temp(s.type, zero)
-        text = self.value(s.value) if s.value is not None else zero
-        self.env[id(s)] = name
-        if s.value is not None and has_header(s.type):
-            self.out.append(f"{name} = ({self.layout.c_type(s.type)}){zero};")
-            self.copy(name, text, s.type)
+        if s.value is None:
+            context.out.append(f"{name} = {self._zero(s)};")
+            return
+        text = self.expressions.value(s.value)
+        context.names[id(s)] = name
+        if has_header(s.type):
+            context.out.append(f"{name} = ({c}){zero(s.type)};")
+            self.composites.copy(name, text, s.type)
         else:
-            self.out.append(f"{name} = {text};")
+            context.out.append(f"{name} = {text};")
+        context.trace.declared(s, name)
 
-    def _s_Block(self, s: ast.Block) -> None:
-        self.out.append(self.body(s))
+    def _zero(self, s: ast.Variable) -> str:
+        text = zero(s.type)
+        return self.context.temp(s.type, text) if text.startswith("{") else text
 
-    def _s_Assign(self, s: ast.Assign) -> None:
+    def _assign(self, s: ast.Assign) -> None:
         left, right = s.left, s.right
-        if self.has_effect(left) and not self.is_path(left):
-            left = self.fixed(left)
+        if has_effect(left) and not self.context.is_path(left):
+            left = self.left.fixed(left)
             if isinstance(right, ast.Binary) and right.left is s.left:  # left op= right
                 right = copy.copy(right)
                 right.left = left
-        text = self.value(right)
+        text = self.expressions.value(right)
         under = underlying(left.type)
         if isinstance(under, Composite | Stack) and not isinstance(right, ast.Name | ast.Member):
-            text = self.stable(text, under)
+            text = self.composites.stable(text, under)
         if is_header(under) and isinstance(right, ast.ListExpr | ast.StructExpr):
-            self.set_valid(self.left(left), under)
-        self.store(left, text)
+            self.composites.set_valid(self.left.left(left), under)
+        self.left.store(left, text)
+        self.context.trace.assigned(s)
 
-    def fixed(self, e: ast.Expr) -> ast.Expr:
-        """The left value `e` with its indices evaluated now, and only once. (That an index without
-        effects is evaluated behind the right side is as p4c has it.)"""
-        if not isinstance(e, ast.Member | ast.Slice | ast.Index):
-            return e
-        e = copy.copy(e)
-        self.keep.append(e)
-        e.base = self.fixed(e.base)
-        if isinstance(e, ast.Index) and e.index.const is None:
-            name = self.temp(e.index.type, self.value(e.index))
-            variable = ast.Name(e.place, name)
-            variable.type = e.index.type
-            variable.decl = variable
-            self.env[id(variable)] = name
-            self.keep.append(variable)
-            e.index = variable
-        return e
+    def _call(self, s: ast.CallStatement) -> None:
+        self.calls.call(s.call)
 
-    def _s_CallStatement(self, s: ast.CallStatement) -> None:
-        self.call(s.call)
+    # ---- branches ----
 
-    def _s_If(self, s: ast.If) -> None:
+    def _block(self, s: ast.Block) -> None:
+        self.context.out.append(self.body(s))
+
+    def _if(self, s: ast.If) -> None:
+        out = self.context.out
         if s.condition.const is not None:
             chosen = s.yes if s.condition.const else s.no
             if chosen is not None:
-                self.out.append(self.body(chosen))
+                out.append(self.body(chosen))
             return
-        condition = self.value(s.condition)
+        condition = self.context.trace.decided(s.place, self.expressions.value(s.condition))
         text = f"if ({condition}) {self.body(s.yes)}"
         if s.no is not None:
             text += f" else {self.body(s.no)}"
-        self.out.append(text)
+        out.append(text)
 
-    def goto(self, label: str) -> str:
-        self.used_labels.add(label)
-        return f"goto {label};"
-
-    def _s_Return(self, s: ast.Return) -> None:
-        if s.value is not None and self.return_variable is not None:
-            self.out.append(f"{self.return_variable} = {self.value(s.value)};")
-        self.out.append(self.goto(self.return_label))
-
-    def _s_Exit(self, s: ast.Exit) -> None:
-        self.out.append(self.goto(self.exit_label))
-
-    def _s_Break(self, s: ast.Break) -> None:
-        self.out.append(self.goto(self.loop_labels[-1][0]))
-
-    def _s_Continue(self, s: ast.Continue) -> None:
-        self.out.append(self.goto(self.loop_labels[-1][1]))
-
-    def _loop(self, head: str, body: ast.Node, tail: str, prepare: str = "") -> None:
-        labels = (self.fresh("break"), self.fresh("next"))
-        self.loop_labels.append(labels)
-        inner = self.body(body)
-        self.loop_labels.pop()
-        if labels[1] in self.used_labels:
-            inner += f" {labels[1]}:;"
-        self.out.append(f"{head} {{ {prepare} {inner} {tail} }}")
-        if labels[0] in self.used_labels:
-            self.out.append(f"{labels[0]}:;")
-
-    def _s_For(self, s: ast.For) -> None:
-        for node in s.init:
-            self.statement(node)
-        outer, self.out = self.out, []
-        condition = self.value(s.condition)
-        test = "\n".join([*self.out, f"if (!({condition})) break;"])
-        self.out = []
-        for node in s.update:
-            self.statement(node)
-        update = "\n".join(self.out)
-        self.out = outer
-        self._loop("for (;;)", s.body, update, test)
-
-    def _s_ForIn(self, s: ast.ForIn) -> None:
-        if isinstance(s.variable, ast.Variable):
-            name = f"{s.variable.name}_{self.depth}v"
-            self.out.append(
-                f"{self.layout.c_type(s.variable.type)} {name} = {self.zero(s.variable.type)};"
-            )
-            self.env[id(s.variable)] = name
-        else:
-            name = self.left(s.variable)
-        kind = s.collection.type
-        if isinstance(kind, SetOf):
-            self._for_range(s, name)
-            return
-        if isinstance(kind, Stack):
-            source = self.temp(kind, self.value(s.collection))
-            counter = self.temp_c("uint32_t", "0")
-            self._loop(
-                f"for (; {counter} < {kind.size}; {counter}++)",
-                s.body,
-                "",
-                f"{name} = {source}.e[{counter}];",
-            )
-            return
-        items = s.collection.items if isinstance(s.collection, ast.ListExpr) else None
-        if items is None and isinstance(s.collection.const, list):
-            texts = [self.literal(v, s.variable.type) for v in s.collection.const]
-        elif items is not None:
-            texts = [self.temp(i.type, self.value(i)) for i in items]
-        else:
-            raise self.fatal(s.collection.place, "loops over this are not supported")
-        counter = self.temp_c("uint32_t", "0")
-        cases = " ".join(f"case {i}: {name} = {t}; break;" for i, t in enumerate(texts))
-        self._loop(
-            f"for (; {counter} < {len(texts)}; {counter}++)",
-            s.body,
-            "",
-            f"switch ({counter}) {{ {cases} }}",
-        )
-
-    def _for_range(self, s: ast.ForIn, name: str) -> None:
-        under = underlying(s.collection.low.type)
-        if not isinstance(under, Bits) or under.width > 64:
-            raise self.fatal(
-                s.collection.place, "loops over numbers above 64 bits are not supported"
-            )
-        low, high = self.in_order([s.collection.low, s.collection.high])
-        if under.signed:
-            low, high = f"P4_SX64({low}, {under.width})", f"P4_SX64({high}, {under.width})"
-        last = self.temp_c("int64_t" if under.signed else "uint64_t", high)
-        counter = self.temp_c("int64_t" if under.signed else "uint64_t", low)
-        more = self.temp_c("uint8_t", f"{counter} <= {last}")
-        self._loop(
-            f"for (; {more}; {more} = {counter} < {last}, {counter}++)",
-            s.body,
-            "",
-            f"{name} = {self.norm(counter, under.width)};",
-        )
-
-    def _s_Switch(self, s: ast.Switch) -> None:
+    def _switch(self, s: ast.Switch) -> None:
+        value: ast.Expr = s.value
+        names: dict[str, int] = {}
         if s.table is not None:
-            _, action = self.apply_table(s.value.base)
+            assert isinstance(value, ast.Member)
+            _, action = self.calls.apply_table(value.base)
             names = {ref.name: i for i, ref in enumerate(s.table.info.actions)}
         else:
-            under = underlying(s.value.type)
-            action = self.temp(s.value.type, self.value(s.value))
-        chain, default = [], ""
+            action = self.context.temp(value.type, self.expressions.value(value))
+        chain, default = [], False
         for case in s.cases:
             if case.body is None:
                 continue
             tests = []
             for label in case.labels:
                 if isinstance(label, ast.DontCare):
-                    default = "1"
+                    default = True
                 elif s.table is not None:
                     tests.append(f"{action} == {names[label.name]}")
                 else:
-                    tests.append(self.equal(action, self.value(label), under))
-            if default == "1":
+                    text = self.expressions.value(label)
+                    tests.append(self.composites.equal(action, text, value.type))
+            if default:
                 tests = ["1"]
             chain.append(f"if ({' || '.join(tests)}) {self.body(case.body)}")
         if chain:
-            self.out.append("\nelse ".join(chain))
+            self.context.out.append("\nelse ".join(chain))
+
+    # ---- jumps ----
+
+    def _return(self, s: ast.Return) -> None:
+        self.context.trace.ran(s.place)
+        frame = self.context.frame
+        if s.value is not None and frame.return_variable is not None:
+            text = self.expressions.value(s.value)
+            self.context.out.append(f"{frame.return_variable} = {text};")
+        self.context.out.append(self.context.goto(frame.return_label))
+
+    def _exit(self, s: ast.Exit) -> None:
+        self.context.trace.ran(s.place)
+        self.context.out.append(self.context.goto(self.context.frame.exit_label))
+
+    def _break(self, s: ast.Break) -> None:
+        self.context.out.append(self.context.goto(self.context.frame.loop_labels[-1][0]))
+
+    def _continue(self, s: ast.Continue) -> None:
+        self.context.out.append(self.context.goto(self.context.frame.loop_labels[-1][1]))
+
+    # ---- loops ----
+
+    def _loop(self, head: str, body: ast.Node, tail: str, prepare: str = "") -> None:
+        context = self.context
+        labels = (context.fresh("break"), context.fresh("next"))
+        context.frame.loop_labels.append(labels)
+        inner = self.body(body)
+        context.frame.loop_labels.pop()
+        if labels[1] in context.used_labels:
+            inner += f" {labels[1]}:;"
+        context.out.append(f"{head} {{ {prepare} {inner} {tail} }}")
+        if labels[0] in context.used_labels:
+            context.out.append(f"{labels[0]}:;")
+
+    def _for(self, s: ast.For) -> None:
+        for node in s.init:
+            self.statement(node)
+        with self.context.capture() as test:
+            condition = self.expressions.value(s.condition)
+            test.append(f"if (!({condition})) break;")
+        with self.context.capture() as update:
+            for node in s.update:
+                self.statement(node)
+        self._loop("for (;;)", s.body, "\n".join(update), "\n".join(test))
+
+    def _for_in(self, s: ast.ForIn) -> None:
+        context = self.context
+        if isinstance(s.variable, ast.Variable):
+            name = f"{s.variable.name}_{context.depth}v"
+            c = context.layout.c_type(s.variable.type)
+            context.out.append(f"{c} {name} = {zero(s.variable.type)};")
+            context.names[id(s.variable)] = name
+        else:
+            name = self.left.left(s.variable)
+        kind = s.collection.type
+        if isinstance(kind, SetOf):
+            self._for_range(s.collection, s.body, name)
+        elif isinstance(kind, Stack):
+            source = context.temp(kind, self.expressions.value(s.collection))
+            counter = context.temp_c("uint32_t", "0")
+            head = f"for (; {counter} < {kind.size}; {counter}++)"
+            self._loop(head, s.body, "", f"{name} = {source}.e[{counter}];")
+        else:
+            self._for_list(s, name)
+
+    def _for_list(self, s: ast.ForIn, name: str) -> None:
+        if isinstance(s.collection, ast.ListExpr):
+            items = s.collection.items
+            texts = [self.context.temp(i.type, self.expressions.value(i)) for i in items]
+        elif isinstance(s.collection.const, list):
+            texts = [self.numbers.literal(v, s.variable.type) for v in s.collection.const]
+        else:
+            raise self.context.fatal(s.collection.place, "loops over this are not supported")
+        counter = self.context.temp_c("uint32_t", "0")
+        cases = " ".join(f"case {i}: {name} = {t}; break;" for i, t in enumerate(texts))
+        head = f"for (; {counter} < {len(texts)}; {counter}++)"
+        self._loop(head, s.body, "", f"switch ({counter}) {{ {cases} }}")
+
+    def _for_range(self, collection: ast.Range, body: ast.Node, name: str) -> None:
+        context = self.context
+        under = underlying(collection.low.type)
+        if not isinstance(under, Bits) or under.width > 64:
+            raise context.fatal(
+                collection.place, "loops over numbers above 64 bits are not supported"
+            )
+        low, high = self.expressions.in_order([collection.low, collection.high])
+        if under.signed:
+            low, high = f"P4_SX64({low}, {under.width})", f"P4_SX64({high}, {under.width})"
+        c = "int64_t" if under.signed else "uint64_t"
+        last = context.temp_c(c, high)
+        counter = context.temp_c(c, low)
+        more = context.temp_c("uint8_t", f"{counter} <= {last}")
+        head = f"for (; {more}; {more} = {counter} < {last}, {counter}++)"
+        self._loop(head, body, "", f"{name} = {norm(counter, under.width)};")

@@ -22,8 +22,10 @@ _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[A-Za-z_]\w*|\d\w*|\s+|[^\s\w]')
 _GUARD = re.compile(r"P4_IN\(([^()]*), (\w+)\)")
 _PLAIN = re.compile(r"\d+")
 
+Split = tuple[tuple[str, ...], tuple[int, ...]]  # shape and numbers of a statement
 
-def _split(statement: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+
+def _split(statement: str) -> Split:
     """(shape, numbers): the tokens with decimal literals replaced, and those literals."""
     shape, numbers = [], []
     for token in _TOKENS.findall(statement):
@@ -61,7 +63,7 @@ def reroll(statements: list[str], depth: int) -> list[str]:
     return out
 
 
-def _repetitions(shapes: list[int], split: list, start: int, period: int) -> int:
+def _repetitions(shapes: list[int], split: list[Split], start: int, period: int) -> int:
     """How often the `period` statements at `start` repeat with constant steps of their numbers."""
     count = 1
     steps: list[tuple[int, ...]] | None = None
@@ -81,7 +83,7 @@ def _repetitions(shapes: list[int], split: list, start: int, period: int) -> int
     return count
 
 
-def _loop(split: list, start: int, period: int, count: int, depth: int) -> str:
+def _loop(split: list[Split], start: int, period: int, count: int, depth: int) -> str:
     counter = f"i{depth}"
     body = []
     for k in range(period):
@@ -103,10 +105,9 @@ def _loop(split: list, start: int, period: int, count: int, depth: int) -> str:
         body.append("".join(text))
     inside = "\n".join(body)
     head = f"for (int {counter} = 0; {counter} < {count}; {counter}++) {{\n"
-    guards = {m.group() for m in _GUARD.finditer(inside)}
+    guards = {m.group(): m.group(1) for m in _GUARD.finditer(inside)}
     if len(guards) == 1:
-        guard = guards.pop()
-        index = _GUARD.fullmatch(guard).group(1)  # type: ignore[union-attr]
+        ((guard, index),) = guards.items()
         if counter not in index and not _assigned(index, inside):
             yes, no = inside.replace(guard, "1"), inside.replace(guard, "0")
             return f"if ({guard}) {{ {head}{yes}\n}} }}\nelse {{ {head}{no}\n}} }}"
