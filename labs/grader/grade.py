@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from p4engine.backend.build import compile_program, share_runtime
+from p4engine.backend.build import compile_program
+from p4engine.backend.c_build import share_runtime
 
 from testbed.labs.grader.bench import Bench, Broken
 from testbed.labs.grader.box import Box, BoxError, Refused, remove, scratch_folder

@@ -7,10 +7,12 @@ executed. The files that were used least recently are removed when it is full.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import pwd
 import shutil
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from p4engine.frontend.diagnostics import Diagnostic, P4Error
@@ -45,6 +47,16 @@ def cache_folder(name: str = "p4engine") -> Path:
             " set XDG_CACHE_HOME to a folder of yours"
         ) from None
     return folder
+
+
+def digest(parts: Iterable[bytes | str]) -> str:
+    """A name for what these parts say together."""
+    made = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        made.update(len(data).to_bytes(8, "little"))
+        made.update(data)
+    return made.hexdigest()[:32]
 
 
 def touch(*paths: Path) -> None:

@@ -1,0 +1,151 @@
+"""C text to a shared object: the C compiler's flags and runs, and the runtime's own C files, whose
+objects are kept in the cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from p4engine.backend.c_compiler import find_c_compiler
+from p4engine.backend.cache import cache_folder, digest, failure, touch
+
+RUNTIME = Path(__file__).parents[1] / "runtime"
+FLAGS = [
+    "-std=gnu11",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-O3",
+    "-march=native",
+    "-mprefer-vector-width=512",
+    "-fno-math-errno",
+    "-ffp-contract=off",  # meters round alike with and without fused multiply-add
+    "-fallow-store-data-races",
+    "-fno-plt",
+    "-w",
+]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A C compiler with its flags; `digest` stands for all that the runtime's objects depend on."""
+
+    compiler: str
+    flags: list[str]
+    digest: str
+
+
+def _compiler() -> tuple[str, str]:
+    """(path, version) of the C compiler."""
+    path = find_c_compiler()
+    if path is None:
+        raise failure(
+            "no C compiler found; P4 programs are compiled to C. Install one:"
+            " apt-get install gcc libc6-dev"
+        )
+    # The file's identity stands for its version: running it would take half of a cached start.
+    status = os.stat(os.path.realpath(path))
+    return path, f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}"
+
+
+def _cpu() -> str:
+    """What -march=native depends on."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            for line in file:
+                if line.startswith(("flags", "Features")):
+                    return line
+    except OSError:
+        pass
+    return os.uname().machine
+
+
+def _flags() -> list[str]:
+    machine = os.uname().machine
+    flags = [f for f in FLAGS if machine == "x86_64" or not f.startswith("-mprefer")]
+    return flags + os.environ.get("P4ENGINE_CFLAGS", "").split()
+
+
+def find_target() -> Target:
+    """The C compiler and the flags for this machine. Raises P4Error if there is no compiler."""
+    compiler, version = _compiler()
+    flags = _flags()
+    sources = [p.read_bytes() for p in sorted(RUNTIME.iterdir())]
+    return Target(compiler, flags, digest([version, " ".join(flags), _cpu(), *sources]))
+
+
+def share_runtime(folder: Path) -> bool:
+    """Put copies of the runtime's compiled files from the user's cache into the cache `folder`.
+
+    So that a program that is compiled apart from the user's cache (because nobody should trust what
+    comes of it) need not compile the runtime, too. Returns False if some are not in the cache.
+    """
+    base, complete = find_target().digest, True
+    for source in RUNTIME.glob("*.c"):
+        kept = cache_folder() / f"{base}-{source.stem}.o"
+        try:
+            shutil.copyfile(kept, folder / kept.name)
+            touch(kept)
+        except FileNotFoundError:
+            complete = False
+    return complete
+
+
+def build_shared_object(
+    c_text: str, target: Target, folder: Path, so_path: Path, *, fast: bool
+) -> None:
+    """Compile a program and, side by side, those runtime files that are not in the cache `folder`
+    yet; link them. Without `fast` the program itself is compiled quickly instead of well."""
+    own = target.flags if fast else [f if f != "-O3" else "-O1" for f in target.flags]
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        work = Path(temporary)
+        program, shared = work / "program.c", work / "program.so"
+        program.write_text(c_text)
+        jobs: list[tuple[Path, Path, Path | None]] = [(program, work / "program.o", None)]
+        objects = [work / "program.o"]
+        for source in sorted(RUNTIME.glob("*.c")):
+            kept, own_copy = folder / f"{target.digest}-{source.stem}.o", work / f"{source.stem}.o"
+            objects.append(own_copy)
+            try:
+                os.link(kept, own_copy)  # ours to the end, even if another process prunes it
+            except FileNotFoundError:
+                jobs.append((source, own_copy, kept))
+            else:
+                touch(kept)
+        running = []
+        for source, made, cached in jobs:
+            flags = target.flags if cached else own
+            command = [target.compiler, *flags, f"-I{RUNTIME}", "-c", str(source), "-o", str(made)]
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+            running.append((process, source, made, cached))
+        for process, source, made, cached in running:
+            output, _ = process.communicate()
+            if process.returncode:
+                _c_failure(folder, source, output, c_text)
+            if cached is not None:
+                with contextlib.suppress(FileExistsError):
+                    os.link(made, cached)
+        command = [target.compiler, "-shared", *target.flags, *map(str, objects)]
+        command += ["-o", str(shared), "-lm", "-lpthread"]
+        linked = subprocess.run(command, capture_output=True, text=True)
+        if linked.returncode:
+            _c_failure(folder, shared, linked.stderr, c_text)
+        os.replace(shared, so_path)
+
+
+def _c_failure(folder: Path, source: Path, output: str, c_text: str) -> None:
+    """The C compiler refused our own output: say so without showing it, and keep it for a
+    report."""
+    kept = folder / "failed.c"
+    kept.write_text(c_text + "\n/*\n" + output.replace("*/", "* /") + "\n*/\n")
+    raise failure(
+        f"internal error of the P4 compiler: the C compiler refused {source.name}; kept in {kept}."
+        " Please report it with the program."
+    )
