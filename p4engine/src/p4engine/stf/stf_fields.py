@@ -7,7 +7,8 @@ from pathlib import Path
 from p4engine.backend.build import Compiled
 from p4engine.stf.stf_parser import parse
 from p4engine.stf.stf_run import Run
-from p4engine.trace.tracer import Event, Tracer
+from p4engine.trace.events import Event
+from p4engine.trace.tracer import Tracer
 
 Span = tuple[str, str, int, int]  # header, field, first bit, bits
 

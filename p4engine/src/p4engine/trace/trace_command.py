@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from p4engine.backend.build import compile_program
+from p4engine.backend.build import Compiled, compile_program
 from p4engine.control.commands import Commands
 from p4engine.switch.library import Switch
 from p4engine.switch.traffic_manager import MAX_PORT
@@ -124,7 +124,7 @@ def _print_events(console: Console, printer: Printer, tracer: Tracer) -> None:
             console.print(line, soft_wrap=True)
 
 
-def _trace_test(console: Console, compiled, arguments: argparse.Namespace) -> None:
+def _trace_test(console: Console, compiled: Compiled, arguments: argparse.Namespace) -> None:
     """All packets of an STF test."""
     from p4engine.stf.stf_parser import parse
     from p4engine.stf.stf_run import Run

@@ -14,9 +14,11 @@ One `rich.text.Text` per line, so that a terminal gets colours and a file plain 
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.text import Text
 
-from p4engine.trace.tracer import Event
+from p4engine.trace.events import Event, Shown, Site
 
 DROP_PORT = 511
 INSTANCE_TYPES = {
@@ -31,17 +33,17 @@ ROW = 88  # characters of a packed row
 INDENT = "           "
 
 
-def show_value(value: int, shown: dict, info: dict) -> str:
+def show_value(value: int, shown: Shown, info: dict[str, Any]) -> str:
     """A number as its type suggests."""
     width = shown.get("width", 64)
     if "names" in shown:
         names = shown["names"]
-        return names[value] if value < len(names) else str(value)
+        return str(names[value]) if value < len(names) else str(value)
     if shown.get("error"):
         errors = info["errors"]
         return f"error.{errors[value]}" if value < len(errors) else str(value)
     if "enum" in shown and str(value) in shown["enum"]:
-        return shown["enum"][str(value)]
+        return str(shown["enum"][str(value)])
     if shown.get("signed") and width and value >> (width - 1):
         value -= 1 << width
         return str(value)
@@ -59,9 +61,9 @@ def show_value(value: int, shown: dict, info: dict) -> str:
 class Printer:
     """Makes lines of events; remembers which source line it printed last."""
 
-    def __init__(self, info: dict):
+    def __init__(self, info: dict[str, Any]) -> None:
         self.info = info
-        self.last: tuple | None = None
+        self.last: tuple[Any, ...] | None = None
         self.arrives = False
         self.program = info["program"]
 
@@ -83,7 +85,7 @@ class Printer:
         made.append(site["source"], "dim")
         return [made]
 
-    def _place(self, site: dict) -> str:
+    def _place(self, site: Site) -> str:
         """The line; with the file's name if it is not the program's own."""
         name = str(site.get("file", "")).rsplit("/", 1)[-1]
         line = site.get("line", 0)

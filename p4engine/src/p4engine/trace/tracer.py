@@ -1,7 +1,8 @@
 """What a traced program did with its packets, as events.
 
 A build with `compile_program(..., trace=True)` reports every step; a `Tracer` listens to one
-switch and turns the reports into `Event`s, which trace_text.py prints and stf_fields.py reads.
+switch and collects the reports as events (events.py), which trace_text.py prints and stf_fields.py
+reads.
 
     switch = Switch(compile_program("l2.p4", trace=True))
     tracer = Tracer(switch)
@@ -13,56 +14,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from p4engine.switch.pipeline_values import ControlError, from_words, number, word_count
+from p4engine.switch.pipeline_values import ControlError, number
+from p4engine.trace.events import Event, Site, read_event
 
 LONGEST = 200_000  # events kept before the oldest are forgotten
 
 
 class TraceError(ControlError):
     """A trace that cannot be made."""
-
-
-@dataclass(frozen=True)
-class Event:
-    """One step. `site` is its entry of info["trace"]["sites"]: kind, file, line, source and what
-    belongs to the kind; `values` go with site["values"]; `data` are the packet's bytes from
-    `offset` of extract and emit; `port` is the packet's ingress port."""
-
-    site: dict
-    values: tuple[int, ...]
-    port: int
-    offset: int = 0
-    data: bytes = b""
-
-    @property
-    def kind(self) -> str:
-        return self.site["kind"]
-
-    def fields(self) -> list[tuple[str, int, int, int, dict]]:
-        """(name, value, first bit in the packet, bits, how to show it) of an extracted or emitted
-        header; a varbit's value is that of its bits."""
-        whole = int.from_bytes(self.data, "big")
-        total = 8 * len(self.data)
-        fixed = sum(width for _, width, _ in self.site["fields"] if width > 0)
-        made, at = [], 0
-        for name, width, shown in self.site["fields"]:
-            bits = width if width > 0 else max(0, total - fixed)
-            if at + bits > total:
-                break
-            value = whole >> (total - at - bits) & ((1 << bits) - 1)
-            made.append((name, value, 8 * self.offset + at, bits, shown))
-            at += bits
-        return made
-
-    def what(self) -> str:
-        """The extracted or emitted header; `next` is replaced by the element that it was."""
-        text = self.site["what"]
-        if self.kind == "extract" and text.endswith(".next") and self.values:
-            return f"{text[: -len('.next')]}[{self.values[0]}]"
-        return text
 
 
 class Tracer:
@@ -92,7 +53,7 @@ class Tracer:
         if where is not None and not isinstance(where, Mapping):
             raise TraceError(f"what to trace is given as {{field: value}}, not as {where!r}")
         self.switch, self.info = switch, info
-        self.sites: list[dict] = info["trace"]["sites"]
+        self.sites: list[Site] = info["trace"]["sites"]
         self.port, self.limit = port, limit
         self.where = {name: number(v, 1 << 16, name) for name, v in (where or {}).items()}
         self.events: deque[Event] = deque(maxlen=LONGEST)
@@ -108,7 +69,7 @@ class Tracer:
     def _hear(self, port: int, text: str) -> None:
         if self.port is not None and port != self.port:
             return
-        event = self._event(port, text)
+        event = read_event(self.sites, port, text)
         starts = event.kind == "packet" and event.values[2] == 0  # not one that comes again
         if not self.where:
             if starts and not self._counts():
@@ -144,21 +105,6 @@ class Tracer:
             return False
         self.packets += 1
         return True
-
-    def _event(self, port: int, text: str) -> Event:
-        head, _, tail = text.partition(" @")
-        parts = head.split()
-        site = self.sites[int(parts[0])]
-        numbers = [int(p, 16) for p in parts[1:]]
-        if tail:
-            offset, _, data = tail.partition(":")
-            return Event(site, tuple(numbers), port, int(offset), bytes.fromhex(data))
-        values, at = [], 0
-        for shown in site.get("values", []):
-            count = word_count(shown["width"])
-            values.append(from_words(numbers[at : at + count], shown["width"]))
-            at += count
-        return Event(site, tuple(values), port)
 
     def take(self) -> list[Event]:
         """The events so far, which are then forgotten."""
