@@ -1,5 +1,5 @@
-/* Packets between network interfaces and the traffic manager: sending, receiving, giving way to control
- * calls, and the loop around them. io.h says how it is meant; io_ports.c opens what this uses. */
+/* Packets between network interfaces and the traffic manager: sending, receiving, control calls in between, and
+ * the loop around them. io.h says how it is meant; io_setup.c opens what this uses. */
 #define _GNU_SOURCE
 #include "io_state.h"
 
@@ -9,10 +9,12 @@
 #include <linux/rtnetlink.h>
 #include <net/ethernet.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#define ERROR_BYTES 256
 #define LATE_NS 100000
 #define HOUSEKEEPING_NS 50000000ull
 #define WAKE_NS 2000 /* nearer events are waited for awake; a sleep would take longer */
@@ -23,10 +25,18 @@ uint64_t io_now(void) {
     return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
 }
 
+int io_set_error(char *error, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error, ERROR_BYTES, format, arguments);
+    va_end(arguments);
+    return -1;
+}
+
 static void fail(io_loop *io, const char *what, const char *name, uint32_t port) {
     if (io->failed) return;
     io->failed = 1;
-    io_say(io->error, "interface %s (port %u) %s", name, port, what);
+    io_set_error(io->error, "interface %s (port %u) %s", name, port, what);
 }
 
 /* ---- sending ---- */
@@ -102,7 +112,7 @@ static void next_frame(io_loop *io) {
     }
 }
 
-void io_read_offset(io_loop *io) {
+void io_read_clock_offset(io_loop *io) {
     struct timespec real;
     uint64_t before = io_now();
     clock_gettime(CLOCK_REALTIME, &real);
@@ -141,7 +151,7 @@ static void receive(io_loop *io, struct tpacket2_hdr *header, uint64_t now) {
     tm_receive(io->tm, port, data, length, stamp);
 }
 
-/* ---- giving way to control calls ---- */
+/* ---- control calls ---- */
 
 void io_lock(io_loop *io) {
     atomic_fetch_add(&io->wanted, 1);
@@ -151,17 +161,17 @@ void io_lock(io_loop *io) {
     atomic_fetch_sub(&io->wanted, 1);
 }
 
-static void rouse(io_loop *io) {
+static void wake_loop(io_loop *io) {
     uint64_t one = 1;
     if (write(io->wake, &one, sizeof one) < 0) return; /* full: it will wake anyway */
 }
 
 void io_unlock(io_loop *io) {
     pthread_mutex_unlock(&io->busy);
-    if (atomic_load(&io->asleep)) rouse(io); /* the call may have moved the next event */
+    if (atomic_load(&io->asleep)) wake_loop(io); /* the call may have moved the next event */
 }
 
-static void give_way(io_loop *io) {
+static void yield_lock(io_loop *io) {
     if (!atomic_load_explicit(&io->wanted, memory_order_relaxed)) return;
     pthread_mutex_unlock(&io->busy);
     pthread_mutex_lock(&io->gate); /* free once the caller has `busy` */
@@ -171,12 +181,12 @@ static void give_way(io_loop *io) {
 
 void io_stop(io_loop *io) {
     atomic_store(&io->stop, 1);
-    rouse(io);
+    wake_loop(io);
 }
 
 /* ---- the loop ---- */
 
-static void look_at_links(io_loop *io) {
+static void check_interfaces(io_loop *io) {
     uint8_t buffer[8192] __attribute__((aligned(8)));
     for (;;) {
         ssize_t got = recv(io->links, buffer, sizeof buffer, MSG_DONTWAIT);
@@ -213,7 +223,7 @@ static uint32_t receive_batch(io_loop *io, uint64_t now) {
         receive(io, header, now);
         __atomic_store_n(&header->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
         count++;
-        give_way(io);
+        yield_lock(io);
     }
     return count;
 }
@@ -233,7 +243,7 @@ static void wait_for_work(io_loop *io, uint64_t idle_since) {
     uint64_t next = tm_next_event(io->tm), now = io_now();
     if (next <= now) return;
     if (next - now < WAKE_NS || now - idle_since < io->options.spin_ns) {
-        give_way(io);
+        yield_lock(io);
         for (int i = 0; i < 16 && !frame_ready(io); i++) {
 #if defined(__x86_64__)
             __builtin_ia32_pause();
@@ -252,12 +262,12 @@ static void wait_for_work(io_loop *io, uint64_t idle_since) {
     if (ready <= 0) return;
     uint64_t count;
     if (fds[1].revents && read(io->wake, &count, sizeof count) < 0) return;
-    if (fds[2].revents) look_at_links(io);
+    if (fds[2].revents) check_interfaces(io);
     if (fds[0].revents & (POLLERR | POLLHUP)) {
         int code = 0;
         socklen_t bytes = sizeof code;
         getsockopt(io->receiver, SOL_SOCKET, SO_ERROR, &code, &bytes); /* ENETDOWN of any interface */
-        look_at_links(io);
+        check_interfaces(io);
     }
 }
 
@@ -271,8 +281,8 @@ int io_run(io_loop *io, char *error) {
     while (!atomic_load_explicit(&io->stop, memory_order_relaxed) && !io->failed) {
         if (now - io->housekept_ns > HOUSEKEEPING_NS) {
             io->housekept_ns = now;
-            io_read_offset(io);
-            look_at_links(io);
+            io_read_clock_offset(io);
+            check_interfaces(io);
         }
         uint32_t received = receive_batch(io, now);
         run_events(io);
@@ -284,7 +294,7 @@ int io_run(io_loop *io, char *error) {
             wait_for_work(io, idle_since);
             now = io_now();
         }
-        give_way(io);
+        yield_lock(io);
     }
     struct timespec cpu;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);

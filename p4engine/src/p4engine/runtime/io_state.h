@@ -1,4 +1,4 @@
-/* The packet loop's insides, shared by io_ports.c (which opens sockets and interfaces) and io.c (which runs
+/* The packet loop's insides, shared by io_setup.c (which opens sockets and interfaces) and io.c (which runs
  * packets through them). Nothing outside of them includes this. */
 #ifndef IO_STATE_H
 #define IO_STATE_H
@@ -62,11 +62,11 @@ struct io_loop {
 };
 
 /* Writes a message into a caller's `error`; returns -1. */
-__attribute__((format(printf, 2, 3))) int io_say(char *error, const char *format, ...);
+__attribute__((format(printf, 2, 3))) int io_set_error(char *error, const char *format, ...);
 /* The traffic manager's sink: packets wait in the arena for the next sendmmsg. */
 uint8_t *io_room(void *context, uint32_t bytes);
 void io_emit(void *context, uint32_t port, uint64_t time_ns, uint32_t length);
-void io_read_offset(io_loop *io); /* the wall clock's distance to the monotonic one */
+void io_read_clock_offset(io_loop *io); /* the wall clock's distance to the monotonic one */
 
 /* TM_PORTS: the interface is no port. */
 static inline uint32_t io_port_of(const io_loop *io, uint32_t ifindex) {

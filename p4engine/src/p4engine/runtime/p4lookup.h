@@ -6,10 +6,6 @@
 #include "p4num.h"
 #include "p4state.h"
 
-static inline uint64_t p4_mix(uint64_t a, uint64_t b) {
-    p4_u128 m = (p4_u128)(a ^ 0x9e3779b97f4a7c15ull) * (b ^ 0xd6e8feb86659fd93ull);
-    return (uint64_t)m ^ (uint64_t)(m >> 64);
-}
 static inline uint64_t p4_hash_key(const uint64_t *key, uint32_t words) {
     uint64_t h = 0x2545f4914f6cdd1dull;
     for (uint32_t i = 0; i < words; i++) h = p4_mix(h, key[i]);
@@ -39,11 +35,6 @@ static inline p4_entry *p4_find_prefix(const p4_table *t, uint64_t *key) {
         if (e) return e;
     }
     return NULL;
-}
-/* The older one of equal priority wins. */
-static inline int p4_before(const p4_entry *e, const p4_entry *other) {
-    if (!other || e->priority != other->priority) return !other || e->priority < other->priority;
-    return e->order < other->order;
 }
 /* The best of `found` and what the tree has for the key: p4rt_range.c. */
 p4_entry *p4_ranges_find(const p4_table *t, p4_entry *root, const uint64_t *key, p4_entry *found);

@@ -1,4 +1,4 @@
-/* Arithmetic of P4's numbers in C: 128 bits, signed values of odd widths, saturation. */
+/* Arithmetic of P4's numbers in C: 128 bits, signed values of odd widths, saturation; mixing for hashes. */
 #ifndef P4NUM_H
 #define P4NUM_H
 
@@ -57,6 +57,12 @@ static inline p4_u128 p4_ssub_sat128(__int128 a, __int128 b, int w) {
     __int128 high = (__int128)p4_high128(w), low = -high - 1, s;
     if (__builtin_sub_overflow(a, b, &s)) return (p4_u128)(a < 0 ? low : high);
     return (p4_u128)(s > high ? high : s < low ? low : s);
+}
+
+/* A number in which every bit depends on all bits of `a` and `b`. */
+static inline uint64_t p4_mix(uint64_t a, uint64_t b) {
+    p4_u128 m = (p4_u128)(a ^ 0x9e3779b97f4a7c15ull) * (b ^ 0xd6e8feb86659fd93ull);
+    return (uint64_t)m ^ (uint64_t)(m >> 64);
 }
 
 #endif

@@ -31,6 +31,12 @@ typedef struct p4_entry {
     uint64_t key[];
 } p4_entry;
 
+/* Whether `e` wins over `other`, which may be NULL. The older one of equal priority wins. */
+static inline int p4_before(const p4_entry *e, const p4_entry *other) {
+    if (!other || e->priority != other->priority) return !other || e->priority < other->priority;
+    return e->order < other->order;
+}
+
 typedef struct p4_slot { uint64_t hash; p4_entry *entry; } p4_slot;
 typedef struct p4_hash_table { p4_slot *slots; uint64_t mask; uint64_t count; } p4_hash_table;
 typedef struct p4_prefix_group {

@@ -1,4 +1,5 @@
-/* What the packet loop opens and closes: sockets, the receive ring, interfaces and their filter. */
+/* Making and opening a packet loop: sockets, the receive ring, interfaces and their filter. Calls io.c, never
+ * the other way round. */
 #define _GNU_SOURCE
 #include "io_state.h"
 
@@ -8,8 +9,6 @@
 #include <linux/rtnetlink.h>
 #include <net/ethernet.h>
 #include <netinet/in.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -17,22 +16,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ERROR_BYTES 256
 #define FRAMES 8192
 #define BLOCK_BYTES (1 << 20)
-
-int io_say(char *error, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(error, ERROR_BYTES, format, arguments);
-    va_end(arguments);
-    return -1;
-}
 
 io_loop *io_create(tm_switch *tm, const io_options *options, char *error) {
     io_loop *io = calloc(1, sizeof *io);
     if (!io) {
-        io_say(error, "out of memory");
+        io_set_error(error, "out of memory");
         return NULL;
     }
     io->tm = tm;
@@ -45,8 +35,8 @@ io_loop *io_create(tm_switch *tm, const io_options *options, char *error) {
     pthread_mutex_init(&io->busy, NULL);
     io->sender = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0); /* protocol 0: receives nothing */
     if (!io->arena || io->wake < 0 || io->sender < 0) {
-        io_say(error, "cannot open a packet socket: %s%s", strerror(errno),
-            errno == EPERM ? " (needs root or CAP_NET_RAW)" : "");
+        io_set_error(error, "cannot open a packet socket: %s%s", strerror(errno),
+                     errno == EPERM ? " (needs root or CAP_NET_RAW)" : "");
         io_destroy(io);
         return NULL;
     }
@@ -57,22 +47,22 @@ io_loop *io_create(tm_switch *tm, const io_options *options, char *error) {
 }
 
 int io_port_add(io_loop *io, uint32_t port, const char *name, char *error) {
-    if (port >= TM_PORTS || io->interfaces[port]) return io_say(error, "port %u is taken or out of range", port);
-    if (strlen(name) >= IF_NAMESIZE) return io_say(error, "interface name %s is too long", name);
-    if (io->interface_count >= IO_HASH_SLOTS / 2) return io_say(error, "too many ports");
+    if (port >= TM_PORTS || io->interfaces[port]) return io_set_error(error, "port %u is taken or out of range", port);
+    if (strlen(name) >= IF_NAMESIZE) return io_set_error(error, "interface name %s is too long", name);
+    if (io->interface_count >= IO_HASH_SLOTS / 2) return io_set_error(error, "too many ports");
     struct ifreq request = {0};
     strcpy(request.ifr_name, name);
     if (ioctl(io->sender, SIOCGIFINDEX, &request) < 0)
-        return io_say(error, "port %u: no interface %s in this network namespace", port, name);
+        return io_set_error(error, "port %u: no interface %s in this network namespace", port, name);
     uint32_t ifindex = (uint32_t)request.ifr_ifindex;
     if (io_port_of(io, ifindex) != TM_PORTS)
-        return io_say(error, "interface %s is port %u already", name, io_port_of(io, ifindex));
+        return io_set_error(error, "interface %s is port %u already", name, io_port_of(io, ifindex));
     if (ioctl(io->sender, SIOCGIFFLAGS, &request) < 0 || !(request.ifr_flags & IFF_UP))
-        return io_say(error, "port %u: interface %s is down (ip link set %s up)", port, name, name);
+        return io_set_error(error, "port %u: interface %s is down (ip link set %s up)", port, name, name);
     if (ioctl(io->sender, SIOCGIFMTU, &request) < 0)
-        return io_say(error, "port %u: cannot read the MTU of %s: %s", port, name, strerror(errno));
+        return io_set_error(error, "port %u: cannot read the MTU of %s: %s", port, name, strerror(errno));
     interface *i = calloc(1, sizeof *i);
-    if (!i) return io_say(error, "out of memory");
+    if (!i) return io_set_error(error, "out of memory");
     strcpy(i->name, name);
     i->stats.ifindex = ifindex;
     i->stats.mtu = (uint32_t)request.ifr_mtu;
@@ -89,7 +79,7 @@ int io_port_add(io_loop *io, uint32_t port, const char *name, char *error) {
 
 int io_cpu_port(io_loop *io, uint32_t port, int fd, char *error) {
     if (port >= TM_PORTS || io->interfaces[port] || io->cpu >= 0)
-        return io_say(error, "port %u cannot be the CPU port: it is taken or out of range", port);
+        return io_set_error(error, "port %u cannot be the CPU port: it is taken or out of range", port);
     io->cpu = fd;
     io->cpu_port = port;
     return 0;
@@ -126,16 +116,16 @@ int io_open(io_loop *io, char *error) {
     io->links = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
     struct sockaddr_nl group = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
     if (io->links < 0 || bind(io->links, (void *)&group, sizeof group) < 0)
-        return io_say(error, "cannot watch the interfaces: %s", strerror(errno));
+        return io_set_error(error, "cannot watch the interfaces: %s", strerror(errno));
 
     io->receiver = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-    if (io->receiver < 0) return io_say(error, "cannot open a packet socket: %s", strerror(errno));
+    if (io->receiver < 0) return io_set_error(error, "cannot open a packet socket: %s", strerror(errno));
     int version = TPACKET_V2, reserve = 8, on = 1;
     if (setsockopt(io->receiver, SOL_PACKET, PACKET_VERSION, &version, sizeof version) < 0 ||
         setsockopt(io->receiver, SOL_PACKET, PACKET_RESERVE, &reserve, sizeof reserve) < 0 ||
         setsockopt(io->receiver, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on) < 0 ||
         attach_filter(io) < 0)
-        return io_say(error, "this kernel's packet sockets lack something: %s", strerror(errno));
+        return io_set_error(error, "this kernel's packet sockets lack something: %s", strerror(errno));
 
     /* A frame size that is no power of two spreads the frames over the cache's sets. */
     io->frame_bytes = (TPACKET2_HDRLEN + 16 + (uint32_t)reserve + longest + IO_VLAN_BYTES + 63) & ~63u;
@@ -151,9 +141,9 @@ int io_open(io_loop *io, char *error) {
                                   .tp_frame_nr = io->frames};
     io->ring_bytes = (size_t)blocks * io->block_bytes;
     if (setsockopt(io->receiver, SOL_PACKET, PACKET_RX_RING, &request, sizeof request) < 0)
-        return io_say(error, "cannot make a receive ring of %u frames: %s", io->frames, strerror(errno));
+        return io_set_error(error, "cannot make a receive ring of %u frames: %s", io->frames, strerror(errno));
     io->ring = mmap(NULL, io->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, io->receiver, 0);
-    if (io->ring == MAP_FAILED) return io_say(error, "cannot map the receive ring: %s", strerror(errno));
+    if (io->ring == MAP_FAILED) return io_set_error(error, "cannot map the receive ring: %s", strerror(errno));
     io->at_block = io->ring;
 
     for (uint32_t port = 0; port < TM_PORTS; port++) {
@@ -164,10 +154,10 @@ int io_open(io_loop *io, char *error) {
     }
     struct sockaddr_ll everything = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
     if (bind(io->receiver, (void *)&everything, sizeof everything) < 0)
-        return io_say(error, "cannot receive: %s", strerror(errno));
+        return io_set_error(error, "cannot receive: %s", strerror(errno));
     tm_sink sink = {.context = io, .room = io_room, .emit = io_emit};
     tm_set_sink(io->tm, &sink);
-    io_read_offset(io);
+    io_read_clock_offset(io);
     return 0;
 }
 
