@@ -29,8 +29,8 @@ tm_switch *tm_create(const p4_program *program, p4_instance *instance, uint64_t 
     return tm;
 }
 
-/* Frees the frames that have memory of their own; all others, and what is held, lie in slabs. */
-static void free_line(tm_switch *tm, line *l) {
+/* Frees the frames that have memory of their own; all others, and queued packets, lie in slabs. */
+static void free_event_list(tm_switch *tm, event_list *l) {
     while (l->first) {
         frame *f = l->first;
         l->first = f->next;
@@ -38,8 +38,8 @@ static void free_line(tm_switch *tm, line *l) {
     }
 }
 
-static void free_helds(tm_switch *tm, held *h) {
-    for (; h; h = h->next) tm_frame_free(tm, h->bytes);
+static void free_queued(tm_switch *tm, queued_packet *q) {
+    for (; q; q = q->next) tm_frame_free(tm, q->bytes);
 }
 
 void tm_destroy(tm_switch *tm) {
@@ -47,14 +47,14 @@ void tm_destroy(tm_switch *tm) {
     for (uint32_t i = 0; i < TM_PORTS; i++) {
         port *p = tm->ports[i];
         if (!p) continue;
-        free_line(tm, &p->arrivals);
-        free_line(tm, &p->departures);
-        free_helds(tm, p->first);
+        free_event_list(tm, &p->arrivals);
+        free_event_list(tm, &p->departures);
+        free_queued(tm, p->first);
         free(p->ingress_queue.times);
         free(p->ingress_queue.lengths);
         free(p);
     }
-    free_helds(tm, tm->pending);
+    free_queued(tm, tm->pending);
     while (tm->slabs) {
         slab *s = tm->slabs;
         tm->slabs = s->next;
@@ -76,7 +76,7 @@ int tm_port_add(tm_switch *tm, uint32_t number) {
     if (number >= TM_PORTS) return TM_BAD_VALUE;
     if (tm->ports[number]) return TM_EXISTS;
     port *p = calloc(1, sizeof *p);
-    line **heap = realloc(tm->heap, (size_t)(tm->heap_capacity + 3) * sizeof *heap);
+    event_list **heap = realloc(tm->heap, (size_t)(tm->heap_capacity + 3) * sizeof *heap);
     if (heap) tm->heap = heap;
     if (!p || !heap) {
         free(p);
@@ -85,12 +85,12 @@ int tm_port_add(tm_switch *tm, uint32_t number) {
     tm->heap_capacity += 3;
     tm_link_init(&p->link[TM_INGRESS], tm->seed, number, TM_INGRESS);
     tm_link_init(&p->link[TM_EGRESS], tm->seed, number, TM_EGRESS);
-    line *lines[] = {&p->arrivals, &p->departures, &p->turns};
-    const uint8_t kinds[] = {ARRIVALS, DEPARTURES, TURNS};
+    event_list *lists[] = {&p->arrivals, &p->departures, &p->dequeues};
+    const uint8_t kinds[] = {ARRIVALS, DEPARTURES, DEQUEUES};
     for (int i = 0; i < 3; i++) {
-        lines[i]->place = -1;
-        lines[i]->port = (uint16_t)number;
-        lines[i]->kind = kinds[i];
+        lists[i]->place = -1;
+        lists[i]->port = (uint16_t)number;
+        lists[i]->kind = kinds[i];
     }
     tm->ports[number] = p;
     return TM_OK;
@@ -125,7 +125,7 @@ int64_t tm_port_queue(tm_switch *tm, uint32_t number, uint32_t direction) {
     if (direction > TM_EGRESS) return TM_BAD_VALUE;
     port *p = tm->ports[number];
     if (direction == TM_EGRESS) return (int64_t)p->waiting;
-    tm_starts_expire(&p->ingress_queue, tm->now);
+    tm_start_queue_expire(&p->ingress_queue, tm->now);
     return p->ingress_queue.count;
 }
 
@@ -169,7 +169,7 @@ void tm_set_early(tm_switch *tm, int early) {
 }
 
 void tm_set_sink(tm_switch *tm, const tm_sink *sink) {
-    tm->sink = sink ? *sink : (tm_sink){.context = tm, .room = tm_own_room, .emit = tm_own_emit};
+    tm->sink = sink ? *sink : (tm_sink){.context = tm, .room = tm_builtin_room, .emit = tm_builtin_emit};
 }
 
 uint64_t tm_outputs(const tm_switch *tm, const tm_output **outputs, const uint8_t **bytes) {

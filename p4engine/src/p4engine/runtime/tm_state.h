@@ -1,5 +1,7 @@
-/* The traffic manager's insides, shared by its files: tm.c (the way of a packet), tm_copies.c (multicast and
- * clones), tm_store.c (where packets are kept, and their events), tm_setup.c. Nothing outside of them includes this. */
+/* The traffic manager's insides, shared by its files. Each calls only those behind it in this list: tm.c (arrivals,
+ * events, ingress and its copies), tm_egress.c (from a port's queue to the outside), tm_passes.c (packets that begin
+ * another pass), tm_link.c, tm_store.c (where packets are kept, and their events). tm_setup.c makes and frees a switch.
+ * Nothing outside of them includes this. */
 #ifndef TM_STATE_H
 #define TM_STATE_H
 
@@ -21,43 +23,44 @@ typedef struct frame {
 enum { FOR_INGRESS, FOR_SESSION };
 
 /* A packet with its state: waiting for egress, or for a pass that another packet's pass has caused. */
-typedef struct held {
-    struct held *next;
+typedef struct queued_packet {
+    struct queued_packet *next;
     frame *bytes; /* what packet.data points into, NULL if it belongs to someone else */
     uint32_t session;
     uint8_t kind;
     p4_packet packet __attribute__((aligned(64)));
-} held;
+} queued_packet;
 
-/* Packets in order of time, of which the first one is an event in the heap. */
-enum { ARRIVALS, DEPARTURES, TURNS };
-typedef struct line {
+/* Packets in order of time, of which the first one is an event in the heap. DEQUEUES stands for an egress queue: its
+ * time is that at which the queue's first packet begins to leave. */
+enum { ARRIVALS, DEPARTURES, DEQUEUES };
+typedef struct event_list {
     uint64_t time, order; /* of the first packet */
     int32_t place;        /* in the heap, -1: empty */
     uint16_t port;
     uint8_t kind;
     frame *first, *last;
-} line;
+} event_list;
 
 /* When the packets that wait in front of an ingress link will start; its bytes are in flight already. */
-typedef struct starts {
+typedef struct start_queue {
     uint64_t *times;
     uint32_t *lengths;
     uint32_t capacity, head, count; /* capacity: a power of two */
     uint64_t bytes;
-} starts;
+} start_queue;
 
 typedef struct port {
     tm_link link[2];
-    line arrivals;   /* of the ingress link */
-    line departures; /* of the egress link */
-    line turns;      /* the next one of the egress queue */
-    starts ingress_queue;
-    held *first, *last; /* egress queue */
+    event_list arrivals;   /* of the ingress link */
+    event_list departures; /* of the egress link */
+    event_list dequeues;   /* the next one of the egress queue */
+    start_queue ingress_queue;
+    queued_packet *first, *last; /* egress queue */
     uint64_t waiting, waiting_bytes;
 } port;
 
-/* A piece of memory out of which frames and held packets are cut. They are used again, so it is never given
+/* A piece of memory that frames and queued packets are parts of. They are used again, so it is never given
  * back while there is a switch. */
 typedef struct slab {
     struct slab *next;
@@ -81,11 +84,11 @@ struct tm_switch {
     tm_sink sink;
     tm_stats stats;
     port *ports[TM_PORTS];
-    line **heap;
+    event_list **heap;
     int32_t heap_count, heap_capacity;
-    held *pending, *pending_last;
+    queued_packet *pending, *pending_last;
     frame *free_frames[FRAME_SIZES];
-    held *free_held;
+    queued_packet *free_packets;
     slab *slabs; /* the one in use first */
     group **groups;
     struct { int32_t port, group; } *sessions;
@@ -94,31 +97,52 @@ struct tm_switch {
     uint64_t output_count, output_capacity, byte_count, byte_capacity;
 };
 
+/* One more pass for this arrival or event; 0, and counted: there have been too many. */
+static inline int tm_pass_allowed(tm_switch *tm) {
+    if (--tm->passes >= 0) return 1;
+    tm->stats.loop_drops++;
+    return 0;
+}
+
+/* The time as programs see it, 48 bits. */
+static inline uint64_t tm_p4_time(const tm_switch *tm, uint64_t now_ns) {
+    uint64_t since = now_ns > tm->epoch_ns ? now_ns - tm->epoch_ns : 0;
+    return (tm->unit_ns == 1 ? since : since / tm->unit_ns) & 0xffffffffffffull;
+}
+
+/* ---- tm_store.c ---- */
+
 frame *tm_frame_new(tm_switch *tm, uint32_t length); /* NULL: out of memory, counted */
 void tm_frame_free(tm_switch *tm, frame *f);
-held *tm_held_new(tm_switch *tm);
-void tm_held_free(tm_switch *tm, held *h);
+queued_packet *tm_packet_new(tm_switch *tm);
+void tm_packet_free(tm_switch *tm, queued_packet *q);
+int tm_copy_bytes(tm_switch *tm, queued_packet *q); /* a copy of what packet.data points to; 0: out of memory */
+uint8_t *tm_builtin_room(void *context, uint32_t bytes);
+void tm_builtin_emit(void *context, uint32_t port, uint64_t time_ns, uint32_t length);
+/* The first packet of a list is another one now. */
+void tm_event_set(tm_switch *tm, event_list *l, uint64_t time, uint64_t order);
+void tm_event_remove(tm_switch *tm, event_list *l);
+void tm_list_push(tm_switch *tm, event_list *l, frame *f, uint64_t time); /* keeps the order of times */
+frame *tm_list_pop(tm_switch *tm, event_list *l); /* the first packet; the list is not empty */
 void tm_prefetch_next(const tm_switch *tm); /* what the next event will read first */
-int tm_own_bytes(tm_switch *tm, held *h); /* a copy of what packet.data points to; 0: out of memory */
-void tm_push_pending(tm_switch *tm, held *h); /* a pass for the end of this arrival or event */
-uint8_t *tm_own_room(void *context, uint32_t bytes);
-void tm_own_emit(void *context, uint32_t port, uint64_t time_ns, uint32_t length);
-/* The first packet of a line is another one now. */
-void tm_event_set(tm_switch *tm, line *l, uint64_t time, uint64_t order);
-void tm_event_remove(tm_switch *tm, line *l);
-void tm_line_push(tm_switch *tm, line *l, frame *f, uint64_t time); /* keeps the order of times */
-frame *tm_line_pop(tm_switch *tm, line *l); /* the first packet; the line is not empty */
-void tm_starts_expire(starts *s, uint64_t now); /* forgets the packets that have started */
-int tm_starts_push(starts *s, uint64_t time, uint32_t length); /* 0: out of memory */
+void tm_start_queue_expire(start_queue *q, uint64_t now); /* forgets the packets that have started */
+int tm_start_queue_push(start_queue *q, uint64_t time, uint32_t length); /* 0: out of memory */
 
-/* tm.c: into the egress queue of a port, or through it where nothing waits. With `keep` the caller still
- * needs the packet. */
-void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep);
+/* ---- tm_passes.c ---- */
 
-void tm_multicast(tm_switch *tm, uint32_t number, p4_packet *packet, int keep);
-void tm_to_session(tm_switch *tm, uint32_t session, p4_packet *packet);
+/* Starts a packet over, with the same state block or another one; only a field list survives. */
+void tm_start_again(tm_switch *tm, p4_packet *to, const p4_packet *from, int32_t fields, uint32_t instance_type,
+                    const uint8_t *data, uint32_t length);
+void tm_push_pending(tm_switch *tm, queued_packet *q); /* a pass for the end of this arrival or event */
 int tm_session_exists(const tm_switch *tm, uint32_t session);
-void tm_clone_to_egress(tm_switch *tm, const p4_packet *packet);
 void tm_clone_from_egress(tm_switch *tm, const p4_packet *packet);
+
+/* ---- tm_egress.c ---- */
+
+/* Into the egress queue of a port, or through it where nothing waits. With `keep` the caller still needs the
+ * packet. */
+void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep);
+void tm_dequeue(tm_switch *tm, port *p); /* the first packet of the egress queue leaves it */
+void tm_emit_frame(tm_switch *tm, uint32_t number, uint64_t time, const frame *f); /* to the sink */
 
 #endif

@@ -1,5 +1,5 @@
 /* Where the traffic manager keeps packets (pools of frames and of packet states, the built-in sink), and
- * the lines of packets in order of time whose first ones form the heap of events. */
+ * the lists of packets in order of time whose first ones form the heap of events. */
 #include "pages.h"
 #include "tm_state.h"
 
@@ -10,9 +10,9 @@
 
 static const uint32_t frame_bytes[FRAME_SIZES] = {512, 2048, 16384, 0};
 
-/* Memory for a frame or a held packet. At high rates a switch has thousands of them, and each is read long after
+/* Memory for a frame or a queued packet. At high rates a switch has thousands of them, and each is read long after
  * it was written. So they lie together, in slabs that grow to the size of a large page. */
-static void *cut(tm_switch *tm, uint64_t bytes) {
+static void *slab_alloc(tm_switch *tm, uint64_t bytes) {
     bytes = (bytes + 63) / 64 * 64;
     slab *s = tm->slabs;
     if (!s || s->used + bytes > s->size) {
@@ -41,7 +41,7 @@ frame *tm_frame_new(tm_switch *tm, uint32_t length) {
         tm->free_frames[size] = f->next;
     } else {
         if (size < FRAME_SIZES - 1) {
-            f = cut(tm, sizeof *f + frame_bytes[size]);
+            f = slab_alloc(tm, sizeof *f + frame_bytes[size]);
         } else {
             f = aligned_alloc(64, sizeof *f + ((size_t)length + 63) / 64 * 64);
             if (!f) tm->stats.no_memory++;
@@ -64,47 +64,38 @@ void tm_frame_free(tm_switch *tm, frame *f) {
     tm->free_frames[f->size] = f;
 }
 
-held *tm_held_new(tm_switch *tm) {
-    held *h = tm->free_held;
-    if (h) {
-        tm->free_held = h->next;
+queued_packet *tm_packet_new(tm_switch *tm) {
+    queued_packet *q = tm->free_packets;
+    if (q) {
+        tm->free_packets = q->next;
     } else {
-        h = cut(tm, offsetof(held, packet) + tm->program->packet_size);
-        if (!h) return NULL;
+        q = slab_alloc(tm, offsetof(queued_packet, packet) + tm->program->packet_size);
+        if (!q) return NULL;
     }
-    h->next = NULL;
-    h->bytes = NULL;
-    return h;
+    q->next = NULL;
+    q->bytes = NULL;
+    return q;
 }
 
-void tm_held_free(tm_switch *tm, held *h) {
-    tm_frame_free(tm, h->bytes);
-    h->next = tm->free_held;
-    tm->free_held = h;
+void tm_packet_free(tm_switch *tm, queued_packet *q) {
+    tm_frame_free(tm, q->bytes);
+    q->next = tm->free_packets;
+    tm->free_packets = q;
 }
 
 /* Gives a packet its own copy of the bytes that it points to. */
-int tm_own_bytes(tm_switch *tm, held *h) {
-    p4_packet *packet = &h->packet;
+int tm_copy_bytes(tm_switch *tm, queued_packet *q) {
+    p4_packet *packet = &q->packet;
     frame *f = tm_frame_new(tm, packet->length);
     if (!f) return 0;
     memcpy(f->data, packet->data, packet->length);
     if (packet->payload) packet->payload = f->data + (packet->payload - packet->data);
     packet->data = f->data;
-    h->bytes = f;
+    q->bytes = f;
     return 1;
 }
 
-void tm_push_pending(tm_switch *tm, held *h) {
-    h->next = NULL;
-    if (tm->pending)
-        tm->pending_last->next = h;
-    else
-        tm->pending = h;
-    tm->pending_last = h;
-}
-
-uint8_t *tm_own_room(void *context, uint32_t bytes) {
+uint8_t *tm_builtin_room(void *context, uint32_t bytes) {
     tm_switch *tm = context;
     uint64_t start = (tm->byte_count + 63) / 64 * 64;
     if (start + bytes > tm->byte_capacity) {
@@ -118,7 +109,7 @@ uint8_t *tm_own_room(void *context, uint32_t bytes) {
     return tm->bytes + start;
 }
 
-void tm_own_emit(void *context, uint32_t port, uint64_t time_ns, uint32_t length) {
+void tm_builtin_emit(void *context, uint32_t port, uint64_t time_ns, uint32_t length) {
     tm_switch *tm = context;
     if (tm->output_count == tm->output_capacity) {
         uint64_t capacity = tm->output_capacity ? 2 * tm->output_capacity : 64;
@@ -135,18 +126,18 @@ void tm_own_emit(void *context, uint32_t port, uint64_t time_ns, uint32_t length
     tm->byte_count += length;
 }
 
-/* ---- lines and their events ---- */
+/* ---- lists of packets and their events ---- */
 
-static int earlier(const line *a, const line *b) {
+static int earlier(const event_list *a, const event_list *b) {
     return a->time != b->time ? a->time < b->time : a->order < b->order;
 }
 
-static void heap_put(tm_switch *tm, int32_t place, line *l) {
+static void heap_put(tm_switch *tm, int32_t place, event_list *l) {
     tm->heap[place] = l;
     l->place = place;
 }
 
-static void heap_up(tm_switch *tm, line *l) {
+static void heap_up(tm_switch *tm, event_list *l) {
     int32_t place = l->place;
     while (place > 0 && earlier(l, tm->heap[(place - 1) / 2])) {
         heap_put(tm, place, tm->heap[(place - 1) / 2]);
@@ -155,7 +146,7 @@ static void heap_up(tm_switch *tm, line *l) {
     heap_put(tm, place, l);
 }
 
-static void heap_down(tm_switch *tm, line *l) {
+static void heap_down(tm_switch *tm, event_list *l) {
     int32_t place = l->place;
     for (;;) {
         int32_t child = 2 * place + 1;
@@ -168,16 +159,16 @@ static void heap_down(tm_switch *tm, line *l) {
     heap_put(tm, place, l);
 }
 
-void tm_event_set(tm_switch *tm, line *l, uint64_t time, uint64_t order) {
+void tm_event_set(tm_switch *tm, event_list *l, uint64_t time, uint64_t order) {
     l->time = time;
     l->order = order;
-    if (l->place < 0) l->place = tm->heap_count++; /* capacity: three lines per port */
+    if (l->place < 0) l->place = tm->heap_count++; /* capacity: three lists per port */
     heap_up(tm, l);
     heap_down(tm, l);
 }
 
-void tm_event_remove(tm_switch *tm, line *l) {
-    line *moved = tm->heap[--tm->heap_count];
+void tm_event_remove(tm_switch *tm, event_list *l) {
+    event_list *moved = tm->heap[--tm->heap_count];
     int32_t place = l->place;
     l->place = -1;
     if (moved == l) return;
@@ -186,7 +177,7 @@ void tm_event_remove(tm_switch *tm, line *l) {
     heap_down(tm, moved);
 }
 
-void tm_line_push(tm_switch *tm, line *l, frame *f, uint64_t time) {
+void tm_list_push(tm_switch *tm, event_list *l, frame *f, uint64_t time) {
     f->time = time;
     f->order = tm->order++;
     if (!l->first) {
@@ -195,7 +186,7 @@ void tm_line_push(tm_switch *tm, line *l, frame *f, uint64_t time) {
         l->last->next = f;
         l->last = f;
         return;
-    } else { /* overtakes: only after a packet that was held back */
+    } else { /* overtakes: only after a packet that was reordered */
         frame **at = &l->first;
         while ((*at)->time <= time) at = &(*at)->next;
         f->next = *at;
@@ -205,7 +196,7 @@ void tm_line_push(tm_switch *tm, line *l, frame *f, uint64_t time) {
     tm_event_set(tm, l, f->time, f->order);
 }
 
-frame *tm_line_pop(tm_switch *tm, line *l) {
+frame *tm_list_pop(tm_switch *tm, event_list *l) {
     frame *f = l->first;
     l->first = f->next;
     if (l->first)
@@ -219,24 +210,24 @@ frame *tm_line_pop(tm_switch *tm, line *l) {
  * processor fetches it while the caller goes on. */
 void tm_prefetch_next(const tm_switch *tm) {
     if (!tm->heap_count) return;
-    const line *l = tm->heap[0];
-    const uint8_t *next = l->kind == TURNS ? (const uint8_t *)tm->ports[l->port]->first : (const uint8_t *)l->first;
+    const event_list *l = tm->heap[0];
+    const uint8_t *next = l->kind == DEQUEUES ? (const uint8_t *)tm->ports[l->port]->first : (const uint8_t *)l->first;
     for (int i = 0; i < PREFETCHED_LINES; i++) __builtin_prefetch(next + 64 * i);
 }
 
 /* ---- the queue of an ingress link ---- */
 
-void tm_starts_expire(starts *s, uint64_t now) {
-    while (s->count && s->times[s->head] <= now) {
-        s->bytes -= s->lengths[s->head];
-        s->head = (s->head + 1) & (s->capacity - 1);
-        s->count--;
+void tm_start_queue_expire(start_queue *q, uint64_t now) {
+    while (q->count && q->times[q->head] <= now) {
+        q->bytes -= q->lengths[q->head];
+        q->head = (q->head + 1) & (q->capacity - 1);
+        q->count--;
     }
 }
 
-int tm_starts_push(starts *s, uint64_t time, uint32_t length) {
-    if (s->count == s->capacity) {
-        uint32_t capacity = s->capacity ? 2 * s->capacity : 64;
+int tm_start_queue_push(start_queue *q, uint64_t time, uint32_t length) {
+    if (q->count == q->capacity) {
+        uint32_t capacity = q->capacity ? 2 * q->capacity : 64;
         uint64_t *times = malloc(capacity * sizeof *times);
         uint32_t *lengths = malloc(capacity * sizeof *lengths);
         if (!times || !lengths) {
@@ -244,22 +235,22 @@ int tm_starts_push(starts *s, uint64_t time, uint32_t length) {
             free(lengths);
             return 0;
         }
-        for (uint32_t i = 0; i < s->count; i++) {
-            uint32_t from = (s->head + i) & (s->capacity - 1);
-            times[i] = s->times[from];
-            lengths[i] = s->lengths[from];
+        for (uint32_t i = 0; i < q->count; i++) {
+            uint32_t from = (q->head + i) & (q->capacity - 1);
+            times[i] = q->times[from];
+            lengths[i] = q->lengths[from];
         }
-        free(s->times);
-        free(s->lengths);
-        s->times = times;
-        s->lengths = lengths;
-        s->capacity = capacity;
-        s->head = 0;
+        free(q->times);
+        free(q->lengths);
+        q->times = times;
+        q->lengths = lengths;
+        q->capacity = capacity;
+        q->head = 0;
     }
-    uint32_t at = (s->head + s->count) & (s->capacity - 1);
-    s->times[at] = time;
-    s->lengths[at] = length;
-    s->count++;
-    s->bytes += length;
+    uint32_t at = (q->head + q->count) & (q->capacity - 1);
+    q->times[at] = time;
+    q->lengths[at] = length;
+    q->count++;
+    q->bytes += length;
     return 1;
 }
