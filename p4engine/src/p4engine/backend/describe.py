@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from p4engine.backend.c_text import c_array, c_words, symbol_number, to_words
 from p4engine.frontend import ast
-from p4engine.frontend.checker.check_tables import KeyInfo
+from p4engine.frontend.ast import KeyInfo
 from p4engine.frontend.diagnostics import Diagnostics
 from p4engine.frontend.fold import Symbol
 from p4engine.frontend.lexer import parse_number

@@ -15,7 +15,7 @@ from p4engine.backend.emit_left import LeftEmitter
 from p4engine.backend.emit_numbers import NumberEmitter
 from p4engine.backend.reroll import reroll
 from p4engine.frontend import ast
-from p4engine.frontend.checker.check_tables import spell
+from p4engine.frontend.spelling import spell
 from p4engine.frontend.types import (
     Composite,
     Stack,
