@@ -78,8 +78,8 @@ def _parser(chosen: str) -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     words = sys.argv[1:] if argv is None else argv
-    arguments = _parser(words[0] if words else "").parse_args(words)
     try:
+        arguments = _parser(words[0] if words else "").parse_args(words)
         if arguments.command == "call":
             from p4engine.control.client import Client
 

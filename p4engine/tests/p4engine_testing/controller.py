@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import grpc
 from p4engine.p4runtime.device import Device
-from p4engine.p4runtime.messages import messages
 from p4engine.p4runtime.p4info import p4info
+from p4engine.p4runtime.proto import p4info_pb2, p4runtime_pb2, status_pb2
 from p4engine.p4runtime.service import DETAILS, Service
 from p4engine.switch.library import Switch
 
@@ -58,6 +59,14 @@ class ServedSwitch:
         self.out += left
         return left
 
+    @staticmethod
+    def wait_until(done: Callable[[], object]) -> None:
+        """Until `done()`, which another thread brings about."""
+        deadline = time.monotonic() + WAIT_S
+        while not done():
+            assert time.monotonic() < deadline, "nothing has come"
+            time.sleep(0.001)
+
     def close(self) -> None:
         self.service.close()
         self.switch.close()
@@ -70,8 +79,8 @@ class Failed(Exception):
         super().__init__(f"{error.code().name}: {error.details()}")
         self.code = error.code().name
         details = dict(error.trailing_metadata() or ()).get(DETAILS)
-        status = messages().Status.FromString(details) if details else None
-        errors = [messages().Error.FromString(d.value) for d in status.details] if status else []
+        status = status_pb2.Status.FromString(details) if details else None
+        errors = [p4runtime_pb2.Error.FromString(d.value) for d in status.details] if status else []
         self.codes = [grpc_name(e.canonical_code) for e in errors]
         self.texts = [e.message for e in errors]
 
@@ -104,7 +113,7 @@ class Controller:
         return getattr(self.channel, kind)(
             f"/p4.v1.P4Runtime/{name}",
             request_serializer=lambda m: m if isinstance(m, bytes) else m.SerializeToString(),
-            response_deserializer=getattr(messages(), reply).FromString,
+            response_deserializer=getattr(p4runtime_pb2, reply).FromString,
         )
 
     # ---- the stream ----
@@ -126,7 +135,7 @@ class Controller:
     def arbitrate(self, election: int | None = None, device: int = 1) -> Any:
         """Ask to be primary; the first message that comes back."""
         self.election = election if election is not None else self.election
-        request = messages().StreamMessageRequest()
+        request = p4runtime_pb2.StreamMessageRequest()
         request.arbitration.device_id = device
         if self.role:
             request.arbitration.role.name = self.role
@@ -139,11 +148,11 @@ class Controller:
 
     def write(self, *updates: tuple[str, Any], **fields: Any) -> None:
         """Updates as (INSERT | MODIFY | DELETE, entity)."""
-        request = messages().WriteRequest(device_id=1, role=self.role)
+        request = p4runtime_pb2.WriteRequest(device_id=1, role=self.role)
         if self.election is not None:
             request.election_id.low = self.election
         for kind, entity in updates:
-            update = request.updates.add(type=messages().Update.Type.Value(kind))
+            update = request.updates.add(type=p4runtime_pb2.Update.Type.Value(kind))
             update.entity.CopyFrom(entity)
         for name, value in fields.items():
             setattr(request, name, value)
@@ -158,7 +167,7 @@ class Controller:
 
     def read(self, *entities: Any, device: int = 1) -> list[Any]:
         """All entities that come."""
-        request = messages().ReadRequest(device_id=device, entities=entities)
+        request = p4runtime_pb2.ReadRequest(device_id=device, entities=entities)
         try:
             replies = self._call("Read", "ReadResponse", "unary_stream")(request, timeout=WAIT_S)
             return [entity for reply in replies for entity in reply.entities]
@@ -167,19 +176,18 @@ class Controller:
 
     def set_config(self, action: str, config: Any = None, cookie: int | None = None) -> None:
         """SetForwardingPipelineConfig with a P4Info."""
-        m = messages()
-        request = m.SetForwardingPipelineConfigRequest(device_id=1)
+        request = p4runtime_pb2.SetForwardingPipelineConfigRequest(device_id=1)
         request.election_id.low = self.election
         request.action = request.Action.Value(action)
         if config is not None:
-            request.config.p4info.CopyFrom(m.P4Info.FromString(config.SerializeToString()))
+            request.config.p4info.CopyFrom(p4info_pb2.P4Info.FromString(config.SerializeToString()))
         if cookie is not None:
             request.config.cookie.cookie = cookie
         self.raw("SetForwardingPipelineConfig", request, "SetForwardingPipelineConfigResponse")
 
     def get_config(self) -> Any:
         """GetForwardingPipelineConfig, all of it."""
-        request = messages().GetForwardingPipelineConfigRequest(device_id=1)
+        request = p4runtime_pb2.GetForwardingPipelineConfigRequest(device_id=1)
         reply = self.raw(
             "GetForwardingPipelineConfig", request, "GetForwardingPipelineConfigResponse"
         )
@@ -190,4 +198,4 @@ def entity(text: str) -> Any:
     """An Entity from protobuf's text format."""
     from google.protobuf import text_format
 
-    return text_format.Parse(text, messages().Entity())
+    return text_format.Parse(text, p4runtime_pb2.Entity())

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 from p4engine.p4runtime.arbitration import MOST_CONTROLLERS, MOST_ROLES, Arbitration
-from p4engine.p4runtime.messages import messages
+from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Refused
 from p4engine_testing.controller import Controller, Failed, ServedSwitch, entity
 
@@ -116,7 +116,7 @@ def test_every_update_of_a_batch_has_a_fate_of_its_own(controller):
         ("INSERT", wide),
         ("INSERT", ids.station(address="07")),
         ("UNSPECIFIED", ids.station(address="08")),
-        ("INSERT", messages().Entity()),
+        ("INSERT", p4runtime_pb2.Entity()),
     )
     assert codes == [
         "OK",
@@ -558,7 +558,7 @@ def test_clone_sessions(served, controller):
 
 def test_packets_go_out_and_come_in_with_metadata(served, controller):
     ids = controller.ids
-    request = messages().StreamMessageRequest()
+    request = p4runtime_pb2.StreamMessageRequest()
     request.packet.payload = FRAME
     request.packet.metadata.add(metadata_id=1, value=b"\x03")
     served.out.clear()
@@ -568,6 +568,8 @@ def test_packets_go_out_and_come_in_with_metadata(served, controller):
         " action { action { action_id: $to_controller } } }"
     )
     controller.write(("MODIFY", punt))
+    # Nothing orders a stream's message and a call: the packet may still be on its way.
+    served.wait_until(lambda: served.out)
     served.receive(4, FRAME)
     packet = controller.hear().packet
     assert packet.payload == FRAME
@@ -596,7 +598,7 @@ def test_digests_come_in_lists_without_duplicates(served, controller):
         for m in digest.data
     ] == [(b"\2\0\0\0\0\1", b"\3", True), (b"\2\0\0\0\0\2", b"\3", True)]
     assert controller.read(entity("digest_entry {}")) == [ids.entity(entry % config)]
-    ack = messages().StreamMessageRequest()
+    ack = p4runtime_pb2.StreamMessageRequest()
     ack.digest_ack.digest_id, ack.digest_ack.list_id = digest.digest_id, digest.list_id
     controller.send(ack)
     at_once = "config { max_list_size: 1 }"
@@ -679,7 +681,7 @@ def test_roles_elect_apart_and_devices_are_checked(served):
     with Controller(served.address) as made:
         with pytest.raises(Failed, match="NOT_FOUND"):
             made.read(entity("table_entry {}"), device=3)
-        request = messages().StreamMessageRequest()
+        request = p4runtime_pb2.StreamMessageRequest()
         request.packet.payload = FRAME
         made.send(request)
         assert made.hear().error.canonical_code == 7, "a packet before any arbitration"
@@ -689,7 +691,9 @@ def test_unimplemented_things_say_so(controller):
     with pytest.raises(Failed, match="UNIMPLEMENTED"):
         controller.write(("INSERT", controller.ids.station()), atomicity=1)
     assert refused(controller, ("INSERT", entity("extern_entry {}"))) == ["UNIMPLEMENTED"]
-    reply = controller.raw("Capabilities", messages().CapabilitiesRequest(), "CapabilitiesResponse")
+    reply = controller.raw(
+        "Capabilities", p4runtime_pb2.CapabilitiesRequest(), "CapabilitiesResponse"
+    )
     assert reply.p4runtime_api_version.startswith("1.")
 
 
@@ -697,7 +701,7 @@ def test_controllers_and_roles_are_limited():
     elections = Arbitration(1)
 
     def ask(stream: object, role: str = "", election: int | None = None) -> None:
-        message = messages().MasterArbitrationUpdate(device_id=1)
+        message = p4runtime_pb2.MasterArbitrationUpdate(device_id=1)
         if role:
             message.role.name = role
         if election is not None:
@@ -725,7 +729,7 @@ def test_garbage_harms_nothing(served, controller, capfd):
     controller.write(("INSERT", ids.station()))
     before = controller.read(entity("table_entry {}"))
     chance = random.Random(7)
-    valid = messages().WriteRequest(device_id=1)
+    valid = p4runtime_pb2.WriteRequest(device_id=1)
     valid.election_id.low = controller.election
     for each in (ids.rule("01", "ff", 5), ids.station("03")):
         valid.updates.add(type=2).entity.CopyFrom(each)  # MODIFY of what does not exist

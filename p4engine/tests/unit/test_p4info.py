@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
+import subprocess
+import sys
 
 import pytest
 from p4engine.cli import main
-from p4engine.p4runtime.p4info import aliases, assign_ids, messages, p4info
+from p4engine.p4runtime.p4info import aliases, assign_ids, p4info
+from p4engine.p4runtime.proto import p4info_pb2
 from p4engine_testing import DATA
 from p4engine_testing.programs import source
-
-from p4engine import P4Error
 
 PROGRAM = DATA / "p4info.p4"
 EXPECTED = {
@@ -104,7 +104,7 @@ def test_text_and_binary(info, tmp_path, capsysbinary):
     out = tmp_path / "p4info.bin"
     assert main(["p4info", str(PROGRAM), "--binary", "-o", str(out)]) == 0
     assert out.read_bytes() == info.SerializeToString(deterministic=True)
-    assert len(messages().P4Info.FromString(out.read_bytes()).tables) == 6
+    assert len(p4info_pb2.P4Info.FromString(out.read_bytes()).tables) == 6
     assert main(["p4info", str(PROGRAM)]) == 0
     text = capsysbinary.readouterr().out.decode()
     assert 'name: "I.ipv4"' in text and 'key: "dg_t"' in text
@@ -121,8 +121,36 @@ def test_aliases_are_the_shortest_unique_ends():
     assert aliases(["I.a.t", "I.b.t", "I.u"]) == {"I.a.t": "a.t", "I.b.t": "b.t", "I.u": "u"}
 
 
-def test_without_the_package_the_error_says_what_to_install(monkeypatch):
-    messages.cache_clear()
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(P4Error, match="pip install p4runtime"):
-        p4info(PROGRAM)
+WITHOUT = """
+import sys
+sys.modules["google.protobuf"] = None
+from p4engine.cli import main
+sys.exit(main(["p4info", sys.argv[1]]))
+"""
+
+
+def test_without_protobuf_the_error_says_what_to_install():
+    command = [sys.executable, "-c", WITHOUT, str(PROGRAM)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and "pip install 'p4engine[p4runtime]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("first", ["finsy.proto", "p4engine.p4runtime.proto"])
+def test_another_copy_of_the_messages_may_be_in_the_process(first):
+    """finsy has the same definitions, and registers them in protobuf's default pool."""
+    pytest.importorskip("finsy")
+    program = f"""
+import {first}
+from finsy.proto import p4i, p4r
+from p4engine.p4runtime.proto import p4info_pb2, p4runtime_pb2, status_pb2
+ours = p4runtime_pb2.Entity()
+ours.table_entry.table_id = 3
+assert p4r.Entity.FromString(ours.SerializeToString()).table_entry.table_id == 3
+assert not isinstance(ours, p4r.Entity) and p4info_pb2.P4Info is not p4i.P4Info
+status = status_pb2.Status()
+status.details.add().Pack(p4runtime_pb2.Error(message="why"))
+assert status.details[0].type_url.endswith("/p4.v1.Error")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from p4engine.p4runtime.messages import messages
+from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, invalid, unimplemented
 
 MOST_CONTROLLERS = 64  # per role
@@ -123,7 +123,7 @@ class Arbitration:
 
     def _notice(self, name: str, stream: Hashable) -> Notice:
         role = self.roles[name]
-        made = messages().StreamMessageResponse()
+        made = p4runtime_pb2.StreamMessageResponse()
         arbitration = made.arbitration
         arbitration.device_id = self.device_id
         if name:

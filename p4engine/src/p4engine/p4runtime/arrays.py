@@ -7,7 +7,7 @@ from typing import Any
 
 from p4engine.p4runtime.catalog import Array, Catalog, ValueSet
 from p4engine.p4runtime.matches import decode_field, encode_match
-from p4engine.p4runtime.messages import messages
+from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, invalid, unimplemented
 from p4engine.p4runtime.values import encoded, number
 
@@ -51,7 +51,7 @@ class Arrays:
                 count = min(CHUNK, indices.stop - start)
                 values = self.program.register_read(register.name, start, count)
                 for index, value in enumerate(values, start):
-                    made = messages().Entity()
+                    made = p4runtime_pb2.Entity()
                     made.register_entry.register_id = register.id
                     made.register_entry.index.index = index
                     data = made.register_entry.data
@@ -75,7 +75,7 @@ class Arrays:
         for counter in self._asked("counters", entry.counter_id, entry):
             for index in _indices(counter, entry):
                 value = self.program.counter_read(counter.name, index)
-                made = messages().Entity()
+                made = p4runtime_pb2.Entity()
                 made.counter_entry.counter_id = counter.id
                 made.counter_entry.index.index = index
                 put_count(made.counter_entry.data, value)
@@ -95,7 +95,7 @@ class Arrays:
         """One element, all of a meter, or all of all meters."""
         for meter in self._asked("meters", entry.meter_id, entry):
             for index in _indices(meter, entry):
-                made = messages().Entity()
+                made = p4runtime_pb2.Entity()
                 made.meter_entry.meter_id = meter.id
                 made.meter_entry.index.index = index
                 rates = self.program.meter_get(meter.name, index)
@@ -145,7 +145,7 @@ class Arrays:
         asked = [entry.value_set_id] if entry.value_set_id else sorted(self.catalog.value_sets)
         for id_ in asked:
             found = self.catalog.find("value_sets", id_)
-            made = messages().Entity()
+            made = p4runtime_pb2.Entity()
             made.value_set_entry.value_set_id = id_
             for member in self.value_sets.get(id_, []):
                 encode_match(found.fields, member, made.value_set_entry.members.add().match)

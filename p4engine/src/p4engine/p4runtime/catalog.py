@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from p4engine.p4runtime.messages import messages
+from p4engine.p4runtime.proto import p4info_pb2
 from p4engine.p4runtime.status import Code, Refused
 
 ORDERED = ("ternary", "range", "optional")
@@ -160,7 +160,7 @@ def _table(message: Any, engine: dict) -> Table:
         Field(m.id, m.name, m.bitwidth or 1, kind)
         for m, kind in zip(message.match_fields, kinds, strict=True)
     )
-    scope = messages().ActionRef.Scope.Name
+    scope = p4info_pb2.ActionRef.Scope.Name
     resources = {number >> 24: number for number in message.direct_resource_ids}
     return Table(
         message.preamble.id,
@@ -181,7 +181,7 @@ def _arrays(messages: Any) -> dict[int, Array]:
 
 
 def _value_set(message: Any) -> ValueSet:
-    kinds = messages().MatchField.MatchType.Name
+    kinds = p4info_pb2.MatchField.MatchType.Name
     fields = tuple(
         Field(m.id, m.name, m.bitwidth or 1, kinds(m.match_type).lower()) for m in message.match
     )

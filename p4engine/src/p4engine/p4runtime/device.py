@@ -17,8 +17,8 @@ from p4engine.frontend.diagnostics import P4Error
 from p4engine.p4runtime.arrays import Arrays
 from p4engine.p4runtime.catalog import Catalog
 from p4engine.p4runtime.digests import Digests
-from p4engine.p4runtime.messages import messages
 from p4engine.p4runtime.profiles import Profiles
+from p4engine.p4runtime.proto import p4info_pb2, p4runtime_pb2
 from p4engine.p4runtime.replication import Replication
 from p4engine.p4runtime.status import Code, Refused, invalid, of_engine, unimplemented
 from p4engine.p4runtime.tables import Tables
@@ -38,7 +38,7 @@ class Device:
 
     def __init__(self, switch: Any, info: Any, lock: Callable[[], AbstractContextManager]) -> None:
         self.lock = lock
-        self.info = messages().P4Info.FromString(info.SerializeToString())
+        self.info = p4info_pb2.P4Info.FromString(info.SerializeToString())
         self.catalog = Catalog(self.info, switch.compiled.info)
         self.cookie: int | None = None
         self.saved: Any = None
@@ -184,7 +184,7 @@ class Device:
 
     def get_config(self, response_type: int) -> Any:
         """A GetForwardingPipelineConfigResponse."""
-        made = messages().GetForwardingPipelineConfigResponse()
+        made = p4runtime_pb2.GetForwardingPipelineConfigResponse()
         if self.cookie is not None:
             made.config.cookie.cookie = self.cookie
         else:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from p4engine.p4runtime.catalog import Catalog
-from p4engine.p4runtime.messages import messages
+from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import check_existence, invalid
 from p4engine.p4runtime.values import encoded
 
@@ -67,7 +67,7 @@ class Digests:
             self.catalog.find("digests", entry.digest_id)
         for id_, stream in sorted(self.streams.items()):
             if entry.digest_id in (0, id_):
-                made = messages().Entity()
+                made = p4runtime_pb2.Entity()
                 made.digest_entry.CopyFrom(stream.entry)
                 yield made
 
@@ -115,7 +115,7 @@ class Digests:
         stream.number += 1
         if stream.entry.config.ack_timeout_ns:
             stream.lists[stream.number] = (now_ns, frozenset(batch))
-        made = messages().StreamMessageResponse()
+        made = p4runtime_pb2.StreamMessageResponse()
         made.digest.digest_id, made.digest.list_id = id_, stream.number
         made.digest.timestamp = stamp
         for values in batch:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from p4engine.p4runtime.catalog import Action, Catalog, Field, Table
-from p4engine.p4runtime.messages import messages
+from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import invalid
 from p4engine.p4runtime.values import encoded, number
 
@@ -128,7 +128,7 @@ def decode_params(action: Action, message: Any) -> list[int]:
 def encode_action(catalog: Catalog, name: str, params: Sequence[int]) -> Any:
     """An Action message."""
     action = catalog.actions[catalog.action_ids[name]]
-    made = messages().Action(action_id=action.id)
+    made = p4runtime_pb2.Action(action_id=action.id)
     for field, value in zip(action.params, params, strict=True):
         made.params.add(param_id=field.id, value=encoded(value))
     return made

@@ -1,7 +1,6 @@
 """P4Info of a program: what a P4Runtime controller must know of its tables and objects.
 
-The messages come from the package p4runtime; it is imported when P4Info is asked for and not
-before, since nothing else needs it. Numbers are those that p4c gives: a byte for the kind of the
+Numbers are those that p4c gives: a byte for the kind of the
 object, then 24 bits of the one-at-a-time hash of its full name (the next free one if two names
 meet, names in order), or what @id says. Compared with p4c's own output while this was written.
 """
@@ -19,7 +18,7 @@ from p4engine.frontend.diagnostics import Diagnostics, Fatal
 from p4engine.frontend.fold import Symbol
 from p4engine.frontend.types import Bits, Composite, NewType, Tuple, underlying, width_of
 from p4engine.middle.instantiate import Instances, annotation, local_name
-from p4engine.p4runtime.messages import messages
+from p4engine.p4runtime.proto import p4info_pb2
 
 PREFIX = {
     "action": 0x01,
@@ -102,7 +101,6 @@ class _Builder:
     """Collects the objects of one program, numbers them, writes the message."""
 
     def __init__(self, instances: Instances):
-        self.pb = messages()
         self.instances = instances
         x = instances.externs
         self.tables = [t for t in instances.tables if annotation(t.decl, "hidden") is None]
@@ -127,7 +125,7 @@ class _Builder:
             found = annotation(c.decl, "controller_header") if c.decl is not None else None
             if found is not None and found.body:
                 self.controller["".join(found.body).strip('"')] = c
-        self.info = self.pb.P4Info()
+        self.info = p4info_pb2.P4Info()
 
     def number(self, digests: dict[str, Any]) -> None:
         self.digests = digests
@@ -184,14 +182,14 @@ class _Builder:
             name = key.name.replace(".isValid()", ".$valid$")
             match = made.match_fields.add(id=_wanted(node) or position, name=name)
             match.bitwidth = key.width
-            match.match_type = self.pb.MatchField.MatchType.Value(key.kind.upper())
+            match.match_type = p4info_pb2.MatchField.MatchType.Value(key.kind.upper())
             match.annotations.extend(_annotations(node))
             self.named_type(match, key.value.type)
         for a in t.actions:
             ref = made.action_refs.add(id=self.ids["action"][a.name])
             for word, scope in (("tableonly", "TABLE_ONLY"), ("defaultonly", "DEFAULT_ONLY")):
                 if annotation(a.ref, word) is not None:
-                    ref.scope = self.pb.ActionRef.Scope.Value(scope)
+                    ref.scope = p4info_pb2.ActionRef.Scope.Value(scope)
             ref.annotations.extend(_annotations(a.ref, frozenset({"tableonly", "defaultonly"})))
         default = next((a for a in t.actions if a.ref.decl is t.decl.default.decl), None)
         if default is not None:
@@ -218,7 +216,7 @@ class _Builder:
         made.size = t.size or DEFAULT_SIZE
         timeout = t.decl.properties.get("support_timeout")
         if timeout is not None and timeout.value.const:
-            made.idle_timeout_behavior = self.pb.Table.IdleTimeoutBehavior.NOTIFY_CONTROL
+            made.idle_timeout_behavior = p4info_pb2.Table.IdleTimeoutBehavior.NOTIFY_CONTROL
         made.is_const_table = t.decl.const_entries
         made.has_initial_entries = bool(t.decl.info.entries)
 
@@ -260,7 +258,7 @@ class _Builder:
                 written = under.decl.fields if isinstance(under, Composite) else []
                 mark = next((annotation(f, "match") for f in written if f.name == name), None)
                 kind = mark.body[0].upper() if mark is not None and mark.body else "EXACT"
-                match.match_type = dict(self.pb.MatchField.MatchType.items()).get(kind, 0)
+                match.match_type = dict(p4info_pb2.MatchField.MatchType.items()).get(kind, 0)
             made.size = value_set.size
         for name, type_ in self.digests.items():
             made = self.info.digests.add()
@@ -306,7 +304,6 @@ def p4info(
     from p4engine.frontend.parser.parse_program import parse
     from p4engine.frontend.preprocessor.preprocess import preprocess
 
-    messages()
     diagnostics = Diagnostics()
     try:
         folders = tuple(Path(d) for d in include_dirs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from p4engine.p4runtime.catalog import Catalog, Field
-from p4engine.p4runtime.messages import messages
+from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import invalid
 from p4engine.p4runtime.values import encoded, number
 
@@ -50,7 +50,7 @@ def packet_in(catalog: Catalog, frame: bytes) -> Any | None:
     width = sum(field.width for field in fields)
     if len(frame) < width // 8:
         return None
-    made = messages().StreamMessageResponse()
+    made = p4runtime_pb2.StreamMessageResponse()
     made.packet.payload = frame[width // 8 :]
     value = int.from_bytes(frame[: width // 8], "big")
     for field in fields:

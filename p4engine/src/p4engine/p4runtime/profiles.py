@@ -13,7 +13,7 @@ from typing import Any
 
 from p4engine.p4runtime.catalog import Catalog, Profile, Table
 from p4engine.p4runtime.matches import decode_params
-from p4engine.p4runtime.messages import messages
+from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, check_existence, invalid, unimplemented
 
 HEAVIEST = 1024  # the sum of a group's weights
@@ -94,7 +94,7 @@ class Profiles:
     def read_members(self, entry: Any) -> Iterator[Any]:
         """One member, all of a profile, or all."""
         for member in self._asked(self.members, entry.action_profile_id, entry.member_id):
-            made = messages().Entity()
+            made = p4runtime_pb2.Entity()
             made.action_profile_member.CopyFrom(member.entry)
             yield made
 
@@ -156,7 +156,7 @@ class Profiles:
     def read_groups(self, entry: Any) -> Iterator[Any]:
         """One group, all of a profile, or all."""
         for group in self._asked(self.groups, entry.action_profile_id, entry.group_id):
-            made = messages().Entity()
+            made = p4runtime_pb2.Entity()
             made.action_profile_group.CopyFrom(group.entry)
             yield made
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from p4engine.p4runtime.messages import messages
+from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, check_existence, invalid, unimplemented
 from p4engine.p4runtime.values import number
 
@@ -57,7 +57,7 @@ class Replication:
             raise Refused(Code.NOT_FOUND, f"there is no {which[:-6].replace('_', ' ')} {asked}")
         for number_, found in sorted(stored.items()):
             if asked in (0, number_):
-                made = messages().Entity()
+                made = p4runtime_pb2.Entity()
                 getattr(made.packet_replication_engine_entry, which).CopyFrom(found)
                 yield made
 

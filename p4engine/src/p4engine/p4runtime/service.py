@@ -2,8 +2,8 @@
 
 gRPC has a thread with an event loop of its own, which answers controllers; requests that read or
 change the switch run one after the other in a second thread, so that a long one delays neither
-arbitration nor packets. The switch's packet loop waits for neither. Messages are parsed here and
-not by gRPC's generated code, which the package p4runtime has for old protobuf libraries only.
+arbitration nor packets. The switch's packet loop waits for neither. Messages are parsed here, so
+that one that makes no sense is refused with a reason.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 from p4engine.frontend.diagnostics import Diagnostic, P4Error
 from p4engine.p4runtime.arbitration import Arbitration, Notice
 from p4engine.p4runtime.device import API_VERSION, Device
-from p4engine.p4runtime.messages import messages
 from p4engine.p4runtime.packets import packet_in, packet_out
+from p4engine.p4runtime.proto import p4runtime_pb2, status_pb2
 from p4engine.p4runtime.status import Code, Refused
 
 LONGEST_MESSAGE = 32 << 20
@@ -85,6 +85,7 @@ class Service:
         self._enter = enter
         self._loop: asyncio.AbstractEventLoop | None = None
         self._inbox: deque[tuple] = deque()
+        self._inbox_lock = threading.Lock()
         self._worker = ThreadPoolExecutor(1, "p4runtime-requests")
         self._timer: asyncio.TimerHandle | None = None
         self._started = threading.Event()
@@ -119,10 +120,12 @@ class Service:
 
     def _put(self, *call: Any) -> None:
         """Have the event loop make a call; what it cannot keep up with is lost."""
-        if len(self._inbox) >= MOST_EVENTS:
-            return
-        self._inbox.append(call)
-        if len(self._inbox) == 1:
+        with self._inbox_lock:  # of two threads at the same time one must see the first event
+            if len(self._inbox) >= MOST_EVENTS:
+                return
+            self._inbox.append(call)
+            first = len(self._inbox) == 1
+        if first:
             try:
                 self._loop.call_soon_threadsafe(self._take)
             except RuntimeError:
@@ -198,7 +201,6 @@ class Service:
         await server.stop(0)
 
     def _handlers(self, grpc: Any) -> Any:
-        m = messages()
         kinds = {
             "Write": (grpc.unary_unary_rpc_method_handler, self._write),
             "Read": (grpc.unary_stream_rpc_method_handler, self._read),
@@ -213,7 +215,7 @@ class Service:
             if name == "StreamChannel":
                 answer = _refusals(grpc, function, stream=True)
             else:
-                read = _parser(getattr(m, f"{name}Request"))
+                read = _parser(getattr(p4runtime_pb2, f"{name}Request"))
                 answer = _refusals(grpc, function, stream=name == "Read", read=read)
             made[name] = handler(answer, response_serializer=_serialized)
         return grpc.method_handlers_generic_handler("p4.v1.P4Runtime", made)
@@ -232,7 +234,7 @@ class Service:
         self._send_digests()
         if any(code for code, _ in results):
             await _fail_batch(context, results)
-        return messages().WriteResponse()
+        return p4runtime_pb2.WriteResponse()
 
     async def _read(self, request: Any, context: Any) -> AsyncIterator[bytes]:
         self.arbitration.check_device(request.device_id)
@@ -241,7 +243,7 @@ class Service:
 
     def _read_all(self, entities: Any) -> list[bytes]:
         """All replies, before the first is sent: no write comes between them."""
-        response = messages().ReadResponse
+        response = p4runtime_pb2.ReadResponse
         batches = self.device.read(entities)
         return [response(entities=batch).SerializeToString() for batch in batches]
 
@@ -249,7 +251,7 @@ class Service:
         election = request.election_id if request.HasField("election_id") else None
         self.arbitration.check(request.device_id, request.role, election)
         await self._work(self.device.set_config, request)
-        return messages().SetForwardingPipelineConfigResponse()
+        return p4runtime_pb2.SetForwardingPipelineConfigResponse()
 
     async def _get_config(self, request: Any, context: Any) -> Any:
         self.arbitration.check_device(request.device_id)
@@ -258,7 +260,7 @@ class Service:
     async def _capabilities(self, request: Any, context: Any) -> Any:
         if request.device_id:
             self.arbitration.check_device(request.device_id)
-        return messages().CapabilitiesResponse(p4runtime_api_version=API_VERSION)
+        return p4runtime_pb2.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
 
     # ---- streams ----
 
@@ -274,7 +276,7 @@ class Service:
             self._notify(self.arbitration.leave(stream))
 
     async def _listen(self, stream: _Stream, requests: Any) -> None:
-        read = _parser(messages().StreamMessageRequest)
+        read = _parser(p4runtime_pb2.StreamMessageRequest)
         try:
             async for data in requests:
                 await self._hear(stream, read(data))
@@ -296,7 +298,7 @@ class Service:
             else:
                 raise Refused(Code.UNIMPLEMENTED, "there is no such stream message")
         except (Refused, P4Error) as error:
-            made = messages().StreamMessageResponse()
+            made = p4runtime_pb2.StreamMessageResponse()
             made.error.canonical_code = getattr(error, "code", Code.INTERNAL)
             made.error.message = str(error)
             if kind == "packet":
@@ -377,14 +379,14 @@ async def _fail_batch(context: Any, results: list[tuple[Code, str]]) -> None:
     """End a Write with the fate of each update."""
     import grpc
 
-    m = messages()
     failed = [(index, *result) for index, result in enumerate(results) if result[0]]
     text = f"{len(failed)} of {len(results)} updates failed"
-    status = m.Status(code=int(Code.UNKNOWN), message=text)
+    status = status_pb2.Status(code=int(Code.UNKNOWN), message=text)
     for code, message in results:
-        error = m.Error(canonical_code=int(code), message=message, space="p4engine" if code else "")
+        space = "p4engine" if code else ""
+        error = p4runtime_pb2.Error(canonical_code=int(code), message=message, space=space)
         detail = status.details.add()
-        detail.type_url = ANY + m.Error.DESCRIPTOR.full_name
+        detail.type_url = ANY + p4runtime_pb2.Error.DESCRIPTOR.full_name
         detail.value = error.SerializeToString()
     trailing: tuple = ((DETAILS, status.SerializeToString()),)
     if len(trailing[0][1]) > LONGEST_DETAILS:  # clients would refuse the whole reply

@@ -16,8 +16,8 @@ from p4engine.p4runtime.matches import (
     encode_match,
     encode_priority,
 )
-from p4engine.p4runtime.messages import messages
 from p4engine.p4runtime.profiles import OneShot, Profiles
+from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, invalid, unimplemented
 
 DEFAULT = -1  # the engine's handle of a default entry
@@ -182,7 +182,7 @@ class Tables:
     def read(self, entry: Any) -> Iterator[Any]:
         """The entries that a request asks for; what it leaves out matches all."""
         for table, found in self._asked(entry):
-            made = messages().Entity()
+            made = p4runtime_pb2.Entity()
             self._put(table, found, made.table_entry)
             handle = found["handle"]
             if entry.HasField("counter_data") and table.direct_counter:
@@ -316,7 +316,7 @@ class Tables:
                 if entry.table_entry.table_id:
                     invalid(f"table {table.name} has no direct {resource}")
                 continue
-            made = messages().Entity()
+            made = p4runtime_pb2.Entity()
             target = getattr(made, f"direct_{resource}_entry")
             self._put(table, found, target.table_entry)
             target.table_entry.ClearField("action")
