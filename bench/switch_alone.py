@@ -140,10 +140,11 @@ def round_of_switch(wires: Wires, generator: str, case: Case, options: argparse.
             "os.sched_setaffinity(0, {1})\n"
             "from pathlib import Path\n"
             "from p4engine.backend.build import Compiled\n"
+            "from p4engine.program_info import ProgramInfo\n"
             "from p4engine.switch.process import serve\n"
             "import json\n"
             "job = json.load(sys.stdin)\n"
-            "compiled = Compiled(Path(job['so']), job['info'], '')\n"
+            "compiled = Compiled(Path(job['so']), ProgramInfo.from_json(job['info']), '')\n"
             "ready = lambda: print('ready', flush=True)\n"
             "ports = {1: 's0', 2: 's1'}\n"
             "sys.exit(serve(compiled, ports, job['control'], ready=ready, **job['options']))\n"
@@ -156,7 +157,8 @@ def round_of_switch(wires: Wires, generator: str, case: Case, options: argparse.
             text=True,
         )
         try:
-            job = {"so": str(case.compiled.so_path), "info": case.compiled.info, "control": control}
+            job = {"so": str(case.compiled.so_path), "info": case.compiled.info.to_json()}
+            job["control"] = control
             job["options"] = {
                 "spin_ns": options.spin_ns,
                 "bypass": options.bypass,

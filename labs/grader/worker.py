@@ -72,10 +72,11 @@ class Worker:
 
     def _compiled(self, key: str) -> Any:
         from p4engine.backend.build import Compiled
+        from p4engine.program_info import ProgramInfo
 
         cache = self.scratch / "cache"
         info = json.loads((cache / f"{key}.json").read_text())["info"]
-        return Compiled(cache / f"{key}.so", info, key)
+        return Compiled(cache / f"{key}.so", ProgramInfo.from_json(info), key)
 
     def _loaded(self, switch: Any, trace: bool) -> int:
         switch.pipeline.on_log(lambda text: self.log.append(text[:200]))

@@ -11,6 +11,8 @@ from typing import Any
 
 from p4engine.control.commands import Commands
 from p4engine.frontend.diagnostics import P4Error
+from p4engine.program_info import ProgramInfo
+from p4engine.switch.names import Names
 
 from testbed.errors import UserError
 from testbed.netfile.load_network import NetworkPlan
@@ -24,10 +26,10 @@ def install(name: str, settings: SwitchSettings, client: Any) -> None:
     """Fill a switch. `client`: a `control.Client` or a `library.Switch`.
 
     Raises UserError that names what the switch refuses."""
-    tables = {table["name"]: table for table in client.info()["program"]["tables"]}
+    names = Names(ProgramInfo.from_json(client.info()["program"]))
     for number, entry in enumerate(settings.entries):
         with_place = f"switches.{name}.entries[{number}] ({entry.table})"
-        _carry_out(with_place, _install_entry, client, tables, entry)
+        _carry_out(with_place, _install_entry, client, names, entry)
     for group in settings.multicast:
         members = [(each.port, each.instance) for each in group.replicas]
         where = f"switches.{name}.multicast, group {group.group}"
@@ -53,37 +55,27 @@ def _carry_out(where: str, function: Any, *arguments: Any) -> None:
         raise UserError(f"{where}: {error}") from None
 
 
-def _install_entry(client: Any, tables: dict[str, dict], entry: Entry) -> None:
+def _install_entry(client: Any, names: Names, entry: Entry) -> None:
     if entry.default:
         if entry.match or entry.priority is not None:
             raise UserError(f"{entry.table}: a default action has neither match nor priority")
         client.table_set_default(entry.table, entry.action, dict(entry.params))
         return
-    table = _table(tables, entry.table)
-    keys = [key for key in table["keys"] if key["kind"] != "selector"]
-    names = [key["name"] for key in keys]
-    unknown = [name for name in entry.match if name not in names]
+    table = names.table(entry.table)
+    keys = [key.name for key in table.match_keys]
+    unknown = [name for name in entry.match if name not in keys]
     if unknown:
-        raise UserError(f"there is no key {unknown[0]!r}; it has {', '.join(names)}")
-    ordered = any(key["kind"] in ("ternary", "range", "optional") for key in keys)
-    if ordered == (entry.priority is None):
-        word = "needs a priority (the higher wins)" if ordered else "of this table has no priority"
-        raise UserError(f"an entry {word}")
+        raise UserError(f"there is no key {unknown[0]!r}; it has {', '.join(keys)}")
+    if table.ordered == (entry.priority is None):
+        needs = "needs a priority (the higher wins)"
+        raise UserError(f"an entry {needs if table.ordered else 'of this table has no priority'}")
     client.table_add(
-        table["name"],
+        table.name,
         entry.action,
-        [entry.match.get(name) for name in names],
+        [entry.match.get(name) for name in keys],
         dict(entry.params),
-        PRIORITIES - entry.priority if ordered else None,
+        PRIORITIES - entry.priority if entry.priority is not None else None,
     )
-
-
-def _table(tables: dict[str, dict], name: str) -> dict:
-    found = [t for full, t in tables.items() if full == name or full.endswith("." + name)]
-    exact = [t for t in found if t["name"] == name]
-    if len(exact or found) != 1:
-        raise UserError(f"the program has no table {name!r}; it has {', '.join(tables)}")
-    return (exact or found)[0]
 
 
 def compile_all(plan: NetworkPlan) -> dict[Path, Any]:

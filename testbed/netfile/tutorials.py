@@ -256,12 +256,12 @@ class Topology:
                 compiled = compile_program(program, {}, [program.parent])
             except P4Error as error:
                 raise UserError(str(error)) from None
-            self._tables[program] = {t["name"]: t for t in compiled.info["tables"]}
+            self._tables[program] = {t.name: t for t in compiled.info.tables}
         found = self._tables[program].get(table)
         if found is None:
             names = ", ".join(self._tables[program])
             raise UserError(f"{path}: {program.name} has no table {table}; it has {names}")
-        return {key["name"]: key["kind"] for key in found["keys"]}
+        return {key.name: key.kind for key in found.keys}
 
 
 def _group(entry: Any, path: Path) -> dict[str, Any]:

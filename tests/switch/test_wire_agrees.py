@@ -28,8 +28,8 @@ def scapy_fields() -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_p4_and_scapy_declare_the_same_fields(program):
-    headers = {h["name"]: h for h in compile_program(program).info["headers"]}
-    declared = [(f["name"], f["width"]) for f in headers["ina"]["fields"]]
+    headers = {h.name: h for h in compile_program(program).info.headers}
+    declared = [(f.name, f.width) for f in headers["ina"].fields]
     assert [name for name, _ in declared] == [name for name, _ in scapy_fields()]
     assert sum(width for _, width in declared) == 32 * wire.HEADER_WORDS
     offset = 0

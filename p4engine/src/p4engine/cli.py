@@ -107,11 +107,11 @@ def main(argv: list[str] | None = None) -> int:
 
             return switch.main(compiled, arguments)
         if arguments.json:
-            print(json.dumps(compiled.info, indent=1))
+            print(json.dumps(compiled.info.to_json(), indent=1))
         else:
             print(f"{arguments.program}: {compiled.so_path}")
             for kind in ("tables", "registers", "counters", "meters"):
-                names = [each["name"] for each in compiled.info.get(kind, [])]
+                names = [each.name for each in getattr(compiled.info, kind)]
                 if names:
                     print(
                         f"  {len(names)} {kind}: {', '.join(names[:8])}{' ...' * (len(names) > 8)}"

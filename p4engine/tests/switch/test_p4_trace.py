@@ -155,7 +155,7 @@ def test_misses_errors_and_drops_are_told(switch):
 
 def test_a_traced_build_does_the_same(program, switch):
     fast = fill(Switch(compile_program(program)))
-    assert "trace" not in fast.compiled.info
+    assert fast.compiled.info.trace is None
     tracer = Tracer(switch)
     for data in (packet(5, 9), packet(5, 0), packet(6, 1), packet(1, 1), b"\0" * 64, b"", STACK):
         assert send(switch, data) == send(fast, data)
@@ -251,7 +251,7 @@ def test_wrong_calls_say_why(program, capsys, options, message):
 COMMANDS = {
     "table_ad t": "did you mean 'table_add'",
     "table_add": "table_add TABLE ACTION MATCH",
-    "table_add nothing note 1 1 => 1": "table 'nothing' does not exist",
+    "table_add nothing note 1 1 => 1": "there is no table 'nothing'; the program has",
     "table_add t nothing 1 1 => 1": "no action 'nothing'",
     "table_add t note 1 => 1 1 1": "has 2 keys",
     "table_add t note 1 1&&&1 => 1 1": "takes 2 parameters",

@@ -13,12 +13,12 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from p4engine.backend.c_build import build_shared_object, find_target
 from p4engine.backend.cache import cache_folder, digest, failure, prune, replace, touch
 from p4engine.frontend.diagnostics import NOWHERE, Diagnostic, Diagnostics, Fatal, P4Error
 from p4engine.frontend.lexer import Token
+from p4engine.program_info import ProgramInfo
 
 ENGINE = Path(__file__).parents[1]
 # The folders whose Python decides what C comes of a program.
@@ -31,7 +31,7 @@ class Compiled:
     """A compiled program: `so_path` exports p4_program_get(), `info` names its objects."""
 
     so_path: Path
-    info: dict[str, Any]
+    info: ProgramInfo
     hash: str
     warnings: list[Diagnostic] = field(default_factory=list)
     cached: bool = False
@@ -82,13 +82,14 @@ def compile_program(
         try:
             saved = json.loads(info_path.read_text())
             warnings = [Diagnostic(**w) for w in saved["warnings"]]
+            info = ProgramInfo.from_json(saved["info"])
             touch(so_path, info_path)
-            return Compiled(so_path, saved["info"], key, warnings, True)
+            return Compiled(so_path, info, key, warnings, True)
         except (ValueError, KeyError, TypeError):
             pass  # a damaged file: make it again
     c_text, info = translate(tokens, diagnostics, path.name, trace)
     build_shared_object(c_text, target, folder, so_path, fast=not trace)
-    payload = {"info": info, "warnings": [vars(w) for w in diagnostics.warnings]}
+    payload = {"info": info.to_json(), "warnings": [vars(w) for w in diagnostics.warnings]}
     replace(info_path, json.dumps(payload).encode())
     prune(folder)
     return Compiled(so_path, info, key, diagnostics.warnings)
@@ -96,7 +97,7 @@ def compile_program(
 
 def translate(
     tokens: list[Token], diagnostics: Diagnostics, name: str, trace: bool = False
-) -> tuple[str, dict[str, Any]]:
+) -> tuple[str, ProgramInfo]:
     """Tokens to (C text, info); raises P4Error."""
     from p4engine.backend.emit_program import generate
     from p4engine.backend.emit_trace import EventTrace
@@ -113,9 +114,9 @@ def translate(
         checker = check(program, diagnostics)
         diagnostics.stop_on_errors()
         check_usage(program, diagnostics)
-        result = generate(checker, diagnostics, name, EventTrace if trace else None)
+        c_text, info = generate(checker, diagnostics, name, EventTrace if trace else None)
         diagnostics.stop_on_errors()
-        return result
+        return c_text, ProgramInfo.from_json(info)
     except Fatal:
         diagnostics.stop_on_errors()
         raise failure("the program cannot be compiled") from None

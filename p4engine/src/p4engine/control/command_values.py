@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from p4engine.program_info import Key
+from p4engine.switch.matches import (
+    ExactMatch,
+    LpmMatch,
+    Match,
+    OptionalMatch,
+    RangeMatch,
+    TernaryMatch,
+)
 from p4engine.switch.pipeline_values import ControlError, number
-
-ORDERED = ("ternary", "range", "optional")
 
 
 class CommandError(ControlError):
@@ -20,25 +27,24 @@ def fit(text: Any, width: int, what: str) -> int:
     return value & ((1 << width) - 1)
 
 
-def match_value(key: dict, text: str, what: str) -> Any:
-    """One key's match in the command line's spelling, as `Switch.table_add` takes it."""
-    width, kind = key["width"], key["kind"]
-    what = f"{what}, key {key['name']}"
+def match_value(key: Key, text: str, what: str) -> Match:
+    """One key's match in the command line's spelling."""
+    width, kind = key.width, key.kind
+    what = f"{what}, key {key.name}"
     if kind == "lpm":
         value, slash, length = text.partition("/")
-        return fit(value, width, what), whole(length, what) if slash else width
+        return LpmMatch(fit(value, width, what), whole(length, what) if slash else width)
     if kind in ("ternary", "optional"):
         value, mark, mask = text.partition("&&&")
-        if not mark:
-            return fit(value, width, what)
-        bits = fit(mask, width, what)
+        bits = fit(mask, width, what) if mark else (1 << width) - 1
+        plain = fit(value, width, what)
         if kind == "ternary":
-            return fit(value, width, what) & bits, bits
-        return fit(value, width, what) if bits else None
+            return TernaryMatch(plain & bits, bits)
+        return OptionalMatch(plain if bits or not mark else None)
     if kind == "range":
         low, arrow, high = text.partition("->")
-        return fit(low, width, what), fit(high if arrow else low, width, what)
-    return fit(text, width, what)
+        return RangeMatch(fit(low, width, what), fit(high if arrow else low, width, what))
+    return ExactMatch(fit(text, width, what))
 
 
 def whole(text: str, what: str) -> int:
@@ -47,13 +53,3 @@ def whole(text: str, what: str) -> int:
         return int(text, 0) if not text.isdigit() else int(text)
     except ValueError:
         raise CommandError(f"{what}: {text!r} is not a whole number") from None
-
-
-def needs_priority(table: dict) -> bool:
-    """Do entries of this table need a priority?"""
-    return any(k["kind"] in ORDERED for k in table["keys"])
-
-
-def match_keys(table: dict) -> list[dict]:
-    """The keys that an entry gives values for."""
-    return [k for k in table["keys"] if k["kind"] != "selector"]

@@ -17,14 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from p4engine.control.command_copies import CopyCommands
-from p4engine.control.command_values import (
-    CommandError,
-    fit,
-    match_keys,
-    match_value,
-    needs_priority,
-    whole,
-)
+from p4engine.control.command_values import CommandError, fit, match_value, whole
+from p4engine.program_info import Action, ProgramInfo, Table
+from p4engine.switch.matches import Match
+from p4engine.switch.names import Names
 from p4engine.switch.pipeline_values import ControlError, number
 
 
@@ -38,7 +34,8 @@ class Commands(CopyCommands):
 
     def __init__(self, switch: Any):
         self.switch = switch
-        self.info: dict = switch.info()["program"]
+        self.info = ProgramInfo.from_json(switch.info()["program"])
+        self.names = Names(self.info)
         self.nodes: dict[int, tuple[int, list[int]]] = {}
         self.groups: dict[int, list[int]] = {}
         self.mirrors: dict[int, tuple[str, int]] = {}
@@ -83,59 +80,33 @@ class Commands(CopyCommands):
                 printed.append(text)
         return printed
 
-    # ---- objects ----
-
-    def find(self, kind: str, name: str) -> dict:
-        """The object of info[kind] that `name` means."""
-        objects = self.info[kind]
-        for close in (
-            [o for o in objects if o["name"] == name],
-            [o for o in objects if o["name"].endswith("." + name)],
-        ):
-            if len(close) == 1:
-                return close[0]
-        names = ", ".join(o["name"] for o in close or objects) or "none"
-        problem = "is ambiguous" if close else "does not exist"
-        raise CommandError(f"{kind[:-1]} {name!r} {problem}: {names}")
-
-    def action(self, table: dict, name: str) -> dict:
-        """The action of `table` that `name` means."""
-        actions = table["actions"]
-        for close in (
-            [a for a in actions if a["name"] == name],
-            [a for a in actions if a["name"].endswith("." + name)],
-        ):
-            if len(close) == 1:
-                return close[0]
-        names = ", ".join(a["name"] for a in actions) or "none"
-        raise CommandError(f"table {table['name']} has no action {name!r}; it has {names}")
+    # ---- entries ----
 
     @staticmethod
-    def params(action: dict, texts: Sequence[str]) -> list[int]:
+    def params(action: Action, texts: Sequence[str]) -> list[int]:
         """Values of an action's parameters in order."""
-        expected = action["params"]
+        expected = action.params
         if len(texts) != len(expected):
-            names = ", ".join(p["name"] for p in expected) or "nothing"
+            names = ", ".join(p.name for p in expected) or "nothing"
             raise CommandError(
-                f"action {action['name']} takes {len(expected)} parameters ({names}),"
+                f"action {action.name} takes {len(expected)} parameters ({names}),"
                 f" {len(texts)} given"
             )
         return [
-            fit(text, p["width"], f"action {action['name']}, parameter {p['name']}")
+            fit(text, p.width, f"action {action.name}, parameter {p.name}")
             for p, text in zip(expected, texts, strict=True)
         ]
 
-    def match(self, table: dict, texts: Sequence[str]) -> list[Any]:
+    def match(self, table: Table, texts: Sequence[str]) -> list[Match]:
         """The match of an entry, one value per key."""
-        keys = match_keys(table)
+        keys = table.match_keys
         if len(texts) != len(keys):
-            names = ", ".join(k["name"] for k in keys) or "none"
+            names = ", ".join(k.name for k in keys) or "none"
             raise CommandError(
-                f"table {table['name']} has {len(keys)} keys ({names}), {len(texts)} values given"
+                f"table {table.name} has {len(keys)} keys ({names}), {len(texts)} values given"
             )
         return [
-            match_value(k, text, f"table {table['name']}")
-            for k, text in zip(keys, texts, strict=True)
+            match_value(k, text, f"table {table.name}") for k, text in zip(keys, texts, strict=True)
         ]
 
     @staticmethod
@@ -146,13 +117,13 @@ class Commands(CopyCommands):
         at = words.index("=>")
         return words[:at], words[at + 1 :]
 
-    def _priority(self, table: dict, words: list[str]) -> int | None:
+    def _priority(self, table: Table, words: list[str]) -> int | None:
         """Take the priority from the end of the words behind =>."""
-        if not needs_priority(table):
+        if not table.ordered:
             return None
         if not words:
             raise CommandError(
-                f"table {table['name']} needs a priority as the last word (the lower wins)"
+                f"table {table.name} needs a priority as the last word (the lower wins)"
             )
         return whole(words.pop(), "priority")
 
@@ -160,56 +131,56 @@ class Commands(CopyCommands):
 
     def do_table_add(self, words: list[str]) -> str:
         """table_add TABLE ACTION MATCH... => PARAMETER... [PRIORITY]"""
-        table = self.find("tables", words[0])
-        action = self.action(table, words[1])
+        table = self.names.table(words[0])
+        action = self.names.action(table, words[1])
         match, rest = self._split(words[2:])
         priority = self._priority(table, rest)
         handle = self.switch.table_add(
-            table["name"],
-            action["name"],
+            table.name,
+            action.name,
             self.match(table, match),
             self.params(action, rest),
             priority,
         )
-        return f"entry {handle} added to {table['name']}"
+        return f"entry {handle} added to {table.name}"
 
     def do_table_set_default(self, words: list[str]) -> None:
         """table_set_default TABLE ACTION PARAMETER..."""
-        table = self.find("tables", words[0])
-        action = self.action(table, words[1])
+        table = self.names.table(words[0])
+        action = self.names.action(table, words[1])
         rest = [w for w in words[2:] if w != "=>"]
-        self.switch.table_set_default(table["name"], action["name"], self.params(action, rest))
+        self.switch.table_set_default(table.name, action.name, self.params(action, rest))
 
     def do_table_reset_default(self, words: list[str]) -> None:
         """table_reset_default TABLE"""
-        self.switch.table_reset_default(self.find("tables", words[0])["name"])
+        self.switch.table_reset_default(self.names.table(words[0]).name)
 
     def do_table_modify(self, words: list[str]) -> None:
         """table_modify TABLE ACTION HANDLE PARAMETER..."""
-        table = self.find("tables", words[0])
-        action = self.action(table, words[1])
+        table = self.names.table(words[0])
+        action = self.names.action(table, words[1])
         rest = [w for w in words[3:] if w != "=>"]
         self.switch.table_modify(
-            table["name"], whole(words[2], "handle"), action["name"], self.params(action, rest)
+            table.name, whole(words[2], "handle"), action.name, self.params(action, rest)
         )
 
     def do_table_delete(self, words: list[str]) -> None:
         """table_delete TABLE HANDLE"""
-        table = self.find("tables", words[0])
-        self.switch.table_delete(table["name"], whole(words[1], "handle"))
+        table = self.names.table(words[0])
+        self.switch.table_delete(table.name, whole(words[1], "handle"))
 
     def do_table_clear(self, words: list[str]) -> None:
         """table_clear TABLE"""
-        self.switch.table_clear(self.find("tables", words[0])["name"])
+        self.switch.table_clear(self.names.table(words[0]).name)
 
     def do_table_num_entries(self, words: list[str]) -> str:
         """table_num_entries TABLE"""
-        return str(self.switch.table_count(self.find("tables", words[0])["name"]))
+        return str(self.switch.table_count(self.names.table(words[0]).name))
 
     def do_table_dump(self, words: list[str]) -> str:
         """table_dump TABLE"""
         lines = []
-        for entry in self.switch.table_dump(self.find("tables", words[0])["name"]):
+        for entry in self.switch.table_dump(self.names.table(words[0]).name):
             where = "default" if entry["handle"] < 0 else f"entry {entry['handle']}"
             act = entry.get("action") or f"{'member' if 'member' in entry else 'group'}"
             lines.append(f"{where}: {entry['match']} => {act} {entry.get('params', '')}")
@@ -219,39 +190,34 @@ class Commands(CopyCommands):
 
     def do_act_prof_create_member(self, words: list[str]) -> str:
         """act_prof_create_member PROFILE ACTION PARAMETER..."""
-        profile = self.find("profiles", words[0])
-        tables = [t for t in self.info["tables"] if t["profile"] == profile["id"]]
-        if not tables:
-            raise CommandError(f"no table uses the action profile {profile['name']}")
-        action = self.action(tables[0], words[1])
-        member = self.switch.member_add(
-            profile["name"], action["name"], self.params(action, words[2:])
-        )
+        profile = self.names.profile(words[0])
+        action = self.names.profile_action(profile, words[1])
+        member = self.switch.member_add(profile.name, action.name, self.params(action, words[2:]))
         return f"member {member}"
 
     def do_act_prof_create_group(self, words: list[str]) -> str:
         """act_prof_create_group PROFILE"""
-        return f"group {self.switch.group_add(self.find('profiles', words[0])['name'])}"
+        return f"group {self.switch.group_add(self.names.profile(words[0]).name)}"
 
     def do_act_prof_add_member_to_group(self, words: list[str]) -> None:
         """act_prof_add_member_to_group PROFILE MEMBER GROUP"""
         self.switch.group_add_member(
-            self.find("profiles", words[0])["name"],
+            self.names.profile(words[0]).name,
             whole(words[2], "group"),
             whole(words[1], "member"),
         )
 
     def _indirect(self, words: list[str], target: str) -> str:
-        table = self.find("tables", words[0])
+        table = self.names.table(words[0])
         match, rest = self._split(words[1:])
         priority = self._priority(table, rest)
         handle = self.switch.table_add_indirect(
-            table["name"],
+            table.name,
             self.match(table, match),
             priority=priority,
             **{target: whole(rest[0], target)},
         )
-        return f"entry {handle} added to {table['name']}"
+        return f"entry {handle} added to {table.name}"
 
     def do_table_indirect_add(self, words: list[str]) -> str:
         """table_indirect_add TABLE MATCH... => MEMBER [PRIORITY]"""
@@ -265,7 +231,7 @@ class Commands(CopyCommands):
 
     def do_register_read(self, words: list[str]) -> str:
         """register_read REGISTER [INDEX]"""
-        name = self.find("registers", words[0])["name"]
+        name = self.names.register(words[0]).name
         if len(words) > 1:
             index = whole(words[1], "index")
             return f"{name}[{index}] = {self.switch.register_read(name, index, 1)[0]}"
@@ -273,17 +239,17 @@ class Commands(CopyCommands):
 
     def do_register_write(self, words: list[str]) -> None:
         """register_write REGISTER INDEX VALUE"""
-        register = self.find("registers", words[0])
-        what = f"register {register['name']}"
-        value = number(words[2], max(register["width"], 64), what, words[2].startswith("-"))
-        value &= (1 << register["width"]) - 1
-        if register["signed"] and value >> (register["width"] - 1):
-            value -= 1 << register["width"]
-        self.switch.register_write(register["name"], whole(words[1], f"{what}, index"), value)
+        register = self.names.register(words[0])
+        what = f"register {register.name}"
+        value = number(words[2], max(register.width, 64), what, words[2].startswith("-"))
+        value &= (1 << register.width) - 1
+        if register.signed and value >> (register.width - 1):
+            value -= 1 << register.width
+        self.switch.register_write(register.name, whole(words[1], f"{what}, index"), value)
 
     def do_register_reset(self, words: list[str]) -> None:
         """register_reset REGISTER"""
-        self.switch.register_reset(self.find("registers", words[0])["name"])
+        self.switch.register_reset(self.names.register(words[0]).name)
 
     def do_counter_read(self, words: list[str]) -> str:
         """counter_read COUNTER INDEX"""

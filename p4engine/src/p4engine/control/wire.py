@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from p4engine.switch.matches import MATCHES
+
 LONG_MESSAGE = 1 << 16  # bytes
 LONGEST_PLAIN_LIST = 256  # longer lists of numbers travel as words
 PLAIN = {int, str, float, bool, type(None)}  # as they are in JSON: asked of every number in a batch
@@ -55,6 +57,8 @@ def encode(value: Any) -> Any:
                     words.byteswap()
                 return {"words": base64.b64encode(words.tobytes()).decode()}
         return [each if type(each) in PLAIN else encode(each) for each in value]
+    if isinstance(value, MATCHES):
+        return encode(value.plain())
     if isinstance(value, Mapping):
         return {str(key): encode(each) for key, each in value.items()}
     return value

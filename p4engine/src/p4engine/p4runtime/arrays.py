@@ -10,6 +10,7 @@ from p4engine.p4runtime.matches import decode_field, encode_match
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, invalid, unimplemented
 from p4engine.p4runtime.values import encoded, number
+from p4engine.switch.matches import Match, anything
 
 PER_SECOND = 1e6  # the engine's meters have rates per microsecond
 LARGEST = 2**63 - 1
@@ -22,7 +23,7 @@ class Arrays:
     def __init__(self, catalog: Catalog, program: Any) -> None:
         self.catalog = catalog
         self.program = program
-        self.value_sets: dict[int, list[Any]] = {}
+        self.value_sets: dict[int, list[list[Match]]] = {}
 
     # ---- registers ----
 
@@ -115,20 +116,20 @@ class Arrays:
                 Code.RESOURCE_EXHAUSTED, f"value set {found.name} has room for {found.size}"
             )
         members = [self._member(found, member) for member in entry.members]
-        if len({repr(member) for member in members}) < len(members):
+        if len({tuple(member) for member in members}) < len(members):
             raise Refused(Code.ALREADY_EXISTS, f"value set {found.name}: a member is given twice")
         self.program.value_set_clear(found.name)
         for member in members:
-            self.program.value_set_add(found.name, member)
+            self.program.value_set_add(found.name, [match.plain() for match in member])
         self.value_sets[found.id] = members
 
     @staticmethod
-    def _member(value_set: ValueSet, member: Any) -> list[Any]:
+    def _member(value_set: ValueSet, member: Any) -> list[Match]:
         what = f"value set {value_set.name}"
         given = {field.field_id: field for field in member.match}
         if set(given) - {field.id for field in value_set.fields}:
             invalid(f"{what}: there is no such field")
-        result: list[Any] = []
+        result: list[Match] = []
         for field in value_set.fields:
             if field.kind not in ("exact", "ternary"):
                 unimplemented(f"{what}: fields are exact or ternary, not {field.kind}")
@@ -137,7 +138,7 @@ class Arrays:
             elif field.kind == "exact":
                 invalid(f"{what}: a value for {field.name or 'the field'} is missing")
             else:
-                result.append((0, 0))
+                result.append(anything(field))
         return result
 
     def read_value_sets(self, entry: Any) -> Iterator[Any]:

@@ -12,8 +12,8 @@ from typing import Any
 
 from p4engine.p4runtime.proto import p4info_pb2
 from p4engine.p4runtime.status import Code, Refused
-
-ORDERED = ("ternary", "range", "optional")
+from p4engine.program_info import ORDERED_KINDS, ProgramInfo
+from p4engine.program_info import Table as EngineTable
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Table:
     @property
     def ordered(self) -> bool:
         """Entries need a priority."""
-        return any(key.kind in ORDERED for key in self.keys)
+        return any(key.kind in ORDERED_KINDS for key in self.keys)
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ class Catalog:
         info: the P4Info message; known: `compiled.info` of the same program.
     """
 
-    def __init__(self, info: Any, known: dict) -> None:
+    def __init__(self, info: Any, known: ProgramInfo) -> None:
         self.info = info
-        engine = {t["name"]: t for t in known["tables"]}
+        engine = {t.name: t for t in known.tables}
         self.actions = {a.preamble.id: _action(a) for a in info.actions}
         self.tables = {t.preamble.id: _table(t, engine[t.preamble.name]) for t in info.tables}
         self.profiles = {
@@ -109,15 +109,13 @@ class Catalog:
         self.meters = _arrays(info.meters)
         self.direct_counters = {c.preamble.id: c.direct_table_id for c in info.direct_counters}
         self.direct_meters = {m.preamble.id: m.direct_table_id for m in info.direct_meters}
-        widths = {r["name"]: r for r in known["registers"]}
+        widths = {r.name: r for r in known.registers}
         self.registers = {}
         for r in info.registers:
             name, own = r.preamble.name, widths[r.preamble.name]
             kind = r.type_spec.WhichOneof("type_spec")
-            kind = "bool" if kind == "bool" else "int" if own["signed"] else "bit"
-            self.registers[r.preamble.id] = Array(
-                r.preamble.id, name, own["size"], own["width"], kind
-            )
+            kind = "bool" if kind == "bool" else "int" if own.signed else "bit"
+            self.registers[r.preamble.id] = Array(r.preamble.id, name, own.size, own.width, kind)
         self.value_sets = {v.preamble.id: _value_set(v) for v in info.value_sets}
         self.digests = {d.preamble.id: d for d in info.digests}
         self.packet_in = _metadata(info, "packet_in")
@@ -154,8 +152,8 @@ def _action(message: Any) -> Action:
     return Action(message.preamble.id, message.preamble.name, params)
 
 
-def _table(message: Any, engine: dict) -> Table:
-    kinds = [k["kind"] for k in engine["keys"] if k["kind"] != "selector"]
+def _table(message: Any, engine: EngineTable) -> Table:
+    kinds = [key.kind for key in engine.match_keys]
     keys = tuple(
         Field(m.id, m.name, m.bitwidth or 1, kind)
         for m, kind in zip(message.match_fields, kinds, strict=True)
@@ -169,7 +167,7 @@ def _table(message: Any, engine: dict) -> Table:
         {ref.id: scope(ref.scope) for ref in message.action_refs},
         message.implementation_id,
         message.is_const_table,
-        bool(message.const_default_action_id) or engine["const_default_action"],
+        bool(message.const_default_action_id) or engine.const_default_action,
         bool(message.idle_timeout_behavior),
         resources.get(0x13, 0),
         resources.get(0x15, 0),

@@ -13,14 +13,23 @@ from p4engine.p4runtime.catalog import Action, Catalog, Field, Table
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import invalid
 from p4engine.p4runtime.values import encoded, number
+from p4engine.switch.matches import (
+    ExactMatch,
+    LpmMatch,
+    Match,
+    OptionalMatch,
+    RangeMatch,
+    TernaryMatch,
+    anything,
+    is_anything,
+)
 
 # The sum of an entry's two priorities: what is 1 here is next to the largest number there.
 PRIORITIES = 2**31 - 1
-ANY = {"lpm": (0, 0), "ternary": (0, 0), "optional": None}
 
 
-def decode_match(table: Table, fields: Iterable[Any]) -> list[Any]:
-    """FieldMatch messages to one value per key, in the engine's order."""
+def decode_match(table: Table, fields: Iterable[Any]) -> list[Match]:
+    """FieldMatch messages to one match per key, in the engine's order."""
     given: dict[int, Any] = {}
     known = {key.id for key in table.keys}
     for field in fields:
@@ -32,63 +41,61 @@ def decode_match(table: Table, fields: Iterable[Any]) -> list[Any]:
     return [_value(table, key, given.get(key.id)) for key in table.keys]
 
 
-def _value(table: Table, key: Field, field: Any) -> Any:
+def _value(table: Table, key: Field, field: Any) -> Match:
     what = f"table {table.name}, key {key.name}"
-    if field is None:
-        if key.kind == "exact":
-            invalid(f"{what}: the value of an exact key is missing")
-        return (0, (1 << key.width) - 1) if key.kind == "range" else ANY[key.kind]
-    return decode_field(key, field, what)
+    if field is not None:
+        return decode_field(key, field, what)
+    if key.kind == "exact":
+        invalid(f"{what}: the value of an exact key is missing")
+    return anything(key)
 
 
-def decode_field(key: Field, field: Any, what: str) -> Any:
-    """One FieldMatch to the engine's value; `what` begins an error's text."""
+def decode_field(key: Field, field: Any, what: str) -> Match:
+    """One FieldMatch; `what` begins an error's text."""
     kind = field.WhichOneof("field_match_type")
     if kind != key.kind:
         invalid(f"{what}: the key is {key.kind}, the match {kind or 'empty'}")
     match = getattr(field, kind)
-    if kind in ("exact", "optional"):
-        return number(match.value, key.width, what)
+    if kind == "exact":
+        return ExactMatch(number(match.value, key.width, what))
+    if kind == "optional":
+        return OptionalMatch(number(match.value, key.width, what))
     if kind == "lpm":
         if not 0 < match.prefix_len <= key.width:
             invalid(f"{what}: the prefix length {match.prefix_len} is not 1 to {key.width}")
         value = number(match.value, key.width, what)
         if value & ((1 << (key.width - match.prefix_len)) - 1):
             invalid(f"{what}: bits behind the prefix are set")
-        return value, match.prefix_len
+        return LpmMatch(value, match.prefix_len)
     if kind == "ternary":
         value, mask = number(match.value, key.width, what), number(match.mask, key.width, what)
         if not mask:
             invalid(f"{what}: a key that matches anything is left out")
         if value & ~mask:
             invalid(f"{what}: bits outside of the mask are set")
-        return value, mask
-    low, high = number(match.low, key.width, what), number(match.high, key.width, what)
-    if low > high:
-        invalid(f"{what}: the range {low} to {high} is empty")
-    if (low, high) == (0, (1 << key.width) - 1):
+        return TernaryMatch(value, mask)
+    made = RangeMatch(number(match.low, key.width, what), number(match.high, key.width, what))
+    if made.low > made.high:
+        invalid(f"{what}: the range {made.low} to {made.high} is empty")
+    if is_anything(key, made):
         invalid(f"{what}: a key that matches anything is left out")
-    return low, high
+    return made
 
 
-def encode_match(keys: Sequence[Field], values: Sequence[Any], target: Any) -> None:
-    """The engine's values, one per key, into a repeated field of FieldMatch."""
-    for key, value in zip(keys, values, strict=True):
-        everything = (0, (1 << key.width) - 1) if key.kind == "range" else ANY.get(key.kind)
-        if key.kind != "exact" and (value == everything or value is None):
+def encode_match(keys: Sequence[Field], values: Sequence[Match], target: Any) -> None:
+    """One match per key into a repeated field of FieldMatch."""
+    for key, match in zip(keys, values, strict=True):
+        if is_anything(key, match):
             continue
-        if key.kind in ("lpm", "ternary") and value[1] == 0:
-            continue
-        field = target.add(field_id=key.id)
-        match = getattr(field, key.kind)
-        if key.kind in ("exact", "optional"):
-            match.value = encoded(value)
-        elif key.kind == "lpm":
-            match.value, match.prefix_len = encoded(value[0]), value[1]
-        elif key.kind == "ternary":
-            match.value, match.mask = encoded(value[0]), encoded(value[1])
-        else:
-            match.low, match.high = encoded(value[0]), encoded(value[1])
+        field = getattr(target.add(field_id=key.id), key.kind)
+        if isinstance(match, LpmMatch):
+            field.value, field.prefix_len = encoded(match.value), match.length
+        elif isinstance(match, TernaryMatch):
+            field.value, field.mask = encoded(match.value), encoded(match.mask)
+        elif isinstance(match, RangeMatch):
+            field.low, field.high = encoded(match.low), encoded(match.high)
+        elif match.value is not None:
+            field.value = encoded(match.value)
 
 
 def decode_priority(table: Table, priority: int) -> int:

@@ -19,6 +19,8 @@ from p4engine.p4runtime.matches import (
 from p4engine.p4runtime.profiles import OneShot, Profiles
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, invalid, unimplemented
+from p4engine.switch.matches import Match
+from p4engine.switch.pipeline_tables import Entry
 
 DEFAULT = -1  # the engine's handle of a default entry
 
@@ -134,7 +136,9 @@ class Tables:
             return {"group": made.group}, made
         invalid(f"table {table.name}: its entries point to members or groups of a profile")
 
-    def _insert(self, table: Table, match: list, priority: int, entry: Any) -> tuple[_Note, int]:
+    def _insert(
+        self, table: Table, match: list[Match], priority: int, entry: Any
+    ) -> tuple[_Note, int]:
         one_shot = None
         if not table.profile:
             name, params = self._action(table, entry.action)
@@ -184,7 +188,7 @@ class Tables:
         for table, found in self._asked(entry):
             made = p4runtime_pb2.Entity()
             self._put(table, found, made.table_entry)
-            handle = found["handle"]
+            handle = found.handle
             if entry.HasField("counter_data") and table.direct_counter:
                 value = self.program.counter_read(table.name, handle)
                 put_count(made.table_entry.counter_data, value)
@@ -194,18 +198,18 @@ class Tables:
                     encode_rates(rates, made.table_entry.meter_config)
             yield made
 
-    def _asked(self, entry: Any) -> Iterator[tuple[Table, dict]]:
+    def _asked(self, entry: Any) -> Iterator[tuple[Table, Entry]]:
         """(table, the engine's entry) of what a TableEntry asks for."""
         if not entry.table_id:
             for _, table in sorted(self.catalog.tables.items()):
-                yield from ((table, each) for each in self._entries(table) if each["handle"] >= 0)
+                yield from ((table, each) for each in self._entries(table) if each.handle >= 0)
             return
         table = self.catalog.find("tables", entry.table_id)
         self._check(table, entry)
         if entry.is_default_action:
             if entry.match or entry.priority:
                 invalid(f"the default entry of {table.name} has neither match nor priority")
-            candidates = [each for each in self._entries(table) if each["handle"] == DEFAULT]
+            candidates = [each for each in self._entries(table) if each.handle == DEFAULT]
         elif entry.match and (entry.priority or not table.ordered):
             candidates = self._exactly(table, entry)
         else:
@@ -213,14 +217,14 @@ class Tables:
             candidates = (
                 each
                 for each in self._entries(table)
-                if each["handle"] >= 0 and (match is None or list(each["match"]) == match)
+                if each.handle >= 0 and (match is None or each.match == tuple(match))
             )
         wanted = entry.action.action.action_id
         for each in candidates:
-            note = self.notes.get((table.id, each["handle"]), _Note())
+            note = self.notes.get((table.id, each.handle), _Note())
             if entry.priority and self._read_priority(table, each) != entry.priority:
                 continue
-            if wanted and self.catalog.action_ids.get(each.get("action", "")) != wanted:
+            if wanted and self.catalog.action_ids.get(each.action or "") != wanted:
                 continue
             if entry.metadata not in (b"", note.metadata):
                 continue
@@ -228,38 +232,38 @@ class Tables:
                 continue
             yield table, each
 
-    def _exactly(self, table: Table, entry: Any) -> list[dict]:
+    def _exactly(self, table: Table, entry: Any) -> list[Entry]:
         match, priority = decode_match(table, entry.match), self._priority(table, entry.priority)
         return [self._get(table, self.program.table_find(table.name, match, priority))]
 
-    def _get(self, table: Table, handle: int) -> dict:
-        return self.program.table_get(table.name, handle)
+    def _get(self, table: Table, handle: int) -> Entry:
+        return self.program.entry(table.name, handle)
 
-    def _entries(self, table: Table) -> list[dict]:
-        return self.program.table_dump(table.name)
+    def _entries(self, table: Table) -> list[Entry]:
+        return self.program.entries(table.name)
 
-    def _put(self, table: Table, found: dict, target: Any) -> None:
+    def _put(self, table: Table, found: Entry, target: Any) -> None:
         target.table_id = table.id
-        note = self.notes.get((table.id, found["handle"]), _Note())
+        note = self.notes.get((table.id, found.handle), _Note())
         target.metadata, target.controller_metadata = note.metadata, note.controller_metadata
-        if found["handle"] == DEFAULT:
+        if found.handle == DEFAULT:
             target.is_default_action = True
         else:
-            encode_match(table.keys, found["match"], target.match)
+            encode_match(table.keys, found.match, target.match)
             target.priority = self._read_priority(table, found)
             target.is_const = table.const_entries
-        if "action" in found:
+        if found.action is not None:
             # A table without NoAction in its list may still do nothing by default.
-            if found["action"] in self.catalog.action_ids:
-                made = encode_action(self.catalog, found["action"], found["params"])
+            if found.action in self.catalog.action_ids:
+                made = encode_action(self.catalog, found.action, found.params)
                 target.action.action.CopyFrom(made)
         elif note.one_shot:
             target.action.action_profile_action_set.CopyFrom(note.one_shot.entry)
-        elif "group" in found:
-            number = self.profiles.group_id(table.profile, found["group"])
+        elif found.group is not None:
+            number = self.profiles.group_id(table.profile, found.group)
             target.action.action_profile_group_id = number
         else:
-            number = self.profiles.member_id(table.profile, found["member"])
+            number = self.profiles.member_id(table.profile, found.member)
             target.action.action_profile_member_id = number
 
     # ---- priorities ----
@@ -267,7 +271,7 @@ class Tables:
     def _ranks(self, table: Table) -> list[int]:
         """The engine's priorities of const entries, from the weakest: P4Runtime's are 1, 2, ..."""
         if table.id not in self.ranks:  # const: they stay as they are
-            found = {e["priority"] for e in self._entries(table) if e["handle"] >= 0}
+            found = {e.priority for e in self._entries(table) if e.handle >= 0}
             self.ranks[table.id] = sorted(found, reverse=True)
         return self.ranks[table.id]
 
@@ -279,10 +283,10 @@ class Tables:
             raise Refused(Code.NOT_FOUND, f"table {table.name} has no priority {priority}")
         return ranks[priority - 1]
 
-    def _read_priority(self, table: Table, found: dict) -> int:
+    def _read_priority(self, table: Table, found: Entry) -> int:
         if not (table.const_entries and table.ordered):
-            return encode_priority(table, found["priority"])
-        return self._ranks(table).index(found["priority"]) + 1
+            return encode_priority(table, found.priority)
+        return self._ranks(table).index(found.priority) + 1
 
     # ---- direct resources ----
 
@@ -321,9 +325,9 @@ class Tables:
             self._put(table, found, target.table_entry)
             target.table_entry.ClearField("action")
             if resource == "counter":
-                put_count(target.data, self.program.counter_read(table.name, found["handle"]))
+                put_count(target.data, self.program.counter_read(table.name, found.handle))
             else:
-                rates = self.program.meter_get(table.name, found["handle"])
+                rates = self.program.meter_get(table.name, found.handle)
                 if rates is not None:
                     encode_rates(rates, target.config)
             yield made

@@ -23,12 +23,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from p4engine.backend.build import Compiled, compile_program
-from p4engine.control.command_values import fit, match_keys, needs_priority
+from p4engine.control.command_values import fit
 from p4engine.control.commands import Commands
 from p4engine.frontend.diagnostics import P4Error
+from p4engine.program_info import Table
 from p4engine.stf.stf_parser import DIRECT, Statement, StfError, parse
-from p4engine.stf.stf_values import anything, find_key, match_value, resolve
+from p4engine.stf.stf_values import find_key, match_value, meant
 from p4engine.switch.library import Switch
+from p4engine.switch.matches import anything
 from p4engine.switch.pipeline_values import ControlError
 
 PACKET_TIME_NS = 100_000  # between two packets
@@ -86,7 +88,7 @@ class Run:
         self.switch.pipeline.on_log(lambda text: self.log.append(text))
         self.log: list[str] = []
         self.commands = Commands(self.switch)
-        self.tables = self.commands.info["tables"]
+        self.info = self.commands.info
         self.statements = statements
         self.now_ns = COMMAND_TIME_NS
         self.pause_ns = 0
@@ -148,47 +150,49 @@ class Run:
         for _, port, data in packets:
             self.sent.setdefault(port, []).append(data)
 
-    def _table(self, name: str) -> dict:
-        return self.tables[resolve([t["name"] for t in self.tables], name, "table")]
+    def _table(self, name: str) -> Table:
+        tables = [(table.name, table) for table in self.info.tables]
+        return meant(tables, name, "table", any_ending=True)
 
-    def _action(self, table: dict, s: Statement) -> tuple[str, list[int]]:
-        names = [a["name"] for a in table["actions"]]
-        action = table["actions"][resolve(names, s.action, f"action of {table['name']}")]
-        expected = action["params"]
+    def _action(self, table: Table, s: Statement) -> tuple[str, list[int]]:
+        actions = [(action.name, action) for action in table.actions]
+        owner = f"table {table.name}"
+        action = meant(actions, s.action, "action", owner, any_ending=True)
+        expected = action.params
         given: dict[str, str] = {}
         for i, (name, value) in enumerate(s.arguments):
             if name is None and i < len(expected):
-                name = expected[i]["name"]
-            if name is None or name not in [p["name"] for p in expected]:
-                has = ", ".join(p["name"] for p in expected) or "none"
-                raise StfError(f"action {action['name']} has no parameter {name or i + 1}; {has}")
+                name = expected[i].name
+            if name is None or name not in [p.name for p in expected]:
+                has = ", ".join(p.name for p in expected) or "none"
+                raise StfError(f"action {action.name} has no parameter {name or i + 1}; {has}")
             given[name] = value
         values = []
         for p in expected:
-            if p["name"] not in given:
-                raise StfError(f"action {action['name']} needs a value for {p['name']}")
-            values.append(fit(given[p["name"]], p["width"], f"parameter {p['name']}"))
-        return action["name"], values
+            if p.name not in given:
+                raise StfError(f"action {action.name} needs a value for {p.name}")
+            values.append(fit(given[p.name], p.width, f"parameter {p.name}"))
+        return action.name, values
 
     def _add(self, s: Statement) -> None:
         table = self._table(s.table)
-        keys = match_keys(table)
-        match = [anything(k) for k in keys]
-        named = [(find_key([k["name"] for k in keys], n, table["name"]), v) for n, v in s.matches]
+        keys = table.match_keys
+        match = [anything(key) for key in keys]
+        named = [(find_key(table, name), value) for name, value in s.matches]
         action, values = self._action(table, s)
         for at, value in named:
-            match[at] = match_value(keys[at], value, table["name"])
+            match[at] = match_value(keys[at], value, table.name)
         priority = None
-        if needs_priority(table):
+        if table.ordered:
             priority = LOWEST_PRIORITY - (s.priority or 0)
-        handle = self.switch.table_add(table["name"], action, match, values, priority)
+        handle = self.switch.table_add(table.name, action, match, values, priority)
         if s.entry:
             self.entries[s.entry] = handle
 
     def _set_default(self, s: Statement) -> None:
         table = self._table(s.table)
         action, values = self._action(table, s)
-        self.switch.table_set_default(table["name"], action, values)
+        self.switch.table_set_default(table.name, action, values)
 
     def _check_counter(self, s: Statement) -> None:
         index = s.words[0]
@@ -198,9 +202,9 @@ class Run:
             number = self.entries[index.lstrip("$")]
         else:
             number = int(index, 0)
-        names = [c["name"] for c in self.commands.info["counters"]]
-        names += [t["direct_counter"] for t in self.tables if t["direct_counter"]]
-        name = names[resolve(names, s.table, "counter")]
+        direct = [t.direct_counter for t in self.info.tables if t.direct_counter is not None]
+        names = [*(counter.name for counter in self.info.counters), *direct]
+        name = meant([(n, n) for n in names], s.table, "counter", any_ending=True)
         got = self.switch.counter_read(name, number)
         if len(s.words) == 1:
             return

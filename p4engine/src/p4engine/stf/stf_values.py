@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import TypeVar
 
 from p4engine.control.command_values import fit
+from p4engine.program_info import Key, Table
 from p4engine.stf.stf_parser import StfError, Value
+from p4engine.switch.matches import (
+    ExactMatch,
+    LpmMatch,
+    Match,
+    OptionalMatch,
+    RangeMatch,
+    TernaryMatch,
+)
+from p4engine.switch.names import UnknownName, resolve
 from p4engine.switch.pipeline_values import ControlError
 
+T = TypeVar("T")
 _DIGIT_BITS = {"0x": 4, "0b": 1, "0o": 3}
 
 
-def resolve(names: Sequence[str], wanted: str, what: str) -> int:
-    """Index of the name that `wanted` means: in full, behind a dot, or as any ending."""
-    for close in (
-        [i for i, n in enumerate(names) if n == wanted],
-        [i for i, n in enumerate(names) if n.endswith("." + wanted)],
-        [i for i, n in enumerate(names) if n.endswith(wanted)],
-    ):
-        if len(close) == 1:
-            return close[0]
-        if close:
-            raise StfError(f"{what} {wanted!r} is ambiguous: {', '.join(names[i] for i in close)}")
-    raise StfError(f"there is no {what} {wanted!r}; there is {', '.join(names) or 'none'}")
+def meant(
+    candidates: Iterable[tuple[str, T]],
+    wanted: str,
+    what: str,
+    owner: str = "the program",
+    any_ending: bool = False,
+) -> T:
+    """As `switch.names.resolve`; a name that means nothing ends a test."""
+    try:
+        return resolve(candidates, wanted, what, owner, any_ending)
+    except UnknownName as error:
+        raise StfError(str(error)) from None
 
 
 def _plain(name: str) -> str:
@@ -34,33 +45,19 @@ def _plain(name: str) -> str:
     return name
 
 
-def find_key(names: Sequence[str], wanted: str, table: str) -> int:
-    """Index of the key that `wanted` means."""
-    plain, wish = [_plain(n) for n in names], _plain(wanted)
+def find_key(table: Table, wanted: str) -> int:
+    """Which of the table's keys `wanted` means."""
+    wish = _plain(wanted)
     parts = wish.split("$")
     if len(parts) == 2 and parts[1][:1].isdigit():  # a$1.b for a[1].b
         digits = len(parts[1]) - len(parts[1].lstrip("0123456789"))
         wish = f"{parts[0]}[{parts[1][:digits]}]{parts[1][digits:]}"
-    tries = [wish]
+    named = [(_plain(key.name), i) for i, key in enumerate(table.match_keys)]
     if wish == "valid" or wish.endswith(".valid"):
-        tries.append(wish[: -len("valid")] + "$valid$")
-    for each in tries:
-        for test in (lambda n, e=each: n == e, lambda n, e=each: n.endswith("." + e)):
-            close = [i for i, n in enumerate(plain) if test(n)]
-            if close:
-                return close[0]
-    raise StfError(f"table {table} has no key {wanted!r}; it has {', '.join(names) or 'none'}")
-
-
-def anything(key: dict) -> Any:
-    """The match of a key that an entry does not name."""
-    return {
-        "exact": 0,
-        "lpm": (0, 0),
-        "ternary": (0, 0),
-        "range": (0, (1 << key["width"]) - 1),
-        "optional": None,
-    }[key["kind"]]
+        valid = wish[: -len("valid")] + "$valid$"
+        if not any(name == wish or name.endswith(f".{wish}") for name, _ in named):
+            wish = valid
+    return meant(named, wish, "key", f"table {table.name}")
 
 
 def _digits(text: str) -> tuple[str, int]:
@@ -85,23 +82,21 @@ def _mask(text: str, prefix: str, bits: int) -> int:
     return made
 
 
-def match_value(key: dict, value: Value, table: str) -> Any:
-    """An STF value as `Switch.table_add` takes it for this key."""
-    width, kind = key["width"], key["kind"]
-    what = f"table {table}, key {key['name']}"
+def match_value(key: Key, value: Value, table: str) -> Match:
+    """An STF value for a key."""
+    width, kind = key.width, key.kind
+    what = f"table {table}, key {key.name}"
     text, ones = value.text, (1 << width) - 1
     prefix, bits = _digits(text)
-    plain = fit(_zeros(text, prefix, "0"), width, what) if prefix else None
-    if plain is None:
-        plain = fit(text, width, what)
+    plain = fit(_zeros(text, prefix, "0") if prefix else text, width, what)
     if kind == "lpm":
         if value.join == "/":
-            return plain, int(value.second, 0)
+            return LpmMatch(plain, int(value.second, 0))
         if value.join == "&&&":
-            return plain, bin(int(value.second, 0)).count("1")
+            return LpmMatch(plain, bin(int(value.second, 0)).count("1"))
         if not prefix:
-            return plain, width
-        return plain, (len(text) - len(prefix) - text.count("*")) * bits
+            return LpmMatch(plain, width)
+        return LpmMatch(plain, (len(text) - len(prefix) - text.count("*")) * bits)
     if kind in ("ternary", "optional"):
         if value.join == "&&&":
             mask = fit(value.second, width, what)
@@ -111,13 +106,14 @@ def match_value(key: dict, value: Value, table: str) -> Any:
         else:
             mask = fit(_mask(text, prefix, bits), width, what) if prefix else ones
         if kind == "optional":
-            return plain if mask else None
-        return plain & mask, mask
+            return OptionalMatch(plain if mask else None)
+        return TernaryMatch(plain & mask, mask)
     if kind == "range":
         if value.join:
-            return plain, fit(value.second, width, what)
-        high = "7" if prefix == "0o" else "1" if prefix == "0b" else "f"
-        return plain, fit(_zeros(text, prefix, high), width, what) if prefix else plain
+            return RangeMatch(plain, fit(value.second, width, what))
+        highest = "7" if prefix == "0o" else "1" if prefix == "0b" else "f"
+        high = fit(_zeros(text, prefix, highest), width, what) if prefix else plain
+        return RangeMatch(plain, high)
     if "*" in text:
         raise ControlError(f"{what}: an exact key takes no wildcard ({text})")
-    return plain
+    return ExactMatch(plain)

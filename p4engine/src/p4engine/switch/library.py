@@ -16,6 +16,7 @@ this object with a packet loop, and its control socket offers the same calls.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from p4engine.switch.pipeline import Pipeline
@@ -169,7 +170,7 @@ class Switch(Manager):
     def info(self) -> dict[str, Any]:
         """The program's objects (as `compiled.info` lists them), the ports, the time unit."""
         return {
-            "program": {k: v for k, v in self.compiled.info.items() if k != "trace"},
+            "program": replace(self.compiled.info, trace=None).to_json(),
             "ports": self.ports,
             "timestamp_unit_ns": self.timestamp_unit_ns,
         }

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from ctypes import c_uint64
 from typing import Any
 
+from p4engine.program_info import Key, Register, Table
+from p4engine.switch.matches import key_words
 from p4engine.switch.pipeline_abi import Count, Rates
 from p4engine.switch.pipeline_instance import Instance
-from p4engine.switch.pipeline_matches import key_words
 from p4engine.switch.pipeline_values import (
     ControlError,
     from_words,
@@ -27,38 +28,37 @@ class Arrays(Instance):
 
     def register_read(self, name: str, start: int = 0, count: int | None = None) -> list[int]:
         """Elements start .. start + count; int<W> registers give signed numbers."""
-        r = self.find("registers", name)
+        r = self.names.register(name)
         start, count = self._range(r, start, count)
-        n = word_count(r["width"])
+        n = word_count(r.width)
         words = (c_uint64 * max(1, n * count))()
-        status = self.lib.p4_register_read(self.handle, r["id"], start, count, words)
-        self._check(status, f"register {r['name']}")
+        status = self.lib.p4_register_read(self.handle, r.id, start, count, words)
+        self._check(status, f"register {r.name}")
         values = (
             list(words[:count])
             if n == 1
-            else [from_words(words[i * n : i * n + n], r["width"]) for i in range(count)]
+            else [from_words(words[i * n : i * n + n], r.width) for i in range(count)]
         )
-        if r["signed"]:
-            half, full = 1 << (r["width"] - 1), 1 << r["width"]
+        if r.signed:
+            half, full = 1 << (r.width - 1), 1 << r.width
             values = [v - full if v >= half else v for v in values]
         return values
 
     @staticmethod
-    def _range(r: dict, start: int, count: int | None) -> tuple[int, int]:
+    def _range(r: Register, start: int, count: int | None) -> tuple[int, int]:
         if count is None:
-            count = r["size"] - start
-        if start < 0 or count < 0 or start + count > r["size"]:
+            count = r.size - start
+        if start < 0 or count < 0 or start + count > r.size:
             raise ControlError(
-                f"{r['name']} has elements 0 to {r['size'] - 1};"
-                f" {start} to {start + count - 1} asked"
+                f"{r.name} has elements 0 to {r.size - 1}; {start} to {start + count - 1} asked"
             )
         return start, count
 
     def register_write(self, name: str, index: Any, values: Any) -> None:
         """Write one element (int), or elements start..stop (pair or range) with one value or a
         list."""
-        r = self.find("registers", name)
-        what = f"register {r['name']}"
+        r = self.names.register(name)
+        what = f"register {r.name}"
         if isinstance(index, range):
             if index.step != 1:
                 raise ControlError(f"{what}: a range of step 1 is needed")
@@ -72,79 +72,63 @@ class Arrays(Instance):
         start, count = self._range(r, start, stop - start)
         if hasattr(values, "tolist"):
             values = values.tolist()
-        width, signed = r["width"], r["signed"]
+        width, signed = r.width, r.signed
         if isinstance(values, Sequence) and not isinstance(values, str | bytes):
             if len(values) != count:
                 raise ControlError(f"{what}: {count} elements, but {len(values)} values")
             words: list[int] = []
             for value in values:
                 words += to_words(number(value, width, what, signed), width)
-            status = self.lib.p4_register_write(
-                self.handle, r["id"], start, count, word_array(words)
-            )
+            status = self.lib.p4_register_write(self.handle, r.id, start, count, word_array(words))
         else:
             words = to_words(number(values, width, what, signed), width)
-            status = self.lib.p4_register_fill(
-                self.handle, r["id"], start, count, word_array(words)
-            )
+            status = self.lib.p4_register_fill(self.handle, r.id, start, count, word_array(words))
         self._check(status, what)
 
     def register_reset(self, name: str) -> None:
         """All elements to 0."""
-        r = self.find("registers", name)
-        self.register_write(name, (0, r["size"]), 0)
+        r = self.names.register(name)
+        self.register_write(name, (0, r.size), 0)
 
     # ---- counters and meters ----
-
-    def _direct(self, kind: str, name: str) -> dict | None:
-        """The table whose direct counter or meter is called `name`, or which is called so
-        itself."""
-        owners = [t for t in self.info["tables"] if t[kind]]
-        for t in owners:
-            if name in (t[kind], t["name"]):
-                return t
-        close = [
-            t for t in owners if t[kind].endswith("." + name) or t["name"].endswith("." + name)
-        ]
-        return close[0] if len(close) == 1 else None
 
     def counter_read(self, name: str, index: int = 0) -> dict[str, int]:
         """{"packets", "bytes"} of one element; for a direct counter `index` is the entry's
         handle."""
         value = Count()
-        table = self._direct("direct_counter", name)
-        if table is not None:
+        counter = self.names.counter(name)
+        if isinstance(counter, Table):
             status = self.lib.p4_direct_counter_read(
-                self.handle, table["id"], index, ctypes.byref(value)
+                self.handle, counter.id, index, ctypes.byref(value)
             )
         else:
-            c = self.find("counters", name)
             if index < 0:
                 raise ControlError(f"counter {name}[{index}]: the index is out of range")
-            status = self.lib.p4_counter_read(self.handle, c["id"], index, 1, ctypes.byref(value))
+            status = self.lib.p4_counter_read(
+                self.handle, counter.id, index, 1, ctypes.byref(value)
+            )
         self._check(status, f"counter {name}[{index}]")
         return {"packets": value.packets, "bytes": value.bytes}
 
     def counter_write(self, name: str, index: int, packets: int = 0, bytes: int = 0) -> None:
         """Set one element; `index` as for `counter_read`."""
         value = Count(packets, bytes)
-        table = self._direct("direct_counter", name)
-        if table is not None:
+        counter = self.names.counter(name)
+        if isinstance(counter, Table):
             status = self.lib.p4_direct_counter_write(
-                self.handle, table["id"], index, ctypes.byref(value)
+                self.handle, counter.id, index, ctypes.byref(value)
             )
         else:
-            c = self.find("counters", name)
-            status = self.lib.p4_counter_write(self.handle, c["id"], index, ctypes.byref(value))
+            status = self.lib.p4_counter_write(self.handle, counter.id, index, ctypes.byref(value))
         self._check(status, f"counter {name}[{index}]")
 
     def counter_reset(self, name: str) -> None:
         """Set all elements to 0; of a direct counter, those of all its table's entries."""
-        table = self._direct("direct_counter", name)
-        if table is not None:
-            status = self.lib.p4_direct_counter_reset(self.handle, table["id"])
+        counter = self.names.counter(name)
+        if isinstance(counter, Table):
+            status = self.lib.p4_direct_counter_reset(self.handle, counter.id)
         else:
-            status = self.lib.p4_counter_reset(self.handle, self.find("counters", name)["id"])
+            status = self.lib.p4_counter_reset(self.handle, counter.id)
         self._check(status, f"counter {name}")
 
     def meter_set(
@@ -159,30 +143,26 @@ class Arrays(Instance):
             if not (rate >= 0 and burst >= 0):
                 raise ControlError(f"meter {name}: rates and bursts cannot be negative")
             value.rate[i], value.burst[i] = rate, burst
-        table = self._direct("direct_meter", name)
-        if table is not None:
+        meter = self.names.meter(name)
+        if isinstance(meter, Table):
             status = self.lib.p4_direct_meter_set(
-                self.handle, table["id"], -1 if index is None else index, ctypes.byref(value)
+                self.handle, meter.id, -1 if index is None else index, ctypes.byref(value)
             )
         else:
-            m = self.find("meters", name)
             if index is None:
-                status = self.lib.p4_meter_set_all(self.handle, m["id"], ctypes.byref(value))
+                status = self.lib.p4_meter_set_all(self.handle, meter.id, ctypes.byref(value))
             else:
-                status = self.lib.p4_meter_set(self.handle, m["id"], index, ctypes.byref(value))
+                status = self.lib.p4_meter_set(self.handle, meter.id, index, ctypes.byref(value))
         self._check(status, f"meter {name}[{index}]")
 
     def meter_get(self, name: str, index: int) -> list[tuple[float, float]] | None:
         """The two (rate, burst), or None if the meter was never set."""
         value = Rates()
-        table = self._direct("direct_meter", name)
-        if table is not None:
-            status = self.lib.p4_direct_meter_get(
-                self.handle, table["id"], index, ctypes.byref(value)
-            )
+        meter = self.names.meter(name)
+        if isinstance(meter, Table):
+            status = self.lib.p4_direct_meter_get(self.handle, meter.id, index, ctypes.byref(value))
         else:
-            m = self.find("meters", name)
-            status = self.lib.p4_meter_get(self.handle, m["id"], index, ctypes.byref(value))
+            status = self.lib.p4_meter_get(self.handle, meter.id, index, ctypes.byref(value))
         self._check(status, f"meter {name}[{index}]")
         if not value.set:
             return None
@@ -192,16 +172,15 @@ class Arrays(Instance):
 
     def value_set_add(self, name: str, match: Sequence[Any]) -> None:
         """Add a member: one number, (value, mask) or None per field."""
-        v = self.find("value_sets", name)
-        if len(match) != len(v["widths"]):
-            raise ControlError(f"value_set {v['name']} has {len(v['widths'])} fields")
+        v = self.names.value_set(name)
+        if len(match) != len(v.widths):
+            raise ControlError(f"value_set {v.name} has {len(v.widths)} fields")
         words: list[int] = []
-        for width, value in zip(v["widths"], match, strict=True):
-            key = {"width": width, "kind": "ternary"}
-            words += key_words(key, value, f"value_set {v['name']}")
-        status = self.lib.p4_value_set_add(self.handle, v["id"], word_array(words))
-        self._check(status, f"value_set {v['name']}")
+        for width, value in zip(v.widths, match, strict=True):
+            words += key_words(Key("", "ternary", width), value, f"value_set {v.name}")
+        status = self.lib.p4_value_set_add(self.handle, v.id, word_array(words))
+        self._check(status, f"value_set {v.name}")
 
     def value_set_clear(self, name: str) -> None:
         """Remove all members."""
-        self.lib.p4_value_set_clear(self.handle, self.find("value_sets", name)["id"])
+        self.lib.p4_value_set_clear(self.handle, self.names.value_set(name).id)

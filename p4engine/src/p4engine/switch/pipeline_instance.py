@@ -7,6 +7,8 @@ from collections.abc import Callable
 from ctypes import c_uint32, c_void_p
 from typing import Any
 
+from p4engine.program_info import ProgramInfo
+from p4engine.switch.names import Names
 from p4engine.switch.pipeline_abi import DIGEST_HOOK, HOOK, STATUS, Config, declare
 from p4engine.switch.pipeline_values import ControlError, from_words, word_count
 
@@ -16,12 +18,12 @@ class Instance:
 
     def __init__(self, compiled: Any, seed: int = 0):
         self.compiled = compiled
-        self.info: dict = compiled.info
+        self.info: ProgramInfo = compiled.info
+        self.names = Names(self.info)
         self.handle: int | None = None
         self.lib = ctypes.CDLL(str(compiled.so_path))
         declare(self.lib)
         self._config = Config(seed=seed % 2**64)
-        self._found: dict[tuple, dict] = {}  # what names were found to mean
         self._hooks: dict[str, Any] = {}
         self.handle = self.lib.p4_create(ctypes.byref(self._config))
         if not self.handle:
@@ -48,12 +50,12 @@ class Instance:
         """Call function(name, receiver, values) for every digest; bool and int<W> are unsigned."""
 
         def hook(_user: Any, _packet: Any, receiver: int, number: int, words: Any, _n: int) -> None:
-            digest, at, values = self.info["digests"][number], 0, []
-            for field in digest["fields"]:
-                n = word_count(field["width"])
-                values.append(from_words(words[at : at + n], field["width"]))
+            digest, at, values = self.info.digests[number], 0, []
+            for field in digest.fields:
+                n = word_count(field.width)
+                values.append(from_words(words[at : at + n], field.width))
                 at += n
-            function(digest["name"], receiver, values)
+            function(digest.name, receiver, values)
 
         self._set_hook("digest", DIGEST_HOOK(hook))
 
@@ -70,48 +72,6 @@ class Instance:
         self.lib.p4_set_hooks(self.handle, ctypes.byref(self._config))
         if made is not None:  # ctypes does not keep it; the old one may be running now
             self._hooks[name] = made
-
-    # ---- objects by name ----
-
-    def find(self, kind: str, name: str) -> dict:
-        """The object of info[kind] called `name`, in full or by an unambiguous suffix."""
-        found = self._found.get((kind, name))
-        if found is None:
-            found = self._found[kind, name] = self._search(kind, name)
-        return found
-
-    def _search(self, kind: str, name: str) -> dict:
-        objects = self.info[kind]
-        exact = [o for o in objects if o["name"] == name]
-        if exact:
-            return exact[0]
-        close = [o for o in objects if o["name"].endswith("." + name)]
-        singular = kind[:-1].replace("_", " ")
-        if len(close) == 1:
-            return close[0]
-        if close:
-            names = ", ".join(o["name"] for o in close)
-            raise ControlError(f"{singular} {name!r} is ambiguous: {names}")
-        names = ", ".join(o["name"] for o in objects) or "none"
-        raise ControlError(f"there is no {singular} {name!r}; the program has {names}")
-
-    def _action(self, table: dict, name: str) -> dict:
-        found = self._found.get((table["id"], name))
-        if found is None:
-            found = self._found[table["id"], name] = self._search_action(table, name)
-        return found
-
-    @staticmethod
-    def _search_action(table: dict, name: str) -> dict:
-        actions = table["actions"]
-        for candidates in (
-            [a for a in actions if a["name"] == name],
-            [a for a in actions if a["name"].endswith("." + name)],
-        ):
-            if len(candidates) == 1:
-                return candidates[0]
-        names = ", ".join(a["name"] for a in actions) or "none"
-        raise ControlError(f"table {table['name']} has no action {name!r}; it has {names}")
 
     def _check(self, status: int, what: str) -> int:
         if status < 0:

@@ -5,11 +5,43 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from ctypes import c_int32, c_uint32, c_uint64
+from dataclasses import dataclass
 from typing import Any
 
+from p4engine.program_info import Table
+from p4engine.switch.matches import (
+    Match,
+    from_match_words,
+    match_words,
+    param_words,
+    priority_of,
+)
 from p4engine.switch.pipeline_instance import Instance
-from p4engine.switch.pipeline_matches import match_values, match_words, param_words, priority_of
 from p4engine.switch.pipeline_values import ControlError, from_words, word_array, word_count
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of a table: with an action, or with a member or a group of the table's profile.
+    match: None for the default entry, whose handle is -1."""
+
+    handle: int
+    match: tuple[Match, ...] | None
+    priority: int
+    action: str | None = None
+    params: tuple[int, ...] = ()
+    member: int | None = None
+    group: int | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """In plain values."""
+        match = None if self.match is None else [each.plain() for each in self.match]
+        made: dict[str, Any] = {"handle": self.handle, "match": match, "priority": self.priority}
+        if self.action is not None:
+            return made | {"action": self.action, "params": list(self.params)}
+        if self.member is not None:
+            return made | {"member": self.member}
+        return made | {"group": self.group}
 
 
 class Tables(Instance):
@@ -24,19 +56,19 @@ class Tables(Instance):
         priority: int | None = None,
     ) -> int:
         """Add an entry; returns its handle. `priority`: the lower number wins."""
-        t = self.find("tables", table)
-        a = self._action(t, action)
-        if a["default_only"]:
-            raise ControlError(f"action {a['name']} is only for the default of {t['name']}")
+        t = self.names.table(table)
+        a = self.names.action(t, action)
+        if a.default_only:
+            raise ControlError(f"action {a.name} is only for the default of {t.name}")
         status = self.lib.p4_table_add(
             self.handle,
-            t["id"],
+            t.id,
             word_array(match_words(t, match)),
             priority_of(t, priority),
-            a["id"],
+            a.id,
             word_array(param_words(a, params)),
         )
-        return self._check(status, f"table {t['name']}")
+        return self._check(status, f"table {t.name}")
 
     def table_add_indirect(
         self,
@@ -48,200 +80,198 @@ class Tables(Instance):
         priority: int | None = None,
     ) -> int:
         """Add an entry that points to a member or group of the table's action profile."""
-        t = self.find("tables", table)
+        t = self.names.table(table)
         status = self.lib.p4_table_add_indirect(
             self.handle,
-            t["id"],
+            t.id,
             word_array(match_words(t, match)),
             priority_of(t, priority),
             int(group is not None),
             group if group is not None else member or 0,
         )
-        return self._check(status, f"table {t['name']}")
+        return self._check(status, f"table {t.name}")
 
     def table_modify(
         self, table: str, handle: int, action: str, params: Sequence[Any] = ()
     ) -> None:
         """Give an entry another action or other parameters."""
-        t = self.find("tables", table)
-        a = self._action(t, action)
+        t = self.names.table(table)
+        a = self.names.action(t, action)
         status = self.lib.p4_table_modify(
-            self.handle, t["id"], handle, a["id"], word_array(param_words(a, params))
+            self.handle, t.id, handle, a.id, word_array(param_words(a, params))
         )
-        self._check(status, f"table {t['name']}, entry {handle}")
+        self._check(status, f"table {t.name}, entry {handle}")
 
     def table_modify_indirect(
         self, table: str, handle: int, *, member: int | None = None, group: int | None = None
     ) -> None:
         """Point an entry to another member or group of the table's action profile."""
-        t = self.find("tables", table)
+        t = self.names.table(table)
         status = self.lib.p4_table_modify_indirect(
             self.handle,
-            t["id"],
+            t.id,
             handle,
             int(group is not None),
             group if group is not None else member or 0,
         )
-        self._check(status, f"table {t['name']}, entry {handle}")
+        self._check(status, f"table {t.name}, entry {handle}")
 
     def table_delete(self, table: str, handle: int) -> None:
         """Remove an entry; its handle is not used again."""
-        t = self.find("tables", table)
-        status = self.lib.p4_table_delete(self.handle, t["id"], handle)
-        self._check(status, f"table {t['name']}, entry {handle}")
+        t = self.names.table(table)
+        status = self.lib.p4_table_delete(self.handle, t.id, handle)
+        self._check(status, f"table {t.name}, entry {handle}")
 
     def table_clear(self, table: str) -> None:
         """Remove all entries; the default action stays."""
-        t = self.find("tables", table)
-        self._check(self.lib.p4_table_clear(self.handle, t["id"]), f"table {t['name']}")
+        t = self.names.table(table)
+        self._check(self.lib.p4_table_clear(self.handle, t.id), f"table {t.name}")
 
     def table_set_default(self, table: str, action: str, params: Sequence[Any] = ()) -> None:
         """Set what a miss runs."""
-        t = self.find("tables", table)
-        a = self._action(t, action)
+        t = self.names.table(table)
+        a = self.names.action(t, action)
         status = self.lib.p4_table_set_default(
-            self.handle, t["id"], a["id"], word_array(param_words(a, params))
+            self.handle, t.id, a.id, word_array(param_words(a, params))
         )
-        self._check(status, f"table {t['name']}, default action")
+        self._check(status, f"table {t.name}, default action")
 
     def table_set_default_indirect(
         self, table: str, *, member: int | None = None, group: int | None = None
     ) -> None:
         """Have a miss run a member, or a group's choice, of the table's profile."""
-        t = self.find("tables", table)
+        t = self.names.table(table)
         status = self.lib.p4_table_set_default_indirect(
             self.handle,
-            t["id"],
+            t.id,
             int(group is not None),
             group if group is not None else member or 0,
         )
-        self._check(status, f"table {t['name']}, default action")
+        self._check(status, f"table {t.name}, default action")
 
     def table_reset_default(self, table: str) -> None:
         """Set the default action of the program's text again."""
-        t = self.find("tables", table)
-        status = self.lib.p4_table_reset_default(self.handle, t["id"])
-        self._check(status, f"table {t['name']}, default action")
+        t = self.names.table(table)
+        status = self.lib.p4_table_reset_default(self.handle, t.id)
+        self._check(status, f"table {t.name}, default action")
 
     def table_count(self, table: str) -> int:
         """How many entries there are."""
-        return self.lib.p4_table_count(self.handle, self.find("tables", table)["id"])
+        return self.lib.p4_table_count(self.handle, self.names.table(table).id)
 
     def table_find(self, table: str, match: Sequence[Any], priority: int | None = None) -> int:
         """The handle of the entry with exactly this match."""
-        t = self.find("tables", table)
+        t = self.names.table(table)
         status = self.lib.p4_table_find(
-            self.handle, t["id"], word_array(match_words(t, match)), priority_of(t, priority)
+            self.handle, t.id, word_array(match_words(t, match)), priority_of(t, priority)
         )
-        return self._check(status, f"table {t['name']}")
+        return self._check(status, f"table {t.name}")
 
-    def table_get(self, table: str, handle: int) -> dict:
+    def table_get(self, table: str, handle: int) -> dict[str, Any]:
         """One entry (handle -1: the default), as `table_dump` has it."""
-        return self._entry(self.find("tables", table), handle)
+        return self.entry(table, handle).plain()
 
-    def table_dump(self, table: str) -> list[dict]:
+    def table_dump(self, table: str) -> list[dict[str, Any]]:
         """All entries, then the default (handle -1): handle, match, priority, action, params or
         member/group."""
-        t = self.find("tables", table)
+        return [entry.plain() for entry in self.entries(table)]
+
+    def entry(self, table: str, handle: int) -> Entry:
+        """One entry; handle -1: the default."""
+        return self._entry(self.names.table(table), handle)
+
+    def entries(self, table: str) -> list[Entry]:
+        """All entries, then the default."""
+        t = self.names.table(table)
         entries = []
-        handle = self.lib.p4_table_next(self.handle, t["id"], -1)
+        handle = self.lib.p4_table_next(self.handle, t.id, -1)
         while handle >= 0:
             entries.append(self._entry(t, handle))
-            handle = self.lib.p4_table_next(self.handle, t["id"], handle)
-        if t["actions"]:
+            handle = self.lib.p4_table_next(self.handle, t.id, handle)
+        if t.actions:
             entries.append(self._entry(t, -1))
         return entries
 
-    def _entry(self, t: dict, handle: int) -> dict:
-        keys = [k for k in t["keys"] if k["kind"] != "selector"]
-        match = (c_uint64 * (2 * sum(word_count(k["width"]) for k in keys) + 1))()
-        longest = max(
-            (sum(word_count(p["width"]) for p in a["params"]) for a in t["actions"]), default=0
-        )
+    def _entry(self, t: Table, handle: int) -> Entry:
+        keys = t.match_keys
+        words = (c_uint64 * (2 * sum(word_count(k.width) for k in keys) + 1))()
+        longest = max((sum(word_count(p.width) for p in a.params) for a in t.actions), default=0)
         params = (c_uint64 * (longest + 1))()
         priority, target, which = c_int32(), c_uint32(), c_uint32()
         status = self.lib.p4_table_get(
             self.handle,
-            t["id"],
+            t.id,
             handle,
-            match,
+            words,
             ctypes.byref(priority),
             ctypes.byref(target),
             ctypes.byref(which),
             params,
         )
-        self._check(status, f"table {t['name']}, entry {handle}")
-        entry: dict[str, Any] = {"handle": handle, "match": None, "priority": priority.value}
-        if handle >= 0:
-            entry["match"] = match_values(keys, list(match))
+        self._check(status, f"table {t.name}, entry {handle}")
+        match = tuple(from_match_words(keys, list(words))) if handle >= 0 else None
+        if target.value == 1:
+            return Entry(handle, match, priority.value, member=which.value)
         if target.value:
-            entry["member" if target.value == 1 else "group"] = which.value
-            return entry
-        action = t["actions"][which.value]
+            return Entry(handle, match, priority.value, group=which.value)
+        action = t.actions[which.value]
         values, at = [], 0
-        for p in action["params"]:
-            values.append(from_words(params[at : at + word_count(p["width"])], p["width"]))
-            at += word_count(p["width"])
-        entry["action"], entry["params"] = action["name"], values
-        return entry
+        for p in action.params:
+            values.append(from_words(params[at : at + word_count(p.width)], p.width))
+            at += word_count(p.width)
+        return Entry(handle, match, priority.value, action.name, tuple(values))
 
     # ---- action profiles ----
 
-    def _profile_action(self, profile: dict, action: str) -> dict:
-        for t in self.info["tables"]:
-            if t["profile"] == profile["id"]:
-                return self._action(t, action)
-        raise ControlError(f"no table uses the action profile {profile['name']}")
-
     def member_add(self, profile: str, action: str, params: Sequence[Any] = ()) -> int:
         """Add a member to an action profile; returns its number."""
-        p = self.find("profiles", profile)
-        a = self._profile_action(p, action)
+        p = self.names.profile(profile)
+        a = self.names.profile_action(p, action)
         status = self.lib.p4_profile_add_member(
-            self.handle, p["id"], a["id"], word_array(param_words(a, params))
+            self.handle, p.id, a.id, word_array(param_words(a, params))
         )
-        return self._check(status, f"action profile {p['name']}")
+        return self._check(status, f"action profile {p.name}")
 
     def member_modify(
         self, profile: str, member: int, action: str, params: Sequence[Any] = ()
     ) -> None:
         """Give a member another action or other parameters."""
-        p = self.find("profiles", profile)
-        a = self._profile_action(p, action)
+        p = self.names.profile(profile)
+        a = self.names.profile_action(p, action)
         status = self.lib.p4_profile_modify_member(
-            self.handle, p["id"], member, a["id"], word_array(param_words(a, params))
+            self.handle, p.id, member, a.id, word_array(param_words(a, params))
         )
-        self._check(status, f"action profile {p['name']}, member {member}")
+        self._check(status, f"action profile {p.name}, member {member}")
 
     def member_delete(self, profile: str, member: int) -> None:
         """Remove a member that no entry and no group uses."""
-        p = self.find("profiles", profile)
-        status = self.lib.p4_profile_delete_member(self.handle, p["id"], member)
-        self._check(status, f"action profile {p['name']}, member {member}")
+        p = self.names.profile(profile)
+        status = self.lib.p4_profile_delete_member(self.handle, p.id, member)
+        self._check(status, f"action profile {p.name}, member {member}")
 
     def group_add(self, profile: str, members: Sequence[int] = ()) -> int:
         """Make a group of members; returns its number."""
-        p = self.find("profiles", profile)
-        what = f"action profile {p['name']}"
-        group = self._check(self.lib.p4_profile_add_group(self.handle, p["id"]), what)
+        p = self.names.profile(profile)
+        what = f"action profile {p.name}"
+        group = self._check(self.lib.p4_profile_add_group(self.handle, p.id), what)
         for member in members:
             self.group_add_member(profile, group, member)
         return group
 
     def group_delete(self, profile: str, group: int) -> None:
         """Remove a group that no entry uses."""
-        p = self.find("profiles", profile)
-        status = self.lib.p4_profile_delete_group(self.handle, p["id"], group)
-        self._check(status, f"action profile {p['name']}, group {group}")
+        p = self.names.profile(profile)
+        status = self.lib.p4_profile_delete_group(self.handle, p.id, group)
+        self._check(status, f"action profile {p.name}, group {group}")
 
     def group_add_member(self, profile: str, group: int, member: int) -> None:
         """Put a member into a group."""
-        p = self.find("profiles", profile)
-        status = self.lib.p4_profile_group_add(self.handle, p["id"], group, member)
-        self._check(status, f"action profile {p['name']}, group {group}, member {member}")
+        p = self.names.profile(profile)
+        status = self.lib.p4_profile_group_add(self.handle, p.id, group, member)
+        self._check(status, f"action profile {p.name}, group {group}, member {member}")
 
     def group_remove_member(self, profile: str, group: int, member: int) -> None:
         """Take a member out of a group."""
-        p = self.find("profiles", profile)
-        status = self.lib.p4_profile_group_remove(self.handle, p["id"], group, member)
-        self._check(status, f"action profile {p['name']}, group {group}, member {member}")
+        p = self.names.profile(profile)
+        status = self.lib.p4_profile_group_remove(self.handle, p.id, group, member)
+        self._check(status, f"action profile {p.name}, group {group}, member {member}")

@@ -18,6 +18,7 @@ from typing import Any
 
 from rich.text import Text
 
+from p4engine.program_info import ProgramInfo
 from p4engine.trace.events import Event, Shown, Site
 
 DROP_PORT = 511
@@ -33,14 +34,14 @@ ROW = 88  # characters of a packed row
 INDENT = "           "
 
 
-def show_value(value: int, shown: Shown, info: dict[str, Any]) -> str:
+def show_value(value: int, shown: Shown, info: ProgramInfo) -> str:
     """A number as its type suggests."""
     width = shown.get("width", 64)
     if "names" in shown:
         names = shown["names"]
         return str(names[value]) if value < len(names) else str(value)
     if shown.get("error"):
-        errors = info["errors"]
+        errors = info.errors
         return f"error.{errors[value]}" if value < len(errors) else str(value)
     if "enum" in shown and str(value) in shown["enum"]:
         return str(shown["enum"][str(value)])
@@ -61,11 +62,11 @@ def show_value(value: int, shown: Shown, info: dict[str, Any]) -> str:
 class Printer:
     """Makes lines of events; remembers which source line it printed last."""
 
-    def __init__(self, info: dict[str, Any]) -> None:
+    def __init__(self, info: ProgramInfo) -> None:
         self.info = info
         self.last: tuple[Any, ...] | None = None
         self.arrives = False
-        self.program = info["program"]
+        self.program = info.program
 
     def lines(self, event: Event) -> list[Text]:
         """The lines of one event, without line ends."""

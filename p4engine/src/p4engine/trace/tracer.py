@@ -45,7 +45,7 @@ class Tracer:
         limit: int | None = None,
     ):
         info = switch.compiled.info
-        if "trace" not in info:
+        if info.trace is None:
             raise TraceError("this is not a traced build of the program: compile with trace=True")
         for value, what in ((port, "port"), (limit, "number of packets")):
             if value is not None and type(value) is not int:
@@ -53,7 +53,7 @@ class Tracer:
         if where is not None and not isinstance(where, Mapping):
             raise TraceError(f"what to trace is given as {{field: value}}, not as {where!r}")
         self.switch, self.info = switch, info
-        self.sites: list[Site] = info["trace"]["sites"]
+        self.sites: list[Site] = info.trace.sites
         self.port, self.limit = port, limit
         self.where = {name: number(v, 1 << 16, name) for name, v in (where or {}).items()}
         self.events: deque[Event] = deque(maxlen=LONGEST)

@@ -65,7 +65,7 @@ def _number(random: Random, width: int) -> int:
 
 
 def _match(random: Random, key: dict) -> object:
-    width, kind = key["width"], key["kind"]
+    width, kind = key.width, key.kind
     value = _number(random, width)
     if kind == "lpm":
         return (value, random.randrange(width + 1))
@@ -77,22 +77,22 @@ def _match(random: Random, key: dict) -> object:
 
 
 def _on_table(random: Random, switch: Switch, table: dict, known: list[int]) -> None:
-    name, action = table["name"], random.choice(table["actions"])
-    data = [_number(random, p["width"]) for p in action["params"]]
-    keys = [_match(random, k) for k in table["keys"] if k["kind"] != "selector"]
+    name, action = table.name, random.choice(table.actions)
+    data = [_number(random, p.width) for p in action.params]
+    keys = [_match(random, k) for k in table.keys if k.kind != "selector"]
     priority = random.choice((None, 1, 2, random.randrange(1 << 31)))
     how = random.randrange(10)
-    if how < 6 and table["profile"] is not None:
+    if how < 6 and table.profile is not None:
         target = {random.choice(("member", "group")): random.randrange(6)}
         known.append(switch.table_add_indirect(name, keys, priority=priority, **target))
     elif how < 6:
-        known.append(switch.table_add(name, action["name"], keys, data, priority))
+        known.append(switch.table_add(name, action.name, keys, data, priority))
     elif how == 6 and known:
         switch.table_delete(name, known.pop(random.randrange(len(known))))
     elif how == 7 and known:
-        switch.table_modify(name, random.choice(known), action["name"], data)
+        switch.table_modify(name, random.choice(known), action.name, data)
     elif how == 8:
-        switch.table_set_default(name, action["name"], data)
+        switch.table_set_default(name, action.name, data)
     elif random.randrange(20) == 0:
         switch.table_clear(name)
         known.clear()
@@ -101,14 +101,14 @@ def _on_table(random: Random, switch: Switch, table: dict, known: list[int]) -> 
 
 
 def _on_profile(random: Random, switch: Switch, name: str) -> None:
-    owners = [t for t in switch.compiled.info["tables"] if t["profile"] is not None]
-    action = random.choice(random.choice(owners)["actions"])
-    data = [_number(random, p["width"]) for p in action["params"]]
+    owners = [t for t in switch.compiled.info.tables if t.profile is not None]
+    action = random.choice(random.choice(owners).actions)
+    data = [_number(random, p.width) for p in action.params]
     member, group = random.randrange(6), random.randrange(6)
     random.choice(
         (
-            lambda: switch.member_add(name, action["name"], data),
-            lambda: switch.member_modify(name, member, action["name"], data),
+            lambda: switch.member_add(name, action.name, data),
+            lambda: switch.member_modify(name, member, action.name, data),
             lambda: switch.member_delete(name, member),
             lambda: switch.group_add(name),
             lambda: switch.group_delete(name, group),
@@ -119,18 +119,18 @@ def _on_profile(random: Random, switch: Switch, name: str) -> None:
 
 
 def _on_array(random: Random, switch: Switch, kind: str, array: dict) -> None:
-    name, size = array["name"], array.get("size", 1)
+    name, size = array.name, getattr(array, "size", 1)
     index = random.choice((0, 1, size - 1, size, 2**31))
     if kind == "registers" and random.randrange(2):
         switch.register_read(name, index, 1)
     elif kind == "registers":
-        switch.register_write(name, index, _number(random, array["width"]))
+        switch.register_write(name, index, _number(random, array.width))
     elif kind == "counters":
         random.choice((switch.counter_read, switch.counter_write))(name, index)
     elif kind == "meters":
         switch.meter_set(name, random.choice((None, index)), [(0.5, 2), (1.0, 1500)])
     else:
-        switch.value_set_add(name, [_number(random, w) for w in array["widths"]])
+        switch.value_set_add(name, [_number(random, w) for w in array.widths])
 
 
 def _on_links(random: Random, switch: Switch) -> None:
@@ -153,12 +153,12 @@ def control(random: Random, switch: Switch, handles: dict) -> None:
     """One random call; that it is refused is no finding."""
     info = switch.compiled.info
     kinds = ("registers", "counters", "meters", "value_sets")
-    arrays = [(kind, array) for kind in kinds for array in info[kind]]
-    if info["tables"] and random.randrange(3):
-        table = random.choice(info["tables"])
-        _on_table(random, switch, table, handles.setdefault(table["name"], []))
-    elif info["profiles"] and random.randrange(3):
-        _on_profile(random, switch, random.choice(info["profiles"])["name"])
+    arrays = [(kind, array) for kind in kinds for array in getattr(info, kind)]
+    if info.tables and random.randrange(3):
+        table = random.choice(info.tables)
+        _on_table(random, switch, table, handles.setdefault(table.name, []))
+    elif info.profiles and random.randrange(3):
+        _on_profile(random, switch, random.choice(info.profiles).name)
     elif arrays and random.randrange(3):
         _on_array(random, switch, *random.choice(arrays))
     else:
@@ -182,9 +182,9 @@ class Messages:
     def __init__(self, random: Random, switch: Switch) -> None:
         self.random = random
         kinds = ("tables", "registers", "counters", "meters", "value_sets", "profiles")
-        self.names = {k: [o["name"] for o in switch.compiled.info[k]] for k in kinds}
-        tables = switch.compiled.info["tables"]
-        self.names["actions"] = [a["name"] for t in tables for a in t["actions"]]
+        self.names = {k: [o.name for o in getattr(switch.compiled.info, k)] for k in kinds}
+        tables = switch.compiled.info.tables
+        self.names["actions"] = [a.name for t in tables for a in t.actions]
         self.all = [name for names in self.names.values() for name in names] + ["none"]
         self.parameters = {c: signature(getattr(switch, c)).parameters.values() for c in CALLS}
 
