@@ -58,15 +58,16 @@ class Tracer:
         self.where = {name: number(v, 1 << 16, name) for name, v in (where or {}).items()}
         self.events: deque[Event] = deque(maxlen=LONGEST)
         self.packets = 0
-        self._held: dict[int, list[Event]] = {}  # by ingress port: passes not yet known to match
-        self._passing: dict[int, set[str]] = {}  # by ingress port: conditions that hold so far
-        switch.pipeline.on_trace(self._hear)
+        # By ingress port: events of passes not yet known to match, conditions that hold so far.
+        self._undecided: dict[int, list[Event]] = {}
+        self._matched: dict[int, set[str]] = {}
+        switch.pipeline.on_trace(self._on_event)
 
     def stop(self) -> None:
         """Listen no longer; the events stay."""
         self.switch.pipeline.on_trace(None)
 
-    def _hear(self, port: int, text: str) -> None:
+    def _on_event(self, port: int, text: str) -> None:
         if self.port is not None and port != self.port:
             return
         event = read_event(self.sites, port, text)
@@ -77,10 +78,10 @@ class Tracer:
             self.events.append(event)
             return
         if starts:
-            self._held[port], self._passing[port] = [], set()
-        if port not in self._held:
+            self._undecided[port], self._matched[port] = [], set()
+        if port not in self._undecided:
             return
-        seen = self._passing[port]
+        seen = self._matched[port]
         if event.kind == "extract" and len(seen) < len(self.where):
             for name, value, *_ in event.fields():
                 full = f"{event.what()}.{name}"
@@ -89,14 +90,14 @@ class Tracer:
                         seen.add(wanted)
             if len(seen) == len(self.where):
                 if not self._counts():
-                    del self._held[port]
+                    del self._undecided[port]
                     return
-                self.events.extend(self._held[port])
-                self._held[port] = []
+                self.events.extend(self._undecided[port])
+                self._undecided[port] = []
         if len(seen) == len(self.where):
             self.events.append(event)
         else:
-            self._held[port].append(event)
+            self._undecided[port].append(event)
 
     def _counts(self) -> bool:
         """One more packet; False if it is one too many."""
