@@ -11,14 +11,13 @@ import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from p4engine.switch.library import MANAGER_CALLS, PROGRAM_CALLS
 from scapy.packet import Packet
 
 from testbed.labs.grader.box import Box, BoxError, Lost, Refused
 from testbed.labs.grader.failure import Failure
-from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.network import Wires
 from testbed.labs.grader.packets import differences
 
@@ -234,6 +233,16 @@ class Python:
             raise Failure(f"{what} raises an error", details=str(error).splitlines()) from None
 
 
+class Setting(Protocol):
+    """What a bench needs to know of a lab (lab.py): what the submission's P4 program or Python
+    module is called, compile-time parameters, and the switch's ports."""
+
+    program: str
+    module: str
+    defines: dict[str, int]
+    ports: tuple[int, ...]
+
+
 class Bench:
     """One check's view of a submission. Closed after the check.
 
@@ -248,7 +257,7 @@ class Bench:
 
     def __init__(
         self,
-        lab: Lab,
+        lab: Setting,
         scratch: Path,
         seed: str,
         build: Callable[[str, dict[str, int], bool], str],

@@ -106,6 +106,6 @@ def find_lab(wanted: str) -> Lab:
     found = [n for n in names if n == text or (prefix and n.startswith(prefix))]
     if len(found) != 1:
         raise UserError(f"there is no lab {wanted!r}; there are {', '.join(names) or 'none'}")
-    lab: Lab = importlib.import_module(f"labs.{found[0]}.checks").LAB
+    lab: Lab = importlib.import_module(f"testbed.labs.{found[0]}.checks").LAB
     lab.name = found[0]
     return lab
