@@ -20,7 +20,8 @@ from p4engine.middle.instantiate import (
     TableInstance,
     ValueSetInstance,
 )
-from p4engine.middle.layout import Layout, Records
+from p4engine.middle.layout import Layout
+from p4engine.middle.records import Records
 
 Instance = BlockInstance | ExternInstance | TableInstance | ValueSetInstance
 

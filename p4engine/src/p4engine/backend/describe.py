@@ -13,7 +13,8 @@ from p4engine.frontend.fold import Symbol
 from p4engine.frontend.lexer import parse_number
 from p4engine.frontend.types import BOOL, Composite, SetOf, Tuple, Type, underlying, width_of
 from p4engine.middle.instantiate import MATCH_KINDS, ExternInstance, Instances, TableInstance
-from p4engine.middle.layout import Records, words
+from p4engine.middle.layout import words
+from p4engine.middle.records import Records
 
 # ---- what instances are, for the C and for `info` ----
 

@@ -8,14 +8,14 @@ dot.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
 from p4engine.frontend import ast, fold
 from p4engine.frontend.checker.check_program import Checker
 from p4engine.frontend.checker.check_usage import children
-from p4engine.frontend.diagnostics import Diagnostics
-from p4engine.frontend.fold import Symbol
+from p4engine.frontend.diagnostics import Diagnostics, Place
 from p4engine.frontend.types import Bits, BlockType, ExternType, Stack, Type, underlying, width_of
 
 MATCH_KINDS = {"exact": 0, "lpm": 1, "ternary": 2, "range": 3, "optional": 4, "selector": 5}
@@ -28,9 +28,9 @@ class ExternInstance:
     kind: str
     name: str
     type: ExternType
-    arguments: dict
+    arguments: dict[str, Value]
     number: int
-    place: Any = None
+    place: Place
 
 
 @dataclass(eq=False)
@@ -39,7 +39,7 @@ class ActionInstance:
 
     name: str
     ref: ast.ActionRef
-    data: list  # Parameters whose values the entry holds
+    data: list[ast.Parameter]  # whose values the entry holds
 
 
 @dataclass(eq=False)
@@ -48,14 +48,15 @@ class TableInstance:
     name: str
     number: int
     block: BlockInstance
-    actions: list = field(default_factory=list)
+    actions: list[ActionInstance] = field(default_factory=list)
     profile: ExternInstance | None = None
     counter: ExternInstance | None = None
     meter: ExternInstance | None = None
     size: int = 0
 
     @property
-    def keys(self) -> list:
+    def keys(self) -> list[ast.KeyInfo]:
+        """The table's keys."""
         return self.decl.info.keys
 
 
@@ -72,10 +73,16 @@ class BlockInstance:
     """A parser or control with its constructor's values; `members` by id of the local
     declaration."""
 
-    decl: Any
+    decl: Block
     name: str
-    values: dict  # id(constructor parameter) -> value or ExternInstance or BlockInstance
-    members: dict = field(default_factory=dict)
+    values: dict[int, Value]  # by id of the constructor's parameter
+    members: dict[int, Member] = field(default_factory=dict)
+
+
+Block: TypeAlias = ast.Parser | ast.Control
+Member: TypeAlias = ExternInstance | TableInstance | ValueSetInstance | BlockInstance
+# The value of a constructor's argument; None for an optional one that is not given.
+Value: TypeAlias = "ast.Const | Member | None"
 
 
 class Instances:
@@ -92,39 +99,38 @@ class Instances:
         "Checksum16",
     )
 
-    def __init__(self, checker: Checker, diagnostics: Diagnostics):
+    def __init__(self, checker: Checker, diagnostics: Diagnostics) -> None:
         self.checker, self.diagnostics = checker, diagnostics
         self.externs: dict[str, list[ExternInstance]] = {}
         self.tables: list[TableInstance] = []
         self.value_sets: list[ValueSetInstance] = []
         self.global_externs: dict[int, ExternInstance] = {}
         self.blocks: dict[str, BlockInstance] = {}
-        self.direct: dict[int, BlockInstance] = {}
+        self.direct: dict[tuple[int, int], BlockInstance] = {}
         self.all_blocks: list[BlockInstance] = []
         for decl in checker.globals.names.values():
             if isinstance(decl, ast.Instance) and isinstance(decl.type, ExternType):
                 made = self._extern(decl.type, decl.constructor, local_name(decl), {}, decl.place)
                 self.global_externs[id(decl)] = made
-        main = checker.main
-        for parameter, value in main.constructor.arguments:
+        assert checker.main.constructor is not None
+        for parameter, value in checker.main.constructor.arguments:
             block = self._block_argument(value)
-            if block is not None:
+            if parameter is not None and block is not None:
                 self.blocks[parameter.name] = block
 
-    def _block_argument(self, value: Any) -> BlockInstance | None:
+    def _block_argument(self, value: ast.Expr | None) -> BlockInstance | None:
         if isinstance(value, ast.Call) and value.call is not None:
-            decl = value.call.type.decl
+            decl = _block_of(value.call.type)
             return self.block(decl, decl.name, value.call, {}, value.place)
         if isinstance(value, ast.Name) and isinstance(value.decl, ast.Instance):
             instance = value.decl
-            return self.block(
-                instance.type.decl, local_name(instance), instance.constructor, {}, value.place
-            )
+            decl = _block_of(instance.type)
+            return self.block(decl, local_name(instance), instance.constructor, {}, value.place)
         return None
 
     # ---- values of constructor arguments ----
 
-    def value(self, e: Any, values: dict) -> Any:
+    def value(self, e: ast.Expr | None, values: Mapping[int, Value]) -> Value:
         """The value of a constructor argument; `values` are those of the enclosing block."""
         if e is None:
             return None
@@ -136,29 +142,46 @@ class Instances:
             if isinstance(e.decl, ast.Instance):
                 return self.global_externs.get(id(e.decl))
         if isinstance(e, ast.Binary):
-            a, b = self.value(e.left, values), self.value(e.right, values)
+            a, b = self._known(e.left, values), self._known(e.right, values)
             try:
                 return fold.binary(e.op, a, b, underlying(e.left.type))
             except fold.FoldError as error:
                 self.diagnostics.error(e.place, str(error))
                 return 0
         if isinstance(e, ast.Unary):
-            return fold.unary(e.op, self.value(e.operand, values), underlying(e.type))
+            return fold.unary(e.op, self._known(e.operand, values), underlying(e.type))
         if isinstance(e, ast.Cast):
-            value = self.value(e.operand, values)
+            value = self._known(e.operand, values)
             under = underlying(e.type)
-            return under.wrap(int(value)) if isinstance(under, Bits) else value
+            return (
+                under.wrap(value) if isinstance(under, Bits) and isinstance(value, int) else value
+            )
         if isinstance(e, ast.Call) and e.call is not None and e.call.kind == "construct":
             if isinstance(e.call.type, BlockType):
-                decl = e.call.type.decl
+                decl = _block_of(e.call.type)
                 return self.block(decl, decl.name, e.call, values, e.place)
+            assert isinstance(e.call.type, ExternType)
             return self._extern(e.call.type, e.call, e.call.name, values, e.place)
         self.diagnostics.error(e.place, "this must be known when the instance is made")
         return 0
 
+    def _known(self, e: ast.Expr, values: Mapping[int, Value]) -> ast.Const:
+        """The value of an operand, which is no instance."""
+        value = self.value(e, values)
+        assert value is not None and not isinstance(value, Member)
+        return value
+
     # ---- making instances ----
 
-    def block(self, decl: Any, name: str, call: Any, values: dict, place: Any) -> BlockInstance:
+    def block(
+        self,
+        decl: Block,
+        name: str,
+        call: ast.CallInfo | None,
+        values: Mapping[int, Value],
+        place: Place,
+    ) -> BlockInstance:
+        """Make an instance of a parser or control; `values` are those of the enclosing block."""
         inner = {}
         if call is not None:
             for parameter, value in call.arguments:
@@ -179,20 +202,20 @@ class Instances:
         made = []
         for block in self.all_blocks:
             called: set[int] = set()
-            todo = [block.decl]
+            todo: list[ast.Node] = [block.decl]
             while todo:
                 node = todo.pop()
                 todo += children(node)
                 if isinstance(node, ast.Call) and node.call and node.call.kind == "action":
                     called.add(id(node.call.decl))
             for local in block.decl.locals:
-                if id(local) in called:
+                if isinstance(local, ast.Action) and id(local) in called:
                     ref = ast.ActionRef(local.place, local.name, False, None, [])
                     ref.decl = local
                     made.append(ActionInstance(join(block.name, local), ref, []))
         return made
 
-    def _local(self, block: BlockInstance, local: Any) -> None:
+    def _local(self, block: BlockInstance, local: ast.Decl) -> None:
         name = join(block.name, local)
         visible = block.values | block.members  # what a constructor's argument may name
         if isinstance(local, ast.Instance):
@@ -202,15 +225,15 @@ class Instances:
                 )
             elif isinstance(local.type, BlockType):
                 block.members[id(local)] = self.block(
-                    local.type.decl, name, local.constructor, visible, local.place
+                    _block_of(local.type), name, local.constructor, visible, local.place
                 )
         elif isinstance(local, ast.ValueSet):
-            size = local.size.const or 0
+            size = local.size.const if isinstance(local.size.const, int) else 0
             made = ValueSetInstance(local, name, len(self.value_sets), size)
             self.value_sets.append(made)
             block.members[id(local)] = made
 
-    def apply_direct(self, decl: Any, block: BlockInstance) -> BlockInstance:
+    def apply_direct(self, decl: Block, block: BlockInstance) -> BlockInstance:
         """The instance that `C.apply(..)` of a type stands for: one per block that does so."""
         key = (id(decl), id(block))
         if key not in self.direct:
@@ -218,7 +241,12 @@ class Instances:
         return self.direct[key]
 
     def _extern(
-        self, type_: ExternType, call: Any, name: str, values: dict, place: Any
+        self,
+        type_: ExternType,
+        call: ast.CallInfo | None,
+        name: str,
+        values: Mapping[int, Value],
+        place: Place,
     ) -> ExternInstance:
         kind = type_.decl.name
         arguments = {
@@ -229,8 +257,8 @@ class Instances:
         known = self.externs.setdefault(kind, [])
         made = ExternInstance(kind, name, type_, arguments, len(known), place)
         size = arguments.get("size")
-        sized = kind in ("register", "counter", "meter") and isinstance(size, int)
-        if sized and size > 1 << 28:
+        sized = kind in ("register", "counter", "meter")
+        if sized and isinstance(size, int) and size > 1 << 28:
             self.diagnostics.error(place, f"{kind} {name} has too many elements ({size})")
             made.arguments["size"] = 1
         if kind == "register":
@@ -252,7 +280,7 @@ class Instances:
         made = TableInstance(decl, join(block.name, decl), len(self.tables), block)
         self.tables.append(made)
         for ref in decl.info.actions:
-            if ref.binding is None:
+            if ref.binding is None or ref.decl is None:
                 continue
             data = [p for p, v in ref.binding if v is None]
             is_global = self.checker.globals.names.get(ref.decl.name) is ref.decl
@@ -264,7 +292,7 @@ class Instances:
                 continue
             value = decl.properties[prop].value
             extern = self._property_extern(block, value)
-            kind = extern.kind if isinstance(extern, ExternInstance) else "something else"
+            kind = extern.kind if extern is not None else "something else"
             allowed = {
                 "implementation": ("action_profile", "action_selector"),
                 "counters": ("direct_counter",),
@@ -292,50 +320,45 @@ class Instances:
             self.diagnostics.error(decl.place, f"table {decl.name} has more than one lpm key")
         return made
 
-    def _property_extern(self, block: BlockInstance, value: Any) -> Any:
+    def _property_extern(self, block: BlockInstance, value: ast.Expr) -> ExternInstance | None:
+        """The extern object that a property of a table names or makes."""
         if isinstance(value, ast.Name):
-            decl = value.decl
-            return (
-                block.members.get(id(decl))
-                or self.global_externs.get(id(decl))
-                or block.values.get(id(decl))
-            )
+            key = id(value.decl)
+            found = block.members.get(key) or self.global_externs.get(key) or block.values.get(key)
+            return found if isinstance(found, ExternInstance) else None
         if isinstance(value, ast.Call) and value.call is not None:
+            assert isinstance(value.call.type, ExternType)
             name = f"{block.name}.{value.call.name}_{len(self.tables) - 1}"
             return self._extern(value.call.type, value.call, name, block.values, value.place)
         return None
 
 
-def annotation(decl: Any, name: str) -> ast.Annotation | None:
+def _block_of(type_: Type) -> Block:
+    """The parser or control that a type means."""
+    assert isinstance(type_, BlockType) and not isinstance(type_.decl, ast.Package)
+    return type_.decl
+
+
+def annotation(decl: ast.Decl, name: str) -> ast.Annotation | None:
+    """The annotation of that name, if the declaration has one."""
     for a in decl.annotations:
         if a.name == name:
             return a
     return None
 
 
-def local_name(decl: Any) -> str:
+def local_name(decl: ast.Decl) -> str:
+    """The control-plane name of a declaration at the top level."""
     a = annotation(decl, "name")
     if a is not None and a.body:
         return "".join(a.body).strip('"').lstrip(".")
     return decl.name
 
 
-def join(prefix: str, decl: Any) -> str:
+def join(prefix: str, decl: ast.Decl) -> str:
     """The control-plane name of a local declaration."""
     a = annotation(decl, "name")
     if a is not None and a.body:
         text = "".join(a.body).strip('"')
         return text[1:] if text.startswith(".") else f"{prefix}.{text}"
     return f"{prefix}.{decl.name}"
-
-
-__all__ = [
-    "ActionInstance",
-    "BlockInstance",
-    "ExternInstance",
-    "Instances",
-    "Symbol",
-    "TableInstance",
-    "Type",
-    "ValueSetInstance",
-]

@@ -1,14 +1,14 @@
-"""Where values live in C: containers of integers, structs of headers, records of registers.
+"""Where values live in C: containers of integers, structs of headers.
 
 A bit<W> is kept in the smallest unsigned C integer that holds it, upper bits zero (int<W> too:
 signed operations extend the sign when they need it). Beyond 128 bits it is a struct of 64-bit
 limbs. Runs of four or more neighbouring fields of one width become a C array, so that what is
-written for each field can be compiled as a loop; the same holds for registers of one size, which
-share an array of records, one record per index: 64 registers read at one index are one
-contiguous piece of memory.
+written for each field can be compiled as a loop.
 """
 
 from __future__ import annotations
+
+from collections.abc import Hashable
 
 from p4engine.frontend.types import (
     BOOL,
@@ -26,7 +26,6 @@ from p4engine.frontend.types import (
 )
 
 RUN = 4
-CACHE_LINE = 64
 
 
 def container_bytes(width: int) -> int:
@@ -38,6 +37,7 @@ def container_bytes(width: int) -> int:
 
 
 def c_int(width: int) -> str:
+    """The C type that holds bit<width>."""
     size = container_bytes(width)
     if size <= 8:
         return f"uint{8 * size}_t"
@@ -47,6 +47,7 @@ def c_int(width: int) -> str:
 
 
 def words(width: int) -> int:
+    """The number of 64-bit words for `width` bits."""
     return (width + 63) // 64
 
 
@@ -56,11 +57,12 @@ class Layout:
     def __init__(self) -> None:
         self.definitions: list[str] = []
         self.bigs: set[int] = set()
-        self._names: dict = {}
+        self._names: dict[Hashable, str] = {}
         self._paths: dict[int, dict[str, str]] = {}
-        self._keep: list = []
+        self._keep: list[Composite] = []  # so that their ids stay theirs
 
     def c_type(self, type_: Type) -> str:
+        """The C type of a P4 type; defines it when it is asked for first."""
         under = underlying(type_)
         if isinstance(under, Bits):
             name = c_int(under.width)
@@ -72,44 +74,53 @@ class Layout:
         if under == ERROR or isinstance(under, EnumType):
             return "uint32_t"
         if isinstance(under, Varbit):
-            key = ("varbit", under.width)
-            if key not in self._names:
-                name = self._names[key] = f"varbit_{under.width}"
-                size = max(1, (under.width + 7) // 8)
-                self.definitions.append(
-                    f"typedef struct {name} {{ uint32_t bits; uint8_t data[{size}]; }} {name};"
-                )
-            return self._names[key]
+            return self._varbit(under)
         if isinstance(under, Stack):
-            key = ("stack", self.c_type(under.element), under.size)
-            if key not in self._names:
-                name = self._names[key] = f"stack_{len(self._names)}"
-                # One element more than declared: where an index outside ends up.
-                self.definitions.append(
-                    f"typedef struct {name} {{ uint32_t next; {key[1]} e[{under.size + 1}]; }}"
-                    f" {name};"
-                )
-            return self._names[key]
+            return self._stack(under)
         if isinstance(under, Tuple):
-            key = ("tuple", tuple(self.c_type(t) for t in under.elements))
-            if key not in self._names:
-                name = self._names[key] = f"tuple_{len(self._names)}"
-                fields = " ".join(f"{t} f{i};" for i, t in enumerate(key[1])) or "uint8_t none;"
-                self.definitions.append(f"typedef struct {name} {{ {fields} }} {name};")
-            return self._names[key]
+            return self._tuple(under)
         if isinstance(under, Composite):
             if under.name == "standard_metadata_t":
                 return "p4_std"
-            key = ("composite", id(under))
-            if key not in self._names:
-                self._keep.append(under)
-                self._composite(under, key)
-            return self._names[key]
+            return self._composite(under)
         if isinstance(under, ListOf):
             return self.c_type(under.element)
         raise NotImplementedError(f"type {type_}")
 
-    def _composite(self, type_: Composite, key: tuple) -> None:
+    def _define(self, key: Hashable, name: str, body: str) -> str:
+        self._names[key] = name
+        self.definitions.append(f"typedef struct {name} {{ {body} }} {name};")
+        return name
+
+    def _varbit(self, type_: Varbit) -> str:
+        key = ("varbit", type_.width)
+        if key in self._names:
+            return self._names[key]
+        size = max(1, (type_.width + 7) // 8)
+        return self._define(key, f"varbit_{type_.width}", f"uint32_t bits; uint8_t data[{size}];")
+
+    def _stack(self, type_: Stack) -> str:
+        element = self.c_type(type_.element)
+        key = ("stack", element, type_.size)
+        if key in self._names:
+            return self._names[key]
+        # One element more than declared: where an index outside ends up.
+        body = f"uint32_t next; {element} e[{type_.size + 1}];"
+        return self._define(key, f"stack_{len(self._names)}", body)
+
+    def _tuple(self, type_: Tuple) -> str:
+        elements = tuple(self.c_type(t) for t in type_.elements)
+        key = ("tuple", elements)
+        if key in self._names:
+            return self._names[key]
+        fields = " ".join(f"{t} f{i};" for i, t in enumerate(elements)) or "uint8_t none;"
+        return self._define(key, f"tuple_{len(self._names)}", fields)
+
+    def _composite(self, type_: Composite) -> str:
+        key = ("composite", id(type_))
+        if key in self._names:
+            return self._names[key]
+        self._keep.append(type_)
         name = f"{type_.kind[0]}_{type_.name}_{len(self._names)}"
         lines = ["uint8_t valid;"] if is_header(type_) else []
         paths: dict[str, str] = {}
@@ -129,10 +140,8 @@ class Layout:
                 paths[field] = f"f_{field}"
                 lines.append(f"{c} f_{field};")
                 i += 1
-        self._names[key] = name
         self._paths[id(type_)] = paths
-        body = " ".join(lines) or "uint8_t none;"
-        self.definitions.append(f"typedef struct {name} {{ {body} }} {name};")
+        return self._define(key, name, " ".join(lines) or "uint8_t none;")
 
     @staticmethod
     def _same_bits(a: Type, b: Type) -> bool:
@@ -142,58 +151,8 @@ class Layout:
     def member(self, type_: Type, field: str) -> str:
         """The C member that holds a field of a header, union or struct."""
         under = underlying(type_)
+        assert isinstance(under, Composite)
         if under.name == "standard_metadata_t":
             return field
         self.c_type(under)
         return self._paths[id(under)][field]
-
-
-class Records:
-    """Registers grouped by their number of elements."""
-
-    def __init__(self, registers: list, layout: Layout):
-        self.access: list[
-            tuple[int, str, int, int, int]
-        ] = []  # record, member, offset, bytes, width
-        self.groups: list[tuple[int, int, str]] = []  # stride, count, struct body
-        by_count: dict[int, list] = {}
-        for register in registers:
-            by_count.setdefault(register.arguments.get("size") or 0, []).append(register)
-        self.access = [None] * len(registers)  # type: ignore[list-item]
-        for number, (count, members) in enumerate(by_count.items()):
-            widths = {r.number: _width(r.type.arguments[0]) for r in members}
-            order = sorted(members, key=lambda r: -container_bytes(widths[r.number]))
-            lines, offset, i = [], 0, 0
-            while i < len(order):
-                width = widths[order[i].number]
-                j = i
-                while j < len(order) and widths[order[j].number] == width:
-                    j += 1
-                size = container_bytes(width)
-                layout.c_type(Bits(width))
-                for k in range(i, j):
-                    self.access[order[k].number] = (
-                        number,
-                        f"a{i}[{k - i}]",
-                        offset + size * (k - i),
-                        size,
-                        width,
-                    )
-                lines.append(f"{c_int(width)} a{i}[{j - i}];")
-                offset += size * (j - i)
-                i = j
-            stride = offset
-            if stride > CACHE_LINE // 2:
-                stride = (stride + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE
-            else:
-                align = max((container_bytes(w) for w in widths.values()), default=1)
-                align = min(align, 16)
-                stride = (stride + align - 1) // align * align
-            if stride > offset:
-                lines.append(f"uint8_t pad[{stride - offset}];")
-            self.groups.append((stride, count, " ".join(lines)))
-
-
-def _width(type_: Type) -> int:
-    under = underlying(type_)
-    return under.width if isinstance(under, Bits) else 1
