@@ -86,7 +86,7 @@ Value: TypeAlias = "ast.Const | Member | None"
 
 
 class Instances:
-    """Everything that the package instance `main` brings into being."""
+    """All instances that the package instance `main` needs, directly and indirectly."""
 
     KINDS = (
         "register",

@@ -1,8 +1,8 @@
 """Warnings about variables and actions: never used, never read, read before they are assigned.
 
-A pass of its own over the checked tree, because only the whole body of a block tells. Nothing here
-is an error: the program means what it says, but its author surely meant something else. Only what
-is certain is reported: a variable counts as unassigned where it is on every path.
+A pass of its own over the checked tree, because it takes the whole body of a block to decide.
+Nothing here is an error: the program is valid, but its author probably meant something else. Only
+what is certain is reported: a variable counts as unassigned if no path assigns to it.
 """
 
 from __future__ import annotations
