@@ -17,7 +17,7 @@ from rich.text import Text
 
 from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.data.run_summary import summary
-from testbed.analysis.style.plot_style import looks
+from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.text import text_tables as tables
 from testbed.results import Results, ResultsError, hand_over, read
 
@@ -97,7 +97,7 @@ def render(results: Results) -> RenderableType:
 def render_comparison(runs: Sequence[Results]) -> RenderableType:
     """Notices of runs that are not to be trusted, and the comparison."""
     frames = [summary(results) for results in runs]
-    styles = looks(runs)
+    styles = plot_styles(runs)
     parts: list[RenderableType] = []
     for results, look in zip(runs, styles, strict=True):
         if results.notice:

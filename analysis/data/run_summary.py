@@ -11,14 +11,17 @@ to the last job's end. What a run did not measure is null (NaN) here too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from testbed.analysis.data.routes import meeting_switches
 from testbed.results.counters import ABSORBED, ENDINGS, EVENTS, FILLING, HELD
+from testbed.systems import SYSTEMS
 
 if TYPE_CHECKING:
+    from networkx import DiGraph
+
     from testbed.results import Results
 
 _JOB = ["repetition", "job"]
@@ -151,7 +154,8 @@ def _whole_completions(results: Results) -> pd.DataFrame:
     rows = rows[rows["job"].notna()].astype({"job": "int32", "value": "float64"})
     found = rows[rows["counter"] == "completions"]
     if found["switch"].nunique() > 1:
-        if results.jobs["system"].eq("grid").any():  # paths are the plan's, and end at the PS
+        planned = [name for name, system in SYSTEMS.items() if system.planned]
+        if results.jobs["system"].isin(planned).any():  # a plan chose the paths; they end at the PS
             whole = _at_servers(results)
         else:
             whole = pd.concat([meeting_switches(results), _roots(results, rows)])
@@ -178,6 +182,60 @@ def _roots(results: Results, counted: pd.DataFrame) -> pd.DataFrame:
     aggregating = counted[counted["value"] > 0][[*_JOB, "switch"]].drop_duplicates()
     passed = counted[counted["counter"] == "results_passed"].merge(jobs, on=_JOB)
     return passed[passed["value"] == 0].merge(aggregating)[[*_JOB, "switch"]]
+
+
+def meeting_switches(results: Results) -> pd.DataFrame:
+    """Columns repetition, job, switch: the switches on the shortest paths of all workers of a job
+    to its PS. A sum that is complete at one of them is a sum over all workers. A job without a PS
+    has no rows.
+
+    The paths follow from table links, which has the links that were up, by port: shortest paths,
+    and of equal ones that of the lowest port, as testbed/routing/tree.py routes."""
+    found = []
+    for repetition, links in results.links.groupby("repetition"):
+        hosts = results.hosts[results.hosts["repetition"] == repetition]
+        graph, switch_of = _switch_graph(links, set(hosts["host"]))
+        servers = hosts[hosts["role"] == "ps"]
+        for job, server in servers[["job", "host"]].itertuples(index=False):
+            last = switch_of[server]
+            towards = _next_switches(graph, last)
+            workers = hosts[(hosts["job"] == job) & (hosts["role"] == "worker")]["host"]
+            paths = [_path(towards, switch_of[worker], last) for worker in workers]
+            shared = set.intersection(*map(set, paths)) if paths else set()
+            found += [(repetition, job, switch) for switch in sorted(shared)]
+    return pd.DataFrame(found, columns=[*_JOB, "switch"]).astype(results.hosts[_JOB].dtypes)
+
+
+def _switch_graph(links: pd.DataFrame, hosts: set[str]) -> tuple[DiGraph, dict[str, str]]:
+    """The graph of the switches, each one's neighbours in the order of its ports; and the switch
+    of each host."""
+    import networkx
+
+    graph = networkx.DiGraph()
+    switch_of = {}
+    ports = links[["node", "port", "neighbour"]].drop_duplicates().sort_values(["node", "port"])
+    for node, neighbour in ports[["node", "neighbour"]].itertuples(index=False):
+        if neighbour in hosts:
+            switch_of[neighbour] = node
+        elif node not in hosts:
+            graph.add_edge(node, neighbour)
+    return graph, switch_of
+
+
+def _next_switches(graph: DiGraph, last: str) -> dict[str, str]:
+    """For each switch that can reach the switch `last`: the next one on a shortest path. Of equal
+    paths, that of the neighbour of the lowest port."""
+    import networkx
+
+    return dict(networkx.bfs_predecessors(graph, last)) if last in graph else {}
+
+
+def _path(towards: Mapping[str, str], first: str, last: str) -> list[str]:
+    """The switches from one to another."""
+    path = [first]
+    while path[-1] != last:
+        path.append(towards[path[-1]])
+    return path
 
 
 def spans(results: Results) -> pd.Series:

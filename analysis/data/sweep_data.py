@@ -15,8 +15,8 @@ from pathlib import Path
 import pandas as pd
 
 from testbed.analysis.data.run_summary import summary
-from testbed.experiment.figure import Figure
 from testbed.results import SWEEP_FILE, Results, ResultsError, find, read
+from testbed.results.schema import DeclaredFigure
 from testbed.systems import SYSTEMS
 
 _SHORT = 20
@@ -74,7 +74,7 @@ class Sweep:
     name: str
     keys: tuple[str, ...]
     points: tuple[Point, ...]
-    figure: Figure | None = None
+    figure: DeclaredFigure | None = None
 
     @property
     def axis(self) -> str | None:
@@ -107,7 +107,7 @@ def read_sweep(folder: str | Path) -> Sweep:
             for each in described["points"]
         )
         declared = described.get("figure")
-        figure = None if declared is None else Figure.model_validate(declared)
+        figure = None if declared is None else DeclaredFigure.from_json(declared)
         return Sweep(folder, described["name"], tuple(described["keys"]), points, figure)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResultsError(f"{folder / SWEEP_FILE} can't be read: {error}") from None

@@ -14,9 +14,8 @@ import numpy as np
 
 from testbed.analysis.data.run_summary import interval, summary
 from testbed.analysis.data.thinning import thin
-from testbed.analysis.figures.canvas import new_figure, which_repetition
-from testbed.analysis.style import plot_style as looks
-from testbed.analysis.style import units
+from testbed.analysis.figures.figure_files import new_figure, which_repetition
+from testbed.analysis.style import plot_style, units
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,26 +28,26 @@ _SAMPLES = 1500  # steps of an area; more than the paper's printer can show
 _AREAS = 10  # jobs that an area can tell apart
 
 _STATES = (
-    (("filling_completed_share",), "filling, completed", looks.FILLING, ""),
-    (("filling_evicted_share",), "filling, evicted", looks.PARTIAL, "xxxx"),
-    (("filling_pulled_share",), "filling, pulled", looks.PARTIAL, "...."),
+    (("filling_completed_share",), "filling, completed", plot_style.FILLING, ""),
+    (("filling_evicted_share",), "filling, evicted", plot_style.PARTIAL, "xxxx"),
+    (("filling_pulled_share",), "filling, pulled", plot_style.PARTIAL, "...."),
     (
         ("filling_discarded_share", "filling_open_share"),
         "filling, discarded or open",
-        looks.PARTIAL,
+        plot_style.PARTIAL,
         "",
     ),
-    (("held_share",), "held", looks.HELD, "////"),
-    (("free_share",), "free", looks.FREE, ""),
+    (("held_share",), "held", plot_style.HELD, "////"),
+    (("free_share",), "free", plot_style.FREE, ""),
 )
 
 
 def memory_shares(runs: Sequence[Results]) -> Figure:
     """Shares of aggregator-time, one stacked bar per run (mean over repetitions and aggregators):
     filling, by how it ended, held and free; PS packets per fragment stand beneath."""
-    styles = looks.looks(runs)
+    styles = plot_style.plot_styles(runs)
     frames = [summary(results)["run"] for results in runs]
-    figure = new_figure(max(looks.COLUMN, 2.2 + 0.7 * len(runs)), 2.2)
+    figure = new_figure(max(plot_style.COLUMN, 2.2 + 0.7 * len(runs)), 2.2)
     axes = figure.add_subplot()
     bottom = np.zeros(len(runs))
     for columns, label, color, hatch in _STATES:
@@ -89,7 +88,7 @@ def occupancy(results: Results) -> Figure:
     samples = samples[samples["repetition"] == repetition]
     switches = list(dict.fromkeys(samples["switch"]))
     names = results.jobs.drop_duplicates("job").set_index("job")["name"]
-    figure = new_figure(looks.PAGE, 0.5 + 2.5 * len(switches))
+    figure = new_figure(plot_style.PAGE, 0.5 + 2.5 * len(switches))
     panels = figure.subplots(2 * len(switches), 1, sharex=True, squeeze=False)[:, 0]
     scale, unit = units.time_unit(float(samples["time_ns"].max()))
     for number, switch in enumerate(switches):
@@ -112,12 +111,12 @@ def occupancy(results: Results) -> Figure:
             shown = sorted(by_job.sum().nlargest(_AREAS - 1).index)
         heights = [by_job[job] for job in shown]
         labels = [str(names.get(job, job)) for job in shown]
-        colors = [looks.job_color(int(job)) for job in shown]
-        hatches = [looks.job_hatch(int(job)) for job in shown]
+        colors = [plot_style.job_color(int(job)) for job in shown]
+        hatches = [plot_style.job_hatch(int(job)) for job in shown]
         if len(shown) < len(by_job.columns):
             heights.append(by_job.drop(columns=shown).sum(axis=1))
             labels.append(f"{len(by_job.columns) - len(shown)} others")
-            colors.append(looks.EDGE)
+            colors.append(plot_style.EDGE)
             hatches.append("")
         if len(heights):
             _areas(owners, by_job.index.to_numpy() / scale, heights, labels, colors, hatches)
@@ -138,7 +137,7 @@ def _states(axes: Axes, totals: pd.DataFrame, capacity: int, scale: float) -> No
         totals.index.to_numpy() / scale,
         [totals["occupied"], totals["held"], free],
         ["filling", "held", "free"],
-        [looks.FILLING, looks.HELD, looks.FREE],
+        [plot_style.FILLING, plot_style.HELD, plot_style.FREE],
         ["", "////", ""],
     )
 
@@ -149,7 +148,7 @@ def occupancies(runs: Sequence[tuple[str, Results]]) -> Figure:
     the contributions that each took in a second, as mean of all repetitions."""
     columns = 2 if len(runs) > 1 else 1
     rows = -(-len(runs) // columns)
-    figure = new_figure(looks.PAGE, 0.5 + 1.3 * rows)
+    figure = new_figure(plot_style.PAGE, 0.5 + 1.3 * rows)
     panels = figure.subplots(rows, columns, sharex=True, squeeze=False).ravel()
     samples = [_of_first(results) for _, results in runs]
     scale, unit = units.time_unit(max(float(each.index.max()) for each, _ in samples))
@@ -215,4 +214,4 @@ def _areas(
 
 
 def _hatch_color(color: str) -> str:
-    return "black" if color == looks.HELD else "white"
+    return "black" if color == plot_style.HELD else "white"

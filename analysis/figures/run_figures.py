@@ -15,11 +15,10 @@ import numpy as np
 from matplotlib import rc_context
 
 from testbed.analysis.data.run_summary import interval, jobs
-from testbed.analysis.figures.canvas import new_figure, save
+from testbed.analysis.figures.figure_files import new_figure, save
 from testbed.analysis.figures.memory_figures import memory_shares, occupancy
 from testbed.analysis.figures.timeline_figure import timeline
-from testbed.analysis.style import plot_style as looks
-from testbed.analysis.style import units
+from testbed.analysis.style import plot_style, units
 from testbed.results import Results, ResultsError, hand_over
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def draw(runs: Sequence[Results], folder: Path) -> list[Path]:
     folder.mkdir(exist_ok=True)
     hand_over(folder)
     paths: list[Path] = []
-    with rc_context(looks.RC):
+    with rc_context(plot_style.RC):
         for name, figure in _figures(runs):
             _mark(figure, runs)
             paths += save(figure, folder / name)
@@ -63,11 +62,11 @@ def _figures(runs: Sequence[Results]) -> Iterator[tuple[str, Figure]]:
         yield "iterations", timeline(runs[0])
 
 
-def jct(runs: Sequence[Results], styles: Sequence[looks.Look] | None = None) -> Figure:
+def jct(runs: Sequence[Results], styles: Sequence[plot_style.PlotStyle] | None = None) -> Figure:
     """JCT per job (per model, where there are too many jobs) and on average: one bar per run, the
     mean over repetitions, its 95 % interval, and a dot per repetition where there are several.
     `styles`: how each run looks, if not as in a comparison."""
-    styles = styles or looks.looks(runs)
+    styles = styles or plot_style.plot_styles(runs)
     frames = [jobs(results) for results in runs]
     by = "name"
     names = list(dict.fromkeys(name for frame in frames for name in frame[by]))
@@ -77,7 +76,7 @@ def jct(runs: Sequence[Results], styles: Sequence[looks.Look] | None = None) -> 
     groups = [*names, "average"] if len(names) > 1 else names
     width = 0.8 / len(runs)
     needed = 1.0 + 0.28 * len(groups) * len(runs) + 0.25 * len(groups)
-    figure = new_figure(min(max(looks.COLUMN, needed), 2 * looks.PAGE), 2.2)
+    figure = new_figure(min(max(plot_style.COLUMN, needed), 2 * plot_style.PAGE), 2.2)
     axes = figure.add_subplot()
     samples = [
         [
@@ -121,7 +120,7 @@ def jct(runs: Sequence[Results], styles: Sequence[looks.Look] | None = None) -> 
                 fontsize=6,
             )
     if len(groups) > len(names):
-        axes.axvline(len(names) - 0.5, color=looks.GREY, linewidth=0.6, linestyle=":")
+        axes.axvline(len(names) - 0.5, color=plot_style.GREY, linewidth=0.6, linestyle=":")
     crowded = max(map(len, groups)) * len(groups) > 14 * figure.get_figwidth()
     axes.set_xticks(
         range(len(groups)),
@@ -150,9 +149,9 @@ def _mark(figure: Figure, runs: Sequence[Results]) -> None:
     degraded = [results for results in runs if results.fidelity == "degraded"]
     if not degraded:
         return
-    titles = dict(zip((run.folder for run in runs), looks.looks(runs), strict=True))
+    titles = dict(zip((run.folder for run in runs), plot_style.plot_styles(runs), strict=True))
     if len(runs) == 1:
         text = f"DEGRADED: {degraded[0].reasons[0]}"
     else:
         text = "DEGRADED: " + ", ".join(titles[run.folder].title for run in degraded)
-    figure.supxlabel(text, x=0.01, ha="left", fontsize=6, color=looks.VERMILION, weight="bold")
+    figure.supxlabel(text, x=0.01, ha="left", fontsize=6, color=plot_style.VERMILION, weight="bold")

@@ -16,24 +16,24 @@ import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 
-from testbed.analysis.data.measures import (
+from testbed.analysis.data.run_summary import interval
+from testbed.analysis.data.sweep_data import Sweep
+from testbed.analysis.data.sweep_measures import (
     RANGE,
     asked,
     chosen,
     is_wide,
     points,
     positions,
-    series_looks,
+    series_styles,
     unit_of,
     with_links,
 )
-from testbed.analysis.data.run_summary import interval
-from testbed.analysis.data.sweep_data import Sweep
 from testbed.analysis.figures import memory_figures
 from testbed.analysis.figures import run_figures as figures
-from testbed.analysis.figures.canvas import new_figure, save
-from testbed.analysis.style import plot_style as looks
-from testbed.analysis.style import units
+from testbed.analysis.figures.figure_files import new_figure, save
+from testbed.analysis.style import plot_style, units
+from testbed.analysis.style.plot_style import PlotStyle
 from testbed.results import Results, hand_over
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ def draw(sweep: Sweep, frame: pd.DataFrame, folder: Path) -> list[Path]:
     folder.mkdir(exist_ok=True)
     hand_over(folder)
     paths: list[Path] = []
-    with rc_context(looks.RC):
+    with rc_context(plot_style.RC):
         drawn = [(sweep.name if sweep.figure else "measures", measures(sweep, frame))]
         if sweep.axis is None and sweep.figure is None:
             done = [point for point in sweep.points if point.finished]
-            styles = series_looks([(point.series(None), point.system) for point in done])
+            styles = series_styles([(point.series(None), point.system) for point in done])
             runs = [point.results for point in done]
             drawn.append(("jct", figures.jct(runs, [styles[point.series(None)] for point in done])))
         if sweep.figure is not None and sweep.figure.occupancy:
@@ -91,10 +91,10 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
     were measured, in one row of panels."""
     frame = with_links(frame)
     shown = [each for each in chosen(sweep) if frame[each.column].notna().any()]
-    styles = series_looks(list(dict.fromkeys(zip(frame["series"], frame["system"], strict=True))))
+    styles = series_styles(list(dict.fromkeys(zip(frame["series"], frame["system"], strict=True))))
     lying = sweep.axis is None and len(styles) > _BARS
     figure = new_figure(
-        min(looks.PAGE, looks.PAGE * len(shown) / 4 + (1.8 if lying else 0.6)),
+        min(plot_style.PAGE, plot_style.PAGE * len(shown) / 4 + (1.8 if lying else 0.6)),
         0.8 + 0.17 * len(styles) if lying else 2.4,
     )
     panels = np.atleast_1d(figure.subplots(1, len(shown), sharey=lying))
@@ -131,11 +131,15 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
 
 
 def _lines(
-    axes: Axes, frame: pd.DataFrame, column: str, scale: float, styles: dict[str, looks.Look]
+    axes: Axes,
+    frame: pd.DataFrame,
+    column: str,
+    scale: float,
+    styles: dict[str, PlotStyle],
 ) -> None:
     for title, look in styles.items():
         rows = frame[frame["series"] == title]
-        line = _LINES[looks.HATCHES.index(look.hatch) % len(_LINES)]
+        line = _LINES[plot_style.HATCHES.index(look.hatch) % len(_LINES)]
         constant = rows[rows["x"].isna()][column].dropna()
         if len(constant):
             axes.axhline(
@@ -155,8 +159,8 @@ def _lines(
 
 
 def _means(
-    frame: pd.DataFrame, column: str, scale: float, styles: dict[str, looks.Look]
-) -> Iterator[tuple[int, str, looks.Look, float, float | None]]:
+    frame: pd.DataFrame, column: str, scale: float, styles: dict[str, PlotStyle]
+) -> Iterator[tuple[int, str, PlotStyle, float, float | None]]:
     """(place, title, look, mean, half width of its interval) of each series that has a mean; the
     half width from three repetitions on."""
     for place, (title, look) in enumerate(styles.items()):
@@ -167,7 +171,11 @@ def _means(
 
 
 def _bars(
-    axes: Axes, frame: pd.DataFrame, column: str, scale: float, styles: dict[str, looks.Look]
+    axes: Axes,
+    frame: pd.DataFrame,
+    column: str,
+    scale: float,
+    styles: dict[str, PlotStyle],
 ) -> None:
     for place, title, look, mean, half in _means(frame, column, scale, styles):
         axes.bar(
@@ -183,7 +191,11 @@ def _bars(
 
 
 def _lying_bars(
-    axes: Axes, frame: pd.DataFrame, column: str, scale: float, styles: dict[str, looks.Look]
+    axes: Axes,
+    frame: pd.DataFrame,
+    column: str,
+    scale: float,
+    styles: dict[str, PlotStyle],
 ) -> None:
     for place, _, look, mean, half in _means(frame, column, scale, styles):
         axes.barh(
@@ -216,4 +228,6 @@ def _mark(figure: Figure, frame: pd.DataFrame) -> None:
     degraded = int((points == "degraded").sum())
     if degraded:
         text = f"DEGRADED: {degraded} of {len(points)} points (report.txt says which)"
-        figure.supxlabel(text, x=0.01, ha="left", fontsize=6, color=looks.VERMILION, weight="bold")
+        figure.supxlabel(
+            text, x=0.01, ha="left", fontsize=6, color=plot_style.VERMILION, weight="bold"
+        )

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.patches import Patch
 
-from testbed.analysis.figures.canvas import new_figure, which_repetition
-from testbed.analysis.style import plot_style as looks
-from testbed.analysis.style import units
+from testbed.analysis.figures.figure_files import new_figure, which_repetition
+from testbed.analysis.style import plot_style, units
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +42,7 @@ def timeline(results: Results) -> Figure:
             if rank[job] <= of_each and len(shown) < _WORKERS:
                 shown.append(((job, worker), spans))
     scale, unit = units.time_unit(float(rows["end_ns"].max()))
-    figure = new_figure(looks.PAGE, 0.9 + 0.24 * len(shown))
+    figure = new_figure(plot_style.PAGE, 0.9 + 0.24 * len(shown))
     axes = figure.add_subplot()
     small = len(rows) > _BARS
     labels, ticks, place = [], [], 0.0
@@ -53,7 +52,7 @@ def timeline(results: Results) -> Figure:
             place += 0.35
         previous = job
         odd = spans["iteration"].to_numpy() % 2 == 1
-        color = looks.job_color(int(job))
+        color = plot_style.job_color(int(job))
         compute_end = spans["compute_end_ns"].astype("float64")
         sent = spans["first_sent_ns"].astype("float64").fillna(compute_end)
         bars = (
@@ -83,9 +82,11 @@ def timeline(results: Results) -> Figure:
         axes.set_title(f"{len(shown)} of {len(workers)} workers", loc="left")
     figure.legend(
         handles=[
-            Patch(facecolor=looks.BLACK, alpha=0.9, label="compute: forward to backward"),
+            Patch(facecolor=plot_style.BLACK, alpha=0.9, label="compute: forward to backward"),
             Patch(
-                facecolor=looks.BLACK, alpha=0.4, label="communication: first sent to last result"
+                facecolor=plot_style.BLACK,
+                alpha=0.4,
+                label="communication: first sent to last result",
             ),
         ],
         title="shades alternate from iteration to iteration",

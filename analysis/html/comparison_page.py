@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from testbed.analysis.data.run_summary import summary
-from testbed.analysis.html import bars, page, plots
+from testbed.analysis.html import bar_charts
+from testbed.analysis.html import html_page as page
+from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.html_tables import view
 from testbed.analysis.html.run_page import FILE, listing, state
 from testbed.analysis.style import units
-from testbed.analysis.style.plot_style import FILLING, FREE, HELD, PARTIAL, Look, leaves, looks
+from testbed.analysis.style.plot_style import (
+    FILLING,
+    FREE,
+    HELD,
+    PARTIAL,
+    PlotStyle,
+    leaves,
+    plot_styles,
+)
 from testbed.analysis.text import text_tables as tables
 
 if TYPE_CHECKING:
@@ -44,7 +54,7 @@ def write_comparison(runs: Sequence[Results], folder: Path) -> Path:
 def comparison_page(runs: Sequence[Results]) -> page.Page:
     """The page of at least two runs; those that have not finished are named and not drawn."""
     frames = [summary(results) for results in runs]
-    styles = looks(runs)
+    styles = plot_styles(runs)
     finished = [
         (frame, look)
         for results, frame, look in zip(runs, frames, styles, strict=True)
@@ -72,13 +82,13 @@ def comparison_page(runs: Sequence[Results]) -> page.Page:
     ]
     return page.Page(
         title=" and ".join(look.title for look in styles) if len(styles) < 4 else "Comparison",
-        subtitle=f"{len(runs)} runs: {plots.listed([run.folder.name for run in runs])}",
+        subtitle=f"{len(runs)} runs: {parts.listed([run.folder.name for run in runs])}",
         sections=sections,
     )
 
 
 def completion_times(
-    frames: Sequence[Mapping[str, pd.DataFrame]], styles: Sequence[Look]
+    frames: Sequence[Mapping[str, pd.DataFrame]], styles: Sequence[PlotStyle]
 ) -> page.Chart:
     """JCT per job and on average (per model, where there are too many jobs); bars per run."""
     by = "name"
@@ -94,16 +104,16 @@ def completion_times(
         samples = {name: _means(jobs[jobs[by] == name], scale) for name in names}
         if len(names) > 1:
             samples["average"] = _means(jobs, scale)
-        found.append(bars.Bars(look.title, look.color, look.hatch, samples))
+        found.append(bar_charts.Bars(look.title, look.color, look.hatch, samples))
     groups = [*names, "average"] if len(names) > 1 else names
-    return bars.grouped(
+    return bar_charts.grouped(
         "jct",
         "Job completion time",
         found,
         groups,
         f"JCT ({unit})",
         "Bars per job, one for each run: the time from its start to the end of its last iteration.",
-        bars.worded(unit),
+        bar_charts.worded(unit),
         horizontal=True,
         note="Jobs of one model together." if by == "model" else "",
     )
@@ -114,7 +124,7 @@ def _means(jobs: pd.DataFrame, scale: float) -> list[float]:
     return (jobs.groupby("repetition")["jct_ns"].mean() / scale).tolist()
 
 
-def _memory(runs: Sequence[tuple[Mapping[str, pd.DataFrame], Look]]) -> page.Chart | None:
+def _memory(runs: Sequence[tuple[Mapping[str, pd.DataFrame], PlotStyle]]) -> page.Chart | None:
     """Shares of aggregator-time, a stacked bar per run; None where none has switch memory."""
     known = [(frame["run"], look) for frame, look in runs if len(frame["switches"])]
     if not known:
@@ -130,13 +140,13 @@ def _memory(runs: Sequence[tuple[Mapping[str, pd.DataFrame], Look]]) -> page.Cha
                 "orientation": "h",
                 "name": title,
                 "y": [look.title for _, look in known],
-                "x": plots.numbers(shares),
-                "marker": plots.bar_marker(color, hatch)
+                "x": parts.numbers(shares),
+                "marker": parts.bar_marker(color, hatch)
                 | {"line": {"color": "#888", "width": 0.5}},
                 "hovertemplate": f"%{{y}}: {title} %{{x:.1f}} %<extra></extra>",
             }
         )
-    layout = plots.layout(
+    layout = parts.layout(
         barmode="stack",
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
         xaxis={"text": "aggregator-time (%)", "range": [0, 100]},
@@ -152,15 +162,17 @@ def _memory(runs: Sequence[tuple[Mapping[str, pd.DataFrame], Look]]) -> page.Cha
     )
 
 
-def _ps_packets(runs: Sequence[tuple[Mapping[str, pd.DataFrame], Look]]) -> page.Chart | None:
+def _ps_packets(
+    runs: Sequence[tuple[Mapping[str, pd.DataFrame], PlotStyle]],
+) -> page.Chart | None:
     found = []
     for frame, look in runs:
         values = frame["run"]["ps_packets_per_fragment"].dropna().tolist()
         if values:
-            found.append(bars.Bars(look.title, look.color, look.hatch, {look.title: values}))
+            found.append(bar_charts.Bars(look.title, look.color, look.hatch, {look.title: values}))
     if not found:
         return None
-    chart = bars.grouped(
+    chart = bar_charts.grouped(
         "ps-packets",
         "PS packets per fragment",
         found,
@@ -176,7 +188,7 @@ def _ps_packets(runs: Sequence[tuple[Mapping[str, pd.DataFrame], Look]]) -> page
     return chart
 
 
-def _differences(runs: Sequence[Results], styles: Sequence[Look]) -> page.Section:
+def _differences(runs: Sequence[Results], styles: Sequence[PlotStyle]) -> page.Section:
     """The keys in which the resolved experiments differ."""
     flat = [dict(leaves(run.experiment)) for run in runs]
     keys = list(dict.fromkeys(key for each in flat for key in each))

@@ -6,7 +6,7 @@ import re
 
 from rich.table import Table
 
-from testbed.analysis.html.page import TableView
+from testbed.analysis.html.html_page import TableView
 
 _SCALES = {
     **{"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9},

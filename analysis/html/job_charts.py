@@ -8,10 +8,10 @@ import pandas as pd
 
 from testbed.analysis.data.run_summary import interval, iteration_times
 from testbed.analysis.data.thinning import thin
-from testbed.analysis.html import bars, plots
-from testbed.analysis.html.page import Chart
-from testbed.analysis.style import plot_style as looks
-from testbed.analysis.style import units
+from testbed.analysis.html import bar_charts
+from testbed.analysis.html import plotly_parts as parts
+from testbed.analysis.html.html_page import Chart
+from testbed.analysis.style import plot_style, units
 
 if TYPE_CHECKING:
     from testbed.results import Results
@@ -29,15 +29,15 @@ def completion_times(per_job: pd.DataFrame) -> Chart | None:
     if not len(ended):
         return None
     scale, unit = units.time_unit(float(ended["jct_ns"].max()))
-    found, groups = bars.of_jobs(ended, "jct_ns", scale)
-    return bars.grouped(
+    found, groups = bar_charts.of_jobs(ended, "jct_ns", scale)
+    return bar_charts.grouped(
         "jct",
         "Job completion time",
         found,
         groups,
         f"JCT ({unit})",
         "A bar per job: the time from its start to the end of its last iteration.",
-        bars.worded(unit),
+        bar_charts.worded(unit),
         horizontal=True,
         note=_note(per_job),
     )
@@ -48,8 +48,8 @@ def ps_packets(per_job: pd.DataFrame) -> Chart | None:
     known = _some(per_job.dropna(subset=["ps_packets_per_fragment"]))
     if not len(known):
         return None
-    found, groups = bars.of_jobs(known, "ps_packets_per_fragment")
-    chart = bars.grouped(
+    found, groups = bar_charts.of_jobs(known, "ps_packets_per_fragment")
+    chart = bar_charts.grouped(
         "ps-packets",
         "PS packets per fragment",
         found,
@@ -84,11 +84,11 @@ def ps_bytes(per_job: pd.DataFrame) -> Chart | None:
     scale, unit = units.size_unit(largest)
     groups = [str(rows["name"].iloc[0]) for _, rows in known.groupby("job")]
     directions = (
-        ("ps_link_bytes_in", "to the PS", looks.BLUE, ""),
-        ("ps_link_bytes_out", "from the PS", looks.ORANGE, "///"),
+        ("ps_link_bytes_in", "to the PS", plot_style.BLUE, ""),
+        ("ps_link_bytes_out", "from the PS", plot_style.ORANGE, "///"),
     )
     found = [
-        bars.Bars(
+        bar_charts.Bars(
             title,
             color,
             hatch,
@@ -99,14 +99,14 @@ def ps_bytes(per_job: pd.DataFrame) -> Chart | None:
         )
         for column, title, color, hatch in directions
     ]
-    return bars.grouped(
+    return bar_charts.grouped(
         "ps-bytes",
         "Bytes on the PS links",
         found,
         groups,
         unit,
         "Two bars per job: bytes on its parameter server's link, in each direction.",
-        bars.worded(unit),
+        bar_charts.worded(unit),
         horizontal=True,
         note=_note(per_job),
     )
@@ -131,7 +131,7 @@ def iterations(results: Results) -> Chart | None:
         spreads[int(job)] = spread
     most = max(map(len, spreads.values()))
     single = sum(map(len, spreads.values())) <= SINGLE
-    traces: list[plots.Trace] = []
+    traces: list[parts.Trace] = []
     for job, spread in spreads.items():
         name = str(names.get(job, job))
         traces += _iteration_line(job, name, thin(spread, POINTS), unit, single)
@@ -141,7 +141,7 @@ def iterations(results: Results) -> Chart | None:
         if repeated
         else f"{marks} reach from the fastest worker to the slowest"
     )
-    layout = plots.layout(
+    layout = parts.layout(
         xaxis={"text": "iteration", "dtick": 1 if most <= 20 else None},
         yaxis={"text": f"time ({unit})", "rangemode": "tozero"},
         showlegend=len(spreads) > 1,
@@ -151,25 +151,25 @@ def iterations(results: Results) -> Chart | None:
         "Iteration times",
         {"data": traces, "layout": layout},
         f"A line per job: how long each iteration took, as a mean over its workers; {meaning}.",
-        plots.thinned_note(most, POINTS, "iterations"),
+        parts.thinned_note(most, POINTS, "iterations"),
     )
 
 
 def _iteration_line(
     job: int, name: str, spread: pd.DataFrame, unit: str, single: bool
-) -> list[plots.Trace]:
+) -> list[parts.Trace]:
     """A job's line over columns mean, min and max: with a marker and an interval for each point if
     `single`, else on a band, which takes a browser two shapes instead of a thousand."""
     x = [int(number) for number in spread.index]
-    line: plots.Trace = {
+    line: parts.Trace = {
         "type": "scatter",
         "mode": "lines+markers" if single else "lines",
         "name": name,
         "meta": {"job": job},
         "legendgroup": str(job),
         "x": x,
-        "y": plots.numbers(spread["mean"]),
-        "line": {"color": looks.job_color(job), "dash": plots.dash(job), "width": 1.5},
+        "y": parts.numbers(spread["mean"]),
+        "line": {"color": plot_style.job_color(job), "dash": parts.dash(job), "width": 1.5},
         "hovertemplate": f"{name}, iteration %{{x}}: %{{y}} {unit}<extra></extra>",
     }
     if single:
@@ -177,15 +177,15 @@ def _iteration_line(
         line["error_y"] = {
             "type": "data",
             "symmetric": False,
-            "array": plots.numbers(spread["max"] - spread["mean"]),
-            "arrayminus": plots.numbers(spread["mean"] - spread["min"]),
+            "array": parts.numbers(spread["max"] - spread["mean"]),
+            "arrayminus": parts.numbers(spread["mean"] - spread["min"]),
             "thickness": 1,
             "width": 3,
         }
         return [line]
     known = spread.dropna(subset=["min", "max"])
     there = [int(number) for number in known.index]
-    band: plots.Trace = {
+    band: parts.Trace = {
         "type": "scatter",
         "mode": "lines",
         "name": name,
@@ -193,11 +193,11 @@ def _iteration_line(
         "legendgroup": str(job),
         "showlegend": False,
         "x": there + there[::-1],
-        "y": plots.numbers([*known["min"], *known["max"][::-1]]),
+        "y": parts.numbers([*known["min"], *known["max"][::-1]]),
         "fill": "toself",
         "opacity": 0.25,
         "line": {"width": 0},
-        "fillcolor": looks.job_color(job),
+        "fillcolor": plot_style.job_color(job),
         "hoverinfo": "skip",
     }
     return [band, line]

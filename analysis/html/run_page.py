@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from testbed.analysis.data.run_summary import summary
-from testbed.analysis.html import job_charts, memory, network, page
+from testbed.analysis.html import html_page as page
+from testbed.analysis.html import job_charts, memory_charts, topology_chart
 from testbed.analysis.html.html_tables import view
-from testbed.analysis.html.timeline import timeline
-from testbed.analysis.style import plot_style as looks
-from testbed.analysis.style import units
+from testbed.analysis.html.timeline_chart import timeline
+from testbed.analysis.style import plot_style, units
 from testbed.analysis.text import text_tables as tables
 from testbed.systems import SYSTEMS
 
@@ -54,14 +54,14 @@ def run_page(results: Results) -> page.Page:
         subtitle=_subtitle(results),
         sections=sections,
         jobs=[
-            page.Job(int(row.job), str(row.name), looks.job_color(int(row.job)))
+            page.Job(int(row.job), str(row.name), plot_style.job_color(int(row.job)))
             for row in jobs[["job", "name"]].itertuples(index=False)
         ],
     )
 
 
 def _subtitle(results: Results) -> str:
-    name = looks.system_of(results)
+    name = plot_style.system_of(results)
     system = SYSTEMS[name].title if name in SYSTEMS else name
     runtime = results.environment.get("runtime", "")
     switch = results.environment.get("switch", "")
@@ -139,7 +139,7 @@ def _network(results: Results) -> page.Section:
     return page.Section(
         "network",
         "Network",
-        _present(network.topology(results), network.aggregation_table(results)),
+        _present(topology_chart.topology(results), topology_chart.aggregation_table(results)),
     )
 
 
@@ -147,7 +147,7 @@ def _memory(results: Results, frames: tables.Frames) -> page.Section:
     blocks: list[page.Block] = []
     if len(frames["switches"]):
         blocks.append(view(tables.memory(frames), "memory"))
-    shown = memory.switches(results)
+    shown = memory_charts.switches(results)
     count = results.memory["switch"].nunique()
     if count > len(shown):
         blocks.append(
@@ -155,9 +155,9 @@ def _memory(results: Results, frames: tables.Frames) -> page.Section:
         )
     for switch in shown:
         blocks += _present(
-            memory.by_state(results, switch),
-            memory.by_job(results, switch),
-            memory.heat_map(results, switch),
+            memory_charts.by_state(results, switch),
+            memory_charts.by_job(results, switch),
+            memory_charts.heat_map(results, switch),
         )
     return page.Section("memory", "Switch memory", blocks)
 
@@ -174,7 +174,9 @@ def _traffic(frames: tables.Frames) -> page.Section:
 
 
 def _events(results: Results, frames: tables.Frames) -> page.Section:
-    over_time = [memory.events(results, switch) for switch in memory.switches(results)]
+    over_time = [
+        memory_charts.events(results, switch) for switch in memory_charts.switches(results)
+    ]
     return page.Section(
         "events",
         "Switch events",
@@ -218,7 +220,10 @@ def _origin(results: Results) -> list[page.Section]:
             page.Section(
                 "experiment",
                 "Experiment",
-                [page.Words("Every default filled in; run.py takes it as it is."), listing(text)],
+                [
+                    page.Words("Every default filled in; run.py takes it as it is."),
+                    listing(text),
+                ],
                 folded=True,
             )
         )

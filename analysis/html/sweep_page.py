@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from testbed.analysis.data import measures
-from testbed.analysis.data.measures import Measure
+from testbed.analysis.data import sweep_measures as measures
 from testbed.analysis.data.run_summary import interval
 from testbed.analysis.data.sweep_data import Sweep
-from testbed.analysis.html import bars, page, plots
+from testbed.analysis.data.sweep_measures import Measure
+from testbed.analysis.html import bar_charts
+from testbed.analysis.html import html_page as page
+from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.html_tables import view
 from testbed.analysis.html.run_page import FILE
-from testbed.analysis.style import plot_style as looks
+from testbed.analysis.style import plot_style
 from testbed.analysis.style.units import UNKNOWN, significant
 from testbed.analysis.text import text_tables as tables
 from testbed.results import ResultsError
@@ -32,7 +34,7 @@ def sweep_page(sweep: Sweep, frame: pd.DataFrame) -> page.Page:
     sections = [_summary(sweep, frame)]
     frame = measures.with_links(frame)
     shown = [each for each in measures.chosen(sweep) if frame[each.column].notna().any()]
-    styles = measures.series_looks(
+    styles = measures.series_styles(
         list(dict.fromkeys(zip(frame["series"], frame["system"], strict=True)))
     )
     draw = _bars if sweep.axis is None else _lines
@@ -41,7 +43,7 @@ def sweep_page(sweep: Sweep, frame: pd.DataFrame) -> page.Page:
     sections.append(page.Section("points", "Points", [_points(sweep, frame)]))
     return page.Page(
         title=sweep.name,
-        subtitle=f"A sweep over {plots.listed(list(sweep.keys))}, {len(sweep.points)} points",
+        subtitle=f"A sweep over {parts.listed(list(sweep.keys))}, {len(sweep.points)} points",
         sections=sections,
     )
 
@@ -77,7 +79,7 @@ def _axis_title(sweep: Sweep) -> str:
 
 
 def _lines(
-    sweep: Sweep, frame: pd.DataFrame, measure: Measure, styles: Mapping[str, looks.Look]
+    sweep: Sweep, frame: pd.DataFrame, measure: Measure, styles: Mapping[str, plot_style.PlotStyle]
 ) -> page.Chart:
     """A measure over the varied number, a line per series: means, with 95 % intervals from three
     repetitions on. A series that knows nothing of the varied key is a dashed line across."""
@@ -103,29 +105,33 @@ def _lines(
             texts.append(f"{title}, {words[x]}: {significant(mean)} {unit}".strip())
         if not xs:
             continue
-        trace: plots.Trace = {
+        trace: parts.Trace = {
             "type": "scatter",
             "mode": "lines+markers",
             "name": title,
-            "x": plots.numbers(xs, 12),
-            "y": plots.numbers(means),
-            "line": {"color": look.color, "dash": plots.dash(_rank(look)), "width": 2},
-            "marker": {"symbol": plots.symbol(look.marker), "size": 9},
+            "x": parts.numbers(xs, 12),
+            "y": parts.numbers(means),
+            "line": {"color": look.color, "dash": parts.dash(_rank(look)), "width": 2},
+            "marker": {"symbol": parts.symbol(look.marker), "size": 9},
             "hovertext": texts,
             "hovertemplate": "%{hovertext}<extra></extra>",
             "legendrank": number,
         }
         if any(half == half for half in halves):
-            trace["error_y"] = {"type": "data", "array": plots.numbers(halves), "thickness": 1.2}
+            trace["error_y"] = {
+                "type": "data",
+                "array": parts.numbers(halves),
+                "thickness": 1.2,
+            }
         traces.append(trace)
     wide = min(places) > 0 and max(places) >= measures.RANGE * min(places)
     tall = measure.unit == "time" and measures.is_wide(frame, measure.column)
     title = _title(sweep, measure)
-    layout = plots.layout(
+    layout = parts.layout(
         xaxis={
             "text": _axis_title(sweep),
             "type": "log" if wide else "linear",
-            "tickvals": plots.numbers(places.values(), 12),
+            "tickvals": parts.numbers(places.values(), 12),
             "ticktext": [words[number] for number in places],
         },
         yaxis={
@@ -146,31 +152,31 @@ def _lines(
 
 
 def _across(
-    title: str, look: looks.Look, values: pd.Series, places: list[float], unit: str
-) -> plots.Trace:
+    title: str, look: plot_style.PlotStyle, values: pd.Series, places: list[float], unit: str
+) -> parts.Trace:
     mean = float(values.mean())
     return {
         "type": "scatter",
         "mode": "lines",
         "name": title,
-        "x": plots.numbers([places[0], places[-1]], 12),
-        "y": plots.numbers([mean, mean]),
+        "x": parts.numbers([places[0], places[-1]], 12),
+        "y": parts.numbers([mean, mean]),
         "line": {"color": look.color, "dash": "longdash", "width": 2},
         "hovertemplate": f"{title}: {significant(mean)} {unit}<extra></extra>",
     }
 
 
-def _rank(look: looks.Look) -> int:
-    return looks.HATCHES.index(look.hatch)
+def _rank(look: plot_style.PlotStyle) -> int:
+    return plot_style.HATCHES.index(look.hatch)
 
 
 def _bars(
-    sweep: Sweep, frame: pd.DataFrame, measure: Measure, styles: Mapping[str, looks.Look]
+    sweep: Sweep, frame: pd.DataFrame, measure: Measure, styles: Mapping[str, plot_style.PlotStyle]
 ) -> page.Chart:
     """A measure as a bar per series, where no number is varied."""
     scale, unit = measures.unit_of(frame[measure.column], measure.unit)
     found = [
-        bars.Bars(
+        bar_charts.Bars(
             title,
             look.color,
             look.hatch,
@@ -179,14 +185,14 @@ def _bars(
         for title, look in styles.items()
     ]
     title = _title(sweep, measure)
-    chart = bars.grouped(
+    chart = bar_charts.grouped(
         f"measure-{measure.column}",
         title,
         found,
         list(styles),
         f"{title} ({unit})" if unit else title,
         f"A bar per {_series_words(sweep)}.",
-        bars.worded(unit),
+        bar_charts.worded(unit),
         horizontal=True,
     )
     for trace in chart.spec["data"]:  # one bar in each place: none needs room beside it

@@ -60,7 +60,7 @@ RC = {
 
 
 @dataclass(frozen=True)
-class Look:
+class PlotStyle:
     """Title, colour (#rrggbb), marker and hatch of one run in a comparison."""
 
     title: str
@@ -86,8 +86,8 @@ def system_of(results: Results) -> str:
     return str(entry.get("name", "")) if isinstance(entry, dict) else str(entry)
 
 
-def looks(runs: Sequence[Results]) -> list[Look]:
-    """One look per run. Runs of one system share its colour and marker; titles are as short as
+def plot_styles(runs: Sequence[Results]) -> list[PlotStyle]:
+    """One style per run. Runs of one system share its colour and marker; titles are as short as
     they can be while no two are equal: the system, else the run's name, else the system with what
     the experiments of that system differ in, else the run's folder."""
     from testbed.systems import SYSTEMS
@@ -108,7 +108,7 @@ def looks(runs: Sequence[Results]) -> list[Look]:
         hatch = HATCHES[seen[name] % len(HATCHES)]
         seen[name] += 1
         color, marker = (system.color, system.marker) if system else (GREY, "o")
-        found.append(Look(title, color, marker, hatch))
+        found.append(PlotStyle(title, color, marker, hatch))
     return found
 
 

@@ -20,7 +20,7 @@ from testbed.text_table import new_table
 
 if TYPE_CHECKING:
     from testbed.analysis.data.sweep_data import Point
-    from testbed.analysis.style.plot_style import Look
+    from testbed.analysis.style.plot_style import PlotStyle
     from testbed.results import Results
 
 Frames = dict[str, pd.DataFrame]
@@ -259,10 +259,12 @@ def events(frames: Frames) -> Table:
     return table
 
 
-def comparison(runs: Sequence[Results], frames: Sequence[Frames], looks: Sequence[Look]) -> Table:
+def comparison(
+    runs: Sequence[Results], frames: Sequence[Frames], styles: Sequence[PlotStyle]
+) -> Table:
     """One column per run, one row per measure. "relative" is the average JCT over that of the first
     run that has one (1.25x = that much longer); shares are of aggregator-time."""
-    table = new_table("Comparison", "", *(look.title for look in looks))
+    table = new_table("Comparison", "", *(style.title for style in styles))
     over_all = [each["run"] for each in frames]
     means = [interval(run["jct_mean_ns"])[0] if len(run) else math.nan for run in over_all]
     base = next((mean for mean in means if not math.isnan(mean)), math.nan)

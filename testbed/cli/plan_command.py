@@ -49,11 +49,11 @@ def plan_command(
 def _draw(network: Network, plans: Sequence[Plan], path: Path) -> None:
     from matplotlib import rc_context
 
-    from testbed.analysis.figures import plan_picture as network_picture
-    from testbed.analysis.style import plot_style as looks
+    from testbed.analysis.style import plot_style
+    from testbed.cli import plan_picture
 
-    with rc_context(looks.RC):
-        figure = network_picture.draw(network, plans)
+    with rc_context(plot_style.RC):
+        figure = plan_picture.draw(network, plans)
         try:
             figure.savefig(path)
         except OSError as error:

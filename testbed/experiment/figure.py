@@ -18,22 +18,8 @@ from testbed.config.fields import ANY_TEXT, Choice, Flag, Number, nearest_word
 from testbed.config.problems import ExperimentError, Problem, sentence
 from testbed.config.section import Section
 from testbed.config.yaml_document import Document
+from testbed.results.schema import FIGURE_MEASURES, DeclaredFigure
 
-# What can be drawn; analysis/data/measures.py knows what each is.
-MEASURES = (
-    "ps_packets_per_fragment",
-    "jct",
-    "jct_ratio",
-    "jct_communicating",
-    "jct_computing",
-    "waiting",
-    "in_switch_share",
-    "ps_link_bytes",
-    "filling_share",
-    "held_share",
-    "absorbed_per_aggregator_s",
-    "retransmissions",
-)
 QUICK_REPETITIONS = 2
 QUICK_ITERATIONS = 2
 
@@ -56,8 +42,8 @@ class Figure(Section):
         description="What the x axis says.",
         json_schema_extra={"default": "the key"},
     )
-    panels: tuple[Annotated[str, Choice(MEASURES)], ...] = Field(
-        default=("ps_packets_per_fragment", "jct"),
+    panels: tuple[Annotated[str, Choice(FIGURE_MEASURES)], ...] = Field(
+        default=DeclaredFigure.panels,
         description="One to four measures, from left to right; `jct_ratio` is the average JCT over"
         " that of `against` with the same value of x and the same seed, `jct_communicating` the JCT"
         " of the jobs that must communicate longer than they compute, `jct_computing` that of the"
@@ -67,7 +53,7 @@ class Figure(Section):
         json_schema_extra={"default": "[ps_packets_per_fragment, jct]"},
     )
     against: Annotated[str, ANY_TEXT] = Field(
-        default="ESA",
+        default=DeclaredFigure.against,
         description="The series that `jct_ratio` compares with, as the legend calls it.",
     )
     occupancy: Annotated[bool, Flag()] = Field(

@@ -14,13 +14,14 @@ from pydantic.fields import FieldInfo
 
 from testbed import systems
 from testbed.config.fields import Kind, Quantity, kind_of
-from testbed.experiment.figure import MEASURES, Figure
+from testbed.experiment.figure import Figure
 from testbed.experiment.resolve_topology import parameters
 from testbed.experiment.schema import ExperimentFile, Memory, Timers, VirtualTime
 from testbed.experiment.schema_arrivals import Arrivals, Poisson
 from testbed.experiment.schema_jobs import Fault, Job, Placement
 from testbed.experiment.schema_links import LinkException, Links, LinkSettings
 from testbed.experiment.schema_switches import Switches, SwitchException, SwitchSettings
+from testbed.results.schema import FIGURE_MEASURES
 from testbed.topos import KINDS
 
 OPENING = """\
@@ -251,7 +252,7 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "forward": "a mapping",
         "backward": "a mapping",
         "between": "two names",
-        "panels": f"a list of {', '.join(MEASURES)}",
+        "panels": f"a list of {', '.join(FIGURE_MEASURES)}",
         "workers": "a list of hosts",
         "placement": "`packed`, `spread`, `random`, or a mapping; see [below](#jobsplacement)",
         "arrivals": "see [arrivals](#arrivals)",

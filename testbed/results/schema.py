@@ -12,12 +12,51 @@ the value has none. Times are int64 nanoseconds since the start of the run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from testbed.results.counters import COUNTERS, EVENTS
 
 SWEEP_FILE = "sweep.json"  # says in the folder of a sweep what was varied
 FORMAT = 1  # of the folder; raised when a reader of the old format would misread the new one
+
+# The measures that a figure of a sweep can show. analysis/data/sweep_chart_data.py describes each.
+FIGURE_MEASURES = (
+    "ps_packets_per_fragment",
+    "jct",
+    "jct_ratio",
+    "jct_communicating",
+    "jct_computing",
+    "waiting",
+    "in_switch_share",
+    "ps_link_bytes",
+    "filling_share",
+    "held_share",
+    "absorbed_per_aggregator_s",
+    "retransmissions",
+)
+
+
+@dataclass(frozen=True)
+class DeclaredFigure:
+    """What the file of a sweep says about its drawing, as SWEEP_FILE stores it under "figure". Keys
+    that a file leaves out have these defaults. testbed/experiment/figure.py explains the keys."""
+
+    x: str = ""
+    x_label: str = ""
+    panels: tuple[str, ...] = ("ps_packets_per_fragment", "jct")
+    against: str = "ESA"
+    occupancy: bool = False
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> DeclaredFigure:
+        """The declaration in SWEEP_FILE. Keys that only matter to a run are left out. Raises
+        TypeError or ValueError when it is not one."""
+        known = {each.name: stored[each.name] for each in fields(cls) if each.name in stored}
+        known["panels"] = panels = tuple(known.get("panels", cls.panels))
+        if unknown := set(panels) - set(FIGURE_MEASURES):
+            raise ValueError(f"there is no measure {', '.join(sorted(unknown))}")
+        return cls(**known)
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def listing() -> str:
 
 def run_figure(name: str, results: Path, quick: bool, processes: int | None) -> int:
     """Plan what has not been planned yet, and draw. Returns the exit code."""
-    from testbed.analysis.figures import planner_figures
+    from testbed.sweeps import planner_figures
 
     figure = FIGURES[name]
     folder = results / (f"{name}-quick" if quick else name)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from testbed.analysis.figures import run_figures as figures
 from testbed.analysis.report import after_run, render, report_command
-from testbed.analysis.style.plot_style import Look, job_color, job_hatch, looks
+from testbed.analysis.style.plot_style import PlotStyle, job_color, job_hatch, plot_styles
 from testbed.errors import UserError
 from testbed.results import Writer, read
 from tests.unit.synthetic_results import ENVIRONMENT, tables, write_run
@@ -247,12 +247,12 @@ def test_a_degraded_run_carries_its_mark_on_the_figure(tmp_path, monkeypatch, cp
 def test_titles_are_short_and_never_equal(tmp_path):
     esa = [read(write_run(tmp_path, name)) for name in ("same", "same", "other")]
     plain = read(write_run(tmp_path, "mine", system="unheard of"))
-    found = looks([*esa, plain])
+    found = plot_styles([*esa, plain])
     titles = [look.title for look in found]
     assert titles[2:] == ["other", "unheard of"]
     assert titles[:2] == [results.folder.name for results in esa[:2]]
     assert len({(look.color, look.hatch) for look in found}) == 4
-    assert isinstance(found[0], Look) and looks(esa[:1])[0].title == "ESA"
+    assert isinstance(found[0], PlotStyle) and plot_styles(esa[:1])[0].title == "ESA"
 
 
 def test_64_jobs_are_told_apart():

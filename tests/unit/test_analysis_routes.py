@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from testbed.analysis.data.routes import meeting_switches
+from testbed.analysis.data.run_summary import meeting_switches
 from testbed.routing.tree import job_tree
 from testbed.topos.fat_tree import FatTree
 from testbed.topos.leaf_spine import LeafSpine

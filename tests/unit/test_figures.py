@@ -12,15 +12,16 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from testbed.analysis.data import measures
 from testbed.analysis.data import sweep_data as sweeps
+from testbed.analysis.data import sweep_measures as measures
 from testbed.analysis.figures import memory_figures, sweep_figures
 from testbed.analysis.report import report_command
 from testbed.cli import main as commands
 from testbed.errors import UserError
-from testbed.experiment.figure import MEASURES, Figure, Size
+from testbed.experiment.figure import Figure, Size
 from testbed.experiment.sweep import load_sweep
 from testbed.results import SWEEP_FILE
+from testbed.results.schema import FIGURE_MEASURES
 from testbed.sweeps import figure_runner as figure_run
 from tests.unit.experiments import BASE
 from tests.unit.synthetic_results import write_run
@@ -261,12 +262,12 @@ def test_occupancy_has_a_panel_for_each_point(folder):
 
 
 def test_every_measure_can_be_drawn(folder):
-    assert tuple(measures.MEASURES) == MEASURES
+    assert tuple(measures.MEASURES) == FIGURE_MEASURES
     sweep = sweeps.read_sweep(folder)
     frame = sweeps.frame(sweep).assign(jct_communicating_ns=3e6)  # these jobs only compute
-    for first in range(0, len(MEASURES), 4):
-        names = MEASURES[first : first + 4]
-        declared = sweep.figure.model_copy(update={"panels": names})
+    for first in range(0, len(FIGURE_MEASURES), 4):
+        names = FIGURE_MEASURES[first : first + 4]
+        declared = replace(sweep.figure, panels=names)
         drawn = sweep_figures.measures(replace(sweep, figure=declared), frame)
         assert len(drawn.axes) == len(names)
         assert all(axes.containers for axes in drawn.axes)

@@ -15,12 +15,14 @@ import pytest
 from bench.report import write_large
 from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.data.thinning import thin
-from testbed.analysis.html import job_charts, page, plots, timeline
+from testbed.analysis.html import html_page as page
+from testbed.analysis.html import job_charts, timeline_chart
+from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.comparison_page import comparison_page
 from testbed.analysis.html.html_tables import key
-from testbed.analysis.html.network import links, places
 from testbed.analysis.html.run_page import run_page
 from testbed.analysis.html.sweep_page import sweep_page
+from testbed.analysis.html.topology_chart import links, places
 from testbed.results import Writer, read
 from tests.unit.synthetic_results import ENVIRONMENT, ITERATIONS, tables, write_run, write_sweep
 
@@ -101,23 +103,23 @@ def test_neighbouring_pieces_become_one_and_lose_no_time():
     pieces = pd.DataFrame(
         {"row": 0, "phase": "forward", "iteration": 0, "start": starts, "end": starts + 9 * MS}
     )
-    found, gap_ns = timeline.merged(pieces)
-    assert len(found) <= timeline.MARKS and gap_ns > 0
+    found, gap_ns = timeline_chart.merged(pieces)
+    assert len(found) <= timeline_chart.MARKS and gap_ns > 0
     assert found["start"].iloc[0] == 0 and found["end"].iloc[-1] == pieces["end"].iloc[-1]
     assert (found["end"] - found["start"]).sum() >= (pieces["end"] - pieces["start"]).sum()
     # What several iterations did is never told as one piece.
-    assert len(timeline.merged(pieces.assign(iteration=range(count)))[0]) == count
+    assert len(timeline_chart.merged(pieces.assign(iteration=range(count)))[0]) == count
 
 
 def test_a_long_timeline_is_painted(results, monkeypatch):
-    monkeypatch.setattr(timeline, "MARKS", 4)
-    monkeypatch.setattr(timeline, "COLUMNS", 100)  # of a ms each
-    chart = timeline.timeline(results)
+    monkeypatch.setattr(timeline_chart, "MARKS", 4)
+    monkeypatch.setattr(timeline_chart, "COLUMNS", 100)  # of a ms each
+    chart = timeline_chart.timeline(results)
     big, small = (trace for trace in chart.spec["data"] if trace["type"] == "heatmap")
     assert (big["meta"], small["meta"]) == ({"job": 0}, {"job": 1})
     # Of two workers, and between them: computing, nothing, communicating.
     assert len(big["z"]) == 7 and big["y"] == [-0.44, 0, 0.02, 0.36, 0.56, 1, 1.02, 1.36]
-    phases = list(timeline.PHASES)
+    phases = list(timeline_chart.PHASES)
     upper, _, lower = (
         [None if each is None else phases[each] for each in row] for row in big["z"][:3]
     )
@@ -232,8 +234,8 @@ def test_thinning_keeps_the_mean_and_says_so():
     frame = pd.DataFrame({"y": [float(n) for n in range(1000)]})
     thinned = thin(frame, 100)
     assert len(thinned) == 100 and thinned["y"].mean() == pytest.approx(frame["y"].mean())
-    assert "1\u202f000 rows" in plots.thinned_note(1000, 100, "rows")
-    assert plots.thinned_note(100, 100, "rows") == ""
+    assert "1\u202f000 rows" in parts.thinned_note(1000, 100, "rows")
+    assert parts.thinned_note(100, 100, "rows") == ""
 
 
 def test_old_results_without_forward_steps_show_undivided_passes(tmp_path):
@@ -244,7 +246,7 @@ def test_old_results_without_forward_steps_show_undivided_passes(tmp_path):
         for table, rows in run.items():
             writer.write(table, rows, repetition=0)
         writer.finish()
-    chart = timeline.timeline(read(writer.folder))
+    chart = timeline_chart.timeline(read(writer.folder))
     assert traces(chart, "forward and backward") and not traces(chart, "forward")
 
 
@@ -321,6 +323,6 @@ def test_planned_faults_are_marked_where_they_began(tmp_path):
         for table, rows in run.items():
             writer.write(table, rows, repetition=0)
         writer.finish()
-    line, mark = traces(timeline.timeline(read(writer.folder)), "planned fault")
+    line, mark = traces(timeline_chart.timeline(read(writer.folder)), "planned fault")
     assert mark["x"] == [0.021] and mark["hovertext"] == ["pause: worker 1 of job big"]
     assert line["x"] == [0.021, 0.021, None]

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from testbed.analysis.figures import plan_picture as network_picture
 from testbed.cli import main as commands
+from testbed.cli import plan_picture
 from testbed.routing.planners import PLANNERS, make_plan
 from testbed.sweeps import planner_comparison as planner_figures
 from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario, draw
@@ -25,7 +25,7 @@ def texts(figure, panel):
 def test_a_picture_shows_loads_and_rates() -> None:
     network, jobs = example()
     plans = [make_plan(network, jobs, name) for name in ("none", "nearest", "grid-links")]
-    figure = network_picture.draw(network, plans)
+    figure = plan_picture.draw(network, plans)
     titles = [axes.get_title() for axes in figure.axes[:3]]
     assert titles[1] == "nearest: 2.4375 Gbit/s, LP bound 3"
     none, nearest, links = (texts(figure, panel) for panel in range(3))
@@ -36,9 +36,9 @@ def test_a_picture_shows_loads_and_rates() -> None:
 
 def test_a_picture_of_a_large_network_has_no_hosts() -> None:
     network, jobs = draw(SCENARIOS["fat-tree"], workers=10, seed=1)
-    figure = network_picture.draw(network, [make_plan(network, jobs, "nearest", paths=2)])
+    figure = plan_picture.draw(network, [make_plan(network, jobs, "nearest", paths=2)])
     assert texts(figure, 0) == []
-    places = network_picture.positions(network)
+    places = plan_picture.positions(network)
     assert len({round(places[switch.name][1], 3) for switch in network.switches}) == 3  # layers
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from testbed.analysis.html import plots
-from testbed.analysis.html.page import Chart
-from testbed.analysis.style import plot_style as looks
+from testbed.analysis.html import plotly_parts as parts
+from testbed.analysis.html.html_page import Chart
+from testbed.analysis.style import plot_style
 
 if TYPE_CHECKING:
     from testbed.results import Results
@@ -29,11 +29,11 @@ _COARSEST = 250
 
 # phase: colour, hatch, top of its lane, lane's height, what it is
 PHASES = {
-    "forward": (looks.SKY, "", -0.44, 0.44, "forward"),
-    "backward": (looks.BLUE, "", -0.44, 0.44, "backward"),
-    "compute": (looks.BLUE, "", -0.44, 0.44, "forward and backward"),
-    "waiting": (looks.FREE, "///", -0.44, 0.44, "waiting for gradients"),
-    "communication": (looks.ORANGE, "...", 0.02, 0.34, "communication"),
+    "forward": (plot_style.SKY, "", -0.44, 0.44, "forward"),
+    "backward": (plot_style.BLUE, "", -0.44, 0.44, "backward"),
+    "compute": (plot_style.BLUE, "", -0.44, 0.44, "forward and backward"),
+    "waiting": (plot_style.FREE, "///", -0.44, 0.44, "waiting for gradients"),
+    "communication": (plot_style.ORANGE, "...", 0.02, 0.34, "communication"),
 }
 _PIECE = ["row", "phase", "iteration", "start", "end"]
 
@@ -68,10 +68,10 @@ def timeline(results: Results) -> Chart:
         notes.append(f"Pieces of one kind less than {gap_ns / 1e6:.3g} ms apart are drawn as one.")
     if results.jobs["repetition"].nunique() > 1:
         notes.append(f"Repetition {repetition}.")
-    layout = plots.layout(
+    layout = parts.layout(
         barmode="overlay",
         bargap=0,
-        xaxis=plots.time_axis(last, rangemode="tozero"),
+        xaxis=parts.time_axis(last, rangemode="tozero"),
         yaxis={
             "tickvals": list(range(len(shown))),
             "ticktext": labels,
@@ -91,7 +91,7 @@ def timeline(results: Results) -> Chart:
     )
 
 
-def _bars(pieces: pd.DataFrame, job_of_row: list[int], labels: list[str]) -> list[plots.Trace]:
+def _bars(pieces: pd.DataFrame, job_of_row: list[int], labels: list[str]) -> list[parts.Trace]:
     """A bar for each piece: a trace per phase and job."""
     traces = []
     for phase, (color, hatch, top, height, title) in PHASES.items():
@@ -106,8 +106,8 @@ def _bars(pieces: pd.DataFrame, job_of_row: list[int], labels: list[str]) -> lis
                     "legendgroup": phase,
                     "showlegend": number == 0,
                     "meta": {"job": int(job)},
-                    "base": plots.seconds(some["start"]),
-                    "x": plots.seconds(some["end"] - some["start"]),
+                    "base": parts.seconds(some["start"]),
+                    "x": parts.seconds(some["end"] - some["start"]),
                     "y": some["row"].tolist(),
                     "offset": top,
                     "width": height,
@@ -124,7 +124,7 @@ def _bars(pieces: pd.DataFrame, job_of_row: list[int], labels: list[str]) -> lis
     return traces
 
 
-def _legend(phases: set[str]) -> list[plots.Trace]:
+def _legend(phases: set[str]) -> list[parts.Trace]:
     """What colours mean: bars without any place."""
     return [
         {
@@ -133,14 +133,14 @@ def _legend(phases: set[str]) -> list[plots.Trace]:
             "name": title,
             "x": [None],
             "y": [None],
-            "marker": plots.bar_marker(color),
+            "marker": parts.bar_marker(color),
         }
         for phase, (color, _, _, _, title) in PHASES.items()
         if phase in phases
     ]
 
 
-def _paint(pieces: pd.DataFrame, job_of_row: list[int]) -> list[plots.Trace]:
+def _paint(pieces: pd.DataFrame, job_of_row: list[int]) -> list[parts.Trace]:
     """Lanes as pictures, one for each job: in each column what took most of its time, and nothing
     where nothing was done for most of it."""
     phases = list(PHASES)
@@ -181,8 +181,8 @@ def _paint(pieces: pd.DataFrame, job_of_row: list[int]) -> list[plots.Trace]:
             {
                 "type": "heatmap",
                 "meta": {"job": job},
-                "x": plots.numbers(edges),
-                "y": plots.numbers(bounds),
+                "x": parts.numbers(edges),
+                "y": parts.numbers(bounds),
                 "z": cells,
                 "zmin": -0.5,
                 "zmax": len(phases) - 0.5,
@@ -211,13 +211,13 @@ def _coverage(pieces: pd.DataFrame, end: float) -> np.ndarray:
     return np.minimum(found, 1.0)
 
 
-def _faults(results: Results, repetition: int, rows: int) -> list[plots.Trace]:
+def _faults(results: Results, repetition: int, rows: int) -> list[parts.Trace]:
     """Planned faults, as marks at the top where they began, with a line across all workers."""
     faults = results.faults
     faults = faults[(faults["repetition"] == repetition) & faults["begun_ns"].notna()]
     if not len(faults):
         return []
-    began = plots.seconds(faults["begun_ns"])
+    began = parts.seconds(faults["begun_ns"])
     lines: list[float | None] = []
     for time in began:
         lines += [time, time, None]
@@ -230,7 +230,7 @@ def _faults(results: Results, repetition: int, rows: int) -> list[plots.Trace]:
             "showlegend": False,
             "x": lines,
             "y": [-0.5, rows - 0.5, None] * len(began),
-            "line": {"color": looks.VERMILION, "dash": "dot", "width": 1},
+            "line": {"color": plot_style.VERMILION, "dash": "dot", "width": 1},
             "hoverinfo": "skip",
         },
         common
@@ -238,7 +238,7 @@ def _faults(results: Results, repetition: int, rows: int) -> list[plots.Trace]:
             "mode": "markers",
             "x": began,
             "y": [-0.5] * len(began),
-            "marker": {"symbol": "x", "size": 9, "color": looks.VERMILION},
+            "marker": {"symbol": "x", "size": 9, "color": plot_style.VERMILION},
             "hovertext": words,
             "hovertemplate": "%{hovertext}, at %{x:.4f} s<extra></extra>",
         },
@@ -246,9 +246,9 @@ def _faults(results: Results, repetition: int, rows: int) -> list[plots.Trace]:
 
 
 def _fill(color: str, hatch: str, phase: str) -> dict:
-    marker = plots.bar_marker(color, hatch)
+    marker = parts.bar_marker(color, hatch)
     if phase == "waiting":
-        marker["pattern"]["fgcolor"] = looks.GREY
+        marker["pattern"]["fgcolor"] = plot_style.GREY
     return marker
 
 

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from testbed.analysis.data.run_summary import spans
-from testbed.analysis.html import plots
-from testbed.analysis.html.memory import first_repetition
-from testbed.analysis.html.page import Chart, TableView
-from testbed.analysis.style import plot_style as looks
-from testbed.analysis.style import units
+from testbed.analysis.html import plotly_parts as parts
+from testbed.analysis.html.html_page import Chart, TableView
+from testbed.analysis.html.memory_charts import first_repetition
+from testbed.analysis.style import plot_style, units
 
 if TYPE_CHECKING:
     from testbed.results import Results
@@ -27,11 +26,11 @@ LABELS = 48  # nodes of one level that get their name written
 # Load up to this share of the link's rate: colour, width, dash.
 _LOADS = (
     (0.10, "#9ecae1", 1.5, "solid", "below 10 %"),
-    (0.50, looks.SKY, 2.5, "solid", "10 to 50 %"),
-    (0.80, looks.BLUE, 4.0, "solid", "50 to 80 %"),
-    (9e9, looks.VERMILION, 5.0, "dash", "above 80 %"),
+    (0.50, plot_style.SKY, 2.5, "solid", "10 to 50 %"),
+    (0.80, plot_style.BLUE, 4.0, "solid", "50 to 80 %"),
+    (9e9, plot_style.VERMILION, 5.0, "dash", "above 80 %"),
 )
-_UNKNOWN = (looks.GREY, 1.5, "dot", "unlimited or not known")
+_UNKNOWN = (plot_style.GREY, 1.5, "dot", "unlimited or not known")
 
 
 def links(results: Results) -> pd.DataFrame:
@@ -116,7 +115,7 @@ def topology(results: Results) -> Chart | None:
     place = places(edges)
     traces = [*_edges(edges, place), _hovers(edges, place), *_nodes(results, edges, place)]
     height = max(level for _, level in place.values())
-    layout = plots.layout(
+    layout = parts.layout(
         xaxis={"visible": False, "range": [-0.02, 1.02]},
         yaxis={"visible": False, "range": [-0.45, height + 0.4]},
         hovermode="closest",
@@ -132,7 +131,7 @@ def topology(results: Results) -> Chart | None:
     )
 
 
-def _edges(edges: pd.DataFrame, place: dict[str, tuple[float, float]]) -> list[plots.Trace]:
+def _edges(edges: pd.DataFrame, place: dict[str, tuple[float, float]]) -> list[parts.Trace]:
     """One trace for each class of load."""
     busier = edges[["up_load", "down_load"]].max(axis=1)
     kinds = [*(each[1:] for each in _LOADS), _UNKNOWN]
@@ -166,7 +165,7 @@ def _edges(edges: pd.DataFrame, place: dict[str, tuple[float, float]]) -> list[p
     return traces
 
 
-def _hovers(edges: pd.DataFrame, place: dict[str, tuple[float, float]]) -> plots.Trace:
+def _hovers(edges: pd.DataFrame, place: dict[str, tuple[float, float]]) -> parts.Trace:
     """Invisible points in the middle of the links, for the pointer."""
     texts = [
         f"{row.b} to {row.a}: {units.size(row.up_bytes)}{_share(row.up_load)}<br>"
@@ -180,8 +179,8 @@ def _hovers(edges: pd.DataFrame, place: dict[str, tuple[float, float]]) -> plots
     return {
         "type": "scatter",
         "mode": "markers",
-        "x": plots.numbers(middles[0]),
-        "y": plots.numbers(middles[1]),
+        "x": parts.numbers(middles[0]),
+        "y": parts.numbers(middles[1]),
         "marker": {"size": 18, "opacity": 0},
         "hovertext": texts,
         "hovertemplate": "%{hovertext}<extra></extra>",
@@ -195,14 +194,14 @@ def _share(load: float) -> str:
 
 def _nodes(
     results: Results, edges: pd.DataFrame, place: dict[str, tuple[float, float]]
-) -> list[plots.Trace]:
+) -> list[parts.Trace]:
     switches = list(dict.fromkeys(edges["a"]))
     hosts = first_repetition(results.hosts)
     names = results.jobs.drop_duplicates("job").set_index("job")["name"]
     crowd = pd.Series([level for _, level in place.values()]).value_counts().max()
     mode = "markers+text" if crowd <= LABELS else "markers"
     work = _work(results)
-    traces: list[plots.Trace] = [
+    traces: list[parts.Trace] = [
         {
             "type": "scatter",
             "mode": mode,
@@ -232,7 +231,7 @@ def _nodes(
                 "marker": {
                     "symbol": "star-square" if role == "ps" else "circle",
                     "size": 15 if role == "ps" else 12,
-                    "color": looks.job_color(job),
+                    "color": plot_style.job_color(job),
                     "line": {"color": "#222", "width": 1.5 if role == "ps" else 0.5},
                 },
                 "hovertext": [
@@ -255,7 +254,7 @@ def _nodes(
                 "y": [place[name][1] for name in idle],
                 "text": idle,
                 "textposition": "bottom center",
-                "marker": {"symbol": "circle-open", "size": 10, "color": looks.GREY},
+                "marker": {"symbol": "circle-open", "size": 10, "color": plot_style.GREY},
                 "hovertemplate": "%{text}<extra></extra>",
             }
         )

@@ -13,8 +13,7 @@ import pandas as pd
 
 from testbed.analysis.data.run_summary import interval
 from testbed.analysis.data.sweep_data import Sweep
-from testbed.analysis.style import plot_style as looks
-from testbed.analysis.style import units
+from testbed.analysis.style import plot_style, units
 from testbed.systems import SYSTEMS
 
 RANGE = 20  # an axis whose largest number is so many times the smallest is logarithmic
@@ -78,16 +77,16 @@ def with_links(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(ps_link_bytes=frame["ps_link_bytes_in"] + frame["ps_link_bytes_out"])
 
 
-def series_looks(series: Sequence[tuple[str, str]]) -> dict[str, looks.Look]:
+def series_styles(series: Sequence[tuple[str, str]]) -> dict[str, plot_style.PlotStyle]:
     """A look per series, given as (title, system): the system's colour and marker; several of one
     system differ in hatch and line."""
-    found: dict[str, looks.Look] = {}
+    found: dict[str, plot_style.PlotStyle] = {}
     for title, name in series:
         if title not in found:
             system = SYSTEMS[name]
             count = sum(look.color == system.color for look in found.values())
-            hatch = looks.HATCHES[count % len(looks.HATCHES)]
-            found[title] = looks.Look(title, system.color, system.marker, hatch)
+            hatch = plot_style.HATCHES[count % len(plot_style.HATCHES)]
+            found[title] = plot_style.PlotStyle(title, system.color, system.marker, hatch)
     return found
 
 

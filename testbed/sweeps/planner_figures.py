@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from testbed.analysis.data.run_summary import interval
-from testbed.analysis.figures import canvas
-from testbed.analysis.style import plot_style as looks
+from testbed.analysis.figures import figure_files
+from testbed.analysis.style import plot_style
 from testbed.results import hand_over
 from testbed.routing.planners import PLANNERS
 from testbed.sweeps.planner_scenarios import SCENARIOS
@@ -23,7 +23,7 @@ def rate(frame: pd.DataFrame, path: Path) -> list[Path]:
     testbed/sweeps/planner_comparison.py."""
     frame = frame[frame.host_spread_ns == 0].assign(gbps=frame.rate_bps / 1e9)
     table = _table(frame, "workers", {"gbps": "rate_gbps"})
-    with rc_context(looks.RC):
+    with rc_context(plot_style.RC):
         figure, panels = _panels(frame)
         for scenario, panel in panels.items():
             _lines(panel, table[table.scenario == scenario], "workers", "rate_gbps")
@@ -41,8 +41,8 @@ def skew(frame: pd.DataFrame, path: Path) -> list[Path]:
     frame = frame[frame.planner != "none"]  # aggregates nothing
     table = _table(frame, "spread_us", {"slots": "slots", "aggregated_tbps": "aggregated_tbps"})
     scenarios = list(dict.fromkeys(frame.scenario))
-    with rc_context(looks.RC):
-        size = (looks.PAGE, 2.4 * len(scenarios))
+    with rc_context(plot_style.RC):
+        size = (plot_style.PAGE, 2.4 * len(scenarios))
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots(len(scenarios), 2, squeeze=False)
         for row, scenario in zip(axes, scenarios, strict=True):
@@ -63,7 +63,7 @@ def skew(frame: pd.DataFrame, path: Path) -> list[Path]:
 
 def _panels(frame: pd.DataFrame) -> tuple[Figure, dict[str, Axes]]:
     scenarios = list(dict.fromkeys(frame.scenario))
-    figure = Figure(figsize=(looks.PAGE, 2.6), layout="constrained")
+    figure = Figure(figsize=(plot_style.PAGE, 2.6), layout="constrained")
     axes = figure.subplots(1, len(scenarios), sharey=True, squeeze=False)[0]
     return figure, dict(zip(scenarios, axes, strict=True))
 
@@ -100,7 +100,7 @@ def _lines(panel: Axes, table: pd.DataFrame, x: str, column: str) -> None:
 def _legend_and_save(figure: Figure, panels: dict[str, Axes], path: Path) -> list[Path]:
     handles, labels = next(iter(panels.values())).get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
-    return canvas.save(figure, path)
+    return figure_files.save(figure, path)
 
 
 def _csv(table: pd.DataFrame, path: Path) -> Path:

@@ -19,7 +19,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 
-from testbed.analysis.style import plot_style as looks
+from testbed.analysis.style import plot_style
 from testbed.routing.network import Network
 from testbed.routing.plan import Load, Plan
 
@@ -34,7 +34,9 @@ def draw(network: Network, plans: Sequence[Plan]) -> Figure:
     """One panel per plan. Rates are in the unit of the largest link."""
     places = positions(network)
     unit, size = _unit(plans)
-    width = min(2 * looks.PAGE, max(looks.COLUMN, looks.PAGE / 3 * len(plans) * 1.25))
+    width = min(
+        2 * plot_style.PAGE, max(plot_style.COLUMN, plot_style.PAGE / 3 * len(plans) * 1.25)
+    )
     figure = Figure(figsize=(width, 3.4), layout="constrained")
     axes = figure.subplots(1, len(plans), squeeze=False)[0]
     for panel, plan in zip(axes, plans, strict=True):
@@ -112,26 +114,26 @@ def _panel(panel, network: Network, plan: Plan, places: dict[str, Position], siz
             _text(panel, places[switch.name], switch.name, weight="bold")
         if labelled and switch.aggregates:
             x, y = places[switch.name]
-            _label(panel, (x, y - 0.19), _loads(load, size), color=looks.BLUE)
+            _label(panel, (x, y - 0.19), _loads(load, size), color=plot_style.BLUE)
     if not detailed:
         for name in plan.servers:
             (home,) = network.after[name][:1]
-            _node(panel, places[home], "*", 9, looks.VERMILION)
+            _node(panel, places[home], "*", 9, plot_style.VERMILION)
         return
     for job in plan.jobs:
         nodes = {group.node: place for place, group in enumerate(job.groups)}
         for worker in job.workers:
             first = worker.assignments[0]
-            color = looks.job_color(nodes[first.node]) if first.group else looks.GREY
+            color = plot_style.job_color(nodes[first.node]) if first.group else plot_style.GREY
             _node(panel, places[worker.host], "o", 11, color)
             _text(panel, places[worker.host], worker.host, size=5)
             x, y = places[worker.host]
             _label(panel, (x, y - 0.16), _number(worker.rate_bps / size), size=5)
     for name, load in plan.servers.items():
-        _node(panel, places[name], "D", 12, looks.YELLOW)
+        _node(panel, places[name], "D", 12, plot_style.YELLOW)
         _text(panel, places[name], name, size=5, weight="bold")
         x, y = places[name]
-        _label(panel, (x, y - 0.19), _loads(load, size), color=looks.BLUE)
+        _label(panel, (x, y - 0.19), _loads(load, size), color=plot_style.BLUE)
 
 
 def _link(panel, a: Position, b: Position, load: Load, size: int, label: bool) -> None:
@@ -147,7 +149,7 @@ def _link(panel, a: Position, b: Position, load: Load, size: int, label: bool) -
         shrinkA=5,
         shrinkB=5,
         linewidth=0.8 + 2.2 * share if used else 0.4,
-        color=_color(share) if used else looks.EDGE,
+        color=_color(share) if used else plot_style.EDGE,
         zorder=2 if used else 1,
     )
     panel.add_patch(arrow)

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from testbed.analysis.data.run_summary import interval
-from testbed.analysis.html import plots
-from testbed.analysis.html.page import Chart
-from testbed.analysis.style import plot_style as looks
-from testbed.analysis.style import units
+from testbed.analysis.html import plotly_parts as parts
+from testbed.analysis.html.html_page import Chart
+from testbed.analysis.style import plot_style, units
 
 LABELLED = 24  # bars that get their value printed
 
@@ -43,7 +42,7 @@ def grouped(
     note: str = "",
 ) -> Chart:
     """Bars side by side in groups. The samples are in the axis' unit; `show` words a value."""
-    traces: list[plots.Trace] = []
+    traces: list[parts.Trace] = []
     along, across = ("x", "y") if horizontal else ("y", "x")
     labelled = sum(len(each.samples) for each in bars) <= LABELLED
     for number, each in enumerate(bars):
@@ -51,13 +50,13 @@ def grouped(
         samples = [pd.Series(each.samples[group], dtype="float64").dropna() for group in shown]
         means = [interval(values)[0] for values in samples]
         halves = [interval(values)[1] if len(values) > 2 else float("nan") for values in samples]
-        trace: plots.Trace = {
+        trace: parts.Trace = {
             "type": "bar",
             "name": each.title,
             "offsetgroup": str(number) if each.job is None else "0",
             across: shown,
-            along: plots.numbers(means),
-            "marker": plots.bar_marker(each.color, each.hatch),
+            along: parts.numbers(means),
+            "marker": parts.bar_marker(each.color, each.hatch),
             "hovertext": [
                 f"{each.title}, {group}: {show(mean)}"
                 for group, mean in zip(shown, means, strict=True)
@@ -73,7 +72,7 @@ def grouped(
         if any(half == half for half in halves):
             trace[f"error_{along}"] = {
                 "type": "data",
-                "array": plots.numbers(halves),
+                "array": parts.numbers(halves),
                 "thickness": 1.2,
                 "width": 4,
             }
@@ -94,7 +93,7 @@ def grouped(
     }
     if horizontal:
         axes["yaxis"]["autorange"] = "reversed"
-    layout = plots.layout(barmode="group", showlegend=len(bars) > 1, **axes)
+    layout = parts.layout(barmode="group", showlegend=len(bars) > 1, **axes)
     rows = max(sum(len(each.samples) for each in bars), len(groups))
     height = 130 + 26 * rows if horizontal else 320
     return Chart(name, title, {"data": traces, "layout": layout}, text, note, height)
@@ -106,7 +105,7 @@ def of_jobs(per_job: pd.DataFrame, column: str, scale: float = 1.0) -> tuple[lis
     for job, rows in per_job.groupby("job"):
         job, name = int(job), str(rows["name"].iloc[0])
         values = (rows[column].astype("float64") / scale).tolist()
-        color, hatch = looks.job_color(job), looks.job_hatch(job)
+        color, hatch = plot_style.job_color(job), plot_style.job_hatch(job)
         bars.append(Bars(name, color, hatch, {name: values}, job))
         groups.append(name)
     return bars, groups

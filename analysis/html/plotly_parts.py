@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from testbed.analysis.style import plot_style as looks
+from testbed.analysis.style import plot_style
 
 Trace = dict[str, Any]
 
-# From matplotlib's words in `looks` and `testbed.systems` to Plotly's.
+# From matplotlib's words in `plot_style` and `testbed.systems` to Plotly's.
 _PATTERNS = {
     "": "",
     "///": "/",
@@ -119,7 +119,7 @@ def area_fill(color: str, hatch: str = "") -> dict[str, Any]:
     """Settings of a stacked area."""
     fill: dict[str, Any] = {"fillcolor": color, "line": {"width": 0, "shape": "hv"}}
     if pattern(hatch):
-        ink = "#222" if color in (looks.HELD, looks.FREE, looks.YELLOW) else "white"
+        ink = "#222" if color in (plot_style.HELD, plot_style.FREE, plot_style.YELLOW) else "white"
         fill["fillpattern"] = {
             "shape": pattern(hatch),
             "fgcolor": ink,

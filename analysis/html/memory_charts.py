@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from testbed.analysis.data.thinning import thin
-from testbed.analysis.html import plots
-from testbed.analysis.html.page import Chart
-from testbed.analysis.style import plot_style as looks
+from testbed.analysis.html import plotly_parts as parts
+from testbed.analysis.html.html_page import Chart
+from testbed.analysis.style import plot_style
 from testbed.results.counters import EVENTS
 
 if TYPE_CHECKING:
@@ -51,24 +51,24 @@ def by_state(results: Results, switch: str) -> Chart:
     whole = rows[rows["job"].isna()] if rows["job"].isna().any() else rows
     capacity = int(rows["capacity"].max())
     totals = whole.groupby("time_ns")[["occupied", "held"]].sum().astype("float64")
-    note = plots.thinned_note(len(totals), SAMPLES, "samples")
+    note = parts.thinned_note(len(totals), SAMPLES, "samples")
     totals = thin(totals, SAMPLES)
     totals["free"] = capacity - totals["occupied"] - totals["held"]
-    time = plots.seconds(totals.index)
+    time = parts.seconds(totals.index)
     states = (
-        ("occupied", "filling", looks.FILLING, ""),
-        ("held", "held", looks.HELD, "///"),
-        ("free", "free", looks.FREE, ""),
+        ("occupied", "filling", plot_style.FILLING, ""),
+        ("held", "held", plot_style.HELD, "///"),
+        ("free", "free", plot_style.FREE, ""),
     )
-    traces: list[plots.Trace] = [
+    traces: list[parts.Trace] = [
         {
             "type": "scatter",
             "mode": "lines",
             "name": title,
             "stackgroup": "states",
             "x": time,
-            "y": plots.numbers(totals[column]),
-            **plots.area_fill(color, hatch),
+            "y": parts.numbers(totals[column]),
+            **parts.area_fill(color, hatch),
             "hovertemplate": f"{title}: %{{y}}<extra></extra>",
         }
         for column, title, color, hatch in states
@@ -85,7 +85,7 @@ def by_state(results: Results, switch: str) -> Chart:
     )
 
 
-def _preemption_marks(results: Results, switch: str, capacity: int) -> list[plots.Trace]:
+def _preemption_marks(results: Results, switch: str, capacity: int) -> list[parts.Trace]:
     """One mark for each span between two samples in which aggregators were preempted, or for some
     neighbouring spans."""
     happened = increments(results, switch)
@@ -104,9 +104,9 @@ def _preemption_marks(results: Results, switch: str, capacity: int) -> list[plot
             "type": "scatter",
             "mode": "markers",
             "name": "preemptions since the mark before",
-            "x": plots.seconds(thinned.index),
+            "x": parts.seconds(thinned.index),
             "y": [1.04 * capacity] * len(thinned),
-            "marker": {"symbol": "triangle-down", "size": 7, "color": looks.VERMILION},
+            "marker": {"symbol": "triangle-down", "size": 7, "color": plot_style.VERMILION},
             "customdata": [int(count) for count in thinned],
             "hovertemplate": "%{customdata} preemptions<extra></extra>",
         }
@@ -125,19 +125,19 @@ def by_job(results: Results, switch: str) -> Chart | None:
     table = used.pivot_table(
         index="time_ns", columns="job", values="used", aggfunc="sum", fill_value=0
     )
-    note = plots.thinned_note(len(table), SAMPLES, "samples")
+    note = parts.thinned_note(len(table), SAMPLES, "samples")
     table = thin(table.astype("float64"), SAMPLES)
     names = results.jobs.drop_duplicates("job").set_index("job")["name"]
     shown = list(table.columns)
     if len(shown) > JOBS:
         shown = sorted(table.sum().nlargest(JOBS - 1).index)
-    time = plots.seconds(table.index)
+    time = parts.seconds(table.index)
     traces = [_job_area(time, table[job], int(job), str(names.get(job, job))) for job in shown]
     if len(shown) < len(table.columns):
         rest = table.drop(columns=shown)
         trace = _job_area(time, rest.sum(axis=1), 0, f"{rest.shape[1]} others")
         del trace["meta"]
-        traces.append(trace | plots.area_fill(looks.EDGE))
+        traces.append(trace | parts.area_fill(plot_style.EDGE))
     return Chart(
         name=f"owners-{switch}",
         title=f"{switch}: aggregators in use by job",
@@ -149,7 +149,7 @@ def by_job(results: Results, switch: str) -> Chart | None:
     )
 
 
-def _job_area(time: list, values: pd.Series, job: int, name: str) -> plots.Trace:
+def _job_area(time: list, values: pd.Series, job: int, name: str) -> parts.Trace:
     return {
         "type": "scatter",
         "mode": "lines",
@@ -157,8 +157,8 @@ def _job_area(time: list, values: pd.Series, job: int, name: str) -> plots.Trace
         "stackgroup": "jobs",
         "meta": {"job": job},
         "x": time,
-        "y": plots.numbers(values),
-        **plots.area_fill(looks.job_color(job), looks.job_hatch(job)),
+        "y": parts.numbers(values),
+        **parts.area_fill(plot_style.job_color(job), plot_style.job_hatch(job)),
         "hovertemplate": f"{name}: %{{y}}<extra></extra>",
     }
 
@@ -183,24 +183,24 @@ def heat_map(results: Results, switch: str) -> Chart | None:
         note += (
             f" {partial} of {capacity} aggregators are looked at, the first ones of every block."
         )
-    trace: plots.Trace = {
+    trace: parts.Trace = {
         "type": "heatmap",
-        "x": plots.seconds(table.columns),
+        "x": parts.seconds(table.columns),
         "y": [int(first) for first in table.index],
-        "z": [plots.numbers(row, 4) for row in table.to_numpy()],
+        "z": [parts.numbers(row, 4) for row in table.to_numpy()],
         "zmin": 0,
         "zmax": 100,
-        "colorscale": [[0, "#f7f7f7"], [0.5, looks.SKY], [1, "#08306b"]],
+        "colorscale": [[0, "#f7f7f7"], [0.5, plot_style.SKY], [1, "#08306b"]],
         "colorbar": {"title": {"text": "in use (%)"}, "thickness": 12},
         "hovertemplate": "from aggregator %{y} on, at %{x}: %{z} % in use<extra></extra>",
     }
     if held.to_numpy().any():
-        trace["customdata"] = [plots.numbers(row, 4) for row in held.to_numpy()]
+        trace["customdata"] = [parts.numbers(row, 4) for row in held.to_numpy()]
         trace["hovertemplate"] = (
             "from aggregator %{y} on, at %{x}: %{z} % in use, %{customdata} % held<extra></extra>"
         )
-    layout = plots.layout(
-        xaxis=plots.time_axis(trace["x"][-1]),
+    layout = parts.layout(
+        xaxis=parts.time_axis(trace["x"][-1]),
         yaxis={"text": "aggregator"},
     )
     return Chart(
@@ -247,11 +247,11 @@ def events(results: Results, switch: str) -> Chart | None:
                 "type": "scatter",
                 "mode": "lines",
                 "name": event.replace("_", " "),
-                "x": plots.seconds(bins[1:]),
-                "y": plots.numbers(counts.to_numpy() / lengths_s, 4),
+                "x": parts.seconds(bins[1:]),
+                "y": parts.numbers(counts.to_numpy() / lengths_s, 4),
                 "line": {
-                    "color": looks.JOB_COLORS[number % len(looks.JOB_COLORS)],
-                    "dash": plots.dash(number // len(looks.JOB_COLORS) + number % 2),
+                    "color": plot_style.JOB_COLORS[number % len(plot_style.JOB_COLORS)],
+                    "dash": parts.dash(number // len(plot_style.JOB_COLORS) + number % 2),
                     "shape": "hvh",
                     "width": 1.5,
                 },
@@ -259,8 +259,8 @@ def events(results: Results, switch: str) -> Chart | None:
                 "hovertemplate": event.replace("_", " ") + ": %{y} / s<extra></extra>",
             }
         )
-    layout = plots.layout(
-        xaxis=plots.time_axis(bins[-1] / 1e9, rangemode="tozero"),
+    layout = parts.layout(
+        xaxis=parts.time_axis(bins[-1] / 1e9, rangemode="tozero"),
         yaxis={"text": "events / s", "rangemode": "tozero"},
         hovermode="x unified",
     )
@@ -281,8 +281,8 @@ def _samples(results: Results, switch: str) -> pd.DataFrame:
 
 
 def _layout(capacity: int, last: float | None) -> dict[str, Any]:
-    return plots.layout(
-        xaxis=plots.time_axis(last, rangemode="tozero"),
+    return parts.layout(
+        xaxis=parts.time_axis(last, rangemode="tozero"),
         yaxis={"text": "aggregators", "range": [0, 1.09 * capacity]},
         hovermode="x unified",
     )
