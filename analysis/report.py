@@ -18,8 +18,9 @@ from rich.text import Text
 from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.style.plot_style import plot_styles
-from testbed.analysis.text import text_tables as tables
+from testbed.analysis.tables import report_tables as tables
 from testbed.results import Results, ResultsError, hand_over, read
+from testbed.text_table import Table, printed
 
 _WIDTH = 150  # of report.txt, and of a terminal that does not tell its own
 
@@ -61,7 +62,7 @@ def sweep_report(folder: str | Path, console: Console | None = None) -> None:
     frame = sweeps.frame(sweep)
     console = console or _console()
     with _writing(sweep.folder):
-        table = tables.sweep(sweep.points, sweep.keys, frame)
+        table = printed(tables.sweep(sweep.points, sweep.keys, frame))
         _show(table, console, sweep.folder / "report.txt")
         if frame.empty:
             console.print("no figures: no point has finished", style="yellow")
@@ -80,17 +81,19 @@ def render(results: Results) -> RenderableType:
     frames = summary(results)
     parts: list[RenderableType] = [tables.headline(results, frames)]
     if len(results.faults):
-        parts += ["", tables.faults(results)]
+        parts += ["", printed(tables.faults(results))]
+    found: list[Table | None] = []
     if len(frames["jobs"]):
-        parts += ["", tables.jobs(frames), tables.traffic(frames)]
+        parts.append("")
+        found += [tables.jobs(frames), tables.traffic(frames)]
         if len(tables.comparable(frames)):
-            parts += [tables.communication(frames)]
-        if trunks := tables.trunks(results):
-            parts += [trunks]
+            found.append(tables.communication(frames))
+        found.append(tables.trunks(results))
     if len(frames["switches"]):
-        parts += [tables.memory(frames)]
+        found.append(tables.memory(frames))
     if len(frames["events"]):
-        parts += [tables.events(frames)]
+        found.append(tables.events(frames))
+    parts += [printed(table) for table in found if table]
     return Group(*parts)
 
 
@@ -102,9 +105,9 @@ def render_comparison(runs: Sequence[Results]) -> RenderableType:
     for results, look in zip(runs, styles, strict=True):
         if results.notice:
             parts.append(Text(f"{look.title}: {results.notice}", style="yellow"))
-    parts.append(tables.comparison(runs, frames, styles))
+    parts.append(printed(tables.comparison(runs, frames, styles)))
     if pair := tables.twins(runs, frames):
-        parts.append(pair)
+        parts.append(printed(pair))
     return Group(*parts)
 
 

@@ -1,24 +1,155 @@
-"""The one look of printed tables: a title at the left, thin lines, words left and numbers right.
+"""A table as data, and how a terminal shows it.
 
-Results and plans are printed by different packages (analysis/text/text_tables.py,
-testbed/cli/plan_text.py) in the same terminal, so what their tables look like is said once."""
+A table declares its columns once and keeps its values as numbers. `printed` renders it for a
+terminal; testbed/analysis/html/html_page.py renders the same table for a page, and
+testbed/analysis/tables/report_tables.py for a CSV file.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
 from rich import box
-from rich.table import Table
+from rich import table as rich_table
+
+TRUSTED = 3  # samples from which an interval is shown: Student's t of two says nothing
 
 
-def new_table(title: str, *columns: str, left: int = 1) -> Table:
-    """A table without rows; its first `left` columns hold words, the others numbers."""
-    table = Table(
-        title=title,
+class Estimate(NamedTuple):
+    """The mean of `count` samples and half the width of its 95 % confidence interval, which is NaN
+    for fewer than two samples. `prefix` stands before the printed mean."""
+
+    mean: float
+    half_width: float
+    count: int
+    prefix: str = ""
+
+    @property
+    def shown_half_width(self) -> float:
+        """The half width, NaN where there are too few samples to show it."""
+        return self.half_width if self.count >= TRUSTED else float("nan")
+
+
+class Spread(NamedTuple):
+    """A mean between the smallest and the largest value."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class Labelled(NamedTuple):
+    """A text that sorts by a number, if it has one."""
+
+    text: str
+    number: float | None
+
+
+# A number, a text, an Estimate, a Spread or a Labelled; None: an empty cell.
+Value = Any
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table. `key` names it in a CSV file; `title` heads it, with a line break where
+    a printed heading breaks; `unit` is that of its values; `show` formats a value. A column of
+    `words` is aligned left, others right. `group` heads neighbouring columns that belong together.
+    """
+
+    key: str
+    title: str
+    show: Callable[[Any], str] = str
+    unit: str = ""
+    words: bool = False
+    group: str = ""
+
+    @property
+    def heading(self) -> str:
+        return f"{self.group}\n{self.title}" if self.group else self.title
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table. `show` replaces that of the columns where a row has a measure of its own.
+    `total`: a bold row below a line; `section`: a line follows it. Missing values are None."""
+
+    values: Sequence[Value]
+    show: Callable[[Any], str] | None = None
+    total: bool = False
+    section: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table. `name` identifies it on a page."""
+
+    name: str
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Row] = field(default_factory=list)
+
+    def cells(self, row: Row) -> list[str]:
+        """The texts of a row, one per column."""
+        return [
+            _text(value, row.show or column.show)
+            for column, value in zip(self.columns, self._values(row), strict=True)
+        ]
+
+    def sort_keys(self, row: Row) -> list[float | str]:
+        """What a page sorts a row by, one per column: the number, else the text of the cell."""
+        numbers = map(_number, self._values(row))
+        pairs = zip(numbers, self.cells(row), strict=True)
+        return [cell if number is None else number for number, cell in pairs]
+
+    def _values(self, row: Row) -> list[Value]:
+        return [*row.values, *[None] * (len(self.columns) - len(row.values))]
+
+
+def _number(value: Value) -> float | None:
+    """The number of a value; None for a text and for what is unknown."""
+    number = value
+    if isinstance(value, Estimate | Spread):
+        number = value.mean
+    elif isinstance(value, Labelled):
+        number = value.number
+    if number is None or isinstance(number, str) or str(number) in ("nan", "<NA>"):
+        return None
+    return float(number)
+
+
+def _text(value: Value, show: Callable[[Any], str]) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, Labelled):
+        return value.text
+    if not isinstance(value, Estimate):
+        return show(value)
+    mean, half = value.mean, value.shown_half_width
+    spread = ""
+    if mean and half > 1e-9 * abs(mean):
+        spread = f" ±{100 * half / abs(mean):.1f} %"
+    return f"{value.prefix}{show(mean)}{spread}"
+
+
+def printed(table: Table) -> rich_table.Table:
+    """The table for a terminal: its title at the left, thin lines, words left, numbers right."""
+    found = rich_table.Table(
+        title=table.title,
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 1, 0, 0),
     )
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number < left else "right", vertical="top")
-    return table
+    for column in table.columns:
+        justify = "left" if column.words else "right"
+        found.add_column(column.heading, justify=justify, vertical="top")
+    for row in table.rows:
+        if row.total:
+            found.add_section()
+        found.add_row(
+            *table.cells(row), style="bold" if row.total else None, end_section=row.section
+        )
+    return found

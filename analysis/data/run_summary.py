@@ -18,11 +18,14 @@ import pandas as pd
 
 from testbed.results.counters import ABSORBED, ENDINGS, EVENTS, FILLING, HELD
 from testbed.systems import SYSTEMS
+from testbed.text_table import Estimate
 
 if TYPE_CHECKING:
     from networkx import DiGraph
 
     from testbed.results import Results
+
+Frames = dict[str, pd.DataFrame]  # of `summary`
 
 _JOB = ["repetition", "job"]
 _CARRIED = [
@@ -46,7 +49,7 @@ _CARRIED = [
 ]
 
 
-def summary(results: Results) -> dict[str, pd.DataFrame]:
+def summary(results: Results) -> Frames:
     """All frames: "jobs" (one row per repetition and job), "switches" (per repetition and switch),
     "events" (per repetition, switch, event and job) and "run" (per repetition)."""
     per_job = jobs(results)
@@ -362,3 +365,18 @@ def interval(values: pd.Series, confidence: float = 0.95) -> tuple[float, float]
 
     t = float(stdtrit(len(values) - 1, 0.5 + confidence / 2))
     return float(values.mean()), t * float(values.std(ddof=1)) / len(values) ** 0.5
+
+
+def estimate(values: pd.Series) -> Estimate:
+    """Mean, half the width of its 95 % confidence interval, and number of the known values."""
+    return Estimate(*interval(values), int(values.count()))
+
+
+def job_names(jobs: pd.DataFrame) -> pd.Series:
+    """The names of jobs by their numbers. `jobs`: table jobs, or frame "jobs"."""
+    return jobs.drop_duplicates("job").set_index("job")["name"]
+
+
+def first_repetition(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the first repetition that a table knows."""
+    return table[table["repetition"] == table["repetition"].min()]

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from testbed.analysis.data.run_summary import interval
 from testbed.analysis.data.sweep_data import Sweep
 from testbed.analysis.style import plot_style, units
 from testbed.systems import SYSTEMS
@@ -51,19 +50,6 @@ _USUAL = ("jct", "ps_packets_per_fragment", "in_switch_share", "ps_link_bytes")
 def chosen(sweep: Sweep) -> list[Measure]:
     """What the sweep's figure shows, or the usual measures where it declares none."""
     return [MEASURES[name] for name in (sweep.figure.panels if sweep.figure else _USUAL)]
-
-
-def points(sweep: Sweep, frame: pd.DataFrame) -> pd.DataFrame:
-    """What `measures` draws, as numbers in base units: a row per series and x, with mean and half
-    the width of the 95 % confidence interval (`_ci95`, NaN for fewer than two repetitions)."""
-    frame = with_links(frame)
-    rows = []
-    for (series, x), group in frame.groupby(["series", "x"], dropna=False, sort=False):
-        row = {"series": series, "x": x, "repetitions": len(group)}
-        for measure in chosen(sweep):
-            row[measure.column], row[f"{measure.column}_ci95"] = interval(group[measure.column])
-        rows.append(row)
-    return pd.DataFrame(rows)
 
 
 def is_wide(frame: pd.DataFrame, column: str) -> bool:

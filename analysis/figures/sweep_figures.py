@@ -23,7 +23,6 @@ from testbed.analysis.data.sweep_measures import (
     asked,
     chosen,
     is_wide,
-    points,
     positions,
     series_styles,
     unit_of,
@@ -34,6 +33,7 @@ from testbed.analysis.figures import run_figures as figures
 from testbed.analysis.figures.figure_files import new_figure, save
 from testbed.analysis.style import plot_style, units
 from testbed.analysis.style.plot_style import PlotStyle
+from testbed.analysis.tables import report_tables as tables
 from testbed.results import Results, hand_over
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ def draw(sweep: Sweep, frame: pd.DataFrame, folder: Path) -> list[Path]:
             paths += save(figure, folder / name)
     if sweep.figure is not None:
         path = folder / f"{sweep.name}.csv"
-        points(sweep, frame).to_csv(path, index=False)
-        hand_over(path)
+        columns = [measure.column for measure in chosen(sweep)]
+        tables.to_csv(tables.drawn_points(with_links(frame), columns), path)
         paths.append(path)
     return paths
 

@@ -12,7 +12,6 @@ from testbed.analysis.data.run_summary import summary
 from testbed.analysis.html import bar_charts
 from testbed.analysis.html import html_page as page
 from testbed.analysis.html import plotly_parts as parts
-from testbed.analysis.html.html_tables import view
 from testbed.analysis.html.run_page import FILE, listing, state
 from testbed.analysis.style import units
 from testbed.analysis.style.plot_style import (
@@ -24,7 +23,7 @@ from testbed.analysis.style.plot_style import (
     leaves,
     plot_styles,
 )
-from testbed.analysis.text import text_tables as tables
+from testbed.analysis.tables import report_tables as tables
 
 if TYPE_CHECKING:
     from testbed.results import Results
@@ -64,7 +63,7 @@ def comparison_page(runs: Sequence[Results]) -> page.Page:
     for results, look in zip(runs, styles, strict=True):
         (words,) = state(results)
         blocks.append(page.Words(f"{look.title}: {words.text}", words.tone))
-    blocks.append(view(tables.comparison(runs, frames, styles), "comparison"))
+    blocks.append(page.TableView(tables.comparison(runs, frames, styles)))
     sections = [page.Section("summary", "Comparison", blocks)]
     if finished:
         sections.append(
@@ -190,19 +189,10 @@ def _ps_packets(
 
 def _differences(runs: Sequence[Results], styles: Sequence[PlotStyle]) -> page.Section:
     """The keys in which the resolved experiments differ."""
-    flat = [dict(leaves(run.experiment)) for run in runs]
-    keys = list(dict.fromkeys(key for each in flat for key in each))
-    rows = []
-    for key in keys:
-        values = [each.get(key, units.UNKNOWN) for each in flat]
-        if len(set(values)) > 1:
-            rows.append([key, *values])
+    table = tables.differences([dict(leaves(run.experiment)) for run in runs], styles)
     block: page.Block = page.Words("The resolved experiments are the same.")
-    if rows:
-        columns = ["key", *(look.title for look in styles)]
-        block = page.TableView(
-            "differences", "", columns, rows, left=len(columns), filtered=len(rows) > 20
-        )
+    if table.rows:
+        block = page.TableView(table, filtered=len(table.rows) > 20)
     return page.Section("differences", "What differs in the experiments", [block])
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.results import ResultsError, hand_over
+from testbed.text_table import Table
 
 FORMAT = 1  # of the data inside the file
 
@@ -38,17 +39,10 @@ class Chart:
 
 @dataclass(frozen=True)
 class TableView:
-    """A table with a heading above each column. The first `left` columns are words. `keys` holds
-    what cells are sorted by, where that is not their text. With `filtered` it gets a field to
-    search in it."""
+    """A table on the page. With `filtered` it gets a field to search in it; `note` stands below."""
 
-    name: str
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    left: int = 1
+    table: Table
     filtered: bool = False
-    keys: Sequence[Sequence[float | str]] | None = None
     note: str = ""
     kind: str = field(default="table", init=False)
 

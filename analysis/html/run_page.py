@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from testbed.analysis.data.run_summary import summary
+from testbed.analysis.data.run_summary import Frames, summary
 from testbed.analysis.html import html_page as page
 from testbed.analysis.html import job_charts, memory_charts, topology_chart
-from testbed.analysis.html.html_tables import view
 from testbed.analysis.html.timeline_chart import timeline
 from testbed.analysis.style import plot_style, units
-from testbed.analysis.text import text_tables as tables
+from testbed.analysis.tables import report_tables as tables
 from testbed.systems import SYSTEMS
 
 if TYPE_CHECKING:
     from testbed.results import Results
 
 FILE = "report.html"
-_LONGEST_TABLE = 2000  # rows
 
 
 def write_run(results: Results) -> Path:
@@ -70,7 +68,7 @@ def _subtitle(results: Results) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _summary(results: Results, frames: tables.Frames) -> page.Section:
+def _summary(results: Results, frames: Frames) -> page.Section:
     blocks: list[page.Block] = state(results)
     run = frames["run"]
     if len(run):
@@ -82,7 +80,7 @@ def _summary(results: Results, frames: tables.Frames) -> page.Section:
             blocks.append(page.Words(f"WRONG VALUES among {checked} checked.", "bad"))
         blocks.append(page.Figures(_figures(run)))
     if len(results.faults):
-        blocks.append(view(tables.faults(results), "faults"))
+        blocks.append(page.TableView(tables.faults(results)))
     return page.Section("summary", "Summary", blocks)
 
 
@@ -123,12 +121,12 @@ def _present(*blocks: page.Block | None) -> list[page.Block]:
     return [block for block in blocks if block is not None]
 
 
-def _jobs(results: Results, frames: tables.Frames) -> page.Section:
+def _jobs(results: Results, frames: Frames) -> page.Section:
     return page.Section(
         "jobs",
         "Jobs",
         _present(
-            view(tables.jobs(frames), "jobs", filtered=results.jobs["job"].nunique() > 12),
+            page.TableView(tables.jobs(frames), filtered=results.jobs["job"].nunique() > 12),
             job_charts.completion_times(frames["jobs"]),
             job_charts.iterations(results),
         ),
@@ -143,10 +141,10 @@ def _network(results: Results) -> page.Section:
     )
 
 
-def _memory(results: Results, frames: tables.Frames) -> page.Section:
+def _memory(results: Results, frames: Frames) -> page.Section:
     blocks: list[page.Block] = []
     if len(frames["switches"]):
-        blocks.append(view(tables.memory(frames), "memory"))
+        blocks.append(page.TableView(tables.memory(frames)))
     shown = memory_charts.switches(results)
     count = results.memory["switch"].nunique()
     if count > len(shown):
@@ -162,51 +160,31 @@ def _memory(results: Results, frames: tables.Frames) -> page.Section:
     return page.Section("memory", "Switch memory", blocks)
 
 
-def _traffic(frames: tables.Frames) -> page.Section:
+def _traffic(frames: Frames) -> page.Section:
     blocks = _present(
         job_charts.ps_packets(frames["jobs"]),
         job_charts.ps_bytes(frames["jobs"]),
-        view(tables.traffic(frames), "traffic"),
+        page.TableView(tables.traffic(frames)),
     )
     if len(tables.comparable(frames)):
-        blocks.append(view(tables.communication(frames), "communication"))
+        blocks.append(page.TableView(tables.communication(frames)))
     return page.Section("traffic", "Traffic", blocks)
 
 
-def _events(results: Results, frames: tables.Frames) -> page.Section:
+def _events(results: Results, frames: Frames) -> page.Section:
     over_time = [
         memory_charts.events(results, switch) for switch in memory_charts.switches(results)
     ]
     return page.Section(
         "events",
         "Switch events",
-        _present(*over_time, view(tables.events(frames), "event-totals", filtered=True)),
+        _present(*over_time, page.TableView(tables.events(frames), filtered=True)),
         folded=True,
     )
 
 
 def _fidelity(results: Results) -> page.Section:
-    rows = results.table("fidelity")
-    rows = rows.sort_values("ok", kind="stable").head(_LONGEST_TABLE)
-    cells = [
-        [
-            *(str(row.scope), str(row.name), str(row.measure)),
-            units.number(row.value),
-            units.number(row.limit),
-            "yes" if row.ok else "NO",
-        ]
-        for row in rows[["scope", "name", "measure", "value", "limit", "ok"]].itertuples(
-            index=False
-        )
-    ]
-    table = page.TableView(
-        "fidelity",
-        "What was measured to see whether the machine kept up",
-        ("scope", "name", "measure", "measured", "limit", "ok"),
-        cells,
-        left=3,
-        filtered=True,
-    )
+    table = page.TableView(tables.fidelity(results), filtered=True)
     return page.Section("fidelity", "Fidelity", [table], folded=True)
 
 

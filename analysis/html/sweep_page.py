@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -14,12 +15,12 @@ from testbed.analysis.data.sweep_measures import Measure
 from testbed.analysis.html import bar_charts
 from testbed.analysis.html import html_page as page
 from testbed.analysis.html import plotly_parts as parts
-from testbed.analysis.html.html_tables import view
 from testbed.analysis.html.run_page import FILE
 from testbed.analysis.style import plot_style
 from testbed.analysis.style.units import UNKNOWN, significant
-from testbed.analysis.text import text_tables as tables
+from testbed.analysis.tables import report_tables as tables
 from testbed.results import ResultsError
+from testbed.text_table import Column, Table
 
 
 def write_sweep(sweep: Sweep, frame: pd.DataFrame) -> Path:
@@ -207,25 +208,15 @@ def _series_words(sweep: Sweep) -> str:
 
 
 def _points(sweep: Sweep, frame: pd.DataFrame) -> page.TableView:
-    """Every point, to sort and to search; a varied number sorts as a number."""
-    table = view(tables.sweep(sweep.points, sweep.keys, frame), "points", filtered=True)
-    keys = [list(row) for row in table.keys or ()]
-    for row, point in zip(keys, sweep.points, strict=True):
-        for column, name in enumerate(sweep.keys):
-            value = point.values.get(name)
-            if value is not None and value.number is not None:
-                row[column] = value.number
-    folders = [
-        str(point.results.folder.relative_to(sweep.folder)) if point.results else UNKNOWN
-        for point in sweep.points
-    ]
+    """Every point with its folder, to sort and to search."""
+    table = tables.sweep(sweep.points, sweep.keys, frame)
+    rows = []
+    for row, point in zip(table.rows, sweep.points, strict=True):
+        folder = point.results.folder.relative_to(sweep.folder) if point.results else UNKNOWN
+        rows.append(replace(row, values=[*row.values, str(folder)]))
+    columns = [*table.columns, Column("folder", "folder")]
     return page.TableView(
-        "points",
-        "",
-        [*table.columns, "folder"],
-        [[*row, folder] for row, folder in zip(table.rows, folders, strict=True)],
-        left=table.left,
+        Table("points", "", columns, rows),
         filtered=True,
-        keys=[[*row, folder] for row, folder in zip(keys, folders, strict=True)],
         note="`run.py report FOLDER` makes the page of one point.",
     )

@@ -18,6 +18,7 @@ from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.html_page import Chart, TableView
 from testbed.analysis.html.memory_charts import first_repetition
 from testbed.analysis.style import plot_style, units
+from testbed.analysis.tables import report_tables as tables
 
 if TYPE_CHECKING:
     from testbed.results import Results
@@ -291,26 +292,5 @@ def aggregation_table(results: Results) -> TableView | None:
     counts = _counts(results)
     if not len(counts):
         return None
-    jobs = first_repetition(results.jobs).set_index("job")
-    rows, keys = [], []
-    for (switch, job), row in counts.iterrows():
-        known = jobs.loc[job] if job in jobs.index else None
-        fragments = int(known["fragments"]) * int(known["iterations"]) if known is not None else 0
-        share = row["completions"] / fragments if fragments else float("nan")
-        values = [row["allocations"], row["additions"], row["completions"], row["preemptions"]]
-        name = str(known["name"]) if known is not None else str(job)
-        rows.append([switch, name, *map(units.number, values), units.share(share)])
-        keys.append([switch, name, *map(float, values), share])
-    columns = [
-        *("switch", "job", "aggregators claimed", "added", "sums completed", "preempted others"),
-        "completed / fragments",
-    ]
-    return TableView(
-        "aggregation",
-        "Who aggregates what",
-        columns,
-        rows,
-        left=2,
-        keys=keys,
-        note="In a tree of switches, a sum that is complete for one of them counts there.",
-    )
+    note = "In a tree of switches, a sum that is complete for one of them counts there."
+    return TableView(tables.aggregation(results, counts), note=note)

@@ -6,18 +6,41 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from testbed.config.units import RATE, about
 from testbed.routing.network import Network
-from testbed.routing.plan import JobPlan, Load, Plan
-from testbed.text_table import new_table
+from testbed.routing.plan import JobPlan, Plan
+from testbed.text_table import Column, Row, Table, printed
 
 
 def rate_text(rate_bps: Fraction | int | None) -> str:
     """A rate with six significant digits in the unit that suits it."""
     return "unlimited" if rate_bps is None else about(rate_bps, RATE, digits=6)
+
+
+_RATE = Column("rate_bps", "rate", rate_text, "bit/s")
+_WORKERS = (
+    Column("worker", "worker", words=True),
+    Column("fragments", "fragments", words=True),
+    Column("node", "aggregated at", words=True),
+    Column("path", "path", words=True),
+    Column("group", "group", lambda number: str(number) if number else ""),
+    _RATE,
+)
+_GROUPS = (
+    Column("group", "group", words=True),
+    Column("workers", "workers", words=True),
+    Column("path", "path of the aggregate", words=True),
+    _RATE,
+    Column("slots", "slots"),
+)
+_LOADS = (
+    Column("what", "what", words=True),
+    Column("load_bps", "load", rate_text, "bit/s"),
+    Column("capacity_bps", "capacity", rate_text, "bit/s"),
+    Column("share", "share", lambda share: f"{100 * share:.1f} %", "share"),
+)
 
 
 def plan_tables(network: Network, plan: Plan) -> Iterator[RenderableType]:
@@ -44,44 +67,44 @@ def plan_tables(network: Network, plan: Plan) -> Iterator[RenderableType]:
     yield _loads(plan)
 
 
-def _workers(job: JobPlan) -> Table:
-    title = f"Job {job.name}: PS {job.ps}, {rate_text(job.rate_bps)}"
-    columns = ("worker", "fragments", "aggregated at", "path", "group", "rate")
-    table = new_table(title, *columns, left=4)
+def _workers(job: JobPlan) -> RenderableType:
+    rows = []
     for worker in job.workers:
         name = f"{worker.number} {worker.host}"
         for each in worker.assignments:
             whole = each.range.share == 1
             part = "all" if whole else f"{each.range.start} to {each.range.end}"
             node = each.node if each.group else f"PS {each.node}"
-            group = str(each.group) if each.group else ""
-            table.add_row(name, part, node, " ".join(each.path), group, rate_text(each.rate_bps))
+            rows.append(Row((name, part, node, " ".join(each.path), each.group, each.rate_bps)))
             name = ""
-    return table
+    title = f"Job {job.name}: PS {job.ps}, {rate_text(job.rate_bps)}"
+    return printed(Table("workers", title, _WORKERS, rows))
 
 
-def _groups(job: JobPlan) -> Table:
-    table = new_table("", "group", "workers", "path of the aggregate", "rate", "slots", left=3)
-    for group in job.groups:
-        workers = ", ".join(map(str, group.workers))
-        path = " ".join(group.path)
-        table.add_row(str(group.number), workers, path, rate_text(group.rate_bps), str(group.slots))
-    return table
+def _groups(job: JobPlan) -> RenderableType:
+    rows = [
+        Row(
+            (
+                str(group.number),
+                ", ".join(map(str, group.workers)),
+                " ".join(group.path),
+                group.rate_bps,
+                group.slots,
+            )
+        )
+        for group in job.groups
+    ]
+    return printed(Table("groups", "", _GROUPS, rows))
 
 
-def _loads(plan: Plan) -> Table:
-    table = new_table("Loads", "what", "load", "capacity", "share")
-
-    def row(name: str, load: Load) -> None:
-        share = f"{100 * load.share:.1f} %" if load.capacity_bps else ""
-        capacity = rate_text(load.capacity_bps) if load.capacity_bps != 0 else "none"
-        table.add_row(name, rate_text(load.load_bps), capacity, share)
-
-    for (a, b), load in plan.links.items():
-        if load.load_bps:
-            row(f"link {a} -> {b}", load)
-    for name, load in plan.switches.items():
-        row(f"switch {name}", load)
-    for name, load in plan.servers.items():
-        row(f"PS {name}", load)
-    return table
+def _loads(plan: Plan) -> RenderableType:
+    named = [
+        *((f"link {a} -> {b}", load) for (a, b), load in plan.links.items() if load.load_bps),
+        *((f"switch {name}", load) for name, load in plan.switches.items()),
+        *((f"PS {name}", load) for name, load in plan.servers.items()),
+    ]
+    rows = []
+    for name, load in named:
+        capacity = "none" if load.capacity_bps == 0 else rate_text(load.capacity_bps)
+        rows.append(Row((name, load.load_bps, capacity, load.share if load.capacity_bps else None)))
+    return printed(Table("loads", "Loads", _LOADS, rows))

@@ -262,7 +262,7 @@ def test_64_jobs_are_told_apart():
 def test_the_report_is_printed_before_matplotlib_is_imported():
     script = (
         "import sys, testbed.analysis.report, testbed.analysis.data.run_summary; "
-        "import testbed.analysis.text.text_tables; "
+        "import testbed.analysis.tables.report_tables; "
         "print('matplotlib' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True)

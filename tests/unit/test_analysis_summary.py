@@ -5,7 +5,7 @@ import pytest
 
 from testbed.analysis.data.run_summary import interval, iteration_times, spans, summary
 from testbed.analysis.style import units
-from testbed.analysis.text.text_tables import comparable
+from testbed.analysis.tables.report_tables import comparable
 from testbed.results import Writer, read
 from tests.unit.synthetic_results import ENVIRONMENT, FRAME, tables, write_run
 

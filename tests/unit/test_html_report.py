@@ -19,11 +19,13 @@ from testbed.analysis.html import html_page as page
 from testbed.analysis.html import job_charts, timeline_chart
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.comparison_page import comparison_page
-from testbed.analysis.html.html_tables import key
 from testbed.analysis.html.run_page import run_page
 from testbed.analysis.html.sweep_page import sweep_page
 from testbed.analysis.html.topology_chart import links, places
+from testbed.analysis.style import units
+from testbed.analysis.tables.report_tables import to_csv
 from testbed.results import Writer, read
+from testbed.text_table import Column, Estimate, Labelled, Row, Spread, Table
 from tests.unit.synthetic_results import ENVIRONMENT, ITERATIONS, tables, write_run, write_sweep
 
 MS = 1_000_000
@@ -214,20 +216,26 @@ def test_a_degraded_run_says_so(tmp_path):
     assert "DEGRADED" in text and 'class="words bad"' in text
 
 
-@pytest.mark.parametrize(
-    ("cell", "value"),
-    [
-        ("1.5 ms", 1.5e6),
-        ("12 345", 12345.0),
-        ("87.7 %", 87.7),
-        ("mean 14.4 s", 14.4e9),
-        ("3.40 (2.79 .. 5.04) s", 3.40),
-        ("never: it had finished", "never: it had finished"),
-        ("-", "-"),
-    ],
-)
-def test_cells_are_sorted_by_what_they_mean(cell, value):
-    assert key(cell) == value
+def test_a_table_is_printed_sorted_and_stored_by_its_numbers(tmp_path):
+    time = Column("time_ns", "time", units.time, "ns", group="least")
+    values = [1.5e6, Estimate(14.4e9, 1e9, 3, "mean "), Spread(3.4e9, 2.79e9, 5.04e9)]
+    rows = [Row([value]) for value in values]
+    rows[2] = Row(rows[2].values, show=lambda spread: units.times(*spread))
+    rows += [Row([value]) for value in (float("nan"), "never: it had finished", None)]
+    rows.append(Row([Labelled("12 jobs", 12)]))
+    table = Table("made-up", "", [time], rows)
+    assert time.heading == "least\ntime"
+    assert [table.cells(row)[0] for row in rows] == [
+        *("1.50 ms", "mean 14.4 s ±6.9 %", "3.40 (2.79 .. 5.04) s"),
+        *("-", "never: it had finished", "", "12 jobs"),
+    ]
+    assert [table.sort_keys(row)[0] for row in rows] == [
+        *(1.5e6, 14.4e9, 3.4e9),
+        *("-", "never: it had finished", "", 12),
+    ]
+    to_csv(Table("made-up", "", [time], rows[:2]), tmp_path / "made-up.csv")
+    stored = pd.read_csv(tmp_path / "made-up.csv")
+    assert stored["time_ns"].tolist() == [1.5e6, 14.4e9] and stored["time_ns_ci95"][1] == 1e9
 
 
 def test_thinning_keeps_the_mean_and_says_so():
@@ -270,7 +278,7 @@ def test_a_comparison_has_a_bar_per_run_and_job(tmp_path):
     shares = [trace["x"] for trace in charts["memory"].spec["data"]]
     assert [sum(each) for each in zip(*shares, strict=True)] == pytest.approx([100, 100])
     (differences,) = next(each for each in made.sections if each.name == "differences").blocks
-    assert ["system", "esa", "atp"] in [list(row) for row in differences.rows]
+    assert ["system", "esa", "atp"] in [list(row.values) for row in differences.table.rows]
     check_with_plotly(made)
 
 
@@ -293,7 +301,8 @@ def test_a_sweep_has_a_line_per_series_and_a_row_per_point(tmp_path):
     assert lines["Ring"]["x"] == [16, 32] and lines["Ring"]["y"] == [160, 160]
     assert jct["layout"]["xaxis"]["tickvals"] == [16, 32]
     (points,) = next(each for each in made.sections if each.name == "points").blocks
-    assert len(points.rows) == 5 and points.keys[0][1] == 16
+    assert len(points.table.rows) == 5
+    assert points.table.sort_keys(points.table.rows[0])[1] == 16
     assert any("1 of 5 points are missing" in block.text for block in made.sections[0].blocks)
     check_with_plotly(made)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.analysis.data.run_summary import summary
-from testbed.analysis.text import text_tables as tables
+from testbed.analysis.tables import report_tables as tables
 from testbed.cli.twin_command import twin_of
 from testbed.errors import UserError
 from testbed.experiment import load_text
@@ -73,10 +73,10 @@ def test_what_has_no_twin(tmp_path):
 def test_twins_are_laid_side_by_side(tmp_path):
     runs = [run(tmp_path, stretch=1.1), run(tmp_path, "virtual")]
     table = tables.twins(runs, [summary(each) for each in runs])
-    cells = [list(column.cells) for column in table.columns]
-    assert cells[0][0] == "big" and cells[1][0] == "JCT" and cells[4][0] == "+10.0 %"
-    assert "small" in cells[0]
+    cells = [table.cells(row) for row in table.rows]
+    assert cells[0][:2] == ["big", "JCT"] and cells[0][4] == "+10.0 %"
+    assert "small" in [row[0] for row in cells]
     again = tables.twins(runs[::-1], [summary(each) for each in runs[::-1]])
-    assert [list(column.cells) for column in again.columns] == cells
+    assert [again.cells(row) for row in again.rows] == cells
     alike = [runs[0], runs[0]]
     assert tables.twins(alike, [summary(each) for each in alike]) is None

@@ -1,0 +1,1 @@
+"""The tables of a report: their columns, and their rows from the frames of `data`."""

@@ -1,0 +1,486 @@
+"""The tables of a run, of a comparison and of a sweep, as data (testbed/text_table.py).
+
+A terminal, a page and a CSV file show the same tables. PS packets per fragment stand first because
+they explain the times that follow (see data/run_summary.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from rich.text import Text
+
+from testbed.analysis.data.run_summary import Frames, estimate, job_names
+from testbed.analysis.style import units
+from testbed.results import hand_over
+from testbed.results.counters import ENDINGS
+from testbed.text_table import Column, Estimate, Labelled, Row, Spread, Table, Value
+
+if TYPE_CHECKING:
+    from testbed.analysis.data.sweep_data import Point
+    from testbed.analysis.style.plot_style import PlotStyle
+    from testbed.results import Results
+
+Show = Callable[[Any], str]
+
+BUSIEST = 24  # links between switches that are printed
+_LONGEST = 2000  # rows of the table of fidelity
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "NO"
+
+
+_words = partial(Column, words=True)
+_count = partial(Column, show=units.number, unit="count")
+_time = partial(Column, show=units.time, unit="ns")
+_size = partial(Column, show=units.size, unit="bytes")
+_share = partial(Column, show=units.share, unit="share")
+_ratio = partial(Column, show=units.ratio)
+
+# Columns whose key is one of the frames' columns hold its mean over repetitions.
+PS_PACKETS = _ratio("ps_packets_per_fragment", "PS packets\n/ fragment")
+IN_SWITCH = _share("in_switch_share", "completed\nin switch")
+TO_PS = _size("ps_link_bytes_in", "to PS", group="PS link")
+FROM_PS = _size("ps_link_bytes_out", "from PS", group="PS link")
+JOB = _words("name", "job")
+SWITCH = _words("switch", "switch")
+
+JOBS = (
+    JOB,
+    _words("model", "model"),
+    Column("workers", "workers", unit="count"),
+    PS_PACKETS,
+    IN_SWITCH,
+    _time("jct_ns", "JCT"),
+    _time("waiting_ns", "of that\nwaiting"),
+    Column("iteration_ns", "iteration\n(min .. max)", lambda spread: units.times(*spread), "ns"),
+)
+FAULTS = (
+    _words("kind", "what"),
+    _words("target", "whom"),
+    _time("at_ns", "planned at"),
+    _time("begun_ns", "took place"),
+    _time("ended_ns", "over"),
+)
+TRAFFIC = (
+    JOB,
+    _count("gradient_packets", "gradient\npackets"),
+    _count("retransmissions", "resent"),
+    _count("reminders", "reminders"),
+    _count("asks", "asks"),
+    TO_PS,
+    FROM_PS,
+)
+COMMUNICATION = (
+    JOB,
+    _time("communication_ns", "measured"),
+    _time("communication_bound_ns", "bound"),
+    _ratio("over_bound", "measured\n/ bound"),
+    _time("communication_bound_at_share_ns", "bound at the\nshare in switch"),
+    _ratio("over_bound_at_share", "measured\n/ that"),
+)
+TRUNKS = (
+    _words("node", "from"),
+    _words("neighbour", "to"),
+    _count("packets", "packets"),
+    _size("bytes", "bytes"),
+)
+MEMORY = (
+    SWITCH,
+    _count("aggregators", "aggre-\ngators"),
+    _share("filling_share", "filling"),
+    *(_share(f"filling_{ending}_share", ending, group="filling,") for ending in ENDINGS),
+    _share("held_share", "held"),
+    _share("free_share", "free"),
+    _count("absorbed_per_aggregator_s", "absorbed / s\n/ aggregator"),
+)
+AGGREGATION = (
+    SWITCH,
+    _words("job", "job"),
+    _count("allocations", "aggregators claimed"),
+    _count("additions", "added"),
+    _count("completions", "sums completed"),
+    _count("preemptions", "preempted others"),
+    _share("completed_share", "completed / fragments"),
+)
+FIDELITY = (
+    *(_words(key, key) for key in ("scope", "name", "measure")),
+    Column("value", "measured", units.number),
+    Column("limit", "limit", units.number),
+    Column("ok", "ok", _yes),
+)
+POINTS = (
+    PS_PACKETS,
+    IN_SWITCH,
+    _time("jct_mean_ns", "average\nJCT"),
+    _ratio("jct_ratio", "relative\nJCT"),
+    TO_PS,
+    FROM_PS,
+    _count("retransmissions", "resent"),
+    Column("exact", "exact", _yes),
+    Column("fidelity", "fidelity"),
+)
+# Of the comparison, a row each.
+_MEASURES = (
+    _ratio("ps_packets_per_fragment", "PS packets / fragment"),
+    _share("in_switch_share", "completed in switch"),
+    _time("jct_mean_ns", "average JCT"),
+    _time("waiting_mean_ns", "  waiting in it"),
+    _size("ps_link_bytes_in", "PS link, to PS"),
+    _size("ps_link_bytes_out", "PS link, from PS"),
+    _share("filling_share", "memory filling"),
+    *(_share(f"filling_{ending}_share", f"  {ending}") for ending in ENDINGS),
+    _share("held_share", "memory held"),
+    _share("free_share", "memory free"),
+    _count("absorbed_per_aggregator_s", "absorbed / s / aggregator"),
+    _count("retransmissions", "resent packets"),
+)
+# Of a run and its twin, a row each for every job.
+_TWINS = (
+    _time("jct_ns", "JCT"),
+    _time("iteration_mean_ns", "iteration"),
+    _time("communication_ns", "communication"),
+    _ratio("ps_packets_per_fragment", "PS packets / fragment"),
+    _share("in_switch_share", "completed in switch"),
+    _count("gradient_packets", "gradient packets"),
+    _count("retransmissions", "resent packets"),
+    _count("reminders", "reminders"),
+    _size("ps_link_bytes_in", "PS link, to PS"),
+    _size("ps_link_bytes_out", "PS link, from PS"),
+)
+
+
+def _means(columns: Sequence[Column], rows: pd.DataFrame, **others: Value) -> Row:
+    """A row of estimates over `rows`, which are repetitions of the same thing. Words are those of
+    the first repetition; `others` are values by key."""
+    values = []
+    for column in columns:
+        if column.key in others:
+            values.append(others[column.key])
+        elif column.words:
+            values.append(str(rows[column.key].iloc[0]))
+        else:
+            values.append(estimate(rows[column.key]))
+    return Row(values)
+
+
+def headline(results: Results, frames: Frames) -> Text:
+    """Name, state, fidelity and what was checked, in a few lines."""
+    text = Text()
+    text.append(f"{results.name}", style="bold")
+    text.append(f"  ({results.folder})\n")
+    if results.notice:
+        text.append(f"{results.notice}\n", style="bold red" if not results.finished else "yellow")
+    elif results.fidelity:
+        text.append(f"fidelity: {results.fidelity}\n", style="green")
+    else:
+        text.append("fidelity: not recorded by this runtime\n")
+    run = frames["run"]
+    if len(run):
+        checked = units.number(run["values_checked"].sum())
+        if bool(run["exact"].all()):
+            end = "all right" if results.finished else "all of these right"
+            text.append(f"exactness: {checked} aggregated values checked, {end}")
+        else:
+            text.append(f"exactness: WRONG VALUES among {checked} checked", style="bold red")
+        if len(run) > 1:
+            text.append(f"\nrepetitions: {len(run)} (mean, and 95 % confidence interval)")
+    return text
+
+
+def jobs(frames: Frames) -> Table:
+    """One row per job (means over repetitions) and the average."""
+    per_job, run = frames["jobs"], frames["run"]
+    waited = bool((per_job["waiting_ns"] > 0).any())
+    columns = [column for column in JOBS if waited or column.key != "waiting_ns"]
+    rows = []
+    for _, job in per_job.groupby("job"):
+        ended = job["outcome"] == "finished"
+        jct = estimate(job["jct_ns"]) if ended.all() else str(job["outcome"][~ended].iloc[0])
+        spread = Spread(
+            job["iteration_mean_ns"].mean(),
+            job["iteration_min_ns"].min(),
+            job["iteration_max_ns"].max(),
+        )
+        workers = int(job["workers"].iloc[0])
+        rows.append(_means(columns, job, workers=workers, jct_ns=jct, iteration_ns=spread))
+    if len(run):
+        times = ("jct_mean_ns", "waiting_mean_ns") if waited else ("jct_mean_ns",)
+        shares = [estimate(run[column.key]) for column in (PS_PACKETS, IN_SWITCH)]
+        means = [estimate(run[key])._replace(prefix="mean ") for key in times]
+        rows.append(Row(["all", "", "", *shares, *means], total=True))
+    return Table("jobs", "Jobs", columns, rows)
+
+
+def faults(results: Results) -> Table:
+    """What was planned to go wrong, and when it did; one row for each repetition."""
+    rows = []
+    for _, row in results.faults.iterrows():
+        happened = not pd.isna(row["begun_ns"])
+        over = row["kind"] != "kill" and happened
+        factor = "" if pd.isna(row["factor"]) else f" ({row['factor']:g}x)"
+        rows.append(
+            Row(
+                (
+                    row["kind"] + factor,
+                    row["target"],
+                    row["at_ns"],
+                    row["begun_ns"] if happened else "never: it had finished",
+                    row["ended_ns"] if over else None,
+                )
+            )
+        )
+    return Table("faults", "Planned faults", FAULTS, rows)
+
+
+def traffic(frames: Frames) -> Table:
+    """What each job cost the network (means over repetitions)."""
+    rows = [_means(TRAFFIC, job) for _, job in frames["jobs"].groupby("job")]
+    return Table("traffic", "Traffic", TRAFFIC, rows)
+
+
+def comparable(frames: Frames) -> pd.DataFrame:
+    """The jobs without losses of which both the communication time and its bound are known."""
+    rows = frames["jobs"]
+    known = rows["communication_ns"].notna() & (rows["communication_bound_ns"].fillna(0) > 0)
+    return rows[rows["lossless"] & known]
+
+
+def communication(frames: Frames) -> Table:
+    """Measured communication time against the bound of the links, for jobs without losses."""
+    jobs = comparable(frames)
+    jobs = jobs.assign(
+        over_bound=jobs["communication_ns"] / jobs["communication_bound_ns"],
+        over_bound_at_share=jobs["communication_ns"] / jobs["communication_bound_at_share_ns"],
+    )
+    rows = [_means(COMMUNICATION, job) for _, job in jobs.groupby("job")]
+    title = "Communication against the least time that the links allow"
+    return Table("communication", title, COMMUNICATION, rows)
+
+
+def trunks(results: Results) -> Table | None:
+    """What went over the links between switches and to the parameter servers, from the switches'
+    port counters; None where there is one switch. Of many links, the busiest."""
+    links = results.links
+    switches = set(links.node)
+    servers = set(results.hosts.host[results.hosts.role == "ps"])
+    wanted = links.neighbour.isin(switches | servers) & (links.direction == "egress")
+    if len(switches) < 2:
+        return None
+    means = links[wanted].groupby(["node", "neighbour"], sort=False)[["packets", "bytes"]].mean()
+    shown = means.nlargest(BUSIEST, "packets")
+    more = f", the busiest {len(shown)} of {len(means)}" if len(means) > len(shown) else ""
+    busiest = means[means.index.isin(shown.index)].reset_index()
+    rows = [Row(values) for values in busiest.itertuples(index=False, name=None)]
+    return Table("trunks", f"Links between switches and to servers{more}", TRUNKS, rows)
+
+
+def memory(frames: Frames) -> Table:
+    """Shares of aggregator-time per switch, filling split by how the occupation ended."""
+    switches = frames["switches"]
+    endings = [f"filling_{ending}_share" for ending in ENDINGS]
+    unknown = {ending for ending in endings if switches[ending].isna().all()}
+    columns = [column for column in MEMORY if column.key not in unknown]
+    rows = [
+        _means(columns, switch, aggregators=switch["aggregators"].max())
+        for _, switch in switches.groupby("switch")
+    ]
+    title = "Switch memory (shares of aggregator-time; filling is split by how it ended)"
+    return Table("memory", title, columns, rows)
+
+
+def events(frames: Frames) -> Table:
+    """How often each event of the P4 program occurred, per switch and job (all repetitions)."""
+    counted = frames["events"]
+    names = job_names(frames["jobs"])
+    owners = sorted(counted["job"].dropna().unique())
+    columns = [
+        SWITCH,
+        _words("event", "event"),
+        *(_count(f"job_{job}", str(names.get(job, job))) for job in owners),
+        _count("all", "all"),
+    ]
+    rows: list[Row] = []
+    for switch, here in counted.groupby("switch"):
+        kinds = list(here.groupby("event", sort=False))
+        for number, (event, group) in enumerate(kinds):
+            counts = [group[group["job"] == job]["value"] for job in owners]
+            values = [count.sum() if len(count) else math.nan for count in counts]
+            total = group["value"].sum()
+            last = number == len(kinds) - 1
+            title = str(event).replace("_", " ")
+            rows.append(Row([switch, title, *values, total], section=last))
+    return Table("event-totals", "Switch events (packets)", columns, rows)
+
+
+def aggregation(results: Results, counts: pd.DataFrame) -> Table:
+    """Which switch aggregated for which job, a row each. `counts`: of `switch_work` in
+    data/topology_data.py."""
+    jobs = results.jobs[results.jobs["repetition"] == results.jobs["repetition"].min()]
+    fragments = (jobs["fragments"] * jobs["iterations"]).set_axis(jobs["job"])
+    names = job_names(jobs)
+    rows = []
+    for (switch, job), row in counts.iterrows():
+        share = row["completions"] / fragments.get(job, 0) if fragments.get(job, 0) else math.nan
+        rows.append(Row([switch, str(names.get(job, job)), *row, share]))
+    return Table("aggregation", "Who aggregates what", AGGREGATION, rows)
+
+
+def fidelity(results: Results) -> Table:
+    """The invariants of a run on a real clock, broken ones first."""
+    measured = results.table("fidelity").sort_values("ok", kind="stable").head(_LONGEST)
+    keys = [column.key for column in FIDELITY]
+    rows = [Row(values) for values in measured[keys].itertuples(index=False, name=None)]
+    title = "What was measured to see whether the machine kept up"
+    return Table("fidelity", title, FIDELITY, rows)
+
+
+def comparison(
+    runs: Sequence[Results], frames: Sequence[Frames], styles: Sequence[PlotStyle]
+) -> Table:
+    """One column per run, one row per measure. "relative" is the average JCT over that of the first
+    run that has one (1.25x = that much longer); shares are of aggregator-time."""
+    over_all = [each["run"] for each in frames]
+    means = [estimate(run["jct_mean_ns"]).mean if len(run) else math.nan for run in over_all]
+    base = next((mean for mean in means if not math.isnan(mean)), math.nan)
+    rows: list[Row] = []
+    for measure in _MEASURES:
+        column = measure.key
+        values = [estimate(run[column]) if len(run) else math.nan for run in over_all]
+        never = column == "waiting_mean_ns" and not any(
+            (run[column] > 0).any() for run in over_all if len(run)
+        )
+        row = Row([measure.title, *values], measure.show)
+        if not never and any(measure.show(_mean(value)) != units.UNKNOWN for value in values):
+            rows.append(row)
+        if column == "jct_mean_ns":
+            ratios = [mean / base for mean in means]
+            rows.append(Row(["relative", *ratios], _relative))
+            for name in dict.fromkeys(name for each in frames for name in each["jobs"]["name"]):
+                of_job = [each["jobs"][each["jobs"]["name"] == name]["jct_ns"] for each in frames]
+                rows.append(Row([f"  JCT of {name}", *map(estimate, of_job)], units.time))
+    rows[-1] = Row(rows[-1].values, rows[-1].show, section=True)
+    exact = [_yes(run["exact"].all()) if len(run) else units.UNKNOWN for run in over_all]
+    marks = [r.fidelity or units.UNKNOWN if r.finished else r.state.upper() for r in runs]
+    rows += [
+        Row(["repetitions", *map(len, over_all)]),
+        Row(["exact", *exact]),
+        Row(["fidelity", *marks]),
+    ]
+    columns = [_words("measure", ""), *(Column(style.title, style.title) for style in styles)]
+    return Table("comparison", "Comparison", columns, rows)
+
+
+def _mean(value: Estimate | float) -> float:
+    return value.mean if isinstance(value, Estimate) else value
+
+
+def _relative(ratio: float) -> str:
+    return units.UNKNOWN if math.isnan(ratio) else f"{ratio:.3f}x"
+
+
+def differences(settings: Sequence[dict[str, str]], styles: Sequence[PlotStyle]) -> Table:
+    """The keys in which resolved experiments differ, a column per run. `settings`: of each run, the
+    text of every key."""
+    rows = []
+    for key in dict.fromkeys(key for each in settings for key in each):
+        values = [each.get(key, units.UNKNOWN) for each in settings]
+        if len(set(values)) > 1:
+            rows.append(Row([key, *values]))
+    columns = [_words("key", "key"), *(_words(style.title, style.title) for style in styles)]
+    return Table("differences", "", columns, rows)
+
+
+def twins(runs: Sequence[Results], frames: Sequence[Frames]) -> Table | None:
+    """The same jobs on a real clock and in virtual time, measure by measure, and by how much the
+    real clock's mean differs; None where these two runs are no such pair."""
+    clocks = [results.environment.get("runtime") for results in runs]
+    jobs = [list(each["jobs"]["name"].unique()) for each in frames]
+    if len(runs) != 2 or len(set(clocks)) != 2 or "virtual" not in clocks or jobs[0] != jobs[1]:
+        return None
+    virtual = frames[clocks.index("virtual")]["jobs"]
+    real = frames[1 - clocks.index("virtual")]["jobs"]
+    name = str(next(clock for clock in clocks if clock != "virtual"))
+    columns = [
+        JOB,
+        _words("measure", "measure"),
+        Column(name, name),
+        Column("virtual", "virtual"),
+        Column("difference", "difference"),
+    ]
+    rows: list[Row] = []
+    for job in jobs[0]:
+        there, here = (each[each["name"] == job] for each in (real, virtual))
+        first = job
+        for measure in _TWINS:
+            a, b = (each[measure.key].astype("float64").mean() for each in (there, here))
+            if math.isnan(a) or math.isnan(b):
+                continue
+            difference = f"{100 * (a - b) / b:+.1f} %" if b else "" if a == b else "new"
+            both = [estimate(each[measure.key]) for each in (there, here)]
+            rows.append(Row([first, measure.title, *both, difference], measure.show))
+            first = ""
+        if rows:
+            rows[-1] = Row(rows[-1].values, rows[-1].show, section=True)
+    title = f"The same experiment on {name} and in virtual time"
+    return Table("twins", title, columns, rows)
+
+
+def sweep(points: Sequence[Point], keys: Sequence[str], frame: pd.DataFrame) -> Table:
+    """One row per point of a sweep: what was varied, what came out over its repetitions. A varied
+    number sorts as a number."""
+    measured = [column for column in POINTS if column.key in frame]
+    columns = [*(_words(key, key) for key in keys), *measured]
+    columns = columns if measured else [*columns, *POINTS[-2:]]
+    rows = []
+    for number, point in enumerate(points):
+        known = [point.values.get(key) for key in keys]
+        values = [Labelled(each.short, each.number) if each else units.UNKNOWN for each in known]
+        found = frame[frame["point"] == number] if len(frame) else frame
+        if not len(found):
+            state = point.results.state.upper() if point.results else "NOT RUN"
+            unknown = [math.nan] * (len(columns) - len(keys) - 2)
+            rows.append(Row([*values, *unknown, units.UNKNOWN, state]))
+            continue
+        exact = bool(found["exact"].all())
+        fidelity = str(found["fidelity"].iloc[0] or units.UNKNOWN)
+        others = dict(zip(keys, values, strict=True))
+        rows.append(_means(columns, found, **others, exact=exact, fidelity=fidelity))
+    return Table("points", "Points", columns, rows)
+
+
+def drawn_points(frame: pd.DataFrame, measures: Sequence[str]) -> Table:
+    """The numbers that the figures of a sweep show, in base units: a row per series and x.
+    `frame`: of `frame` in data/sweep_data.py; `measures`: names of its columns."""
+    columns = [
+        _words("series", "series"),
+        Column("x", "x"),
+        Column("repetitions", "repetitions", unit="count"),
+        *(Column(measure, measure) for measure in measures),
+    ]
+    rows = []
+    for (series, x), group in frame.groupby(["series", "x"], dropna=False, sort=False):
+        rows.append(_means(columns, group, series=series, x=x, repetitions=len(group)))
+    return Table("drawn", "", columns, rows)
+
+
+def to_csv(table: Table, path: Path) -> None:
+    """Writes a table's numbers in base units. An estimate is two columns, the mean and half the
+    width of its 95 % confidence interval (`_ci95`, empty for fewer than two samples)."""
+    lines = []
+    for row in table.rows:
+        line: dict[str, Value] = {}
+        for column, value in zip(table.columns, row.values, strict=True):
+            if isinstance(value, Estimate):
+                line[column.key], line[f"{column.key}_ci95"] = value.mean, value.half_width
+            else:
+                line[column.key] = value
+        lines.append(line)
+    pd.DataFrame(lines).to_csv(path, index=False)
+    hand_over(path)

@@ -1,1 +1,0 @@
-"""Reports as text for terminals and files."""
