@@ -21,6 +21,7 @@ from testbed.derived.host_specs import plan
 from testbed.protocols import counters as n
 from testbed.protocols import sizes, wire
 from testbed.protocols import status as st
+from testbed.protocols.host_spec import HostSpec
 from testbed.workload import machine
 from testbed.workload.placed_machine import Placed, Stepper, raised
 
@@ -59,13 +60,13 @@ STEP = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5, ctypes.POINTER(ct
 class Host:
     """One machine with its batches, as a host process has them."""
 
-    def __init__(self, spec: dict) -> None:
+    def __init__(self, spec: HostSpec) -> None:
         self.spec = spec
-        self.is_worker = spec["role"] == "worker"
+        self.is_worker = spec.is_worker
         self.machine = machine.new_machine(spec)
         self.counts = self.machine.counters
-        self.arrived = machine.new_batch(ROWS, spec["values"], spec["bitmap_width"])
-        self.out = machine.new_batch(4 * ROWS, spec["values"], spec["bitmap_width"])
+        self.arrived = machine.new_batch(ROWS, spec.job.values, spec.job.bitmap_width)
+        self.out = machine.new_batch(4 * ROWS, spec.job.values, spec.job.bitmap_width)
         self.bytes = self.out.packets.view(np.uint8)
         self.count = 0
         self.paused_until = 0
@@ -91,7 +92,7 @@ class Host:
         self.count = 0
         out = []
         for i in range(filled):
-            peer = self.spec["peers"][int(self.out.destinations[i])]
+            peer = self.spec.peers[int(self.out.destinations[i])]
             out.append((peer, self.bytes[i, : self.out.lengths[i]].tobytes()))
         return out, self.deadline.value
 
@@ -128,7 +129,7 @@ class Fabric:
         self.switches = switches
         self.schedule = schedule
         self.delay_ns = delay_ns
-        self.hosts = {spec["host"]: Host(spec) for spec in plan(experiment)}
+        self.hosts = {spec.host: Host(spec) for spec in plan(experiment)}
         self.now = 0
         self.frames = 0
         self._events: list[tuple[int, int, str, object]] = []
@@ -154,7 +155,7 @@ class Fabric:
                 self._at_switch(name, frame)
             elif name in self.hosts:
                 self._at_host(name, frame)
-        waiting = [host.spec["host"] for host in self.workers() if not host.finished()]
+        waiting = [host.spec.host for host in self.workers() if not host.finished()]
         assert not waiting, f"at {self.now / MS:.1f} ms still not finished: {waiting}"
 
     def _call(self, when: int, name: str, frame: object = None) -> None:
@@ -194,7 +195,7 @@ class Fabric:
             f"{status[st.POSITION]}: {status[st.FOUND]} instead of {status[st.EXPECTED]}"
         )
         for peer, payload in out:
-            self._put(name, 1, udp_frame(host.spec["address"], peer, payload))
+            self._put(name, 1, udp_frame(host.spec.address, peer, payload))
         if deadline < NEVER:
             when = max(deadline, self.now)
             if self._wake.get(name) != when:

@@ -189,7 +189,7 @@ class Network(Fabric):
 
     def workers(self) -> list[Host]:
         """Those that are not dead: who must finish."""
-        return [host for host in super().workers() if host.spec["host"] not in self._dead]
+        return [host for host in super().workers() if host.spec.host not in self._dead]
 
     def history(self) -> History:
         """What has happened, so that it can happen again."""
@@ -322,10 +322,10 @@ def _wrong(network: Network) -> list[tuple[int, int]]:
     """(job, fragment counted through all iterations) of what is wrong or missing, per worker."""
     found = []
     for host in network.workers():
-        status, job, b = host.machine.status, host.spec["job"], host.machine.book
+        status, job, b = host.machine.status, host.spec.job.number, host.machine.book
         if status[st.FAILED]:
             return [(job, _number(host, int(status[st.ITERATION]), int(status[st.FRAGMENT])))]
-        missing = [f for f in range(host.spec["fragments"]) if not b.status[f] & bk.RECEIVED]
+        missing = [f for f in range(host.spec.job.fragments) if not b.status[f] & bk.RECEIVED]
         if not host.finished() and missing:
             found.append((job, _number(host, int(b.s[bk.ITERATION]), missing[0])))
     return found
@@ -335,7 +335,7 @@ def _number(host: Host, iteration: int, fragment: int) -> int:
     """The number under which a fragment of an iteration is on the wire."""
     stream = getattr(host.machine.protocol, "stream", None)
     if stream is None:
-        return iteration * host.spec["fragments"] + fragment
+        return iteration * host.spec.job.fragments + fragment
     return iteration * stream.fragment.size + int((stream.fragment == fragment).argmax())
 
 

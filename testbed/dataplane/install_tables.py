@@ -77,7 +77,7 @@ def install(experiment: Experiment, switch: str, client: Any) -> None:
     topology = experiment.topology_object()
     _install_routes(topology, switch, calls)
     _install_marks(experiment, topology, switch, calls)
-    experiment.system_entry.hook("tables")(experiment, topology, switch, calls)
+    experiment.system_entry.require("tables")(experiment, topology, switch, calls)
     client.batch(calls)
 
 
@@ -85,7 +85,7 @@ def install_jobs(experiment: Experiment, switch: str, client: Any) -> None:
     """Bring the tables and multicast groups of one switch up to date after jobs have come or gone:
     those that have hosts now, and no others."""
     calls: list[tuple] = [("table_clear", table) for table in experiment.system_entry.job_tables]
-    fill = experiment.system_entry.hook("tables")
+    fill = experiment.system_entry.require("tables")
     fill(experiment, experiment.topology_object(), switch, calls)
     client.batch(calls)
 

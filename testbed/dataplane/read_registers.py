@@ -92,7 +92,7 @@ HELD = 2
 
 def statistics(experiment: Experiment) -> Statistics:
     """What the P4 program of an experiment's system counts."""
-    return experiment.system_entry.hook("statistics")(experiment)
+    return experiment.system_entry.require("statistics")(experiment)
 
 
 def pool_statistics(experiment: Experiment) -> Statistics:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from testbed.protocols.host_spec import ServerStripes, WorkerStripes
 from testbed.protocols.sizes import NOBODY
 from testbed.routing.plan import Group, JobPlan, Plan, Range, WorkerPlan
 from testbed.topology import Topology
@@ -85,31 +86,31 @@ def most_ahead(first: np.ndarray, share: Range) -> int:
     return -(-int((lead - np.minimum.accumulate(lead)).max(initial=0)) >> 32)
 
 
-def worker_stripes(
-    worker: WorkerPlan, topology: Topology, fragments: int
-) -> tuple[list[int], list[int], list[int]]:
-    """(ends, nodes, tags) of a worker's stripes; see testbed.protocols.stripes."""
-    ends, nodes, tags = [], [], []
+def worker_stripes(worker: WorkerPlan, topology: Topology, fragments: int) -> WorkerStripes:
+    """A worker's share of the fragments for each of its ways."""
+    ends: list[int] = []
+    nodes: list[int] = []
+    tags: list[int] = []
     for each in worker.assignments:
         end = ceil(each.range.end * fragments)
         if end > (ends[-1] if ends else 0):
             ends.append(end)
             nodes.append(topology.number(each.node) if each.group else NOBODY)
             tags.append(each.tag)
-    return ends, nodes, tags
+    return WorkerStripes(tuple(ends), tuple(nodes), tuple(tags))
 
 
-def server_stripes(job: JobPlan, fragments: int) -> tuple[list[int], list[list[int]]]:
-    """(ends, for each of `aggregating(job)` 1 or 0) of a server's stripes; likewise."""
+def server_stripes(job: JobPlan, fragments: int) -> ServerStripes:
+    """Which of `aggregating(job)` a fragment may be held by."""
     ranks = {group.number: group.range.fragments(fragments) for group in job.groups}
     bounds = {bound for each in ranks.values() for bound in (each.start, each.stop)}
     ends = sorted((bounds | {fragments}) - {0})
     starts = [0, *ends[:-1]]
-    reached = [
-        [
+    reached = tuple(
+        tuple(
             int(any(group.node == node and start in ranks[group.number] for group in job.groups))
             for node in aggregating(job)
-        ]
+        )
         for start in starts
-    ]
-    return ends, reached
+    )
+    return ServerStripes(tuple(ends), reached)

@@ -7,29 +7,30 @@ process never loads numba.
 
 from __future__ import annotations
 
-import mmap
 import os
 import socket
-
-BOARD_COLUMNS = 64
+from pathlib import Path
 
 
 def host(arguments: dict, descriptors: list[int]) -> int:
     """A worker or a parameter server.
 
-    arguments: {"spec", "row", "rows"}. descriptors: its end of the control socket, then the board,
-    a memory file of int64[rows, BOARD_COLUMNS].
+    arguments: {"spec" (HostSpec.to_json), "output", "row", "rows"}. descriptors: its end of the
+    control socket, then the memory file of the board (testbed.hosts.progress_board).
     """
-    import numpy as np
-
     from testbed.hosts.host_process import run_host
+    from testbed.hosts.progress_board import open_board
+    from testbed.protocols.host_spec import HostSpec
 
     control, board = descriptors
-    rows = arguments["rows"]
-    shared = mmap.mmap(board, rows * BOARD_COLUMNS * 8)
-    table = np.frombuffer(shared, np.int64).reshape(rows, BOARD_COLUMNS)
+    table = open_board(board, arguments["rows"])
     with socket.socket(fileno=control) as channel:
-        run_host(arguments["spec"], table[arguments["row"]], channel)
+        run_host(
+            HostSpec.from_json(arguments["spec"]),
+            Path(arguments["output"]),
+            table[arguments["row"]],
+            channel,
+        )
     return 0
 
 

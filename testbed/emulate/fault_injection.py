@@ -86,7 +86,7 @@ class Faults:
         self.broken: dict[int, str] = {}
         self.endangered: dict[int, str] = {}
         self.excused: set[str] = set()
-        by_name = {host.spec["host"]: host for host in hosts.hosts}
+        by_name = {host.spec.host: host for host in hosts.hosts}
         self._plan = []
         for number, fault in enumerate(experiment.faults):
             names, nodes = befallen(experiment, fault)
@@ -150,7 +150,7 @@ class Faults:
             return  # it had finished
         each.hosts, each.begun_ns = hosts, elapsed_ns
         if kind != "slow" or each.fault.server is not None or each.switches:
-            self.excused |= {host.spec["host"] for host in hosts} | set(each.switches)
+            self.excused |= {host.spec.host for host in hosts} | set(each.switches)
         for other in self._plan if kind == "kill" else ():
             met = set(each.switches) & set(other.switches) or any(h in hosts for h in other.hosts)
             if other.underway and met:
@@ -198,7 +198,7 @@ class Faults:
                 self.broken[job] = f"switch {name} is on its paths and was killed ({each})"
         if each.fault.job is None:
             return
-        job = each.hosts[0].spec["job"]
+        job = each.hosts[0].spec.job.number
         if each.fault.worker is not None:
             self.broken[job] = f"every sum needs all workers, and one was killed ({each})"
         elif each.fault.server is not None:

@@ -8,7 +8,6 @@ all the time, at the price of a store.
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import socket
 from collections.abc import Sequence
@@ -17,15 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from testbed.emulate.child_processes import BOARD_COLUMNS
 from testbed.errors import RunError
+from testbed.hosts import progress_board as board
 from testbed.network.spawner import Process, Spawner
+from testbed.protocols import counters
+from testbed.protocols.host_spec import HostSpec
 from testbed.runtimes.live_view import Work
 
-# Columns of the board.
-HEARTBEAT, ITERATION, SENT, FINISHED, BYTES_SENT, BYTES_RECEIVED, STATE, PACKETS_SENT = range(8)
-PACKETS_RECEIVED, RETRANSMISSIONS = 8, 9
-COUNTERS = 16  # and all after it
 # Long enough for a machine that is busy with other things, short enough to be noticed.
 START_TIMEOUT_S = 60
 # What a host process calls.
@@ -34,12 +31,14 @@ TARGET = "testbed.emulate.child_processes:host"
 
 @dataclass
 class HostProcess:
-    """One role on its host. `done` is what it counted, once it is done."""
+    """One role on its host. `done` is what it counted, once it is done; `output` the file with a
+    worker's times."""
 
-    spec: dict
+    spec: HostSpec
     process: Process
     control: socket.socket
     row: np.ndarray
+    output: Path
     ready: bool = False
     done: dict | None = None
     stopping: bool = False
@@ -48,11 +47,8 @@ class HostProcess:
 
     @property
     def title(self) -> str:
-        """As a message names it: host, role, job."""
-        name = self.spec.get("job_name", self.spec["job"])
-        if self.spec["role"] == "worker":
-            return f"{self.spec['host']} (worker {self.spec['worker']} of job {name})"
-        return f"{self.spec['host']} (parameter server of job {name})"
+        """As a message names it."""
+        return self.spec.title
 
     @property
     def totals(self) -> dict:
@@ -60,15 +56,13 @@ class HostProcess:
         sign of life; what only the process itself knows is missing then."""
         if self.done is not None:
             return self.done
-        from testbed.protocols import counters as n  # numba, which nobody wants in vain
-
         row = [int(value) for value in self.row]
-        totals = dict(zip(n.NAMES, row[COUNTERS:], strict=False))
+        totals = dict(zip(counters.NAMES, row[board.COUNTERS :], strict=False))
         return totals | {
-            "packets_sent": row[PACKETS_SENT],
-            "packets_received": row[PACKETS_RECEIVED],
-            "bytes_sent": row[BYTES_SENT],
-            "bytes_received": row[BYTES_RECEIVED],
+            "packets_sent": row[board.PACKETS_SENT],
+            "packets_received": row[board.PACKETS_RECEIVED],
+            "bytes_sent": row[board.BYTES_SENT],
+            "bytes_received": row[board.BYTES_RECEIVED],
         }
 
     def fileno(self) -> int:
@@ -109,7 +103,7 @@ class HostGroup:
 
     def __init__(
         self,
-        specs: Sequence[dict],
+        specs: Sequence[HostSpec],
         spawner: Spawner,
         namespaces: dict[str, int],
         logs: Path,
@@ -117,31 +111,34 @@ class HostGroup:
     ) -> None:
         """Ask for all processes; does not wait for them.
 
-        specs: from the workload's plan. namespaces: holder's process id by host. logs: folder for
-        logs and for what the processes hand over at their end.
+        specs: of testbed.derived.host_specs. namespaces: holder's process id by host. logs: folder
+        for logs and for what the processes hand over at their end.
         """
         self.spawner = spawner
         self.hosts: list[HostProcess] = []
         self._board = os.memfd_create("board", os.MFD_CLOEXEC)
-        size = max(len(specs), 1) * BOARD_COLUMNS * 8
-        os.ftruncate(self._board, size)
-        self.board = np.frombuffer(mmap.mmap(self._board, size), np.int64)
-        self.board = self.board.reshape(-1, BOARD_COLUMNS)
+        os.ftruncate(self._board, board.board_bytes(len(specs)))
+        self.board = board.open_board(self._board, len(specs))
         for row, spec in enumerate(specs):
-            name = spec["host"]
+            name = spec.host
             log = logs / (f"{name}.log" if repetition == 0 else f"{name}-r{repetition}.log")
-            spec = {**spec, "output": str(log.with_suffix(".npz")), "log": str(log)}
+            output = log.with_suffix(".npz")
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
                 process = spawner.spawn(
                     f"{name}-r{repetition}",
                     TARGET,
-                    {"spec": spec, "row": row, "rows": len(specs)},
+                    {
+                        "spec": spec.to_json(),
+                        "output": str(output),
+                        "row": row,
+                        "rows": len(specs),
+                    },
                     log,
                     namespace=namespaces[name],
                     descriptors=[theirs.fileno(), self._board],
                 )
-            self.hosts.append(HostProcess(spec, process, ours, self.board[row]))
+            self.hosts.append(HostProcess(spec, process, ours, self.board[row], output))
 
     def wait_ready(self) -> None:
         """Until every process has said that it is ready. Raises RunError naming one that is not."""
@@ -164,20 +161,20 @@ class HostGroup:
     def of_job(self, job: int, role: str) -> list[HostProcess]:
         """The processes of one job that have this role ("worker" or "ps")."""
         return [
-            host for host in self.hosts if host.spec["job"] == job and host.spec["role"] == role
+            host for host in self.hosts if host.spec.job.number == job and host.spec.role == role
         ]
 
     def work(self, job: int) -> Work:
         """How far a job's workers are."""
         rows = [host.row for host in self.of_job(job, "worker")]
         return Work(
-            min((int(row[ITERATION]) for row in rows), default=0),
-            sum(int(row[BYTES_SENT]) for row in rows),
+            min((int(row[board.ITERATION]) for row in rows), default=0),
+            sum(int(row[board.BYTES_SENT]) for row in rows),
         )
 
     def jobs(self) -> list[int]:
         """Numbers of all jobs, in order."""
-        return sorted({host.spec["job"] for host in self.hosts})
+        return sorted({host.spec.job.number for host in self.hosts})
 
     def close(self) -> None:
         """Kill what still runs and close everything."""

@@ -16,10 +16,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from testbed.emulate.fault_injection import Faults
-from testbed.emulate.host_group import FINISHED, HEARTBEAT, ITERATION, HostGroup, HostProcess, died
+from testbed.emulate.host_group import HostGroup, HostProcess, died
 from testbed.emulate.samplers import CpuSampler, MemorySampler, Turns, WaitSampler
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.errors import RunError
+from testbed.hosts import progress_board as board
 from testbed.network.spawner import Spawner
 from testbed.runtimes.live_view import Progress
 
@@ -64,7 +65,7 @@ class Watch:
         self.fragile = fragile
         self.unfinished: dict[int, str] = {}
         self.end_ns = start_ns
-        processes = {host.spec["host"]: host.process.pid for host in hosts.hosts}
+        processes = {host.spec.host: host.process.pid for host in hosts.hosts}
         processes |= {name: process.pid for name, process in switches.processes.items()}
         self.cpu = CpuSampler(processes, time.monotonic_ns(), switches.by_thread)
         threaded = {name: processes[name] for name in switches.by_thread}
@@ -137,7 +138,7 @@ class Watch:
     def _hear_the_last(self, selector: selectors.BaseSelector) -> None:
         """What the processes of unfinished jobs have counted, if they say it soon."""
         deadline_ns = time.monotonic_ns() + STOP_NS
-        waiting = [host for host in self.hosts.hosts if host.spec["job"] in self.unfinished]
+        waiting = [host for host in self.hosts.hosts if host.spec.job.number in self.unfinished]
         while time.monotonic_ns() < deadline_ns:
             if all(host.done is not None or host.killed for host in waiting):
                 return
@@ -179,10 +180,12 @@ class Watch:
         if now_ns < begin_ns:
             return None
         for host in members:
-            silent_ns = now_ns - self._excused(max(int(host.row[HEARTBEAT]), self.start_ns))
+            silent_ns = now_ns - self._excused(
+                max(int(host.row[board.HEARTBEAT_NS]), self.start_ns)
+            )
             if host.done is None and not host.killed and silent_ns > self.timeout_ns:
                 raise self._stalled(host, f"gave no sign of life for {silent_ns / 1e9:.0f} s")
-        progress = int(sum(np.sum(host.row[[ITERATION, FINISHED]]) for host in workers))
+        progress = int(sum(np.sum(host.row[[board.ITERATION, board.FINISHED]]) for host in workers))
         before, since_ns = self._seen.get(job, (-1, begin_ns))
         if progress != before:
             self._seen[job] = progress, now_ns
@@ -200,11 +203,11 @@ class Watch:
                 f"it received no result for {still_ns / 1e9:.0f} s, so a packet was probably lost"
                 f" (tables links and hosts count what was dropped); {self.fragile}"
             )
-        slowest = min(workers, key=lambda host: tuple(host.row[[ITERATION, FINISHED]]))
+        slowest = min(workers, key=lambda host: tuple(host.row[[board.ITERATION, board.FINISHED]]))
         raise self._stalled(
             slowest,
             f"stalled: its job received no result for {still_ns / 1e9:.0f} s, "
-            f"and this worker is the furthest behind, in iteration {slowest.row[ITERATION]}",
+            f"and this worker is the furthest behind, in iteration {slowest.row[board.ITERATION]}",
         )
 
     def _excused(self, since_ns: int) -> int:

@@ -31,6 +31,16 @@ from testbed.linux.scheduling import wake_promptly
 from testbed.protocols import counters as n
 from testbed.protocols import lag, wire
 from testbed.protocols import status as st
+from testbed.protocols.host_spec import (
+    Compute,
+    HostSpec,
+    JobSpec,
+    PoolOptions,
+    RingOptions,
+    SwitchmlOptions,
+    Tensor,
+    WorkerOptions,
+)
 from testbed.workload import machine
 from testbed.workload.placed_machine import Placed, Stepper, raised
 
@@ -43,15 +53,16 @@ SOCKET_BUFFER_BYTES = 16 << 20
 class _Role:
     """A machine with what the loop must know of it."""
 
-    def __init__(self, spec: dict) -> None:
+    def __init__(self, spec: HostSpec, output: Path) -> None:
         self.spec = spec
-        self.is_worker = spec["role"] == "worker"
+        self.output = output
+        self.is_worker = spec.is_worker
         self.machine = machine.new_machine(spec)
         self.counters = self.machine.counters
         self.said_done = False
-        self.arrived = machine.new_batch(ROWS_IN, spec["values"], spec["bitmap_width"])
+        self.arrived = machine.new_batch(ROWS_IN, spec.job.values, spec.job.bitmap_width)
         self.out = machine.new_batch(
-            ROWS_OUT if self.is_worker else SERVER_ROWS_OUT, spec["values"], spec["bitmap_width"]
+            ROWS_OUT if self.is_worker else SERVER_ROWS_OUT, spec.job.values, spec.job.bitmap_width
         )
 
         self._parts = [Placed(part) for part in (self.machine, self.arrived, self.out)]
@@ -85,13 +96,15 @@ class _Role:
         return machine.wrong_value(self.spec, self.machine)
 
 
-def run_host(spec: dict, board: np.ndarray, control: socket.socket) -> None:
-    """Run one role to its end; returns when the runner says stop, or after a failure."""
-    role = _Role(spec)
+def run_host(spec: HostSpec, output: Path, board: np.ndarray, control: socket.socket) -> None:
+    """Run one role to its end; returns when the runner says stop, or after a failure.
+
+    A worker's times go to the file `output`; `board` is the role's row of shared memory."""
+    role = _Role(spec, output)
     packets = PacketSocket(
-        spec["address"],
+        spec.address,
         wire.PORT,
-        spec["peers"],
+        spec.peers,
         role.arrived,
         role.out,
         control.fileno(),
@@ -185,7 +198,7 @@ def _write_tables(role: _Role) -> None:
     if not role.is_worker:
         return
     b, t = role.machine.book, role.machine.training
-    with open(role.spec["output"], "wb") as file:
+    with open(role.output, "wb") as file:
         np.savez(
             file,
             start_ns=t.start_ns,
@@ -211,26 +224,67 @@ def _hear(control: socket.socket) -> dict:
 
 def warm() -> None:
     """Compile (or load) everything a host runs, so that the processes forked later share it."""
-    tensors = [{"name": "t", "values": 100, "forward_ns": 1, "backward_ns": 1}]
-    common = {
-        "system": "esa", "job": 0, "job_name": "warm", "workers": 1, "seed": 0, "values": 64,
-        "bitmap_width": 32, "window": 1, "rate_bps": 0, "burst_ns": 0, "timeout_ns": 0,
-        "least_timeout_ns": 1, "most_timeout_ns": 1, "least_patience_ns": 1,
-        "index": "hash", "pool": 1, "priority": "esa",
-        "communication_ns": 1, "computation_ns": 1, "iterations": 1, "order": "front",
-        "start_ns": 0, "slow": [], "speed_spread": 0, "compute_jitter": 0, "tensors": tensors,
-        "fragments": 2, "reminder": True, "reminder_delay_ns": 0, "least_reminder_delay_ns": 1,
-        "most_reminder_delay_ns": 1, "switches": [], "gradients": None,
-    }  # fmt: skip
-    for role in (
-        _Role({**common, "role": "worker", "worker": 0}),
-        _Role({**common, "role": "ps"}),
-        _Role({**common, "system": "switchml", "role": "worker", "worker": 0, "sets": 2}),
-        _Role({**common, "system": "ps", "role": "worker", "worker": 0, "peers": ["127.0.0.1"]}),
-        _Role({**common, "system": "ps", "role": "ps"}),
-        _Role({**common, "system": "ring", "role": "worker", "worker": 0, "ack_delay_ns": 1}),
+    plain = WorkerOptions(
+        order="front",
+        window=1,
+        timeout_ns=0,
+        min_timeout_ns=1,
+        max_timeout_ns=1,
+        min_patience_ns=1,
+    )
+    pool = PoolOptions.of(
+        plain,
+        reminder=True,
+        reminder_delay_ns=0,
+        min_reminder_delay_ns=1,
+        max_reminder_delay_ns=1,
+        pool=1,
+        index="hash",
+        priority="esa",
+    )
+    for system, options, is_worker in (
+        ("esa", pool, True),
+        ("esa", pool, False),
+        ("switchml", SwitchmlOptions.of(plain, sets=2), True),
+        ("ps", pool, True),
+        ("ps", pool, False),
+        ("ring", RingOptions.of(plain, ack_delay_ns=1), True),
     ):
-        _load(role)
+        _load(_Role(_small(system, options, is_worker), Path(os.devnull)))
+
+
+def _small(system: str, options: WorkerOptions, is_worker: bool) -> HostSpec:
+    """A specification with which a system's machine can be made."""
+    job = JobSpec(
+        number=0,
+        name="warm",
+        system=system,
+        seed=0,
+        workers=1,
+        iterations=1,
+        submitted_ns=0,
+        start_ns=0,
+        tensors=(Tensor("t", values=100, forward_ns=1, backward_ns=1),),
+        fragments=2,
+        values=64,
+        bitmap_width=32,
+        gradients=None,
+        communication_ns=1,
+        bound_ns=None,
+        computation_ns=1,
+        burst_ns=0,
+    )
+    return HostSpec(
+        role="worker" if is_worker else "ps",
+        number=0,
+        host="warm",
+        address="127.0.0.1",
+        peers=("127.0.0.1",),
+        rate_bps=0,
+        job=job,
+        options=options,
+        compute=Compute() if is_worker else None,
+    )
 
 
 def _load(role: _Role) -> None:
@@ -239,7 +293,7 @@ def _load(role: _Role) -> None:
     with ours, theirs:
         ours.send(b"x")
         packets = PacketSocket(
-            "127.0.0.1", 0, ["127.0.0.1"], role.arrived, role.out, theirs.fileno(), 1 << 16
+            role.spec.address, 0, role.spec.peers, role.arrived, role.out, theirs.fileno(), 1 << 16
         )
         board = np.zeros(bd.COLUMNS, np.int64)
         role.run(packets.io, board, time.monotonic_ns() + 10**12)

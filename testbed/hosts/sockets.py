@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import socket
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +50,7 @@ class PacketSocket:
         self,
         address: str,
         port: int,
-        peers: list[str],
+        peers: Sequence[str],
         arrived: Batch,
         out: Batch,
         control: int,

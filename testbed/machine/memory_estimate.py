@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from testbed.errors import UserError
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
+    from testbed.protocols.host_spec import HostSpec
 
 BASE_BYTES = 350 << 20  # Python with its libraries, compiled code, figures
 PROCESS_BYTES = 12 << 20  # of a host process on Mininet, beside its machine
@@ -58,33 +60,40 @@ def _placed(experiment: Experiment, number: int) -> Experiment:
     return experiment.with_jobs(tuple(jobs))
 
 
-def _job_bytes(specs: list[dict]) -> int:
+def _job_bytes(specs: list[HostSpec]) -> int:
     """What the machines of a job take, and what they have on its way."""
     first, last = specs[0], specs[-1]
-    workers = [spec for spec in specs if spec["role"] == "worker"]
+    job, options = first.job, first.options
+    workers = [spec for spec in specs if spec.is_worker]
     total = len(workers) * _machine_bytes(first)
-    if last["role"] == "ps":
+    if not last.is_worker:
         total += (len(specs) - len(workers)) * _machine_bytes(last)
-    total += len(workers) * first["window"] * FRAME_ROOM_BYTES
-    return total + len(workers) * first["iterations"] * len(first["tensors"]) * TIMES_BYTES
+    total += len(workers) * options.window * FRAME_ROOM_BYTES
+    return total + len(workers) * job.iterations * len(job.tensors) * TIMES_BYTES
 
 
-def _machine_bytes(spec: dict) -> int:
-    tensors, fragments = len(spec["tensors"]), spec["fragments"]
+def _machine_bytes(spec: HostSpec) -> int:
+    job = spec.job
+    tensors = len(job.tensors)
     one, two = (_bytes_with(spec, count) for count in (1, 2))
     recorded = 0
-    if spec["gradients"] is not None:  # this worker's and the sums, of some iterations
-        recorded = 2 * 4 * spec["values"] * fragments * spec["iterations"]
-    return one + (two - one) * (fragments - tensors) // tensors + recorded
+    if job.gradients is not None:  # this worker's and the sums, of some iterations
+        recorded = 2 * 4 * job.values * job.fragments * job.iterations
+    return one + (two - one) * (job.fragments - tensors) // tensors + recorded
 
 
-def _bytes_with(spec: dict, fragments: int) -> int:
+def _bytes_with(spec: HostSpec, fragments: int) -> int:
     """What a machine takes whose tensors have so many fragments each."""
     from testbed.workload.machine import new_machine
 
-    tensors = [{**tensor, "values": fragments * spec["values"]} for tensor in spec["tensors"]]
-    small = {"tensors": tensors, "fragments": fragments * len(tensors), "gradients": None}
-    return sum(array.nbytes for array in _arrays(new_machine({**spec, **small})))
+    job = spec.job
+    small = replace(
+        job,
+        tensors=tuple(replace(each, values=fragments * job.values) for each in job.tensors),
+        fragments=fragments * len(job.tensors),
+        gradients=None,
+    )
+    return sum(array.nbytes for array in _arrays(new_machine(replace(spec, job=small))))
 
 
 def _arrays(part: Any) -> Iterable[Any]:

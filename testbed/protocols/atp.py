@@ -13,37 +13,53 @@ import numpy as np
 from testbed.protocols import esa, pool_worker, server_store
 from testbed.protocols import worker as wk
 from testbed.protocols.floats import WorkerFloats, new_server_floats
+from testbed.protocols.host_spec import HostSpec, PoolOptions, WindowPositions
 from testbed.protocols.positions import Positions, new_positions
-from testbed.protocols.sizes import fragments_of
 
 
 def new_worker(
-    spec: dict,
-    gradients: tuple[np.ndarray, np.ndarray] | None = None,
+    spec: HostSpec,
+    gradients: esa.Gradients | None = None,
     floats: WorkerFloats | None = None,
 ) -> pool_worker.Worker:
     """A worker machine. For a trace with values: `gradients` in fixed point, (own, sums), both
     int32[I, F * V], and the same as `floats`."""
     worker = esa.new_worker(spec, gradients)
-    worker.c[wk.GAP] = spec["gap"]
-    worker = worker._replace(positions=_positions(spec))
+    worker.c[wk.GAP] = positions_of(spec).gap
+    worker = worker._replace(positions=_new_positions(spec))
     return worker if floats is None else worker._replace(floats=floats)
 
 
-def new_server(spec: dict) -> server_store.Server:
+def new_server(spec: HostSpec) -> server_store.Server:
     """A parameter server machine."""
+    job = spec.job
     server = esa.new_server(spec)
-    positions = _positions(spec)
-    server.c[server_store.REHASH] = int(spec["rehash"])
-    server.c[server_store.FLOATS] = int(spec["gradients"] is not None)
-    rows = 2 * spec["fragments"] if spec["gradients"] is not None else 0
+    positions = _new_positions(spec)
+    server.c[server_store.REHASH] = int(positions_of(spec).rehash)
+    server.c[server_store.FLOATS] = int(job.gradients is not None)
+    rows = 2 * job.fragments if job.gradients is not None else 0
+    pool = spec.options_of(PoolOptions).pool
     return server._replace(
         positions=positions,
-        taken=np.bincount(positions.index, minlength=spec["pool"]).astype(np.int32),
-        floats=new_server_floats(rows, spec["values"]),
+        taken=np.bincount(positions.index, minlength=pool).astype(np.int32),
+        floats=new_server_floats(rows, job.values),
     )
 
 
-def _positions(spec: dict) -> Positions:
-    first = fragments_of([tensor["values"] for tensor in spec["tensors"]], spec["values"])
-    return new_positions(first, spec["window"], spec["position_index"], spec["pool"], spec["job"])
+def positions_of(spec: HostSpec) -> WindowPositions:
+    """The options of window positions, which the specification must have."""
+    positions = spec.options_of(PoolOptions).positions
+    if positions is None:
+        raise ValueError(f"{spec.title}: system {spec.job.system} has no window positions")
+    return positions
+
+
+def _new_positions(spec: HostSpec) -> Positions:
+    options = spec.options_of(PoolOptions)
+    return new_positions(
+        spec.job.first_fragments,
+        options.window,
+        positions_of(spec).index,
+        options.pool,
+        spec.job.number,
+    )

@@ -8,32 +8,38 @@ have it; else ESA's.
 
 from __future__ import annotations
 
-import numpy as np
-
 from testbed.protocols import atp, esa, pool_worker, server_store, stripes
 from testbed.protocols import worker as wk
 from testbed.protocols.floats import WorkerFloats
+from testbed.protocols.host_spec import GridOptions, HostSpec, PlannedWorker
 from testbed.protocols.progress import no_progress
 
 
 def new_worker(
-    spec: dict,
-    gradients: tuple[np.ndarray, np.ndarray] | None = None,
+    spec: HostSpec,
+    gradients: esa.Gradients | None = None,
     floats: WorkerFloats | None = None,
 ) -> pool_worker.Worker:
     """A worker machine; `gradients` and `floats` as in esa.py and atp.py."""
-    if spec["memory"] == "atp":
+    planned = spec.worker_part_of(PlannedWorker)
+    if has_positions(spec):
         worker = atp.new_worker(spec, gradients, floats)
     else:
         worker = esa.new_worker(spec, gradients)
-    worker.c[wk.PACE_PS] = spec["pace_ps"]
-    return worker._replace(stripes=stripes.of_worker(*spec["stripes"]))
+    worker.c[wk.PACE_PS] = planned.pace_ps
+    return worker._replace(stripes=stripes.of_worker(planned.stripes))
 
 
-def new_server(spec: dict) -> server_store.Server:
+def new_server(spec: HostSpec) -> server_store.Server:
     """A parameter server machine."""
-    server = (atp if spec["memory"] == "atp" else esa).new_server(spec)
-    server = server._replace(stripes=stripes.of_server(*spec["stripes"]))
-    if len(spec["stripes"][0]) > 1:  # on several ways, fragments do not arrive in order
+    planned = spec.options_of(GridOptions).stripes
+    server = (atp if has_positions(spec) else esa).new_server(spec)
+    server = server._replace(stripes=stripes.of_server(planned))
+    if len(planned.ends) > 1:  # on several ways, fragments do not arrive in order
         server = server._replace(progress=no_progress())
     return server
+
+
+def has_positions(spec: HostSpec) -> bool:
+    """Whether the hosts are ATP's, else ESA's."""
+    return spec.options_of(GridOptions).positions is not None

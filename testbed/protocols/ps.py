@@ -7,33 +7,24 @@ link that is W times the gradient each way, which bounds the time from below (do
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 from testbed.protocols import esa, pool_worker, ps_server, sizes, wire
-
-# What the pool systems' machines want to know and nobody reads where no switch aggregates.
-WITHOUT_SWITCH = {
-    "index": "consecutive",
-    "pool": 1,
-    "priority": "constant",
-    "switches": [],
-}
+from testbed.protocols.host_spec import HostSpec
 
 
-def new_worker(
-    spec: dict, gradients: tuple[np.ndarray, np.ndarray] | None = None
-) -> pool_worker.Worker:
+def new_worker(spec: HostSpec, gradients: esa.Gradients | None = None) -> pool_worker.Worker:
     """A worker machine; its destinations are the servers' numbers once `shard` has seen them."""
-    return esa.new_worker({**spec, **WITHOUT_SWITCH}, gradients)
+    return esa.worker_without_pool(spec, gradients)
 
 
-def new_server(spec: dict) -> ps_server.Server:
+def new_server(spec: HostSpec) -> ps_server.Server:
     """A parameter server machine."""
+    job = spec.job
     return ps_server.new_server(
-        esa.new_server({**spec, **WITHOUT_SWITCH}),
-        sizes.frame_ps(spec["values"], spec["bitmap_width"], spec["rate_bps"]),
-        spec["burst_ns"] * 1000,
+        esa.server_without_pool(spec),
+        sizes.frame_ps(job.values, job.bitmap_width, spec.rate_bps),
+        job.burst_ns * 1000,
     )
 
 

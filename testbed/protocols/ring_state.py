@@ -14,7 +14,7 @@ from numba import njit
 from testbed.protocols import esa, heap, pool_worker, sizes
 from testbed.protocols import send_scoreboard as bk
 from testbed.protocols import worker as wk
-from testbed.protocols.ps import WITHOUT_SWITCH
+from testbed.protocols.host_spec import HostSpec, RingOptions
 
 # Places in Ring.c
 ACK_AFTER = 0  # packets that are acknowledged at once
@@ -75,21 +75,22 @@ class Ring(NamedTuple):
     own: np.ndarray  # uint32[V], scratch
 
 
-def new_ring(spec: dict, gradients: tuple[np.ndarray, np.ndarray] | None = None) -> Ring:
-    """A ring member of a worker's specification (testbed.derived.host_specs)."""
-    worker = esa.new_worker({**spec, **WITHOUT_SWITCH}, gradients)
-    workers, values, words = spec["workers"], spec["values"], spec["bitmap_width"] // 32
-    rows = 2 * spec["fragments"]
+def new_ring(spec: HostSpec, gradients: esa.Gradients | None = None) -> Ring:
+    """A ring member of a worker's specification."""
+    job, options = spec.job, spec.options_of(RingOptions)
+    worker = esa.worker_without_pool(spec, gradients)
+    words = job.bitmap_width // 32
+    rows = 2 * job.fragments
     c = np.zeros(CONFIGURATION, np.int64)
-    c[ACK_AFTER] = max(1, min(16, spec["window"] // 4))
-    c[ACK_DELAY_NS] = spec["ack_delay_ns"]
-    c[ACK_PACE_PS] = sizes.frame_ps(0, spec["bitmap_width"], spec["rate_bps"])
-    c[PREVIOUS_NUMBER] = (spec["worker"] - 1) % workers
+    c[ACK_AFTER] = max(1, min(16, options.window // 4))
+    c[ACK_DELAY_NS] = options.ack_delay_ns
+    c[ACK_PACE_PS] = sizes.frame_ps(0, job.bitmap_width, spec.rate_bps)
+    c[PREVIOUS_NUMBER] = (spec.number - 1) % job.workers
     s = np.zeros(STATE, np.int64)
     s[LATEST] = -1
     s[TENSOR] = -1
     remembered = 1
-    while remembered < 4 * spec["window"]:
+    while remembered < 4 * options.window:
         remembered *= 2
     return Ring(
         worker=worker,
@@ -97,7 +98,7 @@ def new_ring(spec: dict, gradients: tuple[np.ndarray, np.ndarray] | None = None)
         s=s,
         stage=np.zeros(rows, np.uint8),
         flags=np.zeros(rows, np.uint16),
-        sums=np.zeros((rows, words + values), np.uint32),
+        sums=np.zeros((rows, words + job.values), np.uint32),
         sending=np.zeros(2 * rows, np.uint8),
         attempts=np.zeros(2 * rows, np.uint8),
         sent_ns=np.zeros(2 * rows, np.int64),
@@ -108,7 +109,7 @@ def new_ring(spec: dict, gradients: tuple[np.ndarray, np.ndarray] | None = None)
         numbers=np.full(remembered, -1, np.int64),
         items=np.zeros(remembered, np.int64),
         acks=np.zeros((512, 3), np.int64),
-        own=np.zeros(values, np.uint32),
+        own=np.zeros(job.values, np.uint32),
     )
 
 

@@ -13,11 +13,14 @@ aggregates them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+
+from testbed.protocols.host_spec import ServerStripes, WorkerStripes
 
 
 class Stripes(NamedTuple):
@@ -35,20 +38,20 @@ def one_stripe(switches: int = 0) -> Stripes:
     return Stripes(np.zeros(1, np.int16), nothing, nothing, np.ones((1, switches), np.uint8))
 
 
-def of_worker(ends: list[int], nodes: list[int], tags: list[int]) -> Stripes:
-    """A worker's stripes: the rank before which each ends, in order, the last one F; the switch
-    that each names, or sizes.NOBODY; its tag."""
-    nothing = np.ones((len(ends), 0), np.uint8)
-    return Stripes(spread(ends), np.array(nodes, np.int64), np.array(tags, np.int64), nothing)
+def of_worker(planned: WorkerStripes) -> Stripes:
+    """A worker's stripes; the last one ends at F."""
+    nothing = np.ones((len(planned.ends), 0), np.uint8)
+    nodes, tags = np.array(planned.nodes, np.int64), np.array(planned.tags, np.int64)
+    return Stripes(spread(planned.ends), nodes, tags, nothing)
 
 
-def of_server(ends: list[int], reached: list[list[int]]) -> Stripes:
-    """A server's stripes: their ends, and of each 1 or 0 for each of its switches."""
-    nothing = np.zeros(len(ends), np.int64)
-    return Stripes(spread(ends), nothing, nothing, np.array(reached, np.uint8))
+def of_server(planned: ServerStripes) -> Stripes:
+    """A server's stripes."""
+    nothing = np.zeros(len(planned.ends), np.int64)
+    return Stripes(spread(planned.ends), nothing, nothing, np.array(planned.reached, np.uint8))
 
 
-def spread(ends: list[int]) -> np.ndarray:
+def spread(ends: Sequence[int]) -> np.ndarray:
     """The stripe of each fragment, int16[F], or int16[1] if there is one stripe."""
     if len(ends) == 1:
         return np.zeros(1, np.int16)

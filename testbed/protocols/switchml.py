@@ -1,5 +1,5 @@
 """SwitchML's hosts: workers alone. The system's entry: `new_worker` makes the machine from a role's
-specification (testbed.derived.host_specs), and the functions of switchml_worker drive it.
+specification, and the functions of switchml_worker drive it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import numpy as np
 from testbed.protocols import switchml_worker as sw
 from testbed.protocols import worker as wk
 from testbed.protocols.counters import new_counters
+from testbed.protocols.host_spec import HostSpec, SwitchmlOptions
 from testbed.protocols.lag import new_lag
-from testbed.protocols.sizes import fragments_of
 from testbed.protocols.status import new_status
 from testbed.protocols.stream import new_stream
 
@@ -30,16 +30,17 @@ NOTHING_RECORDED = Blocks(
 )
 
 
-def new_worker(spec: dict, recorded: Blocks | None = None) -> sw.Worker:
+def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> sw.Worker:
     """A worker machine; `recorded` for a trace with values."""
     blocks = NOTHING_RECORDED if recorded is None else recorded
-    slots = spec["window"]
+    options = spec.options_of(SwitchmlOptions)
+    slots = options.window
     c = wk.configuration(spec)
-    c[wk.SETS] = spec["sets"]
+    c[wk.SETS] = options.sets
     s = np.zeros(sw.STATE, np.int64)
     s[sw.EARLIEST_NS] = wk.NEVER
     s[sw.FREE] = slots
-    first = fragments_of([tensor["values"] for tensor in spec["tensors"]], spec["values"])
+    first = spec.job.first_fragments
     return sw.Worker(
         c=c,
         s=s,

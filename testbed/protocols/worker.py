@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from testbed.protocols import sizes
+from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.values import hash_shift
 
 NEVER = (1 << 62) - 1
@@ -61,21 +62,22 @@ STATE = 17
 UNIT = 256  # of CREDIT
 
 
-def configuration(spec: dict) -> np.ndarray:
-    """A worker's `c`, int64[CONFIGURATION], from its specification (testbed.derived.host_specs)."""
+def configuration(spec: HostSpec) -> np.ndarray:
+    """A worker's `c`, int64[CONFIGURATION], from its specification."""
+    job, options = spec.job, spec.options
     c = np.zeros(CONFIGURATION, np.int64)
-    c[JOB] = spec["job"]
-    c[NUMBER] = spec["worker"]
-    c[WORKERS] = spec["workers"]
-    c[SEED] = spec["seed"]
-    c[BITMAP_WORDS] = spec["bitmap_width"] // 32
-    c[SHIFT] = hash_shift(spec["workers"])
-    c[WINDOW] = spec["window"]
-    c[PACE_PS] = sizes.frame_ps(spec["values"], spec["bitmap_width"], spec["rate_bps"])
-    c[BURST_PS] = spec["burst_ns"] * 1000
-    c[TIMEOUT_NS] = spec["timeout_ns"]
-    c[LEAST_TIMEOUT_NS] = spec["least_timeout_ns"]
-    c[MOST_TIMEOUT_NS] = spec["most_timeout_ns"]
-    c[LEAST_PATIENCE_NS] = spec["least_patience_ns"]
-    c[ITERATIONS] = spec["iterations"]
+    c[JOB] = job.number
+    c[NUMBER] = spec.number
+    c[WORKERS] = job.workers
+    c[SEED] = job.seed
+    c[BITMAP_WORDS] = job.bitmap_width // 32
+    c[SHIFT] = hash_shift(job.workers)
+    c[WINDOW] = options.window
+    c[PACE_PS] = sizes.frame_ps(job.values, job.bitmap_width, spec.rate_bps)
+    c[BURST_PS] = job.burst_ns * 1000
+    c[TIMEOUT_NS] = options.timeout_ns
+    c[LEAST_TIMEOUT_NS] = options.min_timeout_ns
+    c[MOST_TIMEOUT_NS] = options.max_timeout_ns
+    c[LEAST_PATIENCE_NS] = options.min_patience_ns
+    c[ITERATIONS] = job.iterations
     return c

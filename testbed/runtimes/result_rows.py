@@ -15,6 +15,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
+    from testbed.protocols.host_spec import HostSpec
 
 Row = dict[str, Any]
 Wait = tuple[float | None, int | None]  # see samples.Waits.of
@@ -26,9 +27,15 @@ class Host(Protocol):
     """A role on its host, of any runtime: its specification (testbed.derived.host_specs), and what
     it has counted (testbed.hosts.host_process), once it is done, or as far as is known."""
 
-    spec: dict
+    spec: HostSpec
     done: dict | None
     totals: dict
+
+
+class HostWithFile(Host, Protocol):
+    """One whose process writes its times to a file."""
+
+    output: Path
 
 
 def host_rows(
@@ -42,10 +49,10 @@ def host_rows(
         done = host.totals
         rows.append(
             {
-                "host": host.spec["host"],
-                "role": host.spec["role"],
-                "job": host.spec["job"],
-                "worker": host.spec["worker"] if host.spec["role"] == "worker" else None,
+                "host": host.spec.host,
+                "role": host.spec.role,
+                "job": host.spec.job.number,
+                "worker": host.spec.worker,
                 "packets_sent": done["packets_sent"],
                 "packets_received": done["packets_received"],
                 "bytes_sent": done["bytes_sent"],
@@ -57,8 +64,8 @@ def host_rows(
                 "lag_p99_ns": done.get("lag_p99_ns"),
                 "lag_max_ns": done.get("lag_max_ns"),
                 "cpu_ns": done.get("cpu_ns"),
-                "cpu_peak_share": cpu_peaks.get(host.spec["host"]),
-                **wait_columns(waits(host.spec["host"])),
+                "cpu_peak_share": cpu_peaks.get(host.spec.host),
+                **wait_columns(waits(host.spec.host)),
                 "pss_bytes": done.get("pss_bytes"),
             }
         )
@@ -80,14 +87,14 @@ def job_rows(
     """
     by_host = {(row["neighbour"], row["direction"]): row for row in links}
     rows = []
-    for job in sorted({host.spec["job"] for host in hosts}):
+    for job in sorted({host.spec.job.number for host in hosts}):
         workers, servers = _of_job(hosts, job, "worker"), _of_job(hosts, job, "ps")
-        spec = workers[0].spec
+        spec = workers[0].spec.job
         outcome = outcomes.get(job, "finished")
         end_ns = None
         if outcome == "finished":
             end_ns = max(host.done["end_ns"] for host in workers)
-        values = sum(tensor["values"] for tensor in spec["tensors"])
+        values = sum(tensor.values for tensor in spec.tensors)
         checked = _total(workers, "values_checked")
         carried = (
             # As its switch sees it: what leaves the switch's port goes to the server.
@@ -98,22 +105,22 @@ def job_rows(
         rows.append(
             {
                 "job": job,
-                "name": spec["job_name"],
+                "name": spec.name,
                 "model": models[job],
-                "system": spec["system"],
+                "system": spec.system,
                 "workers": len(workers),
-                "iterations": spec["iterations"],
+                "iterations": spec.iterations,
                 "values": values,
-                "fragments": spec["fragments"],
-                "submitted_ns": spec["submitted_ns"],
-                "start_ns": spec["start_ns"],
-                "waiting_ns": spec["start_ns"] - spec["submitted_ns"],
+                "fragments": spec.fragments,
+                "submitted_ns": spec.submitted_ns,
+                "start_ns": spec.start_ns,
+                "waiting_ns": spec.start_ns - spec.submitted_ns,
                 "end_ns": end_ns,
-                "jct_ns": None if end_ns is None else end_ns - spec["submitted_ns"],
+                "jct_ns": None if end_ns is None else end_ns - spec.submitted_ns,
                 "outcome": outcome,
                 # A worker that finds a wrong value ends the run; these are all that were compared.
                 "exact": outcome != "finished"
-                or checked == values * spec["iterations"] * len(workers),
+                or checked == values * spec.iterations * len(workers),
                 "values_checked": checked,
                 "gradient_packets": _total(workers, "gradient_packets"),
                 "retransmissions": _total(workers, "retransmissions"),
@@ -142,20 +149,20 @@ def add_mean_rates(links: Iterable[Row], jobs: Iterable[Row]) -> None:
 
 
 def _of_job(hosts: Sequence[Host], job: int, role: str) -> list[Host]:
-    return [host for host in hosts if host.spec["job"] == job and host.spec["role"] == role]
+    return [host for host in hosts if host.spec.job.number == job and host.spec.role == role]
 
 
 def _communication_bound_ns(workers: list[Host]) -> int | None:
     """Of all iterations; None where no link is limited (testbed/derived/bounds.py)."""
     spec = workers[0].spec
-    return None if spec["bound_ns"] is None else spec["bound_ns"] * spec["iterations"]
+    return None if spec.job.bound_ns is None else spec.job.bound_ns * spec.job.iterations
 
 
 def _link_bytes(
     hosts: list[Host], by_host: Mapping[tuple[str, str], Row], direction: str
 ) -> int | None:
     """Bytes on all these hosts' links; None without hosts, or if one could not be counted."""
-    counts = [by_host.get((host.spec["host"], direction), {}).get("bytes") for host in hosts]
+    counts = [by_host.get((host.spec.host, direction), {}).get("bytes") for host in hosts]
     return sum(counts) if counts and None not in counts else None
 
 
@@ -163,13 +170,13 @@ def _total(hosts: list[Host], counter: str) -> int | None:
     return sum(host.totals[counter] for host in hosts) if hosts else None
 
 
-def worker_files(hosts: Iterable[Host]) -> Iterator[tuple[dict, Times]]:
+def worker_files(hosts: Iterable[HostWithFile]) -> Iterator[tuple[HostSpec, Times]]:
     """Specification and times of each worker, from the files that their processes have written;
     the files go."""
     for host in hosts:
-        if host.spec["role"] != "worker":
+        if not host.spec.is_worker:
             continue
-        output = Path(host.spec["output"])
+        output = host.output
         if host.done is None and not output.exists():
             continue  # killed
         with np.load(output) as file:
@@ -178,14 +185,14 @@ def worker_files(hosts: Iterable[Host]) -> Iterator[tuple[dict, Times]]:
         yield host.spec, times
 
 
-def time_tables(workers: Iterable[tuple[dict, Times]]) -> tuple[dict[str, Any], dict[str, Any]]:
+def time_tables(workers: Iterable[tuple[HostSpec, Times]]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tables iterations and tensors, as columns, from each worker's specification and times
     (int64 ns, -1 for never: start_ns, compute_end_ns, end_ns [I]; forward_start_ns,
     forward_end_ns, ready_ns, first_sent_ns, done_ns [I, T])."""
     iterations: list[dict[str, np.ndarray]] = []
     tensors: list[dict[str, np.ndarray]] = []
     for spec, times in workers:
-        who = spec["job"], spec["worker"]
+        who = spec.job.number, spec.number
         begun = np.flatnonzero(times["start_ns"] >= 0)
         iterations.append(
             _block(
@@ -231,12 +238,12 @@ def window_times(experiment: Experiment, hosts: Sequence[Host]) -> dict[int, flo
     bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
     topology = experiment.topology_object()
     times: dict[int, float | None] = {}
-    for job in {host.spec["job"] for host in hosts}:
-        members = [host for host in hosts if host.spec["job"] == job]
-        links = [topology.ports(host.spec["host"])[1][1] for host in members]
+    for job in {host.spec.job.number for host in hosts}:
+        members = [host for host in hosts if host.spec.job.number == job]
+        links = [topology.ports(host.spec.host)[1][1] for host in members]
         rates = [way.bandwidth_bps for link in links for way in experiment.link(link)]
         rate = min((rate for rate in rates if rate), default=None)
-        window = max(host.spec.get("window") or 0 for host in members)
+        window = max(host.spec.options.window for host in members)
         times[job] = window * bits * 1e9 / rate if rate and window else None
     return times
 

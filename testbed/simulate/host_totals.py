@@ -12,6 +12,7 @@ import numpy as np
 
 from testbed.protocols import counters as n
 from testbed.protocols import lag
+from testbed.protocols.host_spec import HostSpec
 from testbed.simulate import state as w
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class Report:
     """`spec`: the role's specification. `done`: its counters. `times`: of a worker, int64 ns by
     name (see testbed.runtimes.result_rows.time_tables)."""
 
-    spec: dict
+    spec: HostSpec
     done: dict[str, int | None]
     times: dict[str, np.ndarray] | None
 

@@ -135,9 +135,9 @@ class Simulation:
         for _, node in self.nodes.present:
             if node.is_worker:
                 done = int(node.machine.counters[n.RESULTS] + node.machine.status[st.ITERATIONS])
-                job = node.spec["job"]
+                job = node.spec.job.number
                 progress[job] = progress.get(job, 0) + done
-                starts[job] = node.spec["start_ns"]
+                starts[job] = node.spec.job.start_ns
         for job, value in progress.items():
             start = starts[job]
             before, since = self._progress.get(job, (0, start))
@@ -165,7 +165,7 @@ class Simulation:
         found: dict[int, int] = {}
         for _, node in self.nodes.present:
             if node.is_worker:
-                job, done = node.spec["job"], int(node.machine.status[st.ITERATIONS])
+                job, done = node.spec.job.number, int(node.machine.status[st.ITERATIONS])
                 found[job] = min(found.get(job, done), done)
         return found
 
@@ -175,7 +175,7 @@ class Simulation:
         return all(
             rows[number, w.DONE]
             for number, node in self.nodes.present
-            if node.is_worker and node.spec["job"] == job
+            if node.is_worker and node.spec.job.number == job
         )
 
     def finished_ns(self, job: int) -> int | None:
@@ -185,7 +185,7 @@ class Simulation:
         return max(
             int(node.machine.training.end_ns[-1])
             for _, node in self.nodes.present
-            if node.is_worker and node.spec["job"] == job
+            if node.is_worker and node.spec.job.number == job
         )
 
     def _fail(self, what: str) -> None:
@@ -204,8 +204,8 @@ class Simulation:
                 int(node.machine.training.end_ns[-1])
                 for _, node in self.nodes.present
                 if node.is_worker
-                and node.spec["job"] == job
-                and (fault.server is not None or node.spec["host"] in hosts)
+                and node.spec.job.number == job
+                and (fault.server is not None or node.spec.host in hosts)
             ]
             begun = fault.at_ns < max(ends)
             end_ns = self.now_ns if fault.end_ns is None else min(fault.end_ns, self.now_ns)

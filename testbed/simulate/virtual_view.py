@@ -70,7 +70,7 @@ class VirtualView:
         sent: dict[int, int] = {}
         for number, node in simulation.nodes.present:
             if node.is_worker:
-                job = node.spec["job"]
+                job = node.spec.job.number
                 sent[job] = sent.get(job, 0) + int(rows[number, w.BYTES_SENT])
         done = simulation.iterations()
         self._work = {job: Work(done[job], count) for job, count in sent.items()}

@@ -50,7 +50,7 @@ def _worker(node: Node) -> str:
     lacking = [t for t in range(int(b.s[bk.TENSORS])) if b.missing[t] > 0]
     if not lacking:
         return f"has all results of iteration {iteration}"
-    names = [node.spec["tensors"][t]["name"] for t in lacking]
+    names = [node.spec.job.tensors[t].name for t in lacking]
     sent = (b.status & bk.SENT) != 0
     unanswered = int(np.sum(sent & ((b.status & bk.RECEIVED) == 0)))
     unsent = sum(int(b.first[t + 1] - b.unsent[t]) for t in lacking if b.ready[t])

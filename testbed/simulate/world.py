@@ -22,6 +22,7 @@ from testbed.derived.host_specs import plan
 from testbed.experiment import Experiment
 from testbed.experiment.planned_faults import befallen
 from testbed.protocols import sizes, wire
+from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.values import mix2
 from testbed.routing.tree import switch_of
 from testbed.simulate import event_queue as ag
@@ -41,26 +42,27 @@ IP_TOS_ECT0 = 2  # able to be marked by ECN, as the sockets of host processes as
 class Node:
     """One role on its host. `machine` is what steps; `placed` and `stepper` keep it where it is."""
 
-    spec: dict
+    spec: HostSpec
     machine: Any
     placed: Placed
     stepper: Stepper
 
     @classmethod
-    def of(cls, spec: dict, machine: Any, room: np.ndarray, batches: tuple[Placed, Placed]) -> Node:
+    def of(
+        cls, spec: HostSpec, machine: Any, room: np.ndarray, batches: tuple[Placed, Placed]
+    ) -> Node:
         """`machine` in its place, with its words in `room`, to be stepped with these batches."""
         arrived, out = batches
         return cls(spec, machine, Placed(machine, room), Stepper(machine, arrived.part, out.part))
 
     @property
     def is_worker(self) -> bool:
-        return self.spec["role"] == "worker"
+        return self.spec.is_worker
 
     @property
     def title(self) -> str:
-        """As a message names it: host, role, job."""
-        role = f"worker {self.spec['worker']}" if self.is_worker else "parameter server"
-        return f"{self.spec['host']} ({role} of job {self.spec['job_name']})"
+        """As a message names it."""
+        return self.spec.title
 
 
 @dataclass
@@ -89,19 +91,19 @@ class Nodes:
         """Make room for more frames on their way."""
         self.placed = Placed(w.larger(self.world))
 
-    def enter(self, specs: list[dict], first: int, now_ns: int) -> None:
+    def enter(self, specs: list[HostSpec], first: int, now_ns: int) -> None:
         """Let the roles of jobs that begin at `now_ns` be the hosts from number `first` on."""
         topology = self.experiment.topology_object()
         switches = {name: number for number, name in enumerate(self.switches)}
         world, headers = self.world, []
         for number, node in enumerate(_nodes(specs, self.batches), start=first):
             self.hosts[number] = node
-            host = topology.number(node.spec["host"])
+            host = topology.number(node.spec.host)
             ours, ip = _mac(host_mac(host)), socket.inet_aton(host_ip(host))
             identity = ours + ip + struct.pack("!H", wire.PORT)
             world.identity[number] = np.frombuffer(identity, np.uint8)
-            gateway = switch_of(topology, node.spec["host"])
-            port = _port(topology, gateway, node.spec["host"])
+            gateway = switch_of(topology, node.spec.host)
+            port = _port(topology, gateway, node.spec.host)
             row = world.hosts[number]
             row[w.SWITCH], row[w.PORT] = switches[gateway], port
             row[w.STEP] = node.stepper.address
@@ -112,8 +114,8 @@ class Nodes:
             row[w.STREAM] = mix2(mix2(self.seed, HOST_STREAM), host)
             row[w.HEADER] = len(world.headers) + len(headers)
             there = _mac(switch_mac(topology.number(gateway)))
-            headers += [_header(there, ours, ip, peer) for peer in node.spec["peers"]]
-            row[w.DRAWS] = self.draws.pop(node.spec["host"], 0)
+            headers += [_header(there, ours, ip, peer) for peer in node.spec.peers]
+            row[w.DRAWS] = self.draws.pop(node.spec.host, 0)
             world.leads[switches[gateway], port] = number
             ag.put(world.agenda, number, now_ns)
         table = np.frombuffer(b"".join(headers), np.uint8).reshape(-1, sizes.FRAME_OVERHEAD)
@@ -125,7 +127,7 @@ class Nodes:
         """The role is over. What is still on its way finds nobody, or the host's next role, to
         which it is foreign."""
         node, row = self.hosts[number], self.world.hosts[number]
-        self.draws[node.spec["host"]] = int(row[w.DRAWS])  # the stream goes on from there
+        self.draws[node.spec.host] = int(row[w.DRAWS])  # the stream goes on from there
         self.world.leads[row[w.SWITCH], row[w.PORT]] = -1
         self.hosts[number] = None
         ag.put(self.world.agenda, number, ag.NEVER)
@@ -158,13 +160,13 @@ def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> No
     return nodes
 
 
-def _nodes(specs: list[dict], batches: tuple[Placed, Placed]) -> list[Node]:
+def _nodes(specs: list[HostSpec], batches: tuple[Placed, Placed]) -> list[Node]:
     machines = []
     first_of: dict[int, Any] = {}  # by job: its first worker
     for spec in specs:
         machine = new_machine(spec)
-        if spec["role"] == "worker":
-            machine = _sharing(machine, first_of.setdefault(spec["job"], machine))
+        if spec.is_worker:
+            machine = _sharing(machine, first_of.setdefault(spec.job.number, machine))
         machines.append(machine)
     machines, rooms = packed(machines)
     return [Node.of(*each, batches) for each in zip(specs, machines, rooms, strict=True)]
@@ -252,7 +254,7 @@ def _pauses(experiment: Experiment, nodes: Nodes) -> np.ndarray:
         for fault in experiment.faults
         if fault.kind == "pause"
         for number, node in nodes.present
-        if node.spec["host"] in befallen(experiment, fault)[0]
+        if node.spec.host in befallen(experiment, fault)[0]
     ]
     return np.array(sorted(rows), np.int64).reshape(-1, 3)
 

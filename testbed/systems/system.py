@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from testbed.errors import UserError
 from testbed.systems.options import SystemOptions
 
 Hook = str | Callable[..., Any]
@@ -81,3 +82,13 @@ class System:
     def aggregator_bytes(self, values: int, bitmap_bits: int) -> int:
         """Switch memory of one aggregator: its registers, int32 values and bitmap included."""
         return self.slot_bytes + bitmap_bits // 8 + 4 * values
+
+    def require(self, name: str) -> Callable[..., Any]:
+        """The function behind a hook that every system must have. Raises UserError if it has
+        none."""
+        function = self.hook(name)
+        if function is None:
+            raise UserError(
+                f"the system {self.name} has no `{name}` (see testbed/systems/system.py)"
+            )
+        return function

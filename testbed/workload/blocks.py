@@ -11,22 +11,24 @@ import numpy as np
 
 from testbed.errors import UserError
 from testbed.protocols import block_float
+from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.sizes import fragments_of
 from testbed.protocols.switchml import Blocks
 from testbed.workload.gradients import recorded_gradients
 
 
-def of_worker(spec: dict) -> Blocks | None:
+def of_worker(spec: HostSpec) -> Blocks | None:
     """The recorded gradients of a worker's specification; None if values are generated.
 
     Workers beyond the recorded ones take the recorded ones' in turn, iterations likewise. Raises
     UserError for gradients that block floating point cannot carry."""
-    if spec["gradients"] is None:
+    source = spec.job.gradients
+    if source is None:
         return None
-    recorded = recorded_gradients(spec["gradients"])
-    values, layers = spec["values"], recorded.trace.layers
+    recorded = recorded_gradients(source)
+    values, layers = spec.job.values, recorded.trace.layers
     first = fragments_of([layer.values for layer in layers], values)
-    iterations, workers = recorded.values.shape[1], spec["workers"]
+    iterations, workers = recorded.values.shape[1], spec.job.workers
     blocks = np.zeros((workers, iterations, int(first[-1]), values), np.float32)
     flat = blocks.reshape(workers, iterations, -1)
     for tensor, layer in enumerate(layers):
@@ -38,9 +40,9 @@ def of_worker(spec: dict) -> Blocks | None:
     try:
         exponents = block_float.exponents(blocks)
     except ValueError as error:
-        raise UserError(f"{spec['gradients']['trace']}: {error}") from None
+        raise UserError(f"{source.trace}: {error}") from None
     sums = block_float.quantise(blocks, exponents.max(axis=0)[np.newaxis], workers).sum(
         axis=0, dtype=np.int32
     )
-    own = spec["worker"]
+    own = spec.number
     return Blocks(flat[own].copy(), exponents[own].copy(), sums.reshape(iterations, -1))

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from testbed.protocols.atp import positions_of
 from testbed.protocols.floats import LARGEST, WorkerFloats, new_worker_floats
+from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.sizes import fragments_of
 from testbed.workload.gradients import recorded_gradients
 
@@ -22,14 +24,16 @@ def quantise(gradients: np.ndarray, scale: int) -> tuple[np.ndarray, np.ndarray]
     return np.clip(steps, -LARGEST - 1, LARGEST + 1).astype(np.int32), over
 
 
-def of_worker(spec: dict) -> tuple[tuple[np.ndarray, np.ndarray], WorkerFloats] | None:
+def of_worker(spec: HostSpec) -> tuple[tuple[np.ndarray, np.ndarray], WorkerFloats] | None:
     """((own, sums), floats) of a worker's specification; None if values are generated.
 
     own, sums: int32[I, F * V], sums modulo 2^32. Fragment f's values start at f * V."""
-    if spec["gradients"] is None:
+    source = spec.job.gradients
+    if source is None:
         return None
-    recorded = recorded_gradients(spec["gradients"])
-    values, layers = spec["values"], recorded.trace.layers
+    scale = positions_of(spec).fixed_point_scale
+    recorded = recorded_gradients(source)
+    values, layers = spec.job.values, recorded.trace.layers
     first = fragments_of([layer.values for layer in layers], values)
     shape = (recorded.values.shape[1], int(first[-1]) * values)
     own, sums = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
@@ -40,13 +44,13 @@ def of_worker(spec: dict) -> tuple[tuple[np.ndarray, np.ndarray], WorkerFloats] 
         for tensor, layer in enumerate(layers):
             start = int(first[tensor]) * values
             part = slice(start, start + layer.values)
-            for worker in range(spec["workers"]):
+            for worker in range(spec.job.workers):
                 gradients = recorded.tensor(worker, i, tensor)
-                steps, beyond = quantise(gradients, spec["fixed_point_scale"])
+                steps, beyond = quantise(gradients, scale)
                 sums[i, part] += steps
                 float_sums[i, part] += gradients
                 sizes[i, part] += np.abs(gradients)
-                if worker == spec["worker"]:
+                if worker == spec.number:
                     own[i, part], over[i, part], floats[i, part] = steps, beyond, gradients
     fragments = over.reshape(shape[0], -1, values).any(axis=2).astype(np.uint8)
     return (own, sums), new_worker_floats(fragments, floats, float_sums, sizes)

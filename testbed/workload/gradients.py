@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from testbed.protocols.host_spec import HostSpec, RecordedGradients
 from testbed.protocols.sizes import fragments_of
 from testbed.traffic.trace import Gradients, load_gradients, load_trace
 
@@ -34,16 +35,17 @@ def quantise(gradients: np.ndarray, scale: float) -> np.ndarray:
     return np.rint(gradients.astype(np.float64) * scale).astype(np.int32)
 
 
-def of_worker(spec: dict) -> tuple[np.ndarray, np.ndarray] | None:
+def of_worker(spec: HostSpec) -> tuple[np.ndarray, np.ndarray] | None:
     """(own, sums) of a worker's specification, int32[I, F * V] both; None if values are generated.
 
     Fragment f's values start at f * V. Workers beyond the recorded ones take the recorded ones' in
     turn, iterations likewise."""
-    if spec["gradients"] is None:
+    source = spec.job.gradients
+    if source is None:
         return None
-    recorded = recorded_gradients(spec["gradients"])
-    scale = shared_scale(spec["gradients"], spec["workers"])
-    values, layers = spec["values"], recorded.trace.layers
+    recorded = recorded_gradients(source)
+    scale = shared_scale(source, spec.job.workers)
+    values, layers = spec.job.values, recorded.trace.layers
     first = fragments_of([layer.values for layer in layers], values)
     iterations = recorded.values.shape[1]
     own = np.zeros((iterations, int(first[-1]) * values), np.int32)
@@ -51,19 +53,19 @@ def of_worker(spec: dict) -> tuple[np.ndarray, np.ndarray] | None:
     for i in range(iterations):
         for tensor, layer in enumerate(layers):
             start = int(first[tensor]) * values
-            for worker in range(spec["workers"]):
+            for worker in range(spec.job.workers):
                 part = quantise(recorded.tensor(worker, i, tensor), scale)
                 sums[i, start : start + layer.values] += part
-                if worker == spec["worker"]:
+                if worker == spec.number:
                     own[i, start : start + layer.values] = part
     return own, sums
 
 
-def recorded_gradients(source: dict) -> Gradients:
+def recorded_gradients(source: RecordedGradients) -> Gradients:
     """The floats of a trace; `source`: its file and the scale of its values."""
-    return load_gradients(load_trace(source["trace"]).scaled(source["scale"], 1.0))
+    return load_gradients(load_trace(source.trace).scaled(source.scale, 1.0))
 
 
-def shared_scale(source: dict, workers: int) -> float:
+def shared_scale(source: RecordedGradients, workers: int) -> float:
     """The quantisation scale that all workers of a job use, from the largest recorded gradient."""
     return quantisation_scale(float(np.abs(recorded_gradients(source).values).max()), workers)

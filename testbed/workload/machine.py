@@ -20,6 +20,7 @@ from numba.extending import overload
 
 from testbed.protocols import atp, esa, grid, pool_worker, ps, ring_state, sizes, switchml
 from testbed.protocols import status as st
+from testbed.protocols.host_spec import HostSpec
 from testbed.systems import SYSTEMS
 from testbed.workload import (
     blocks,
@@ -46,45 +47,51 @@ def new_batch(rows: int, values: int, bitmap_width: int) -> Batch:
     )
 
 
-def _pool_worker(protocol: pool_worker.Worker, spec: dict) -> worker.PoolMachine:
+def _pool_worker(protocol: pool_worker.Worker, spec: HostSpec) -> worker.PoolMachine:
     return worker.PoolMachine(*worker.parts(protocol, spec))
 
 
-def esa_machine(spec: dict) -> Any:
-    if spec["role"] == "worker":
+def esa_machine(spec: HostSpec) -> Any:
+    """ESA's worker or server."""
+    if spec.is_worker:
         return _pool_worker(esa.new_worker(spec, gradients.of_worker(spec)), spec)
     return servers.pool_machine(esa.new_server(spec))
 
 
-def atp_machine(spec: dict) -> Any:
-    if spec["role"] == "worker":
+def atp_machine(spec: HostSpec) -> Any:
+    """ATP's worker or server."""
+    if spec.is_worker:
         recorded = fixed_point.of_worker(spec) or (None, None)
         return _pool_worker(atp.new_worker(spec, *recorded), spec)
     return servers.pool_machine(atp.new_server(spec))
 
 
-def grid_machine(spec: dict) -> Any:
-    if spec["role"] == "ps":
+def grid_machine(spec: HostSpec) -> Any:
+    """GRID's worker or server: those of the system whose memory it uses."""
+    if not spec.is_worker:
         return servers.pool_machine(grid.new_server(spec))
-    if spec["memory"] == "atp":
+    if grid.has_positions(spec):
         recorded = fixed_point.of_worker(spec) or (None, None)
     else:
         recorded = (gradients.of_worker(spec),)
     return _pool_worker(grid.new_worker(spec, *recorded), spec)
 
 
-def switchml_machine(spec: dict) -> Any:
+def switchml_machine(spec: HostSpec) -> Any:
+    """SwitchML's worker."""
     protocol = switchml.new_worker(spec, blocks.of_worker(spec))
     return worker.SlotMachine(*worker.parts(protocol, spec))
 
 
-def ps_machine(spec: dict) -> Any:
-    if spec["role"] == "worker":
+def ps_machine(spec: HostSpec) -> Any:
+    """A worker or server without aggregation in the network."""
+    if spec.is_worker:
         return shards.sharded_machine(ps.new_worker(spec, gradients.of_worker(spec)), spec)
     return servers.sending_machine(ps.new_server(spec))
 
 
-def ring_machine(spec: dict) -> Any:
+def ring_machine(spec: HostSpec) -> Any:
+    """A member of the ring."""
     return neighbours.ring_machine(ring_state.new_ring(spec, gradients.of_worker(spec)), spec)
 
 
@@ -99,9 +106,9 @@ STEPS: dict[type, Callable] = {
 }
 
 
-def new_machine(spec: dict) -> Any:
+def new_machine(spec: HostSpec) -> Any:
     """The machine of a role's specification."""
-    return SYSTEMS[spec["system"]].hook("machine")(spec)
+    return SYSTEMS[spec.job.system].require("machine")(spec)
 
 
 def step(machine: Any, now: int, arrived: Batch, count: int, out: Batch) -> tuple[int, int]:
@@ -111,17 +118,17 @@ def step(machine: Any, now: int, arrived: Batch, count: int, out: Batch) -> tupl
     return STEPS[type(machine)](machine, now, arrived, count, out)
 
 
-def wrong_value(spec: dict, machine: Any) -> str:
+def wrong_value(spec: HostSpec, machine: Any) -> str:
     """What is wrong in a machine that has failed, by job, iteration, tensor and position."""
     status, b = machine.status, machine.book
     fragment = int(status[st.FRAGMENT])
     tensor = int(b.tensor[fragment])
-    position = (fragment - int(b.first[tensor])) * spec["values"] + int(status[st.POSITION])
+    position = (fragment - int(b.first[tensor])) * spec.job.values + int(status[st.POSITION])
     return (
-        f"wrong value: job {spec['job_name']}, iteration {int(status[st.ITERATION])}, "
-        f"tensor {spec['tensors'][tensor]['name']} ({tensor}), position {position}: "
+        f"wrong value: job {spec.job.name}, iteration {int(status[st.ITERATION])}, "
+        f"tensor {spec.job.tensors[tensor].name} ({tensor}), position {position}: "
         f"got {int(status[st.FOUND])}, expected {int(status[st.EXPECTED])} "
-        f"(worker {spec['worker']} on {spec['host']})"
+        f"(worker {spec.number} on {spec.host})"
     )
 
 

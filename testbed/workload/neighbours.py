@@ -11,6 +11,7 @@ from testbed.protocols import ring, ring_link
 from testbed.protocols import ring_state as rs
 from testbed.protocols import send_scoreboard as bk
 from testbed.protocols import status as st
+from testbed.protocols.host_spec import HostSpec
 from testbed.workload import training, worker
 
 
@@ -22,7 +23,7 @@ class RingMachine(NamedTuple):
     counters: np.ndarray
 
 
-def ring_machine(protocol: rs.Ring, spec: dict) -> RingMachine:
+def ring_machine(protocol: rs.Ring, spec: HostSpec) -> RingMachine:
     """A ring member's protocol state with the book and the loop of its specification."""
     return RingMachine(protocol, *worker.parts(protocol.worker, spec)[1:])
 

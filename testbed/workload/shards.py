@@ -9,6 +9,7 @@ from numba import njit
 
 from testbed.protocols import pool_worker, ps
 from testbed.protocols import send_scoreboard as bk
+from testbed.protocols.host_spec import HostSpec
 from testbed.workload import training, worker
 
 
@@ -21,9 +22,9 @@ class ShardedMachine(NamedTuple):
     servers: np.ndarray  # int64[1], how many
 
 
-def sharded_machine(protocol: pool_worker.Worker, spec: dict) -> ShardedMachine:
+def sharded_machine(protocol: pool_worker.Worker, spec: HostSpec) -> ShardedMachine:
     """A worker's protocol state with book and loop; its peers are the servers, in order."""
-    servers = np.array([len(spec["peers"])], np.int64)
+    servers = np.array([len(spec.peers)], np.int64)
     return ShardedMachine(*worker.parts(protocol, spec), servers)
 
 

@@ -23,6 +23,7 @@ from numba import njit
 from testbed.protocols import lag
 from testbed.protocols import send_scoreboard as bk
 from testbed.protocols import status as st
+from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.values import mix2
 
 NEVER = (1 << 62) - 1
@@ -60,27 +61,32 @@ class Training(NamedTuple):
     lag: np.ndarray  # int64, see protocols/lag.py
 
 
-def of_spec(spec: dict, lags: np.ndarray) -> Training:
-    """The loop of a worker's specification (see plan.py), with its first forward step to come."""
+def of_spec(spec: HostSpec, lags: np.ndarray) -> Training:
+    """The loop of a worker's specification, with its first forward step to come."""
+    job, compute = spec.job, spec.compute
+    if compute is None:
+        raise ValueError(f"{spec.title} computes nothing")
     s = np.zeros(STATE, np.int64)
-    s[FREE_NS] = spec["start_ns"]
-    s[ITERATIONS] = iterations = spec["iterations"]
-    stream = mix2(mix2(mix2(spec["seed"], COMPUTE_STREAM), spec["job"]), spec["worker"])
-    spread = spec["speed_spread"]
-    steps = {
-        name: np.array([varied(t[name], stream, 0, spread) for t in spec["tensors"]], np.int64)
-        for name in ("forward_ns", "backward_ns")
-    }
+    s[FREE_NS] = job.start_ns
+    s[ITERATIONS] = iterations = job.iterations
+    stream = mix2(mix2(mix2(job.seed, COMPUTE_STREAM), job.number), spec.number)
+
+    def at_its_speed(durations: list[int]) -> np.ndarray:
+        return np.array(
+            [varied(each, stream, 0, compute.speed_spread) for each in durations], np.int64
+        )
+
     return Training(
         s=s,
-        **steps,
+        forward_ns=at_its_speed([tensor.forward_ns for tensor in job.tensors]),
+        backward_ns=at_its_speed([tensor.backward_ns for tensor in job.tensors]),
         start_ns=np.full(iterations, -1, np.int64),
-        forward_start_ns=np.full((iterations, len(spec["tensors"])), -1, np.int64),
-        forward_end_ns=np.full((iterations, len(spec["tensors"])), -1, np.int64),
+        forward_start_ns=np.full((iterations, len(job.tensors)), -1, np.int64),
+        forward_end_ns=np.full((iterations, len(job.tensors)), -1, np.int64),
         compute_end_ns=np.full(iterations, -1, np.int64),
         end_ns=np.full(iterations, -1, np.int64),
-        slow=np.asarray(spec["slow"], np.int64).reshape(-1, 3),
-        variation=np.array([stream, spec["compute_jitter"]], np.int64),
+        slow=np.asarray(compute.slow, np.int64).reshape(-1, 3),
+        variation=np.array([stream, compute.jitter], np.int64),
         lag=lags,
     )
 

@@ -14,6 +14,7 @@ from numba import njit
 from testbed.protocols import pool_worker, switchml_worker
 from testbed.protocols import send_scoreboard as bk
 from testbed.protocols import status as st
+from testbed.protocols.host_spec import HostSpec
 from testbed.workload import training
 
 
@@ -37,15 +38,16 @@ class SlotMachine(NamedTuple):
     counters: np.ndarray
 
 
-def parts(protocol: Any, spec: dict) -> tuple:
-    """What a worker's machine consists of, whatever its protocol: of its specification (plan.py).
+def parts(protocol: Any, spec: HostSpec) -> tuple:
+    """What a worker's machine consists of, whatever its protocol: of its specification.
 
     `protocol` has `lag`, `status` and `counters`."""
-    sizes = [tensor["values"] for tensor in spec["tensors"]]
-    order = bk.FIFO if spec["order"] == "fifo" else bk.FRONT
+    job, options = spec.job, spec.options
+    sizes = [tensor.values for tensor in job.tensors]
+    order = bk.FIFO if options.order == "fifo" else bk.FRONT
     return (
         protocol,
-        bk.new_book(sizes, spec["values"], spec["iterations"], order, spec["window"]),
+        bk.new_book(sizes, job.values, job.iterations, order, options.window),
         training.of_spec(spec, protocol.lag),
         protocol.status,
         protocol.counters,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import signal
 import socket
 import sys
 import time
 
-from testbed.emulate.child_processes import BOARD_COLUMNS
+from testbed.hosts import progress_board as board
+from testbed.protocols.host_spec import HostSpec
 
 PRELOADED = False
 
@@ -56,14 +56,13 @@ def talk_and_sleep(arguments: dict, descriptors: list[int]) -> None:
 def host(arguments: dict, descriptors: list[int]) -> int:
     """A stand-in for testbed.hosts.host_process: keeps to the control protocol, sends no packet.
 
-    spec["behaviour"] says how it goes wrong: "die", "fail", "freeze" (no sign of life), "idle"
-    (signs of life, but no progress), "early" (ends before it is ready); "" is a good one.
+    The extra option `behaviour` says how it goes wrong: "die", "fail", "freeze" (no sign of life),
+    "idle" (signs of life, but no progress), "early" (ends before it is ready); "" is a good one.
     """
-    control, shared = socket.socket(fileno=descriptors[0]), descriptors[1]
-    size = BOARD_COLUMNS * 8
-    memory = mmap.mmap(shared, arguments["rows"] * size)
-    row = memoryview(memory).cast("q")[arguments["row"] * BOARD_COLUMNS :][:BOARD_COLUMNS]
-    spec, behaviour = arguments["spec"], arguments["spec"].get("behaviour", "")
+    control = socket.socket(fileno=descriptors[0])
+    row = board.open_board(descriptors[1], arguments["rows"])[arguments["row"]]
+    spec = HostSpec.from_json(arguments["spec"])
+    behaviour = spec.options.extra["behaviour"]
     if behaviour == "early":
         sys.exit("cannot open the socket")
     control.send(json.dumps({"ready": True, "pid": os.getpid()}).encode())
@@ -71,8 +70,8 @@ def host(arguments: dict, descriptors: list[int]) -> int:
     while time.monotonic_ns() < start_ns:
         time.sleep(0.001)
     print("began", flush=True)
-    for iteration in range(1, spec["iterations"] + 1):
-        row[0] = time.monotonic_ns()
+    for iteration in range(1, spec.job.iterations + 1):
+        row[board.HEARTBEAT_NS] = time.monotonic_ns()
         if behaviour == "die":
             print("cannot go on", flush=True)
             os._exit(7)
@@ -81,20 +80,20 @@ def host(arguments: dict, descriptors: list[int]) -> int:
         while behaviour in ("freeze", "idle"):
             time.sleep(0.01)
             if behaviour == "idle":
-                row[0] = time.monotonic_ns()
-        row[1] = iteration
+                row[board.HEARTBEAT_NS] = time.monotonic_ns()
+        row[board.ITERATION] = iteration
         time.sleep(0.01)
     done = {"done": {"end_ns": time.monotonic_ns() - start_ns, "start_ns": start_ns}}
-    if spec["role"] == "worker":
+    if spec.is_worker:
         control.send(json.dumps(done).encode())
     control.settimeout(0.02)
     while True:
-        row[0] = time.monotonic_ns()
+        row[board.HEARTBEAT_NS] = time.monotonic_ns()
         try:
             control.recv(65536)
             break
         except TimeoutError:
             pass
-    if spec["role"] == "ps":
+    if not spec.is_worker:
         control.send(json.dumps(done).encode())
     return 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import time
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -17,7 +18,9 @@ from testbed.emulate.host_group import HostGroup
 from testbed.emulate.watchdog import Watch
 from testbed.errors import RunError
 from testbed.network.spawner import Spawner
+from testbed.protocols.host_spec import Compute
 from testbed.runtimes.live_view import JobTitle, Progress
+from tests.specs import OPTIONS, host_spec
 
 SECOND = 1_000_000_000
 
@@ -51,18 +54,18 @@ def group(tmp_path, monkeypatch):
         specs = []
         for job, behaviours in enumerate(jobs):
             for worker, behaviour in enumerate(behaviours):
+                is_worker = worker < len(behaviours) - 1
                 specs.append(
-                    {
-                        "host": f"h{len(specs) + 1}",
-                        "job": job,
-                        "job_name": f"job-{job}",
-                        "role": "worker" if worker < len(behaviours) - 1 else "ps",
-                        "worker": worker,
-                        "behaviour": behaviour,
-                        "iterations": iterations,
-                    }
+                    host_spec(
+                        {"number": job, "name": f"job-{job}", "iterations": iterations},
+                        host=f"h{len(specs) + 1}",
+                        role="worker" if is_worker else "ps",
+                        number=worker if is_worker else 0,
+                        compute=Compute() if is_worker else None,
+                        options=replace(OPTIONS, extra={"behaviour": behaviour}),
+                    )
                 )
-        namespaces = {spec["host"]: spawner.pid for spec in specs}
+        namespaces = {spec.host: spawner.pid for spec in specs}
         made.append(HostGroup(specs, spawner, namespaces, tmp_path, 0))
         return made[-1]
 

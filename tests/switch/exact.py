@@ -31,9 +31,9 @@ def check(fabric: Fabric) -> None:
     """AssertionError unless every worker has checked every value of every iteration."""
     for worker in fabric.workers():
         s = worker.spec
-        values = sum(tensor["values"] for tensor in s["tensors"]) * s["iterations"]
+        values = sum(tensor.values for tensor in s.job.tensors) * s.job.iterations
         checked = worker.counters()["values_checked"]
-        assert checked == values, f"{s['host']}: {checked} of {values} values checked"
+        assert checked == values, f"{s.host}: {checked} of {values} values checked"
 
 
 def total(hosts: Iterable[Host], name: str) -> int:

@@ -76,9 +76,9 @@ def test_a_position_that_collides_finds_an_aggregator_of_its_own():
     assert total(with_rehash.servers(), "rehashes") > 5
     once, always = (total(f.servers(), "ps_collisions") for f in (with_rehash, without))
     assert 0 < once < always / 3, (once, always)
-    servers = {server.spec["job"]: server for server in with_rehash.servers()}
+    servers = {server.spec.job.number: server for server in with_rehash.servers()}
     for worker in with_rehash.workers():
-        known = servers[worker.spec["job"]].machine.protocol.positions.index
+        known = servers[worker.spec.job.number].machine.protocol.positions.index
         assert (worker.machine.protocol.positions.index == known).all()
 
 
@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_summed_as_floats(seed):
     protocols = [worker.machine.protocol for worker in fabric.workers()]
     over = sum(int(p.floats.over[:3].any(axis=0).sum()) for p in protocols)
     summed = total(fabric.servers(), "float_results")
-    assert over > 0 and 0 < summed < 3 * fabric.servers()[0].spec["fragments"]
+    assert over > 0 and 0 < summed < 3 * fabric.servers()[0].spec.job.fragments
     for worker in fabric.workers():
         assert worker.counters()["float_results"] == summed == worker.counters()["saturated"]
 

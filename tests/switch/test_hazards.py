@@ -18,7 +18,7 @@ def kill_job_zero(text: str):
     deaths += (Pause("h3", 0, NEVER),)
     network, failure = cases.run_of_text(text)(History(deaths), False)
     assert not failure, failure
-    assert {worker.spec["job"] for worker in network.workers()} == {1}
+    assert {worker.spec.job.number for worker in network.workers()} == {1}
     return network
 
 

@@ -29,8 +29,8 @@ def test_every_fragment_goes_once_to_the_server_and_back():
     fabric = run(perfect)
     for server in fabric.servers():
         s, counted = server.spec, server.counters()
-        fragments = s["fragments"] * s["iterations"]
-        assert counted["ps_packets"] == fragments * s["workers"]
+        fragments = s.job.fragments * s.job.iterations
+        assert counted["ps_packets"] == fragments * s.job.workers
         assert counted["results"] == fragments
         assert counted["reminders"] == counted["asks"] == counted["duplicate_results"] == 0
     for worker in fabric.workers():
@@ -45,9 +45,9 @@ def test_fragments_are_spread_over_servers(servers):
     seen = {}
     for server in fabric.servers():
         s = server.spec
-        share = len(range(s["server"], s["fragments"], servers)) * s["iterations"]
+        share = len(range(s.number, s.job.fragments, servers)) * s.job.iterations
         assert server.counters()["results"] == share
-        seen.setdefault(s["job"], []).append(s["server"])
+        seen.setdefault(s.job.number, []).append(s.number)
     assert seen == {0: list(range(servers)), 1: list(range(servers))}
 
 
@@ -73,10 +73,10 @@ def test_results_leave_a_server_at_its_links_rate():
 
     spec = experiment(TEXT % {"options": "", "links": "links: {bandwidth: 10 Mbit/s}"})
     fabric = Fabric(spec, start_switches(spec), watch)
-    fabric_server = fabric.servers()[0].spec["host"]
+    fabric_server = fabric.servers()[0].spec.host
     fabric.run(200_000 * MS)
     packet_ns = 8 * sizes.frame_bytes(16, 32) * 100
-    burst = fabric.servers()[0].spec["burst_ns"]
+    burst = fabric.servers()[0].spec.job.burst_ns
     for first, last in zip(leaving, leaving[100:], strict=False):
         assert last - first >= 100 * packet_ns - burst - packet_ns
 

@@ -28,20 +28,20 @@ def run(schedule, options="", workers=4, window=32):
 def check_results(fabric):
     for worker in fabric.workers():
         s = worker.spec
-        assert worker.counters()["results"] == s["fragments"] * s["iterations"]
+        assert worker.counters()["results"] == s.job.fragments * s.job.iterations
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 4, 7])
 def test_each_fragment_goes_around_twice_but_two_steps(workers):
     fabric = run(perfect, workers=workers)
     for job, size in ((0, workers), (1, 3)):
-        members = [worker for worker in fabric.workers() if worker.spec["job"] == job]
+        members = [worker for worker in fabric.workers() if worker.spec.job.number == job]
         s = members[0].spec
         sent = [worker.counters()["gradient_packets"] for worker in members]
         steps = 2 * (size - 1)
-        assert sum(sent) == steps * s["fragments"] * s["iterations"]
+        assert sum(sent) == steps * s.job.fragments * s.job.iterations
         # Every worker has its W-th part of every tensor's fragments, within one fragment each way.
-        assert max(sent) - min(sent) <= 2 * s["iterations"]
+        assert max(sent) - min(sent) <= 2 * s.job.iterations
         assert sum(worker.counters()["retransmissions"] for worker in members) == 0
 
 

@@ -69,12 +69,12 @@ def test_without_faults_nothing_is_sent_twice():
         counted = worker.counters()
         assert counted["retransmissions"] == counted["duplicate_results"] == 0
         assert counted["gradient_packets"] == counted["results"]
-        assert worker.spec["window"] == 16  # 64 aggregators: 32 slots, half for each job
+        assert worker.spec.options.window == 16  # 64 aggregators: 32 slots, half for each job
 
 
 def test_a_window_smaller_than_the_part_leaves_the_rest_unused():
     fabric = run(perfect, options=", window: 3")
-    assert {worker.spec["window"] for worker in fabric.workers()} == {3}
+    assert {worker.spec.options.window for worker in fabric.workers()} == {3}
 
 
 @pytest.mark.parametrize("aggregators", [4, 10, 64])
@@ -150,7 +150,7 @@ def test_two_levels_of_switches(seed, tmp_path):
 
     faults = lossy(seed, loss=0.03, duplicate=0.02, reorder=0.05)
     fabric = run(faults, 16, ", timeout: 2 ms", TWO_LEVELS, folder)
-    assert fabric.workers()[0].spec["peers"] == ["10.255.0.1"]
+    assert fabric.workers()[0].spec.peers == ("10.255.0.1",)
     counted = fabric_counters(fabric)
     assert counted["re_emissions"] > 10 and counted["results_passed"] > 100
 

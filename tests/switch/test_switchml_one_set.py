@@ -107,7 +107,7 @@ def run(schedule, aggregators, options="", **more):
 def test_the_same_memory_has_twice_the_slots():
     fabric = run(perfect, aggregators=64)
     for worker in fabric.workers():
-        assert worker.spec["window"] == 32
+        assert worker.spec.options.window == 32
         assert worker.counters()["retransmissions"] == 0
     assert fabric_counters(fabric)["held_ns"] == 0
 

@@ -35,7 +35,7 @@ def run(system, schedule, aggregators):
 @pytest.mark.parametrize("system", ["esa", "atp"])
 def test_each_level_aggregates(system):
     fabric = run(system, perfect, 8192)
-    fragments = {s.spec["job"]: s.spec["fragments"] * 2 for s in fabric.servers()}
+    fragments = {s.spec.job.number: s.spec.job.fragments * 2 for s in fabric.servers()}
     for name, switch in fabric.switches.items():
         rows = dataplane.counters(fabric.experiment, switch)
         completions = {job: value for job, event, value in rows if event == "completions"}

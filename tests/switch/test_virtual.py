@@ -177,7 +177,7 @@ def test_a_wrong_value_is_named():
     spec = experiment(text())
     simulation = Simulation(spec, prepare(spec).compiled)
     for node in simulation.nodes.hosts:
-        if node.spec["worker"] == 2 and node.spec["job"] == 1:
+        if node.spec.worker == 2 and node.spec.job.number == 1:
             node.machine.protocol.c[worker.SEED] += 1
     with pytest.raises(RunError, match="^wrong value: job vgg16-1, iteration 0, tensor "):
         simulation.run()

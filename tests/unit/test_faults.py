@@ -14,8 +14,10 @@ from testbed.experiment import load_text
 from testbed.experiment.planned_faults import NEVER, befallen, slow_windows, title
 from testbed.protocols import lag
 from testbed.protocols import send_scoreboard as bk
+from testbed.protocols.host_spec import Compute, Tensor
 from testbed.runtimes.result_rows import add_mean_rates, together
 from testbed.workload import training
+from tests.specs import host_spec
 from tests.unit.experiments import BASE, message
 
 MS = 1_000_000
@@ -60,8 +62,8 @@ def test_the_workers_know_when_they_are_slow():
     assert slow_windows(experiment, 1, 0) == [both]
     assert slow_windows(experiment, 1, 2) == [both, (2000 * MS, NEVER, 3000)]
     assert slow_windows(experiment, 0, 1) == []
-    specs = {spec["host"]: spec for spec in plan(experiment)}
-    assert specs["h8"]["slow"] == [both, (2000 * MS, NEVER, 3000)]
+    specs = {spec.host: spec for spec in plan(experiment)}
+    assert specs["h8"].compute.slow == (both, (2000 * MS, NEVER, 3000))
 
 
 @pytest.mark.parametrize(
@@ -115,11 +117,9 @@ def test_a_system_without_server_has_none_to_pause():
 
 def test_compute_steps_that_begin_in_the_time_take_longer():
     """Two layers of 10 and 20 ms forward, 30 and 40 ms backward; slow by 1.5 from 10 to 70 ms."""
-    spec = {"seed": 1, "job": 0, "worker": 0, "iterations": 1, "start_ns": 0}
-    spec |= {"speed_spread": 0, "compute_jitter": 0, "slow": [(10 * MS, 70 * MS, 1500)]}
-    times = (10 * MS, 30 * MS), (20 * MS, 40 * MS)
-    spec["tensors"] = [{"forward_ns": f, "backward_ns": b} for f, b in times]
-    t = training.of_spec(spec, lag.new_lag())
+    tensors = Tensor("a", 4, 10 * MS, 30 * MS), Tensor("b", 4, 20 * MS, 40 * MS)
+    slow = Compute(slow=((10 * MS, 70 * MS, 1500),))
+    t = training.of_spec(host_spec({"tensors": tensors}, compute=slow), lag.new_lag())
     b = bk.new_book([4, 4], 4, 1, bk.FRONT, 8)
     assert training.advance(t, b, 200 * MS) == 0  # forward is over, the exchange begins
     bk.begin(b, 0)

@@ -11,8 +11,10 @@ from rich.console import Console
 
 from testbed.dataplane import Look
 from testbed.dataplane.memory_snapshot import NO_BLOCKS
-from testbed.emulate.host_group import BYTES_SENT, ITERATION, HostGroup
+from testbed.emulate.host_group import HostGroup
+from testbed.hosts import progress_board as board
 from testbed.runtimes.live_view import JobTitle, Progress, Work
+from tests.specs import host_spec
 
 S = 1_000_000_000
 
@@ -22,9 +24,7 @@ class Workers:
 
     def __init__(self) -> None:
         self.board = np.zeros((2, 16), np.int64)
-        self.hosts = [
-            SimpleNamespace(row=row, spec={"job": 0, "role": "worker"}) for row in self.board
-        ]
+        self.hosts = [SimpleNamespace(row=row, spec=host_spec()) for row in self.board]
 
     of_job = HostGroup.of_job
     work = HostGroup.work
@@ -76,15 +76,15 @@ def test_a_quiet_console_is_asked_for_nothing():
 
 def test_a_job_is_as_far_as_its_slowest_worker(shown):
     progress, workers, text = shown
-    workers.board[:, ITERATION] = 7, 4
-    workers.board[:, BYTES_SENT] = 25_000_000, 37_500_000
+    workers.board[:, board.ITERATION] = 7, 4
+    workers.board[:, board.BYTES_SENT] = 25_000_000, 37_500_000
     progress.tick(5 * S, {"s1": Look(((0, 12, 3),), {}, NO_BLOCKS, 192)})
     assert text() == "   5.0 s  vgg16-0 4/10 (100.0 Mbit/s), s1 12/192 aggregators\n"
 
 
 def test_a_job_that_has_ended_sends_nothing(shown):
     progress, workers, text = shown
-    workers.board[:, BYTES_SENT] = 10**9
+    workers.board[:, board.BYTES_SENT] = 10**9
     progress.job_ended(0, 4 * S)
     progress.tick(5 * S, {})
     assert "(0.0 Mbit/s)" in text()

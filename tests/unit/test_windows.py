@@ -81,5 +81,5 @@ def test_a_window_of_its_own_stays_open_in_the_file():
 @pytest.mark.parametrize(("sets", "slots"), [(2, 256), (1, 512)])
 def test_a_slot_of_switchml_takes_an_aggregator_for_each_set(sets, slots):
     experiment = load(system=f"{{name: switchml, sets: {sets}}}")
-    workers = [spec for spec in plan(experiment) if spec["role"] == "worker"]
-    assert {(spec["window"], spec["sets"]) for spec in workers} == {(slots, sets)}
+    workers = [spec for spec in plan(experiment) if spec.is_worker]
+    assert {(spec.options.window, spec.options.sets) for spec in workers} == {(slots, sets)}

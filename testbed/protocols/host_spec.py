@@ -1,0 +1,373 @@
+"""What a host is told: who it is, what it computes, whom it talks to, and its system's options.
+
+`testbed.derived.host_specs` makes one `HostSpec` for each host of an experiment. All hosts of a job
+share one `JobSpec` and one system part, so they get the same numbers where they must agree (pool,
+index, quantisation, priorities). A specification crosses to a host process as JSON (`to_json`,
+`from_json`).
+
+A field that is missing, unknown, of the wrong type or out of range is an error when the object is
+made. Unless a field says otherwise, an int is 0 or more; times are ns since the run's start.
+
+A system with fields of its own (one of another package, too) takes the part that fits it and puts
+them into `extra`, or derives a part with its fields from it. The JSON names the part's class, which
+is imported where the JSON is read.
+
+This module imports no numba.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from testbed.protocols.sizes import fragments_of
+
+KIND = "kind"  # key of a JSON object that names the class of a part: "module:class"
+
+T = TypeVar("T", bound="Part")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a specification: its fields are checked against their types when it is made."""
+
+    def __post_init__(self) -> None:
+        hints = _hints(type(self))
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if not _fits(value, hints[each.name]):
+                raise TypeError(f"{type(self).__name__}.{each.name}: found {value!r}")
+            if type(value) is int and value < each.metadata.get("at_least", 0):
+                raise ValueError(f"{type(self).__name__}.{each.name}: found {value}")
+
+    def to_json(self) -> dict[str, Any]:
+        """This part as what `json.dumps` takes."""
+        return {
+            KIND: f"{type(self).__module__}:{type(self).__qualname__}",
+            **{each.name: _plain(getattr(self, each.name)) for each in fields(self)},
+        }
+
+    @classmethod
+    def of(cls: type[T], base: Part, **more: Any) -> T:
+        """A part with the fields of `base`, of which it has all, and `more`, which go before."""
+        return cls(**{each.name: getattr(base, each.name) for each in fields(base)} | more)
+
+    @classmethod
+    def from_json(cls: type[T], data: Mapping[str, Any]) -> T:
+        """The part that `to_json` has made `data` of: a `cls`, or a class derived from it."""
+        made = _part(data)
+        if not isinstance(made, cls):
+            raise TypeError(f"found a {type(made).__name__}; expected a {cls.__name__}")
+        return made
+
+
+def positive() -> Any:
+    """A field whose int is 1 or more."""
+    return field(metadata={"at_least": 1})
+
+
+def signed() -> Any:
+    """A field whose int may be negative."""
+    return field(metadata={"at_least": -(1 << 63)})
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor(Part):
+    """A layer's gradient, and how long the layer computes on an undisturbed worker."""
+
+    name: str
+    values: int
+    forward_ns: int
+    backward_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedGradients(Part):
+    """Where a trace's recorded values are: its file, and the job's scale of tensor sizes."""
+
+    trace: str
+    scale: float
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatingSwitch(Part):
+    """A switch that aggregates for a job: its number in the topology and its IPv4 address."""
+
+    number: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec(Part):
+    """What all hosts of a job have in common."""
+
+    number: int
+    name: str
+    system: str  # name of its system
+    seed: int = signed()  # of the repetition
+    workers: int = positive()
+    iterations: int = positive()
+    submitted_ns: int
+    start_ns: int  # when its workers begin their first forward step
+    tensors: tuple[Tensor, ...]  # in forward order
+    fragments: int  # packets of one iteration's gradient
+    values: int = positive()  # 32-bit values per fragment
+    bitmap_width: int = positive()  # bits of a packet's bitmap of workers, a multiple of 32
+    gradients: RecordedGradients | None  # None: gradients are generated
+    communication_ns: int  # one iteration's gradient on the slowest worker's link
+    bound_ns: int | None  # least time that the links allow an iteration's exchange; None: no limit
+    computation_ns: int  # forward and backward steps of one iteration
+    burst_ns: int  # how much lateness a host's pacing makes up for
+
+    def __post_init__(self) -> None:
+        Part.__post_init__(self)
+        if self.bitmap_width % 32 or self.bitmap_width < self.workers:
+            raise ValueError(
+                f"JobSpec.bitmap_width: found {self.bitmap_width} for {self.workers} workers"
+            )
+
+    @property
+    def first_fragments(self) -> np.ndarray:
+        """First fragment of each tensor and, last, their number; int64[T + 1]."""
+        return fragments_of([tensor.values for tensor in self.tensors], self.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions(Part):
+    """Options of a system's workers. Systems add theirs by deriving from it; all hosts of a job,
+    its servers too, have the same ones."""
+
+    order: Literal["front", "fifo"]  # in which tensors are sent (send_scoreboard)
+    window: int = positive()  # most fragments in flight
+    timeout_ns: int  # of retransmission; 0: adaptive, between the next two
+    min_timeout_ns: int
+    max_timeout_ns: int
+    min_patience_ns: int  # by so much at least a lost fragment was sent before one with a result
+    extra: Mapping[str, Any] = field(default_factory=dict)  # JSON values of a system's own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions(WorkerOptions):
+    """Options of a system with parameter servers."""
+
+    reminder: bool  # False: what an incomplete fragment lacks is never asked for
+    reminder_delay_ns: int  # before the first reminder; 0: adaptive, between the next two
+    min_reminder_delay_ns: int
+    max_reminder_delay_ns: int
+    switches: tuple[AggregatingSwitch, ...] = ()  # that may hold what an incomplete fragment lacks
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPositions(Part):
+    """ATP's options beside those of a pool: a fragment has its window position's index."""
+
+    index: str  # how a position gets its first index
+    rehash: bool  # whether a position that collided gets another index
+    gap: int  # so many places behind the furthest result a fragment is sent again; 0: never
+    fixed_point_scale: int  # steps per 1.0 of a recorded gradient
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolOptions(ServerOptions):
+    """Options of a system with a shared pool of aggregators and parameter servers."""
+
+    pool: int = positive()  # aggregators
+    index: str  # how a fragment gets the index of its aggregator (testbed.protocols.index.MODES)
+    priority: str  # of a fragment (testbed.protocols.priority.POLICIES)
+    positions: WindowPositions | None = None  # with index "position"
+
+    def __post_init__(self) -> None:
+        Part.__post_init__(self)
+        if (self.index == "position") != (self.positions is not None):
+            raise ValueError(f"PoolOptions.positions: found {self.positions} with {self.index}")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStripes(Part):
+    """Which switches a server reminds of a fragment (testbed.protocols.stripes); S stripes, N
+    switches."""
+
+    ends: tuple[int, ...]  # [S], the rank before which each ends
+    reached: tuple[tuple[int, ...], ...]  # [S][N], 1: the switch may hold fragments of the stripe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridOptions(PoolOptions):
+    """Options of GRID: those of the system whose memory it uses, and the plan's stripes."""
+
+    stripes: ServerStripes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchmlOptions(WorkerOptions):
+    """Options of SwitchML; `window` is the number of the job's slots."""
+
+    sets: int = positive()  # of each slot, 1 or 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingOptions(WorkerOptions):
+    """Options of ring all-reduce."""
+
+    ack_delay_ns: int  # how long an acknowledgement waits for more to acknowledge
+
+
+@dataclass(frozen=True, slots=True)
+class Compute(Part):
+    """What a worker's compute steps take compared with the trace's times."""
+
+    slow: tuple[tuple[int, int, int], ...] = ()  # from, to (ns): steps that begin then take so many
+    #                                              thousandths of their time
+    speed_spread: int = 0  # a worker is faster or slower by up to so many millionths, for good,
+    jitter: int = 0  # and by up to so many millionths in each iteration
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPart(Part):
+    """What a system adds to one worker's specification. Systems derive theirs from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStripes(Part):
+    """Which way a worker's fragments take (testbed.protocols.stripes); S stripes."""
+
+    ends: tuple[int, ...]  # [S], the rank before which each ends
+    nodes: tuple[int, ...]  # [S], number of the switch that aggregates it, or sizes.NOBODY
+    tags: tuple[int, ...]  # [S], by which switches steer it
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWorker(WorkerPart):
+    """A worker that sends as a routing plan says."""
+
+    pace_ps: int  # from one fragment to the next
+    stripes: WorkerStripes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSpec(Part):
+    """One role, worker or parameter server ("ps"), on its host."""
+
+    role: Literal["worker", "ps"]
+    number: int  # of the worker or of the server in its job
+    host: str
+    address: str  # IPv4
+    peers: tuple[str, ...]  # IPv4 addresses that a machine's destinations stand for
+    rate_bps: int  # of its link, towards the switch; 0: unlimited
+    job: JobSpec
+    options: WorkerOptions  # of its system
+    compute: Compute | None = None  # of a worker
+    worker_part: WorkerPart | None = None  # of a worker, if its system has one
+
+    def __post_init__(self) -> None:
+        Part.__post_init__(self)
+        if (self.compute is not None) != self.is_worker:
+            raise ValueError(f"HostSpec.compute: found {self.compute} of a {self.role}")
+        if self.worker_part is not None and not self.is_worker:
+            raise ValueError(f"HostSpec.worker_part: found {self.worker_part} of a {self.role}")
+        if self.is_worker and self.number >= self.job.workers:
+            raise ValueError(f"HostSpec.number: found {self.number} of {self.job.workers} workers")
+
+    @property
+    def is_worker(self) -> bool:
+        return self.role == "worker"
+
+    def options_of(self, kind: type[T]) -> T:
+        """The options, which must be of this kind."""
+        if not isinstance(self.options, kind):
+            raise TypeError(
+                f"{self.title}: options of system {self.job.system} are"
+                f" {type(self.options).__name__}; expected {kind.__name__}"
+            )
+        return self.options
+
+    def worker_part_of(self, kind: type[T]) -> T:
+        """What the system adds to this worker's specification, which must be of this kind."""
+        if not isinstance(self.worker_part, kind):
+            raise TypeError(
+                f"{self.title}: the part of system {self.job.system} is"
+                f" {type(self.worker_part).__name__}; expected {kind.__name__}"
+            )
+        return self.worker_part
+
+    @property
+    def worker(self) -> int | None:
+        """The worker's number; None of a server."""
+        return self.number if self.is_worker else None
+
+    @property
+    def title(self) -> str:
+        """As a message names it: host, role, job."""
+        role = f"worker {self.number}" if self.is_worker else "parameter server"
+        return f"{self.host} ({role} of job {self.job.name})"
+
+
+# -- types and JSON
+
+
+@cache
+def _hints(part: type[Part]) -> dict[str, Any]:
+    return typing.get_type_hints(part)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a field's type."""
+    if hint is Any:
+        return True
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, each) for each in arguments)
+    if origin is Literal:
+        return value in arguments
+    if origin is tuple:
+        if type(value) is not tuple:
+            return False
+        if arguments[-1] is Ellipsis:
+            return all(_fits(each, arguments[0]) for each in value)
+        return len(value) == len(arguments) and all(map(_fits, value, arguments))
+    if origin is not None:
+        return isinstance(value, origin)
+    if hint is float:
+        return type(value) in (int, float)
+    if hint in (int, bool, str):
+        return type(value) is hint
+    return isinstance(value, hint)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Part):
+        return value.to_json()
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _part(data: Mapping[str, Any]) -> Part:
+    if KIND not in data:
+        raise TypeError(f"found no {KIND!r} in a specification's part: {dict(data)!r}")
+    module, _, name = data[KIND].partition(":")
+    kind = getattr(importlib.import_module(module), name)
+    if not (isinstance(kind, type) and issubclass(kind, Part)):
+        raise TypeError(f"{data[KIND]} is no part of a specification")
+    own = {each.name for each in dataclasses.fields(kind)} - {"extra"}
+    return kind(
+        **{
+            name: _typed(value) if name in own else value
+            for name, value in data.items()
+            if name != KIND
+        }
+    )
+
+
+def _typed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _part(value)
+    return tuple(map(_typed, value)) if isinstance(value, list) else value
