@@ -15,7 +15,7 @@ from testbed.bmv2.connection import p4utils_api
 from testbed.bmv2.control_client import Client
 
 
-def rehearsal_client(program: Path, name: str) -> Client:
+def dry_run_client(program: Path, name: str) -> Client:
     """A control client of a switch that does not exist. program: p4c's JSON."""
     absent = Absent(program)
 

@@ -2,24 +2,23 @@
 
 `program` says which P4 program an experiment's switches run and with which compile-time parameters;
 `install` fills a switch's tables and `links` shapes its ports; `read` tells what its registers have
-counted, and `look` what its memory is like at a moment; `release` gives back what a killed job
-held. They talk to any switch that offers the control interface of
-`p4engine.control.client.Client`.
-"""
+counted, and `take_snapshot` what its memory is like at a moment; `release` gives back what a killed
+job held. They talk to any switch that offers the control interface of
+`p4engine.control.client.Client`."""
 
 from testbed.dataplane.install_tables import install, install_jobs, program
 from testbed.dataplane.link_shaping import shape_links
-from testbed.dataplane.memory_snapshot import Look, Looks, look
+from testbed.dataplane.memory_snapshot import MemorySnapshot, SnapshotHistory, take_snapshot
 from testbed.dataplane.read_registers import counters, occupancy
 from testbed.dataplane.release_job import release
 
 __all__ = [
-    "Look",
-    "Looks",
+    "MemorySnapshot",
+    "SnapshotHistory",
     "counters",
     "install",
     "install_jobs",
-    "look",
+    "take_snapshot",
     "occupancy",
     "program",
     "release",

@@ -1,12 +1,12 @@
-"""One look at a switch's memory, and the table rows that many looks add up to.
+"""Snapshots of a switch's memory, and the table rows that they add up to.
 
-Totals of a run come from the P4 program's own accumulators (see read.py) and depend on no sampling.
-Looks are for pictures: how many aggregators are in use, where in the pool, and what has happened so
-far. Every runtime takes them, at moments of its own choosing.
+Totals of a run come from the P4 program's own accumulators (read_registers.py) and depend on no
+sampling. Snapshots are for pictures: how many aggregators are in use, where in the pool, and what
+has happened so far. Every runtime takes them, at moments of its own choosing.
 
-A look must stay cheap whatever the pool's size, since a real switch process stands still for it. So
-the pool is seen as a few *blocks* of neighbouring aggregators, of which at most PLACES are read.
-"""
+A snapshot must stay cheap whatever the pool's size, since a real switch process stands still for
+it. So the pool is seen as a few *blocks* of neighbouring aggregators, of which at most PLACES are
+read."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 BLOCKS = 64  # of a pool, at most
 ALL_BLOCKS = 512  # of all switches together, about
-PLACES = 64  # of a block that are looked at
-POOL_LOOKS = 400  # of a switch that are kept in table pool
+PLACES = 64  # of a block that are read
+POOL_SNAPSHOTS = 400  # of a switch that are kept in table pool
 
 
 class Blocks(NamedTuple):
@@ -50,7 +50,7 @@ NO_BLOCKS = Blocks(*(np.zeros(0, np.int64) for _ in range(4)))
 
 
 @dataclass(frozen=True)
-class Look:
+class MemorySnapshot:
     """A switch's memory at one moment: (job, filling, held) of each job; how often each event has
     happened so far, all jobs together; the pool's blocks; the pool's size."""
 
@@ -68,9 +68,9 @@ class Look:
         return sum(held for _, _, held in self.jobs)
 
 
-def look(experiment: Experiment, client: Any, at_pool: bool = True) -> Look:
-    """Look at one switch, in one exchange with it; at_pool: at its blocks too, which takes longer.
-    Raises what the client raises.
+def take_snapshot(experiment: Experiment, client: Any, at_pool: bool = True) -> MemorySnapshot:
+    """Take a snapshot of one switch, in one exchange with it; at_pool: of its blocks too, which
+    takes longer. Raises what the client raises.
 
     On BMv2 packets pass between two readings and each takes long: there are no blocks, and jobs'
     aggregators are counted as `occupancy` does."""
@@ -79,11 +79,11 @@ def look(experiment: Experiment, client: Any, at_pool: bool = True) -> Look:
     if experiment.switch == "bmv2":
         jobs = occupancy(experiment, client)
         (counted,) = client.batch(occupancy_calls(experiment)[:1])
-        return Look(tuple(jobs), _events(kept, counted), NO_BLOCKS, capacity)
+        return MemorySnapshot(tuple(jobs), _events(kept, counted), NO_BLOCKS, capacity)
     if not at_pool:
         answers = client.batch(occupancy_calls(experiment))
         jobs = tuple(occupancy_of(experiment, answers))
-        return Look(jobs, _events(kept, answers[0]), NO_BLOCKS, capacity)
+        return MemorySnapshot(jobs, _events(kept, answers[0]), NO_BLOCKS, capacity)
     states = kept.registers("state")
     switches = len(experiment.topology_object().switches)
     spans = _spans(capacity // len(states), switches)
@@ -105,7 +105,7 @@ def look(experiment: Experiment, client: Any, at_pool: bool = True) -> Look:
         ),
     )
     jobs = tuple(occupancy_of(experiment, head))
-    return Look(jobs, _events(kept, head[0]), blocks, capacity)
+    return MemorySnapshot(jobs, _events(kept, head[0]), blocks, capacity)
 
 
 def _events(kept: Statistics, counted: Any) -> dict[str, int]:
@@ -136,16 +136,16 @@ def _spans(places: int, switches: int) -> _Spans:
     return _Spans(first, seen, reads, np.concatenate([[0], np.cumsum(seen)[:-1]]))
 
 
-class Looks:
-    """The looks of a run, in order of time, as rows of the tables memory, events and pool.
+class SnapshotHistory:
+    """The snapshots of a run, in order of time, as rows of the tables memory, events and pool.
 
     `latest`: the last one at each switch, with the blocks of the last one that had some."""
 
     def __init__(self) -> None:
-        self._taken: list[tuple[str, int, Look]] = []
-        self.latest: dict[str, Look] = {}
+        self._taken: list[tuple[str, int, MemorySnapshot]] = []
+        self.latest: dict[str, MemorySnapshot] = {}
 
-    def add(self, switch: str, time_ns: int, taken: Look) -> None:
+    def add(self, switch: str, time_ns: int, taken: MemorySnapshot) -> None:
         self._taken.append((switch, time_ns, taken))
         before = self.latest.get(switch)
         if before is not None and not len(taken.blocks.first):
@@ -153,7 +153,7 @@ class Looks:
         self.latest[switch] = taken
 
     def keep_multiples(self, step_ns: int) -> None:
-        """Forget the looks between the multiples of a time."""
+        """Forget the snapshots between the multiples of a time."""
         self._taken = [each for each in self._taken if each[1] % step_ns == 0]
 
     def tables(self) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class Looks:
         ]
 
     def _events(self) -> list[dict[str, Any]]:
-        """Only what has changed since the look before."""
+        """Only what has changed since the snapshot before."""
         rows: list[dict[str, Any]] = []
         last: dict[tuple[str, str], int] = {}
         for switch, time_ns, taken in self._taken:
@@ -188,15 +188,15 @@ class Looks:
         return rows
 
     def _pool(self) -> dict[str, Any]:
-        """Every n-th look, so that at most POOL_LOOKS of a switch are kept."""
-        by_switch: dict[str, list[tuple[int, Look]]] = {}
+        """Every n-th snapshot, so that at most POOL_SNAPSHOTS of a switch are kept."""
+        by_switch: dict[str, list[tuple[int, MemorySnapshot]]] = {}
         for switch, time_ns, taken in self._taken:
             if len(taken.blocks.first):
                 by_switch.setdefault(switch, []).append((time_ns, taken))
         kept = [
             (switch, time_ns, taken.blocks)
-            for switch, looks in by_switch.items()
-            for time_ns, taken in looks[:: -(-len(looks) // POOL_LOOKS)]
+            for switch, taken_at in by_switch.items()
+            for time_ns, taken in taken_at[:: -(-len(taken_at) // POOL_SNAPSHOTS)]
         ]
         sizes = [len(blocks.first) for _, _, blocks in kept]
         columns: dict[str, Any] = {

@@ -153,7 +153,7 @@ class Repetition:
         if experiment.repetitions > 1:
             title += f", repetition {self.number + 1} of {experiment.repetitions}"
         start_ns = time.monotonic_ns() + START_DELAY_NS
-        look = functools.partial(dataplane.look, experiment)
+        look = functools.partial(dataplane.take_snapshot, experiment)
         memory = MemorySampler(switches, look, experiment.aggregators > 0, start_ns)
         hosts.start(start_ns)
         faults = Faults(experiment, hosts, switches, start_ns, self._keep_counts, self._configure)
@@ -199,9 +199,9 @@ class Repetition:
             ]
             links += collect.link_rows(experiment, name, stats)
         memory.tick(time.monotonic_ns(), last=True)
-        peaks, turns = watch.cpu.peaks(), watch.turns.of
-        host_rows = collect.host_rows(hosts.hosts, peaks, turns)
-        switch_rows = collect.switch_rows(self.stats, peaks, turns)
+        peaks, waits = watch.cpu.peaks(), watch.run_queue.of
+        host_rows = collect.host_rows(hosts.hosts, peaks, waits)
+        switch_rows = collect.switch_rows(self.stats, peaks, waits)
         models = {number: job.trace().name for number, job in enumerate(experiment.jobs)}
         outcomes = dict.fromkeys(faults.killed, "killed")
         outcomes |= dict.fromkeys(watch.unfinished, "unfinished")
@@ -228,7 +228,7 @@ class Repetition:
             "switches": switch_rows,
             "switch_counters": counters,
             "links": links,
-            **memory.looks.tables(),
+            **memory.snapshots.tables(),
             "hosts": host_rows,
             "iterations": iterations,
             "tensors": tensors,

@@ -13,7 +13,7 @@ from typing import Any
 
 from p4engine.frontend.diagnostics import P4Error
 
-from testbed.dataplane import Look, Looks
+from testbed.dataplane import MemorySnapshot, SnapshotHistory
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.errors import RunError
 from testbed.linux.processes import cpu_ns, thread_cpu_ns, thread_waits
@@ -96,7 +96,7 @@ class WaitSampler(CpuSampler):
         return {pid: sum(wait_ns for wait_ns, _ in waits.values())} if waits else {}
 
 
-class Turns:
+class RunQueueDelay:
     """How long each process waits for its turn on a processor, over its whole life, by name. Of its
     threads the one that waits longest counts. Nothing is known where the kernel keeps no such
     accounts."""
@@ -116,7 +116,7 @@ class Turns:
             self._first[name] = now_ns, thread_waits(pid)
 
     def tick(self, now_ns: int) -> None:
-        """Look at all that still live; the last look before a process ends is what counts."""
+        """Read all that still live; the last reading before a process ends is what counts."""
         for name, pid in self._processes.items():
             if waits := thread_waits(pid):
                 self._last[name] = now_ns, waits
@@ -143,25 +143,24 @@ def _share(samples: deque[Sample]) -> float:
 
 
 class MemorySampler:
-    """Looks at every switch's memory, over time; `latest` are the last ones, by switch."""
+    """Snapshots of every switch's memory, over time; `latest` are the last ones, by switch."""
 
     def __init__(
         self,
         switches: SwitchGroup,
-        look: Callable[[Any], Look],
+        take: Callable[[Any], MemorySnapshot],
         has_memory: bool,
         start_ns: int,
     ) -> None:
-        """look: at a switch, through its control client. has_memory: whether the system uses switch
-        memory at all. start_ns: the run's start on CLOCK_MONOTONIC.
-        """
+        """take: a snapshot of a switch, through its control client. has_memory: whether the system
+        uses switch memory at all. start_ns: the run's start on CLOCK_MONOTONIC."""
         self._switches = switches
-        self._look = look
+        self._take = take
         self._has_memory = has_memory
         self._start_ns = start_ns
         self._next_ns = start_ns
-        self.latest: dict[str, Look] = {}
-        self.looks = Looks()
+        self.latest: dict[str, MemorySnapshot] = {}
+        self.snapshots = SnapshotHistory()
 
     def tick(self, now_ns: int, last: bool = False) -> None:
         """Take a sample if one is due. Raises RunError when a switch does not answer."""
@@ -172,13 +171,13 @@ class MemorySampler:
         for name, client in self._switches.clients.items():
             time_ns = max(time.monotonic_ns() - self._start_ns, 0)
             try:
-                taken = self._look(client)
+                taken = self._take(client)
             except P4Error as error:
                 process = self._switches.processes[name]
                 message = f"switch {name} does not answer ({error})"
                 raise RunError(message, process.log_tail(), str(process.log)) from error
             self.latest[name] = taken
-            self.looks.add(name, time_ns, taken)
+            self.snapshots.add(name, time_ns, taken)
         taken_ns = time.monotonic_ns() - now_ns
         pause_ns = min(int(taken_ns / MEMORY_SHARE), MEMORY_LONGEST_STEP_NS)
         self._next_ns = now_ns + max(MEMORY_STEP_NS, pause_ns)

@@ -17,7 +17,7 @@ import numpy as np
 
 from testbed.emulate.fault_injection import Faults
 from testbed.emulate.host_group import HostGroup, HostProcess, died
-from testbed.emulate.samplers import CpuSampler, MemorySampler, Turns, WaitSampler
+from testbed.emulate.samplers import CpuSampler, MemorySampler, RunQueueDelay, WaitSampler
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.errors import RunError
 from testbed.hosts import progress_board as board
@@ -70,7 +70,7 @@ class Watch:
         self.cpu = CpuSampler(processes, time.monotonic_ns(), switches.by_thread)
         threaded = {name: processes[name] for name in switches.by_thread}
         self.waits = WaitSampler(threaded, time.monotonic_ns())
-        self.turns = Turns(processes, time.monotonic_ns())
+        self.run_queue = RunQueueDelay(processes, time.monotonic_ns())
         self._seen: dict[int, tuple[int, int]] = {}  # job -> (progress, when it was new)
 
     def run(self) -> None:
@@ -115,10 +115,10 @@ class Watch:
             self.cpu.follow(name, process.pid)
             if name in self.switches.by_thread:
                 self.waits.follow(name, process.pid)
-            self.turns.follow(name, process.pid, now_ns)
+            self.run_queue.follow(name, process.pid, now_ns)
         self.cpu.tick(now_ns)
         self.waits.tick(now_ns)
-        self.turns.tick(now_ns)
+        self.run_queue.tick(now_ns)
         self.memory.tick(now_ns)
         self.progress.tick(now_ns - self.start_ns, self.memory.latest)
 
@@ -162,7 +162,7 @@ class Watch:
             return False
         if not workers[0].stopping:
             self.cpu.tick(time.monotonic_ns(), last=True)
-            self.turns.tick(time.monotonic_ns())
+            self.run_queue.tick(time.monotonic_ns())
             self._tell_to_stop(job)
         return all(host.done or host.killed for host in servers)
 

@@ -91,7 +91,7 @@ def compile_all(plan: NetworkPlan) -> dict[Path, Any]:
     return compiled
 
 
-def rehearse(plan: NetworkPlan) -> list[str]:
+def dry_run(plan: NetworkPlan) -> list[str]:
     """Fill switches in this process as the file says; returns the compiler's warnings.
 
     Raises UserError for a program or an entry that is wrong."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.errors import RunError
-from testbed.netfile.install_entries import install, rehearse
+from testbed.netfile.install_entries import dry_run, install
 from testbed.netfile.load_network import NetworkPlan, load_network
 from testbed.netfile.network_schema import Check
 
@@ -30,7 +30,7 @@ COMMAND_S = 120  # a command that takes longer has failed
 def check_network(path: Path) -> int:
     """Say whether a network file, its programs and its entries are right. Raises UserError."""
     plan = load_network(path)
-    warnings = rehearse(plan)
+    warnings = dry_run(plan)
     net = plan.net
     entries = sum(len(each.entries) for each in net.switches.values())
     print(
@@ -47,7 +47,7 @@ def run_network(path: Path, with_cli: bool = False) -> int:
 
     Raises UserError before anything is built, and RunError."""
     plan = load_network(path)
-    for warning in rehearse(plan):
+    for warning in dry_run(plan):
         print(f"warning: {warning}", file=sys.stderr)
     from testbed.machine.preflight import require_machine
     from testbed.network import registry

@@ -25,7 +25,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from testbed.dataplane import Look
+from testbed.dataplane import MemorySnapshot
 from testbed.dataplane.memory_snapshot import Blocks
 
 LIVE_STEP_NS = 250_000_000
@@ -140,11 +140,11 @@ class Progress:
         self._title = title
         self._console = console
         self._drops = Drops(switches)
-        self._looks: Mapping[str, Look] = {}
+        self._snapshots: Mapping[str, MemorySnapshot] = {}
         self._ended_ns: dict[int, int] = {}
         self._bytes: dict[int, int] = {}
         self._rates_bps: dict[int, deque[float]] = {}
-        self._seen: dict[str, tuple[Look, int]] = {}  # by switch, and when it was new
+        self._seen: dict[str, tuple[MemorySnapshot, int]] = {}  # by switch, and when it was new
         self._preemptions_per_s: dict[str, float] = {}
         self._last_ns = 0
         self._shown_ns = 0  # by the clock of whoever looks
@@ -170,11 +170,13 @@ class Progress:
         step = LIVE_STEP_NS if self._live else PLAIN_STEP_NS
         return not self._console.quiet and clock_ns - self._shown_ns >= step
 
-    def tick(self, elapsed_ns: int, looks: Mapping[str, Look], clock_ns: int | None = None) -> None:
+    def tick(
+        self, elapsed_ns: int, snapshots: Mapping[str, MemorySnapshot], clock_ns: int | None = None
+    ) -> None:
         """Show the state if it is time to. elapsed_ns: since the run's start, in its own time.
-        looks: at the switches' memory, the last ones. clock_ns: see `due`; None: the run's time is
-        a real clock's."""
-        self._looks = looks or self._looks
+        snapshots: of the switches' memory, the last ones. clock_ns: see `due`; None: the run's time
+        is a real clock's."""
+        self._snapshots = snapshots or self._snapshots
         clock_ns = elapsed_ns if clock_ns is None else clock_ns
         if not self.due(clock_ns):
             return
@@ -194,15 +196,15 @@ class Progress:
             rates = self._rates_bps.setdefault(job, deque(maxlen=LATELY))
             rates.append(max(sent - self._bytes.get(job, 0), 0) * 8e9 / span_ns)
             self._bytes[job] = sent
-        for switch, look in self._looks.items():
+        for switch, snapshot in self._snapshots.items():
             before, then_ns = self._seen.get(switch, (None, 0))
-            if look is before:  # nobody has looked since
+            if snapshot is before:  # nobody has looked since
                 continue
-            count = _preempted(look)
+            count = _preempted(snapshot)
             # A switch that was restarted counts anew.
             more = max(count - _preempted(before), 0)
             self._preemptions_per_s[switch] = more * 1e9 / max(elapsed_ns - then_ns, 1)
-            self._seen[switch] = look, elapsed_ns
+            self._seen[switch] = snapshot, elapsed_ns
 
     def _state(self, job: int, elapsed_ns: int) -> tuple[int, int, float, int]:
         """Iterations done, iterations asked for, bit/s, time in ns."""
@@ -221,7 +223,7 @@ class Progress:
         words = [self._title, duration(elapsed_ns), *([self.remark] if self.remark else [])]
         parts = [Text(", ".join(words), style="bold")]
         parts.append(self._job_table(elapsed_ns, rows))
-        if self._looks or self._drops.latest:
+        if self._snapshots or self._drops.latest:
             parts.append(self._switch_table(rows))
         return Group(*parts)
 
@@ -245,17 +247,22 @@ class Progress:
     def _switch_table(self, rows: int) -> Table:
         table = _table("switch", "aggregators", "filling", "held", "of", "preempted/s", "drops")
         table.columns[1].justify = "left"
-        names = list(dict.fromkeys([*self._looks, *self._drops.latest]))
+        names = list(dict.fromkeys([*self._snapshots, *self._drops.latest]))
         for name in names[:rows]:
-            look = self._looks.get(name)
+            snapshot = self._snapshots.get(name)
             drops = self._drops.latest.get(name)
             numbers = ["", "", "", ""]
-            if look is not None:
+            if snapshot is not None:
                 per_s = self._preemptions_per_s.get(name, 0.0)
-                numbers = [str(look.filling), str(look.held), str(look.capacity), _count(per_s)]
+                numbers = [
+                    str(snapshot.filling),
+                    str(snapshot.held),
+                    str(snapshot.capacity),
+                    _count(per_s),
+                ]
             table.add_row(
                 name,
-                strip(look.blocks) if look is not None else "",
+                strip(snapshot.blocks) if snapshot is not None else "",
                 *numbers,
                 "" if drops is None else str(drops),
             )
@@ -267,8 +274,8 @@ class Progress:
         for job, title in self.jobs.items():
             done, whole, now_bps, _ = self._state(job, elapsed_ns)
             parts.append(f"{title.name} {done}/{whole} ({rate(now_bps)})")
-        for switch, look in self._looks.items():
-            text = f"{switch} {look.filling}/{look.capacity} aggregators"
+        for switch, snapshot in self._snapshots.items():
+            text = f"{switch} {snapshot.filling}/{snapshot.capacity} aggregators"
             per_s = self._preemptions_per_s.get(switch, 0.0)
             parts.append(text + (f", {_count(per_s)} preempted/s" if per_s else ""))
         drops = sum(self._drops.latest.values())
@@ -282,8 +289,8 @@ def _count(number: float) -> str:
     return f"{number:.0f}" if number < 1e5 else f"{number / 1e6:.1f} M"
 
 
-def _preempted(look: Look | None) -> int:
-    return sum(look.events.get(event, 0) for event in _PREEMPTIONS) if look else 0
+def _preempted(snapshot: MemorySnapshot | None) -> int:
+    return sum(snapshot.events.get(event, 0) for event in _PREEMPTIONS) if snapshot else 0
 
 
 def _table(*columns: str) -> Table:

@@ -52,7 +52,7 @@ def prepare(experiment: Experiment) -> Program:
         compiled = compile_program(path, defines, include_dirs)
     except P4Error as error:
         raise _mistake(error) from error
-    _rehearse(experiment, path, partial(_embedded, compiled))
+    _dry_run(experiment, path, partial(_embedded, compiled))
     warnings = tuple(str(warning) for warning in compiled.warnings)
     return Program(path, defines, tuple(include_dirs), warnings, compiled)
 
@@ -61,13 +61,13 @@ def _prepare_for_bmv2(
     experiment: Experiment, path: Path, defines: dict[str, int], include_dirs: tuple[Path, ...]
 ) -> Program:
     from testbed.bmv2.compiler import compile_for_bmv2
-    from testbed.bmv2.dry_run import rehearsal_client
+    from testbed.bmv2.dry_run import dry_run_client
 
     try:
         json = compile_for_bmv2(path, defines, include_dirs)
     except P4Error as error:
         raise _mistake(error) from error
-    _rehearse(experiment, path, lambda name, ports: rehearsal_client(json, name))
+    _dry_run(experiment, path, lambda name, ports: dry_run_client(json, name))
     return Program(path, defines, include_dirs, json=json)
 
 
@@ -82,9 +82,7 @@ def _embedded(compiled: Compiled, name: str, ports: Sequence[int]) -> Any:
     return Switch(compiled, ports=ports)
 
 
-def _rehearse(
-    experiment: Experiment, path: Path, make: Callable[[str, Sequence[int]], Any]
-) -> None:
+def _dry_run(experiment: Experiment, path: Path, make: Callable[[str, Sequence[int]], Any]) -> None:
     """Configure each switch of the experiment in this process, and read what a run reads.
 
     make: a switch of that name with these ports."""
@@ -94,7 +92,7 @@ def _rehearse(
             try:
                 dataplane.install(experiment, name, switch)
                 if experiment.system_entry.memory:
-                    dataplane.look(experiment, switch)
+                    dataplane.take_snapshot(experiment, switch)
                 dataplane.counters(experiment, switch)
             except P4Error as error:
                 entry = experiment.system_entry

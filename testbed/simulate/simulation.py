@@ -36,14 +36,13 @@ POOL_STEPS = 4  # of samples to one that looks at places in the pool
 class Simulation:
     """One repetition of an experiment.
 
-    Attributes: `nodes` (world.Nodes), `now_ns`, `looks` (at the switches' memory), `cluster` (where
-    jobs come and go).
-    """
+    Attributes: `nodes` (world.Nodes), `now_ns`, `snapshots` (of the switches' memory), `cluster`
+    (where jobs come and go)."""
 
     def __init__(self, experiment: Experiment, compiled: Compiled, repetition: int = 0) -> None:
         self.experiment = experiment
         self.nodes = world.build(experiment, compiled, repetition)
-        self.looks = dataplane.Looks()
+        self.snapshots = dataplane.SnapshotHistory()
         self.cluster = None
         if experiment.arrivals is not None:
             self.cluster = Cluster(self.nodes, Admission(experiment, repetition))
@@ -108,7 +107,7 @@ class Simulation:
         so that a run of any length gets between half of MOST_SAMPLES and that."""
         if self._samples == MOST_SAMPLES:
             self._step_ns *= 2
-            self.looks.keep_multiples(self._step_ns)
+            self.snapshots.keep_multiples(self._step_ns)
             self._samples //= 2
         if time_ns % self._step_ns and not last:
             return
@@ -116,12 +115,12 @@ class Simulation:
         # The places in the pool make a picture; they need fewer samples, and are dearer.
         at_pool = time_ns % (POOL_STEPS * self._step_ns) == 0
         for name, switch in self.nodes.switches.items():
-            taken = dataplane.look(self.experiment, switch, at_pool)
+            taken = dataplane.take_snapshot(self.experiment, switch, at_pool)
             if self.cluster:  # of jobs that are not there only what they have left behind
                 there = self.cluster.running
                 jobs = tuple(each for each in taken.jobs if each[0] in there or any(each[1:]))
                 taken = replace(taken, jobs=jobs)
-            self.looks.add(name, time_ns, taken)
+            self.snapshots.add(name, time_ns, taken)
 
     # -- what went wrong
 

@@ -103,7 +103,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     return {
         "switch_counters": counters,
         "links": links,
-        **simulation.looks.tables(),
+        **simulation.snapshots.tables(),
         "hosts": collect.host_rows(reports, {}, lambda host: collect.NO_WAIT),
         "iterations": iterations,
         "tensors": tensors,

@@ -62,7 +62,7 @@ class VirtualView:
         self._last_ns, self._events = now_ns, simulation.events
         self._view.remark = f"{self._repetition}virtual time, {per_s / 1e3:.0f} thousand events/s"
         self._see(simulation)
-        self._view.tick(simulation.now_ns, simulation.looks.latest, now_ns - self._began_ns)
+        self._view.tick(simulation.now_ns, simulation.snapshots.latest, now_ns - self._began_ns)
 
     def _see(self, simulation: Simulation) -> None:
         """How far the workers are that are there; which jobs there are, and which have ended."""

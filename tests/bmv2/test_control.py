@@ -12,7 +12,7 @@ from p4engine.switch.library import Switch
 from p4engine import compile_program
 from testbed import dataplane
 from testbed.bmv2.compiler import compile_for_bmv2
-from testbed.bmv2.dry_run import rehearsal_client
+from testbed.bmv2.dry_run import dry_run_client
 from tests.bmv2.cases import CASES, calls_of, surroundings
 from tests.bmv2.compare import outputs
 from tests.bmv2.simple_switch import MARK, SimpleSwitch, why_not
@@ -53,7 +53,7 @@ def test_wide_bitmaps_are_numbers(width):
     """p4utils looks for addresses where a value has an address's width."""
     source, definitions, include_dirs = dataplane.program(CASE.experiment(4))
     json = compile_for_bmv2(source, {**definitions, "BITMAP_WIDTH": width}, include_dirs)
-    client = rehearsal_client(json, "s1")
+    client = dry_run_client(json, "s1")
     client.table_add("job", "aggregate", [0], [(1 << width) - 1, 0, 1, 4])
     with pytest.raises(CallError, match="too large"):
         client.table_add("job", "aggregate", [1], [1 << width, 0, 1, 4])

@@ -10,9 +10,9 @@ import pytest
 from p4engine.frontend.diagnostics import P4Error
 from rich.console import Console
 
-from testbed.dataplane import Look
+from testbed.dataplane import MemorySnapshot
 from testbed.dataplane.memory_snapshot import Blocks
-from testbed.emulate.host_group import BYTES_SENT, ITERATION
+from testbed.hosts.progress_board import BYTES_SENT, ITERATION
 from testbed.runtimes.live_view import Drops, JobTitle, Progress, Work, sparkline, strip
 
 S = 1_000_000_000
@@ -52,9 +52,9 @@ def of(*blocks: tuple[int, int, int, int]) -> Blocks:
     return Blocks(*np.array(blocks, np.int64).reshape(-1, 4).T)
 
 
-def look(filling: int, held: int, preemptions: int) -> Look:
+def look(filling: int, held: int, preemptions: int) -> MemorySnapshot:
     blocks = of(*((0, 4, 4, 0), (4, 4, 1, 0), (8, 4, 0, 0), (12, 4, 0, 4)))
-    return Look(((0, filling, held),), {"preemptions": preemptions}, blocks, 16)
+    return MemorySnapshot(((0, filling, held),), {"preemptions": preemptions}, blocks, 16)
 
 
 def view(jobs: int = 1, height: int = 40, terminal: bool = True):

@@ -10,7 +10,7 @@ from p4engine_testing import DATA
 
 from testbed.cli.main import main
 from testbed.errors import UserError
-from testbed.netfile.install_entries import rehearse
+from testbed.netfile.install_entries import dry_run
 from testbed.netfile.load_network import is_network, load_network
 from testbed.netfile.tutorials import latency
 
@@ -56,7 +56,7 @@ def test_a_file_is_read_and_its_entries_fit_the_program(tmp_path, capsys):
     assert plan.name == "net" and is_network(path)
     assert plan.ports == ((None, 3), (None, None), (None, 1))
     assert plan.net.links[1].delay_ns == 3_000_000
-    rehearse(plan)
+    dry_run(plan)
     assert main(["check", str(path)]) == 0
     assert "2 hosts, 2 switches, 3 links, 3 entries, 2 checks" in capsys.readouterr().out
     for command in ("show", "plan"):
@@ -103,10 +103,10 @@ def test_entries_that_the_program_has_no_place_for(tmp_path, old, new, said):
     assert old in FILE
     plan = load_network(written(tmp_path, FILE.replace(old, new)))
     if not said:
-        rehearse(plan)
+        dry_run(plan)
         return
     with pytest.raises(UserError, match=said) as caught:
-        rehearse(plan)
+        dry_run(plan)
     assert "switches.s1." in str(caught.value)
 
 
@@ -179,7 +179,7 @@ def test_a_topology_of_the_tutorials_becomes_a_network_file(tmp_path, capsys):
     output = tmp_path / "made.yaml"
     assert main(["import", str(exercise(tmp_path)), "-o", str(output)]) == 0
     plan = load_network(output)
-    rehearse(plan)
+    dry_run(plan)
     assert {path.name for path in plan.programs.values()} == {"mine.p4"}
     s1, s2 = plan.net.switches["s1"], plan.net.switches["s2"]
     assert [entry.match for entry in s1.entries] == [

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from testbed.emulate import samplers as samples
-from testbed.emulate.samplers import CpuSampler, Turns, WaitSampler
+from testbed.emulate.samplers import CpuSampler, RunQueueDelay, WaitSampler
 from testbed.linux.processes import thread_waits
 
 S = 1_000_000_000
@@ -95,7 +95,7 @@ def test_threads_that_wait_are_added_up_second_by_second(monkeypatch):
 def test_waits_are_those_of_the_thread_that_waits_longest(monkeypatch):
     waits: dict[int, dict[int, tuple[int, int]]] = {7: {7: (100, 1), 8: (0, 0)}}
     monkeypatch.setattr(samples, "thread_waits", lambda pid: waits.get(pid, {}))
-    found = Turns({"s1": 7, "gone": 9}, 0)
+    found = RunQueueDelay({"s1": 7, "gone": 9}, 0)
     waits[7] = {7: (1100, 11), 8: (6000, 3), 9: (500, 1)}
     found.tick(20_000)
     assert found.of("s1") == (pytest.approx(0.3), 2000)

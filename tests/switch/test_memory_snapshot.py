@@ -7,7 +7,7 @@ import pytest
 
 from testbed import dataplane
 from testbed.dataplane import memory_snapshot as looking
-from testbed.dataplane.memory_snapshot import Blocks, Look, Looks
+from testbed.dataplane.memory_snapshot import Blocks, MemorySnapshot, SnapshotHistory
 from tests.switch.ina import OneSwitch
 from tests.switch.slots import SlotSwitch
 
@@ -16,7 +16,7 @@ def test_a_filling_aggregator_is_seen_where_it_is():
     esa = OneSwitch()
     esa.gradient(0, 0, index=5)
     esa.gradient(1, 0, index=6)
-    seen = dataplane.look(esa.experiment, esa.switch)
+    seen = dataplane.take_snapshot(esa.experiment, esa.switch)
     assert seen.jobs == ((0, 1, 0), (1, 1, 0)) and (seen.filling, seen.held) == (2, 0)
     assert seen.events["allocations"] == 2 and seen.events["preemptions"] == 0
     assert seen.blocks.seen.sum() == seen.capacity == esa.experiment.aggregators
@@ -28,7 +28,7 @@ def test_sets_of_slots_are_two_aggregators_each():
     switch = SlotSwitch()
     switch.whole_chunk(0, 0)
     switch.chunk(1, 0)
-    seen = dataplane.look(switch.experiment, switch.switch)
+    seen = dataplane.take_snapshot(switch.experiment, switch.switch)
     assert (seen.filling, seen.held) == (1, 1)
     assert seen.blocks.filling.sum() == seen.blocks.held.sum() == 1
     assert seen.blocks.seen.sum() == seen.capacity
@@ -41,7 +41,7 @@ def test_of_a_large_pool_only_the_first_places_of_each_block_are_read(monkeypatc
     esa = OneSwitch(aggregators=32)
     for index in (0, 1, 2, 4):  # the third is out of sight
         esa.gradient(0, 0, fragment=index, index=index)
-    seen = dataplane.look(esa.experiment, esa.switch)
+    seen = dataplane.take_snapshot(esa.experiment, esa.switch)
     assert seen.blocks.first.tolist() == list(range(0, 32, 4))
     assert set(seen.blocks.seen.tolist()) == {2}
     assert seen.filling == 4
@@ -52,13 +52,13 @@ def test_of_a_large_pool_only_the_first_places_of_each_block_are_read(monkeypatc
     looking._spans.cache_clear()
 
 
-def looked(filling: int, preemptions: int) -> Look:
+def looked(filling: int, preemptions: int) -> MemorySnapshot:
     blocks = Blocks(*(np.array([number]) for number in (0, 4, filling, 0)))
-    return Look(((0, filling, 0),), {"preemptions": preemptions}, blocks, 4)
+    return MemorySnapshot(((0, filling, 0),), {"preemptions": preemptions}, blocks, 4)
 
 
 def test_looks_become_rows_and_events_only_where_they_happened():
-    looks = Looks()
+    looks = SnapshotHistory()
     for time_ns, filling, preemptions in ((0, 0, 0), (10, 2, 3), (20, 1, 3), (30, 0, 4)):
         looks.add("s1", time_ns, looked(filling, preemptions))
     tables = looks.tables()
@@ -69,7 +69,7 @@ def test_looks_become_rows_and_events_only_where_they_happened():
 
 
 def test_an_event_of_a_look_that_is_forgotten_is_in_the_next():
-    looks = Looks()
+    looks = SnapshotHistory()
     for time_ns, preemptions in ((0, 0), (10, 3), (20, 3)):
         looks.add("s1", time_ns, looked(0, preemptions))
     looks.keep_multiples(20)
@@ -78,7 +78,7 @@ def test_an_event_of_a_look_that_is_forgotten_is_in_the_next():
 
 @pytest.mark.parametrize("count", [400, 401, 1000])
 def test_the_pool_table_keeps_so_many_looks(count):
-    looks = Looks()
+    looks = SnapshotHistory()
     for time_ns in range(count):
         looks.add("s1", time_ns, looked(0, 0))
     times = looks.tables()["pool"]["time_ns"]
