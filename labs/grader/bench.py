@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from p4engine.switch.library import MANAGER_CALLS, PROGRAM_CALLS
 from scapy.packet import Packet
 
-from testbed.labs.grader.box import Box, BoxError, Lost, Refused
+from testbed.labs.grader.box import Box, BoxDied, BoxError, Refused
 from testbed.labs.grader.failure import Failure
 from testbed.labs.grader.network import Wires
 from testbed.labs.grader.packets import differences
@@ -354,7 +354,7 @@ class Bench:
         process that is gone."""
         try:
             return box.call(name, *args, limit_s=limit_s, clock_s=self.left())
-        except Lost as error:
+        except BoxDied as error:
             late = self.deadline <= time.monotonic()
             raise Failure(
                 "the time for this test is over" if late else str(error), sent=self.about

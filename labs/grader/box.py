@@ -48,7 +48,7 @@ class Refused(BoxError):
     """The process is well and says that it cannot: an error in the student's program."""
 
 
-class Lost(BoxError):
+class BoxDied(BoxError):
     """There is no process any more."""
 
 
@@ -144,10 +144,10 @@ class Box:
 
         Raises:
             Refused: the process reports an error.
-            Lost: it was too slow, died, or sent no proper answer; it exists no more.
+            BoxDied: it was too slow, died, or sent no proper answer; it exists no more.
         """
         if self._requests < 0:
-            raise Lost("your program has been stopped before")
+            raise BoxDied("your program has been stopped before")
         try:
             channel.write(self._requests, [name, [channel.encode(each) for each in args]])
         except BrokenPipeError:
@@ -162,13 +162,13 @@ class Box:
             while (found := channel.unpack(self._buffer)) is None:
                 now = time.monotonic()
                 if now - begin >= clock_s:
-                    raise Lost(f"your program was stopped after {clock_s:.0f} s (in {what})")
+                    raise BoxDied(f"your program was stopped after {clock_s:.0f} s (in {what})")
                 if now >= look + LOOK_S:
                     # Most calls never come here; the first look is where the time begins.
                     used, look = self._cpu_s() if used is None else used, now
                     if self._cpu_s() - used >= limit_s:
                         limit = f"{limit_s:.0f} s of computing"
-                        raise Lost(f"your program was stopped after {limit} (in {what})")
+                        raise BoxDied(f"your program was stopped after {limit} (in {what})")
                 ready = select.select([self._replies, self._output], [], [], LOOK_S)[0]
                 for descriptor in ready:
                     self._take(descriptor, what)
@@ -178,8 +178,8 @@ class Box:
             value = channel.decode(value)
         except (channel.Garbled, ValueError, TypeError, RecursionError) as error:
             self.close()
-            raise Lost(f"your program sent no proper answer to {what} ({error})") from None
-        except Lost:
+            raise BoxDied(f"your program sent no proper answer to {what} ({error})") from None
+        except BoxDied:
             self.close()
             raise
         if status != "ok":
@@ -199,7 +199,7 @@ class Box:
         data = os.read(descriptor, CHUNK)
         if descriptor == self._replies:
             if not data:
-                raise Lost(f"your program {self._end()} (in {what})")
+                raise BoxDied(f"your program {self._end()} (in {what})")
             self._buffer += data
         elif data:
             self.printed += data[: PRINTED_BYTES - len(self.printed)]

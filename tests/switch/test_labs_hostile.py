@@ -14,7 +14,7 @@ from rich.console import Console
 
 from testbed.labs._teacher import solution
 from testbed.labs.grader import landlock
-from testbed.labs.grader.box import Box, BoxError, Lost, Refused, remove, scratch_folder
+from testbed.labs.grader.box import Box, BoxDied, BoxError, Refused, remove, scratch_folder
 from testbed.labs.grader.grade import COMPILERS, SWITCHES, grade, prepare
 from testbed.labs.grader.lab import find_lab
 from testbed.labs.grader.report import gradescope, show_end, show_outcome
@@ -154,9 +154,9 @@ RARE = [pytest.param(n, marks=pytest.mark.slow) for n in ("sleep", "abort", "lea
 
 @pytest.mark.parametrize("name", ["loop", "spam", "forged", *RARE])
 def test_it_is_stopped(hostile, name):
-    with pytest.raises(Lost):
+    with pytest.raises(BoxDied):
         hostile.call("function", name, [], limit_s=0.3)
-    with pytest.raises(Lost):
+    with pytest.raises(BoxDied):
         hostile.call("function", "surroundings", [])
     assert len(hostile.printed) <= 4096
 
@@ -287,7 +287,7 @@ def test_a_program_that_never_ends_is_stopped(scratch):
     key = _compile(scratch, _p4({"        job.apply();": f"        job.apply();\n        {loop}"}))
     with Box("run", scratch, 5, SWITCHES) as box:
         box.call("load", key, [0, 1], 0, False)
-        with pytest.raises(Lost, match="was stopped after"):
+        with pytest.raises(BoxDied, match="was stopped after"):
             box.call("send", 0, [[1, bytes(60), 0]], None, limit_s=0.3)
 
 

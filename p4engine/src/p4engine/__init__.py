@@ -12,7 +12,7 @@ from p4engine.frontend.diagnostics import Diagnostic, P4Error
 __all__ = ["Compiled", "Diagnostic", "P4Error", "compile_program"]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     if name in ("compile_program", "Compiled"):
         from p4engine.backend import build
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -210,7 +211,7 @@ def _plain(value: Any) -> Any:
 
 
 @functools.cache
-def _members(kind: type) -> tuple[tuple[str, Any, bool], ...]:
+def _members(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
     """(name, type, has a default) of each field of a dataclass."""
     hints = typing.get_type_hints(kind)
     return tuple(
@@ -218,8 +219,8 @@ def _members(kind: type) -> tuple[tuple[str, Any, bool], ...]:
     )
 
 
-def _object(kind: type[T], data: dict[str, Any]) -> T:
-    """A dataclass from plain data."""
+def _object(kind: Callable[..., T], data: dict[str, Any]) -> T:
+    """A dataclass, `kind`, from plain data."""
     values = {
         name: _value(hint, data[name])
         for name, hint, optional in _members(kind)
@@ -236,6 +237,6 @@ def _value(hint: Any, data: Any) -> Any:
     if typing.get_origin(hint) is tuple:
         inner = typing.get_args(hint)[0]
         return tuple(_value(inner, each) for each in data)
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         return _object(hint, data)
     return data

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from p4engine.stf.isolate import Lost, run_all
+from p4engine.stf.isolate import TaskFailed, run_all
 
 
 def work(kind, value=None):
@@ -38,7 +38,7 @@ def test_no_tasks():
 def test_a_lost_task_does_not_take_the_others(kind, reason):
     seconds = 1234 + os.getpid() / 1e7  # a time that no test beside this one sleeps
     first, second = (r for r, _ in run_all(work, [(kind, seconds), ("now", 7)], 0.5, workers=1))
-    assert isinstance(first, Lost) and reason in str(first)
+    assert isinstance(first, TaskFailed) and reason in str(first)
     assert second == 7
     children = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
     assert f"sleep {seconds}" not in children

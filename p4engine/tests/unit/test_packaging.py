@@ -57,6 +57,15 @@ def test_the_tests_stand_by_themselves():
     assert "tests/unit/test_packaging.py::test_the_tests_stand_by_themselves" in said
 
 
+@pytest.mark.slow
+def test_the_types_are_right():
+    """Of the folders that pyproject.toml names for mypy."""
+    for needed in ("mypy", "google-stubs", "grpc-stubs"):
+        if not any(Path(folder, needed).is_dir() for folder in sys.path):
+            pytest.skip(f"{needed} is not installed")
+    assert "no issues found" in run(sys.executable, "-m", "mypy", cwd=ENGINE)
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")

@@ -3,8 +3,8 @@
 One JSON object per line in both directions, so that a person with `socat` can talk to a switch
 and a program needs no library:
 
-{"id": 1, "call": "register_read", "args": ["pool", 0, 4], "kwargs": {}} {"id": 1, "result": [0,
-0, 7, 0]} or {"id": 1, "error": "..."}
+    {"id": 1, "call": "register_read", "args": ["pool", 0, 4], "kwargs": {}}
+    {"id": 1, "result": [0, 0, 7, 0]} or {"id": 1, "error": "..."}
 
 `batch` takes a list of calls, carries them out with no packet in between, and stops at the first
 that fails. JSON has no byte strings and is slow for long vectors: {"hex": "0a00"} stands for
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from p4engine.control.wire import decode, encode, encode_all, uncollected
+from p4engine.control.wire import decode, encode, encode_all, gc_paused
 from p4engine.switch.traffic_manager import SwitchError
 
 
@@ -76,7 +76,7 @@ class Client:
         """Call by name."""
         return self._send(name, encode_all(args), {k: encode(v) for k, v in kwargs.items()})
 
-    def _send(self, name: str, args: list, kwargs: dict[str, Any]) -> Any:
+    def _send(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         self._number += 1
         message = {"id": self._number, "call": name, "args": args, "kwargs": kwargs}
         try:
@@ -91,7 +91,7 @@ class Client:
             raise CallError(reply["error"])
         return decode(reply["result"])
 
-    def batch(self, calls: Iterable[tuple]) -> list:
+    def batch(self, calls: Iterable[tuple[Any, ...]]) -> list[Any]:
         """Many calls in one message, with no packet in between.
 
         Args:
@@ -103,12 +103,13 @@ class Client:
             before it have been carried out.
         """
         messages = []
-        with uncollected(many=True):
+        with gc_paused(many=True):
             for name, *args in calls:
                 kwargs = args.pop() if args and isinstance(args[-1], dict) else {}
                 message = {"call": name, "args": encode_all(args)}
                 messages.append(message | {"kwargs": encode(kwargs)} if kwargs else message)
-            return self._send("batch", [messages], {})
+            results: list[Any] = self._send("batch", [messages], {})
+            return results
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from p4engine.control.command_values import CommandError, whole
 
 
 class CopyCommands:
-    """Mixed into `Commands`, which has `switch`, `groups`, `nodes` and `mirrors`."""
+    """Those of `Commands` that have handles of their own, with what the handles mean."""
+
+    def __init__(self, switch: Any) -> None:
+        self.switch = switch
+        self.nodes: dict[int, tuple[int, list[int]]] = {}  # (egress_rid, ports)
+        self.groups: dict[int, list[int]] = {}  # nodes
+        self.mirrors: dict[int, tuple[str, int]] = {}  # what a session goes to
 
     def do_mc_mgrp_create(self, words: list[str]) -> None:
         """mc_mgrp_create GROUP"""

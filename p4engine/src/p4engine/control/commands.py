@@ -1,8 +1,12 @@
 """Control commands as text, one per line, spelled as for BMv2's simple_switch_CLI.
 
-table_add ipv4_lpm forward 10.0.1.0/24 => 00:00:00:00:01:01 2 table_add acl drop 0x0800&&&0xffff
-1024->65535 => 10 mc_mgrp_create 1 mc_node_create 0 1 2 3 mc_node_associate 1 0 mirroring_add 5 3
-register_write seen 0 1
+    table_add ipv4_lpm forward 10.0.1.0/24 => 00:00:00:00:01:01 2
+    table_add acl drop 0x0800&&&0xffff 1024->65535 => 10
+    mc_mgrp_create 1
+    mc_node_create 0 1 2 3
+    mc_node_associate 1 0
+    mirroring_add 5 3
+    register_write seen 0 1
 
 Command files of other switches, exercises and STF tests thereby run here unchanged. A `Commands`
 keeps what the commands' own handles mean (multicast nodes) and passes everything on to a switch:
@@ -24,7 +28,7 @@ from p4engine.switch.names import Names
 from p4engine.switch.pipeline_values import ControlError, number
 
 
-class Commands(CopyCommands):
+class Commands:
     """Carries out command lines on `switch`.
 
     `run` returns what a command prints (None for nothing) and raises ControlError with one clear
@@ -36,11 +40,11 @@ class Commands(CopyCommands):
         self.switch = switch
         self.info = ProgramInfo.from_json(switch.info()["program"])
         self.names = Names(self.info)
-        self.nodes: dict[int, tuple[int, list[int]]] = {}
-        self.groups: dict[int, list[int]] = {}
-        self.mirrors: dict[int, tuple[str, int]] = {}
         self.calls: dict[str, Callable[[list[str]], str | None]] = {
-            name[3:]: getattr(self, name) for name in dir(self) if name.startswith("do_")
+            name[3:]: getattr(owner, name)
+            for owner in (self, CopyCommands(switch))
+            for name in dir(owner)
+            if name.startswith("do_")
         }
 
     def run(self, line: str) -> str | None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from p4engine.control.client import CallError
-from p4engine.control.wire import LONG_MESSAGE, decode, encode, uncollected
+from p4engine.control.wire import LONG_MESSAGE, decode, encode, gc_paused
 from p4engine.frontend.diagnostics import P4Error
 from p4engine.switch.traffic_manager import SwitchError
 
@@ -42,7 +42,7 @@ class Server:
         self,
         at: Path | socket.socket,
         calls: Mapping[str, Callable[..., Any]],
-        lock: Callable[[], AbstractContextManager] = nullcontext,
+        lock: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
         self.calls = dict(calls)
         self.lock = lock
@@ -112,6 +112,7 @@ class Server:
     # ---- connections ----
 
     def _accept(self) -> None:
+        assert self._listener is not None
         try:
             peer, _ = self._listener.accept()
         except OSError:
@@ -151,7 +152,7 @@ class Server:
 
     def answer(self, line: bytes) -> bytes:
         """The reply to one message, ending in a newline."""
-        with uncollected(many=len(line) > LONG_MESSAGE):
+        with gc_paused(many=len(line) > LONG_MESSAGE):
             return self._answer(line)
 
     def _answer(self, line: bytes) -> bytes:
@@ -174,7 +175,7 @@ class Server:
             text = json.dumps({"id": None, "error": f"internal error: {error!r}"})
         return text.encode() + b"\n"
 
-    def _call(self, name: str, args: list, kwargs: dict) -> Any:
+    def _call(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """A call with its arguments as they came."""
         if name == "batch":
             if len(args) != 1 or kwargs:
@@ -198,7 +199,7 @@ class Server:
                 raise CallError(f"{name}: {mismatch}") from None
             raise CallError(f"{name}: bad argument: {error}") from None
 
-    def _batch(self, calls: list) -> list:
+    def _batch(self, calls: list[Any]) -> list[Any]:
         if not isinstance(calls, list):
             _refuse_batch()
         results = []
@@ -226,7 +227,7 @@ def _parsed(line: bytes) -> Any:
         raise CallError(f"not a JSON message: {error}") from None
 
 
-def _parts(message: dict) -> tuple[str, list, dict]:
+def _parts(message: dict[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:
     name, args, kwargs = message.get("call"), message.get("args", []), message.get("kwargs", {})
     if not isinstance(name, str):
         raise CallError('"call" is missing or not a string')

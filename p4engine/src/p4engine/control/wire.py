@@ -22,7 +22,7 @@ PLAIN = {int, str, float, bool, type(None)}  # as they are in JSON: asked of eve
 
 
 @contextmanager
-def uncollected(many: bool) -> Iterator[None]:
+def gc_paused(many: bool) -> Iterator[None]:
     """Without Python's garbage collector, if `many` objects will be made.
 
     A batch of 100 thousand calls is a million objects of which none is garbage; looking through all
@@ -80,6 +80,6 @@ def decode(value: Any) -> Any:
     return value
 
 
-def encode_all(values: Iterable[Any]) -> list:
+def encode_all(values: Iterable[Any]) -> list[Any]:
     """Like `encode` for each, and always a list."""
     return [each if type(each) in PLAIN else encode(each) for each in values]

@@ -7,9 +7,8 @@ is as large.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, invalid, unimplemented
@@ -18,37 +17,48 @@ MOST_CONTROLLERS = 64  # per role
 MOST_ROLES = 64  # a role is never forgotten: its largest election id counts for ever
 
 
+class Stream(Protocol):
+    """A controller's open stream."""
+
+    def send(self, message: p4runtime_pb2.StreamMessageResponse) -> None:
+        """For arbitration and errors."""
+
+    def offer(self, message: p4runtime_pb2.StreamMessageResponse) -> None:
+        """For packets and digests, of which some may be lost."""
+
+
 @dataclass
 class _Role:
     """Election ids of the open streams, in the order of their coming; None: will not be primary."""
 
-    streams: dict[Hashable, int | None] = field(default_factory=dict)
+    streams: dict[Stream, int | None] = field(default_factory=dict)
     highest: int | None = None
-    primary: Hashable | None = None
+    primary: Stream | None = None
 
 
 @dataclass(frozen=True)
 class Notice:
     """An arbitration message to the controller of a stream."""
 
-    stream: Hashable
+    stream: Stream
     message: Any
 
 
 def election_number(message: Any) -> int:
     """A Uint128."""
-    return message.high << 64 | message.low
+    number: int = message.high << 64 | message.low
+    return number
 
 
 class Arbitration:
-    """The elections of one device. A stream is whatever its caller knows it by."""
+    """The elections of one device."""
 
     def __init__(self, device_id: int) -> None:
         self.device_id = device_id
         self.roles: dict[str, _Role] = {}
-        self.role_of: dict[Hashable, str] = {}
+        self.role_of: dict[Stream, str] = {}
 
-    def update(self, stream: Hashable, message: Any) -> list[Notice]:
+    def update(self, stream: Stream, message: Any) -> list[Notice]:
         """A MasterArbitrationUpdate has come on a stream; what to send to whom.
 
         Raises Refused: the stream must be closed with that status.
@@ -84,7 +94,7 @@ class Arbitration:
             return [self._notice(name, s) for s in role.streams]
         return [self._notice(name, stream)]
 
-    def leave(self, stream: Hashable) -> list[Notice]:
+    def leave(self, stream: Stream) -> list[Notice]:
         """A stream has closed; what to send to the others."""
         name = self.role_of.pop(stream, None)
         if name is None:
@@ -96,12 +106,12 @@ class Arbitration:
         role.primary = None
         return [self._notice(name, s) for s in role.streams]
 
-    def primary(self, role: str = "") -> Hashable | None:
+    def primary(self, role: str = "") -> Stream | None:
         """The stream of a role's primary controller."""
         found = self.roles.get(role)
         return found.primary if found else None
 
-    def is_primary(self, stream: Hashable) -> bool:
+    def is_primary(self, stream: Stream) -> bool:
         """Whether a stream's controller is the primary of its role."""
         name = self.role_of.get(stream)
         return name is not None and self.roles[name].primary is stream
@@ -121,7 +131,7 @@ class Arbitration:
         if device_id != self.device_id:
             raise Refused(Code.NOT_FOUND, f"this is device {self.device_id}, not {device_id}")
 
-    def _notice(self, name: str, stream: Hashable) -> Notice:
+    def _notice(self, name: str, stream: Stream) -> Notice:
         role = self.roles[name]
         made = p4runtime_pb2.StreamMessageResponse()
         arbitration = made.arbitration

@@ -169,7 +169,7 @@ class Arrays:
     def _target(self, kind: str, objects: str, id_: int, entry: Any) -> Array:
         if kind != "MODIFY":
             invalid(f"elements of {objects} can only be modified")
-        found = self.catalog.find(objects, id_)
+        found: Array = self.catalog.find(objects, id_)
         _indices(found, entry)
         return found
 

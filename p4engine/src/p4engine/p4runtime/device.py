@@ -36,7 +36,9 @@ class Device:
         lock: makes a context in which no packet is processed.
     """
 
-    def __init__(self, switch: Any, info: Any, lock: Callable[[], AbstractContextManager]) -> None:
+    def __init__(
+        self, switch: Any, info: Any, lock: Callable[[], AbstractContextManager[Any]]
+    ) -> None:
         self.lock = lock
         self.info = p4info_pb2.P4Info.FromString(info.SerializeToString())
         self.catalog = Catalog(self.info, switch.compiled.info)
@@ -63,8 +65,8 @@ class Device:
     def _write_one(self, update: Any) -> tuple[Code, str]:
         try:
             self._update(update)
-        except Refused as refused:
-            return refused.code, refused.message
+        except Refused as error:
+            return error.code, error.message
         except P4Error as error:
             refused = of_engine(error)
             return refused.code, refused.message
@@ -207,4 +209,5 @@ def _essence(info: Any) -> bytes:
             preamble = each.preamble
             for name in ("annotations", "annotation_locations", "structured_annotations", "doc"):
                 preamble.ClearField(name)
-    return copy.SerializeToString(deterministic=True)
+    essence: bytes = copy.SerializeToString(deterministic=True)
+    return essence

@@ -26,7 +26,8 @@ class _Stream:
     entry: Any
     waiting: dict[tuple[int, ...], None] = field(default_factory=dict)  # in their order
     first_ns: int = 0
-    lists: dict[int, tuple[int, frozenset]] = field(default_factory=dict)  # time, messages
+    # By number: when it was sent, and its messages.
+    lists: dict[int, tuple[int, frozenset[tuple[int, ...]]]] = field(default_factory=dict)
     number: int = 0
 
     def known(self, values: tuple[int, ...]) -> bool:

@@ -88,7 +88,7 @@ def _wanted(decl: Any) -> int | None:
     return number[0] if number else None
 
 
-def _annotations(decl: Any, keep: frozenset = frozenset()) -> list[str]:
+def _annotations(decl: Any, keep: frozenset[str] = frozenset()) -> list[str]:
     texts = []
     for a in decl.annotations if decl is not None else []:
         if a.name not in OWN or a.name in keep:
@@ -110,7 +110,7 @@ class _Builder:
                 self.actions.setdefault(a.name, a)
         for a in instances.called_actions():
             self.actions.setdefault(a.name, a)
-        self.objects: dict[str, list] = {
+        self.objects: dict[str, list[Any]] = {
             "counter": x.get("counter", []),
             "meter": x.get("meter", []),
             "register": x.get("register", []),
@@ -182,14 +182,14 @@ class _Builder:
             name = key.name.replace(".isValid()", ".$valid$")
             match = made.match_fields.add(id=_wanted(node) or position, name=name)
             match.bitwidth = key.width
-            match.match_type = p4info_pb2.MatchField.MatchType.Value(key.kind.upper())
+            match.match_type = getattr(p4info_pb2.MatchField, key.kind.upper())
             match.annotations.extend(_annotations(node))
             self.named_type(match, key.value.type)
         for a in t.actions:
             ref = made.action_refs.add(id=self.ids["action"][a.name])
             for word, scope in (("tableonly", "TABLE_ONLY"), ("defaultonly", "DEFAULT_ONLY")):
                 if annotation(a.ref, word) is not None:
-                    ref.scope = p4info_pb2.ActionRef.Scope.Value(scope)
+                    ref.scope = getattr(p4info_pb2.ActionRef, scope)
             ref.annotations.extend(_annotations(a.ref, frozenset({"tableonly", "defaultonly"})))
         default = next((a for a in t.actions if a.ref.decl is t.decl.default.decl), None)
         if default is not None:
@@ -243,27 +243,28 @@ class _Builder:
                 else:
                     made.size = extern.arguments["size"]
         for extern in self.objects["register"]:
-            made = self.info.registers.add()
-            self.preamble(made, "register", extern.name)
-            self.type_spec(made.type_spec, extern.type.arguments[0])
-            made.size = extern.arguments["size"]
+            register = self.info.registers.add()
+            self.preamble(register, "register", extern.name)
+            self.type_spec(register.type_spec, extern.type.arguments[0])
+            register.size = extern.arguments["size"]
         for value_set in self.objects["value_set"]:
-            made = self.info.value_sets.add()
-            self.preamble(made, "value_set", value_set.name, value_set.decl)
+            values = self.info.value_sets.add()
+            self.preamble(values, "value_set", value_set.name, value_set.decl)
             element = value_set.decl.type.element
             under = underlying(element)
             fields = under.fields.items() if isinstance(under, Composite) else [("", element)]
             for i, (name, t) in enumerate(fields, 1):
-                match = made.match.add(id=i, name=name, bitwidth=width_of(t) or 0)
+                match = values.match.add(id=i, name=name, bitwidth=width_of(t) or 0)
                 written = under.decl.fields if isinstance(under, Composite) else []
                 mark = next((annotation(f, "match") for f in written if f.name == name), None)
                 kind = mark.body[0].upper() if mark is not None and mark.body else "EXACT"
-                match.match_type = dict(p4info_pb2.MatchField.MatchType.items()).get(kind, 0)
-            made.size = value_set.size
+                unknown = p4info_pb2.MatchField.UNSPECIFIED
+                match.match_type = getattr(p4info_pb2.MatchField, kind, unknown)
+            values.size = value_set.size
         for name, type_ in self.digests.items():
-            made = self.info.digests.add()
-            self.preamble(made, "digest", name)
-            self.type_spec(made.type_spec, type_)
+            digest = self.info.digests.add()
+            self.preamble(digest, "digest", name)
+            self.type_spec(digest.type_spec, type_)
 
     def type_spec(self, spec: Any, type_: Any) -> None:
         under = underlying(type_)
@@ -294,9 +295,9 @@ class _Builder:
 
 
 def p4info(
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     defines: Mapping[str, str | int] | None = None,
-    include_dirs: Iterable[str | os.PathLike] = (),
+    include_dirs: Iterable[str | os.PathLike[str]] = (),
 ) -> Any:
     """The p4.config.v1.P4Info message of a program; raises P4Error."""
     from p4engine.backend.emit_program import Generator

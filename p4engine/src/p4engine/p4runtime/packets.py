@@ -38,7 +38,7 @@ def packet_out(catalog: Catalog, message: Any) -> bytes:
         data = given.get(field.id, b"\0")
         value = value << field.width | number(data, field.width, f"packet out, {field.name}")
         width += field.width
-    frame = value.to_bytes(width // 8, "big") + message.payload
+    frame: bytes = value.to_bytes(width // 8, "big") + message.payload
     if not frame or len(frame) > LONGEST:
         invalid(f"packet out: a packet has 1 to {LONGEST} bytes, not {len(frame)}")
     return frame

@@ -226,9 +226,10 @@ class Profiles:
         return action.name, decode_params(action, message)
 
     def _add(self, profile: Profile, action: tuple[str, list[int]]) -> int:
-        return self.program.member_add(profile.name, *action)
+        number: int = self.program.member_add(profile.name, *action)
+        return number
 
-    def _asked(self, stored: dict, profile: int, number: int) -> list[Any]:
+    def _asked(self, stored: dict[tuple[int, int], Any], profile: int, number: int) -> list[Any]:
         if profile:
             self.catalog.find("profiles", profile)
         elif number:

@@ -47,7 +47,7 @@ def enter_namespace(path: str) -> None:
 
 def controllers_of(
     arguments: argparse.Namespace,
-) -> Callable[[Any], AbstractContextManager]:
+) -> Callable[[Any], AbstractContextManager[None]]:
     """What `switch.serve` takes as `controllers`, from the options of the switch command.
 
     Raises P4Error: the address makes no sense, or P4Info cannot be made.

@@ -38,7 +38,7 @@ class _Stream:
     """An open stream; messages for its controller wait in `outgoing`, None ends it."""
 
     def __init__(self) -> None:
-        self.outgoing: asyncio.Queue = asyncio.Queue()
+        self.outgoing: asyncio.Queue[Any] = asyncio.Queue()
         self.dropped = 0
 
     def send(self, message: Any) -> None:
@@ -84,7 +84,7 @@ class Service:
         self.port = 0
         self._enter = enter
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._inbox: deque[tuple] = deque()
+        self._inbox: deque[tuple[Any, ...]] = deque()
         self._inbox_lock = threading.Lock()
         self._worker = ThreadPoolExecutor(1, "p4runtime-requests")
         self._timer: asyncio.TimerHandle | None = None
@@ -107,6 +107,12 @@ class Service:
         self._thread.join()
         self._worker.shutdown()
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of a service that has started."""
+        assert self._loop is not None
+        return self._loop
+
     # ---- what the switch has for controllers; for any thread ----
 
     def packet(self, frame: bytes) -> None:
@@ -127,7 +133,7 @@ class Service:
             first = len(self._inbox) == 1
         if first:
             try:
-                self._loop.call_soon_threadsafe(self._take)
+                self.loop.call_soon_threadsafe(self._take)
             except RuntimeError:
                 pass  # the service has been closed
 
@@ -139,7 +145,7 @@ class Service:
             finally:
                 self._inbox.popleft()
         if self._inbox:
-            self._loop.call_soon(self._take)
+            self.loop.call_soon(self._take)
 
     def _packet(self, frame: bytes) -> None:
         message = packet_in(self.device.catalog, frame)
@@ -160,7 +166,7 @@ class Service:
         next_ns = self.device.digests.next_ns()
         if next_ns is not None:
             wait_s = max(0, next_ns - now_ns) / 1e9
-            self._timer = self._loop.call_later(wait_s, self._send_digests)
+            self._timer = self.loop.call_later(wait_s, self._send_digests)
 
     def _to_primaries(self, message: Any) -> None:
         for role in self.arbitration.roles:
@@ -221,7 +227,7 @@ class Service:
         return grpc.method_handlers_generic_handler("p4.v1.P4Runtime", made)
 
     async def _work(self, function: Callable[..., Any], *args: Any) -> Any:
-        return await self._loop.run_in_executor(self._worker, function, *args)
+        return await self.loop.run_in_executor(self._worker, function, *args)
 
     # ---- calls ----
 
@@ -343,8 +349,11 @@ def _serialized(message: Any) -> bytes:
 
 
 def _refusals(
-    grpc: Any, function: Callable, stream: bool, read: Callable[[Any], Any] = lambda data: data
-) -> Callable:
+    grpc: Any,
+    function: Callable[..., Any],
+    stream: bool,
+    read: Callable[[Any], Any] = lambda data: data,
+) -> Callable[..., Any]:
     """`function`, to which `read` makes the request, with a `Refused` made into the status of the
     call."""
     codes = {code.value[0]: code for code in grpc.StatusCode}
@@ -388,7 +397,7 @@ async def _fail_batch(context: Any, results: list[tuple[Code, str]]) -> None:
         detail = status.details.add()
         detail.type_url = ANY + p4runtime_pb2.Error.DESCRIPTOR.full_name
         detail.value = error.SerializeToString()
-    trailing: tuple = ((DETAILS, status.SerializeToString()),)
+    trailing: tuple[tuple[str, bytes], ...] = ((DETAILS, status.SerializeToString()),)
     if len(trailing[0][1]) > LONGEST_DETAILS:  # clients would refuse the whole reply
         index, code, message = failed[0]
         text += f"; first update {index}: {code.name}: {message}"

@@ -61,8 +61,9 @@ def unimplemented(message: str) -> NoReturn:
 
 def of_engine(error: P4Error) -> Refused:
     """What the engine refused, as a status."""
-    status = getattr(error, "status", None)
-    return Refused(ENGINE.get(status, Code.INVALID_ARGUMENT), str(error))
+    status: int | None = getattr(error, "status", None)
+    code = Code.INVALID_ARGUMENT if status is None else ENGINE.get(status, Code.INVALID_ARGUMENT)
+    return Refused(code, str(error))
 
 
 def check_existence(kind: str, exists: bool, what: str) -> None:

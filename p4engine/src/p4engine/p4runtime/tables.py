@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -209,7 +209,7 @@ class Tables:
         if entry.is_default_action:
             if entry.match or entry.priority:
                 invalid(f"the default entry of {table.name} has neither match nor priority")
-            candidates = [each for each in self._entries(table) if each.handle == DEFAULT]
+            candidates: Iterable[Entry] = [e for e in self._entries(table) if e.handle == DEFAULT]
         elif entry.match and (entry.priority or not table.ordered):
             candidates = self._exactly(table, entry)
         else:
@@ -237,16 +237,18 @@ class Tables:
         return [self._get(table, self.program.table_find(table.name, match, priority))]
 
     def _get(self, table: Table, handle: int) -> Entry:
-        return self.program.entry(table.name, handle)
+        found: Entry = self.program.entry(table.name, handle)
+        return found
 
     def _entries(self, table: Table) -> list[Entry]:
-        return self.program.entries(table.name)
+        found: list[Entry] = self.program.entries(table.name)
+        return found
 
     def _put(self, table: Table, found: Entry, target: Any) -> None:
         target.table_id = table.id
         note = self.notes.get((table.id, found.handle), _Note())
         target.metadata, target.controller_metadata = note.metadata, note.controller_metadata
-        if found.handle == DEFAULT:
+        if found.match is None:
             target.is_default_action = True
         else:
             encode_match(table.keys, found.match, target.match)
@@ -262,7 +264,7 @@ class Tables:
         elif found.group is not None:
             number = self.profiles.group_id(table.profile, found.group)
             target.action.action_profile_group_id = number
-        else:
+        elif found.member is not None:
             number = self.profiles.member_id(table.profile, found.member)
             target.action.action_profile_member_id = number
 

@@ -15,28 +15,29 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, TypeAlias, cast
 
+_Pipe: TypeAlias = "Connection[Any, Any]"
 _FORK = multiprocessing.get_context("fork")
 
 
-class Lost(Exception):
+class TaskFailed(Exception):
     """A task that gave no result; the message says why."""
 
 
 def run_all(
     function: Callable[..., Any],
-    tasks: Sequence[tuple],
+    tasks: Sequence[tuple[Any, ...]],
     limit_s: float,
     workers: int | None = None,
 ) -> Iterator[tuple[Any, float]]:
     """function(*task) for each task, in forks, `workers` at a time (default: one per CPU).
 
-    Yields (result, seconds) in the order of the tasks; the result is a `Lost` for a task that took
-    longer than `limit_s` seconds or ended without a result. Results must be picklable.
+    Yields (result, seconds) in the order of the tasks; the result is a `TaskFailed` for a task that
+    took longer than `limit_s` seconds or ended without a result. Results must be picklable.
     """
     workers = workers or len(os.sched_getaffinity(0))
-    running: dict[Connection, tuple[int, Any, float]] = {}
+    running: dict[_Pipe, tuple[int, Any, float]] = {}
     done: dict[int, tuple[Any, float]] = {}
     following = shown = 0
     try:
@@ -46,7 +47,7 @@ def run_all(
                 running[connection] = (following, process, time.monotonic())
                 following += 1
             deadline = min(begin for _, _, begin in running.values()) + limit_s
-            ready = wait(list(running), max(0.0, deadline - time.monotonic()))
+            ready = cast(list[_Pipe], wait(list(running), max(0.0, deadline - time.monotonic())))
             now = time.monotonic()
             late = [c for c, (_, _, begin) in running.items() if now >= begin + limit_s]
             for connection in {*ready, *late}:
@@ -61,7 +62,7 @@ def run_all(
             _finish(connection, process, False, limit_s)
 
 
-def _start(function: Callable[..., Any], task: tuple) -> tuple[Connection, Any]:
+def _start(function: Callable[..., Any], task: tuple[Any, ...]) -> tuple[_Pipe, Any]:
     ours, theirs = _FORK.Pipe(duplex=False)
     process = _FORK.Process(target=_work, args=(function, task, theirs))
     process.start()
@@ -69,20 +70,20 @@ def _start(function: Callable[..., Any], task: tuple) -> tuple[Connection, Any]:
     return ours, process
 
 
-def _work(function: Callable[..., Any], task: tuple, connection: Connection) -> None:
+def _work(function: Callable[..., Any], task: tuple[Any, ...], connection: _Pipe) -> None:
     os.setpgid(0, 0)
     connection.send(function(*task))
 
 
-def _finish(connection: Connection, process: Any, ready: bool, limit_s: float) -> Any:
+def _finish(connection: _Pipe, process: Any, ready: bool, limit_s: float) -> Any:
     """The result of a task that has one, or has died, or has had its time."""
     try:
-        result = connection.recv() if ready else Lost(f"stopped after {limit_s:g} seconds")
+        result = connection.recv() if ready else TaskFailed(f"stopped after {limit_s:g} seconds")
     except EOFError:
         process.join()
         code = process.exitcode or 0
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        result = Lost(f"ended without a result ({how})")
+        result = TaskFailed(f"ended without a result ({how})")
     connection.close()
     if not ready:
         for kill in (os.killpg, os.kill):  # the group exists only after the fork's first line

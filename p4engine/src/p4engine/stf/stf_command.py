@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -20,9 +20,10 @@ from rich.text import Text
 
 from p4engine.backend.build import compile_program
 from p4engine.frontend.diagnostics import P4Error
-from p4engine.stf.isolate import Lost, run_all
+from p4engine.stf.isolate import TaskFailed, run_all
 from p4engine.stf.stf_run import Difference, Result, compile_for, run_test
 
+Spans = list[tuple[str, str, int, int]]  # (header, field, first bit, bits)
 STYLES = {"pass": "green", "fail": "bold red", "error": "yellow"}
 WORDS = {"pass": "pass", "fail": "FAIL", "error": "cannot run"}
 BYTES_PER_ROW = 8
@@ -48,7 +49,7 @@ def find_tests(folder: Path) -> list[tuple[Path, Path]]:
     return [(test.with_suffix(".p4"), test) for test in sorted(folder.rglob("*.stf"))]
 
 
-def run_one(program: Path, test: Path, arguments: argparse.Namespace) -> tuple[Result, list]:
+def run_one(program: Path, test: Path, arguments: argparse.Namespace) -> tuple[Result, Spans]:
     """Compile and run; returns the result and (header, field, first bit, bits) of the packet
     that differs."""
     defines, includes = dict(arguments.define), arguments.include
@@ -57,7 +58,7 @@ def run_one(program: Path, test: Path, arguments: argparse.Namespace) -> tuple[R
     except P4Error as error:
         return Result(test, "error", str(error)), []
     result = run_test(compiled, test, arguments.seed)
-    spans: list = []
+    spans: Spans = []
     if result.difference is not None:
         from p4engine.stf.stf_fields import packet_fields
 
@@ -71,17 +72,19 @@ def run_one(program: Path, test: Path, arguments: argparse.Namespace) -> tuple[R
     return result, spans
 
 
-def run_tests(tests: list, arguments: argparse.Namespace) -> Iterator[tuple[Result, list, float]]:
+def run_tests(
+    tests: Sequence[tuple[Path, Path]], arguments: argparse.Namespace
+) -> Iterator[tuple[Result, Spans, float]]:
     """run_one of each (program, test), every one in a process of its own; with its seconds."""
     tasks = [(program, test, arguments) for program, test in tests]
     outcomes = run_all(run_one, tasks, arguments.limit)
     for (_, test), (outcome, seconds) in zip(tests, outcomes, strict=True):
-        if isinstance(outcome, Lost):
+        if isinstance(outcome, TaskFailed):
             outcome = Result(test, "error", f"the test {outcome}"), []
         yield *outcome, seconds
 
 
-def show(console: Console, result: Result, spans: list, seconds: float | None = None) -> None:
+def show(console: Console, result: Result, spans: Spans, seconds: float | None = None) -> None:
     """Print one result."""
     line = Text(WORDS[result.status], STYLES[result.status])
     line.append(f"  {result.test}", "default")
@@ -99,7 +102,7 @@ def show(console: Console, result: Result, spans: list, seconds: float | None = 
         show_difference(console, result.difference, spans, result.test)
 
 
-def show_difference(console: Console, d: Difference, spans: list, test: Path) -> None:
+def show_difference(console: Console, d: Difference, spans: Spans, test: Path) -> None:
     """The packet, field by field; what differs is marked."""
     console.print(Text(f"  port {d.port}, packet {d.index}: {d.reason}"), soft_wrap=True)
     if d.line:
@@ -128,7 +131,7 @@ def show_difference(console: Console, d: Difference, spans: list, test: Path) ->
     console.print(table)
 
 
-def _rows(spans: list, total: int) -> list[tuple[str, int, int]]:
+def _rows(spans: Spans, total: int) -> list[tuple[str, int, int]]:
     """(name, first bit, bits) that cover the packet: fields, then rows of plain bytes."""
     rows = []
     at = 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from p4engine.switch.pipeline_values import ControlError
 
@@ -99,15 +100,15 @@ def parse(text: str, name: str = "") -> list[Statement]:
 
 def _lines(text: str, name: str) -> list[tuple[int, str, str]]:
     """(line number, keyword in lower case, rest); continued lines are joined."""
-    found: list[list] = []
+    found: list[list[Any]] = []
     for count, raw in enumerate(text.splitlines(), 1):
         line = _without_comment(raw).strip().lstrip("\ufeff")
         if not line:
             continue
         parts = re.match(r"(\w+)(.*)", line, re.DOTALL)
-        word = parts.group(1).lower() if parts else ""
-        if word in KEYWORDS:
-            found.append([count, word, parts.group(2)])
+        word = parts[1].lower() if parts else ""
+        if parts and word in KEYWORDS:
+            found.append([count, word, parts[2]])
             continue
         previous = found[-1] if found else None
         if previous and _continues(previous[1], previous[2], line):
@@ -116,7 +117,7 @@ def _lines(text: str, name: str) -> list[tuple[int, str, str]]:
         close = difflib.get_close_matches(word, KEYWORDS, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise StfError(f"{name}:{count}: there is no statement {word or line!r}{hint}\n    {line}")
-    return [tuple(f) for f in found]
+    return [(line, word, rest) for line, word, rest in found]
 
 
 def _without_comment(line: str) -> str:

@@ -298,7 +298,7 @@ def run_test(compiled: Compiled, test: str | Path, seed: int = 0) -> Result:
     return result
 
 
-def compile_for(program: Path, defines: dict, includes: Sequence[str]) -> Compiled:
+def compile_for(program: Path, defines: dict[str, str], includes: Sequence[str]) -> Compiled:
     """Like compile_program, with a clear error for a file that is not there."""
     if not program.is_file():
         raise StfError(f"there is no P4 program {program}")

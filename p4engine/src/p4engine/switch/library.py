@@ -103,6 +103,7 @@ class Switch(Manager):
         self.tracer: Any = None
         self.compiled = compiled
         self.pipeline = Pipeline(compiled, seed=seed)
+        assert self.pipeline.handle is not None
         super().__init__(
             self.pipeline.lib,
             self.pipeline.handle,
@@ -123,7 +124,7 @@ class Switch(Manager):
             return getattr(self.__dict__["pipeline"], name)
         raise AttributeError(f"a switch has no {name!r}")
 
-    def batch(self, calls: Iterable[tuple]) -> list:
+    def batch(self, calls: Iterable[tuple[Any, ...]]) -> list[Any]:
         """Many calls, (name, *args) each, in order; returns their results.
 
         As `control.Client` has it, so that a control plane can fill either.

@@ -157,7 +157,8 @@ class Tables(Instance):
 
     def table_count(self, table: str) -> int:
         """How many entries there are."""
-        return self.lib.p4_table_count(self.handle, self.names.table(table).id)
+        count: int = self.lib.p4_table_count(self.handle, self.names.table(table).id)
+        return count
 
     def table_find(self, table: str, match: Sequence[Any], priority: int | None = None) -> int:
         """The handle of the entry with exactly this match."""

@@ -76,7 +76,7 @@ def from_words(words: Sequence[int], width: int) -> int:
     return sum(w << (64 * i) for i, w in enumerate(words[: word_count(width)]))
 
 
-class _Limits(dict):
+class _Limits(dict[int, int]):
     """width -> what its values are below if they fit into one word, else 0."""
 
     def __missing__(self, width: int) -> int:

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from p4engine.backend.compile_command import compiled_from
 from p4engine.control.server import Server
 from p4engine.switch.library import CALLS, Switch
 from p4engine.switch.packet_loop import PacketLoop, declare
@@ -47,26 +48,34 @@ class NetworkSwitch(Switch):
         cpu_port: int | None = None,
         **options: Any,
     ) -> None:
-        self.loop = None
+        self._loop: PacketLoop | None = None
         lib = ctypes.CDLL(str(compiled.so_path))
         declare(lib)
         super().__init__(
             compiled,
-            ports=sorted({*interfaces} | ({cpu_port} - {None})),
+            ports=sorted({*interfaces} | (set() if cpu_port is None else {cpu_port})),
             seed=seed,
             timestamp_unit_ns=timestamp_unit_ns,
             epoch_ns=lib.io_now(),
         )
-        self.loop = PacketLoop(self.lib, self.address, interfaces, cpu_port=cpu_port, **options)
+        self._loop = PacketLoop(self.lib, self.address, interfaces, cpu_port=cpu_port, **options)
+
+    @property
+    def loop(self) -> PacketLoop:
+        """What moves its packets."""
+        assert self._loop is not None
+        return self._loop
 
     def inject(self, frame: bytes) -> None:
         """A packet comes in through the CPU port."""
         with self.loop.locked():
-            self.receive(self.loop.cpu_port, frame, self.lib.io_now())
+            port = self.loop.cpu_port
+            assert port is not None
+            self.receive(port, frame, self.lib.io_now())
 
     def close(self) -> None:
-        if self.loop:
-            self.loop.close()
+        if self._loop:
+            self._loop.close()
         super().close()
 
     def stats(self) -> dict[str, int | None]:
@@ -83,18 +92,23 @@ class NetworkSwitch(Switch):
         merged["unmodelled_drops"] = loop["ring_drops"] + loop["oversized"] + loop["send_drops"]
         return merged
 
-    def port_stats(self) -> list[dict[str, int | str | None]]:
+    def port_stats(self) -> list[dict[str, Any]]:
         """As `Switch.port_stats`, with `interface` and the `unmodelled_drops`."""
         drops = self.loop.port_drops()
         rows = super().port_stats()
         for row in rows:
-            row["interface"] = self.loop.interfaces.get(row["port"])
-            row["unmodelled_drops"] = drops[row["port"]][row["direction"] == "egress"]
+            port = row["port"]
+            row["interface"] = self.loop.interfaces.get(port)
+            row["unmodelled_drops"] = drops[port][row["direction"] == "egress"]
         return rows
 
     def info(self) -> dict[str, Any]:
         """As `Switch.info`, with the interfaces."""
         return super().info() | {"interfaces": self.loop.interfaces}
+
+
+def _no_controllers(_switch: NetworkSwitch) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 def serve(
@@ -105,7 +119,7 @@ def serve(
     seed: int = 0,
     timestamp_unit_ns: int = 1000,
     ready: Callable[[], None] = lambda: None,
-    controllers: Callable[[NetworkSwitch], AbstractContextManager] = nullcontext,
+    controllers: Callable[[NetworkSwitch], AbstractContextManager[None]] = _no_controllers,
     **options: Any,
 ) -> int:
     """Be a switch until SIGTERM, SIGINT or a `shutdown` call; for the main thread of a process.
@@ -209,14 +223,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(compiled: Any, arguments: argparse.Namespace) -> int:
-    """The switch command, after the program has been compiled."""
+def main(arguments: argparse.Namespace) -> int:
+    """p4engine switch PROGRAM.p4 -i PORT@NAME... --control PATH."""
+    compiled = compiled_from(arguments, arguments.trace)
     interfaces = dict(arguments.interface)
     if len(interfaces) < len(arguments.interface):
         raise SwitchError("a port number is given twice")
     if arguments.cpu is not None:
         os.sched_setaffinity(0, {arguments.cpu})
-    controllers: Callable[[NetworkSwitch], AbstractContextManager] = nullcontext
+    controllers: Callable[[NetworkSwitch], AbstractContextManager[None]] = _no_controllers
     if arguments.p4runtime is not None:
         from p4engine.p4runtime.serve import controllers_of
 

@@ -11,6 +11,7 @@ import ctypes
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_void_p
 from dataclasses import dataclass
+from typing import Any
 
 from p4engine.switch.pipeline_values import ControlError
 from p4engine.switch.traffic_manager_abi import (
@@ -119,7 +120,9 @@ class Manager:
     @property
     def address(self) -> int:
         """The `tm_switch *`, for callers that go to the C functions themselves."""
-        return self._tm
+        address: int | None = self._tm
+        assert address is not None
+        return address
 
     def entry_points(self) -> dict[str, int]:
         """Addresses of the C functions of tm.h, for a caller that spends no Python on a packet.
@@ -129,7 +132,7 @@ class Manager:
         """
         names = ("receive", "advance", "next_event", "outputs", "outputs_clear")
         functions = {name: getattr(self.lib, f"tm_{name}") for name in names}
-        return {name: ctypes.cast(f, c_void_p).value for name, f in functions.items()}
+        return {name: ctypes.cast(f, c_void_p).value or 0 for name, f in functions.items()}
 
     def _check(self, status: int, what: str) -> int:
         if status < 0:
@@ -172,7 +175,8 @@ class Manager:
 
     def timestamp(self, now_ns: int) -> int:
         """The P4 timestamp of a time."""
-        return self.lib.tm_timestamp(self._tm, now_ns)
+        made: int = self.lib.tm_timestamp(self._tm, now_ns)
+        return made
 
     def early(self, on: bool) -> None:
         """Give out packets as soon as their time of leaving is known, with that time."""
@@ -246,7 +250,7 @@ class Manager:
 
     def port_shape_get(self, port: int, direction: str) -> dict[str, int | float | None]:
         """The arguments of the `port_shape` that holds."""
-        values: dict[str, int | float | None] = dict(as_dict(self._get_shape(port, direction)))
+        values: dict[str, Any] = dict(as_dict(self._get_shape(port, direction)))
         for name in ("queue_packets", "queue_bytes"):
             values[name] = None if values[name] == UNLIMITED else values[name]
         for name in ("loss", "duplicate", "reorder"):
@@ -267,19 +271,19 @@ class Manager:
             shape.queue_packets = _whole(packets, "queue depth")
             self._set_shape(each, "egress", shape)
 
-    def port_stats(self) -> list[dict[str, int | str | None]]:
+    def port_stats(self) -> list[dict[str, Any]]:
         """One row per port and direction: port, direction, the counters of tm.h, and `queue` (now).
 
         `unmodelled_drops` is None: without a network there is nothing that could drop outside the
         model.
         """
-        rows: list[dict[str, int | str | None]] = []
+        rows: list[dict[str, Any]] = []
         counters = Counters()
         for port in self.ports:
             for number, direction in enumerate(DIRECTIONS):
                 self.lib.tm_port_counters(self._tm, port, number, byref(counters))
                 queue = self.lib.tm_port_queue(self._tm, port, number)
-                row = {"port": port, "direction": direction, **as_dict(counters)}
+                row: dict[str, Any] = {"port": port, "direction": direction, **as_dict(counters)}
                 rows.append(row | {"queue": queue, "unmodelled_drops": None})
         return rows
 
@@ -303,7 +307,7 @@ class Manager:
                 raise SwitchError(
                     f"group {group}: ({port}, {rid}) is not (port 0..{MAX_PORT}, rid 0..65535)"
                 )
-        array = (Member * len(members))(*((port, rid) for port, rid in members))
+        array = (Member * len(members))(*(Member(port, rid) for port, rid in members))
         status = self.lib.tm_group_set(self._tm, group, array, len(members))
         self._check(status, f"multicast group {group} with {len(members)} members")
 
