@@ -69,6 +69,12 @@ def test_where_to_change_something_exists():
     assert sorted(names - there) == []
 
 
+def test_every_file_that_the_readme_names_exists():
+    there = [p.name for p in ENGINE.rglob("*")]
+    named = set(re.findall(r"`(?:[\w./]+/)?([\w*]+\.(?:py|c|h|p4|txt))`", README))
+    assert sorted(name for name in named if not fnmatch.filter(there, name)) == []
+
+
 def test_every_page_is_in_the_table_of_pages():
     assert {p.name for p in (ENGINE / "docs").glob("*.md")} == set(
         re.findall(r"(?m)^\| \[docs/(\w+\.md)\]", README)

@@ -116,7 +116,7 @@ def translate(
         check_usage(program, diagnostics)
         c_text, info = generate(checker, diagnostics, name, EventTrace if trace else None)
         diagnostics.stop_on_errors()
-        return c_text, ProgramInfo.from_json(info)
+        return c_text, info
     except Fatal:
         diagnostics.stop_on_errors()
         raise failure("the program cannot be compiled") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from p4engine.backend.c_text import c_string
 from p4engine.backend.context import Context
@@ -13,6 +12,7 @@ from p4engine.backend.emit_left import LeftEmitter
 from p4engine.frontend import ast
 from p4engine.frontend.types import Composite, Type, width_of
 from p4engine.middle.layout import words
+from p4engine.program_info import Digest, DigestField
 
 FIELD_LIST_OF_CALL = 1 << 16  # numbers of lists that clone3 and its like make up
 DROP_PORT = 511
@@ -32,7 +32,7 @@ class RequestEmitter:
         self.context, self.left = context, left
         self.expressions, self.fields = expressions, fields
         self.call_lists: list[tuple[str, ...]] = []  # C paths, from FIELD_LIST_OF_CALL on
-        self.digests: list[dict[str, Any]] = []
+        self.digests: list[Digest] = []
         self.digest_types: list[tuple[str, Type]] = []  # name and type of the data
         self._digest_calls: dict[int, int] = {}  # id of the call -> number
         self.functions: dict[str, Callable[..., str | None]] = {
@@ -141,8 +141,8 @@ class RequestEmitter:
             unnamed = [t for _, t in self.digest_types if not isinstance(t, Composite)]
             name = f"digest_{len(unnamed)}"
         self.digest_types.append((name, type_))
-        widths = [{"width": width_of(t)} for _, t in fields]
-        self.digests.append({"id": number, "name": name, "fields": widths})
+        widths = tuple(DigestField(width_of(t) or 0) for _, t in fields)
+        self.digests.append(Digest(number, name, widths))
         return number
 
     # ---- to the author of the program ----

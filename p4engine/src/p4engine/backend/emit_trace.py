@@ -2,7 +2,7 @@
 
 Such a build is a separate one, so that the fast one pays nothing. Each event is a call with the
 number of its *site* and a few values; the site (kind, place in the source, names and widths) is
-known at compile time and goes into info["trace"], from which trace_text.py makes text.
+known at compile time and goes into info.trace, from which trace_text.py makes text.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from p4engine.frontend.types import (
 )
 from p4engine.middle.instantiate import ActionInstance, TableInstance
 from p4engine.middle.layout import words
+from p4engine.program_info import Trace as TraceInfo
 
 STD, REQ = "P->base.std.", "P->base.req."
 STD_AFTER_INGRESS = ("egress_spec", "mcast_grp")
@@ -105,7 +106,7 @@ def header_fields(type_: Type) -> list[list[Any]]:
 
 
 class EventTrace(Trace):
-    """Hooks that write events. `sites` is what info["trace"]["sites"] will be."""
+    """Hooks that write events. `sites` is what info.trace.sites will be."""
 
     headers = ("p4trace.h",)
 
@@ -120,8 +121,8 @@ class EventTrace(Trace):
         self.left, self.expressions = left, expressions
         self.sites: list[dict[str, Any]] = []
 
-    def info(self) -> dict[str, Any]:
-        return {"trace": {"sites": self.sites}}
+    def info(self) -> TraceInfo:
+        return TraceInfo(self.sites)
 
     # ---- events ----
 

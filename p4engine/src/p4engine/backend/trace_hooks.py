@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from p4engine.frontend import ast
 from p4engine.frontend.diagnostics import Place
 from p4engine.frontend.types import Type
 from p4engine.middle.instantiate import ActionInstance, TableInstance
+from p4engine.program_info import Trace as TraceInfo
 
 
 class Trace:
@@ -21,9 +21,9 @@ class Trace:
 
     headers: tuple[str, ...] = ()  # C headers that the hooks' statements need
 
-    def info(self) -> dict[str, Any]:
-        """What the hooks add to the program's `info`."""
-        return {}
+    def info(self) -> TraceInfo | None:
+        """What the program's `info` says of the events."""
+        return None
 
     # ---- stages ----
 
