@@ -58,10 +58,10 @@ def looked(filling: int, preemptions: int) -> MemorySnapshot:
 
 
 def test_looks_become_rows_and_events_only_where_they_happened():
-    looks = SnapshotHistory()
+    history = SnapshotHistory()
     for time_ns, filling, preemptions in ((0, 0, 0), (10, 2, 3), (20, 1, 3), (30, 0, 4)):
-        looks.add("s1", time_ns, looked(filling, preemptions))
-    tables = looks.tables()
+        history.add("s1", time_ns, looked(filling, preemptions))
+    tables = history.tables()
     assert [(row["time_ns"], row["value"]) for row in tables["events"]] == [(10, 3), (30, 4)]
     whole = [row["occupied"] for row in tables["memory"] if row["job"] is None]
     assert whole == [row["occupied"] for row in tables["memory"] if row["job"] == 0] == [0, 2, 1, 0]
@@ -69,18 +69,18 @@ def test_looks_become_rows_and_events_only_where_they_happened():
 
 
 def test_an_event_of_a_look_that_is_forgotten_is_in_the_next():
-    looks = SnapshotHistory()
+    history = SnapshotHistory()
     for time_ns, preemptions in ((0, 0), (10, 3), (20, 3)):
-        looks.add("s1", time_ns, looked(0, preemptions))
-    looks.keep_multiples(20)
-    assert [(row["time_ns"], row["value"]) for row in looks.tables()["events"]] == [(20, 3)]
+        history.add("s1", time_ns, looked(0, preemptions))
+    history.keep_multiples(20)
+    assert [(row["time_ns"], row["value"]) for row in history.tables()["events"]] == [(20, 3)]
 
 
 @pytest.mark.parametrize("count", [400, 401, 1000])
-def test_the_pool_table_keeps_so_many_looks(count):
-    looks = SnapshotHistory()
+def test_the_pool_table_keeps_so_many_snapshots(count):
+    history = SnapshotHistory()
     for time_ns in range(count):
-        looks.add("s1", time_ns, looked(0, 0))
-    times = looks.tables()["pool"]["time_ns"]
+        history.add("s1", time_ns, looked(0, 0))
+    times = history.tables()["pool"]["time_ns"]
     steps = {after - before for before, after in zip(times, times[1:], strict=False)}
-    assert len(times) <= looking.POOL_LOOKS and len(steps) == 1
+    assert len(times) <= looking.POOL_SNAPSHOTS and len(steps) == 1
