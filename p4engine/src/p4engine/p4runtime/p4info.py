@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from p4engine.frontend.diagnostics import Diagnostics, Fatal
 from p4engine.frontend.fold import Symbol
@@ -202,11 +202,11 @@ class _Builder:
                 width = width_of(p.type) or 1
                 value = given.get(p.name)
                 const = self.instances.value(value, t.block.values) if value is not None else 0
-                const = const.number if isinstance(const, Symbol) else int(const)
-                const &= (1 << width) - 1
+                bits = const.number if isinstance(const, Symbol) else int(cast(int, const))
+                bits &= (1 << width) - 1
                 made.initial_default_action.arguments.add(
                     param_id=_wanted(p) or i,
-                    value=const.to_bytes((width + 7) // 8, "big"),
+                    value=bits.to_bytes((width + 7) // 8, "big"),
                 )
         if t.profile is not None:
             made.implementation_id = self.ids["action_profile"][t.profile.name]
