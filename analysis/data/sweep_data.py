@@ -116,7 +116,8 @@ def read_sweep(folder: str | Path) -> Sweep:
 def _newest(parent: Path) -> Results | None:
     runs = [read(each) for each in find(parent)]
     finished = [run for run in runs if run.finished]
-    return (finished or runs or [None])[-1]
+    newest = finished or runs
+    return newest[-1] if newest else None
 
 
 def frame(sweep: Sweep) -> pd.DataFrame:
@@ -129,9 +130,10 @@ def frame(sweep: Sweep) -> pd.DataFrame:
     axis = sweep.axis
     rows = []
     for number, point in enumerate(sweep.points):
-        if not point.finished:
+        results = point.results
+        if results is None or not results.finished:
             continue
-        frames = summary(point.results)
+        frames = summary(results)
         on_axis = point.values.get(axis) if axis else None
         for row in frames["run"].to_dict("records"):
             jobs = frames["jobs"]
@@ -144,7 +146,7 @@ def frame(sweep: Sweep) -> pd.DataFrame:
                     "system": point.system,
                     "series": point.series(axis),
                     "x": on_axis.number if on_axis else float("nan"),
-                    "fidelity": point.results.fidelity,
+                    "fidelity": results.fidelity,
                     **row,
                     **{f"jct_{job.name}_ns": job.jct_ns for job in jobs.itertuples()},
                 }

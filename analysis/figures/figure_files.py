@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from testbed.analysis.style import plot_style
 from testbed.results import hand_over
 
 if TYPE_CHECKING:
@@ -22,6 +23,17 @@ def new_figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def hatch_color(color: str) -> str:
+    """The colour of the hatch on an area of a colour."""
+    return "black" if color == plot_style.HELD else "white"
+
+
+def mark(figure: Figure, text: str) -> None:
+    """Writes on the figure itself why it is not to be trusted."""
+    red = plot_style.VERMILION
+    figure.supxlabel(text, x=0.01, ha="left", fontsize=6, color=red, weight="bold")
 
 
 def save(figure: Figure, path: Path) -> list[Path]:

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib import rc_context
 
-from testbed.analysis.data.run_summary import interval, jobs
-from testbed.analysis.figures.figure_files import new_figure, save
+from testbed.analysis.data.job_chart_data import jct_by_run
+from testbed.analysis.data.run_summary import jobs
+from testbed.analysis.figures.figure_files import mark, new_figure, save
 from testbed.analysis.figures.memory_figures import memory_shares, occupancy
 from testbed.analysis.figures.timeline_figure import timeline
 from testbed.analysis.style import plot_style, units
+from testbed.analysis.style.plot_style import PlotStyle
 from testbed.results import Results, ResultsError, hand_over
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 _JOBS = 24  # jobs that get bars of their own
@@ -62,65 +63,50 @@ def _figures(runs: Sequence[Results]) -> Iterator[tuple[str, Figure]]:
         yield "iterations", timeline(runs[0])
 
 
-def jct(runs: Sequence[Results], styles: Sequence[plot_style.PlotStyle] | None = None) -> Figure:
+def jct(runs: Sequence[Results], styles: Sequence[PlotStyle] | None = None) -> Figure:
     """JCT per job (per model, where there are too many jobs) and on average: one bar per run, the
     mean over repetitions, its 95 % interval, and a dot per repetition where there are several.
-    `styles`: how each run looks, if not as in a comparison."""
+    `styles`: of the runs, if not those of a comparison."""
     styles = styles or plot_style.plot_styles(runs)
-    frames = [jobs(results) for results in runs]
-    by = "name"
-    names = list(dict.fromkeys(name for frame in frames for name in frame[by]))
-    if len(names) > _JOBS:
-        by = "model"
-        names = list(dict.fromkeys(name for frame in frames for name in frame[by]))
-    groups = [*names, "average"] if len(names) > 1 else names
+    chart, _ = jct_by_run([jobs(results) for results in runs], styles, _JOBS)
+    groups = chart.groups
     width = 0.8 / len(runs)
     needed = 1.0 + 0.28 * len(groups) * len(runs) + 0.25 * len(groups)
     figure = new_figure(min(max(plot_style.COLUMN, needed), 2 * plot_style.PAGE), 2.2)
     axes = figure.add_subplot()
-    samples = [
-        [
-            *(_jct_samples(frame[frame[by] == name]) for name in names),
-            *([_jct_samples(frame)] if len(names) > 1 else []),
-        ]
-        for frame in frames
-    ]
-    longest = max(float(s.max()) for row in samples for s in row if len(s))
-    scale, unit = units.time_unit(longest)
-    for number, (row, look) in enumerate(zip(samples, styles, strict=True)):
+    for number, series in enumerate(chart.series):
         offset = (number - (len(runs) - 1) / 2) * width
-        for place, values in enumerate(row):
-            mean, half = interval(values / scale)
-            if np.isnan(mean):
-                continue
+        style = series.style
+        for bar in series.bars:
+            place = groups.index(bar.group) + offset
+            mean, half = bar.estimate.mean, bar.estimate.half_width
             axes.bar(
-                place + offset,
+                place,
                 mean,
                 width=0.92 * width,
-                color=look.color,
-                hatch=look.hatch,
-                edgecolor="white" if look.hatch else look.color,
+                color=style.color,
+                hatch=style.hatch,
+                edgecolor="white" if style.hatch else style.color,
                 linewidth=0,
                 yerr=None if np.isnan(half) else half,
                 error_kw={"elinewidth": 0.8, "capsize": 2},
-                label=look.title if place == 0 else None,
+                label=style.title if bar is series.bars[0] else None,
             )
-            if len(values) > 1:
-                spread = np.linspace(-0.2, 0.2, len(values)) * width
-                axes.plot(place + offset + spread, values / scale, look.marker, ms=2, color="black")
-            top = max(mean, float(values.max()) / scale, mean + (0 if np.isnan(half) else half))
+            if len(bar.samples) > 1:
+                spread = np.linspace(-0.2, 0.2, len(bar.samples)) * width
+                axes.plot(place + spread, bar.samples, style.marker, ms=2, color="black")
             if len(runs) * len(groups) > _LABELS:
                 continue
             axes.annotate(
                 units.significant(mean),
-                (place + offset, top),
+                (place, max(mean, bar.samples.max(), mean + np.nan_to_num(half))),
                 xytext=(0, 1.5),
                 textcoords="offset points",
                 ha="center",
                 fontsize=6,
             )
-    if len(groups) > len(names):
-        axes.axvline(len(names) - 0.5, color=plot_style.GREY, linewidth=0.6, linestyle=":")
+    if len(groups) > 1:
+        axes.axvline(len(groups) - 1.5, color=plot_style.GREY, linewidth=0.6, linestyle=":")
     crowded = max(map(len, groups)) * len(groups) > 14 * figure.get_figwidth()
     axes.set_xticks(
         range(len(groups)),
@@ -131,7 +117,7 @@ def jct(runs: Sequence[Results], styles: Sequence[plot_style.PlotStyle] | None =
     axes.tick_params(axis="x", length=0)
     axes.margins(y=0.12)
     axes.set_ylim(bottom=0)
-    axes.set_ylabel(f"JCT ({unit})")
+    axes.set_ylabel(chart.axis)
     if len(runs) > 1:
         figure.legend(loc="outside upper center", ncols=min(len(runs), 4))
     else:
@@ -139,19 +125,11 @@ def jct(runs: Sequence[Results], styles: Sequence[plot_style.PlotStyle] | None =
     return figure
 
 
-def _jct_samples(rows: pd.DataFrame) -> pd.Series:
-    """Mean JCT in ns of `rows` of frame jobs, per repetition."""
-    return rows.groupby("repetition")["jct_ns"].mean()
-
-
 def _mark(figure: Figure, runs: Sequence[Results]) -> None:
     """Puts the mark of degraded runs on the figure itself."""
-    degraded = [results for results in runs if results.fidelity == "degraded"]
-    if not degraded:
-        return
-    titles = dict(zip((run.folder for run in runs), plot_style.plot_styles(runs), strict=True))
-    if len(runs) == 1:
-        text = f"DEGRADED: {degraded[0].reasons[0]}"
-    else:
-        text = "DEGRADED: " + ", ".join(titles[run.folder].title for run in degraded)
-    figure.supxlabel(text, x=0.01, ha="left", fontsize=6, color=plot_style.VERMILION, weight="bold")
+    degraded = [results.fidelity == "degraded" for results in runs]
+    if any(degraded) and len(runs) == 1:
+        mark(figure, f"DEGRADED: {runs[0].reasons[0]}")
+    elif any(degraded):
+        styles = zip(plot_style.plot_styles(runs), degraded, strict=True)
+        mark(figure, "DEGRADED: " + ", ".join(style.title for style, bad in styles if bad))

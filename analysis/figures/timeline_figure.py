@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 from matplotlib.patches import Patch
 
+from testbed.analysis.data.timeline_data import iteration_spans, worker_rows
 from testbed.analysis.figures.figure_files import new_figure, which_repetition
 from testbed.analysis.style import plot_style, units
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
     from testbed.results import Results
 
-_WORKERS = 32  # rows of a timeline
 _BARS = 4000  # beyond that, bars of a vector figure become an image inside it
 
 
@@ -25,78 +23,48 @@ def timeline(results: Results) -> Figure:
     iteration, of the first repetition. Compute is from the first layer's forward step to the last
     backward step, waiting for layers included; communication from the first fragment of a tensor
     that leaves to the last result that arrives. Shades alternate from iteration to iteration."""
-    rows = results.iterations
-    repetition = int(rows["repetition"].min())
-    rows = rows[rows["repetition"] == repetition].sort_values(["job", "worker", "iteration"])
-    first_sent = _first_sent(results, repetition)
-    rows = rows.merge(first_sent, on=["job", "worker", "iteration"], how="left")
-    names = results.jobs.drop_duplicates("job").set_index("job")["name"]
-    workers = list(rows.groupby(["job", "worker"]))
-    shown = workers
-    if len(workers) > _WORKERS:  # some of every job rather than all of the first
-        of_each = max(1, _WORKERS // rows["job"].nunique())
-        rank: dict[int, int] = {}
-        shown = []
-        for (job, worker), spans in workers:
-            rank[job] = rank.get(job, 0) + 1
-            if rank[job] <= of_each and len(shown) < _WORKERS:
-                shown.append(((job, worker), spans))
-    scale, unit = units.time_unit(float(rows["end_ns"].max()))
-    figure = new_figure(plot_style.PAGE, 0.9 + 0.24 * len(shown))
+    rows = worker_rows(results)
+    spans = iteration_spans(results, rows)
+    first = results.iterations[results.iterations["repetition"] == rows.repetition]
+    last_ns = float(first["end_ns"].max())
+    scale, unit = units.time_unit(last_ns)
+    figure = new_figure(plot_style.PAGE, 0.9 + 0.24 * len(rows.workers))
     axes = figure.add_subplot()
-    small = len(rows) > _BARS
-    labels, ticks, place = [], [], 0.0
-    previous = None
-    for (job, worker), spans in shown:
-        if previous is not None and job != previous:
-            place += 0.35
-        previous = job
-        odd = spans["iteration"].to_numpy() % 2 == 1
-        color = plot_style.job_color(int(job))
-        compute_end = spans["compute_end_ns"].astype("float64")
-        sent = spans["first_sent_ns"].astype("float64").fillna(compute_end)
+    jobs = rows.jobs
+    gaps = [0.35 * (job != before) for before, job in zip(jobs, jobs[1:], strict=False)]
+    places = [number + sum(gaps[:number]) for number in range(len(jobs))]
+    for number, iterations in spans.groupby("row"):
+        odd = iterations["iteration"] % 2 == 1
         bars = (
-            (spans["start_ns"].astype("float64"), compute_end, 0.0, 1.0, 0.75),
-            (sent, spans["end_ns"].astype("float64"), 0.44, 0.5, 0.28),
+            ("start_ns", "compute_end_ns", 0.0, 1.0, 0.75),
+            ("first_sent_ns", "end_ns", 0.44, 0.5, 0.28),
         )
         for begin, end, down, even_alpha, odd_alpha in bars:
-            for part, alpha in ((~odd, even_alpha), (odd, odd_alpha)):
-                pieces = np.column_stack([begin[part], (end - begin)[part]]) / scale
+            for part, alpha in ((iterations[~odd], even_alpha), (iterations[odd], odd_alpha)):
+                starts, ends = part[begin] / scale, part[end] / scale
                 axes.broken_barh(
-                    pieces,
-                    (place + down, 0.42),
-                    facecolor=color,
+                    list(zip(starts, ends - starts, strict=True)),
+                    (places[int(number)] + down, 0.42),
+                    facecolor=plot_style.job_color(jobs[int(number)]),
                     alpha=alpha,
                     linewidth=0,
-                    rasterized=small,
+                    rasterized=len(first) > _BARS,
                 )
-        labels.append(f"{names.get(job, job)} w{worker}")
-        ticks.append(place + 0.43)
-        place += 1.0
-    axes.set_yticks(ticks, labels)
+    axes.set_yticks([place + 0.43 for place in places], rows.labels)
     axes.tick_params(axis="y", length=0)
-    axes.set_ylim(place, -0.15)
-    axes.set_xlim(0, float(rows["end_ns"].max()) / scale)
-    axes.set_xlabel(f"time ({unit}){which_repetition(results, repetition)}")
-    if len(workers) > len(shown):
-        axes.set_title(f"{len(shown)} of {len(workers)} workers", loc="left")
+    axes.set_ylim(places[-1] + 1.0, -0.15)
+    axes.set_xlim(0, last_ns / scale)
+    axes.set_xlabel(f"time ({unit}){which_repetition(results, rows.repetition)}")
+    if rows.total > len(rows.workers):
+        axes.set_title(f"{len(rows.workers)} of {rows.total} workers", loc="left")
+    words = (
+        (0.9, "compute: forward to backward"),
+        (0.4, "communication: first sent to last result"),
+    )
     figure.legend(
-        handles=[
-            Patch(facecolor=plot_style.BLACK, alpha=0.9, label="compute: forward to backward"),
-            Patch(
-                facecolor=plot_style.BLACK,
-                alpha=0.4,
-                label="communication: first sent to last result",
-            ),
-        ],
+        handles=[Patch(facecolor=plot_style.BLACK, alpha=a, label=text) for a, text in words],
         title="shades alternate from iteration to iteration",
         loc="outside upper center",
         ncols=2,
     )
     return figure
-
-
-def _first_sent(results: Results, repetition: int) -> pd.DataFrame:
-    tensors = results.tensors
-    tensors = tensors[tensors["repetition"] == repetition]
-    return tensors.groupby(["job", "worker", "iteration"], as_index=False)["first_sent_ns"].min()

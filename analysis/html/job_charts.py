@@ -1,65 +1,43 @@
-"""What the jobs took and cost: completion and iteration times, packets at the parameter servers."""
+"""The charts of what the jobs took and cost, drawn with Plotly."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
-from testbed.analysis.data.run_summary import interval, iteration_times
-from testbed.analysis.data.thinning import thin
-from testbed.analysis.html import bar_charts
+from testbed.analysis.data import job_chart_data
+from testbed.analysis.data.chart_data import thin
+from testbed.analysis.data.job_chart_data import IterationChart, IterationLine
 from testbed.analysis.html import plotly_parts as parts
+from testbed.analysis.html.bar_charts import bar_chart
 from testbed.analysis.html.html_page import Chart
 from testbed.analysis.style import plot_style, units
-
-if TYPE_CHECKING:
-    from testbed.results import Results
 
 JOBS = 64  # with bars of their own
 POINTS = 400  # of a job's line
 SINGLE = 400  # points of all lines together that get a marker and an interval each; more: a band
-JOB_SYMBOLS = ("circle", "square", "triangle-up", "diamond", "cross", "x", "star", "triangle-down")
 
 
 def completion_times(per_job: pd.DataFrame) -> Chart | None:
-    """JCT per job; None when none ended. `per_job`: frame jobs of
-    testbed.analysis.data.run_summary."""
-    ended = _some(per_job.dropna(subset=["jct_ns"]))
-    if not len(ended):
-        return None
-    scale, unit = units.time_unit(float(ended["jct_ns"].max()))
-    found, groups = bar_charts.of_jobs(ended, "jct_ns", scale)
-    return bar_charts.grouped(
-        "jct",
-        "Job completion time",
-        found,
-        groups,
-        f"JCT ({unit})",
-        "A bar per job: the time from its start to the end of its last iteration.",
-        bar_charts.worded(unit),
-        horizontal=True,
-        note=_note(per_job),
-    )
+    """JCT per job; None when none ended. `per_job`: frame "jobs" of data/run_summary.py."""
+    bars = job_chart_data.jct_by_job(per_job, JOBS)
+    text = "A bar per job: the time from its start to the end of its last iteration."
+    note = _note(per_job)
+    return bar_chart("jct", "Job completion time", bars, text, note=note) if bars else None
 
 
 def ps_packets(per_job: pd.DataFrame) -> Chart | None:
     """PS packets per fragment, per job; None without parameter servers."""
-    known = _some(per_job.dropna(subset=["ps_packets_per_fragment"]))
-    if not len(known):
+    bars = job_chart_data.ps_packets_by_job(per_job, JOBS)
+    if bars is None:
         return None
-    found, groups = bar_charts.of_jobs(known, "ps_packets_per_fragment")
-    chart = bar_charts.grouped(
+    chart = bar_chart(
         "ps-packets",
         "PS packets per fragment",
-        found,
-        groups,
-        "packets / fragment",
+        bars,
         "A bar per job: 1 means that every sum was completed in the switch; as many as it has"
         " workers, that none was aggregated.",
         units.ratio,
-        horizontal=True,
-        note=_note(per_job),
+        _note(per_job),
     )
     chart.spec["layout"]["shapes"] = [
         {
@@ -77,74 +55,29 @@ def ps_packets(per_job: pd.DataFrame) -> Chart | None:
 
 def ps_bytes(per_job: pd.DataFrame) -> Chart | None:
     """Bytes on the parameter servers' links, per job and direction; None without servers."""
-    known = _some(per_job.dropna(subset=["ps_link_bytes_in", "ps_link_bytes_out"]))
-    if not len(known):
-        return None
-    largest = float(known[["ps_link_bytes_in", "ps_link_bytes_out"]].max().max())
-    scale, unit = units.size_unit(largest)
-    groups = [str(rows["name"].iloc[0]) for _, rows in known.groupby("job")]
-    directions = (
-        ("ps_link_bytes_in", "to the PS", plot_style.BLUE, ""),
-        ("ps_link_bytes_out", "from the PS", plot_style.ORANGE, "///"),
-    )
-    found = [
-        bar_charts.Bars(
-            title,
-            color,
-            hatch,
-            {
-                str(rows["name"].iloc[0]): (rows[column].astype("float64") / scale).tolist()
-                for _, rows in known.groupby("job")
-            },
-        )
-        for column, title, color, hatch in directions
-    ]
-    return bar_charts.grouped(
-        "ps-bytes",
-        "Bytes on the PS links",
-        found,
-        groups,
-        unit,
-        "Two bars per job: bytes on its parameter server's link, in each direction.",
-        bar_charts.worded(unit),
-        horizontal=True,
-        note=_note(per_job),
-    )
+    bars = job_chart_data.ps_bytes_by_job(per_job, JOBS)
+    text = "Two bars per job: bytes on its parameter server's link, in each direction."
+    note = _note(per_job)
+    return bar_chart("ps-bytes", "Bytes on the PS links", bars, text, note=note) if bars else None
 
 
-def iterations(results: Results) -> Chart | None:
-    """Time of each iteration, a line per job: the mean over workers and repetitions, with its 95 %
-    interval over repetitions where there are three, else from the fastest worker to the slowest."""
-    times = iteration_times(results).dropna(subset=["time_ns"])
-    if not len(times):
-        return None
-    scale, unit = units.time_unit(float(times["time_ns"].max()))
-    names = results.jobs.drop_duplicates("job").set_index("job")["name"]
-    repeated = times["repetition"].nunique() > 2
-    spreads = {}
-    for job, rows in times.groupby("job"):
-        spread = rows.groupby("iteration")["time_ns"].agg(["mean", "min", "max"]) / scale
-        if repeated:
-            means = rows.groupby(["iteration", "repetition"])["time_ns"].mean() / scale
-            half = means.groupby("iteration").agg(lambda values: interval(values)[1])
-            spread["min"], spread["max"] = spread["mean"] - half, spread["mean"] + half
-        spreads[int(job)] = spread
-    most = max(map(len, spreads.values()))
-    single = sum(map(len, spreads.values())) <= SINGLE
+def iterations(chart: IterationChart) -> Chart:
+    """Time of each iteration, a line per job with its interval or the range of its workers."""
+    most = max(len(line.times) for line in chart.lines)
+    single = sum(len(line.times) for line in chart.lines) <= SINGLE
     traces: list[parts.Trace] = []
-    for job, spread in spreads.items():
-        name = str(names.get(job, job))
-        traces += _iteration_line(job, name, thin(spread, POINTS), unit, single)
+    for line in chart.lines:
+        traces += _iteration_line(line, chart.unit, single)
     marks = "bars" if single else "bands"
     meaning = (
         f"{marks} are 95 % confidence intervals over repetitions"
-        if repeated
+        if chart.repeated
         else f"{marks} reach from the fastest worker to the slowest"
     )
     layout = parts.layout(
         xaxis={"text": "iteration", "dtick": 1 if most <= 20 else None},
-        yaxis={"text": f"time ({unit})", "rangemode": "tozero"},
-        showlegend=len(spreads) > 1,
+        yaxis={"text": f"time ({chart.unit})", "rangemode": "tozero"},
+        showlegend=len(chart.lines) > 1,
     )
     return Chart(
         "iterations",
@@ -155,11 +88,11 @@ def iterations(results: Results) -> Chart | None:
     )
 
 
-def _iteration_line(
-    job: int, name: str, spread: pd.DataFrame, unit: str, single: bool
-) -> list[parts.Trace]:
-    """A job's line over columns mean, min and max: with a marker and an interval for each point if
-    `single`, else on a band, which takes a browser two shapes instead of a thousand."""
+def _iteration_line(each: IterationLine, unit: str, single: bool) -> list[parts.Trace]:
+    """A job's line: with a marker and an interval for each point if `single`, else on a band, which
+    takes a browser two shapes instead of a thousand."""
+    job, name, spread = each.job, each.name, thin(each.times, POINTS)
+    style = plot_style.job_style(job, name)
     x = [int(number) for number in spread.index]
     line: parts.Trace = {
         "type": "scatter",
@@ -169,11 +102,11 @@ def _iteration_line(
         "legendgroup": str(job),
         "x": x,
         "y": parts.numbers(spread["mean"]),
-        "line": {"color": plot_style.job_color(job), "dash": parts.dash(job), "width": 1.5},
+        "line": {"color": style.color, "dash": parts.dash(job), "width": 1.5},
         "hovertemplate": f"{name}, iteration %{{x}}: %{{y}} {unit}<extra></extra>",
     }
     if single:
-        line["marker"] = {"symbol": JOB_SYMBOLS[job % len(JOB_SYMBOLS)], "size": 7}
+        line["marker"] = {"symbol": parts.symbol(style.marker), "size": 7}
         line["error_y"] = {
             "type": "data",
             "symmetric": False,
@@ -197,14 +130,10 @@ def _iteration_line(
         "fill": "toself",
         "opacity": 0.25,
         "line": {"width": 0},
-        "fillcolor": plot_style.job_color(job),
+        "fillcolor": style.color,
         "hoverinfo": "skip",
     }
     return [band, line]
-
-
-def _some(per_job: pd.DataFrame) -> pd.DataFrame:
-    return per_job[per_job["job"] < JOBS]
 
 
 def _note(per_job: pd.DataFrame) -> str:

@@ -16,7 +16,7 @@ from testbed.analysis.style import plot_style
 
 Trace = dict[str, Any]
 
-# From matplotlib's words in `plot_style` and `testbed.systems` to Plotly's.
+# From matplotlib's names in style/plot_style.py and testbed/systems to Plotly's.
 _PATTERNS = {
     "": "",
     "///": "/",
@@ -48,7 +48,7 @@ DIGITS = 6  # significant, of numbers in charts
 
 def layout(**settings: Any) -> dict[str, Any]:
     """A chart's layout; settings go on top, axes are merged."""
-    axis = {
+    axis: dict[str, Any] = {
         "gridcolor": "#e4e4e4",
         "linecolor": "#888",
         "zeroline": False,
@@ -90,7 +90,7 @@ def time_axis(last: float | None, **settings: Any) -> dict[str, Any]:
 def numbers(values: Iterable[Any], digits: int = DIGITS) -> list[float | int | None]:
     """Values as short as `digits` significant digits allow; null where unknown."""
     column = pd.Series(values).astype("float64").to_numpy()
-    found = []
+    found: list[float | int | None] = []
     for value in column:
         if not np.isfinite(value):
             found.append(None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from testbed.analysis.data.job_chart_data import iteration_lines
 from testbed.analysis.data.run_summary import Frames, summary
 from testbed.analysis.html import html_page as page
 from testbed.analysis.html import job_charts, memory_charts, topology_chart
@@ -69,7 +70,7 @@ def _subtitle(results: Results) -> str:
 
 
 def _summary(results: Results, frames: Frames) -> page.Section:
-    blocks: list[page.Block] = state(results)
+    blocks: list[page.Block] = [state(results)]
     run = frames["run"]
     if len(run):
         checked = units.number(run["values_checked"].sum())
@@ -84,15 +85,13 @@ def _summary(results: Results, frames: Frames) -> page.Section:
     return page.Section("summary", "Summary", blocks)
 
 
-def state(results: Results) -> list[page.Block]:
+def state(results: Results) -> page.Words:
     """Whether to believe the run, in a sentence."""
     if results.notice:
-        return [page.Words(results.notice, "bad")]
+        return page.Words(results.notice, "bad")
     if results.fidelity:
-        return [page.Words(f"Finished; fidelity {results.fidelity}.", "good")]
-    return [
-        page.Words("Finished. In virtual time nothing can be late: no fidelity mark is needed.")
-    ]
+        return page.Words(f"Finished; fidelity {results.fidelity}.", "good")
+    return page.Words("Finished. In virtual time nothing can be late: no fidelity mark is needed.")
 
 
 def _figures(run: pd.DataFrame) -> list[tuple[str, str, str]]:
@@ -122,13 +121,14 @@ def _present(*blocks: page.Block | None) -> list[page.Block]:
 
 
 def _jobs(results: Results, frames: Frames) -> page.Section:
+    lines = iteration_lines(results)
     return page.Section(
         "jobs",
         "Jobs",
         _present(
             page.TableView(tables.jobs(frames), filtered=results.jobs["job"].nunique() > 12),
             job_charts.completion_times(frames["jobs"]),
-            job_charts.iterations(results),
+            job_charts.iterations(lines) if lines else None,
         ),
     )
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from testbed.analysis.data import sweep_measures as measures
-from testbed.analysis.data.run_summary import interval
+from testbed.analysis.data.sweep_chart_data import Axis, Line, SweepPanel, panels
 from testbed.analysis.data.sweep_data import Sweep
-from testbed.analysis.data.sweep_measures import Measure
-from testbed.analysis.html import bar_charts
 from testbed.analysis.html import html_page as page
 from testbed.analysis.html import plotly_parts as parts
+from testbed.analysis.html.bar_charts import bar_chart
 from testbed.analysis.html.run_page import FILE
-from testbed.analysis.style import plot_style
-from testbed.analysis.style.units import UNKNOWN, significant
+from testbed.analysis.style.plot_style import HATCHES
+from testbed.analysis.style.units import UNKNOWN, number, significant
 from testbed.analysis.tables import report_tables as tables
 from testbed.results import ResultsError
 from testbed.text_table import Column, Table
@@ -33,13 +31,7 @@ def sweep_page(sweep: Sweep, frame: pd.DataFrame) -> page.Page:
     if frame.empty:
         raise ResultsError(f"{sweep.folder}: no point has finished")
     sections = [_summary(sweep, frame)]
-    frame = measures.with_links(frame)
-    shown = [each for each in measures.chosen(sweep) if frame[each.column].notna().any()]
-    styles = measures.series_styles(
-        list(dict.fromkeys(zip(frame["series"], frame["system"], strict=True)))
-    )
-    draw = _bars if sweep.axis is None else _lines
-    charts = [draw(sweep, frame, each, styles) for each in shown]
+    charts = [_chart(sweep, panel) for panel in panels(sweep, frame)]
     sections.append(page.Section("measures", "Figures", charts))
     sections.append(page.Section("points", "Points", [_points(sweep, frame)]))
     return page.Page(
@@ -64,147 +56,85 @@ def _summary(sweep: Sweep, frame: pd.DataFrame) -> page.Section:
             page.Words(f"DEGRADED: {degraded} of {done} points; the table says which.", "bad")
         )
     if bool(frame["exact"].all()):
-        checked = f"{int(frame['values_checked'].sum()):,}".replace(",", " ")
+        checked = number(frame["values_checked"].sum())
         blocks.append(page.Words(f"{checked} aggregated values checked, all right.", "good"))
     else:
         blocks.append(page.Words("WRONG VALUES in at least one point.", "bad"))
     return page.Section("summary", "Summary", blocks)
 
 
-def _title(sweep: Sweep, measure: Measure) -> str:
-    return measure.title.format(against=sweep.figure.against if sweep.figure else "")
-
-
-def _axis_title(sweep: Sweep) -> str:
-    return (sweep.figure.x_label if sweep.figure else "") or str(sweep.axis)
-
-
-def _lines(
-    sweep: Sweep, frame: pd.DataFrame, measure: Measure, styles: Mapping[str, plot_style.PlotStyle]
-) -> page.Chart:
-    """A measure over the varied number, a line per series: means, with 95 % intervals from three
-    repetitions on. A series that knows nothing of the varied key is a dashed line across."""
-    scale, unit = measures.unit_of(frame[measure.column], measure.unit)
-    places = measures.positions(sweep)
-    words = measures.asked(sweep)
-    traces = []
-    for number, (title, look) in enumerate(styles.items()):
-        rows = frame[frame["series"] == title]
-        constant = rows[rows["x"].isna()][measure.column].dropna()
-        if len(constant):
-            traces.append(_across(title, look, constant / scale, sorted(places.values()), unit))
-            continue
-        xs, means, halves, texts = [], [], [], []
-        for x, group in rows.dropna(subset=["x"]).groupby("x"):
-            values = (group[measure.column] / scale).dropna()
-            if not len(values):
-                continue
-            mean, half = interval(values)
-            xs.append(places[x])
-            means.append(mean)
-            halves.append(half if len(values) > 2 else float("nan"))
-            texts.append(f"{title}, {words[x]}: {significant(mean)} {unit}".strip())
-        if not xs:
-            continue
-        trace: parts.Trace = {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "name": title,
-            "x": parts.numbers(xs, 12),
-            "y": parts.numbers(means),
-            "line": {"color": look.color, "dash": parts.dash(_rank(look)), "width": 2},
-            "marker": {"symbol": parts.symbol(look.marker), "size": 9},
-            "hovertext": texts,
-            "hovertemplate": "%{hovertext}<extra></extra>",
-            "legendrank": number,
-        }
-        if any(half == half for half in halves):
-            trace["error_y"] = {
-                "type": "data",
-                "array": parts.numbers(halves),
-                "thickness": 1.2,
-            }
-        traces.append(trace)
-    wide = min(places) > 0 and max(places) >= measures.RANGE * min(places)
-    tall = measure.unit == "time" and measures.is_wide(frame, measure.column)
-    title = _title(sweep, measure)
+def _chart(sweep: Sweep, panel: SweepPanel) -> page.Chart:
+    """A measure over the varied number, or as a bar per series where none is varied."""
+    name = f"measure-{panel.column}"
+    keys = " and ".join(key for key in sweep.keys if key != sweep.axis) or "point"
+    if panel.bars is not None:
+        return bar_chart(name, panel.title, panel.bars, f"A bar per {keys}.", single=True)
+    axis = panel.axis
+    assert axis is not None, "a panel has bars or an axis"
+    traces = [
+        _line(rank, line, axis, panel.unit)
+        for rank, line in enumerate(panel.lines)
+        if line.constant is not None or np.isfinite(line.means).any()
+    ]
     layout = parts.layout(
         xaxis={
-            "text": _axis_title(sweep),
-            "type": "log" if wide else "linear",
-            "tickvals": parts.numbers(places.values(), 12),
-            "ticktext": [words[number] for number in places],
+            "text": axis.label,
+            "type": "log" if axis.logarithmic else "linear",
+            "tickvals": parts.numbers(list(axis.ticks), 12),
+            "ticktext": list(axis.ticks.values()),
         },
         yaxis={
-            "text": f"{title} ({unit})" if unit else title,
-            "type": "log" if tall else "linear",
+            "text": panel.label,
+            "type": "log" if panel.logarithmic else "linear",
             "rangemode": "tozero",
         },
         showlegend=True,
     )
     return page.Chart(
-        f"measure-{measure.column}",
-        title,
+        name,
+        panel.title,
         {"data": traces, "layout": layout},
-        f"A line per {_series_words(sweep)} over {_axis_title(sweep)}.",
+        f"A line per {keys} over {axis.label}.",
         "Means over repetitions; bars are 95 % confidence intervals, from three repetitions on.",
         height=380,
     )
 
 
-def _across(
-    title: str, look: plot_style.PlotStyle, values: pd.Series, places: list[float], unit: str
-) -> parts.Trace:
-    mean = float(values.mean())
-    return {
+def _line(rank: int, line: Line, axis: Axis, unit: str) -> parts.Trace:
+    """A series: means, with 95 % intervals from three repetitions on. A series that knows nothing
+    of the varied key is a dashed line across."""
+    title, color = line.style.title, line.style.color
+    if line.constant is not None:
+        return {
+            "type": "scatter",
+            "mode": "lines",
+            "name": title,
+            "x": parts.numbers([min(axis.ticks), max(axis.ticks)], 12),
+            "y": parts.numbers([line.constant] * 2),
+            "line": {"color": color, "dash": "longdash", "width": 2},
+            "hovertemplate": f"{title}: {significant(line.constant)} {unit}<extra></extra>",
+        }
+    known = np.isfinite(line.means)
+    halves = line.half_widths[known]
+    trace: parts.Trace = {
         "type": "scatter",
-        "mode": "lines",
+        "mode": "lines+markers",
         "name": title,
-        "x": parts.numbers([places[0], places[-1]], 12),
-        "y": parts.numbers([mean, mean]),
-        "line": {"color": look.color, "dash": "longdash", "width": 2},
-        "hovertemplate": f"{title}: {significant(mean)} {unit}<extra></extra>",
+        "x": parts.numbers(line.x[known], 12),
+        "y": parts.numbers(line.means[known]),
+        "line": {"color": color, "dash": parts.dash(HATCHES.index(line.style.hatch)), "width": 2},
+        "marker": {"symbol": parts.symbol(line.style.marker), "size": 9},
+        "hovertext": [
+            f"{title}, {words}: {significant(mean)} {unit}".strip()
+            for words, mean in zip(line.words, line.means, strict=True)
+            if np.isfinite(mean)
+        ],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+        "legendrank": rank,
     }
-
-
-def _rank(look: plot_style.PlotStyle) -> int:
-    return plot_style.HATCHES.index(look.hatch)
-
-
-def _bars(
-    sweep: Sweep, frame: pd.DataFrame, measure: Measure, styles: Mapping[str, plot_style.PlotStyle]
-) -> page.Chart:
-    """A measure as a bar per series, where no number is varied."""
-    scale, unit = measures.unit_of(frame[measure.column], measure.unit)
-    found = [
-        bar_charts.Bars(
-            title,
-            look.color,
-            look.hatch,
-            {title: (frame[frame["series"] == title][measure.column] / scale).dropna().tolist()},
-        )
-        for title, look in styles.items()
-    ]
-    title = _title(sweep, measure)
-    chart = bar_charts.grouped(
-        f"measure-{measure.column}",
-        title,
-        found,
-        list(styles),
-        f"{title} ({unit})" if unit else title,
-        f"A bar per {_series_words(sweep)}.",
-        bar_charts.worded(unit),
-        horizontal=True,
-    )
-    for trace in chart.spec["data"]:  # one bar in each place: none needs room beside it
-        trace["offsetgroup"] = "0"
-    chart.spec["layout"]["showlegend"] = False
-    return chart
-
-
-def _series_words(sweep: Sweep) -> str:
-    keys = [key for key in sweep.keys if key != sweep.axis]
-    return " and ".join(keys) or "point"
+    if np.isfinite(halves).any():
+        trace["error_y"] = {"type": "data", "array": parts.numbers(halves), "thickness": 1.2}
+    return trace
 
 
 def _points(sweep: Sweep, frame: pd.DataFrame) -> page.TableView:

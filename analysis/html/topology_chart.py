@@ -1,22 +1,16 @@
-"""The topology as a picture: who hangs where, what each link carried, which switch aggregated whose
-gradients.
-
-Switches stand above what hangs on them, level by level: a switch that hosts hang on lowest, a spine
-above its leaves. Within a level nodes are ordered by what is below them, which keeps most lines
-from crossing.
-"""
+"""The topology as a picture, drawn with Plotly: who hangs where, what each link carried, which
+switch aggregated whose gradients."""
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from testbed.analysis.data.run_summary import spans
+from testbed.analysis.data.run_summary import first_repetition, job_names
+from testbed.analysis.data.topology_data import links, places, switch_names, switch_work
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.html_page import Chart, TableView
-from testbed.analysis.html.memory_charts import first_repetition
 from testbed.analysis.style import plot_style, units
 from testbed.analysis.tables import report_tables as tables
 
@@ -34,87 +28,14 @@ _LOADS = (
 _UNKNOWN = (plot_style.GREY, 1.5, "dot", "unlimited or not known")
 
 
-def links(results: Results) -> pd.DataFrame:
-    """One row per link of the first repetition: columns a (a switch), b, up_bytes (b to a),
-    down_bytes (a to b), up_load, down_load (shares of its rate over the run; NaN where unknown)."""
-    rows = first_repetition(results.links)
-    span_ns = spans(results)
-    span_s = float(span_ns.iloc[0]) / 1e9 if len(span_ns) else float("nan")
-    rows = rows.assign(
-        load=rows["bytes"].astype("float64") * 8 / (rows["rate_bps"].astype("float64") * span_s)
-    )
-    down = rows[rows["direction"] == "egress"].rename(
-        columns={"node": "a", "neighbour": "b", "bytes": "down_bytes", "load": "down_load"}
-    )
-    up = rows[rows["direction"] == "ingress"].rename(
-        columns={"node": "a", "neighbour": "b", "bytes": "up_bytes", "load": "up_load"}
-    )
-    both = down.merge(up, on=["a", "b", "port"], suffixes=("", "_up"))
-    # A link between two switches has been counted at both ends.
-    switches = list(dict.fromkeys(both["a"]))
-    rank = {name: number for number, name in enumerate(switches)}
-    between = both["b"].isin(switches)
-    first = both["a"].map(rank) < both["b"].map(lambda name: rank.get(name, len(rank)))
-    kept = both[~between | first]
-    columns = ["a", "b", "up_bytes", "down_bytes", "up_load", "down_load"]
-    return kept[columns].reset_index(drop=True)
-
-
-def places(edges: pd.DataFrame) -> dict[str, tuple[float, float]]:
-    """(x from 0 to 1, level from 0 for hosts) of every node."""
-    switches = set(edges["a"])
-    neighbours: dict[str, list[str]] = {}
-    for a, b in zip(edges["a"], edges["b"], strict=True):
-        neighbours.setdefault(a, []).append(b)
-        neighbours.setdefault(b, []).append(a)
-    hosts = [name for name in neighbours if name not in switches]
-    level = dict.fromkeys(hosts, 0)
-    queue = deque(hosts)
-    while queue:
-        node = queue.popleft()
-        for other in neighbours[node]:
-            if other not in level:
-                level[other] = level[node] + 1
-                queue.append(other)
-    for name in neighbours:
-        level.setdefault(name, 1)
-    rows: dict[int, list[str]] = {}
-    for name in neighbours:
-        rows.setdefault(level[name], []).append(name)
-    return _spread(rows, level, neighbours)
-
-
-def _spread(
-    rows: dict[int, list[str]], level: dict[str, int], neighbours: dict[str, list[str]]
-) -> dict[str, tuple[float, float]]:
-    """Places every row evenly; the lowest in the order in which its switches come, each other one
-    by the middle of what hangs below."""
-    order: dict[str, float] = {}
-    switches = [name for name in neighbours if level[name] == 1]
-    hosts = [host for switch in switches for host in neighbours[switch] if level[host] == 0]
-    if 0 in rows:
-        rows[0] = hosts
-    found: dict[str, tuple[float, float]] = {}
-    for height in sorted(rows):
-        names = rows[height]
-        if height > 0:
-            for place, name in enumerate(names):
-                below = [order[other] for other in neighbours[name] if level[other] == height - 1]
-                order[name] = sum(below) / len(below) if below else place / len(names)
-            names = sorted(names, key=lambda name: order[name])
-        for place, name in enumerate(names):
-            order[name] = (place + 0.5) / len(names)
-            found[name] = order[name], float(height)
-    return found
-
-
 def topology(results: Results) -> Chart | None:
     """The picture; None where no link was counted."""
     edges = links(results)
     if not len(edges):
         return None
-    place = places(edges)
-    traces = [*_edges(edges, place), _hovers(edges, place), *_nodes(results, edges, place)]
+    switches = switch_names(results)
+    place = places(edges, switches)
+    traces = [*_edges(edges, place), _hovers(edges, place), *_nodes(results, switches, place)]
     height = max(level for _, level in place.values())
     layout = parts.layout(
         xaxis={"visible": False, "range": [-0.02, 1.02]},
@@ -194,11 +115,10 @@ def _share(load: float) -> str:
 
 
 def _nodes(
-    results: Results, edges: pd.DataFrame, place: dict[str, tuple[float, float]]
+    results: Results, switches: list[str], place: dict[str, tuple[float, float]]
 ) -> list[parts.Trace]:
-    switches = list(dict.fromkeys(edges["a"]))
     hosts = first_repetition(results.hosts)
-    names = results.jobs.drop_duplicates("job").set_index("job")["name"]
+    names = job_names(results.jobs)
     crowd = pd.Series([level for _, level in place.values()]).value_counts().max()
     mode = "markers+text" if crowd <= LABELS else "markers"
     work = _work(results)
@@ -262,26 +182,11 @@ def _nodes(
     return traces
 
 
-_COUNTED = ("allocations", "additions", "completions", "preemptions")
-
-
-def _counts(results: Results) -> pd.DataFrame:
-    """Indexed by switch and job: columns of _COUNTED, of the first repetition; only of jobs that a
-    switch has done something for."""
-    rows = first_repetition(results.switch_counters)
-    rows = rows[rows["counter"].isin(_COUNTED) & rows["job"].notna()]
-    table = rows.pivot_table(
-        index=["switch", "job"], columns="counter", values="value", aggfunc="sum", fill_value=0
-    )
-    table = table.reindex(columns=_COUNTED, fill_value=0)
-    return table[table.sum(axis=1) > 0]
-
-
 def _work(results: Results) -> dict[str, list[str]]:
     """What each switch did for whom, in lines."""
-    names = results.jobs.drop_duplicates("job").set_index("job")["name"]
+    names = job_names(results.jobs)
     found: dict[str, list[str]] = {}
-    for (switch, job), row in _counts(results).iterrows():
+    for (switch, job), row in switch_work(results).iterrows():
         text = f"{names.get(job, job)}: {units.number(row['completions'])} sums completed"
         found.setdefault(switch, []).append(text)
     return found
@@ -289,7 +194,7 @@ def _work(results: Results) -> dict[str, list[str]]:
 
 def aggregation_table(results: Results) -> TableView | None:
     """Who aggregates what: a row per switch and job; None where nothing was aggregated."""
-    counts = _counts(results)
+    counts = switch_work(results)
     if not len(counts):
         return None
     note = "In a tree of switches, a sum that is complete for one of them counts there."

@@ -26,6 +26,7 @@ PURPLE = "#CC79A7"
 GREY = "#999999"
 
 JOB_COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, YELLOW, GREY)
+JOB_MARKERS = ("o", "s", "^", "D", "P", "X", "*", "v")
 HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---", "ooo", "+++")
 
 # States of an aggregator: greys, so that they are not taken for jobs or systems. Filling that ended
@@ -40,7 +41,7 @@ EDGE = "#BBBBBB"
 COLUMN = 3.5
 PAGE = 7.1
 
-RC = {
+RC: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.labelsize": 8,
@@ -61,7 +62,7 @@ RC = {
 
 @dataclass(frozen=True)
 class PlotStyle:
-    """Title, colour (#rrggbb), marker and hatch of one run in a comparison."""
+    """What a series looks like: its title, colour (#rrggbb), marker and hatch (matplotlib's)."""
 
     title: str
     color: str
@@ -76,6 +77,11 @@ def job_color(job: int) -> str:
 def job_hatch(job: int) -> str:
     """Changes where the colours begin again too, so that 64 jobs can be told apart."""
     return HATCHES[(job + job // len(JOB_COLORS)) % len(HATCHES)]
+
+
+def job_style(job: int, title: str) -> PlotStyle:
+    """The style of a job. `job`: its number."""
+    return PlotStyle(title, job_color(job), JOB_MARKERS[job % len(JOB_MARKERS)], job_hatch(job))
 
 
 def system_of(results: Results) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import TypeGuard
 
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
 _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 UNKNOWN = "-"
 
 
-def _unknown(value: object) -> bool:
-    return value is None or str(value) in ("nan", "<NA>")  # NA has no truth value to ask for
+def _known(value: float | None) -> TypeGuard[float]:
+    return value is not None and str(value) not in ("nan", "<NA>")  # NA has no truth value
 
 
 def significant(value: float) -> str:
@@ -32,44 +33,41 @@ def _scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
 
 def time(ns: float | None) -> str:
     """1234567 -> "1.23 ms"."""
-    return UNKNOWN if _unknown(ns) else _scaled(float(ns), _TIMES)
+    return _scaled(float(ns), _TIMES) if _known(ns) else UNKNOWN
 
 
 def times(mean: float | None, low: float | None, high: float | None) -> str:
     """Three times in ns with one unit: "50.0 (45.0 .. 55.0) ms"."""
-    if _unknown(mean) or _unknown(low) or _unknown(high):
+    if not (_known(mean) and _known(low) and _known(high)):
         return UNKNOWN
     scale, unit = time_unit(float(mean))
-    mean, low, high = (significant(float(value) / scale) for value in (mean, low, high))
-    return f"{mean} ({low} .. {high}) {unit}"
+    middle, least, most = (significant(float(value) / scale) for value in (mean, low, high))
+    return f"{middle} ({least} .. {most}) {unit}"
 
 
 def size(value: float | None) -> str:
     """12345678 -> "12.3 MB" (powers of 1000, as link rates are)."""
-    return UNKNOWN if _unknown(value) else _scaled(float(value), _BYTES)
+    return _scaled(float(value), _BYTES) if _known(value) else UNKNOWN
 
 
 def share(value: float | None) -> str:
     """0.1234 -> "12.3 %"."""
-    return UNKNOWN if _unknown(value) else f"{100 * float(value):.1f} %"
+    return f"{100 * float(value):.1f} %" if _known(value) else UNKNOWN
 
 
 def number(value: float | None) -> str:
     """1234567 -> "1 234 567" (gaps for the thousands); fractions get three digits."""
-    if _unknown(value):
+    if not _known(value):
         return UNKNOWN
-    if float(value) == int(value):
-        return f"{int(value):,}".replace(",", " ")
-    return (
-        f"{float(value):,.0f}".replace(",", " ")
-        if abs(value) >= 1000
-        else significant(float(value))
-    )
+    whole = float(value) == int(value)
+    if not whole and abs(value) < 1000:
+        return significant(float(value))
+    return (f"{int(value):,}" if whole else f"{float(value):,.0f}").replace(",", " ")
 
 
 def ratio(value: float | None) -> str:
     """1.4 -> "1.400"."""
-    return UNKNOWN if _unknown(value) else f"{float(value):.3f}"
+    return f"{float(value):.3f}" if _known(value) else UNKNOWN
 
 
 def time_unit(longest_ns: float) -> tuple[float, str]:

@@ -19,6 +19,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 
+from testbed.analysis.data.topology_data import levels
 from testbed.analysis.style import plot_style
 from testbed.routing.network import Network
 from testbed.routing.plan import Load, Plan
@@ -62,10 +63,12 @@ def positions(network: Network) -> dict[str, Position]:
         if link.source in network.host and link.target in hosts_at:
             hosts_at[link.target].append(link.source)
     graph = network.switch_graph.to_undirected()
-    layers = _layers(graph, [name for name, hosts in hosts_at.items() if hosts])
-    if len(set(layers.values())) > 1:
-        networkx.set_node_attributes(graph, layers, "layer")
-        found = networkx.multipartite_layout(graph, "layer", align="horizontal", scale=2)
+    layers = levels(graph, [name for name, hosts in hosts_at.items() if hosts])
+    nodes_at: dict[int, list[str]] = {}
+    for name, layer in layers.items():
+        nodes_at.setdefault(layer, []).append(name)
+    if len(nodes_at) > 1:
+        found = networkx.multipartite_layout(graph, nodes_at, align="horizontal", scale=2)
     elif len(graph) > 2:
         found = networkx.kamada_kawai_layout(graph, scale=1)
     else:
@@ -75,21 +78,13 @@ def positions(network: Network) -> dict[str, Position]:
     for switch, hosts in hosts_at.items():
         x, y = places[switch]
         away = math.atan2(y - middle[1], x - middle[0]) if len(graph) > 1 else math.pi / 2
-        if len(set(layers.values())) > 1:
+        if len(nodes_at) > 1:
             away = -math.pi / 2
         spread = min(0.5, 2.6 / max(len(hosts), 1))
         for place, host in enumerate(hosts):
             angle = away + spread * (place - (len(hosts) - 1) / 2)
             places[host] = (x + 0.75 * math.cos(angle), y + 0.75 * math.sin(angle))
     return places
-
-
-def _layers(graph: networkx.Graph, lowest: Sequence[str]) -> dict[str, int]:
-    """Each switch's distance from the nearest switch with hosts."""
-    if not lowest:
-        return dict.fromkeys(graph, 0)
-    away = networkx.multi_source_dijkstra_path_length(graph, set(lowest))
-    return {name: int(away.get(name, 0)) for name in graph}
 
 
 def _panel(panel, network: Network, plan: Plan, places: dict[str, Position], size: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from testbed.analysis.data.sweep_measures import MEASURES
+from testbed.analysis.data.sweep_chart_data import MEASURES
 from testbed.cli import main as commands
 from testbed.sweeps import figure_runner as figure_run
 

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from testbed.analysis.data import sweep_chart_data
 from testbed.analysis.data import sweep_data as sweeps
-from testbed.analysis.data import sweep_measures as measures
 from testbed.analysis.figures import memory_figures, sweep_figures
 from testbed.analysis.report import report_command
 from testbed.cli import main as commands
@@ -262,7 +262,7 @@ def test_occupancy_has_a_panel_for_each_point(folder):
 
 
 def test_every_measure_can_be_drawn(folder):
-    assert tuple(measures.MEASURES) == FIGURE_MEASURES
+    assert tuple(sweep_chart_data.MEASURES) == FIGURE_MEASURES
     sweep = sweeps.read_sweep(folder)
     frame = sweeps.frame(sweep).assign(jct_communicating_ns=3e6)  # these jobs only compute
     for first in range(0, len(FIGURE_MEASURES), 4):

@@ -14,14 +14,16 @@ import pytest
 
 from bench.report import write_large
 from testbed.analysis.data import sweep_data as sweeps
-from testbed.analysis.data.thinning import thin
+from testbed.analysis.data import timeline_data
+from testbed.analysis.data.chart_data import thin
+from testbed.analysis.data.job_chart_data import iteration_lines
+from testbed.analysis.data.topology_data import links, places
 from testbed.analysis.html import html_page as page
 from testbed.analysis.html import job_charts, timeline_chart
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.comparison_page import comparison_page
 from testbed.analysis.html.run_page import run_page
 from testbed.analysis.html.sweep_page import sweep_page
-from testbed.analysis.html.topology_chart import links, places
 from testbed.analysis.style import units
 from testbed.analysis.tables.report_tables import to_csv
 from testbed.results import Writer, read
@@ -76,7 +78,7 @@ def test_bars_are_the_means_and_their_intervals(charts):
 
 def test_many_iterations_become_lines_on_bands(results, monkeypatch):
     monkeypatch.setattr(job_charts, "SINGLE", 4)
-    chart = job_charts.iterations(results)
+    chart = job_charts.iterations(iteration_lines(results))
     band, line, *_ = chart.spec["data"]
     assert line["mode"] == "lines" and "error_y" not in line and band["meta"] == line["meta"]
     points = len(line["x"])
@@ -105,12 +107,13 @@ def test_neighbouring_pieces_become_one_and_lose_no_time():
     pieces = pd.DataFrame(
         {"row": 0, "phase": "forward", "iteration": 0, "start": starts, "end": starts + 9 * MS}
     )
-    found, gap_ns = timeline_chart.merged(pieces)
+    found, gap_ns = timeline_data.merged(pieces, timeline_chart.MARKS)
     assert len(found) <= timeline_chart.MARKS and gap_ns > 0
     assert found["start"].iloc[0] == 0 and found["end"].iloc[-1] == pieces["end"].iloc[-1]
     assert (found["end"] - found["start"]).sum() >= (pieces["end"] - pieces["start"]).sum()
     # What several iterations did is never told as one piece.
-    assert len(timeline_chart.merged(pieces.assign(iteration=range(count)))[0]) == count
+    several = pieces.assign(iteration=range(count))
+    assert len(timeline_data.merged(several, timeline_chart.MARKS)[0]) == count
 
 
 def test_a_long_timeline_is_painted(results, monkeypatch):
@@ -121,7 +124,7 @@ def test_a_long_timeline_is_painted(results, monkeypatch):
     assert (big["meta"], small["meta"]) == ({"job": 0}, {"job": 1})
     # Of two workers, and between them: computing, nothing, communicating.
     assert len(big["z"]) == 7 and big["y"] == [-0.44, 0, 0.02, 0.36, 0.56, 1, 1.02, 1.36]
-    phases = list(timeline_chart.PHASES)
+    phases = list(timeline_data.PHASES)
     upper, _, lower = (
         [None if each is None else phases[each] for each in row] for row in big["z"][:3]
     )
@@ -163,11 +166,17 @@ def test_link_loads_are_shares_of_their_rate(results):
     assert set(found["a"]) == {"s1"} and len(found) == 6
 
 
-def test_a_spine_stands_above_its_leaves():
+@pytest.mark.parametrize("spine_first", [True, False])
+def test_a_spine_stands_above_its_leaves(spine_first):
+    trunks = [("s1", "s2"), ("s1", "s3")]
     edges = pd.DataFrame(
-        [("s1", "s2"), ("s1", "s3"), ("s2", "h1"), ("s2", "h2"), ("s3", "h3")], columns=["a", "b"]
+        [
+            *(trunks if spine_first else [(b, a) for a, b in trunks]),
+            *(("s2", "h1"), ("s2", "h2"), ("s3", "h3")),
+        ],
+        columns=["a", "b"],
     )
-    found = places(edges)
+    found = places(edges, ["s1", "s2", "s3"])
     assert {name: level for name, (_, level) in found.items()} == (
         {"s1": 2, "s2": 1, "s3": 1, "h1": 0, "h2": 0, "h3": 0}
     )

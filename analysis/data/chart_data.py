@@ -1,0 +1,103 @@
+"""What charts show, as plain data.
+
+Each chart is prepared once: values in the unit that its axis names, in the order in which they are
+drawn, with the style of every series. figures/ draws it with matplotlib, html/ with Plotly. Charts
+of one kind only have their dataclasses beside the function that prepares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from testbed.analysis.data.run_summary import estimate
+from testbed.analysis.style.plot_style import PlotStyle
+from testbed.text_table import Estimate
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of `group`: float64[repetitions], one known value for each, in the chart's unit."""
+
+    group: str
+    samples: np.ndarray
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        return estimate(pd.Series(self.samples))
+
+
+@dataclass(frozen=True)
+class BarSeries:
+    """Bars of one style, at most one per group. `job`: whose they all are; None: no one job's."""
+
+    style: PlotStyle
+    bars: tuple[Bar, ...]
+    job: int | None = None
+
+
+@dataclass(frozen=True)
+class BarChart:
+    """Bars side by side in groups. `unit` is that of all samples, "" for a plain number."""
+
+    axis: str
+    unit: str
+    groups: tuple[str, ...]
+    series: tuple[BarSeries, ...]
+
+
+def bar_series(
+    style: PlotStyle, samples: Mapping[str, pd.Series], scale: float = 1.0, job: int | None = None
+) -> BarSeries:
+    """The bars of `samples` (group -> a value for each repetition) / `scale`. A group without a
+    known value has no bar."""
+    known = {group: values.astype("float64").dropna() for group, values in samples.items()}
+    bars = [Bar(group, values.to_numpy() / scale) for group, values in known.items() if len(values)]
+    return BarSeries(style, tuple(bars), job)
+
+
+@dataclass(frozen=True)
+class Area:
+    """One of stacked areas: float64[samples] of height. `job`: whose it is; None: no one job's."""
+
+    title: str
+    color: str
+    hatch: str
+    heights: np.ndarray
+    job: int | None = None
+
+
+@dataclass(frozen=True)
+class AreaChart:
+    """Areas over time, from the lowest to the highest. `time_ns`: int64[samples], the beginning of
+    each step; `samples`: how many there were before they were thinned."""
+
+    title: str
+    capacity: int
+    time_ns: np.ndarray
+    areas: tuple[Area, ...]
+    samples: int
+
+
+def thin(frame: pd.DataFrame, most: int) -> pd.DataFrame:
+    """At most `most` rows, each the mean of neighbours and at the first one's index."""
+    if len(frame) <= most:
+        return frame
+    bins = np.arange(len(frame)) * most // len(frame)
+    starts = frame.index[np.unique(bins, return_index=True)[1]]
+    thinned = frame.groupby(bins).mean()
+    thinned.index = starts
+    return thinned
+
+
+def some_of_each(owners: Sequence[int], most: int) -> list[int]:
+    """Numbers of at most `most` of `owners`, as many of each owner as there is room for."""
+    if len(owners) <= most:
+        return list(range(len(owners)))
+    of_each = max(1, most // len(set(owners)))
+    rank = pd.Series(owners).groupby(list(owners)).cumcount()
+    return rank.index[rank < of_each].tolist()[:most]

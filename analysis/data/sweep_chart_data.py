@@ -1,0 +1,218 @@
+"""The charts of a sweep: what the jobs paid and why, against what was varied.
+
+Each measure is a panel. Where a number is varied, a panel has lines over it; where none is, it has
+bars. A system that knows nothing of the varied key has the same value everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from testbed.analysis.data.chart_data import BarChart, bar_series
+from testbed.analysis.data.run_summary import estimate
+from testbed.analysis.data.sweep_data import Sweep
+from testbed.analysis.style import plot_style, units
+from testbed.analysis.style.plot_style import PlotStyle
+from testbed.systems import SYSTEMS
+from testbed.text_table import Estimate
+
+RANGE = 20  # an axis whose largest number is so many times the smallest is logarithmic
+
+
+@dataclass(frozen=True)
+class Measure:
+    """`column` of the frame, `title`, and the `unit`: the scale of "time", "size" and "count"
+    follows from the values."""
+
+    column: str
+    title: str
+    unit: str = ""
+
+
+MEASURES = {
+    "ps_packets_per_fragment": Measure("ps_packets_per_fragment", "PS packets / fragment"),
+    "jct": Measure("jct_mean_ns", "average JCT", "time"),
+    "jct_ratio": Measure("jct_ratio", "JCT relative to {against}"),
+    "jct_communicating": Measure("jct_communicating_ns", "JCT, communicating jobs", "time"),
+    "jct_computing": Measure("jct_computing_ns", "JCT, computing jobs", "time"),
+    "waiting": Measure("waiting_mean_ns", "average waiting for hosts", "time"),
+    "in_switch_share": Measure("in_switch_share", "completed in the switch", "%"),
+    "ps_link_bytes": Measure("ps_link_bytes", "PS links, both ways", "size"),
+    "filling_share": Measure("filling_share", "aggregators filling", "%"),
+    "held_share": Measure("held_share", "aggregators held", "%"),
+    "absorbed_per_aggregator_s": Measure(
+        "absorbed_per_aggregator_s", "absorbed / s / aggregator", "count"
+    ),
+    "retransmissions": Measure("retransmissions", "sent again", "count"),
+}
+_USUAL = ("jct", "ps_packets_per_fragment", "in_switch_share", "ps_link_bytes")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A series over the varied number, in the panel's unit. `x`: float64[points], where each point
+    stands on the axis; `words`: its value in the words of the experiment file. `constant`: what a
+    series without values on the axis has everywhere; None: it has such values."""
+
+    style: PlotStyle
+    x: np.ndarray
+    points: tuple[Estimate, ...]
+    words: tuple[str, ...]
+    constant: float | None
+
+    @property
+    def means(self) -> np.ndarray:
+        """float64[points], NaN where nothing was measured."""
+        return np.array([point.mean for point in self.points], dtype=float)
+
+    @property
+    def half_widths(self) -> np.ndarray:
+        """float64[points]; NaN where there are too few repetitions to show an interval."""
+        return np.array([point.shown_half_width for point in self.points], dtype=float)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The axis of what was varied. `ticks`: position -> words of the experiment file."""
+
+    label: str
+    ticks: dict[float, str]
+    logarithmic: bool
+
+
+@dataclass(frozen=True)
+class SweepPanel:
+    """A measure of a sweep. `bars` where no number is varied, else None; `lines` over `axis`.
+    `logarithmic`: whether the values are too far apart for a linear axis."""
+
+    column: str
+    title: str
+    unit: str
+    logarithmic: bool
+    bars: BarChart | None
+    lines: tuple[Line, ...]
+    axis: Axis | None
+
+    @property
+    def label(self) -> str:
+        """The title with the unit."""
+        return f"{self.title} ({self.unit})" if self.unit else self.title
+
+
+def chosen(sweep: Sweep) -> list[Measure]:
+    """What the sweep's figure shows, or the usual measures where it declares none."""
+    return [MEASURES[name] for name in (sweep.figure.panels if sweep.figure else _USUAL)]
+
+
+def with_links(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with a column for the bytes on the PS links, both ways together."""
+    return frame.assign(ps_link_bytes=frame["ps_link_bytes_in"] + frame["ps_link_bytes_out"])
+
+
+def series_styles(series: Sequence[tuple[str, str]]) -> dict[str, PlotStyle]:
+    """A style per series, given as (title, system): the system's colour and marker; several of one
+    system differ in hatch and line."""
+    found: dict[str, PlotStyle] = {}
+    for title, name in series:
+        if title not in found:
+            system = SYSTEMS[name]
+            count = sum(style.color == system.color for style in found.values())
+            hatch = plot_style.HATCHES[count % len(plot_style.HATCHES)]
+            found[title] = PlotStyle(title, system.color, system.marker, hatch)
+    return found
+
+
+def panels(sweep: Sweep, frame: pd.DataFrame) -> list[SweepPanel]:
+    """The panels of the measures that were measured, from left to right. `frame`: of `frame` in
+    sweep_data.py, not empty."""
+    frame = with_links(frame)
+    styles = series_styles(list(dict.fromkeys(zip(frame["series"], frame["system"], strict=True))))
+    axis = _axis(sweep)
+    return [
+        _panel(sweep, frame, measure, styles, axis)
+        for measure in chosen(sweep)
+        if frame[measure.column].notna().any()
+    ]
+
+
+def _panel(
+    sweep: Sweep,
+    frame: pd.DataFrame,
+    measure: Measure,
+    styles: dict[str, PlotStyle],
+    axis: Axis | None,
+) -> SweepPanel:
+    scale, unit = _unit(frame[measure.column], measure.unit)
+    title = measure.title.format(against=sweep.figure.against if sweep.figure else "")
+    values = {
+        name: frame[frame["series"] == name].set_index("x")[measure.column] / scale
+        for name in styles
+    }
+    bars, lines = None, []
+    if axis is None:
+        series = [bar_series(style, {name: values[name]}) for name, style in styles.items()]
+        bars = BarChart(f"{title} ({unit})" if unit else title, unit, tuple(styles), tuple(series))
+    else:
+        places = dict(zip(sorted(_asked(sweep)), axis.ticks, strict=True))
+        lines = [_line(style, values[name], places, axis) for name, style in styles.items()]
+    wide = measure.unit == "time" and axis is not None and _is_wide(frame, measure.column)
+    return SweepPanel(measure.column, title, unit, wide, bars, tuple(lines), axis)
+
+
+def _line(style: PlotStyle, values: pd.Series, places: dict[float, float], axis: Axis) -> Line:
+    """The line of `values`, indexed by the varied number. `places`: where each is drawn."""
+    everywhere = values[values.index.isna()].dropna()
+    over = values[values.index.notna()]
+    groups = [(places[x], group) for x, group in over.groupby(level=0)]
+    return Line(
+        style,
+        np.array([place for place, _ in groups], dtype=float),
+        tuple(estimate(group) for _, group in groups),
+        tuple(axis.ticks[place] for place, _ in groups),
+        float(everywhere.mean()) if len(everywhere) else None,
+    )
+
+
+def _asked(sweep: Sweep) -> dict[float, str]:
+    """The values of the axis in the words of the experiment file."""
+    on_axis = [point.values[sweep.axis] for point in sweep.points if sweep.axis in point.values]
+    return {value.number: value.short for value in on_axis if value.number is not None}
+
+
+def _axis(sweep: Sweep) -> Axis | None:
+    """The axis of the varied number; None where none is varied. Each value stands at itself, or, if
+    only a 0 forbids a logarithmic axis, at its rank."""
+    if sweep.axis is None:
+        return None
+    words = _asked(sweep)
+    numbers = sorted(words)
+    positive = [number for number in numbers if number > 0]
+    label = (sweep.figure.x_label if sweep.figure else "") or sweep.axis
+    if numbers[0] == 0 and positive and positive[-1] >= RANGE * positive[0]:
+        return Axis(label, {float(n): words[number] for n, number in enumerate(numbers)}, False)
+    logarithmic = numbers[0] > 0 and numbers[-1] >= RANGE * numbers[0]
+    return Axis(label, {number: words[number] for number in numbers}, logarithmic)
+
+
+def _is_wide(frame: pd.DataFrame, column: str) -> bool:
+    """Whether the points' means are too far apart for a linear axis."""
+    means = frame.groupby("point")[column].mean().dropna()
+    return len(means) > 0 and means.min() > 0 and means.max() >= RANGE * means.min()
+
+
+def _unit(values: pd.Series, unit: str) -> tuple[float, str]:
+    """(what to divide by, label)"""
+    largest = float(values.max())
+    if unit == "time":
+        return units.time_unit(largest)
+    if unit == "size":
+        return units.size_unit(largest)
+    if unit == "count":
+        if largest >= 1e6:
+            return 1e6, "million"
+        return (1e3, "thousand") if largest >= 1e4 else (1.0, "")
+    return (0.01, "%") if unit == "%" else (1.0, unit)
