@@ -16,7 +16,18 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
-_STARTS = ("./", "python", ".venv/bin/", "tshark", "p4c-bm2-ss", "pip ", "mkdocs", "run.py", "cd ")
+_STARTS = (
+    "./",
+    "python",
+    ".venv/bin/",
+    "tshark",
+    "p4c-bm2-ss",
+    "pip ",
+    "mkdocs",
+    "run.py",
+    "ina ",
+    "cd ",
+)
 _ANY = "|".join(map(re.escape, _STARTS))
 _FENCED = re.compile(rf"(?P<text>(?:sudo )?(?:{_ANY}).*)")
 _COMMAND = re.compile(rf" {{4}}\s*(?:\$ )?{_FENCED.pattern}")
@@ -74,6 +85,9 @@ _TRACED = Elsewhere(
 )
 _WHEEL = Elsewhere("p4engine/tests/unit/test_packaging.py::test_the_wheel_works_by_itself")
 _BY_ITSELF = Elsewhere("p4engine/tests/unit/test_packaging.py::test_the_tests_stand_by_themselves")
+_PLUGIN = Elsewhere(
+    "tests/switch/test_plugins.py::test_its_experiment_runs_and_every_value_is_right"
+)
 _TORCH = Elsewhere("tests/unit/test_trace_generator.py::test_generated_equals_shipped")
 _BMV2 = Elsewhere("tests/bmv2/test_differential.py::test_both_switches_agree")
 
@@ -83,6 +97,12 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"\./test", _SET_UP),
     (r"\./test .+", _PYTEST),
     (r"RUN experiments/quickstart\.yaml", _EMULATED),
+    (r"pip install \./examples/plugin", _PLUGIN),
+    (r"RUN run examples/plugin/experiment\.yaml", _PLUGIN),
+    (
+        r"RUN --version",
+        Elsewhere("tests/switch/test_plugins.py::test_the_version_lists_what_was_found"),
+    ),
     (r"RUN (FILE|\S+\.yaml)( --pcap \S+)+", _CAPTURE),
     (r"RUN FILE", Run("{small} --results {results}", slow=True)),
     (r"RUN check FILE", Run("check {small}")),
@@ -242,7 +262,7 @@ def shown() -> list[Shown]:
 def plain(text: str) -> str:
     """A command without `sudo`, remarks, and how its Python is called."""
     text = re.sub(r"\s+#.*$", "", text).removeprefix("sudo ").strip()
-    text = re.sub(r"^(\.venv/bin/)?python3? run\.py", "RUN", text)
+    text = re.sub(r"^((\.venv/bin/)?python3? run\.py|ina)(?= |$)", "RUN", text)
     text = re.sub(r"^(\.venv/bin/)?python3? -m", "MODULE", text)
     return re.sub(r"^(\.venv/bin/)?python3?(?= )", "PYTHON", text)
 
