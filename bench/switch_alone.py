@@ -141,7 +141,7 @@ def round_of_switch(wires: Wires, generator: str, case: Case, options: argparse.
             "from pathlib import Path\n"
             "from p4engine.backend.build import Compiled\n"
             "from p4engine.program_info import ProgramInfo\n"
-            "from p4engine.switch.process import serve\n"
+            "from p4engine.process.switch_process import serve\n"
             "import json\n"
             "job = json.load(sys.stdin)\n"
             "compiled = Compiled(Path(job['so']), ProgramInfo.from_json(job['info']), '')\n"

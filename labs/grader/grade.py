@@ -29,7 +29,7 @@ COMPILERS = (
     "p4engine.backend.build p4engine.backend.emit_program p4engine.frontend.parser.parse_program"
 )
 SWITCHES = "p4engine.switch.library p4engine.backend.build p4engine.trace.trace_text"
-NODE = f"{SWITCHES} p4engine.switch.process"
+NODE = f"{SWITCHES} p4engine.process.switch_process"
 SMALL = Path(__file__).with_name("small.p4")  # compiled once, so that the runtime is in the cache
 
 

@@ -63,7 +63,7 @@ class Worker:
     def attach(self, key: str, interfaces: Mapping[int, str], seed: int, trace: bool) -> int:
         """Like `load`, of a switch whose ports are network interfaces, by number of the port. It
         takes the place of the one that they had before."""
-        from p4engine.switch.process import NetworkSwitch
+        from p4engine.process.switch_process import NetworkSwitch
 
         self.unload()
         number = self._loaded(NetworkSwitch(self._compiled(key), interfaces, seed=seed), trace)
@@ -182,7 +182,7 @@ CALLS = {name for name in vars(Worker) if not name.startswith("_")}
 def explain(error: BaseException, scratch: Path) -> str:
     """An error in a student's words: a P4 error with its lines, or the end of a traceback."""
     from p4engine.frontend.diagnostics import P4Error
-    from p4engine.switch.pipeline_values import ControlError
+    from p4engine.values.numbers import ControlError
 
     if isinstance(error, P4Error | ControlError):
         text = str(error)
@@ -219,7 +219,7 @@ def serve(worker: Worker, requests: int, replies: int) -> None:
 def main() -> None:
     """Arguments: root, engine, kind, scratch, CPU seconds, modules to import, two descriptors."""
     _, _, _, kind, folder, cpu_s, preload, requests, replies = sys.argv
-    for name in ("p4engine.frontend.diagnostics", "p4engine.switch.pipeline_values"):
+    for name in ("p4engine.frontend.diagnostics", "p4engine.values.numbers"):
         importlib.import_module(name)
     for name in preload.split():
         importlib.import_module(name)

@@ -49,7 +49,7 @@ def bmv2_switch(arguments: dict, descriptors: list[int]) -> None:
 
 def switch(arguments: dict, descriptors: list[int]) -> int:
     """A P4 switch. arguments: program, defines, include_dirs, interfaces by port, control, seed."""
-    from p4engine.switch.process import serve
+    from p4engine.process.switch_process import serve
 
     from p4engine import compile_program
     from testbed.linux.scheduling import wake_promptly

@@ -65,7 +65,7 @@ class Session:
         preload = (
             "testbed.network.namespace",
             "testbed.emulate.child_processes",
-            "p4engine.switch.process",
+            "p4engine.process.switch_process",
         )
         self.nodes = Spawner("switch pool", preload, self.logs / "switch-pool.log")
         self.record.add("switch pool", self.nodes.pid)

@@ -12,7 +12,7 @@ from typing import Any
 from p4engine.control.commands import Commands
 from p4engine.frontend.diagnostics import P4Error
 from p4engine.program_info import ProgramInfo
-from p4engine.switch.names import Names
+from p4engine.values.names import Names
 
 from testbed.errors import UserError
 from testbed.netfile.load_network import NetworkPlan

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from p4engine.switch.pipeline_values import ControlError
+from p4engine.values.numbers import ControlError
 
 from testbed import dataplane
 from testbed.errors import RunError

@@ -2,7 +2,7 @@
 
 import sys
 
-from p4engine.cli import main
+from p4engine.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from p4engine.switch.pipeline_values import ControlError
+from p4engine.values.numbers import ControlError
 from p4engine_testing.programs import send, switch, words
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from p4engine.cli import main
+from p4engine.cli.main import main
 from p4engine.stf.stf_parser import StfError, Value, parse
 from p4engine.stf.stf_run import run_test
 from p4engine_testing.programs import source

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from p4engine.cli import main
+from p4engine.cli.main import main
 from p4engine.control.client import Client
 from p4engine.control.commands import CommandError, Commands
 from p4engine.control.server import Server

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from p4engine.cli import main
+from p4engine.cli.main import main
 from p4engine_testing import DATA
 
 

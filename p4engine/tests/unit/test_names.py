@@ -11,7 +11,7 @@ from p4engine.program_info import Action, Key, Param, ProgramInfo, Table
 from p4engine.stf.stf_parser import StfError, Value
 from p4engine.stf.stf_values import find_key
 from p4engine.stf.stf_values import match_value as from_stf
-from p4engine.switch.matches import (
+from p4engine.values.matches import (
     ExactMatch,
     LpmMatch,
     OptionalMatch,
@@ -23,8 +23,8 @@ from p4engine.switch.matches import (
     is_anything,
     key_words,
 )
-from p4engine.switch.names import Names, UnknownName, find, resolve
-from p4engine.switch.pipeline_values import ControlError
+from p4engine.values.names import Names, UnknownName, find, resolve
+from p4engine.values.numbers import ControlError
 
 KINDS = ("exact", "lpm", "ternary", "range", "optional")
 ALL = {

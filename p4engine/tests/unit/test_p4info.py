@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from p4engine.cli import main
+from p4engine.cli.main import main
 from p4engine.p4runtime.p4info import aliases, assign_ids, p4info
 from p4engine.p4runtime.proto import p4info_pb2
 from p4engine_testing import DATA
@@ -124,7 +124,7 @@ def test_aliases_are_the_shortest_unique_ends():
 WITHOUT = """
 import sys
 sys.modules["google.protobuf"] = None
-from p4engine.cli import main
+from p4engine.cli.main import main
 sys.exit(main(["p4info", sys.argv[1]]))
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from p4engine.program_info import Key
-from p4engine.switch.matches import (
+from p4engine.values.matches import (
     ExactMatch,
     LpmMatch,
     Match,
@@ -13,7 +13,7 @@ from p4engine.switch.matches import (
     RangeMatch,
     TernaryMatch,
 )
-from p4engine.switch.pipeline_values import ControlError, number
+from p4engine.values.numbers import ControlError, number
 
 
 class CommandError(ControlError):

@@ -23,9 +23,9 @@ from typing import Any
 from p4engine.control.command_copies import CopyCommands
 from p4engine.control.command_values import CommandError, fit, match_value, whole
 from p4engine.program_info import Action, ProgramInfo, Table
-from p4engine.switch.matches import Match
-from p4engine.switch.names import Names
-from p4engine.switch.pipeline_values import ControlError, number
+from p4engine.values.matches import Match
+from p4engine.values.names import Names
+from p4engine.values.numbers import ControlError, number
 
 
 class Commands:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from p4engine.switch.matches import MATCHES
+from p4engine.values.matches import MATCHES
 
 LONG_MESSAGE = 1 << 16  # bytes
 LONGEST_PLAIN_LIST = 256  # longer lists of numbers travel as words

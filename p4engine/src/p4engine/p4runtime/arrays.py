@@ -10,7 +10,7 @@ from p4engine.p4runtime.matches import decode_field, encode_match
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, invalid, unimplemented
 from p4engine.p4runtime.values import encoded, number
-from p4engine.switch.matches import Match, anything
+from p4engine.values.matches import Match, anything
 
 PER_SECOND = 1e6  # the engine's meters have rates per microsecond
 LARGEST = 2**63 - 1

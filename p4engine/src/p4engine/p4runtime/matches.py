@@ -13,7 +13,7 @@ from p4engine.p4runtime.catalog import Action, Catalog, Field, Table
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import invalid
 from p4engine.p4runtime.values import encoded, number
-from p4engine.switch.matches import (
+from p4engine.values.matches import (
     ExactMatch,
     LpmMatch,
     Match,

@@ -19,8 +19,8 @@ from p4engine.p4runtime.matches import (
 from p4engine.p4runtime.profiles import OneShot, Profiles
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, invalid, unimplemented
-from p4engine.switch.matches import Match
 from p4engine.switch.pipeline_tables import Entry
+from p4engine.values.matches import Match
 
 DEFAULT = -1  # the engine's handle of a default entry
 

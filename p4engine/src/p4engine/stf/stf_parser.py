@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from p4engine.switch.pipeline_values import ControlError
+from p4engine.values.numbers import ControlError
 
 # Statements that are commands of BMv2's command line, passed on as they are.
 DIRECT = (

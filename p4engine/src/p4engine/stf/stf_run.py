@@ -30,8 +30,8 @@ from p4engine.program_info import Table
 from p4engine.stf.stf_parser import DIRECT, Statement, StfError, parse
 from p4engine.stf.stf_values import find_key, match_value, meant
 from p4engine.switch.library import Switch
-from p4engine.switch.matches import anything
-from p4engine.switch.pipeline_values import ControlError
+from p4engine.values.matches import anything
+from p4engine.values.numbers import ControlError
 
 PACKET_TIME_NS = 100_000  # between two packets
 COMMAND_TIME_NS = 1_000_000_000  # p4c's driver waits a second after commands

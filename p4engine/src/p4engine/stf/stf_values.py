@@ -8,7 +8,7 @@ from typing import TypeVar
 from p4engine.control.command_values import fit
 from p4engine.program_info import Key, Table
 from p4engine.stf.stf_parser import StfError, Value
-from p4engine.switch.matches import (
+from p4engine.values.matches import (
     ExactMatch,
     LpmMatch,
     Match,
@@ -16,8 +16,8 @@ from p4engine.switch.matches import (
     RangeMatch,
     TernaryMatch,
 )
-from p4engine.switch.names import UnknownName, resolve
-from p4engine.switch.pipeline_values import ControlError
+from p4engine.values.names import UnknownName, resolve
+from p4engine.values.numbers import ControlError
 
 T = TypeVar("T")
 _DIGIT_BITS = {"0x": 4, "0b": 1, "0o": 3}

@@ -8,10 +8,10 @@ from ctypes import c_uint64
 from typing import Any
 
 from p4engine.program_info import Key, Register, Table
-from p4engine.switch.matches import key_words
 from p4engine.switch.pipeline_abi import Count, Rates
 from p4engine.switch.pipeline_instance import Instance
-from p4engine.switch.pipeline_values import (
+from p4engine.values.matches import key_words
+from p4engine.values.numbers import (
     ControlError,
     from_words,
     number,

@@ -8,9 +8,9 @@ from ctypes import c_uint32, c_void_p
 from typing import Any
 
 from p4engine.program_info import ProgramInfo
-from p4engine.switch.names import Names
 from p4engine.switch.pipeline_abi import DIGEST_HOOK, HOOK, STATUS, Config, declare
-from p4engine.switch.pipeline_values import ControlError, from_words, word_count
+from p4engine.values.names import Names
+from p4engine.values.numbers import ControlError, from_words, word_count
 
 
 class Instance:

@@ -9,15 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from p4engine.program_info import Table
-from p4engine.switch.matches import (
-    Match,
-    from_match_words,
-    match_words,
-    param_words,
-    priority_of,
-)
 from p4engine.switch.pipeline_instance import Instance
-from p4engine.switch.pipeline_values import ControlError, from_words, word_array, word_count
+from p4engine.values.matches import Match, from_match_words, match_words, param_words, priority_of
+from p4engine.values.numbers import ControlError, from_words, word_array, word_count
 
 
 @dataclass(frozen=True, slots=True)

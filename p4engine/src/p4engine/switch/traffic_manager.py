@@ -13,7 +13,6 @@ from ctypes import POINTER, byref, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
-from p4engine.switch.pipeline_values import ControlError
 from p4engine.switch.traffic_manager_abi import (
     STATUS,
     Counters,
@@ -24,6 +23,7 @@ from p4engine.switch.traffic_manager_abi import (
     as_dict,
     declare,
 )
+from p4engine.values.numbers import ControlError
 
 DIRECTIONS = ("ingress", "egress")
 NEVER = 2**64 - 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from p4engine.switch.pipeline_values import from_words, word_count
+from p4engine.values.numbers import from_words, word_count
 
 Site = dict[str, Any]  # an entry of info["trace"]["sites"]
 Shown = dict[str, Any]  # how a value is to be shown: width, and names where it has some

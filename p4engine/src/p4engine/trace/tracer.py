@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from p4engine.switch.pipeline_values import ControlError, number
 from p4engine.trace.events import Event, Site, read_event
+from p4engine.values.numbers import ControlError, number
 
 LONGEST = 200_000  # events kept before the oldest are forgotten
 

@@ -22,7 +22,7 @@ from random import Random
 
 from p4engine.control.server import Server
 from p4engine.switch.library import CALLS, Switch
-from p4engine.switch.pipeline_values import ControlError
+from p4engine.values.numbers import ControlError
 
 from p4engine import compile_program
 from p4engine_testing import DATA

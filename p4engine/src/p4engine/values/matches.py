@@ -15,14 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from p4engine.program_info import Action, Key, Table
-from p4engine.switch.pipeline_values import (
-    SMALL,
-    ControlError,
-    from_words,
-    number,
-    to_words,
-    word_count,
-)
+from p4engine.values.numbers import SMALL, ControlError, from_words, number, to_words, word_count
 
 
 class Kind(Protocol):

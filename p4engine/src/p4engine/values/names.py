@@ -21,7 +21,7 @@ from p4engine.program_info import (
     Table,
     ValueSet,
 )
-from p4engine.switch.pipeline_values import ControlError
+from p4engine.values.numbers import ControlError
 
 MOST_NAMES = 12  # in an error
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from p4engine.backend.compile_command import compiled_from
+from p4engine.cli.compile_command import compiled_from
 from p4engine.control.server import Server
 from p4engine.switch.library import CALLS, Switch
 from p4engine.switch.packet_loop import PacketLoop, declare
