@@ -66,11 +66,11 @@ def _parser() -> argparse.ArgumentParser:
     options, program = _preprocessor_options(), _one_program()
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
     for name, module, parents, text in (
-        ("compile", "backend.compile_command", [program, options], "check and compile a program"),
-        ("switch", "switch.process", [program, options], "be a switch"),
-        ("call", "control.call_command", [], "one control call to a switch process"),
-        ("stf", "stf.stf_command", [options], "run tests in the simple test format"),
-        ("trace", "trace.trace_command", [program, options], "show packets' paths in a program"),
+        ("compile", "cli.compile_command", [program, options], "check and compile a program"),
+        ("switch", "cli.switch_command", [program, options], "be a switch"),
+        ("call", "cli.call_command", [], "one control call to a switch process"),
+        ("stf", "cli.stf_command", [options], "run tests in the simple test format"),
+        ("trace", "cli.trace_command", [program, options], "show packets' paths in a program"),
         ("p4info", "p4runtime.p4info", [program, options], "print the P4Info of a program"),
     ):
         commands.add_parser(name, parents=parents, help=text).module = f"p4engine.{module}"
