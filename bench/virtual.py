@@ -32,12 +32,12 @@ from numba import njit, types  # noqa: E402
 
 import testbed.protocols  # noqa: E402, F401  first: it tells numba where its cache is
 from testbed.experiment import load_text  # noqa: E402
-from testbed.protocols import counters as n  # noqa: E402
-from testbed.protocols import status as st  # noqa: E402
 from testbed.runtimes.program import prepare  # noqa: E402
-from testbed.simulate import event_queue as ag  # noqa: E402
-from testbed.simulate import loop, world  # noqa: E402
-from testbed.simulate import state as w  # noqa: E402
+from testbed.simulate import (  # noqa: E402
+    event_queue,  # noqa: E402
+    loop,
+    world,
+)
 from testbed.workload.native import peek  # noqa: E402
 from testbed.workload.placed_machine import at, call_step  # noqa: E402
 
@@ -60,7 +60,7 @@ CASES = {
 }
 PACKETS = 3_000_000  # of a case, at scale 1
 SIZES = {"resnet50": 25_557_032, "vgg16": 138_357_544}
-PARTS = ("hand in", "machines", "send", "switches", "collect", "agenda")
+PARTS = ("hand in", "machines", "send", "switches", "collect", "event queue")
 _clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.uintp))
 MONOTONIC = 1  # the thread's own clock would be a system call, and cost more than the parts
 PREEMPTED_NS = 50_000  # no part takes so long: another process has run
@@ -87,19 +87,19 @@ def start(hosts: int, scale: float) -> world.Nodes:
 
 def gradient_packets(nodes: world.Nodes) -> int:
     counted = (node.machine.counters for node in nodes.hosts if node.is_worker)
-    return sum(int(counters[n.GRADIENT_PACKETS]) for counters in counted)
+    return sum(int(counters[0].gradient_packets) for counters in counted)
 
 
 def rate(hosts: int, scale: float) -> None:
     """Print one case."""
     nodes = start(hosts, scale)
     begin, cpu = time.perf_counter(), time.process_time()
-    while (reason := loop.run(nodes.placed, ag.NEVER - 1, 10**9)) == loop.CROWDED:
+    while (reason := loop.run(nodes.placed, event_queue.NEVER - 1, 10**9)) == loop.CROWDED:
         nodes.grow()
     cpu, wall = time.process_time() - cpu, time.perf_counter() - begin
     if reason != loop.FINISHED:
         raise SystemExit(f"the run ended for reason {reason}")
-    packets, events = gradient_packets(nodes), int(nodes.world.s[w.EVENTS])
+    packets, events = gradient_packets(nodes), int(nodes.world.state[0].events)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
         f"{hosts:4} hosts: {packets / cpu / 1e3:6.0f} thousand gradient packets/s of processor time"
@@ -119,51 +119,51 @@ def now_ns(scratch):
 def timed(address, spent, scratch):
     """loop._run with a clock between its parts."""
     world = at(address, loop.WORLD)
-    s, a = world.s, world.agenda
+    state, queue = world.state[0], world.queue
     hosts, trunks = world.hosts.shape[0], world.trunks.shape[0]
     mark = now_ns(scratch)
     while True:
-        if s[w.PENDING] >= 0:
-            if not loop._collect(world, s[w.PENDING]):
+        if state.pending >= 0:
+            if not loop._collect(world, state.pending):
                 return loop.CROWDED
-            s[w.PENDING] = -1
+            state.pending = -1
             mark = note(spent, 4, mark, scratch)
-        if s[w.OPEN] == 0:
+        if state.open == 0:
             return loop.FINISHED
-        source = ag.first(a)
-        now = a.time[source]
-        s[w.EVENTS] += 1
-        s[w.NOW] = now
+        source = event_queue.first(queue)
+        now = queue.time[source]
+        state.events += 1
+        state.now = now
         mark = note(spent, 5, mark, scratch)
         if source < hosts:
             row = world.hosts[source]
             count = loop._hand_in(world, source, now)
             mark = note(spent, 0, mark, scratch)
             filled = call_step(
-                row[w.STEP],
-                (row[w.MACHINE], world.places[0], world.places[1], now, count, world.places[2]),
+                row.step,
+                (row.machine, world.places[0], world.places[1], now, count, world.places[2]),
             )
             mark = note(spent, 1, mark, scratch)
             if filled > 0:
                 loop._send(world, source, filled, now)
-                s[w.PENDING] = row[w.SWITCH]
+                state.pending = row.switch
                 mark = note(spent, 2, mark, scratch)
-            finished = peek(row[w.STATUS] + 8 * st.FINISHED) == 1
-            if row[w.IS_WORKER] == 1 and row[w.DONE] == 0 and finished:
-                row[w.DONE] = 1
-                s[w.OPEN] -= 1
+            finished = peek(row.status + loop.FINISHED_OFFSET) == 1
+            if row.is_worker == 1 and row.done == 0 and finished:
+                row.done = 1
+                state.open -= 1
             due = max(world.deadline[0], now)
             if world.first[source] >= 0:
                 due = min(due, max(world.frames.when_ns[world.first[source]], now))
-            ag.put(a, source, due)
+            event_queue.put(queue, source, due)
             mark = note(spent, 5, mark, scratch)
         else:
             if source < hosts + trunks:
-                s[w.PENDING] = loop._cross_trunk(world, source, now)
+                state.pending = loop._cross_trunk(world, source, now)
             else:
-                c = world.switches[source - hosts - trunks]
-                loop._advance(c[w.ADVANCE], (c[w.MANAGER], now))
-                s[w.PENDING] = source - hosts - trunks
+                functions = world.switches[source - hosts - trunks]
+                loop._advance(functions.advance, (functions.manager, now))
+                state.pending = source - hosts - trunks
             mark = note(spent, 3, mark, scratch)
 
 
@@ -227,7 +227,7 @@ def run_until(nodes: world.Nodes, packets: float) -> int:
     """Run until so many gradient packets are out, or to the end; returns why the loop returned."""
     reason = loop.PAUSE
     while gradient_packets(nodes) < packets and reason != loop.FINISHED:
-        reason = loop.run(nodes.placed, ag.NEVER - 1, 200_000)
+        reason = loop.run(nodes.placed, event_queue.NEVER - 1, 200_000)
         if reason == loop.CROWDED:
             nodes.grow()
         elif reason not in (loop.PAUSE, loop.FINISHED):

@@ -18,9 +18,8 @@ from collections.abc import Callable
 import numpy as np
 
 from testbed.derived.host_specs import plan
-from testbed.protocols import counters as n
 from testbed.protocols import sizes, wire
-from testbed.protocols import status as st
+from testbed.protocols.counters import as_dict
 from testbed.protocols.host_spec import HostSpec
 from testbed.workload import machine
 from testbed.workload.placed_machine import Placed, Stepper, raised
@@ -97,10 +96,10 @@ class Host:
         return out, self.deadline.value
 
     def finished(self) -> bool:
-        return self.machine.status[st.FINISHED] == 1
+        return self.machine.status[0].finished == 1
 
     def counters(self) -> dict[str, int]:
-        return {name: int(v) for name, v in zip(n.NAMES, self.counts, strict=True)}
+        return as_dict(self.counts)
 
 
 def udp_frame(source: str, destination: str, payload: bytes) -> bytes:
@@ -190,9 +189,9 @@ class Fabric:
             return  # an earlier alarm that has been set anew since
         out, deadline = host.run(self.now)
         status = host.machine.status
-        assert not status[st.FAILED], (
-            f"{name}: wrong value in fragment {status[st.FRAGMENT]} at position "
-            f"{status[st.POSITION]}: {status[st.FOUND]} instead of {status[st.EXPECTED]}"
+        assert not status[0].failed, (
+            f"{name}: wrong value in fragment {status[0].fragment} at position "
+            f"{status[0].position}: {status[0].found} instead of {status[0].expected}"
         )
         for peer, payload in out:
             self._put(name, 1, udp_frame(host.spec.address, peer, payload))

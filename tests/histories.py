@@ -17,9 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from testbed.dissect import Ina
-from testbed.protocols import send_scoreboard as bk
-from testbed.protocols import sizes
-from testbed.protocols import status as st
+from testbed.protocols import send_scoreboard, sizes
 from tests.fabric import MS, NEVER, US, Fabric, Host
 from tests.switch import exact
 
@@ -322,12 +320,14 @@ def _wrong(network: Network) -> list[tuple[int, int]]:
     """(job, fragment counted through all iterations) of what is wrong or missing, per worker."""
     found = []
     for host in network.workers():
-        status, job, b = host.machine.status, host.spec.job.number, host.machine.book
-        if status[st.FAILED]:
-            return [(job, _number(host, int(status[st.ITERATION]), int(status[st.FRAGMENT])))]
-        missing = [f for f in range(host.spec.job.fragments) if not b.status[f] & bk.RECEIVED]
+        status, job, b = host.machine.status, host.spec.job.number, host.machine.scoreboard
+        if status[0].failed:
+            return [(job, _number(host, int(status[0].iteration), int(status[0].fragment)))]
+        missing = [
+            f for f in range(host.spec.job.fragments) if not b.status[f] & send_scoreboard.RECEIVED
+        ]
         if not host.finished() and missing:
-            found.append((job, _number(host, int(b.s[bk.ITERATION]), missing[0])))
+            found.append((job, _number(host, int(b.state[0].iteration), missing[0])))
     return found
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from testbed.protocols.host_spec import Compute, HostSpec, JobSpec, Tensor, WorkerOptions
+from testbed.protocols.host_spec import Compute, HostSpec, JobSpec, SystemSpec, Tensor
 
-OPTIONS = WorkerOptions(
+OPTIONS = SystemSpec(
     order="front",
     window=8,
     timeout_ns=0,

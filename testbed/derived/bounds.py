@@ -6,8 +6,8 @@ M is the gradient in bytes on the wire (fragments x frame length), R a link's ra
     parameter server            W M / R           the server's link; a k-th of it with k servers
     ring all-reduce             2 (W - 1) M / (W R)   each worker's link
 
-The bound is the largest over all links and both directions. Acknowledgements, asks and reminders
-are not in it, nor is what the switches between share.
+The bound is the largest over all links and both directions. Acknowledgements, requests and
+reminders are not in it, nor is what the switches between share.
 """
 
 from __future__ import annotations

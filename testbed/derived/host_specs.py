@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from testbed.derived import plan_entries as ways
 from testbed.derived.bounds import communication_bound_ns
+from testbed.derived.system_options import options_of
 from testbed.derived.timers import NOMINAL_RATE_BPS, timers_of, uplink_rate
 from testbed.derived.windows import window_of
 from testbed.errors import UserError
@@ -16,22 +17,30 @@ from testbed.experiment.planned_faults import slow_windows
 from testbed.protocols.host_spec import (
     AggregatingSwitch,
     Compute,
-    GridOptions,
+    GridSpec,
     HostSpec,
     JobSpec,
     PlannedWorker,
-    PoolOptions,
+    PoolSpec,
     RecordedGradients,
-    RingOptions,
-    ServerOptions,
-    SwitchmlOptions,
+    RingSpec,
+    ServerSpec,
+    SwitchmlSpec,
+    SystemSpec,
     Tensor,
     WindowPositions,
-    WorkerOptions,
 )
 from testbed.protocols.sizes import MAX_FRAGMENTS, fragments_of, frame_bytes
 from testbed.routing.tree import job_tree, root_switch, switch_of
 from testbed.systems import SYSTEMS
+from testbed.systems.options import (
+    AtpOptions,
+    EsaOptions,
+    GridOptions,
+    PoolOptions,
+    SwitchmlOptions,
+    WorkerOptions,
+)
 from testbed.topology import Topology, host_ip, switch_ip
 
 if TYPE_CHECKING:
@@ -126,7 +135,7 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[H
     for server, host in enumerate(placement.servers):
         peers = [switch_ip(topology.number(switch_of(topology, host)))]  # its gateway
         peers += [address(worker) for worker in placement.workers]
-        if isinstance(options, ServerOptions):
+        if isinstance(options, ServerSpec):
             peers += [switch.address for switch in options.switches]
         specs.append(
             HostSpec(
@@ -153,11 +162,11 @@ def _switches(topology: Topology, names: Iterable[str]) -> tuple[AggregatingSwit
     return tuple(AggregatingSwitch(number, switch_ip(number)) for number in numbers)
 
 
-def worker_options(experiment: Experiment, number: int) -> WorkerOptions:
+def worker_options(experiment: Experiment, number: int) -> SystemSpec:
     """What the workers of every system need."""
-    options = experiment.system
+    options = options_of(experiment, WorkerOptions)
     timers = timers_of(experiment, number)
-    return WorkerOptions(
+    return SystemSpec(
         order=options.order,
         window=window_of(experiment, number),
         timeout_ns=options.timeout_ns or 0,
@@ -167,10 +176,10 @@ def worker_options(experiment: Experiment, number: int) -> WorkerOptions:
     )
 
 
-def server_part(experiment: Experiment, number: int) -> ServerOptions:
+def server_part(experiment: Experiment, number: int) -> ServerSpec:
     """What the hosts of a system with a parameter server need."""
     timers = timers_of(experiment, number)
-    return ServerOptions.of(
+    return ServerSpec.of(
         worker_options(experiment, number),
         reminder=True,  # without a switch to remind, of the workers that a fragment lacks
         reminder_delay_ns=0,
@@ -185,14 +194,14 @@ def pool_part(
     index: str,
     priority: str = "constant",
     positions: WindowPositions | None = None,
-) -> PoolOptions:
+) -> PoolSpec:
     """What the hosts of a system with a shared pool and a parameter server need."""
-    options, topology = experiment.system, experiment.topology_object()
+    options, topology = options_of(experiment, PoolOptions), experiment.topology_object()
     placement = experiment.jobs[number].fixed_placement
     tree = job_tree(topology, placement.workers, placement.servers[0])
-    return PoolOptions.of(
+    return PoolSpec.of(
         server_part(experiment, number),
-        pool=experiment.memory.aggregators,
+        pool=experiment.aggregators,
         reminder=options.reminder,
         reminder_delay_ns=options.reminder_delay_ns or 0,
         switches=_switches(topology, tree.switches),
@@ -202,15 +211,15 @@ def pool_part(
     )
 
 
-def esa_part(experiment: Experiment, number: int) -> PoolOptions:
+def esa_part(experiment: Experiment, number: int) -> PoolSpec:
     """ESA: a pool whose index and priority the experiment chooses."""
-    options = experiment.system
+    options = options_of(experiment, EsaOptions)
     return pool_part(experiment, number, options.index, options.priority)
 
 
-def atp_part(experiment: Experiment, number: int) -> PoolOptions:
+def atp_part(experiment: Experiment, number: int) -> PoolSpec:
     """ATP: a pool in which a fragment has the index of its window position."""
-    options = experiment.system
+    options = options_of(experiment, AtpOptions)
     positions = WindowPositions(
         index=options.index,
         rehash=options.rehash,
@@ -220,9 +229,9 @@ def atp_part(experiment: Experiment, number: int) -> PoolOptions:
     return pool_part(experiment, number, options.index, positions=positions)
 
 
-def grid_part(experiment: Experiment, number: int) -> GridOptions:
+def grid_part(experiment: Experiment, number: int) -> GridSpec:
     """GRID's hosts are those of its memory's system; its switches, the plan's."""
-    options, topology = experiment.system, experiment.topology_object()
+    options, topology = options_of(experiment, GridOptions), experiment.topology_object()
     job = ways.plan_of(experiment).jobs[number]
     priority, positions = "esa", None
     if options.memory == "atp":
@@ -232,7 +241,7 @@ def grid_part(experiment: Experiment, number: int) -> GridOptions:
         if any(len(worker.assignments) > 1 for worker in job.workers):
             chosen["gap"] = 0  # over several ways, what comes early says nothing of what is lost
         priority, positions = "constant", WindowPositions(index=options.index, **chosen)
-    return GridOptions.of(
+    return GridSpec.of(
         pool_part(experiment, number, options.index, priority, positions),
         switches=_switches(topology, ways.aggregating(job)),
         stripes=ways.server_stripes(job, experiment.fragments(number)),
@@ -251,18 +260,18 @@ def grid_worker_part(experiment: Experiment, number: int, worker: int) -> Planne
     )
 
 
-def switchml_part(experiment: Experiment, number: int) -> SwitchmlOptions:
+def switchml_part(experiment: Experiment, number: int) -> SwitchmlSpec:
     """SwitchML: a window that is the job's slots."""
-    return SwitchmlOptions.of(
+    return SwitchmlSpec.of(
         worker_options(experiment, number),
         window=window_of_slots(experiment, number),
-        sets=experiment.system.sets,
+        sets=options_of(experiment, SwitchmlOptions).sets,
     )
 
 
-def ring_part(experiment: Experiment, number: int) -> RingOptions:
+def ring_part(experiment: Experiment, number: int) -> RingSpec:
     """The ring: how long an acknowledgement waits."""
-    return RingOptions.of(
+    return RingSpec.of(
         worker_options(experiment, number),
         ack_delay_ns=timers_of(experiment, number).ack_delay_ns,
     )

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from testbed.derived.system_options import options_of
 from testbed.protocols.host_spec import ServerStripes, WorkerStripes
 from testbed.protocols.sizes import NOBODY
 from testbed.routing.plan import Group, JobPlan, Plan, Range, WorkerPlan
+from testbed.systems.options import GridOptions
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def plan_of(experiment: Experiment) -> Plan:
     from testbed.derived.plan_input import of_experiment
     from testbed.routing.planners import make_plan
 
-    planner = experiment.system.planner
+    planner = options_of(experiment, GridOptions).planner
     return experiment.derived(
         ("plan", planner),
         lambda: make_plan(*of_experiment(experiment), planner, experiment.seed),

@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from testbed.derived.plan_entries import plan_of
+from testbed.derived.system_options import options_of
 from testbed.experiment.schema import VirtualTime
 from testbed.protocols.sizes import frame_bytes
 from testbed.routing.tree import next_hops, root_switch, switch_of
+from testbed.systems.options import WorkerOptions
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -45,7 +47,9 @@ LONGEST_BURST_NS = 10 * MS
 BURST_PACKETS = 50
 # What a round trip on a real clock takes beside the links' delays: a process that wakes up at each
 # end. That switches take as long is no matter where links are slow.
-REAL_HOSTS = VirtualTime(worker_delay="50 us", server_delay="50 us", switch_latency=0)
+REAL_HOSTS = VirtualTime.model_validate(
+    {"worker_delay": "50 us", "server_delay": "50 us", "switch_latency": 0}
+)
 
 
 def timers_of(experiment: Experiment, number: int) -> Bounds:
@@ -71,7 +75,8 @@ def _of_plan(experiment: Experiment, number: int, bounds: Bounds) -> Bounds:
     time, nothing is late."""
     rate_bps = plan_of(experiment).jobs[number].rate_bps
     bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
-    window = experiment.system.window or experiment.system.usual_window
+    options = options_of(experiment, WorkerOptions)
+    window = options.window or options.usual_window
     window_ns = int(window * bits * 10**9 / rate_bps)
     return replace(
         bounds,

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from testbed.derived.system_options import options_of
 from testbed.derived.timers import NOMINAL_RATE_BPS, job_rate_bps, round_trip_of
 from testbed.protocols.sizes import frame_bytes
+from testbed.systems.options import WorkerOptions
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -24,7 +26,7 @@ MOST = 65_536  # what the key allows
 
 def window_of(experiment: Experiment, number: int) -> int:
     """The window of a job's workers in fragments: the experiment's, or what suits its network."""
-    options, entry = experiment.system, experiment.system_entry
+    options, entry = options_of(experiment, WorkerOptions), experiment.system_entry
     if options.window is not None:
         return options.window
     job = experiment.jobs[number]

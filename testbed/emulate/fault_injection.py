@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from testbed import dataplane
 from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.emulate.switch_group import SwitchGroup
-from testbed.experiment.planned_faults import befallen, title
+from testbed.experiment.planned_faults import affected_nodes, title
 from testbed.routing.tree import next_hops, switch_of
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Faults:
         by_name = {host.spec.host: host for host in hosts.hosts}
         self._plan = []
         for number, fault in enumerate(experiment.faults):
-            names, nodes = befallen(experiment, fault)
+            names, nodes = affected_nodes(experiment, fault)
             self._plan.append(Planned(number, fault, [by_name[name] for name in names], nodes))
 
     def next_ns(self) -> int | None:

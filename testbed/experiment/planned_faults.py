@@ -1,4 +1,4 @@
-"""Planned faults against the rest of an experiment: whom they befall, and whether they can.
+"""Planned faults against the rest of an experiment: whom they affect, and whether they can.
 
 A fault names a job, one of its processes, or a switch. Here that becomes names of hosts and
 switches, and what cannot be done as it is written is found before anything runs: a worker that does
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 NEVER = 1 << 62  # the end of what does not end
 
 
-def befallen(experiment: Experiment, fault: Fault) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(hosts, switches) whose processes a fault befalls."""
+def affected_nodes(experiment: Experiment, fault: Fault) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(hosts, switches) whose processes a fault affects."""
     if fault.switch is not None:
         return (), (fault.switch,)
     return _hosts(next(job for job in experiment.jobs if job.name == fault.job), fault), ()
@@ -57,7 +57,7 @@ def slow_windows(experiment: Experiment, job: int, worker: int) -> list[tuple[in
 def check(
     faults: Sequence[Fault], jobs: Sequence[Job] | None, topology: Topology | None
 ) -> list[Problem]:
-    """What is wrong with them. `jobs` are resolved; None where they are not sound."""
+    """What is wrong with them. `jobs` are resolved; None where they are not valid."""
     problems = []
     for number, fault in enumerate(faults):
         path = ("faults", number)
@@ -100,7 +100,7 @@ def _keys(fault: Fault, path: Path) -> Iterator[Problem]:
 def _target(
     fault: Fault, path: Path, jobs: Sequence[Job] | None, topology: Topology | None
 ) -> Iterator[Problem]:
-    """Whether there is what the fault is to befall, and whether it can befall it."""
+    """Whether there is what the fault is to affect, and whether it can affect it."""
     if fault.switch is not None:
         if topology is not None and fault.switch not in topology.switches:
             near = nearest(fault.switch, topology.switches)

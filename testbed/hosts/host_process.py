@@ -25,21 +25,20 @@ from pathlib import Path
 import numpy as np
 
 from testbed.hosts import packet_loop as loop
-from testbed.hosts import progress_board as bd
+from testbed.hosts import progress_board
 from testbed.hosts.sockets import Io, PacketSocket
 from testbed.linux.scheduling import wake_promptly
-from testbed.protocols import counters as n
 from testbed.protocols import lag, wire
-from testbed.protocols import status as st
+from testbed.protocols.counters import as_dict
 from testbed.protocols.host_spec import (
     Compute,
     HostSpec,
     JobSpec,
-    PoolOptions,
-    RingOptions,
-    SwitchmlOptions,
+    PoolSpec,
+    RingSpec,
+    SwitchmlSpec,
+    SystemSpec,
     Tensor,
-    WorkerOptions,
 )
 from testbed.workload import machine
 from testbed.workload.placed_machine import Placed, Stepper, raised
@@ -58,7 +57,6 @@ class _Role:
         self.output = output
         self.is_worker = spec.is_worker
         self.machine = machine.new_machine(spec)
-        self.counters = self.machine.counters
         self.said_done = False
         self.arrived = machine.new_batch(ROWS_IN, spec.job.values, spec.job.bitmap_width)
         self.out = machine.new_batch(
@@ -77,7 +75,8 @@ class _Role:
         reason = loop.run(
             self._stepped,
             self.machine.status,
-            self.counters,
+            self.machine.counters,
+            self.machine.counters.view(np.int64),
             self.arrived,
             self.out,
             io,
@@ -91,7 +90,7 @@ class _Role:
 
     def failure(self) -> str | None:
         """The first wrong value, by job, iteration, tensor and position, or None."""
-        if not self.machine.status[st.FAILED]:
+        if not self.machine.status[0].failed:
             return None
         return machine.wrong_value(self.spec, self.machine)
 
@@ -125,13 +124,13 @@ def _serve(
     role: _Role, packets: PacketSocket, board: np.ndarray, control: socket.socket, origin_ns: int
 ) -> None:
     while (early := origin_ns - time.monotonic_ns()) > 0:
-        board[bd.HEARTBEAT_NS] = time.monotonic_ns()
+        board[progress_board.HEARTBEAT_NS] = time.monotonic_ns()
         time.sleep(min(early / 1e9, 0.05))
-    board[bd.STATE] = bd.RUNNING
+    board[progress_board.STATE] = progress_board.RUNNING
     while True:
         reason = role.run(packets.io, board, origin_ns)
         if reason == loop.WRONG:
-            board[bd.STATE] = bd.FAILED
+            board[progress_board.STATE] = progress_board.FAILED
             _write_tables(role)
             _say(control, failed=role.failure())
             _hear(control)
@@ -148,7 +147,7 @@ def _serve(
 
 def _finish(role: _Role, packets: PacketSocket, board: np.ndarray, control: socket.socket) -> None:
     role.said_done = True
-    board[bd.STATE] = bd.DONE
+    board[progress_board.STATE] = progress_board.DONE
     _write_tables(role)
     _say(control, done=_totals(role, packets, board))
 
@@ -156,13 +155,13 @@ def _finish(role: _Role, packets: PacketSocket, board: np.ndarray, control: sock
 def _totals(role: _Role, packets: PacketSocket, board: np.ndarray) -> dict:
     """What the runner writes into the tables `hosts` and `jobs`."""
     cpu = time.process_time_ns()
-    totals = {name: int(value) for name, value in zip(n.NAMES, role.counters, strict=True)}
+    totals: dict[str, int | None] = dict(as_dict(role.machine.counters))
     totals |= {
-        "packets_sent": int(board[bd.PACKETS_SENT]),
-        "packets_received": int(board[bd.PACKETS_RECEIVED]),
-        "bytes_sent": int(board[bd.BYTES_SENT]),
-        "bytes_received": int(board[bd.BYTES_RECEIVED]),
-        "unsent": int(board[bd.UNSENT]),
+        "packets_sent": int(board[progress_board.PACKETS_SENT]),
+        "packets_received": int(board[progress_board.PACKETS_RECEIVED]),
+        "bytes_sent": int(board[progress_board.BYTES_SENT]),
+        "bytes_received": int(board[progress_board.BYTES_RECEIVED]),
+        "unsent": int(board[progress_board.UNSENT]),
         "socket_drops": packets.drops(),
         "cpu_ns": cpu,
         "pss_bytes": _proportional_set_bytes(),
@@ -197,18 +196,18 @@ def _write_tables(role: _Role) -> None:
     tensor [I, T]. A server has none."""
     if not role.is_worker:
         return
-    b, t = role.machine.book, role.machine.training
+    scoreboard, training = role.machine.scoreboard, role.machine.training
     with open(role.output, "wb") as file:
         np.savez(
             file,
-            start_ns=t.start_ns,
-            compute_end_ns=t.compute_end_ns,
-            end_ns=t.end_ns,
-            forward_start_ns=t.forward_start_ns,
-            forward_end_ns=t.forward_end_ns,
-            ready_ns=b.ready_ns,
-            first_sent_ns=b.first_sent_ns,
-            done_ns=b.done_ns,
+            start_ns=training.start_ns,
+            compute_end_ns=training.compute_end_ns,
+            end_ns=training.end_ns,
+            forward_start_ns=training.forward_start_ns,
+            forward_end_ns=training.forward_end_ns,
+            ready_ns=scoreboard.ready_ns,
+            first_sent_ns=scoreboard.first_sent_ns,
+            done_ns=scoreboard.done_ns,
         )
 
 
@@ -224,7 +223,7 @@ def _hear(control: socket.socket) -> dict:
 
 def warm() -> None:
     """Compile (or load) everything a host runs, so that the processes forked later share it."""
-    plain = WorkerOptions(
+    plain = SystemSpec(
         order="front",
         window=1,
         timeout_ns=0,
@@ -232,7 +231,7 @@ def warm() -> None:
         max_timeout_ns=1,
         min_patience_ns=1,
     )
-    pool = PoolOptions.of(
+    pool = PoolSpec.of(
         plain,
         reminder=True,
         reminder_delay_ns=0,
@@ -245,15 +244,15 @@ def warm() -> None:
     for system, options, is_worker in (
         ("esa", pool, True),
         ("esa", pool, False),
-        ("switchml", SwitchmlOptions.of(plain, sets=2), True),
+        ("switchml", SwitchmlSpec.of(plain, sets=2), True),
         ("ps", pool, True),
         ("ps", pool, False),
-        ("ring", RingOptions.of(plain, ack_delay_ns=1), True),
+        ("ring", RingSpec.of(plain, ack_delay_ns=1), True),
     ):
         _load(_Role(_small(system, options, is_worker), Path(os.devnull)))
 
 
-def _small(system: str, options: WorkerOptions, is_worker: bool) -> HostSpec:
+def _small(system: str, options: SystemSpec, is_worker: bool) -> HostSpec:
     """A specification with which a system's machine can be made."""
     job = JobSpec(
         number=0,
@@ -295,6 +294,6 @@ def _load(role: _Role) -> None:
         packets = PacketSocket(
             role.spec.address, 0, role.spec.peers, role.arrived, role.out, theirs.fileno(), 1 << 16
         )
-        board = np.zeros(bd.COLUMNS, np.int64)
+        board = np.zeros(progress_board.COLUMNS, np.int64)
         role.run(packets.io, board, time.monotonic_ns() + 10**12)
         packets.close()

@@ -5,9 +5,10 @@ for every system. It returns to Python only for what is rare: a message from the
 the work, a wrong value. A wake-up costs a few microseconds more in Python than here, and a host has
 two per packet when little is under way.
 
-Waking is dear too, a fifth of all work at the highest rates. So a host moderates its wakings as
-network cards do their interrupts: a packet that arrives soon after the last waking waits a moment
-for others. At most that moment is added to a round trip, and only where packets come that fast.
+Waking is expensive too, a fifth of all work at the highest rates. So a host moderates its wakings
+as network cards do their interrupts: a packet that arrives soon after the last waking waits a
+moment for others. At most that moment is added to a round trip, and only where packets come that
+fast.
 """
 
 from __future__ import annotations
@@ -15,11 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from testbed.hosts import progress_board as bd
-from testbed.hosts import socket_calls as calls
-from testbed.protocols import counters as n
+from testbed.hosts import progress_board, socket_calls
 from testbed.protocols import sizes
-from testbed.protocols import status as st
 from testbed.workload.placed_machine import call_step
 
 HEARTBEAT_NS = 50_000_000
@@ -45,9 +43,15 @@ def _account(board, lengths, count, bytes_column, packets_column):
 
 @njit(cache=True)
 def _take_in(io, arrived, board):
-    count = calls.receive(io.fd, io.in_messages, arrived.lengths)
+    count = socket_calls.receive(io.fd, io.in_messages, arrived.lengths)
     if count > 0:
-        _account(board, arrived.lengths, count, bd.BYTES_RECEIVED, bd.PACKETS_RECEIVED)
+        _account(
+            board,
+            arrived.lengths,
+            count,
+            progress_board.BYTES_RECEIVED,
+            progress_board.PACKETS_RECEIVED,
+        )
     return count
 
 
@@ -55,37 +59,38 @@ def _take_in(io, arrived, board):
 def _send_out(io, out, filled, board):
     if filled == 0:
         return
-    sent = calls.send(
+    sent = socket_calls.send(
         io.fd, io.out_messages, io.out_vectors, io.names, out.lengths, out.destinations, filled
     )
-    _account(board, out.lengths, sent, bd.BYTES_SENT, bd.PACKETS_SENT)
-    board[bd.UNSENT] += filled - sent
+    _account(board, out.lengths, sent, progress_board.BYTES_SENT, progress_board.PACKETS_SENT)
+    board[progress_board.UNSENT] += filled - sent
 
 
 @njit(cache=True)
-def _update(board, status, counters, now):
-    board[bd.HEARTBEAT_NS] = now
-    board[bd.ITERATION] = status[st.ITERATIONS]
-    board[bd.SENT] = counters[n.GRADIENT_PACKETS]
-    board[bd.FINISHED] = counters[n.RESULTS]
-    board[bd.RETRANSMISSIONS] = counters[n.RETRANSMISSIONS]
-    for i in range(counters.size):
-        board[bd.COUNTERS + i] = counters[i]
+def _update(board, status, counters, counted, now):
+    board[progress_board.HEARTBEAT_NS] = now
+    board[progress_board.ITERATION] = status[0].iterations
+    board[progress_board.SENT] = counters[0].gradient_packets
+    board[progress_board.FINISHED] = counters[0].results
+    board[progress_board.RETRANSMISSIONS] = counters[0].retransmissions
+    for i in range(counted.size):
+        board[progress_board.COUNTERS + i] = counted[i]
 
 
 @njit(cache=True)
-def run(stepped, status, counters, arrived, out, io, board, origin_ns, finished_is_news):
+def run(stepped, status, counters, counted, arrived, out, io, board, origin_ns, finished_is_news):
     """Run until something is to be said; returns MESSAGE, FINISHED, WRONG or RAISED.
 
     `stepped` is int64[4], the addresses of the step function, the machine and its batches `arrived`
-    and `out`; `status` and `counters` are the machine's. `origin_ns` is the run's start on
+    and `out`; `status` and `counters` are the machine's, and
+    `counted` int64[*] is the memory of `counters`. `origin_ns` is the run's start on
     CLOCK_MONOTONIC."""
     deadline = np.zeros(1, np.int64)
     beat = 0
     woken = 0
     while True:
         count = _take_in(io, arrived, board)
-        clock = calls.monotonic_ns(io.scratch)
+        clock = socket_calls.monotonic_ns(io.scratch)
         now = clock - origin_ns
         filled = call_step(
             stepped[0], (stepped[1], stepped[2], stepped[3], now, count, deadline.ctypes.data)
@@ -95,21 +100,23 @@ def run(stepped, status, counters, arrived, out, io, board, origin_ns, finished_
         _send_out(io, out, filled, board)
         if clock - beat > HEARTBEAT_NS:
             beat = clock
-            _update(board, status, counters, clock)
-        if status[st.FAILED] == 1:
+            _update(board, status, counters, counted, clock)
+        if status[0].failed == 1:
             return WRONG
-        if finished_is_news and status[st.FINISHED] == 1:
-            _update(board, status, counters, clock)
+        if finished_is_news and status[0].finished == 1:
+            _update(board, status, counters, counted, clock)
             return FINISHED
         if count == arrived.packets.shape[0]:
             continue
-        pause = min(deadline[0] + origin_ns - calls.monotonic_ns(io.scratch), LONGEST_SLEEP_NS)
+        pause = min(
+            deadline[0] + origin_ns - socket_calls.monotonic_ns(io.scratch), LONGEST_SLEEP_NS
+        )
         if pause <= 0:
             continue
         if 0 < count < FEW and clock - woken < MODERATION_NS:
-            calls.pause(min(pause, MODERATION_NS), io.scratch)
-            woken = calls.monotonic_ns(io.scratch)
+            socket_calls.pause(min(pause, MODERATION_NS), io.scratch)
+            woken = socket_calls.monotonic_ns(io.scratch)
             continue
         woken = clock
-        if calls.wait(io.descriptors, pause, io.scratch):
+        if socket_calls.wait(io.descriptors, pause, io.scratch):
             return MESSAGE

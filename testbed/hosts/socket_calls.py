@@ -10,9 +10,12 @@ machines (x86-64, arm64): a `mmsghdr` is 8 words, an `iovec` 2, a `pollfd` 1, a 
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import numpy as np
-from numba import config, njit, types
+from numba import njit, types
+
+from testbed.workload.native import INTERPRETED
 
 MSG_DONTWAIT = 0x40
 CLOCK_MONOTONIC = 1
@@ -21,10 +24,10 @@ POLLIN = 1
 # Words of a mmsghdr
 NAME, NAME_LENGTH, VECTOR, VECTORS, CONTROL, CONTROL_LENGTH, FLAGS, LENGTH = range(8)
 
-if config.DISABLE_JIT:
+if INTERPRETED:
     _libc = ctypes.CDLL(None, use_errno=True)
 
-    def _call(name: str, *argument_types: type):
+    def _call(name: str, *argument_types: type) -> Any:
         function = getattr(_libc, name)
         function.argtypes = argument_types
         return function
@@ -35,11 +38,11 @@ if config.DISABLE_JIT:
     _ppoll = _call("ppoll", _p, ctypes.c_ulong, _p, _p)
     _clock_gettime = _call("clock_gettime", _i, _p)
 else:
-    _i, _p = types.int32, types.uintp
-    _recvmmsg = types.ExternalFunction("recvmmsg", _i(_i, _p, types.uint32, _i, _p))
-    _sendmmsg = types.ExternalFunction("sendmmsg", _i(_i, _p, types.uint32, _i))
-    _ppoll = types.ExternalFunction("ppoll", _i(_p, types.uint64, _p, _p))
-    _clock_gettime = types.ExternalFunction("clock_gettime", _i(_i, _p))
+    _int, _word = types.int32, types.uintp
+    _recvmmsg = types.ExternalFunction("recvmmsg", _int(_int, _word, types.uint32, _int, _word))
+    _sendmmsg = types.ExternalFunction("sendmmsg", _int(_int, _word, types.uint32, _int))
+    _ppoll = types.ExternalFunction("ppoll", _int(_word, types.uint64, _word, _word))
+    _clock_gettime = types.ExternalFunction("clock_gettime", _int(_int, _word))
 
 
 @njit(cache=True)

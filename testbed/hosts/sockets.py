@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.hosts import socket_calls as calls
+from testbed.hosts import socket_calls
 from testbed.workload.machine import Batch
 
 SO_NO_CHECK = 11
@@ -75,11 +75,11 @@ class PacketSocket:
         for i, peer in enumerate(peers):
             name = struct.pack("=H", socket.AF_INET) + struct.pack("!H", port)
             name += socket.inet_aton(peer)
-            self._names[SOCKADDR_BYTES * i : SOCKADDR_BYTES * i + len(name)] = name
+            ctypes.memmove(ctypes.addressof(self._names) + SOCKADDR_BYTES * i, name, len(name))
         first = ctypes.addressof(self._names)
         in_messages, in_vectors = _descriptors(arrived)
         out_messages, out_vectors = _descriptors(out)
-        out_messages[:, calls.NAME_LENGTH] = SOCKADDR_BYTES
+        out_messages[:, socket_calls.NAME_LENGTH] = SOCKADDR_BYTES
         self.io = Io(
             fd=self._socket.fileno(),
             in_messages=in_messages,
@@ -111,6 +111,6 @@ def _descriptors(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
     vectors[:, 0] = batch.packets.ctypes.data + places * (4 * words)
     vectors[:, 1] = 4 * words
     messages = np.zeros((rows, 8), np.uint64)
-    messages[:, calls.VECTOR] = vectors.ctypes.data + places * 16
-    messages[:, calls.VECTORS] = 1
+    messages[:, socket_calls.VECTOR] = vectors.ctypes.data + places * 16
+    messages[:, socket_calls.VECTORS] = 1
     return messages, vectors

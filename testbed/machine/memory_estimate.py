@@ -98,9 +98,9 @@ def _bytes_with(spec: HostSpec, fragments: int) -> int:
 
 def _arrays(part: Any) -> Iterable[Any]:
     """The arrays of a machine, without those that take memory only where they are used."""
-    from testbed.protocols import send_scoreboard as bk
+    from testbed.protocols import send_scoreboard
 
-    skipped = bk.FLIGHTS if isinstance(part, bk.Book) else ()
+    skipped = send_scoreboard.FLIGHTS if isinstance(part, send_scoreboard.SendScoreboard) else ()
     for name, each in zip(part._fields, part, strict=True):
         if isinstance(each, tuple):
             yield from _arrays(each)

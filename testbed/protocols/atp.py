@@ -11,9 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from testbed.protocols import esa, pool_worker, server_store
-from testbed.protocols import worker as wk
 from testbed.protocols.floats import WorkerFloats, new_server_floats
-from testbed.protocols.host_spec import HostSpec, PoolOptions, WindowPositions
+from testbed.protocols.host_spec import HostSpec, PoolSpec, WindowPositions
 from testbed.protocols.positions import Positions, new_positions
 
 
@@ -25,7 +24,7 @@ def new_worker(
     """A worker machine. For a trace with values: `gradients` in fixed point, (own, sums), both
     int32[I, F * V], and the same as `floats`."""
     worker = esa.new_worker(spec, gradients)
-    worker.c[wk.GAP] = positions_of(spec).gap
+    worker.config[0].gap = positions_of(spec).gap
     worker = worker._replace(positions=_new_positions(spec))
     return worker if floats is None else worker._replace(floats=floats)
 
@@ -35,10 +34,10 @@ def new_server(spec: HostSpec) -> server_store.Server:
     job = spec.job
     server = esa.new_server(spec)
     positions = _new_positions(spec)
-    server.c[server_store.REHASH] = int(positions_of(spec).rehash)
-    server.c[server_store.FLOATS] = int(job.gradients is not None)
+    server.config[0].rehash = int(positions_of(spec).rehash)
+    server.config[0].floats = int(job.gradients is not None)
     rows = 2 * job.fragments if job.gradients is not None else 0
-    pool = spec.options_of(PoolOptions).pool
+    pool = spec.options_of(PoolSpec).pool
     return server._replace(
         positions=positions,
         taken=np.bincount(positions.index, minlength=pool).astype(np.int32),
@@ -48,14 +47,14 @@ def new_server(spec: HostSpec) -> server_store.Server:
 
 def positions_of(spec: HostSpec) -> WindowPositions:
     """The options of window positions, which the specification must have."""
-    positions = spec.options_of(PoolOptions).positions
+    positions = spec.options_of(PoolSpec).positions
     if positions is None:
         raise ValueError(f"{spec.title}: system {spec.job.system} has no window positions")
     return positions
 
 
 def _new_positions(spec: HostSpec) -> Positions:
-    options = spec.options_of(PoolOptions)
+    options = spec.options_of(PoolSpec)
     return new_positions(
         spec.job.first_fragments,
         options.window,

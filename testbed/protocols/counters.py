@@ -1,11 +1,13 @@
-"""What a host counts: places in an int64 array, the same for every system.
+"""What a host counts: the fields of a record, the same for every system.
 
-`NAMES[i]` is the name under which place i appears in the results.
+`NAMES` are the names under which the fields appear in the results too.
 """
 
 from __future__ import annotations
 
 import numpy as np
+
+from testbed.protocols.records import new_record, record
 
 NAMES = (
     "gradient_packets",  # sent by a worker, of every kind, retransmissions included
@@ -35,34 +37,13 @@ NAMES = (
     "collisions_signalled",  # fragments that a switch has dropped and told the worker of
 )
 
-(
-    GRADIENT_PACKETS,
-    RETRANSMISSIONS,
-    ANSWERED_ASKS,
-    RESULTS,
-    DUPLICATE_RESULTS,
-    VALUES_CHECKED,
-    MARKED_RESULTS,
-    SATURATED,
-    FOREIGN,
-    STALE,
-    PS_PACKETS,
-    PS_AGGREGATES,
-    PS_PARTIALS,
-    PS_COLLISIONS,
-    PS_RESENDS,
-    PS_KNOWN,
-    PS_OVERLAPS,
-    PS_REPLACED,
-    REMINDERS,
-    REMINDERS_EMPTY,
-    ASKS,
-    GAP_RESENDS,
-    REHASHES,
-    FLOAT_RESULTS,
-    COLLISIONS_SIGNALLED,
-) = range(len(NAMES))
+COUNTERS = record(*NAMES)
 
 
 def new_counters() -> np.ndarray:
-    return np.zeros(len(NAMES), np.int64)
+    return new_record(COUNTERS)
+
+
+def as_dict(counters: np.ndarray) -> dict[str, int]:
+    """What a machine has counted, by name."""
+    return dict(zip(NAMES, counters.view(np.int64).tolist(), strict=True))

@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import send_scoreboard as bk
-from testbed.protocols import wire
+from testbed.protocols import send_scoreboard, wire
 
 LARGEST = 213_000_000  # steps; x 10 workers just fits int32
 BOUND = 2.0**-23
@@ -64,10 +63,10 @@ def new_server_floats(rows: int, values: int) -> ServerFloats:
 
 @njit(cache=True)
 def wanted(f, iteration, fragment, status):
-    """Whether a worker sends a fragment with this book status as floats."""
+    """Whether a worker sends a fragment with this scoreboard status as floats."""
     if f.over.shape[0] == 0:
         return False
-    return status & bk.FLOAT != 0 or f.over[iteration % f.over.shape[0], fragment] == 1
+    return status & send_scoreboard.FLOAT != 0 or f.over[iteration % f.over.shape[0], fragment] == 1
 
 
 @njit(cache=True)

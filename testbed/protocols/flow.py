@@ -8,99 +8,98 @@ from __future__ import annotations
 
 from numba import njit
 
-from testbed.protocols import counters as n
-from testbed.protocols import worker as wk
+from testbed.protocols import worker_state
 
 
 @njit(cache=True)
-def timeout_ns(w):
+def timeout_ns(worker):
     """How long a fragment may stay unanswered before it is sent again.
 
     Adaptive: the smoothed round trip plus four variations, as TCP has it, and at least 1.5 times
     the longest of this iteration and the one before. Round trips here are of several kinds: through
     the switch alone, through the server's queue, and those that wait for a slower worker, which
     come once for each tensor. Their mean says little about the slower kinds."""
-    c, s = w.c, w.s
-    if c[wk.TIMEOUT_NS] > 0:
-        return c[wk.TIMEOUT_NS]
-    if s[wk.ROUND_TRIP_NS] == 0:
-        return 4 * c[wk.LEAST_TIMEOUT_NS]
-    adaptive = s[wk.ROUND_TRIP_NS] + 4 * s[wk.VARIATION_NS]
-    longest = max(s[wk.LONGEST_NS], s[wk.LONGEST_BEFORE_NS])
+    config, state = worker.config[0], worker.state[0]
+    if config.timeout_ns > 0:
+        return config.timeout_ns
+    if state.round_trip_ns == 0:
+        return 4 * config.min_timeout_ns
+    adaptive = state.round_trip_ns + 4 * state.variation_ns
+    longest = max(state.longest_ns, state.longest_before_ns)
     adaptive = max(adaptive, longest + (longest >> 1))
-    return min(max(adaptive, c[wk.LEAST_TIMEOUT_NS]), c[wk.MOST_TIMEOUT_NS])
+    return min(max(adaptive, config.min_timeout_ns), config.max_timeout_ns)
 
 
 @njit(cache=True)
-def patience_ns(w):
+def patience_ns(worker):
     """How much earlier than one whose result is here a fragment must have been sent to count as
     lost, where all workers send the two in the same order.
 
     The same round trip as a timeout's, but no more: what holds up a host or a switch holds up both
     fragments. With a fixed timeout nothing counts as lost before it."""
-    c, s = w.c, w.s
-    if c[wk.TIMEOUT_NS] > 0 or s[wk.ROUND_TRIP_NS] == 0:
-        return wk.NEVER
-    return max(s[wk.ROUND_TRIP_NS] + 4 * s[wk.VARIATION_NS], c[wk.LEAST_PATIENCE_NS])
+    config, state = worker.config[0], worker.state[0]
+    if config.timeout_ns > 0 or state.round_trip_ns == 0:
+        return worker_state.NEVER
+    return max(state.round_trip_ns + 4 * state.variation_ns, config.min_patience_ns)
 
 
 @njit(cache=True)
-def retry_ns(w):
+def retry_ns(worker):
     """How long a fragment that has been sent again may stay unanswered before the next time; it
-    doubles from time to time (book.backoff_ns).
+    doubles from time to time (send_scoreboard.backoff_ns).
 
     A retransmission goes past what holds others up, aggregators and slower workers, and everybody
     waits for it. So it has the patience of one round trip, not that of all kinds of them."""
-    return min(patience_ns(w), timeout_ns(w))
+    return min(patience_ns(worker), timeout_ns(worker))
 
 
 @njit(cache=True)
-def begin(s):
+def begin(state):
     """An iteration begins."""
-    s[wk.LONGEST_BEFORE_NS] = s[wk.LONGEST_NS]
-    s[wk.LONGEST_NS] = 0
+    state.longest_before_ns = state.longest_ns
+    state.longest_ns = 0
 
 
 @njit(cache=True)
-def measure_round_trip(s, sample_ns):
-    s[wk.LONGEST_NS] = max(sample_ns, s[wk.LONGEST_NS])
-    if s[wk.ROUND_TRIP_NS] == 0:
-        s[wk.ROUND_TRIP_NS] = sample_ns
-        s[wk.VARIATION_NS] = sample_ns >> 1
+def measure_round_trip(state, sample_ns):
+    state.longest_ns = max(sample_ns, state.longest_ns)
+    if state.round_trip_ns == 0:
+        state.round_trip_ns = sample_ns
+        state.variation_ns = sample_ns >> 1
         return
-    difference = sample_ns - s[wk.ROUND_TRIP_NS]
-    s[wk.ROUND_TRIP_NS] += difference >> 3
-    s[wk.VARIATION_NS] += (abs(difference) - s[wk.VARIATION_NS]) >> 2
+    difference = sample_ns - state.round_trip_ns
+    state.round_trip_ns += difference >> 3
+    state.variation_ns += (abs(difference) - state.variation_ns) >> 2
 
 
 @njit(cache=True)
-def adapt_window(w, marked, sent_ns, now):
+def adapt_window(worker, marked, sent_ns, now):
     """AIMD: halve once per window on an ECN echo, else one fragment more per window.
 
     `sent_ns`: when what has been answered was sent."""
-    s = w.s
+    state = worker.state[0]
     if marked:
-        w.counters[n.MARKED_RESULTS] += 1
-        cut_window(s, sent_ns, now)
-    elif s[wk.CREDIT] < w.c[wk.WINDOW] * wk.UNIT:
-        more = s[wk.CREDIT] + wk.UNIT * wk.UNIT // s[wk.CREDIT] + 1
-        s[wk.CREDIT] = min(more, w.c[wk.WINDOW] * wk.UNIT)
+        worker.counters[0].marked_results += 1
+        cut_window(state, sent_ns, now)
+    elif state.credit < worker.config[0].window * worker_state.UNIT:
+        more = state.credit + worker_state.UNIT * worker_state.UNIT // state.credit + 1
+        state.credit = min(more, worker.config[0].window * worker_state.UNIT)
 
 
 @njit(cache=True)
-def cut_window(s, sent_ns, now):
+def cut_window(state, sent_ns, now):
     """Halve the window, unless what gave cause to it was sent before it was last halved.
 
     That met the queue of that time and says nothing of what halving did. (To count a window of
     answers instead is not enough: a halved window is full after half as many, while the marks of
     the old one are still coming in, and one long queue brings it down to a single fragment.)"""
-    if sent_ns >= s[wk.CUT_NS]:
-        s[wk.CREDIT] = max(s[wk.CREDIT] >> 1, wk.UNIT)
-        s[wk.CUT_NS] = now
+    if sent_ns >= state.cut_ns:
+        state.credit = max(state.credit >> 1, worker_state.UNIT)
+        state.cut_ns = now
 
 
 @njit(cache=True)
-def take_pace(s, c, now):
-    """Book one packet's time on the link."""
-    earliest = now * 1000 - c[wk.BURST_PS]
-    s[wk.NEXT_SEND_PS] = max(s[wk.NEXT_SEND_PS], earliest) + c[wk.PACE_PS]
+def take_pace(state, config, now):
+    """Reserve one packet's time on the link."""
+    earliest = now * 1000 - config.burst_ps
+    state.next_send_ps = max(state.next_send_ps, earliest) + config.pace_ps

@@ -9,9 +9,8 @@ have it; else ESA's.
 from __future__ import annotations
 
 from testbed.protocols import atp, esa, pool_worker, server_store, stripes
-from testbed.protocols import worker as wk
 from testbed.protocols.floats import WorkerFloats
-from testbed.protocols.host_spec import GridOptions, HostSpec, PlannedWorker
+from testbed.protocols.host_spec import GridSpec, HostSpec, PlannedWorker
 from testbed.protocols.progress import no_progress
 
 
@@ -26,13 +25,13 @@ def new_worker(
         worker = atp.new_worker(spec, gradients, floats)
     else:
         worker = esa.new_worker(spec, gradients)
-    worker.c[wk.PACE_PS] = planned.pace_ps
+    worker.config[0].pace_ps = planned.pace_ps
     return worker._replace(stripes=stripes.of_worker(planned.stripes))
 
 
 def new_server(spec: HostSpec) -> server_store.Server:
     """A parameter server machine."""
-    planned = spec.options_of(GridOptions).stripes
+    planned = spec.options_of(GridSpec).stripes
     server = (atp if has_positions(spec) else esa).new_server(spec)
     server = server._replace(stripes=stripes.of_server(planned))
     if len(planned.ends) > 1:  # on several ways, fragments do not arrive in order
@@ -42,4 +41,4 @@ def new_server(spec: HostSpec) -> server_store.Server:
 
 def has_positions(spec: HostSpec) -> bool:
     """Whether the hosts are ATP's, else ESA's."""
-    return spec.options_of(GridOptions).positions is not None
+    return spec.options_of(GridSpec).positions is not None

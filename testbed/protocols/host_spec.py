@@ -23,7 +23,6 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -141,11 +140,11 @@ class JobSpec(Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerOptions(Part):
+class SystemSpec(Part):
     """Options of a system's workers. Systems add theirs by deriving from it; all hosts of a job,
     its servers too, have the same ones."""
 
-    order: Literal["front", "fifo"]  # in which tensors are sent (send_scoreboard)
+    order: str  # "front" or "fifo", in which tensors are sent (send_scoreboard)
     window: int = positive()  # most fragments in flight
     timeout_ns: int  # of retransmission; 0: adaptive, between the next two
     min_timeout_ns: int
@@ -155,7 +154,7 @@ class WorkerOptions(Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions(WorkerOptions):
+class ServerSpec(SystemSpec):
     """Options of a system with parameter servers."""
 
     reminder: bool  # False: what an incomplete fragment lacks is never asked for
@@ -176,7 +175,7 @@ class WindowPositions(Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolOptions(ServerOptions):
+class PoolSpec(ServerSpec):
     """Options of a system with a shared pool of aggregators and parameter servers."""
 
     pool: int = positive()  # aggregators
@@ -187,7 +186,7 @@ class PoolOptions(ServerOptions):
     def __post_init__(self) -> None:
         Part.__post_init__(self)
         if (self.index == "position") != (self.positions is not None):
-            raise ValueError(f"PoolOptions.positions: found {self.positions} with {self.index}")
+            raise ValueError(f"PoolSpec.positions: found {self.positions} with {self.index}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,21 +199,21 @@ class ServerStripes(Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GridOptions(PoolOptions):
+class GridSpec(PoolSpec):
     """Options of GRID: those of the system whose memory it uses, and the plan's stripes."""
 
     stripes: ServerStripes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchmlOptions(WorkerOptions):
+class SwitchmlSpec(SystemSpec):
     """Options of SwitchML; `window` is the number of the job's slots."""
 
     sets: int = positive()  # of each slot, 1 or 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RingOptions(WorkerOptions):
+class RingSpec(SystemSpec):
     """Options of ring all-reduce."""
 
     ack_delay_ns: int  # how long an acknowledgement waits for more to acknowledge
@@ -263,7 +262,7 @@ class HostSpec(Part):
     peers: tuple[str, ...]  # IPv4 addresses that a machine's destinations stand for
     rate_bps: int  # of its link, towards the switch; 0: unlimited
     job: JobSpec
-    options: WorkerOptions  # of its system
+    options: SystemSpec  # of its system
     compute: Compute | None = None  # of a worker
     worker_part: WorkerPart | None = None  # of a worker, if its system has one
 
@@ -313,9 +312,13 @@ class HostSpec(Part):
 # -- types and JSON
 
 
-@cache
-def _hints(part: type[Part]) -> dict[str, Any]:
-    return typing.get_type_hints(part)
+_HINTS: dict[type, dict[str, Any]] = {}
+
+
+def _hints(part: type) -> dict[str, Any]:
+    if part not in _HINTS:
+        _HINTS[part] = typing.get_type_hints(part)
+    return _HINTS[part]
 
 
 def _fits(value: Any, hint: Any) -> bool:

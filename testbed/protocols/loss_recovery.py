@@ -1,8 +1,8 @@
-"""How a parameter server gets what a fragment lacks: it reminds the switches and asks workers.
+"""How a parameter server gets what a fragment lacks: reminders to switches, requests to workers.
 
 A fragment that is here in part may have a remainder in a switch, which can never complete there:
-the *reminder* pulls it out. If the switch has nothing, the missing workers are *asked* one by one.
-Both back off and stop when the fragment is complete.
+the *reminder* pulls it out. If the switch has nothing, the server sends each missing worker a
+*request*. Both back off and stop when the fragment is complete.
 """
 
 from __future__ import annotations
@@ -10,153 +10,157 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from testbed.protocols import counters as n
-from testbed.protocols import heap, wire
-from testbed.protocols import progress as pg
-from testbed.protocols import server_store as ss
-from testbed.protocols import stripes as sp
+from testbed.protocols import heap, server_store, stripes, wire
 
 NEVER = (1 << 62) - 1
 
-# A worker that is merely late would be asked for what it is about to send, and its contribution
-# would come past the switch's aggregators. So the first reminders go to the switches alone.
-REMINDERS_BEFORE_ASKING = 2
+# A worker that is merely late would get a request for what it is about to send, and its
+# contribution would come past the switch's aggregators. So the first reminders go to the switches
+# alone.
+REMINDERS_BEFORE_REQUESTS = 2
 
 
 @njit(cache=True)
-def delay_ns(v):
+def delay_ns(server):
     """How long an incomplete fragment waits for its first reminder.
 
     Adaptive: twice the usual spread of a fragment's arrivals plus the round trip to the switch, so
     that what is merely late is not pulled."""
-    if v.c[ss.DELAY_NS] > 0:
-        return v.c[ss.DELAY_NS]
-    adaptive = 2 * v.s[ss.SPREAD_NS] + v.s[ss.ROUND_TRIP_NS]
-    return min(max(adaptive, v.c[ss.LEAST_DELAY_NS]), v.c[ss.MOST_DELAY_NS])
+    if server.config[0].delay_ns > 0:
+        return server.config[0].delay_ns
+    adaptive = 2 * server.state[0].spread_ns + server.state[0].round_trip_ns
+    return min(max(adaptive, server.config[0].min_delay_ns), server.config[0].max_delay_ns)
 
 
 @njit(cache=True)
-def smooth(s, place, sample):
-    if s[place] == 0:
-        s[place] = sample
-    else:
-        s[place] += (sample - s[place]) >> 3
+def smoothed(mean, sample):
+    """A moving average with a new sample; 0 is no average yet."""
+    return sample if mean == 0 else mean + ((sample - mean) >> 3)
 
 
 @njit(cache=True)
-def ask(v, place, worker, packets, lengths, destinations, m):
+def request_from(server, place, worker, packets, lengths, destinations, filled):
     """Ask one worker for the row's fragment; the batch must have room. Returns the new count."""
-    words = v.c[ss.BITMAP_WORDS]
-    ss.write_header(v, packets[m], wire.ASK, np.int64(v.flags[place]) & wire.FLOAT, 0, place)
-    wire.set_worker(packets[m], words, worker)
-    lengths[m] = 4 * (wire.HEADER_WORDS + words)
-    destinations[m] = ss.FIRST_WORKER + worker
-    v.counters[n.ASKS] += 1
-    v.s[ss.NEXT_PROMPT_PS] += v.c[ss.PROMPT_PS]
-    return m + 1
+    words = server.config[0].bitmap_words
+    server_store.write_header(
+        server, packets[filled], wire.ASK, np.int64(server.flags[place]) & wire.FLOAT, 0, place
+    )
+    wire.set_worker(packets[filled], words, worker)
+    lengths[filled] = 4 * (wire.HEADER_WORDS + words)
+    destinations[filled] = server_store.FIRST_WORKER + worker
+    server.counters[0].asks += 1
+    server.state[0].next_request_ps += server.config[0].request_ps
+    return filled + 1
 
 
 @njit(cache=True)
-def ask_missing(v, place, packets, lengths, destinations, m):
+def request_missing(server, place, packets, lengths, destinations, filled):
     """Ask each worker that the row lacks, as far as the batch has room; returns the new count."""
-    c = v.c
-    for worker in range(c[ss.WORKERS]):
-        word = c[ss.BITMAP_WORDS] - 1 - worker // 32
-        if (v.bitmap[place, word] >> np.uint32(worker % 32)) & np.uint32(1):
+    config = server.config[0]
+    for worker in range(config.workers):
+        word = config.bitmap_words - 1 - worker // 32
+        if (server.bitmap[place, word] >> np.uint32(worker % 32)) & np.uint32(1):
             continue
-        if m == packets.shape[0]:
+        if filled == packets.shape[0]:
             break
-        m = ask(v, place, worker, packets, lengths, destinations, m)
-    return m
+        filled = request_from(server, place, worker, packets, lengths, destinations, filled)
+    return filled
 
 
 @njit(cache=True)
-def _arm(v, place, due):
-    v.due_ns[place] = due
-    v.s[ss.TIMERS] = heap.push(v.timers, v.s[ss.TIMERS], v.due_ns, place)
+def _arm(server, place, due):
+    server.due_ns[place] = due
+    server.state[0].timers = heap.push(server.timers, server.state[0].timers, server.due_ns, place)
 
 
 @njit(cache=True)
-def hold(v, place, now):
+def hold(server, place, now):
     """Something of the fragment is here, and it is incomplete."""
-    if v.stage[place] == ss.EMPTY:
-        v.stage[place] = ss.PART
-        v.first_ns[place] = now
-        if v.c[ss.REMIND] == 1:
-            _arm(v, place, now + delay_ns(v))
+    if server.stage[place] == server_store.EMPTY:
+        server.stage[place] = server_store.PART
+        server.first_ns[place] = now
+        if server.config[0].remind == 1:
+            _arm(server, place, now + delay_ns(server))
 
 
 @njit(cache=True)
-def _remind(v, place, now, packets, lengths, destinations, m):
+def _remind(server, place, now, packets, lengths, destinations, filled):
     """Remind the switches of a row, if they may hold something of it; returns the new count."""
-    c = v.c
-    stripe = sp.stripe_of(v.stripes, place % c[ss.FRAGMENTS])
-    for i in range(v.nodes.size if v.flags[place] & wire.FLOAT == 0 else 0):
-        if v.stripes.reached[stripe, i] == 0:
+    config = server.config[0]
+    stripe = stripes.stripe_of(server.stripes, place % config.fragments)
+    for i in range(server.nodes.size if server.flags[place] & wire.FLOAT == 0 else 0):
+        if server.stripes.reached[stripe, i] == 0:
             continue
-        ss.write_header(v, packets[m], wire.REMINDER, 0, v.nodes[i], place)
-        for j in range(c[ss.BITMAP_WORDS]):
-            packets[m, wire.HEADER_WORDS + j] = np.uint32(0)
-        lengths[m] = 4 * (wire.HEADER_WORDS + c[ss.BITMAP_WORDS])
-        destinations[m] = ss.FIRST_WORKER + c[ss.WORKERS] + i
-        v.counters[n.REMINDERS] += 1
-        v.s[ss.NEXT_PROMPT_PS] += c[ss.PROMPT_PS]
-        m += 1
-    v.attempts[place] = min(v.attempts[place] + 1, 6)
-    v.reminded_ns[place] = now
-    return m
+        server_store.write_header(server, packets[filled], wire.REMINDER, 0, server.nodes[i], place)
+        for j in range(config.bitmap_words):
+            packets[filled, wire.HEADER_WORDS + j] = np.uint32(0)
+        lengths[filled] = 4 * (wire.HEADER_WORDS + config.bitmap_words)
+        destinations[filled] = server_store.FIRST_WORKER + config.workers + i
+        server.counters[0].reminders += 1
+        server.state[0].next_request_ps += config.request_ps
+        filled += 1
+    server.attempts[place] = min(server.attempts[place] + 1, 6)
+    server.reminded_ns[place] = now
+    return filled
 
 
 @njit(cache=True)
-def _drop_done_timers(v):
-    s = v.s
-    while s[ss.TIMERS] > 0 and v.stage[v.timers[0]] == ss.COMPLETE:
-        s[ss.TIMERS] = heap.pop(v.timers, s[ss.TIMERS], v.due_ns)
+def _drop_done_timers(server):
+    state = server.state[0]
+    while state.timers > 0 and server.stage[server.timers[0]] == server_store.COMPLETE:
+        state.timers = heap.pop(server.timers, state.timers, server.due_ns)
 
 
 @njit(cache=True)
-def send(v, now, m, out, out_lengths, destinations):
-    """Add to a batch of `m` packets the reminders and asks that are due; returns the new count.
+def send(server, now, filled, out, out_lengths, destinations):
+    """Add to a batch of `filled` packets the reminders and requests that are due; returns the new
+    count.
 
     They are paced: what they call for comes over the server's own link. Unpaced, a full queue there
-    makes fragments late, late fragments are asked for, and the answers fill the queue."""
-    c, s, p = v.c, v.s, v.progress
-    room = v.nodes.size + c[ss.WORKERS]
-    while p.s[pg.HEAD] < p.s[pg.TAIL]:
-        place = (s[ss.ITERATION] & 1) * c[ss.FRAGMENTS] + p.pulls[p.s[pg.HEAD]]
-        if v.stage[place] == ss.PART:
-            if m + room > out.shape[0] or s[ss.NEXT_PROMPT_PS] > now * 1000:
-                return m
-            s[ss.NEXT_PROMPT_PS] = now * 1000
-            m = _remind(v, place, now, out, out_lengths, destinations, m)
-        p.s[pg.HEAD] += 1
+    makes fragments late, late fragments are requested, and the answers fill the queue."""
+    config, state, progress = server.config[0], server.state[0], server.progress
+    room = server.nodes.size + config.workers
+    while progress.state[0].head < progress.state[0].tail:
+        place = (state.iteration & 1) * config.fragments + progress.pulls[progress.state[0].head]
+        if server.stage[place] == server_store.PART:
+            if filled + room > out.shape[0] or state.next_request_ps > now * 1000:
+                return filled
+            state.next_request_ps = now * 1000
+            filled = _remind(server, place, now, out, out_lengths, destinations, filled)
+        progress.state[0].head += 1
     while True:
-        _drop_done_timers(v)
-        if s[ss.TIMERS] == 0 or v.due_ns[v.timers[0]] > now or m + room > out.shape[0]:
-            return m
-        if s[ss.NEXT_PROMPT_PS] > now * 1000:
-            return m
-        place = v.timers[0]
-        s[ss.TIMERS] = heap.pop(v.timers, s[ss.TIMERS], v.due_ns)
-        if v.attempts[place] > 0 and v.reminded_ns[place] + delay_ns(v) > now:
-            _arm(v, place, v.reminded_ns[place] + delay_ns(v))
+        _drop_done_timers(server)
+        if (
+            state.timers == 0
+            or server.due_ns[server.timers[0]] > now
+            or filled + room > out.shape[0]
+        ):
+            return filled
+        if state.next_request_ps > now * 1000:
+            return filled
+        place = server.timers[0]
+        state.timers = heap.pop(server.timers, state.timers, server.due_ns)
+        if server.attempts[place] > 0 and server.reminded_ns[place] + delay_ns(server) > now:
+            _arm(server, place, server.reminded_ns[place] + delay_ns(server))
             continue  # it has been pulled since
-        s[ss.NEXT_PROMPT_PS] = now * 1000
-        whole_numbers = v.flags[place] & wire.FLOAT == 0  # which alone a switch may hold
-        asks = v.attempts[place] >= REMINDERS_BEFORE_ASKING or not whole_numbers
-        m = _remind(v, place, now, out, out_lengths, destinations, m)
-        if asks:
-            m = ask_missing(v, place, out, out_lengths, destinations, m)
-        backoff = min(delay_ns(v) << v.attempts[place], max(c[ss.MOST_DELAY_NS], delay_ns(v)))
-        _arm(v, place, now + backoff)
+        state.next_request_ps = now * 1000
+        whole_numbers = server.flags[place] & wire.FLOAT == 0  # which alone a switch may hold
+        ask_workers = server.attempts[place] >= REMINDERS_BEFORE_REQUESTS or not whole_numbers
+        filled = _remind(server, place, now, out, out_lengths, destinations, filled)
+        if ask_workers:
+            filled = request_missing(server, place, out, out_lengths, destinations, filled)
+        backoff = min(
+            delay_ns(server) << server.attempts[place], max(config.max_delay_ns, delay_ns(server))
+        )
+        _arm(server, place, now + backoff)
 
 
 @njit(cache=True)
-def deadline(v):
+def deadline(server):
     """When to call `send` although nothing has arrived; ns, NEVER if not at all."""
-    _drop_done_timers(v)
-    if v.progress.s[pg.HEAD] < v.progress.s[pg.TAIL]:
-        return (v.s[ss.NEXT_PROMPT_PS] + 999) // 1000
-    if v.s[ss.TIMERS] == 0:
+    _drop_done_timers(server)
+    if server.progress.state[0].head < server.progress.state[0].tail:
+        return (server.state[0].next_request_ps + 999) // 1000
+    if server.state[0].timers == 0:
         return NEVER
-    return max(v.due_ns[v.timers[0]], (v.s[ss.NEXT_PROMPT_PS] + 999) // 1000)
+    return max(server.due_ns[server.timers[0]], (server.state[0].next_request_ps + 999) // 1000)

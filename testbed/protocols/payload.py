@@ -9,84 +9,82 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from testbed.protocols import counters as n
-from testbed.protocols import floats as fl
-from testbed.protocols import send_scoreboard as bk
-from testbed.protocols import status as st
-from testbed.protocols import values as val
-from testbed.protocols import wire
-from testbed.protocols import worker as wk
+from testbed.protocols import floats, send_scoreboard, values, wire
 
 
 @njit(cache=True)
-def write_values(w, b, row, base, fragment):
+def write_values(worker, scoreboard, row, base, fragment):
     """This worker's values of a fragment of the current iteration; zeros fill the packet up."""
-    c, s = w.c, w.s
-    count = bk.values_in(b, fragment)
-    if w.recorded.shape[0] > 0:
-        i = b.s[bk.ITERATION] % w.recorded.shape[0]
-        start = fragment * b.s[bk.VALUES]
-        val.write_recorded(row, base, w.recorded[i, start : start + count])
+    config, state = worker.config[0], worker.state[0]
+    count = send_scoreboard.values_in(scoreboard, fragment)
+    if worker.recorded.shape[0] > 0:
+        i = scoreboard.state[0].iteration % worker.recorded.shape[0]
+        start = fragment * scoreboard.state[0].values
+        values.write_recorded(row, base, worker.recorded[i, start : start + count])
     else:
-        whole = b.s[bk.ITERATION] * b.s[bk.FRAGMENTS] + fragment
-        key = val.fragment_key(c[wk.SEED], c[wk.JOB], whole)
-        val.write_generated(row, base, count, key, s[wk.FACTOR], c[wk.SHIFT])
-    val.write_zeros(row, base + count, base + b.s[bk.VALUES])
+        whole = scoreboard.state[0].iteration * scoreboard.state[0].fragments + fragment
+        key = values.fragment_key(config.seed, config.job, whole)
+        values.write_generated(row, base, count, key, state.factor, config.shift)
+    values.write_zeros(row, base + count, base + scoreboard.state[0].values)
 
 
 @njit(cache=True)
-def check_values(w, b, row, base, fragment):
+def check_values(worker, scoreboard, row, base, fragment):
     """True if the packet holds the sum over all workers; else the place is noted in the status."""
-    c, s, status = w.c, w.s, w.status
-    count = bk.values_in(b, fragment)
-    whole = b.s[bk.ITERATION] * b.s[bk.FRAGMENTS] + fragment
-    key = val.fragment_key(c[wk.SEED], c[wk.JOB], whole)
+    config, state, status = worker.config[0], worker.state[0], worker.status
+    count = send_scoreboard.values_in(scoreboard, fragment)
+    whole = scoreboard.state[0].iteration * scoreboard.state[0].fragments + fragment
+    key = values.fragment_key(config.seed, config.job, whole)
     i = 0
-    start = fragment * b.s[bk.VALUES]
-    if w.recorded.shape[0] > 0:
-        i = b.s[bk.ITERATION] % w.recorded.shape[0]
-        wrong = val.wrong_recorded(row, base, w.sums[i, start : start + count])
+    start = fragment * scoreboard.state[0].values
+    if worker.recorded.shape[0] > 0:
+        i = scoreboard.state[0].iteration % worker.recorded.shape[0]
+        wrong = values.wrong_recorded(row, base, worker.sums[i, start : start + count])
     else:
-        wrong = val.wrong_generated(row, base, count, key, s[wk.FACTOR_SUM], c[wk.SHIFT])
+        wrong = values.wrong_generated(row, base, count, key, state.factor_sum, config.shift)
     if wrong < 0:
-        wrong = val.first_nonzero(row, base + count, base + b.s[bk.VALUES])
+        wrong = values.first_nonzero(row, base + count, base + scoreboard.state[0].values)
         if wrong >= 0:
             wrong += count
     if wrong < 0:
-        w.counters[n.VALUES_CHECKED] += count
+        worker.counters[0].values_checked += count
         return True
-    status[st.FAILED] = 1
-    status[st.ITERATION] = b.s[bk.ITERATION]
-    status[st.FRAGMENT] = fragment
-    status[st.POSITION] = wrong
-    status[st.FOUND] = np.int64(np.int32(wire.swap(row[base + wrong])))
+    status[0].failed = 1
+    status[0].iteration = scoreboard.state[0].iteration
+    status[0].fragment = fragment
+    status[0].position = wrong
+    status[0].found = np.int64(np.int32(wire.swap(row[base + wrong])))
     if wrong >= count:
-        status[st.EXPECTED] = 0
-    elif w.recorded.shape[0] > 0:
-        status[st.EXPECTED] = np.int64(w.sums[i, start + wrong])
+        status[0].expected = 0
+    elif worker.recorded.shape[0] > 0:
+        status[0].expected = np.int64(worker.sums[i, start + wrong])
     else:
-        status[st.EXPECTED] = np.int64(
-            np.int32(val.position_hash(key, wrong, c[wk.SHIFT]) * np.int32(s[wk.FACTOR_SUM]))
+        status[0].expected = np.int64(
+            np.int32(values.position_hash(key, wrong, config.shift) * np.int32(state.factor_sum))
         )
     return False
 
 
 @njit(cache=True)
-def check_floats(w, b, row, base, fragment):
+def check_floats(worker, scoreboard, row, base, fragment):
     """The same for a result in floating-point numbers, which may differ within a bound."""
-    status, f, iteration = w.status, w.floats, b.s[bk.ITERATION]
-    if f.sums.shape[0] == 0:
+    status, recorded, iteration = worker.status, worker.floats, scoreboard.state[0].iteration
+    if recorded.sums.shape[0] == 0:
         wrong = 0
     else:
-        wrong = fl.first_wrong(f, row, base, iteration, fragment, b.s[bk.VALUES])
+        wrong = floats.first_wrong(
+            recorded, row, base, iteration, fragment, scoreboard.state[0].values
+        )
     if wrong < 0:
-        w.counters[n.VALUES_CHECKED] += bk.values_in(b, fragment)
+        worker.counters[0].values_checked += send_scoreboard.values_in(scoreboard, fragment)
         return True
-    status[st.FAILED] = 1
-    status[st.ITERATION] = iteration
-    status[st.FRAGMENT] = fragment
-    status[st.POSITION] = wrong
-    status[st.FOUND] = np.int64(np.int32(wire.swap(row[base + wrong])))
-    if f.sums.shape[0] > 0:
-        status[st.EXPECTED] = fl.expected_bits(f, iteration, fragment * b.s[bk.VALUES] + wrong)
+    status[0].failed = 1
+    status[0].iteration = iteration
+    status[0].fragment = fragment
+    status[0].position = wrong
+    status[0].found = np.int64(np.int32(wire.swap(row[base + wrong])))
+    if recorded.sums.shape[0] > 0:
+        status[0].expected = floats.expected_bits(
+            recorded, iteration, fragment * scoreboard.state[0].values + wrong
+        )
     return False

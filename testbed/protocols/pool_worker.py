@@ -1,7 +1,7 @@
 """The worker of a system with a shared pool of aggregators and a parameter server.
 
-It sends the fragments that its book names, paced at the link's rate and within a window, checks and
-books every result, retransmits what stays unanswered, and answers what the server asks for. The
+It sends the fragments that its scoreboard names, paced at the link's rate and within a window. It
+checks every result, retransmits what stays unanswered, and answers the server's requests. The
 systems differ in the priority and the index that a fragment carries and in how they retransmit.
 
 `receive` takes a batch of packets, `send` fills one; `deadline` says when to call again although
@@ -15,320 +15,373 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import counters as n
-from testbed.protocols import floats as fl
-from testbed.protocols import flow, lag, payload, wire
-from testbed.protocols import positions as pos
-from testbed.protocols import priority as prio
-from testbed.protocols import send_scoreboard as bk
-from testbed.protocols import stripes as sp
-from testbed.protocols import values as val
-from testbed.protocols import worker as wk
+from testbed.protocols import (
+    floats,
+    flow,
+    lag,
+    payload,
+    positions,
+    priority,
+    send_scoreboard,
+    stripes,
+    values,
+    wire,
+    worker_state,
+)
 from testbed.protocols.index import POSITION, index_of
 
 TO_SERVER = 0  # the only destination
-ANEW = 1 << 40  # added to a fragment in Worker.asks
+ANEW = 1 << 40  # added to a fragment in Worker.retransmit_requests
 
 
 class Worker(NamedTuple):
-    c: np.ndarray  # int64[worker.CONFIGURATION]
-    s: np.ndarray  # int64[worker.STATE]
+    config: np.ndarray  # worker_state.CONFIG[1]
+    state: np.ndarray  # worker_state.STATE[1]
     priority: np.ndarray  # int64[T], of the tensors in this iteration
-    asks: np.ndarray  # int64[*], what to send again: f, the server wants it; ~f, it is missing;
+    retransmit_requests: (
+        np.ndarray
+    )  # int64[*], what to send again: f, the server wants it; ~f, it is missing;
     #                   f + ANEW, a switch has dropped it and may take it next time
     recorded: np.ndarray  # int32[I, F * V], this worker's gradients if the trace has values
     sums: np.ndarray  # int32[I, F * V], their sums over the workers
-    positions: pos.Positions
-    stripes: sp.Stripes
-    floats: fl.WorkerFloats
+    positions: positions.Positions
+    stripes: stripes.Stripes
+    floats: floats.WorkerFloats
     counters: np.ndarray  # int64
     status: np.ndarray  # int64, see status.py
     lag: np.ndarray  # int64, see lag.py
 
 
 @njit(cache=True)
-def begin(w, b, iteration):
+def begin(worker, scoreboard, iteration):
     """Start exchanging the gradients of an iteration."""
-    c, s = w.c, w.s
-    bk.begin(b, iteration)
-    flow.begin(s)
-    s[wk.FACTOR] = val.factor(c[wk.SEED], c[wk.JOB], iteration, c[wk.NUMBER])
-    s[wk.FACTOR_SUM] = val.factor_sum(c[wk.SEED], c[wk.JOB], iteration, c[wk.WORKERS])
-    s[wk.ASKS] = 0
-    s[wk.BASE] = 0
-    s[wk.FURTHEST] = -1
-    s[wk.NEXT_PLACE] = 0
-    s[wk.SEEN] = -1
-    communication, computation = c[wk.COMMUNICATION_NS], c[wk.COMPUTATION_NS]
-    remaining = c[wk.ITERATIONS] - iteration
-    for t in range(w.priority.size):
-        w.priority[t] = prio.priority_of(c[wk.POLICY], communication, computation, remaining, t)
+    config, state = worker.config[0], worker.state[0]
+    send_scoreboard.begin(scoreboard, iteration)
+    flow.begin(state)
+    state.factor = values.factor(config.seed, config.job, iteration, config.number)
+    state.factor_sum = values.factor_sum(config.seed, config.job, iteration, config.workers)
+    state.retransmit_requests = 0
+    state.window_base = 0
+    state.furthest = -1
+    state.next_place = 0
+    state.seen = -1
+    communication, computation = config.communication_ns, config.computation_ns
+    remaining = config.iterations - iteration
+    for t in range(worker.priority.size):
+        worker.priority[t] = priority.priority_of(
+            config.policy, communication, computation, remaining, t
+        )
 
 
 @njit(cache=True)
-def receive(w, b, now, packets, lengths, count):
+def receive(worker, scoreboard, now, packets, lengths, count):
     """Take `count` packets: uint32[*, words] rows with their payload lengths in bytes.
 
     Returns True when the iteration's last result is among them. After a wrong value it stops, with
     the status FAILED set."""
-    c, s, k = w.c, w.s, w.counters
-    base = wire.HEADER_WORDS + c[wk.BITMAP_WORDS]
-    full = 4 * (base + b.s[bk.VALUES])
+    config, state, counters = worker.config[0], worker.state[0], worker.counters[0]
+    base = wire.HEADER_WORDS + config.bitmap_words
+    full = 4 * (base + scoreboard.state[0].values)
     finished = False
     for i in range(count):
         row = packets[i]
-        if lengths[i] < 4 * base or wire.version(row) != wire.VERSION or wire.job(row) != c[wk.JOB]:
-            k[n.FOREIGN] += 1
+        if (
+            lengths[i] < 4 * base
+            or wire.version(row) != wire.VERSION
+            or wire.job(row) != config.job
+        ):
+            counters.foreign += 1
             continue
         kind = wire.kind(row)
         whole = wire.fragment(row)
-        iteration = whole // b.s[bk.FRAGMENTS]
-        fragment = whole - iteration * b.s[bk.FRAGMENTS]
+        iteration = whole // scoreboard.state[0].fragments
+        fragment = whole - iteration * scoreboard.state[0].fragments
         if kind == wire.ASK:
-            if iteration != b.s[bk.ITERATION]:
-                k[n.STALE] += 1
-            elif b.status[fragment] & bk.RECEIVED == 0:
+            if iteration != scoreboard.state[0].iteration:
+                counters.stale += 1
+            elif scoreboard.status[fragment] & send_scoreboard.RECEIVED == 0:
                 if wire.flags(row) & wire.FLOAT:
-                    b.status[fragment] |= bk.FLOAT
-                if b.status[fragment] & bk.SENT == 0:
-                    b.status[fragment] |= bk.ASKED
-                elif s[wk.ASKS] < w.asks.size:
-                    w.asks[s[wk.ASKS]] = fragment
-                    s[wk.ASKS] += 1
+                    scoreboard.status[fragment] |= send_scoreboard.FLOAT
+                if scoreboard.status[fragment] & send_scoreboard.SENT == 0:
+                    scoreboard.status[fragment] |= send_scoreboard.REQUESTED
+                elif state.retransmit_requests < worker.retransmit_requests.size:
+                    worker.retransmit_requests[state.retransmit_requests] = fragment
+                    state.retransmit_requests += 1
             continue
         if kind == wire.COLLIDED:
-            _take_back(w, b, now, iteration, fragment)
+            _take_back(worker, scoreboard, now, iteration, fragment)
             continue
         if (kind != wire.RESULT and kind != wire.RESULT_ONE) or lengths[i] != full:
-            k[n.FOREIGN] += 1
+            counters.foreign += 1
             continue
-        if iteration < b.s[bk.ITERATION]:
-            k[n.STALE] += 1
+        if iteration < scoreboard.state[0].iteration:
+            counters.stale += 1
             continue
-        if iteration > b.s[bk.ITERATION]:
-            k[n.FOREIGN] += 1
+        if iteration > scoreboard.state[0].iteration:
+            counters.foreign += 1
             continue
-        if kind == wire.RESULT and c[wk.INDEX_MODE] != POSITION:
-            _miss_previous(w, b, now, wire.extra(row) - 1)
-        if b.status[fragment] & bk.RECEIVED:
-            k[n.DUPLICATE_RESULTS] += 1
+        if kind == wire.RESULT and config.index_mode != POSITION:
+            _miss_previous(worker, scoreboard, now, wire.extra(row) - 1)
+        if scoreboard.status[fragment] & send_scoreboard.RECEIVED:
+            counters.duplicate_results += 1
             continue
         flags = wire.flags(row)
         if flags & wire.FLOAT:
-            if not payload.check_floats(w, b, row, base, fragment):
+            if not payload.check_floats(worker, scoreboard, row, base, fragment):
                 return finished
-            k[n.FLOAT_RESULTS] += 1
-        elif not payload.check_values(w, b, row, base, fragment):
+            counters.float_results += 1
+        elif not payload.check_values(worker, scoreboard, row, base, fragment):
             return finished
-        k[n.RESULTS] += 1
+        counters.results += 1
         if flags & wire.OVERFLOW:
-            k[n.SATURATED] += 1
-        once = b.status[fragment] & (bk.SENT | bk.RESENT) == bk.SENT
+            counters.saturated += 1
+        once = (
+            scoreboard.status[fragment] & (send_scoreboard.SENT | send_scoreboard.RESENT)
+            == send_scoreboard.SENT
+        )
         if flags & wire.RESEND:
-            s[wk.RECOVERED_NS] = now
-        elif once and bk.sent_ns(b, fragment) > s[wk.RECOVERED_NS]:
-            flow.measure_round_trip(s, now - bk.sent_ns(b, fragment))
-        flow.adapt_window(w, flags & wire.ECN != 0, bk.sent_ns(b, fragment), now)
-        if bk.mark_received(b, fragment, now):
+            state.recovered_ns = now
+        elif once and send_scoreboard.sent_ns(scoreboard, fragment) > state.recovered_ns:
+            flow.measure_round_trip(state, now - send_scoreboard.sent_ns(scoreboard, fragment))
+        flow.adapt_window(
+            worker, flags & wire.ECN != 0, send_scoreboard.sent_ns(scoreboard, fragment), now
+        )
+        if send_scoreboard.mark_received(scoreboard, fragment, now):
             finished = True
         elif once:
-            _miss_earlier(w, b, now, fragment)
-        if c[wk.INDEX_MODE] == POSITION:
-            w.positions.index[pos.position_of(w.positions, iteration, fragment)] = wire.extra(row)
-            _slide(w, b, fragment)
+            _miss_earlier(worker, scoreboard, now, fragment)
+        if config.index_mode == POSITION:
+            worker.positions.index[positions.position_of(worker.positions, iteration, fragment)] = (
+                wire.extra(row)
+            )
+            _slide(worker, scoreboard, fragment)
     return finished
 
 
 @njit(cache=True)
-def _take_back(w, b, now, iteration, fragment):
+def _take_back(worker, scoreboard, now, iteration, fragment):
     """A switch had no room for a fragment and has dropped it: slow down, and try again."""
-    s = w.s
-    if iteration != b.s[bk.ITERATION]:
-        w.counters[n.STALE] += 1
+    state = worker.state[0]
+    if iteration != scoreboard.state[0].iteration:
+        worker.counters[0].stale += 1
         return
-    w.counters[n.COLLISIONS_SIGNALLED] += 1
-    if b.status[fragment] & (bk.SENT | bk.RECEIVED) != bk.SENT:
+    worker.counters[0].collisions_signalled += 1
+    if (
+        scoreboard.status[fragment] & (send_scoreboard.SENT | send_scoreboard.RECEIVED)
+        != send_scoreboard.SENT
+    ):
         return
-    flow.cut_window(s, bk.sent_ns(b, fragment), now)
-    if s[wk.ASKS] < w.asks.size:
-        w.asks[s[wk.ASKS]] = fragment + ANEW
-        s[wk.ASKS] += 1
+    flow.cut_window(state, send_scoreboard.sent_ns(scoreboard, fragment), now)
+    if state.retransmit_requests < worker.retransmit_requests.size:
+        worker.retransmit_requests[state.retransmit_requests] = fragment + ANEW
+        state.retransmit_requests += 1
 
 
 @njit(cache=True)
-def _miss(w, b, now, fragment):
+def _miss(worker, scoreboard, now, fragment):
     """Have a fragment sent again without waiting for its timer."""
-    s = w.s
-    if s[wk.ASKS] < w.asks.size:
-        w.asks[s[wk.ASKS]] = ~fragment
-        s[wk.ASKS] += 1
-        bk.mark_missed(b, fragment, now)
+    state = worker.state[0]
+    if state.retransmit_requests < worker.retransmit_requests.size:
+        worker.retransmit_requests[state.retransmit_requests] = ~fragment
+        state.retransmit_requests += 1
+        send_scoreboard.mark_missed(scoreboard, fragment, now)
 
 
 @njit(cache=True)
-def _miss_previous(w, b, now, whole):
+def _miss_previous(worker, scoreboard, now, whole):
     """A result says of which fragment the server sent one before it. If it is not here, it is
     lost."""
-    fragment = whole - b.s[bk.ITERATION] * b.s[bk.FRAGMENTS]
-    if not 0 <= fragment < b.s[bk.FRAGMENTS]:
+    fragment = whole - scoreboard.state[0].iteration * scoreboard.state[0].fragments
+    if not 0 <= fragment < scoreboard.state[0].fragments:
         return
-    if b.status[fragment] & (bk.SENT | bk.RECEIVED) == bk.SENT:
-        _miss(w, b, now, fragment)
+    if (
+        scoreboard.status[fragment] & (send_scoreboard.SENT | send_scoreboard.RECEIVED)
+        == send_scoreboard.SENT
+    ):
+        _miss(worker, scoreboard, now, fragment)
 
 
 @njit(cache=True)
-def _miss_earlier(w, b, now, fragment):
+def _miss_earlier(worker, scoreboard, now, fragment):
     """The result is here of a fragment that was sent only once. What was sent well before it and
     has none is lost.
 
     Within a tensor only: its fragments are sent in order by every worker. Which of two tensors goes
     first may differ among them, as they become ready."""
-    before = bk.sent_ns(b, fragment) - flow.patience_ns(w)
-    for earlier in range(b.oldest[b.tensor[fragment]], fragment):
-        if b.status[earlier] & bk.RECEIVED == 0 and bk.sent_ns(b, earlier) <= before:
-            _miss(w, b, now, earlier)
+    before = send_scoreboard.sent_ns(scoreboard, fragment) - flow.patience_ns(worker)
+    for earlier in range(scoreboard.oldest[scoreboard.tensor[fragment]], fragment):
+        if (
+            scoreboard.status[earlier] & send_scoreboard.RECEIVED == 0
+            and send_scoreboard.sent_ns(scoreboard, earlier) <= before
+        ):
+            _miss(worker, scoreboard, now, earlier)
 
 
 @njit(cache=True)
-def _slide(w, b, fragment):
+def _slide(worker, scoreboard, fragment):
     """A result moves the window on: up to the first fragment that has none."""
-    s, p = w.s, w.positions
-    s[wk.FURTHEST] = max(s[wk.FURTHEST], p.place[fragment])
-    while s[wk.BASE] < p.order.size and b.status[p.order[s[wk.BASE]]] & bk.RECEIVED:
-        s[wk.BASE] += 1
+    state, window_positions = worker.state[0], worker.positions
+    state.furthest = max(state.furthest, window_positions.place[fragment])
+    while (
+        state.window_base < window_positions.order.size
+        and scoreboard.status[window_positions.order[state.window_base]] & send_scoreboard.RECEIVED
+    ):
+        state.window_base += 1
 
 
 @njit(cache=True)
-def _write_gradient(w, b, row, fragment, flags):
-    c = w.c
-    tensor = b.tensor[fragment]
-    whole = b.s[bk.ITERATION] * b.s[bk.FRAGMENTS] + fragment
-    priority = w.priority[tensor]
-    if c[wk.POLICY] == prio.RANDOM:
-        priority = prio.random_priority(c[wk.JOB], whole)
-    if c[wk.INDEX_MODE] == POSITION:
-        p = w.positions
-        index = p.index[pos.position_of(p, b.s[bk.ITERATION], fragment)]
-        place = np.int64(p.place[fragment])
-        p.gap_place[place % c[wk.WINDOW]] = max(place, w.s[wk.NEXT_PLACE] - 1) + c[wk.GAP]
+def _write_gradient(worker, scoreboard, row, fragment, flags):
+    config = worker.config[0]
+    tensor = scoreboard.tensor[fragment]
+    whole = scoreboard.state[0].iteration * scoreboard.state[0].fragments + fragment
+    level = worker.priority[tensor]
+    if config.policy == priority.RANDOM:
+        level = priority.random_priority(config.job, whole)
+    if config.index_mode == POSITION:
+        window_positions = worker.positions
+        index = window_positions.index[
+            positions.position_of(window_positions, scoreboard.state[0].iteration, fragment)
+        ]
+        place = np.int64(window_positions.place[fragment])
+        window_positions.gap_place[place % config.window] = (
+            max(place, worker.state[0].next_place - 1) + config.gap
+        )
     else:
-        index = index_of(c[wk.INDEX_MODE], c[wk.POOL], c[wk.JOB], whole)
-    as_floats = fl.wanted(w.floats, b.s[bk.ITERATION], fragment, b.status[fragment])
+        index = index_of(config.index_mode, config.pool, config.job, whole)
+    as_floats = floats.wanted(
+        worker.floats, scoreboard.state[0].iteration, fragment, scoreboard.status[fragment]
+    )
     if as_floats:
         flags |= wire.FLOAT
-    stripe = sp.stripe_of(w.stripes, fragment)
-    node = w.stripes.node[stripe]
+    stripe = stripes.stripe_of(worker.stripes, fragment)
+    node = worker.stripes.node[stripe]
     wire.write_header(
-        row, wire.GRADIENT, priority, flags, c[wk.JOB], node, whole, index, c[wk.NUMBER]
+        row, wire.GRADIENT, level, flags, config.job, node, whole, index, config.number
     )
-    wire.set_extra(row, w.stripes.tag[stripe])
-    wire.set_worker(row, c[wk.BITMAP_WORDS], c[wk.NUMBER])
-    base = wire.HEADER_WORDS + c[wk.BITMAP_WORDS]
+    wire.set_extra(row, worker.stripes.tag[stripe])
+    wire.set_worker(row, config.bitmap_words, config.number)
+    base = wire.HEADER_WORDS + config.bitmap_words
     if as_floats:
-        fl.write_own(w.floats, row, base, b.s[bk.ITERATION], fragment, b.s[bk.VALUES])
+        floats.write_own(
+            worker.floats,
+            row,
+            base,
+            scoreboard.state[0].iteration,
+            fragment,
+            scoreboard.state[0].values,
+        )
     else:
-        payload.write_values(w, b, row, base, fragment)
-    w.counters[n.GRADIENT_PACKETS] += 1
+        payload.write_values(worker, scoreboard, row, base, fragment)
+    worker.counters[0].gradient_packets += 1
 
 
 @njit(cache=True)
-def _fill_gaps(w, b, now, packets, m):
+def _fill_gaps(worker, scoreboard, now, packets, filled):
     """Send again what has no result while results of fragments sent later are here: once per gap.
 
     A fragment that has been sent again is missing anew when results are here of fragments that were
     sent for the first time after that."""
-    c, s, k, p = w.c, w.s, w.counters, w.positions
-    for place in range(s[wk.BASE], s[wk.FURTHEST] - c[wk.GAP] + 1):
-        fragment = p.order[place]
-        if b.status[fragment] & bk.RECEIVED or p.gap_place[place % c[wk.WINDOW]] > s[wk.FURTHEST]:
+    config, state, counters, window_positions = (
+        worker.config[0],
+        worker.state[0],
+        worker.counters[0],
+        worker.positions,
+    )
+    for place in range(state.window_base, state.furthest - config.gap + 1):
+        fragment = window_positions.order[place]
+        if (
+            scoreboard.status[fragment] & send_scoreboard.RECEIVED
+            or window_positions.gap_place[place % config.window] > state.furthest
+        ):
             continue
-        if m == packets.shape[0]:
-            return m
-        bk.mark_sent_again(b, fragment, now, flow.retry_ns(w))
-        _write_gradient(w, b, packets[m], fragment, wire.RESEND)
-        flow.take_pace(s, c, now)
-        k[n.RETRANSMISSIONS] += 1
-        k[n.GAP_RESENDS] += 1
-        m += 1
-    s[wk.SEEN] = s[wk.FURTHEST]
-    return m
+        if filled == packets.shape[0]:
+            return filled
+        send_scoreboard.mark_sent_again(scoreboard, fragment, now, flow.retry_ns(worker))
+        _write_gradient(worker, scoreboard, packets[filled], fragment, wire.RESEND)
+        flow.take_pace(state, config, now)
+        counters.retransmissions += 1
+        counters.gap_resends += 1
+        filled += 1
+    state.seen = state.furthest
+    return filled
 
 
 @njit(cache=True)
-def send(w, b, now, packets, lengths, destinations):
+def send(worker, scoreboard, now, packets, lengths, destinations):
     """Fill rows of `packets` with what is due at `now`; returns their number."""
-    c, s, k = w.c, w.s, w.counters
+    config, state, counters = worker.config[0], worker.state[0], worker.counters[0]
     capacity = packets.shape[0]
-    retry = flow.retry_ns(w)
-    m = 0
-    while s[wk.ASKS] > 0 and m < capacity:
-        s[wk.ASKS] -= 1
-        entry = w.asks[s[wk.ASKS]]
-        asked = 0 <= entry < ANEW
+    retry = flow.retry_ns(worker)
+    filled = 0
+    while state.retransmit_requests > 0 and filled < capacity:
+        state.retransmit_requests -= 1
+        entry = worker.retransmit_requests[state.retransmit_requests]
         fragment = entry % ANEW if entry >= 0 else ~entry
-        if b.status[fragment] & bk.RECEIVED == 0:
+        if scoreboard.status[fragment] & send_scoreboard.RECEIVED == 0:
             flags = 0
             if entry >= ANEW:
-                bk.mark_tried_again(b, fragment, now)
+                send_scoreboard.mark_tried_again(scoreboard, fragment, now)
             else:
-                bk.mark_sent_again(b, fragment, now, retry)
+                send_scoreboard.mark_sent_again(scoreboard, fragment, now, retry)
                 flags = wire.RESEND
-            _write_gradient(w, b, packets[m], fragment, flags)
-            flow.take_pace(s, c, now)
-            k[n.RETRANSMISSIONS] += 1
-            if entry < ANEW:
-                k[n.ANSWERED_ASKS if asked else n.GAP_RESENDS] += 1
-            m += 1
-    if c[wk.GAP] > 0 and s[wk.FURTHEST] > s[wk.SEEN]:
-        m = _fill_gaps(w, b, now, packets, m)
-    timeout = flow.timeout_ns(w)
-    while m < capacity:
-        fragment = bk.resend(b, now, timeout, retry)
+            _write_gradient(worker, scoreboard, packets[filled], fragment, flags)
+            flow.take_pace(state, config, now)
+            counters.retransmissions += 1
+            if 0 <= entry < ANEW:
+                counters.answered_asks += 1
+            elif entry < 0:
+                counters.gap_resends += 1
+            filled += 1
+    if config.gap > 0 and state.furthest > state.seen:
+        filled = _fill_gaps(worker, scoreboard, now, packets, filled)
+    timeout = flow.timeout_ns(worker)
+    while filled < capacity:
+        fragment = send_scoreboard.resend(scoreboard, now, timeout, retry)
         if fragment < 0:
             break
-        _write_gradient(w, b, packets[m], fragment, wire.RESEND)
-        flow.take_pace(s, c, now)
-        k[n.RETRANSMISSIONS] += 1
-        m += 1
-    window = s[wk.CREDIT] // wk.UNIT
-    end = s[wk.BASE] + c[wk.WINDOW]
-    waited = s[wk.PACING] == 1
-    s[wk.PACING] = 0
-    while m < capacity:
-        fragment = bk.next_fragment(b, window)
+        _write_gradient(worker, scoreboard, packets[filled], fragment, wire.RESEND)
+        flow.take_pace(state, config, now)
+        counters.retransmissions += 1
+        filled += 1
+    window = state.credit // worker_state.UNIT
+    end = state.window_base + config.window
+    waited = state.pacing == 1
+    state.pacing = 0
+    while filled < capacity:
+        fragment = send_scoreboard.next_fragment(scoreboard, window)
         if fragment < 0:
             break
-        if c[wk.INDEX_MODE] == POSITION and w.positions.place[fragment] >= end:
+        if config.index_mode == POSITION and worker.positions.place[fragment] >= end:
             break  # its position's last fragment has no result yet
-        if s[wk.NEXT_SEND_PS] > now * 1000:
-            s[wk.PACING] = 1
+        if state.next_send_ps > now * 1000:
+            state.pacing = 1
             break
         if waited:
-            lag.record(w.lag, now - s[wk.NEXT_SEND_PS] // 1000)
+            lag.record(worker.lag, now - state.next_send_ps // 1000)
             waited = False
-        flow.take_pace(s, c, now)
-        flags = wire.RESEND if b.status[fragment] & bk.ASKED else 0
-        _write_gradient(w, b, packets[m], fragment, flags)
-        bk.mark_sent(b, fragment, now, timeout)
-        if c[wk.INDEX_MODE] == POSITION:
-            s[wk.NEXT_PLACE] = w.positions.place[fragment] + 1
-        m += 1
-    s[wk.MORE] = 1 if m == capacity else 0
-    for i in range(m):
+        flow.take_pace(state, config, now)
+        flags = wire.RESEND if scoreboard.status[fragment] & send_scoreboard.REQUESTED else 0
+        _write_gradient(worker, scoreboard, packets[filled], fragment, flags)
+        send_scoreboard.mark_sent(scoreboard, fragment, now, timeout)
+        if config.index_mode == POSITION:
+            state.next_place = worker.positions.place[fragment] + 1
+        filled += 1
+    state.more = 1 if filled == capacity else 0
+    for i in range(filled):
         destinations[i] = TO_SERVER
         lengths[i] = 4 * packets.shape[1]
-    return m
+    return filled
 
 
 @njit(cache=True)
-def deadline(w, b):
-    """When to call `send` again although nothing has arrived; ns, wk.NEVER if not at all."""
-    s = w.s
-    if s[wk.MORE] == 1:
+def deadline(worker, scoreboard):
+    """When to call `send` again although nothing has arrived; ns, NEVER if not at all."""
+    state = worker.state[0]
+    if state.more == 1:
         return 0
-    due = bk.next_resend_ns(b)
+    due = send_scoreboard.next_resend_ns(scoreboard)
     if due < 0:
-        due = wk.NEVER
-    if s[wk.PACING] == 1:
-        due = min(due, (s[wk.NEXT_SEND_PS] + 999) // 1000)
+        due = worker_state.NEVER
+    if state.pacing == 1:
+        due = min(due, (state.next_send_ps + 999) // 1000)
     return due

@@ -25,7 +25,7 @@ class Positions(NamedTuple):
 
     order: np.ndarray  # int32[F], fragments in the order in which they are sent
     place: np.ndarray  # int32[F], the reverse
-    index: np.ndarray  # int64[N]
+    index: np.ndarray  # type: ignore[assignment]  # int64[N]
     gap_place: np.ndarray  # int64[N], the result of which place shows that this one got lost
 
 
@@ -46,6 +46,6 @@ def new_positions(first: np.ndarray, window: int, mode: str, pool: int, job: int
 
 
 @njit(cache=True)
-def position_of(p, iteration, fragment):
+def position_of(positions, iteration, fragment):
     """Window position of fragment `fragment`, 0 .. F - 1, of an iteration."""
-    return (iteration * p.order.size + p.place[fragment]) % p.index.size
+    return (iteration * positions.order.size + positions.place[fragment]) % positions.index.size

@@ -5,8 +5,8 @@ fragment has come from a worker, its contributions to the earlier ones have pass
 what they could bring to the server is here. Once that holds for all workers, an earlier fragment
 that is here in part cannot be completed by waiting: what it lacks lies in a switch, in an
 aggregator that can never fill. Its row is to be *pulled* at once, without a guess at how long is
-too long. That guess (prompts.delay_ns) is left to the last fragments of a tensor and to what got
-lost.
+too long. That guess (loss_recovery.delay_ns) is left to the last fragments of a tensor and to what
+got lost.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ import numpy as np
 from numba import njit
 
 from testbed.protocols import wire
+from testbed.protocols.records import new_record, record
 
-# Places in Progress.s
-HEAD = 0  # of the queue: fragments taken out in this iteration
-TAIL = 1  # fragments put in
-STATE = 2
+# Progress.state
+STATE = record(
+    "head",  # of the queue: fragments taken out in this iteration
+    "tail",  # fragments put in
+)
 
 
 class Progress(NamedTuple):
     """Of one iteration; T tensors, F fragments, W workers. Empty (T = 0) where no switch holds
     anything."""
 
-    s: np.ndarray  # int64[STATE]
+    state: np.ndarray  # STATE[1]
     first: np.ndarray  # int64[T + 1]
     tensor: np.ndarray  # int16[F]
     reached: np.ndarray  # int32[T, W], the worker has sent the tensor's fragments before it
-    least: np.ndarray  # int32[T], of a tensor's `reached`
+    reached_by_all: np.ndarray  # int32[T], the minimum of a tensor's `reached`
     pulls: np.ndarray  # int32[F], a queue
 
 
@@ -40,11 +42,11 @@ def new_progress(first: np.ndarray, workers: int) -> Progress:
     """`first`: first fragment of each tensor and their number, int64[T + 1]."""
     tensors, fragments = len(first) - 1, int(first[-1])
     return Progress(
-        s=np.zeros(STATE, np.int64),
+        state=new_record(STATE),
         first=first.astype(np.int64),
         tensor=np.repeat(np.arange(tensors, dtype=np.int16), np.diff(first)),
         reached=np.zeros((tensors, workers), np.int32),
-        least=np.zeros(tensors, np.int32),
+        reached_by_all=np.zeros(tensors, np.int32),
         pulls=np.zeros(fragments, np.int32),
     )
 
@@ -54,42 +56,44 @@ def no_progress() -> Progress:
 
 
 @njit(cache=True)
-def begin(p):
+def begin(progress):
     """A new iteration."""
-    p.s[:] = 0
-    for tensor in range(p.least.size):
-        p.least[tensor] = p.first[tensor]
-        for worker in range(p.reached.shape[1]):
-            p.reached[tensor, worker] = p.first[tensor]
+    state = progress.state[0]
+    state.head = 0
+    state.tail = 0
+    for tensor in range(progress.reached_by_all.size):
+        progress.reached_by_all[tensor] = progress.first[tensor]
+        for worker in range(progress.reached.shape[1]):
+            progress.reached[tensor, worker] = progress.first[tensor]
 
 
 @njit(cache=True)
-def note(p, fragment, row, words):
+def note(progress, fragment, row, words):
     """Take notice of a gradient packet of this iteration that was not sent again: `row` with a
     bitmap of `words` words. Returns (from, to): what all workers have sent by now, and had not
     before."""
-    tensor = p.tensor[fragment]
-    before = p.least[tensor]
-    workers = p.reached.shape[1]
+    tensor = progress.tensor[fragment]
+    before = progress.reached_by_all[tensor]
+    workers = progress.reached.shape[1]
     held_up = False
     for worker in range(workers):
         bits = wire.swap(row[wire.HEADER_WORDS + words - 1 - worker // 32])
-        if (bits >> np.uint32(worker % 32)) & np.uint32(1) and p.reached[
+        if (bits >> np.uint32(worker % 32)) & np.uint32(1) and progress.reached[
             tensor, worker
         ] <= fragment:
-            held_up |= p.reached[tensor, worker] == before
-            p.reached[tensor, worker] = fragment + 1
+            held_up |= progress.reached[tensor, worker] == before
+            progress.reached[tensor, worker] = fragment + 1
     if not held_up:
         return before, before
-    least = p.reached[tensor, 0]
+    lowest = progress.reached[tensor, 0]
     for worker in range(1, workers):
-        least = min(least, p.reached[tensor, worker])
-    p.least[tensor] = least
-    return before, least
+        lowest = min(lowest, progress.reached[tensor, worker])
+    progress.reached_by_all[tensor] = lowest
+    return before, lowest
 
 
 @njit(cache=True)
-def put(p, fragment):
+def put(progress, fragment):
     """Have a fragment pulled. `note` names each once in an iteration, so the queue has room."""
-    p.pulls[p.s[TAIL]] = fragment
-    p.s[TAIL] += 1
+    progress.pulls[progress.state[0].tail] = fragment
+    progress.state[0].tail += 1

@@ -5,7 +5,7 @@ duplicate is never added twice), but no switch multiplies its results: each goes
 worker. So one packet in can mean many out. Finished fragments wait in a queue, which is sent at the
 link's rate, so that the queue in front of the link is the server's own and drops nothing.
 
-A fragment that lacks workers for long is asked for, as there: else one worker's loss would look to
+A fragment that lacks workers for long is requested, as there: else one worker's loss would look to
 all others like a lost result, and they would back off for nothing.
 
 A job may have several servers. Server m of k then adds the fragments with m = fragment modulo k.
@@ -18,105 +18,111 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import loss_recovery as prompts
-from testbed.protocols import pool_server, wire
-from testbed.protocols import server_store as ss
+from testbed.protocols import loss_recovery, pool_server, server_store, wire
+from testbed.protocols.records import new_record, record
 
-# Places in Server.c
-PACE_PS = 0  # time of one packet on the link; 0: unlimited
-BURST_PS = 1  # how much lateness the pacing makes up for
-CONFIGURATION = 2
+# Server.config
+CONFIG = record(
+    "pace_ps",  # time of one packet on the link; 0: unlimited
+    "burst_ps",  # how much lateness the pacing makes up for
+)
 
-# Places in Server.s
-HEAD = 0  # of the queue: fragments taken out since the start
-TAIL = 1  # fragments put in
-NEXT_WORKER = 2  # who gets the first one next
-NEXT_SEND_PS = 3
-PACING = 4  # 1: a result waits for the pacing alone
-PREVIOUS = 5  # the last result's whole fragment number + 1, 0: none yet
-STATE = 6
+# Server.state
+STATE = record(
+    "head",  # of the queue: fragments taken out since the start
+    "tail",  # fragments put in
+    "next_worker",  # who gets the first one next
+    "next_send_ps",
+    "pacing",  # 1: a result waits for the pacing alone
+    "previous",  # the last result's whole fragment number + 1, 0: none yet
+)
 
 
 class Server(NamedTuple):
-    adder: ss.Server
-    c: np.ndarray  # int64[CONFIGURATION]
-    s: np.ndarray  # int64[STATE]
+    adder: server_store.Server
+    config: np.ndarray  # CONFIG[1]
+    state: np.ndarray  # STATE[1]
     finished: np.ndarray  # int64[2F], ring buffer of whole fragment numbers, each in it once
 
 
-def new_server(adder: ss.Server, pace_ps: int, burst_ps: int) -> Server:
-    c = np.zeros(CONFIGURATION, np.int64)
-    c[PACE_PS] = pace_ps
-    c[BURST_PS] = burst_ps
-    return Server(adder, c, np.zeros(STATE, np.int64), np.zeros(adder.stage.size, np.int64))
+def new_server(adder: server_store.Server, pace_ps: int, burst_ps: int) -> Server:
+    return Server(
+        adder,
+        config=new_record(CONFIG, pace_ps=pace_ps, burst_ps=burst_ps),
+        state=new_record(STATE),
+        finished=np.zeros(adder.stage.size, np.int64),
+    )
 
 
 @njit(cache=True)
-def _take_pace(v, now):
-    v.s[NEXT_SEND_PS] = max(v.s[NEXT_SEND_PS], now * 1000 - v.c[BURST_PS]) + v.c[PACE_PS]
+def _take_pace(server, now):
+    server.state[0].next_send_ps = (
+        max(server.state[0].next_send_ps, now * 1000 - server.config[0].burst_ps)
+        + server.config[0].pace_ps
+    )
 
 
 @njit(cache=True)
-def receive(v, now, packets, lengths, count, out, out_lengths, destinations):
+def receive(server, now, packets, lengths, count, out, out_lengths, destinations):
     """Take `count` packets; returns how many it has answered at once in `out` (results served
     again). `out` has at least as many rows as packets are taken."""
-    s = v.s
+    state = server.state[0]
     filled = pool_server.receive(
-        v.adder, now, packets, lengths, count, out, out_lengths, destinations
+        server.adder, now, packets, lengths, count, out, out_lengths, destinations
     )
     kept = 0
     for i in range(filled):
-        if destinations[i] == ss.TO_WORKERS:
-            v.finished[s[TAIL] % v.finished.size] = wire.fragment(out[i])
-            s[TAIL] += 1
+        if destinations[i] == server_store.TO_WORKERS:
+            server.finished[state.tail % server.finished.size] = wire.fragment(out[i])
+            state.tail += 1
             continue
         if kept < i:
             out[kept, :] = out[i, :]
             out_lengths[kept] = out_lengths[i]
             destinations[kept] = destinations[i]
-        _take_pace(v, now)
+        _take_pace(server, now)
         kept += 1
     return kept
 
 
 @njit(cache=True)
-def send(v, now, m, out, out_lengths, destinations):
-    """Add to a batch of `m` packets the asks that are due and the results that the link has room
+def send(server, now, filled, out, out_lengths, destinations):
+    """Add to a batch of `filled` packets the requests due and the results that the link has room
     for; returns the count."""
-    s, adder = v.s, v.adder
-    m = prompts.send(adder, now, m, out, out_lengths, destinations)
-    fragments, workers = adder.c[ss.FRAGMENTS], adder.c[ss.WORKERS]
-    s[PACING] = 0
-    while s[HEAD] < s[TAIL] and m < out.shape[0]:
-        if s[NEXT_SEND_PS] > now * 1000:
-            s[PACING] = 1
+    state, adder = server.state[0], server.adder
+    filled = loss_recovery.send(adder, now, filled, out, out_lengths, destinations)
+    fragments, workers = adder.config[0].fragments, adder.config[0].workers
+    state.pacing = 0
+    while state.head < state.tail and filled < out.shape[0]:
+        if state.next_send_ps > now * 1000:
+            state.pacing = 1
             break
-        whole = v.finished[s[HEAD] % v.finished.size]
+        whole = server.finished[state.head % server.finished.size]
         iteration = whole // fragments
         place = (iteration & 1) * fragments + whole - iteration * fragments
         # A row that is used again already: all workers have got its result by asking for it.
         if adder.iteration[place] == iteration:
-            out_lengths[m] = ss.write_result(adder, out[m], wire.RESULT, place)
-            wire.set_extra(out[m], s[PREVIOUS])
-            destinations[m] = ss.FIRST_WORKER + s[NEXT_WORKER]
-            _take_pace(v, now)
-            m += 1
-            s[NEXT_WORKER] += 1
-            if s[NEXT_WORKER] == workers:
-                s[PREVIOUS] = whole + 1
+            out_lengths[filled] = server_store.write_result(adder, out[filled], wire.RESULT, place)
+            wire.set_extra(out[filled], state.previous)
+            destinations[filled] = server_store.FIRST_WORKER + state.next_worker
+            _take_pace(server, now)
+            filled += 1
+            state.next_worker += 1
+            if state.next_worker == workers:
+                state.previous = whole + 1
         else:
-            s[NEXT_WORKER] = workers
-        if s[NEXT_WORKER] == workers:
-            s[NEXT_WORKER] = 0
-            s[HEAD] += 1
-    return m
+            state.next_worker = workers
+        if state.next_worker == workers:
+            state.next_worker = 0
+            state.head += 1
+    return filled
 
 
 @njit(cache=True)
-def deadline(v):
+def deadline(server):
     """When to call `send` although nothing has arrived; ns, NEVER if not at all."""
-    s = v.s
-    due = prompts.deadline(v.adder)
-    if s[HEAD] < s[TAIL]:
-        due = min(due, (s[NEXT_SEND_PS] + 999) // 1000 if s[PACING] == 1 else 0)
+    state = server.state[0]
+    due = loss_recovery.deadline(server.adder)
+    if state.head < state.tail:
+        due = min(due, (state.next_send_ps + 999) // 1000 if state.pacing == 1 else 0)
     return due

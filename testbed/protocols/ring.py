@@ -20,174 +20,182 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from testbed.protocols import counters as n
-from testbed.protocols import payload, pool_worker, wire
-from testbed.protocols import ring_link as link
-from testbed.protocols import ring_state as rs
-from testbed.protocols import send_scoreboard as bk
-from testbed.protocols import status as st
-from testbed.protocols import worker as wk
+from testbed.protocols import payload, pool_worker, ring_link, ring_state, send_scoreboard, wire
 
 
 @njit(cache=True)
-def begin(r, b, iteration):
+def begin(member, scoreboard, iteration):
     """Start exchanging the gradients of an iteration."""
-    pool_worker.begin(r.worker, b, iteration)
-    if iteration > r.s[rs.LATEST]:
-        rs.open_rows(r, b, iteration)
-    r.s[rs.TENSOR] = b.s[bk.TENSORS] - 1
+    pool_worker.begin(member.worker, scoreboard, iteration)
+    if iteration > member.state[0].latest:
+        ring_state.open_rows(member, scoreboard, iteration)
+    member.state[0].tensor = scoreboard.state[0].tensors - 1
 
 
 @njit(cache=True)
-def _finish(r, b, fragment, place, now):
-    """The row holds the sum of all workers: check and book it. True if that ends the iteration;
+def _finish(member, scoreboard, fragment, place, now):
+    """The row holds the sum of all workers: check and note it. True if that ends the iteration;
     after a wrong value the status is FAILED."""
-    w = r.worker
-    k = w.counters
-    words = w.c[wk.BITMAP_WORDS]
-    r.stage[place] |= rs.WHOLE
-    if not payload.check_values(w, b, r.sums[place], words, fragment):
+    worker = member.worker
+    counters = worker.counters[0]
+    words = worker.config[0].bitmap_words
+    member.stage[place] |= ring_state.WHOLE
+    if not payload.check_values(worker, scoreboard, member.sums[place], words, fragment):
         return False
-    k[n.RESULTS] += 1
-    if r.flags[place] & wire.OVERFLOW:
-        k[n.SATURATED] += 1
-    return bk.mark_received(b, fragment, now)
+    counters.results += 1
+    if member.flags[place] & wire.OVERFLOW:
+        counters.saturated += 1
+    return send_scoreboard.mark_received(scoreboard, fragment, now)
 
 
 @njit(cache=True)
-def _add_own(r, b, fragment, place, now):
+def _add_own(member, scoreboard, fragment, place, now):
     """The fragment has come and the own gradient is ready. True if that ends the iteration."""
-    w = r.worker
-    c = w.c
-    workers, words = c[wk.WORKERS], c[wk.BITMAP_WORDS]
-    position = rs.position_of(r, fragment)
-    row = r.sums[place]
-    values = b.s[bk.VALUES]
+    worker = member.worker
+    config = worker.config[0]
+    workers, words = config.workers, config.bitmap_words
+    position = ring_state.position_of(member, fragment)
+    row = member.sums[place]
+    values = scoreboard.state[0].values
     if position == 0:
-        payload.write_values(w, b, row, words, fragment)
+        payload.write_values(worker, scoreboard, row, words, fragment)
         row[:words] = 0
     else:
-        payload.write_values(w, b, r.own, 0, fragment)
-        overflow = 0
+        payload.write_values(worker, scoreboard, member.own, 0, fragment)
+        overflow = np.int32(0)
         for i in range(values):
             old = np.int32(wire.swap(row[words + i]))
-            mine = np.int32(wire.swap(r.own[i]))
+            mine = np.int32(wire.swap(member.own[i]))
             total = np.int32(np.int64(old) + np.int64(mine) & 0xFFFFFFFF)
             overflow |= (old ^ total) & (mine ^ total)
             row[words + i] = wire.swap(np.uint32(total))
         if overflow < 0:
-            r.flags[place] |= np.uint16(wire.OVERFLOW)
-    number = c[wk.NUMBER]
+            member.flags[place] |= np.uint16(wire.OVERFLOW)
+    number = config.number
     row[words - 1 - number // 32] |= wire.swap(np.uint32(1 << (number % 32)))
-    r.stage[place] |= rs.ADDED
+    member.stage[place] |= ring_state.ADDED
     if position < workers - 1:
-        link.enqueue(r, b, 2 * place, fragment)
+        ring_link.enqueue(member, scoreboard, 2 * place, fragment)
         return False
     if workers > 1:
-        link.enqueue(r, b, 2 * place + 1, fragment)
-    return _finish(r, b, fragment, place, now)
+        ring_link.enqueue(member, scoreboard, 2 * place + 1, fragment)
+    return _finish(member, scoreboard, fragment, place, now)
 
 
 @njit(cache=True)
-def add_ready(r, b, now):
+def add_ready(member, scoreboard, now):
     """Add the own gradients of tensors that have become ready, to what has come of them.
 
     True if that ends the iteration."""
-    s = r.s
+    state = member.state[0]
     finished = False
-    offset = (b.s[bk.ITERATION] & 1) * b.s[bk.FRAGMENTS]
-    while s[rs.TENSOR] >= 0 and b.ready[s[rs.TENSOR]] == 1:
-        for fragment in range(b.first[s[rs.TENSOR]], b.first[s[rs.TENSOR] + 1]):
+    offset = (scoreboard.state[0].iteration & 1) * scoreboard.state[0].fragments
+    while state.tensor >= 0 and scoreboard.ready[state.tensor] == 1:
+        for fragment in range(scoreboard.first[state.tensor], scoreboard.first[state.tensor + 1]):
             place = offset + fragment
-            if rs.position_of(r, fragment) == 0 or r.stage[place] & rs.CAME:
-                finished |= _add_own(r, b, fragment, place, now)
-        s[rs.TENSOR] -= 1
+            if (
+                ring_state.position_of(member, fragment) == 0
+                or member.stage[place] & ring_state.CAME
+            ):
+                finished |= _add_own(member, scoreboard, fragment, place, now)
+        state.tensor -= 1
     return finished
 
 
 @njit(cache=True)
-def _take_partial(r, b, row, iteration, fragment, place, now):
+def _take_partial(member, scoreboard, row, iteration, fragment, place, now):
     """A sum over the workers before this one. True if that ends the iteration."""
-    words = r.worker.c[wk.BITMAP_WORDS]
-    if r.stage[place] & rs.CAME:
-        r.worker.counters[n.DUPLICATE_RESULTS] += 1
+    words = member.worker.config[0].bitmap_words
+    if member.stage[place] & ring_state.CAME:
+        member.worker.counters[0].duplicate_results += 1
         return False
-    r.stage[place] |= rs.CAME
-    r.flags[place] = np.uint16(wire.flags(row) & wire.OVERFLOW)
-    r.sums[place, :] = row[wire.HEADER_WORDS : wire.HEADER_WORDS + words + b.s[bk.VALUES]]
-    if iteration == b.s[bk.ITERATION] and b.ready[b.tensor[fragment]] == 1:
-        return _add_own(r, b, fragment, place, now)
+    member.stage[place] |= ring_state.CAME
+    member.flags[place] = np.uint16(wire.flags(row) & wire.OVERFLOW)
+    member.sums[place, :] = row[
+        wire.HEADER_WORDS : wire.HEADER_WORDS + words + scoreboard.state[0].values
+    ]
+    if (
+        iteration == scoreboard.state[0].iteration
+        and scoreboard.ready[scoreboard.tensor[fragment]] == 1
+    ):
+        return _add_own(member, scoreboard, fragment, place, now)
     return False
 
 
 @njit(cache=True)
-def _take_whole(r, b, row, step, fragment, place, now):
+def _take_whole(member, scoreboard, row, step, fragment, place, now):
     """The sum over all workers. True if that ends the iteration."""
-    w = r.worker
-    words, workers = w.c[wk.BITMAP_WORDS], w.c[wk.WORKERS]
-    if r.stage[place] & rs.WHOLE:
-        w.counters[n.DUPLICATE_RESULTS] += 1
+    worker = member.worker
+    words, workers = worker.config[0].bitmap_words, worker.config[0].workers
+    if member.stage[place] & ring_state.WHOLE:
+        worker.counters[0].duplicate_results += 1
         return False
-    if r.sending[2 * place] == rs.UNDERWAY:
-        link.settle(r, 2 * place)  # it has been all around: its acknowledgement was lost
-    r.flags[place] = np.uint16(wire.flags(row) & wire.OVERFLOW)
-    r.sums[place, :] = row[wire.HEADER_WORDS : wire.HEADER_WORDS + words + b.s[bk.VALUES]]
+    if member.sending[2 * place] == ring_state.UNDERWAY:
+        ring_link.settle(member, 2 * place)  # it has been all around: its acknowledgement was lost
+    member.flags[place] = np.uint16(wire.flags(row) & wire.OVERFLOW)
+    member.sums[place, :] = row[
+        wire.HEADER_WORDS : wire.HEADER_WORDS + words + scoreboard.state[0].values
+    ]
     if step < 2 * workers - 3:
-        link.enqueue(r, b, 2 * place + 1, fragment)
-    return _finish(r, b, fragment, place, now)
+        ring_link.enqueue(member, scoreboard, 2 * place + 1, fragment)
+    return _finish(member, scoreboard, fragment, place, now)
 
 
 @njit(cache=True)
-def receive(r, b, now, packets, lengths, count):
+def receive(member, scoreboard, now, packets, lengths, count):
     """Take `count` packets; True when the iteration's last sum is among them. After a wrong value
     it stops, with the status FAILED set."""
-    w, s = r.worker, r.s
-    c, k = w.c, w.counters
-    workers, words = c[wk.WORKERS], c[wk.BITMAP_WORDS]
-    fragments = b.s[bk.FRAGMENTS]
+    worker, state = member.worker, member.state[0]
+    config, counters = worker.config[0], worker.counters[0]
+    workers, words = config.workers, config.bitmap_words
+    fragments = scoreboard.state[0].fragments
     base = wire.HEADER_WORDS + words
     finished = False
     for i in range(count):
         row = packets[i]
-        if lengths[i] < 4 * base or wire.version(row) != wire.VERSION or wire.job(row) != c[wk.JOB]:
-            k[n.FOREIGN] += 1
+        if (
+            lengths[i] < 4 * base
+            or wire.version(row) != wire.VERSION
+            or wire.job(row) != config.job
+        ):
+            counters.foreign += 1
             continue
         kind = wire.kind(row)
         if kind == wire.CONTROL:
-            link.take_ack(r, b, row, now)
+            ring_link.take_ack(member, scoreboard, row, now)
             continue
         whole = wire.fragment(row)
         iteration = whole // fragments
         fragment = whole - iteration * fragments
-        position = rs.position_of(r, fragment)
+        position = ring_state.position_of(member, fragment)
         step = wire.word(row, 4)
         partial = kind == wire.GRADIENT and position > 0 and step == position - 1
         gathered = kind == wire.RESULT and position < workers - 1 and step == workers - 1 + position
         if (
             not (partial or gathered)
-            or lengths[i] != 4 * (base + b.s[bk.VALUES])
-            or wire.sender(row) != r.c[rs.PREVIOUS_NUMBER]
-            or iteration > b.s[bk.ITERATION] + 1
-            or iteration >= c[wk.ITERATIONS]
+            or lengths[i] != 4 * (base + scoreboard.state[0].values)
+            or wire.sender(row) != member.config[0].previous_number
+            or iteration > scoreboard.state[0].iteration + 1
+            or iteration >= config.iterations
         ):
-            k[n.FOREIGN] += 1
+            counters.foreign += 1
             continue
         flags = wire.flags(row)
-        if iteration < b.s[bk.ITERATION]:
-            k[n.STALE] += 1
-            link.acknowledge(r, wire.index(row), flags, now)
+        if iteration < scoreboard.state[0].iteration:
+            counters.stale += 1
+            ring_link.acknowledge(member, wire.index(row), flags, now)
             continue
-        if iteration > s[rs.LATEST]:
-            rs.open_rows(r, b, iteration)
+        if iteration > state.latest:
+            ring_state.open_rows(member, scoreboard, iteration)
         place = (iteration & 1) * fragments + fragment
-        if gathered and r.stage[place] & rs.ADDED == 0:
-            k[n.FOREIGN] += 1  # a sum of all without this worker's part cannot be
+        if gathered and member.stage[place] & ring_state.ADDED == 0:
+            counters.foreign += 1  # a sum of all without this worker's part cannot be
             continue
-        link.acknowledge(r, wire.index(row), flags, now)
+        ring_link.acknowledge(member, wire.index(row), flags, now)
         if partial:
-            finished |= _take_partial(r, b, row, iteration, fragment, place, now)
+            finished |= _take_partial(member, scoreboard, row, iteration, fragment, place, now)
         else:
-            finished |= _take_whole(r, b, row, step, fragment, place, now)
-        if w.status[st.FAILED] == 1:
+            finished |= _take_whole(member, scoreboard, row, step, fragment, place, now)
+        if worker.status[0].failed == 1:
             break
     return finished

@@ -11,11 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from testbed.protocols import counters as n
-from testbed.protocols import flow, heap, lag, wire
-from testbed.protocols import ring_state as rs
-from testbed.protocols import send_scoreboard as bk
-from testbed.protocols import worker as wk
+from testbed.protocols import flow, heap, lag, ring_state, send_scoreboard, wire, worker_state
 
 # Destinations
 NEXT = 0
@@ -25,218 +21,227 @@ ACK_SPAN = 32  # sequence numbers that one acknowledgement can name
 
 
 @njit(cache=True)
-def enqueue(r, b, item, fragment):
-    s = r.s
-    if b.s[bk.ORDER] == bk.FRONT:
-        r.rank[item] = b.s[bk.ITERATION] * b.s[bk.FRAGMENTS] + fragment
+def enqueue(member, scoreboard, item, fragment):
+    state = member.state[0]
+    if scoreboard.state[0].order == send_scoreboard.FRONT:
+        member.rank[item] = scoreboard.state[0].iteration * scoreboard.state[0].fragments + fragment
     else:
-        r.rank[item] = s[rs.ORDER]
-        s[rs.ORDER] += 1
-    r.sending[item] = rs.WAITING
-    s[rs.QUEUED] = heap.push(r.queue, s[rs.QUEUED], r.rank, item)
+        member.rank[item] = state.order
+        state.order += 1
+    member.sending[item] = ring_state.WAITING
+    state.queued = heap.push(member.queue, state.queued, member.rank, item)
 
 
 @njit(cache=True)
-def _close_ack(r):
+def _close_ack(member):
     """Put the collected acknowledgement into the batch of those to be sent; a full batch drops it,
     and the neighbour sends again."""
-    s = r.s
-    if s[rs.ACKS] < r.acks.shape[0]:
-        r.acks[s[rs.ACKS], 0] = s[rs.ACK_FIRST]
-        r.acks[s[rs.ACKS], 1] = s[rs.ACK_BITS]
-        r.acks[s[rs.ACKS], 2] = s[rs.ACK_FLAGS]
-        s[rs.ACKS] += 1
-    s[rs.ACK_COUNT] = 0
+    state = member.state[0]
+    if state.acks < member.acks.shape[0]:
+        member.acks[state.acks, 0] = state.ack_first
+        member.acks[state.acks, 1] = state.ack_bits
+        member.acks[state.acks, 2] = state.ack_flags
+        state.acks += 1
+    state.ack_count = 0
 
 
 @njit(cache=True)
-def acknowledge(r, number, flags, now):
-    s, c = r.s, r.c
-    ahead = (number - s[rs.ACK_FIRST]) & 0xFFFFFFFF
-    if s[rs.ACK_COUNT] > 0 and ahead >= ACK_SPAN:
-        _close_ack(r)
-    if s[rs.ACK_COUNT] == 0:
-        s[rs.ACK_FIRST] = number
-        s[rs.ACK_BITS] = 0
-        s[rs.ACK_FLAGS] = 0
-        s[rs.ACK_DUE_NS] = now + c[rs.ACK_DELAY_NS]
+def acknowledge(member, number, flags, now):
+    state, config = member.state[0], member.config[0]
+    ahead = (number - state.ack_first) & 0xFFFFFFFF
+    if state.ack_count > 0 and ahead >= ACK_SPAN:
+        _close_ack(member)
+    if state.ack_count == 0:
+        state.ack_first = number
+        state.ack_bits = 0
+        state.ack_flags = 0
+        state.ack_due_ns = now + config.ack_delay_ns
         ahead = 0
-    s[rs.ACK_BITS] |= 1 << ahead
-    s[rs.ACK_FLAGS] |= flags & wire.ECN
-    s[rs.ACK_COUNT] += 1
-    if s[rs.ACK_COUNT] >= c[rs.ACK_AFTER]:
-        _close_ack(r)
+    state.ack_bits |= 1 << ahead
+    state.ack_flags |= flags & wire.ECN
+    state.ack_count += 1
+    if state.ack_count >= config.ack_after:
+        _close_ack(member)
 
 
 @njit(cache=True)
-def settle(r, item):
+def settle(member, item):
     """The neighbour has what the item carries."""
-    r.sending[item] = rs.DONE
-    r.s[rs.IN_FLIGHT] -= 1
+    member.sending[item] = ring_state.DONE
+    member.state[0].in_flight -= 1
 
 
 @njit(cache=True)
-def take_ack(r, b, row, now):
-    w = r.worker
+def take_ack(member, scoreboard, row, now):
+    worker = member.worker
     first = wire.index(row)
-    bits = wire.word(row, wire.HEADER_WORDS + w.c[wk.BITMAP_WORDS] - 1)
+    bits = wire.word(row, wire.HEADER_WORDS + worker.config[0].bitmap_words - 1)
     marked = wire.flags(row) & wire.ECN != 0
-    per_iteration = 4 * b.s[bk.FRAGMENTS]
+    per_iteration = 4 * scoreboard.state[0].fragments
     for i in range(ACK_SPAN):
         if (bits >> i) & 1 == 0:
             continue
         number = (first + i) & 0xFFFFFFFF
-        place = number % r.numbers.size
-        if r.numbers[place] != number:
+        place = number % member.numbers.size
+        if member.numbers[place] != number:
             continue  # too long ago
-        r.numbers[place] = -1
-        iteration = r.items[place] // per_iteration
-        item = r.items[place] - iteration * per_iteration
-        if iteration < r.s[rs.LATEST] - 1 or r.sending[item] != rs.UNDERWAY:
+        member.numbers[place] = -1
+        iteration = member.items[place] // per_iteration
+        item = member.items[place] - iteration * per_iteration
+        if iteration < member.state[0].latest - 1 or member.sending[item] != ring_state.UNDERWAY:
             continue
-        if r.attempts[item] == 0:
-            flow.measure_round_trip(w.s, now - r.sent_ns[item])
-        settle(r, item)
-        flow.adapt_window(w, marked, r.sent_ns[item], now)
+        if member.attempts[item] == 0:
+            flow.measure_round_trip(worker.state[0], now - member.sent_ns[item])
+        settle(member, item)
+        flow.adapt_window(worker, marked, member.sent_ns[item], now)
         marked = False
 
 
 @njit(cache=True)
-def _transmit(r, b, item, row, flags, now):
+def _transmit(member, scoreboard, item, row, flags, now):
     """Write the packet that carries the item, under a new sequence number."""
-    w, s = r.worker, r.s
-    c = w.c
-    workers, number = c[wk.WORKERS], c[wk.NUMBER]
-    rows = b.s[bk.FRAGMENTS]
+    worker, state = member.worker, member.state[0]
+    config = worker.config[0]
+    workers, number = config.workers, config.number
+    rows = scoreboard.state[0].fragments
     place = item >> 1
     fragment = place % rows
     # The rows hold the latest two iterations, told apart by their parity.
-    iteration = s[rs.LATEST] - ((s[rs.LATEST] ^ (place // rows)) & 1)
-    kind, step = wire.GRADIENT, rs.position_of(r, fragment)
+    iteration = state.latest - ((state.latest ^ (place // rows)) & 1)
+    kind, step = wire.GRADIENT, ring_state.position_of(member, fragment)
     if item & 1:
         kind, step = wire.RESULT, workers - 1 + (step + 1) % workers
-    flags |= np.int64(r.flags[place])
-    sequence = s[rs.SEQUENCE]
-    s[rs.SEQUENCE] = (sequence + 1) & 0xFFFFFFFF
+    flags |= np.int64(member.flags[place])
+    sequence = state.sequence
+    state.sequence = (sequence + 1) & 0xFFFFFFFF
     wire.write_header(
-        row, kind, 255, flags, c[wk.JOB], 0, iteration * rows + fragment, sequence, number
+        row, kind, 255, flags, config.job, 0, iteration * rows + fragment, sequence, number
     )
     wire.set_word(row, 4, step)
-    row[wire.HEADER_WORDS :] = r.sums[place]
-    r.numbers[sequence % r.numbers.size] = sequence
-    r.items[sequence % r.numbers.size] = item + 4 * rows * iteration
-    r.sent_ns[item] = now
-    w.counters[n.GRADIENT_PACKETS] += 1
-    flow.take_pace(w.s, c, now)
+    row[wire.HEADER_WORDS :] = member.sums[place]
+    member.numbers[sequence % member.numbers.size] = sequence
+    member.items[sequence % member.numbers.size] = item + 4 * rows * iteration
+    member.sent_ns[item] = now
+    worker.counters[0].gradient_packets += 1
+    flow.take_pace(worker.state[0], config, now)
 
 
 @njit(cache=True)
-def _send_acks(r, now, packets, lengths, destinations):
+def _send_acks(member, now, packets, lengths, destinations):
     """Returns the number of acknowledgements written."""
-    w, s = r.worker, r.s
-    words = w.c[wk.BITMAP_WORDS]
-    if s[rs.ACK_COUNT] > 0 and now >= s[rs.ACK_DUE_NS]:
-        _close_ack(r)
-    m = 0
-    while s[rs.ACKS] > 0 and m < packets.shape[0]:
-        s[rs.ACKS] -= 1
-        first, bits, flags = r.acks[s[rs.ACKS], 0], r.acks[s[rs.ACKS], 1], r.acks[s[rs.ACKS], 2]
-        number = w.c[wk.NUMBER]
-        wire.write_header(packets[m], wire.CONTROL, 255, flags, w.c[wk.JOB], 0, 0, first, number)
+    worker, state = member.worker, member.state[0]
+    words = worker.config[0].bitmap_words
+    if state.ack_count > 0 and now >= state.ack_due_ns:
+        _close_ack(member)
+    filled = 0
+    while state.acks > 0 and filled < packets.shape[0]:
+        state.acks -= 1
+        first, bits, flags = (
+            member.acks[state.acks, 0],
+            member.acks[state.acks, 1],
+            member.acks[state.acks, 2],
+        )
+        number = worker.config[0].number
+        wire.write_header(
+            packets[filled], wire.CONTROL, 255, flags, worker.config[0].job, 0, 0, first, number
+        )
         for i in range(words - 1):
-            packets[m, wire.HEADER_WORDS + i] = np.uint32(0)
-        wire.set_word(packets[m], wire.HEADER_WORDS + words - 1, bits)
-        lengths[m] = 4 * (wire.HEADER_WORDS + words)
-        destinations[m] = PREVIOUS
-        w.s[wk.NEXT_SEND_PS] += r.c[rs.ACK_PACE_PS]
-        m += 1
-    return m
+            packets[filled, wire.HEADER_WORDS + i] = np.uint32(0)
+        wire.set_word(packets[filled], wire.HEADER_WORDS + words - 1, bits)
+        lengths[filled] = 4 * (wire.HEADER_WORDS + words)
+        destinations[filled] = PREVIOUS
+        worker.state[0].next_send_ps += member.config[0].ack_pace_ps
+        filled += 1
+    return filled
 
 
 @njit(cache=True)
-def _next_due(r):
+def _next_due(member):
     """The item whose acknowledgement is overdue first, or -1."""
-    s = r.s
-    while s[rs.TIMERS] > 0 and r.sending[r.timers[0]] != rs.UNDERWAY:
-        s[rs.TIMERS] = heap.pop(r.timers, s[rs.TIMERS], r.due_ns)
-    return r.timers[0] if s[rs.TIMERS] > 0 else -1
+    state = member.state[0]
+    while state.timers > 0 and member.sending[member.timers[0]] != ring_state.UNDERWAY:
+        state.timers = heap.pop(member.timers, state.timers, member.due_ns)
+    return member.timers[0] if state.timers > 0 else -1
 
 
 @njit(cache=True)
-def send(r, b, now, packets, lengths, destinations):
+def send(member, scoreboard, now, packets, lengths, destinations):
     """Fill rows of `packets` with what is due at `now`; returns their number."""
-    w, s = r.worker, r.s
-    k = w.counters
+    worker, state = member.worker, member.state[0]
+    counters = worker.counters[0]
     capacity = packets.shape[0]
-    m = _send_acks(r, now, packets, lengths, destinations)
-    acks = m
-    timeout, retry = flow.timeout_ns(w), flow.retry_ns(w)
-    while m < capacity:
-        item = _next_due(r)
-        if item < 0 or r.due_ns[item] > now:
+    filled = _send_acks(member, now, packets, lengths, destinations)
+    acks = filled
+    timeout, retry = flow.timeout_ns(worker), flow.retry_ns(worker)
+    while filled < capacity:
+        item = _next_due(member)
+        if item < 0 or member.due_ns[item] > now:
             break
-        s[rs.TIMERS] = heap.pop(r.timers, s[rs.TIMERS], r.due_ns)
-        r.attempts[item] = min(r.attempts[item] + 1, bk.MOST_ATTEMPTS)
-        _transmit(r, b, item, packets[m], wire.RESEND, now)
-        r.due_ns[item] = now + bk.backoff_ns(retry, r.attempts[item])
-        s[rs.TIMERS] = heap.push(r.timers, s[rs.TIMERS], r.due_ns, item)
-        k[n.RETRANSMISSIONS] += 1
-        m += 1
-    window = w.s[wk.CREDIT] // wk.UNIT
-    waited = w.s[wk.PACING] == 1
-    w.s[wk.PACING] = 0
-    while m < capacity and s[rs.QUEUED] > 0 and s[rs.IN_FLIGHT] < window:
-        if w.s[wk.NEXT_SEND_PS] > now * 1000:
-            w.s[wk.PACING] = 1
+        state.timers = heap.pop(member.timers, state.timers, member.due_ns)
+        member.attempts[item] = min(member.attempts[item] + 1, send_scoreboard.MOST_ATTEMPTS)
+        _transmit(member, scoreboard, item, packets[filled], wire.RESEND, now)
+        member.due_ns[item] = now + send_scoreboard.backoff_ns(retry, member.attempts[item])
+        state.timers = heap.push(member.timers, state.timers, member.due_ns, item)
+        counters.retransmissions += 1
+        filled += 1
+    window = worker.state[0].credit // worker_state.UNIT
+    waited = worker.state[0].pacing == 1
+    worker.state[0].pacing = 0
+    while filled < capacity and state.queued > 0 and state.in_flight < window:
+        if worker.state[0].next_send_ps > now * 1000:
+            worker.state[0].pacing = 1
             break
         if waited:
-            lag.record(w.lag, now - w.s[wk.NEXT_SEND_PS] // 1000)
+            lag.record(worker.lag, now - worker.state[0].next_send_ps // 1000)
             waited = False
-        item = r.queue[0]
-        s[rs.QUEUED] = heap.pop(r.queue, s[rs.QUEUED], r.rank)
-        _transmit(r, b, item, packets[m], 0, now)
-        r.sending[item] = rs.UNDERWAY
-        s[rs.IN_FLIGHT] += 1
-        r.due_ns[item] = now + timeout
-        s[rs.TIMERS] = heap.push(r.timers, s[rs.TIMERS], r.due_ns, item)
-        _book_first(r, b, item, now)
-        m += 1
-    w.s[wk.MORE] = 1 if m == capacity else 0
-    for i in range(acks, m):
+        item = member.queue[0]
+        state.queued = heap.pop(member.queue, state.queued, member.rank)
+        _transmit(member, scoreboard, item, packets[filled], 0, now)
+        member.sending[item] = ring_state.UNDERWAY
+        state.in_flight += 1
+        member.due_ns[item] = now + timeout
+        state.timers = heap.push(member.timers, state.timers, member.due_ns, item)
+        _book_first(member, scoreboard, item, now)
+        filled += 1
+    worker.state[0].more = 1 if filled == capacity else 0
+    for i in range(acks, filled):
         destinations[i] = NEXT
         lengths[i] = 4 * packets.shape[1]
-    return m
+    return filled
 
 
 @njit(cache=True)
-def _book_first(r, b, item, now):
+def _book_first(member, scoreboard, item, now):
     """Note when a tensor's first fragment leaves, unless the tensor is done: a worker that
     completes all of its sums itself waits for nothing, and sends them for the others only."""
     place = item >> 1
-    if (place // b.s[bk.FRAGMENTS]) & 1 != b.s[bk.ITERATION] & 1:
+    if (place // scoreboard.state[0].fragments) & 1 != scoreboard.state[0].iteration & 1:
         return
-    tensor = b.tensor[place % b.s[bk.FRAGMENTS]]
-    iteration = b.s[bk.ITERATION]
-    if b.first_sent_ns[iteration, tensor] < 0 and b.done_ns[iteration, tensor] < 0:
-        b.first_sent_ns[iteration, tensor] = now
+    tensor = scoreboard.tensor[place % scoreboard.state[0].fragments]
+    iteration = scoreboard.state[0].iteration
+    if (
+        scoreboard.first_sent_ns[iteration, tensor] < 0
+        and scoreboard.done_ns[iteration, tensor] < 0
+    ):
+        scoreboard.first_sent_ns[iteration, tensor] = now
 
 
 @njit(cache=True)
-def all_sent(r):
+def all_sent(member):
     """Whether the neighbour has everything."""
-    return r.s[rs.QUEUED] == 0 and r.s[rs.IN_FLIGHT] == 0
+    return member.state[0].queued == 0 and member.state[0].in_flight == 0
 
 
 @njit(cache=True)
-def deadline(r):
-    """When to call `send` again although nothing has arrived; ns, wk.NEVER if not at all."""
-    w, s = r.worker, r.s
-    if w.s[wk.MORE] == 1 or s[rs.ACKS] > 0:
+def deadline(member):
+    """When to call `send` again although nothing has arrived; ns, NEVER if not at all."""
+    worker, state = member.worker, member.state[0]
+    if worker.state[0].more == 1 or state.acks > 0:
         return 0
-    item = _next_due(r)
-    due = wk.NEVER if item < 0 else r.due_ns[item]
-    if s[rs.ACK_COUNT] > 0:
-        due = min(due, s[rs.ACK_DUE_NS])
-    if w.s[wk.PACING] == 1:
-        due = min(due, (w.s[wk.NEXT_SEND_PS] + 999) // 1000)
+    item = _next_due(member)
+    due = worker_state.NEVER if item < 0 else member.due_ns[item]
+    if state.ack_count > 0:
+        due = min(due, state.ack_due_ns)
+    if worker.state[0].pacing == 1:
+        due = min(due, (worker.state[0].next_send_ps + 999) // 1000)
     return due

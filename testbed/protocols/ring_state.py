@@ -12,32 +12,33 @@ import numpy as np
 from numba import njit
 
 from testbed.protocols import esa, heap, pool_worker, sizes
-from testbed.protocols import send_scoreboard as bk
-from testbed.protocols import worker as wk
-from testbed.protocols.host_spec import HostSpec, RingOptions
+from testbed.protocols.host_spec import HostSpec, RingSpec
+from testbed.protocols.records import new_record, record
 
-# Places in Ring.c
-ACK_AFTER = 0  # packets that are acknowledged at once
-ACK_DELAY_NS = 1  # how long one waits for more
-ACK_PACE_PS = 2  # time of an acknowledgement on the link
-PREVIOUS_NUMBER = 3  # of the worker that sends to this one
-CONFIGURATION = 4
+# Ring.config
+CONFIG = record(
+    "ack_after",  # packets that are acknowledged at once
+    "ack_delay_ns",  # how long one waits for more
+    "ack_pace_ps",  # time of an acknowledgement on the link
+    "previous_number",  # of the worker that sends to this one
+)
 
-# Places in Ring.s
-LATEST = 0  # iteration whose rows have been opened last
-QUEUED = 1  # entries in Ring.queue
-TIMERS = 2  # entries in Ring.timers
-IN_FLIGHT = 3  # transmissions without acknowledgement
-SEQUENCE = 4  # of the next transmission
-TENSOR = 5  # the last tensor whose own gradient has not been added yet, -1: none
-ORDER = 6  # fifo: how many items have been queued
-ACK_FIRST = 7  # what is to be acknowledged: first number,
-ACK_BITS = 8  # which of it and the 31 after it,
-ACK_COUNT = 9  # how many,
-ACK_DUE_NS = 10  # at the latest when,
-ACK_FLAGS = 11  # and with which marks
-ACKS = 12  # acknowledgements that wait to be sent
-STATE = 13
+# Ring.state
+STATE = record(
+    "latest",  # iteration whose rows have been opened last
+    "queued",  # entries in Ring.queue
+    "timers",  # entries in Ring.timers
+    "in_flight",  # transmissions without acknowledgement
+    "sequence",  # of the next transmission
+    "tensor",  # the last tensor whose own gradient has not been added yet, -1: none
+    "order",  # fifo: how many items have been queued
+    "ack_first",  # what is to be acknowledged: first number,
+    "ack_bits",  # which of it and the 31 after it,
+    "ack_count",  # how many,
+    "ack_due_ns",  # at the latest when,
+    "ack_flags",  # and with which marks
+    "acks",  # acknowledgements that wait to be sent
+)
 
 # Bits of Ring.stage, per row
 CAME = 1  # the sum of the workers before this one is here
@@ -57,8 +58,8 @@ class Ring(NamedTuple):
     `worker` is the pool systems' worker, whose window, timers, pacing and values are used."""
 
     worker: pool_worker.Worker
-    c: np.ndarray  # int64[CONFIGURATION]
-    s: np.ndarray  # int64[STATE]
+    config: np.ndarray  # CONFIG[1]
+    state: np.ndarray  # STATE[1]
     stage: np.ndarray  # uint8[2F]
     flags: np.ndarray  # uint16[2F]
     sums: np.ndarray  # uint32[2F, B + V], bitmap and values as in a packet, network byte order
@@ -77,25 +78,24 @@ class Ring(NamedTuple):
 
 def new_ring(spec: HostSpec, gradients: esa.Gradients | None = None) -> Ring:
     """A ring member of a worker's specification."""
-    job, options = spec.job, spec.options_of(RingOptions)
+    job, options = spec.job, spec.options_of(RingSpec)
     worker = esa.worker_without_pool(spec, gradients)
     words = job.bitmap_width // 32
     rows = 2 * job.fragments
-    c = np.zeros(CONFIGURATION, np.int64)
-    c[ACK_AFTER] = max(1, min(16, options.window // 4))
-    c[ACK_DELAY_NS] = options.ack_delay_ns
-    c[ACK_PACE_PS] = sizes.frame_ps(0, job.bitmap_width, spec.rate_bps)
-    c[PREVIOUS_NUMBER] = (spec.number - 1) % job.workers
-    s = np.zeros(STATE, np.int64)
-    s[LATEST] = -1
-    s[TENSOR] = -1
+    config = new_record(
+        CONFIG,
+        ack_after=max(1, min(16, options.window // 4)),
+        ack_delay_ns=options.ack_delay_ns,
+        ack_pace_ps=sizes.frame_ps(0, job.bitmap_width, spec.rate_bps),
+        previous_number=(spec.number - 1) % job.workers,
+    )
     remembered = 1
     while remembered < 4 * options.window:
         remembered *= 2
     return Ring(
         worker=worker,
-        c=c,
-        s=s,
+        config=config,
+        state=new_record(STATE, latest=-1, tensor=-1),
         stage=np.zeros(rows, np.uint8),
         flags=np.zeros(rows, np.uint16),
         sums=np.zeros((rows, words + job.values), np.uint32),
@@ -114,34 +114,34 @@ def new_ring(spec: HostSpec, gradients: esa.Gradients | None = None) -> Ring:
 
 
 @njit(cache=True)
-def open_rows(r, b, iteration):
+def open_rows(member, scoreboard, iteration):
     """The first that is heard of an iteration: its rows are those of two iterations ago, which
     everybody has finished, whatever acknowledgement is still missing."""
-    s = r.s
-    s[LATEST] = iteration
-    rows = b.s[bk.FRAGMENTS]
+    state = member.state[0]
+    state.latest = iteration
+    rows = scoreboard.state[0].fragments
     low = (iteration & 1) * rows
-    r.stage[low : low + rows] = 0
-    r.flags[low : low + rows] = 0
+    member.stage[low : low + rows] = 0
+    member.flags[low : low + rows] = 0
     for item in range(2 * low, 2 * (low + rows)):
-        if r.sending[item] == UNDERWAY:
-            s[IN_FLIGHT] -= 1
-        r.sending[item] = IDLE
-        r.attempts[item] = 0
-    size = s[TIMERS]
-    s[TIMERS] = 0
+        if member.sending[item] == UNDERWAY:
+            state.in_flight -= 1
+        member.sending[item] = IDLE
+        member.attempts[item] = 0
+    size = state.timers
+    state.timers = 0
     for i in range(size):
-        if r.sending[r.timers[i]] == UNDERWAY:
-            s[TIMERS] = heap.push(r.timers, s[TIMERS], r.due_ns, r.timers[i])
-    size = s[QUEUED]
-    s[QUEUED] = 0
+        if member.sending[member.timers[i]] == UNDERWAY:
+            state.timers = heap.push(member.timers, state.timers, member.due_ns, member.timers[i])
+    size = state.queued
+    state.queued = 0
     for i in range(size):
-        if r.sending[r.queue[i]] == WAITING:
-            s[QUEUED] = heap.push(r.queue, s[QUEUED], r.rank, r.queue[i])
+        if member.sending[member.queue[i]] == WAITING:
+            state.queued = heap.push(member.queue, state.queued, member.rank, member.queue[i])
 
 
 @njit(cache=True)
-def position_of(r, fragment):
+def position_of(member, fragment):
     """How many steps after the fragment's start this worker's turn comes."""
-    c = r.worker.c
-    return (c[wk.NUMBER] - fragment) % c[wk.WORKERS]
+    config = member.worker.config[0]
+    return (config.number - fragment) % config.workers

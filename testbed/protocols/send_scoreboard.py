@@ -1,4 +1,4 @@
-"""A worker's book of one iteration's fragments: what is ready, sent, received, and what comes next.
+"""A worker's scoreboard of one iteration: which fragments are ready, sent, received, which is next.
 
 Every system with a window uses it. A gradient has T tensors, in forward order; tensor t is the
 fragments first[t] .. first[t+1] - 1 of the iteration's F fragments.
@@ -25,7 +25,7 @@ Window. Front-first under one common window dead-locks: one worker fills its win
 tensors, another with front ones, and neither can send what the other waits for. So with front order
 a part of the window is kept for what is urgent: when everything in flight fills the window, a
 shared tensor may still send while the fragments in flight of equally or more urgent shared tensors
-(`URGENT`) are less than that part, and so may a tensor that is to come to its stop. It is a part of
+(`urgent`) are less than that part, and so may a tensor that is to come to its stop. It is a part of
 the whole window, whatever marks have left of it: fragments that wait for another worker may fill
 all that is left. What is not shared has no such part; it goes out only while everything in flight
 is within the window, the probes of the tensor that became ready first before others. So that one
@@ -47,6 +47,7 @@ import numpy as np
 from numba import njit
 
 from testbed.protocols import heap
+from testbed.protocols.records import new_record, record
 from testbed.protocols.sizes import fragments_of
 
 FRONT = 0
@@ -59,39 +60,40 @@ PROBES = 4  # of a tensor; more than one, since one may get lost
 SHARE_OF_URGENT = 8  # of the window is for urgent fragments whatever else is in flight
 NONE = -1
 
-# Places in Book.s
-ITERATION = 0  # whose gradients are exchanged
-CURSOR = 1  # tensor that is sent next unless the ones below go first; NONE if none is ready
-URGENT = 2  # fragments in flight of shared tensors up to the cursor
-UNFINISHED = 3  # tensors of this iteration without all results
-TIMERS = 4  # entries in the heap: flights
-ORDER = 5
-TENSORS = 6
-FRAGMENTS = 7  # per iteration
-VALUES = 8  # per fragment
-IN_FLIGHT = 9  # fragments, of all tensors
-FRONT_MOST = 10  # of the tensors that are ready; their number if none is
-PROBING = 11  # tensor whose probes are to be sent, or NONE
-FINISHING = 12  # tensor that is to come to its stop, or NONE
-WINDOW = 13
-ENDED = 14  # entries in Book.ended
-BEGUN = 15  # flights that have ever been used in this iteration
-SCALARS = 16
+# SendScoreboard.state
+STATE = record(
+    "iteration",  # whose gradients are exchanged
+    "cursor",  # tensor that is sent next unless the ones below go first; NONE if none is ready
+    "urgent",  # fragments in flight of shared tensors up to the cursor
+    "unfinished",  # tensors of this iteration without all results
+    "timers",  # entries in the heap: flights
+    "order",
+    "tensors",
+    "fragments",  # per iteration
+    "values",  # per fragment
+    "in_flight",  # fragments, of all tensors
+    "front_most",  # of the tensors that are ready; their number if none is
+    "probing",  # tensor whose probes are to be sent, or NONE
+    "finishing",  # tensor that is to come to its stop, or NONE
+    "window",
+    "ended",  # entries in SendScoreboard.ended
+    "begun",  # flights that have ever been used in this iteration
+)
 
-# Bits of Book.status
+# Bits of SendScoreboard.status
 SENT = 1
 RECEIVED = 2
-ASKED = 4  # the server has asked for it before it was sent
+REQUESTED = 4  # the server has requested it before it was sent
 RESENT = 8
 FLOAT = 16  # the server wants it as floating-point numbers
 
 
-class Book(NamedTuple):
-    """`s` int64[SCALARS]; T tensors, F fragments, I iterations; times in ns since the run's start,
+class SendScoreboard(NamedTuple):
+    """T tensors, F fragments, I iterations; times in ns since the run's start,
     -1 for not yet. There is room for F flights, but memory only for as many as there are at a time:
     a page that nobody has written to takes none."""
 
-    s: np.ndarray
+    state: np.ndarray  # STATE[1]
     first: np.ndarray  # int64[T + 1]
     size: np.ndarray  # int64[T], values
     ready: np.ndarray  # uint8[T]
@@ -116,24 +118,27 @@ class Book(NamedTuple):
     done_ns: np.ndarray  # int64[I, T]
 
 
-# Of Book, what is of flights.
+# Of SendScoreboard, what is of flights.
 FLIGHTS = ("fragment", "attempts", "sent_ns", "armed_ns", "due_ns", "timers", "ended")
 
 
-def new_book(sizes: list[int], values: int, iterations: int, order: int, window: int) -> Book:
-    """An empty book for tensors of `sizes` values, in fragments of `values` values, of which a
-    worker has at most `window` in flight."""
+def new_scoreboard(
+    sizes: list[int], values: int, iterations: int, order: int, window: int
+) -> SendScoreboard:
+    """An empty scoreboard for tensors of `sizes` values, in fragments of `values` values, of
+    which a worker has at most `window` in flight."""
     first = fragments_of(sizes, values)
     tensors, fragments = len(sizes), int(first[-1])
-    s = np.zeros(SCALARS, np.int64)
-    s[ITERATION] = -1
-    s[ORDER] = order
-    s[TENSORS] = tensors
-    s[FRAGMENTS] = fragments
-    s[VALUES] = values
-    s[WINDOW] = window
-    return Book(
-        s=s,
+    return SendScoreboard(
+        state=new_record(
+            STATE,
+            iteration=-1,
+            order=order,
+            tensors=tensors,
+            fragments=fragments,
+            values=values,
+            window=window,
+        ),
         first=first,
         size=np.asarray(sizes, np.int64),
         ready=np.zeros(tensors, np.uint8),
@@ -160,217 +165,219 @@ def new_book(sizes: list[int], values: int, iterations: int, order: int, window:
 
 
 @njit(cache=True)
-def begin(book, iteration):
-    """Open the book of an iteration. The one before it must be finished."""
-    s = book.s
-    s[ITERATION] = iteration
-    s[URGENT] = 0
-    s[TIMERS] = 0
-    s[ENDED] = 0
-    s[BEGUN] = 0
-    s[UNFINISHED] = s[TENSORS]
-    s[CURSOR] = NONE
-    s[IN_FLIGHT] = 0
-    s[FRONT_MOST] = s[TENSORS]
-    s[PROBING] = NONE
-    s[FINISHING] = NONE
-    book.status[:] = 0
-    for t in range(s[TENSORS]):
-        book.ready[t] = 0
-        book.unsent[t] = book.first[t]
-        book.missing[t] = book.first[t + 1] - book.first[t]
-        book.oldest[t] = book.first[t]
-        book.furthest[t] = book.first[t]
-        book.stop[t] = book.first[t]
-        book.inflight[t] = 0
+def begin(scoreboard, iteration):
+    """Begin the scoreboard of an iteration. The one before it must be finished."""
+    state = scoreboard.state[0]
+    state.iteration = iteration
+    state.urgent = 0
+    state.timers = 0
+    state.ended = 0
+    state.begun = 0
+    state.unfinished = state.tensors
+    state.cursor = NONE
+    state.in_flight = 0
+    state.front_most = state.tensors
+    state.probing = NONE
+    state.finishing = NONE
+    scoreboard.status[:] = 0
+    for t in range(state.tensors):
+        scoreboard.ready[t] = 0
+        scoreboard.unsent[t] = scoreboard.first[t]
+        scoreboard.missing[t] = scoreboard.first[t + 1] - scoreboard.first[t]
+        scoreboard.oldest[t] = scoreboard.first[t]
+        scoreboard.furthest[t] = scoreboard.first[t]
+        scoreboard.stop[t] = scoreboard.first[t]
+        scoreboard.inflight[t] = 0
 
 
 @njit(cache=True)
-def make_ready(book, tensor, now):
+def make_ready(scoreboard, tensor, now):
     """The tensor's backward step is done: it may be sent."""
-    s = book.s
-    book.ready[tensor] = 1
-    book.ready_ns[s[ITERATION], tensor] = now
-    s[FRONT_MOST] = tensor  # tensors become ready from the last to the first
-    _choose(book)
+    state = scoreboard.state[0]
+    scoreboard.ready[tensor] = 1
+    scoreboard.ready_ns[state.iteration, tensor] = now
+    state.front_most = tensor  # tensors become ready from the last to the first
+    _choose(scoreboard)
 
 
 @njit(cache=True)
-def _shared(book, tensor):
+def _shared(scoreboard, tensor):
     """Whether all workers are known to have the tensor."""
-    return book.missing[tensor] < book.first[tensor + 1] - book.first[tensor]
+    return scoreboard.missing[tensor] < scoreboard.first[tensor + 1] - scoreboard.first[tensor]
 
 
 @njit(cache=True)
-def _choose(book):
+def _choose(scoreboard):
     """Which tensors are to be sent by now. That changes when a tensor becomes ready or shared, and
     when its probes, or its fragments up to the stop, or all of them are out."""
-    s = book.s
-    front = s[ORDER] == FRONT
-    s[PROBING] = NONE
-    s[FINISHING] = NONE
-    s[CURSOR] = NONE
+    state = scoreboard.state[0]
+    front = state.order == FRONT
+    state.probing = NONE
+    state.finishing = NONE
+    state.cursor = NONE
     rear_most = NONE
-    for tensor in range(s[FRONT_MOST], s[TENSORS]):
-        if book.unsent[tensor] == book.first[tensor + 1]:
+    for tensor in range(state.front_most, state.tensors):
+        if scoreboard.unsent[tensor] == scoreboard.first[tensor + 1]:
             continue
         rear_most = tensor
-        if front and _shared(book, tensor):
-            if book.unsent[tensor] < book.stop[tensor]:
-                s[FINISHING] = tensor
-            if s[CURSOR] == NONE:
-                s[CURSOR] = tensor
-        elif front and book.unsent[tensor] < book.first[tensor] + PROBES:
-            s[PROBING] = tensor
-    s[URGENT] = 0
-    if s[CURSOR] == NONE:
-        s[CURSOR] = rear_most
+        if front and _shared(scoreboard, tensor):
+            if scoreboard.unsent[tensor] < scoreboard.stop[tensor]:
+                state.finishing = tensor
+            if state.cursor == NONE:
+                state.cursor = tensor
+        elif front and scoreboard.unsent[tensor] < scoreboard.first[tensor] + PROBES:
+            state.probing = tensor
+    state.urgent = 0
+    if state.cursor == NONE:
+        state.cursor = rear_most
     else:
-        for tensor in range(s[FRONT_MOST], s[CURSOR] + 1):
-            if _shared(book, tensor):
-                s[URGENT] += book.inflight[tensor]
+        for tensor in range(state.front_most, state.cursor + 1):
+            if _shared(scoreboard, tensor):
+                state.urgent += scoreboard.inflight[tensor]
 
 
 @njit(cache=True)
-def _becomes_shared(book, urgent):
+def _becomes_shared(scoreboard, urgent):
     """The first result of a tensor is here: those that it overtakes are to come to a stop.
 
     Nobody has sent more of a tensor than a window beyond its furthest result, and that one is the
     same on all workers when this result arrives. One that has not gone on since its last stop is at
     a stop already."""
-    for tensor in range(urgent + 1, book.s[TENSORS]):
-        if book.furthest[tensor] > max(book.stop[tensor], book.first[tensor]):
-            stop = book.furthest[tensor] + book.s[WINDOW]
-            book.stop[tensor] = min(stop, book.first[tensor + 1])
+    for tensor in range(urgent + 1, scoreboard.state[0].tensors):
+        if scoreboard.furthest[tensor] > max(scoreboard.stop[tensor], scoreboard.first[tensor]):
+            stop = scoreboard.furthest[tensor] + scoreboard.state[0].window
+            scoreboard.stop[tensor] = min(stop, scoreboard.first[tensor + 1])
 
 
 @njit(cache=True)
-def next_fragment(book, window):
+def next_fragment(scoreboard, window):
     """The fragment to send next, or -1 if none is ready or the window is full."""
-    s = book.s
-    if s[ITERATION] < 0 or s[CURSOR] == NONE:
+    state = scoreboard.state[0]
+    if state.iteration < 0 or state.cursor == NONE:
         return -1
-    cursor, room = s[CURSOR], s[IN_FLIGHT] < window
-    if s[PROBING] != NONE and room:
-        return book.unsent[s[PROBING]]
-    least = max(s[WINDOW] // SHARE_OF_URGENT, 1)
-    if s[FINISHING] != NONE and (room or book.inflight[s[FINISHING]] < least):
-        return book.unsent[s[FINISHING]]
-    if s[ORDER] == FRONT and _shared(book, cursor):
-        room = room or s[URGENT] < least
-    return book.unsent[cursor] if room else -1
+    cursor, room = state.cursor, state.in_flight < window
+    if state.probing != NONE and room:
+        return scoreboard.unsent[state.probing]
+    min_urgent = max(state.window // SHARE_OF_URGENT, 1)
+    if state.finishing != NONE and (room or scoreboard.inflight[state.finishing] < min_urgent):
+        return scoreboard.unsent[state.finishing]
+    if state.order == FRONT and _shared(scoreboard, cursor):
+        room = room or state.urgent < min_urgent
+    return scoreboard.unsent[cursor] if room else -1
 
 
 @njit(cache=True)
-def mark_sent(book, fragment, now, timeout):
+def mark_sent(scoreboard, fragment, now, timeout):
     """The fragment that `next_fragment` named has been sent for the first time."""
-    s = book.s
-    tensor = book.tensor[fragment]
-    if fragment == book.first[tensor]:
-        book.first_sent_ns[s[ITERATION], tensor] = now
-    book.unsent[tensor] = fragment + 1
-    book.inflight[tensor] += 1
-    s[IN_FLIGHT] += 1
-    book.status[fragment] |= SENT
-    if s[ENDED] > 0:
-        s[ENDED] -= 1
-        flight = np.int64(book.ended[s[ENDED]])
+    state = scoreboard.state[0]
+    tensor = scoreboard.tensor[fragment]
+    if fragment == scoreboard.first[tensor]:
+        scoreboard.first_sent_ns[state.iteration, tensor] = now
+    scoreboard.unsent[tensor] = fragment + 1
+    scoreboard.inflight[tensor] += 1
+    state.in_flight += 1
+    scoreboard.status[fragment] |= SENT
+    if state.ended > 0:
+        state.ended -= 1
+        flight = np.int64(scoreboard.ended[state.ended])
     else:
-        flight = s[BEGUN]
-        s[BEGUN] += 1
-    book.flight[fragment] = flight
-    book.fragment[flight] = fragment
-    book.attempts[flight] = 0
-    book.sent_ns[flight] = now
-    book.armed_ns[flight] = now
-    book.due_ns[flight] = now + timeout
-    s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, flight)
-    if tensor <= s[CURSOR] and _shared(book, tensor):
-        s[URGENT] += 1
-    unsent = book.unsent[tensor]
-    probed = s[ORDER] == FRONT and unsent == book.first[tensor] + PROBES
-    if probed or unsent == book.stop[tensor] or unsent == book.first[tensor + 1]:
-        _choose(book)
+        flight = state.begun
+        state.begun += 1
+    scoreboard.flight[fragment] = flight
+    scoreboard.fragment[flight] = fragment
+    scoreboard.attempts[flight] = 0
+    scoreboard.sent_ns[flight] = now
+    scoreboard.armed_ns[flight] = now
+    scoreboard.due_ns[flight] = now + timeout
+    state.timers = heap.push(scoreboard.timers, state.timers, scoreboard.due_ns, flight)
+    if tensor <= state.cursor and _shared(scoreboard, tensor):
+        state.urgent += 1
+    unsent = scoreboard.unsent[tensor]
+    probed = state.order == FRONT and unsent == scoreboard.first[tensor] + PROBES
+    if probed or unsent == scoreboard.stop[tensor] or unsent == scoreboard.first[tensor + 1]:
+        _choose(scoreboard)
 
 
 @njit(cache=True)
-def sent_ns(book, fragment):
+def sent_ns(scoreboard, fragment):
     """When a fragment was last sent that has no result, or whose result is just being taken in."""
-    return book.sent_ns[book.flight[fragment]]
+    return scoreboard.sent_ns[scoreboard.flight[fragment]]
 
 
 @njit(cache=True)
-def mark_missed(book, fragment, now):
+def mark_missed(scoreboard, fragment, now):
     """A fragment is to be sent again, soon; what tells so need not tell it twice."""
-    book.sent_ns[book.flight[fragment]] = now
+    scoreboard.sent_ns[scoreboard.flight[fragment]] = now
 
 
 @njit(cache=True)
-def mark_tried_again(book, fragment, now):
+def mark_tried_again(scoreboard, fragment, now):
     """A fragment that a switch has refused is sent once more now; its timer runs on, since that may
     go on for ever."""
-    book.status[fragment] |= RESENT
-    book.sent_ns[book.flight[fragment]] = now
+    scoreboard.status[fragment] |= RESENT
+    scoreboard.sent_ns[scoreboard.flight[fragment]] = now
 
 
 @njit(cache=True)
-def mark_sent_again(book, fragment, now, retry):
+def mark_sent_again(scoreboard, fragment, now, retry):
     """A fragment without a result is sent again now, before its timer."""
-    s = book.s
-    flight = np.int64(book.flight[fragment])
-    _count_attempt(book, flight, now)
-    due = now + backoff_ns(retry, book.attempts[flight])
-    if due < book.due_ns[flight]:
-        heap.hasten(book.timers, s[TIMERS], book.due_ns, flight, due)
+    state = scoreboard.state[0]
+    flight = np.int64(scoreboard.flight[fragment])
+    _count_attempt(scoreboard, flight, now)
+    due = now + backoff_ns(retry, scoreboard.attempts[flight])
+    if due < scoreboard.due_ns[flight]:
+        heap.hasten(scoreboard.timers, state.timers, scoreboard.due_ns, flight, due)
 
 
 @njit(cache=True)
-def _count_attempt(book, flight, now):
-    book.status[book.fragment[flight]] |= RESENT
-    book.sent_ns[flight] = now
-    book.armed_ns[flight] = now
-    book.attempts[flight] = min(book.attempts[flight] + 1, MOST_ATTEMPTS)
+def _count_attempt(scoreboard, flight, now):
+    scoreboard.status[scoreboard.fragment[flight]] |= RESENT
+    scoreboard.sent_ns[flight] = now
+    scoreboard.armed_ns[flight] = now
+    scoreboard.attempts[flight] = min(scoreboard.attempts[flight] + 1, MOST_ATTEMPTS)
 
 
 @njit(cache=True)
-def mark_received(book, fragment, now):
+def mark_received(scoreboard, fragment, now):
     """The fragment's result is here. Returns True when that finishes the iteration."""
-    s = book.s
-    tensor = book.tensor[fragment]
-    book.status[fragment] |= RECEIVED
-    if book.status[fragment] & SENT:
-        book.inflight[tensor] -= 1
-        s[IN_FLIGHT] -= 1
-        if tensor <= s[CURSOR] and _shared(book, tensor):
-            s[URGENT] -= 1
-    first_result = not _shared(book, tensor)
-    book.missing[tensor] -= 1
-    book.furthest[tensor] = max(book.furthest[tensor], fragment + 1)
-    if first_result and s[ORDER] == FRONT:
-        _becomes_shared(book, tensor)
-        _choose(book)
-    while book.oldest[tensor] < book.first[tensor + 1]:
-        if book.status[book.oldest[tensor]] & RECEIVED == 0:
+    state = scoreboard.state[0]
+    tensor = scoreboard.tensor[fragment]
+    scoreboard.status[fragment] |= RECEIVED
+    if scoreboard.status[fragment] & SENT:
+        scoreboard.inflight[tensor] -= 1
+        state.in_flight -= 1
+        if tensor <= state.cursor and _shared(scoreboard, tensor):
+            state.urgent -= 1
+    first_result = not _shared(scoreboard, tensor)
+    scoreboard.missing[tensor] -= 1
+    scoreboard.furthest[tensor] = max(scoreboard.furthest[tensor], fragment + 1)
+    if first_result and state.order == FRONT:
+        _becomes_shared(scoreboard, tensor)
+        _choose(scoreboard)
+    while scoreboard.oldest[tensor] < scoreboard.first[tensor + 1]:
+        if scoreboard.status[scoreboard.oldest[tensor]] & RECEIVED == 0:
             break
-        book.oldest[tensor] += 1
-    if book.missing[tensor] == 0:
-        book.done_ns[s[ITERATION], tensor] = now
-        s[UNFINISHED] -= 1
-        return s[UNFINISHED] == 0
+        scoreboard.oldest[tensor] += 1
+    if scoreboard.missing[tensor] == 0:
+        scoreboard.done_ns[state.iteration, tensor] = now
+        state.unfinished -= 1
+        return state.unfinished == 0
     return False
 
 
 @njit(cache=True)
-def next_resend_ns(book):
+def next_resend_ns(scoreboard):
     """When the earliest fragment in flight is due for retransmission, or -1."""
-    s = book.s
-    while s[TIMERS] > 0 and book.status[book.fragment[book.timers[0]]] & RECEIVED:
-        book.ended[s[ENDED]] = book.timers[0]
-        s[ENDED] += 1
-        s[TIMERS] = heap.pop(book.timers, s[TIMERS], book.due_ns)
-    if s[TIMERS] == 0:
+    state = scoreboard.state[0]
+    while (
+        state.timers > 0 and scoreboard.status[scoreboard.fragment[scoreboard.timers[0]]] & RECEIVED
+    ):
+        scoreboard.ended[state.ended] = scoreboard.timers[0]
+        state.ended += 1
+        state.timers = heap.pop(scoreboard.timers, state.timers, scoreboard.due_ns)
+    if state.timers == 0:
         return -1
-    return book.due_ns[book.timers[0]]
+    return scoreboard.due_ns[scoreboard.timers[0]]
 
 
 @njit(cache=True)
@@ -384,35 +391,35 @@ def backoff_ns(retry, attempts):
 
 
 @njit(cache=True)
-def resend(book, now, timeout, retry):
+def resend(scoreboard, now, timeout, retry):
     """Take the earliest due fragment and arm its timer anew; -1 if none is due.
 
     What has been sent once waits for `timeout` ns, what has been sent again for `backoff_ns` of
     `retry`. A timer that was armed when round trips were shorter is put off to what they are by
     now: a queue that grows must not make everybody send what is still in it."""
-    s = book.s
+    state = scoreboard.state[0]
     while True:
-        due = next_resend_ns(book)
+        due = next_resend_ns(scoreboard)
         if due < 0 or due > now:
             return -1
-        flight = np.int64(book.timers[0])
-        s[TIMERS] = heap.pop(book.timers, s[TIMERS], book.due_ns)
+        flight = np.int64(scoreboard.timers[0])
+        state.timers = heap.pop(scoreboard.timers, state.timers, scoreboard.due_ns)
         waits = timeout
-        if book.attempts[flight] > 0:
-            waits = backoff_ns(retry, book.attempts[flight])
-        if book.armed_ns[flight] + waits <= now:
+        if scoreboard.attempts[flight] > 0:
+            waits = backoff_ns(retry, scoreboard.attempts[flight])
+        if scoreboard.armed_ns[flight] + waits <= now:
             break
-        book.due_ns[flight] = book.armed_ns[flight] + waits
-        s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, flight)
-    _count_attempt(book, flight, now)
-    book.due_ns[flight] = now + backoff_ns(retry, book.attempts[flight])
-    s[TIMERS] = heap.push(book.timers, s[TIMERS], book.due_ns, flight)
-    return np.int64(book.fragment[flight])
+        scoreboard.due_ns[flight] = scoreboard.armed_ns[flight] + waits
+        state.timers = heap.push(scoreboard.timers, state.timers, scoreboard.due_ns, flight)
+    _count_attempt(scoreboard, flight, now)
+    scoreboard.due_ns[flight] = now + backoff_ns(retry, scoreboard.attempts[flight])
+    state.timers = heap.push(scoreboard.timers, state.timers, scoreboard.due_ns, flight)
+    return np.int64(scoreboard.fragment[flight])
 
 
 @njit(cache=True)
-def values_in(book, fragment):
+def values_in(scoreboard, fragment):
     """Values that the fragment really carries; the last of a tensor may carry fewer."""
-    tensor = book.tensor[fragment]
-    before = (fragment - book.first[tensor]) * book.s[VALUES]
-    return min(book.s[VALUES], book.size[tensor] - before)
+    tensor = scoreboard.tensor[fragment]
+    before = (fragment - scoreboard.first[tensor]) * scoreboard.state[0].values
+    return min(scoreboard.state[0].values, scoreboard.size[tensor] - before)

@@ -33,7 +33,9 @@ def new_stream(first: np.ndarray, slots: int, exponents: bool) -> Stream:
     """The stream of tensors whose fragments are first[t] .. first[t + 1] - 1, int64[T + 1].
 
     `exponents`: whether the values are floats, which need them."""
-    tensors, fragments, announced = [], [], []
+    tensors: list[np.ndarray] = []
+    fragments: list[np.ndarray] = []
+    announced: list[np.ndarray] = []
     for tensor in reversed(range(len(first) - 1)):
         own = np.arange(first[tensor], first[tensor + 1], dtype=np.int32)
         opening = min(slots, own.size) if exponents else 0

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.protocols import switchml_worker as sw
-from testbed.protocols import worker as wk
+from testbed.protocols import switchml_worker, worker_state
 from testbed.protocols.counters import new_counters
-from testbed.protocols.host_spec import HostSpec, SwitchmlOptions
+from testbed.protocols.host_spec import HostSpec, SwitchmlSpec
 from testbed.protocols.lag import new_lag
+from testbed.protocols.records import new_record
 from testbed.protocols.status import new_status
 from testbed.protocols.stream import new_stream
 
@@ -30,20 +30,17 @@ NOTHING_RECORDED = Blocks(
 )
 
 
-def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> sw.Worker:
+def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> switchml_worker.Worker:
     """A worker machine; `recorded` for a trace with values."""
     blocks = NOTHING_RECORDED if recorded is None else recorded
-    options = spec.options_of(SwitchmlOptions)
+    options = spec.options_of(SwitchmlSpec)
     slots = options.window
-    c = wk.configuration(spec)
-    c[wk.SETS] = options.sets
-    s = np.zeros(sw.STATE, np.int64)
-    s[sw.EARLIEST_NS] = wk.NEVER
-    s[sw.FREE] = slots
+    config = worker_state.configuration(spec, sets=options.sets)
+    state = new_record(switchml_worker.STATE, earliest_ns=worker_state.NEVER, free=slots)
     first = spec.job.first_fragments
-    return sw.Worker(
-        c=c,
-        s=s,
+    return switchml_worker.Worker(
+        config=config,
+        state=state,
         stream=new_stream(first, slots, recorded is not None),
         chunk=np.arange(slots, dtype=np.int64),
         busy=np.zeros(slots, np.uint8),
@@ -51,7 +48,7 @@ def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> sw.Worker:
         sent_ns=np.zeros(slots, np.int64),
         due_ns=np.zeros(slots, np.int64),
         free=np.arange(slots, dtype=np.int32),  # in order, hence a heap
-        exponent=np.full(int(first[-1]), sw.UNKNOWN, np.int16),
+        exponent=np.full(int(first[-1]), switchml_worker.UNKNOWN, np.int16),
         own_exponent=blocks.exponents,
         recorded=blocks.own,
         sums=blocks.sums,

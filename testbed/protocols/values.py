@@ -89,7 +89,7 @@ def write_generated(row, base, count, key, multiplier, shift):
 def wrong_generated(row, base, count, key, multiplier, shift):
     """Position of the first value that is not h times `multiplier`, or -1."""
     m = np.int32(multiplier)
-    wrong = 0
+    wrong = np.int64(0)
     for i in range(count):
         expected = swap(np.uint32(np.int32(position_hash(key, i, shift) * m)))
         wrong |= np.int64(row[base + i] ^ expected)

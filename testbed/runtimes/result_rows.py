@@ -27,15 +27,21 @@ class Host(Protocol):
     """A role on its host, of any runtime: its specification (testbed.derived.host_specs), and what
     it has counted (testbed.hosts.host_process), once it is done, or as far as is known."""
 
-    spec: HostSpec
-    done: dict | None
-    totals: dict
+    @property
+    def spec(self) -> HostSpec: ...
+
+    @property
+    def done(self) -> dict[str, Any] | None: ...
+
+    @property
+    def totals(self) -> dict[str, Any]: ...
 
 
 class HostWithFile(Host, Protocol):
     """One whose process writes its times to a file."""
 
-    output: Path
+    @property
+    def output(self) -> Path: ...
 
 
 def host_rows(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from testbed.experiment.placement import choose
-from testbed.experiment.schema_jobs import Placement
+from testbed.experiment.schema_jobs import Job, Placement
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -23,6 +23,7 @@ class Admission:
 
     def __init__(self, experiment: Experiment, repetition: int) -> None:
         assert experiment.arrivals is not None
+        self._policy = experiment.arrivals.placement
         self.experiment = experiment
         self.repetition = repetition
         self._seed = experiment.repetition_seed(repetition)
@@ -47,7 +48,7 @@ class Admission:
         number = self.waiting[0]
         job = self.experiment.jobs[number]
         hosts = choose(
-            self.experiment.arrivals.placement,
+            self._policy,
             self.experiment.topology_object(),
             self._free,
             job.workers + self._servers,
@@ -75,7 +76,7 @@ class Admission:
         self._parts = sorted([*self._parts, self.experiment.memory_part(number)])
         self._replace(number, job.ended())
 
-    def _replace(self, number: int, job: object) -> None:
+    def _replace(self, number: int, job: Job) -> None:
         jobs = list(self.experiment.jobs)
         jobs[number] = job
         self.experiment = self.experiment.with_jobs(tuple(jobs))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from testbed import dataplane
 from testbed.derived.host_specs import plan_job
 from testbed.routing.tree import switch_of
-from testbed.simulate import state as w
 from testbed.simulate.event_queue import NEVER
 from testbed.simulate.host_totals import Report, report_of
 
@@ -84,7 +83,7 @@ class Cluster:
         rows = nodes.world.hosts
         for job in sorted(admission.running):
             workers = self._numbers[job][: admission.experiment.jobs[job].workers]
-            if not all(rows[number, w.DONE] for number in workers):
+            if not all(rows[number].done for number in workers):
                 continue
             self._reports[job] = [report_of(nodes, number) for number in self._numbers[job]]
             before, after = self._carried.pop(job), self._on_server_links(job)

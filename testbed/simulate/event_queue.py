@@ -1,4 +1,4 @@
-"""Who is next: the earliest of many times, of which each changes often.
+"""The queue of events: the earliest of many times, of which each changes often.
 
 A tournament over the sources of events (hosts, links between switches, switches): every inner node
 of a binary tree knows the earliest source below it. Changing a time replays one path to the root,
@@ -16,12 +16,12 @@ from numba import njit
 NEVER = (1 << 62) - 1  # as the protocols have it
 
 
-class Agenda(NamedTuple):
+class EventQueue(NamedTuple):
     time: np.ndarray  # int64[L], ns; NEVER behind the last source
     winner: np.ndarray  # int32[2L], of each node; 1 is the root, L + i the leaf of source i
 
 
-def new_agenda(sources: int) -> Agenda:
+def new_event_queue(sources: int) -> EventQueue:
     """All times are NEVER."""
     leaves = 1
     while leaves < sources:
@@ -30,13 +30,13 @@ def new_agenda(sources: int) -> Agenda:
     winner[leaves:] = np.arange(leaves)
     for node in reversed(range(1, leaves)):
         winner[node] = winner[2 * node]
-    return Agenda(np.full(leaves, NEVER, np.int64), winner)
+    return EventQueue(np.full(leaves, NEVER, np.int64), winner)
 
 
 @njit(cache=True)
-def put(agenda, source, time):
+def put(queue, source, time):
     """Give a source its next time."""
-    times, winner = agenda
+    times, winner = queue
     times[source] = time
     node = (times.size + source) >> 1
     while node > 0:
@@ -49,6 +49,6 @@ def put(agenda, source, time):
 
 
 @njit(cache=True)
-def first(agenda):
+def first(queue):
     """The source whose time is the earliest."""
-    return np.int64(agenda.winner[1])
+    return np.int64(queue.winner[1])

@@ -13,26 +13,29 @@ frame of 320 bytes takes 25.6 ns at 100 Gbit/s.
 from __future__ import annotations
 
 import numpy as np
-from numba import config, njit, typeof, types
+from numba import njit, typeof, types
 
-from testbed.protocols import status as st
 from testbed.protocols.sizes import FRAME_OVERHEAD
+from testbed.protocols.status import offset
 from testbed.protocols.values import mix2
-from testbed.simulate import event_queue as ag
-from testbed.simulate import state as w
-from testbed.workload.native import copy, foreign, peek
+from testbed.simulate import event_queue
+from testbed.simulate.state import new_world
+from testbed.workload.native import INTERPRETED, copy, foreign, peek
 from testbed.workload.placed_machine import Placed, PlacedTuple, at, call_step, raised
 
 # Why the loop returned
 REACHED = 0  # nothing happens before the time that was asked for
 FINISHED = 1  # all workers have
-WRONG = 2  # a value, at the host World.s[WHO]
+WRONG = 2  # a value, at the host World.state.who
 NOTHING = 3  # can ever happen
 CROWDED = 4  # more frames are on their way than there is room for
 PAUSE = 5  # as many events have been handled as were asked for
 ENDED = 6  # a worker has finished, where jobs come and go
 RAISED = 7  # an exception, in plain Python
 
+# Where a machine's status has these fields, in bytes
+FAILED_OFFSET = offset("failed")
+FINISHED_OFFSET = offset("finished")
 LENGTH = FRAME_OVERHEAD - 4  # of UDP, in the frame
 OUTPUT_BYTES = 24  # of a tm_output: time, offset, length and port
 
@@ -46,25 +49,25 @@ _outputs_clear = foreign(types.void, types.int64)
 @njit(cache=True)
 def _handling_ns(row, arrival_ns):
     """When a host will have handled a frame: frames keep their order and wait for each other."""
-    delay = row[w.DELAY_NS]
-    if row[w.SPREAD_NS] > 0:
-        draw = mix2(row[w.STREAM], row[w.DRAWS])
-        row[w.DRAWS] += 1
-        delay += draw * (row[w.SPREAD_NS] + 1) >> 32
-    row[w.FREE_NS] = max(row[w.FREE_NS], arrival_ns + delay) + row[w.COST_NS]
-    return row[w.FREE_NS]
+    delay = row.delay_ns
+    if row.spread_ns > 0:
+        draw = mix2(row.stream, row.draws)
+        row.draws += 1
+        delay += draw * (row.spread_ns + 1) >> 32
+    row.free_ns = max(row.free_ns, arrival_ns + delay) + row.cost_ns
+    return row.free_ns
 
 
 @njit(cache=True)
 def _collect(world, switch):
     """Put what a switch has given out into inboxes. False, with nothing done, if there is no
     room."""
-    s, f, a = world.s, world.frames, world.agenda
-    c = world.switches[switch]
+    state, frames, queue = world.state[0], world.frames, world.queue
+    switch_row = world.switches[switch]
     count = _outputs(
-        c[w.OUTPUTS], (c[w.MANAGER], world.left.ctypes.data, world.left.ctypes.data + 8)
+        switch_row.outputs, (switch_row.manager, world.left.ctypes.data, world.left.ctypes.data + 8)
     )
-    if count > s[w.FREE]:
+    if count > state.free:
         return False
     hosts = world.hosts.shape[0]
     output, data = world.left[0], world.left[1]
@@ -77,31 +80,31 @@ def _collect(world, switch):
         inbox = world.leads[switch, port]
         if inbox < 0:
             continue
-        if length > f.bytes.shape[1]:
-            s[w.OVERSIZED] += 1
+        if length > frames.bytes.shape[1]:
+            state.oversized += 1
             continue
         if inbox < hosts:
             when = _handling_ns(world.hosts[inbox], when)
-        s[w.FREE] -= 1
-        row = f.free[s[w.FREE]]
-        copy(f.bytes.ctypes.data + row * f.bytes.shape[1], start, length)
-        f.length[row] = length
-        f.when_ns[row] = when
-        f.next[row] = -1
+        state.free -= 1
+        row = frames.free[state.free]
+        copy(frames.bytes.ctypes.data + row * frames.bytes.shape[1], start, length)
+        frames.length[row] = length
+        frames.when_ns[row] = when
+        frames.next[row] = -1
         if world.first[inbox] >= 0:
-            f.next[world.last[inbox]] = row
+            frames.next[world.last[inbox]] = row
         else:
             world.first[inbox] = row
-            if when < a.time[inbox]:
-                ag.put(a, inbox, when)
+            if when < queue.time[inbox]:
+                event_queue.put(queue, inbox, when)
         world.last[inbox] = row
     if count > 0:
-        _outputs_clear(c[w.OUTPUTS_CLEAR], (c[w.MANAGER],))
-    due = _next_event(c[w.NEXT_EVENT], (c[w.MANAGER],))
+        _outputs_clear(switch_row.outputs_clear, (switch_row.manager,))
+    due = _next_event(switch_row.next_event, (switch_row.manager,))
     source = hosts + world.trunks.shape[0] + switch
-    due = due if due >= 0 else ag.NEVER  # -1: TM_NEVER
-    if a.time[source] != due:
-        ag.put(a, source, due)
+    due = due if due >= 0 else event_queue.NEVER  # -1: TM_NEVER
+    if queue.time[source] != due:
+        event_queue.put(queue, source, due)
     return True
 
 
@@ -111,8 +114,8 @@ def _take(world, inbox):
     its content until the next frame is put anywhere."""
     row = world.first[inbox]
     world.first[inbox] = world.frames.next[row]
-    world.frames.free[world.s[w.FREE]] = row
-    world.s[w.FREE] += 1
+    world.frames.free[world.state[0].free] = row
+    world.state[0].free += 1
     return row
 
 
@@ -132,14 +135,14 @@ def _for(identity, frame):
 def _hand_in(world, host, now):
     """Fill the batch of arrivals with the frames that a host handles by `now`; returns their
     number."""
-    f, arrived, row = world.frames, world.arrived, world.hosts[host]
+    frames, arrived, row = world.frames, world.arrived, world.hosts[host]
     rows, words = arrived.packets.shape
     count = 0
-    while count < rows and world.first[host] >= 0 and f.when_ns[world.first[host]] <= now:
-        frame = f.bytes[_take(world, host)]
-        length = (np.int64(frame[LENGTH]) << 8 | np.int64(frame[LENGTH + 1])) - 8
+    while count < rows and world.first[host] >= 0 and frames.when_ns[world.first[host]] <= now:
+        frame = frames.bytes[_take(world, host)]
+        length = (np.int64(frame[LENGTH]) << 8 | np.int64(frame[LENGTH + 1])) - 8  # of its payload
         if length < 0 or length > 4 * words or not _for(world.identity[host], frame):
-            row[w.DISCARDED] += 1
+            row.discarded += 1
             continue
         copy(
             arrived.packets.ctypes.data + count * 4 * words,
@@ -147,8 +150,8 @@ def _hand_in(world, host, now):
             length,
         )
         arrived.lengths[count] = length
-        row[w.PACKETS_RECEIVED] += 1
-        row[w.BYTES_RECEIVED] += FRAME_OVERHEAD + length
+        row.packets_received += 1
+        row.bytes_received += FRAME_OVERHEAD + length
         count += 1
     return count
 
@@ -157,10 +160,10 @@ def _hand_in(world, host, now):
 def _send(world, host, filled, now):
     """Send the first `filled` packets of the batch to the host's switch."""
     row, out, frame = world.hosts[host], world.out, world.frame
-    c = world.switches[row[w.SWITCH]]
+    switch_row = world.switches[row.switch]
     for i in range(filled):
         length = out.lengths[i]
-        which = row[w.HEADER] + out.destinations[i]
+        which = row.header + out.destinations[i]
         copy(
             frame.ctypes.data,
             world.headers.ctypes.data + which * FRAME_OVERHEAD,
@@ -180,9 +183,9 @@ def _send(world, host, filled, now):
             length,
         )
         length += FRAME_OVERHEAD
-        _receive(c[w.RECEIVE], (c[w.MANAGER], row[w.PORT], frame.ctypes.data, length, now))
-        row[w.BYTES_SENT] += length
-    row[w.PACKETS_SENT] += filled
+        _receive(switch_row.receive, (switch_row.manager, row.port, frame.ctypes.data, length, now))
+        row.bytes_sent += length
+    row.packets_sent += filled
 
 
 @njit(cache=True)
@@ -191,25 +194,25 @@ def _step_host(world, host, now):
     row = world.hosts[host]
     count = _hand_in(world, host, now)
     filled = call_step(
-        row[w.STEP],
-        (row[w.MACHINE], world.places[0], world.places[1], now, count, world.places[2]),
+        row.step,
+        (row.machine, world.places[0], world.places[1], now, count, world.places[2]),
     )
     if filled < 0:
         return -RAISED
-    if peek(row[w.STATUS] + 8 * st.FAILED) == 1:
-        world.s[w.WHO] = host
+    if peek(row.status + FAILED_OFFSET) == 1:
+        world.state[0].who = host
         return -WRONG
     if filled > 0:
         _send(world, host, filled, now)
-    if row[w.IS_WORKER] == 1 and row[w.DONE] == 0 and peek(row[w.STATUS] + 8 * st.FINISHED) == 1:
-        row[w.DONE] = 1
-        world.s[w.OPEN] -= 1
-        world.s[w.ENDED] += world.s[w.HEEDED]
-    row[w.DEADLINE_NS] = max(world.deadline[0], now)
-    due = row[w.DEADLINE_NS]
+    if row.is_worker == 1 and row.done == 0 and peek(row.status + FINISHED_OFFSET) == 1:
+        row.done = 1
+        world.state[0].open -= 1
+        world.state[0].ended += world.state[0].heeded
+    row.deadline_ns = max(world.deadline[0], now)
+    due = row.deadline_ns
     if world.first[host] >= 0:
         due = min(due, max(world.frames.when_ns[world.first[host]], now))
-    ag.put(world.agenda, host, due)
+    event_queue.put(world.queue, host, due)
     return filled
 
 
@@ -217,60 +220,60 @@ def _step_host(world, host, now):
 def _cross_trunk(world, inbox, now):
     """A frame from another switch reaches this one; returns the switch."""
     switch, port = world.trunks[inbox - world.hosts.shape[0]]
-    f, c = world.frames, world.switches[switch]
+    frames, switch_row = world.frames, world.switches[switch]
     row = _take(world, inbox)
-    start = f.bytes.ctypes.data + row * f.bytes.shape[1]
-    _receive(c[w.RECEIVE], (c[w.MANAGER], port, start, f.length[row], now))
+    start = frames.bytes.ctypes.data + row * frames.bytes.shape[1]
+    _receive(switch_row.receive, (switch_row.manager, port, start, frames.length[row], now))
     left = world.first[inbox]
-    ag.put(world.agenda, inbox, f.when_ns[left] if left >= 0 else ag.NEVER)
+    event_queue.put(world.queue, inbox, frames.when_ns[left] if left >= 0 else event_queue.NEVER)
     return switch
 
 
 @njit(cache=True)
 def _run(world, until_ns, events):
-    s, a = world.s, world.agenda
+    state, queue = world.state[0], world.queue
     hosts, trunks = world.hosts.shape[0], world.trunks.shape[0]
-    last = s[w.EVENTS] + events
+    last = state.events + events
     while True:
-        if s[w.PENDING] >= 0:
-            if not _collect(world, s[w.PENDING]):
+        if state.pending >= 0:
+            if not _collect(world, state.pending):
                 return CROWDED
-            s[w.PENDING] = -1
-        if s[w.OPEN] == 0:
+            state.pending = -1
+        if state.open == 0:
             return FINISHED
-        if s[w.ENDED] > 0:
-            s[w.ENDED] = 0
+        if state.ended > 0:
+            state.ended = 0
             return ENDED
-        source = ag.first(a)
-        now = a.time[source]
+        source = event_queue.first(queue)
+        now = queue.time[source]
         if now > until_ns:
-            return NOTHING if now >= ag.NEVER else REACHED
-        if s[w.EVENTS] == last:
+            return NOTHING if now >= event_queue.NEVER else REACHED
+        if state.events == last:
             return PAUSE
-        s[w.EVENTS] += 1
-        s[w.NOW] = now
-        while s[w.PAUSES] < world.pauses.shape[0] and world.pauses[s[w.PAUSES], 0] <= now:
-            begun = world.pauses[s[w.PAUSES]]
-            world.hosts[begun[2], w.RESUMED_NS] = begun[1]
-            s[w.PAUSES] += 1
-        if source < hosts and world.hosts[source, w.RESUMED_NS] > now:
-            ag.put(a, source, world.hosts[source, w.RESUMED_NS])
+        state.events += 1
+        state.now = now
+        while state.pauses < world.pauses.shape[0] and world.pauses[state.pauses, 0] <= now:
+            begun = world.pauses[state.pauses]
+            world.hosts[begun[2]].resumed_ns = begun[1]
+            state.pauses += 1
+        if source < hosts and world.hosts[source].resumed_ns > now:
+            event_queue.put(queue, source, world.hosts[source].resumed_ns)
         elif source < hosts:
             filled = _step_host(world, source, now)
             if filled < 0:
                 return -filled
             if filled > 0:
-                s[w.PENDING] = world.hosts[source, w.SWITCH]
+                state.pending = world.hosts[source].switch
         elif source < hosts + trunks:
-            s[w.PENDING] = _cross_trunk(world, source, now)
+            state.pending = _cross_trunk(world, source, now)
         else:
             switch = source - hosts - trunks
-            c = world.switches[switch]
-            _advance(c[w.ADVANCE], (c[w.MANAGER], now))
-            s[w.PENDING] = switch
+            switch_row = world.switches[switch]
+            _advance(switch_row.advance, (switch_row.manager, now))
+            state.pending = switch
 
 
-WORLD = PlacedTuple(typeof(w.new_world(1, 0, 1, 1, 64)))
+WORLD = PlacedTuple(typeof(new_world(1, 0, 1, 1, 64)))
 
 
 @njit(cache=True)
@@ -280,8 +283,8 @@ def _run_at(address, until_ns, events):
 
 def run(world: Placed, until_ns: int, events: int) -> int:
     """Handle events up to and including `until_ns`, at most `events` of them; returns why it
-    ended. `world` is a placed state.World."""
-    if config.DISABLE_JIT:
+    ended. `world` is a placed World."""
+    if INTERPRETED:
         reason = _run(world.part, until_ns, events)
         if reason == RAISED:
             raise raised.pop()

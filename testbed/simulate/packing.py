@@ -63,7 +63,7 @@ def _arrays(part: Any) -> Iterator[np.ndarray]:
 
 def _move(array: np.ndarray, memory: np.ndarray) -> np.ndarray:
     there = memory[: array.nbytes].view(array.dtype).reshape(array.shape)
-    if array.any():  # what is not written takes no memory before it is used
+    if array.view(np.uint8).any():  # what is not written takes no memory before it is used
         there[...] = array
     return there
 

@@ -15,11 +15,8 @@ from p4engine.backend.build import Compiled
 from testbed import dataplane
 from testbed.errors import RunError
 from testbed.experiment import Experiment
-from testbed.experiment.planned_faults import befallen, title
-from testbed.protocols import counters as n
-from testbed.protocols import status as st
+from testbed.experiment.planned_faults import affected_nodes, title
 from testbed.simulate import loop, world
-from testbed.simulate import state as w
 from testbed.simulate.admission import Admission
 from testbed.simulate.cluster import Cluster
 from testbed.simulate.event_queue import NEVER
@@ -53,12 +50,12 @@ class Simulation:
 
     @property
     def now_ns(self) -> int:
-        return int(self.nodes.world.s[w.NOW])
+        return int(self.nodes.world.state[0].now)
 
     @property
     def events(self) -> int:
         """Handled so far."""
-        return int(self.nodes.world.s[w.EVENTS])
+        return int(self.nodes.world.state[0].events)
 
     def run(self, tick: Callable[[Simulation], None] = lambda simulation: None) -> None:
         """Run to the end; `tick` is called now and then. Raises RunError with a named cause."""
@@ -79,12 +76,12 @@ class Simulation:
                     self.cluster.end(self.now_ns)
                 break
             if reason == loop.WRONG:
-                node = self.nodes.hosts[int(self.nodes.world.s[w.WHO])]
+                node = self.nodes.present_at(int(self.nodes.world.state[0].who))
                 raise RunError(wrong_value(node.spec, node.machine))
-            if reason == loop.ENDED:
+            if reason == loop.ENDED and self.cluster:
                 self.cluster.end(self.now_ns)
                 self.cluster.begin(self.now_ns)
-            if reason == loop.REACHED and stop_ns == submitted_ns:
+            if reason == loop.REACHED and stop_ns == submitted_ns and self.cluster:
                 self.cluster.begin(stop_ns)
             if reason == loop.NOTHING:
                 self._fail(f"at {_seconds(self.now_ns)} nothing more can happen")
@@ -133,7 +130,7 @@ class Simulation:
         starts: dict[int, int] = {}
         for _, node in self.nodes.present:
             if node.is_worker:
-                done = int(node.machine.counters[n.RESULTS] + node.machine.status[st.ITERATIONS])
+                done = int(node.machine.counters[0].results + node.machine.status[0].iterations)
                 job = node.spec.job.number
                 progress[job] = progress.get(job, 0) + done
                 starts[job] = node.spec.job.start_ns
@@ -144,8 +141,8 @@ class Simulation:
                 self._progress[job] = value, max(now, start)
             elif now - max(since, resumed) >= self.experiment.timeout_ns:
                 name = self.experiment.jobs[job].name
-                span = _seconds(now - since)
-                what = f"at {_seconds(now)} job {name} has received no result for {span}"
+                waited = _seconds(now - since)
+                what = f"at {_seconds(now)} job {name} has received no result for {waited}"
                 fragile = self.experiment.system.fragile
                 if fragile and (lost := self._lost()):
                     what += f", and links have lost {lost} packets; {fragile}"
@@ -164,7 +161,7 @@ class Simulation:
         found: dict[int, int] = {}
         for _, node in self.nodes.present:
             if node.is_worker:
-                job, done = node.spec.job.number, int(node.machine.status[st.ITERATIONS])
+                job, done = node.spec.job.number, int(node.machine.status[0].iterations)
                 found[job] = min(found.get(job, done), done)
         return found
 
@@ -172,7 +169,7 @@ class Simulation:
         """Whether all workers of a job that is there have finished."""
         rows = self.nodes.world.hosts
         return all(
-            rows[number, w.DONE]
+            rows[number].done
             for number, node in self.nodes.present
             if node.is_worker and node.spec.job.number == job
         )
@@ -197,8 +194,8 @@ class Simulation:
         rows = []
         numbers = {job.name: number for number, job in enumerate(self.experiment.jobs)}
         for number, fault in enumerate(self.experiment.faults):
-            job = numbers[fault.job]
-            hosts = befallen(self.experiment, fault)[0]
+            job = numbers[str(fault.job)]
+            hosts = affected_nodes(self.experiment, fault)[0]
             ends = [
                 int(node.machine.training.end_ns[-1])
                 for _, node in self.nodes.present

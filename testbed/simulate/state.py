@@ -14,51 +14,54 @@ from typing import NamedTuple
 
 import numpy as np
 
+from testbed.protocols.records import new_record, record
 from testbed.protocols.sizes import FRAME_OVERHEAD
-from testbed.simulate.event_queue import Agenda, new_agenda
+from testbed.simulate.event_queue import EventQueue, new_event_queue
 from testbed.workload.machine import Batch, new_batch
 
 FRAMES = 1024  # room at first; a world grows
 
-# Places in World.s
-OPEN = 0  # workers that have not finished
-FREE = 1  # entries in Frames.free
-PENDING = 2  # switch whose packets have to be collected first, -1: none
-WHO = 3  # host of which the loop says something
-EVENTS = 4
-OVERSIZED = 5  # frames longer than any of ours, which a program has made
-NOW = 6
-PAUSES = 7  # of World.pauses that have begun
-HEEDED = 8  # 1: jobs come and go, so the loop says when a worker has finished
-ENDED = 9  # workers that have finished since it last said so
-STATE = 10
+# World.state
+STATE = record(
+    "open",  # workers that have not finished
+    "free",  # entries in Frames.free
+    "pending",  # switch whose packets have to be collected first, -1: none
+    "who",  # host of which the loop says something
+    "events",
+    "oversized",  # frames longer than any of ours, which a program has made
+    "now",
+    "pauses",  # of World.pauses that have begun
+    "heeded",  # 1: jobs come and go, so the loop says when a worker has finished
+    "ended",  # workers that have finished since it last said so
+)
 
-# Columns of World.hosts
-SWITCH = 0
-PORT = 1  # of that switch
-STEP = 2  # addresses of the step function,
-MACHINE = 3  # the machine
-STATUS = 4  # and its status
-HEADER = 5  # row of World.headers for its first destination
-IS_WORKER = 6
-DELAY_NS = 7  # from a frame's arrival to its handling: the shortest,
-SPREAD_NS = 8  # and how much longer it may be
-COST_NS = 9  # processor time that a frame takes
-STREAM = 10  # of its random numbers
-DRAWS = 11  # of these so far
-FREE_NS = 12  # when the last frame has been handled
-DEADLINE_NS = 13  # of its machine
-DONE = 14
-PACKETS_SENT = 15
-PACKETS_RECEIVED = 16
-BYTES_SENT = 17
-BYTES_RECEIVED = 18
-DISCARDED = 19  # frames that are not for it
-RESUMED_NS = 20  # end of its last pause that has begun
-HOST = 21
+# A row of World.hosts
+HOST = record(
+    "switch",
+    "port",  # of that switch
+    "step",  # addresses of the step function,
+    "machine",  # the machine
+    "status",  # and its status
+    "header",  # row of World.headers for its first destination
+    "is_worker",
+    "delay_ns",  # from a frame's arrival to its handling: the shortest,
+    "spread_ns",  # and how much longer it may be
+    "cost_ns",  # processor time that a frame takes
+    "stream",  # of its random numbers
+    "draws",  # of these so far
+    "free_ns",  # when the last frame has been handled
+    "deadline_ns",  # of its machine
+    "done",
+    "packets_sent",
+    "packets_received",
+    "bytes_sent",
+    "bytes_received",
+    "discarded",  # frames that are not for it
+    "resumed_ns",  # end of its last pause that has begun
+)
 
-# Columns of World.switches: the traffic manager and the functions of tm.h
-MANAGER, RECEIVE, ADVANCE, NEXT_EVENT, OUTPUTS, OUTPUTS_CLEAR = range(6)
+# A row of World.switches: addresses of the traffic manager and of functions of tm.h
+SWITCH = record("manager", "receive", "advance", "next_event", "outputs", "outputs_clear")
 
 
 class Frames(NamedTuple):
@@ -74,15 +77,15 @@ class Frames(NamedTuple):
 class World(NamedTuple):
     """H hosts, T trunks, S switches."""
 
-    s: np.ndarray  # int64[STATE]
-    agenda: Agenda
-    hosts: np.ndarray  # int64[H, HOST]
+    state: np.ndarray  # STATE[1]
+    queue: EventQueue
+    hosts: np.ndarray  # HOST[H]
     pauses: np.ndarray  # int64[*, 3], begin and end in ns and the host that stands still, by begin
     identity: np.ndarray  # uint8[H, 12], MAC address, IPv4 address and UDP port
     headers: np.ndarray  # uint8[*, 42], Ethernet, IPv4 and UDP of each host and destination
     partial: np.ndarray  # int64[*], sum of the IPv4 header's words without length and checksum
     trunks: np.ndarray  # int64[T, 2], switch and its port
-    switches: np.ndarray  # int64[S, 6]
+    switches: np.ndarray  # SWITCH[S]
     leads: np.ndarray  # int32[S, ports], the inbox behind each port, -1: none
     first: np.ndarray  # int32[H + T], of each inbox, -1: empty
     last: np.ndarray  # int32[H + T]
@@ -99,19 +102,16 @@ def new_world(hosts: int, trunks: int, switches: int, ports: int, width: int) ->
     """A world of so many nodes, none of which is anything yet; frames have up to `width` bytes.
     `headers`, `partial`, `arrived` and `out` are empty, to be replaced."""
     batch = new_batch(0, 1, 32)
-    s = np.zeros(STATE, np.int64)
-    s[FREE] = FRAMES
-    s[PENDING] = -1
     return World(
-        s=s,
-        agenda=new_agenda(hosts + trunks + switches),
-        hosts=np.zeros((hosts, HOST), np.int64),
+        state=new_record(STATE, free=FRAMES, pending=-1),
+        queue=new_event_queue(hosts + trunks + switches),
+        hosts=np.zeros(hosts, HOST),
         pauses=np.zeros((0, 3), np.int64),
         identity=np.zeros((hosts, 12), np.uint8),
         headers=np.zeros((0, FRAME_OVERHEAD), np.uint8),
         partial=np.zeros(0, np.int64),
         trunks=np.zeros((trunks, 2), np.int64),
-        switches=np.zeros((switches, 6), np.int64),
+        switches=np.zeros(switches, SWITCH),
         leads=np.full((switches, ports), -1, np.int32),
         first=np.full(hosts + trunks, -1, np.int32),
         last=np.full(hosts + trunks, -1, np.int32),
@@ -142,10 +142,10 @@ def larger(world: World) -> World:
     new = new_frames(2 * rows, width)
     for name in ("bytes", "length", "when_ns", "next"):
         getattr(new, name)[:rows] = getattr(old, name)
-    free = int(world.s[FREE])
+    free = int(world.state[0].free)
     new.free[:free] = old.free[:free]
     new.free[free : free + rows] = np.arange(rows, 2 * rows)
-    world.s[FREE] += rows
+    world.state[0].free += rows
     return world._replace(frames=new)
 
 
@@ -153,7 +153,7 @@ def empty(world: World, inbox: int) -> None:
     """Drop the frames on their way to an inbox."""
     row = int(world.first[inbox])
     while row >= 0:
-        world.frames.free[world.s[FREE]] = row
-        world.s[FREE] += 1
+        world.frames.free[world.state[0].free] = row
+        world.state[0].free += 1
         row = int(world.frames.next[row])
     world.first[inbox] = -1

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from testbed.runtimes.live_view import JobTitle, Progress, Work
-from testbed.simulate import state as w
 
 if TYPE_CHECKING:
     from testbed.simulate.simulation import Simulation
@@ -71,7 +70,7 @@ class VirtualView:
         for number, node in simulation.nodes.present:
             if node.is_worker:
                 job = node.spec.job.number
-                sent[job] = sent.get(job, 0) + int(rows[number, w.BYTES_SENT])
+                sent[job] = sent.get(job, 0) + int(rows[number].bytes_sent)
         done = simulation.iterations()
         self._work = {job: Work(done[job], count) for job, count in sent.items()}
         if cluster := simulation.cluster:

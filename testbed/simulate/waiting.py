@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from testbed.protocols import send_scoreboard as bk
-from testbed.protocols import server_store
-from testbed.simulate import state as w
+from testbed.protocols import send_scoreboard, server_store
 from testbed.workload import training
 
 if TYPE_CHECKING:
@@ -25,7 +23,7 @@ LINES = 24
 
 def waiting(nodes: Nodes) -> list[str]:
     """One line per host that is not done."""
-    done = nodes.world.hosts[:, w.DONE]
+    done = nodes.world.hosts["done"]
     lines = []
     for number, node in nodes.present:
         if node.is_worker:
@@ -42,43 +40,47 @@ def waiting(nodes: Nodes) -> list[str]:
 
 
 def _worker(node: Node) -> str:
-    b, s = node.machine.book, node.machine.training.s
-    computing = s[training.PHASE] < training.DRAIN and s[training.COMPUTING] == 1
-    iteration = int(b.s[bk.ITERATION])
+    scoreboard, loop = node.machine.scoreboard, node.machine.training.state[0]
+    computing = loop.phase < training.DRAIN and loop.computing == 1
+    iteration = int(scoreboard.state[0].iteration)
     if iteration < 0:
         return "has no gradients yet; it computes" if computing else "has no gradients yet"
-    lacking = [t for t in range(int(b.s[bk.TENSORS])) if b.missing[t] > 0]
+    lacking = [t for t in range(int(scoreboard.state[0].tensors)) if scoreboard.missing[t] > 0]
     if not lacking:
         return f"has all results of iteration {iteration}"
     names = [node.spec.job.tensors[t].name for t in lacking]
-    sent = (b.status & bk.SENT) != 0
-    unanswered = int(np.sum(sent & ((b.status & bk.RECEIVED) == 0)))
-    unsent = sum(int(b.first[t + 1] - b.unsent[t]) for t in lacking if b.ready[t])
-    words = [f"iteration {iteration} lacks {int(b.missing.sum())} results of {_named(names)}"]
+    sent = (scoreboard.status & send_scoreboard.SENT) != 0
+    unanswered = int(np.sum(sent & ((scoreboard.status & send_scoreboard.RECEIVED) == 0)))
+    unsent = sum(
+        int(scoreboard.first[t + 1] - scoreboard.unsent[t]) for t in lacking if scoreboard.ready[t]
+    )
+    missing = int(scoreboard.missing.sum())
+    words = [f"iteration {iteration} lacks {missing} results of {_named(names)}"]
     words.append(f"{unanswered} fragments are sent and unanswered")
     if unsent:
         words.append(f"{unsent} are ready and not sent")
-    unready = sum(1 for t in lacking if not b.ready[t])
+    unready = sum(1 for t in lacking if not scoreboard.ready[t])
     if unready:
         words.append(f"{unready} tensors are not computed yet")
     return "; ".join(words)
 
 
 def _server(protocol: Any) -> str | None:
-    v = getattr(protocol, "adder", protocol)  # the plain server has a pool server inside
-    rows = np.flatnonzero(v.stage == server_store.PART)
+    server = getattr(protocol, "adder", protocol)  # the plain server has a pool server inside
+    rows = np.flatnonzero(server.stage == server_store.PART)
     if not rows.size:
         return None
     lacks = []
     for row in rows[:NAMED]:
         missing = [
             worker
-            for worker in range(int(v.c[server_store.WORKERS]))
-            if not int(v.bitmap[row, -1 - worker // 32]) >> worker % 32 & 1
+            for worker in range(int(server.config[0].workers))
+            if not int(server.bitmap[row, -1 - worker // 32]) >> worker % 32 & 1
         ]
-        fragment = int(row) % int(v.c[server_store.FRAGMENTS])
+        fragment = int(row) % int(server.config[0].fragments)
+        iteration = int(server.iteration[row])
         numbers = ", ".join(map(str, missing))
-        lacks.append(f"fragment {fragment} of iteration {int(v.iteration[row])} lacks {numbers}")
+        lacks.append(f"fragment {fragment} of iteration {iteration} lacks {numbers}")
     more = f", and {rows.size - NAMED} more" if rows.size > NAMED else ""
     return f"{rows.size} fragments incomplete: workers missing: {'; '.join(lacks)}{more}"
 

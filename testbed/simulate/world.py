@@ -20,14 +20,14 @@ from p4engine.switch.library import Switch
 from testbed import dataplane
 from testbed.derived.host_specs import plan
 from testbed.experiment import Experiment
-from testbed.experiment.planned_faults import befallen
+from testbed.experiment.planned_faults import affected_nodes
 from testbed.protocols import sizes, wire
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.values import mix2
 from testbed.routing.tree import switch_of
-from testbed.simulate import event_queue as ag
-from testbed.simulate import state as w
+from testbed.simulate import event_queue
 from testbed.simulate.packing import packed
+from testbed.simulate.state import World, empty, larger, new_world
 from testbed.topology import Topology, host_ip, host_mac, switch_mac
 from testbed.workload.machine import new_batch, new_machine
 from testbed.workload.placed_machine import Placed, Stepper
@@ -79,7 +79,7 @@ class Nodes:
     draws: dict[str, int] = field(default_factory=dict)  # by host: how far its random stream is
 
     @property
-    def world(self) -> w.World:
+    def world(self) -> World:
         return self.placed.part
 
     @property
@@ -87,15 +87,22 @@ class Nodes:
         """The hosts that are there, with their numbers."""
         return ((number, node) for number, node in enumerate(self.hosts) if node is not None)
 
+    def present_at(self, number: int) -> Node:
+        """The host with this number, which must be there."""
+        node = self.hosts[number]
+        assert node is not None, number
+        return node
+
     def grow(self) -> None:
         """Make room for more frames on their way."""
-        self.placed = Placed(w.larger(self.world))
+        self.placed = Placed(larger(self.world))
 
     def enter(self, specs: list[HostSpec], first: int, now_ns: int) -> None:
         """Let the roles of jobs that begin at `now_ns` be the hosts from number `first` on."""
         topology = self.experiment.topology_object()
         switches = {name: number for number, name in enumerate(self.switches)}
-        world, headers = self.world, []
+        world = self.world
+        headers: list[bytes] = []
         for number, node in enumerate(_nodes(specs, self.batches), start=first):
             self.hosts[number] = node
             host = topology.number(node.spec.host)
@@ -105,19 +112,19 @@ class Nodes:
             gateway = switch_of(topology, node.spec.host)
             port = _port(topology, gateway, node.spec.host)
             row = world.hosts[number]
-            row[w.SWITCH], row[w.PORT] = switches[gateway], port
-            row[w.STEP] = node.stepper.address
-            row[w.MACHINE] = node.placed.address
-            row[w.STATUS] = node.machine.status.ctypes.data
-            row[w.IS_WORKER] = int(node.is_worker)
+            row.switch, row.port = switches[gateway], port
+            row.step = node.stepper.address
+            row.machine = node.placed.address
+            row.status = node.machine.status.ctypes.data
+            row.is_worker = int(node.is_worker)
             _delays(self.experiment, node, row)
-            row[w.STREAM] = mix2(mix2(self.seed, HOST_STREAM), host)
-            row[w.HEADER] = len(world.headers) + len(headers)
+            row.stream = mix2(mix2(self.seed, HOST_STREAM), host)
+            row.header = len(world.headers) + len(headers)
             there = _mac(switch_mac(topology.number(gateway)))
             headers += [_header(there, ours, ip, peer) for peer in node.spec.peers]
-            row[w.DRAWS] = self.draws.pop(node.spec.host, 0)
+            row.draws = self.draws.pop(node.spec.host, 0)
             world.leads[switches[gateway], port] = number
-            ag.put(world.agenda, number, now_ns)
+            event_queue.put(world.queue, number, now_ns)
         table = np.frombuffer(b"".join(headers), np.uint8).reshape(-1, sizes.FRAME_OVERHEAD)
         table = np.concatenate([world.headers, table])
         words = table[:, 14:34].copy().view(">u2").astype(np.int64)
@@ -126,12 +133,12 @@ class Nodes:
     def leave(self, number: int) -> None:
         """The role is over. What is still on its way finds nobody, or the host's next role, to
         which it is foreign."""
-        node, row = self.hosts[number], self.world.hosts[number]
-        self.draws[node.spec.host] = int(row[w.DRAWS])  # the stream goes on from there
-        self.world.leads[row[w.SWITCH], row[w.PORT]] = -1
+        node, row = self.present_at(number), self.world.hosts[number]
+        self.draws[node.spec.host] = int(row.draws)  # the stream goes on from there
+        self.world.leads[row.switch, row.port] = -1
         self.hosts[number] = None
-        ag.put(self.world.agenda, number, ag.NEVER)
-        w.empty(self.world, number)
+        event_queue.put(self.world.queue, number, event_queue.NEVER)
+        empty(self.world, number)
 
 
 def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> Nodes:
@@ -151,9 +158,9 @@ def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> No
     }
     world = _world(experiment, hosts, switches, batches)
     nodes = Nodes(experiment, seed, [None] * hosts, switches, Placed(world), batches)
-    world.s[w.OPEN] = sum(job.workers for job in experiment.jobs)
+    world.state[0].open = sum(job.workers for job in experiment.jobs)
     if experiment.arrivals is not None:
-        world.s[w.HEEDED] = 1
+        world.state[0].heeded = 1
         return nodes
     nodes.enter(plan(experiment, repetition), 0, 0)
     nodes.placed = Placed(nodes.world._replace(pauses=_pauses(experiment, nodes)))
@@ -175,8 +182,8 @@ def _nodes(specs: list[HostSpec], batches: tuple[Placed, Placed]) -> list[Node]:
 def _sharing(machine: Any, first: Any) -> Any:
     """A worker's machine with what never changes, and is the same for all workers of its job, taken
     from the first one: of a large model, hundreds of megabytes."""
-    same = {name: getattr(first.book, name) for name in ("first", "size", "tensor")}
-    return machine._replace(book=machine.book._replace(**same))
+    same = {name: getattr(first.scoreboard, name) for name in ("first", "size", "tensor")}
+    return machine._replace(scoreboard=machine.scoreboard._replace(**same))
 
 
 def _switch(experiment: Experiment, name: str, compiled: Compiled, seed: int) -> Switch:
@@ -187,11 +194,12 @@ def _switch(experiment: Experiment, name: str, compiled: Compiled, seed: int) ->
         seed=seed,
         timestamp_unit_ns=experiment.timestamp_unit_ns,
     )
+    assert experiment.virtual is not None
     dataplane.shape_links(experiment, name, switch, experiment.virtual.switch_latency_ns)
     dataplane.install(experiment, name, switch)
     # A packet's arrival at the far end is known when its transmission begins, and arrivals of a
     # link come in order, unless some of them are held up on the way.
-    leaving = [experiment.link(link)[end].reorder for _, link, end in ports.values()]
+    leaving = [experiment.link(ring_link)[end].reorder for _, ring_link, end in ports.values()]
     switch.early(not any(leaving))
     return switch
 
@@ -200,10 +208,10 @@ def _trunks(topology: Topology) -> dict[tuple[str, int], tuple[str, int]]:
     """Where a switch's port leads to another switch: (switch, port) to (switch, port)."""
     found = {}
     for name in topology.switches:
-        for port, (neighbour, link, _) in topology.ports(name).items():
+        for port, (neighbour, ring_link, _) in topology.ports(name).items():
             if neighbour in topology.switches:
                 there = topology.ports(neighbour).items()
-                far = next(p for p, (o, i, _) in there if i == link and o == name)
+                far = next(p for p, (o, i, _) in there if i == ring_link and o == name)
                 found[name, port] = neighbour, far
     return found
 
@@ -213,14 +221,14 @@ def _world(
     hosts: int,
     switches: dict[str, Switch],
     batches: tuple[Placed, Placed],
-) -> w.World:
+) -> World:
     """A world without hosts, but with numbers for so many."""
     topology = experiment.topology_object()
     frame_bytes = sizes.frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
     trunks = _trunks(topology)
     ports = 1 + max(port for name in switches for port in topology.ports(name))
     width = -(-frame_bytes // 64) * 64
-    world = w.new_world(hosts, len(trunks), len(switches), ports, width)
+    world = new_world(hosts, len(trunks), len(switches), ports, width)
     numbers = {name: number for number, name in enumerate(switches)}
     for trunk, ((name, port), (other, far)) in enumerate(trunks.items()):
         world.leads[numbers[name], port] = hosts + trunk
@@ -236,15 +244,15 @@ def _port(topology: Topology, switch: str, neighbour: str) -> int:
     return next(port for port, (o, _, _) in topology.ports(switch).items() if o == neighbour)
 
 
-def _delays(experiment: Experiment, node: Node, row: np.ndarray) -> None:
-    """What a host takes, in its row of World.hosts."""
+def _delays(experiment: Experiment, node: Node, row: Any) -> None:
+    """What a host takes, in its record of World.hosts."""
     role = "worker" if node.is_worker else "server"
     delay, jitter, packet_time = (
         getattr(experiment.virtual, f"{role}_{name}_ns")
         for name in ("delay", "jitter", "packet_time")
     )
-    row[w.DELAY_NS], row[w.SPREAD_NS] = delay - jitter, 2 * jitter
-    row[w.COST_NS] = packet_time
+    row.delay_ns, row.spread_ns = delay - jitter, 2 * jitter
+    row.cost_ns = packet_time
 
 
 def _pauses(experiment: Experiment, nodes: Nodes) -> np.ndarray:
@@ -254,16 +262,16 @@ def _pauses(experiment: Experiment, nodes: Nodes) -> np.ndarray:
         for fault in experiment.faults
         if fault.kind == "pause"
         for number, node in nodes.present
-        if node.spec.host in befallen(experiment, fault)[0]
+        if node.spec.host in affected_nodes(experiment, fault)[0]
     ]
     return np.array(sorted(rows), np.int64).reshape(-1, 3)
 
 
-def _functions(switch: Switch) -> list[int]:
+def _functions(switch: Switch) -> tuple[int, ...]:
     """A row of World.switches."""
     entry = switch.entry_points()
     names = "receive", "advance", "next_event", "outputs", "outputs_clear"
-    return [switch.address, *(entry[name] for name in names)]
+    return (switch.address, *(entry[name] for name in names))
 
 
 def _mac(text: str) -> bytes:

@@ -52,5 +52,5 @@ def of_worker(spec: HostSpec) -> tuple[tuple[np.ndarray, np.ndarray], WorkerFloa
                 sizes[i, part] += np.abs(gradients)
                 if worker == spec.number:
                     own[i, part], over[i, part], floats[i, part] = steps, beyond, gradients
-    fragments = over.reshape(shape[0], -1, values).any(axis=2).astype(np.uint8)
+    fragments = np.any(over.reshape(shape[0], -1, values), axis=2).astype(np.uint8)
     return (own, sums), new_worker_floats(fragments, floats, float_sums, sizes)

@@ -19,7 +19,6 @@ import numpy as np
 from numba.extending import overload
 
 from testbed.protocols import atp, esa, grid, pool_worker, ps, ring_state, sizes, switchml
-from testbed.protocols import status as st
 from testbed.protocols.host_spec import HostSpec
 from testbed.systems import SYSTEMS
 from testbed.workload import (
@@ -72,9 +71,8 @@ def grid_machine(spec: HostSpec) -> Any:
         return servers.pool_machine(grid.new_server(spec))
     if grid.has_positions(spec):
         recorded = fixed_point.of_worker(spec) or (None, None)
-    else:
-        recorded = (gradients.of_worker(spec),)
-    return _pool_worker(grid.new_worker(spec, *recorded), spec)
+        return _pool_worker(grid.new_worker(spec, *recorded), spec)
+    return _pool_worker(grid.new_worker(spec, gradients.of_worker(spec)), spec)
 
 
 def switchml_machine(spec: HostSpec) -> Any:
@@ -120,14 +118,16 @@ def step(machine: Any, now: int, arrived: Batch, count: int, out: Batch) -> tupl
 
 def wrong_value(spec: HostSpec, machine: Any) -> str:
     """What is wrong in a machine that has failed, by job, iteration, tensor and position."""
-    status, b = machine.status, machine.book
-    fragment = int(status[st.FRAGMENT])
-    tensor = int(b.tensor[fragment])
-    position = (fragment - int(b.first[tensor])) * spec.job.values + int(status[st.POSITION])
+    status, scoreboard = machine.status, machine.scoreboard
+    fragment = int(status[0].fragment)
+    tensor = int(scoreboard.tensor[fragment])
+    position = (fragment - int(scoreboard.first[tensor])) * spec.job.values + int(
+        status[0].position
+    )
     return (
-        f"wrong value: job {spec.job.name}, iteration {int(status[st.ITERATION])}, "
+        f"wrong value: job {spec.job.name}, iteration {int(status[0].iteration)}, "
         f"tensor {spec.job.tensors[tensor].name} ({tensor}), position {position}: "
-        f"got {int(status[st.FOUND])}, expected {int(status[st.EXPECTED])} "
+        f"got {int(status[0].found)}, expected {int(status[0].expected)} "
         f"(worker {spec.number} on {spec.host})"
     )
 

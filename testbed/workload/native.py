@@ -17,7 +17,10 @@ from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-_CTYPES = {
+# Whether what numba would compile runs as plain Python.
+INTERPRETED: bool = config.DISABLE_JIT  # type: ignore[attr-defined]
+
+_CTYPES: dict[types.Type, Any] = {
     types.void: None,
     types.int32: ctypes.c_int32,
     types.uint32: ctypes.c_uint32,
@@ -51,7 +54,7 @@ def _compiled(result: types.Type, kinds: tuple[types.Type, ...]) -> Callable:
 
 def foreign(result: types.Type, *kinds: types.Type) -> Callable:
     """A function (address, (arguments...)) that calls the C function of this type at `address`."""
-    if not config.DISABLE_JIT:
+    if not INTERPRETED:
         return _compiled(result, kinds)
     prototype = ctypes.CFUNCTYPE(_CTYPES[result], *(_CTYPES[kind] for kind in kinds))
     at = cache(prototype)
@@ -62,13 +65,13 @@ def foreign(result: types.Type, *kinds: types.Type) -> Callable:
     return call
 
 
-if config.DISABLE_JIT:
+if INTERPRETED:
 
     def peek(address: int) -> int:
         """The int64 at an address."""
         return ctypes.c_int64.from_address(int(address)).value
 
-    def copy(target: int, source: int, count: int) -> None:
+    def copy(target: Any, source: Any, count: Any) -> None:
         """Copy `count` bytes between addresses that do not overlap."""
         ctypes.memmove(int(target), int(source), int(count))
 
@@ -96,4 +99,4 @@ else:
     @njit(cache=True)
     def copy(target, source, count):
         """Copy `count` bytes between addresses that do not overlap."""
-        _copy(target, source, count)
+        _copy(target, source, count)  # type: ignore[call-arg]  # numba gives the first

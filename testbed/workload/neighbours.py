@@ -7,49 +7,46 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import ring, ring_link
-from testbed.protocols import ring_state as rs
-from testbed.protocols import send_scoreboard as bk
-from testbed.protocols import status as st
+from testbed.protocols import ring, ring_link, ring_state, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
 from testbed.workload import training, worker
 
 
 class RingMachine(NamedTuple):
-    protocol: rs.Ring
-    book: bk.Book
+    protocol: ring_state.Ring
+    scoreboard: send_scoreboard.SendScoreboard
     training: training.Training
     status: np.ndarray
     counters: np.ndarray
 
 
-def ring_machine(protocol: rs.Ring, spec: HostSpec) -> RingMachine:
-    """A ring member's protocol state with the book and the loop of its specification."""
+def ring_machine(protocol: ring_state.Ring, spec: HostSpec) -> RingMachine:
+    """A ring member's protocol state with the scoreboard and the loop of its specification."""
     return RingMachine(protocol, *worker.parts(protocol.worker, spec)[1:])
 
 
 @njit(cache=True)
 def step_ring(machine, now, arrived, count, out):
     """A ring member's step; see machine.step."""
-    r, b, t, status, _ = machine
+    member, scoreboard, loop, status, _ = machine
     if count > 0:
-        iteration = b.s[bk.ITERATION]
-        if ring.receive(r, b, now, arrived.packets, arrived.lengths, count):
-            training.gradient_finished(t, iteration, now, status)
-    while status[st.FAILED] == 0:
-        begun = training.advance(t, b, now)
+        iteration = scoreboard.state[0].iteration
+        if ring.receive(member, scoreboard, now, arrived.packets, arrived.lengths, count):
+            training.gradient_finished(loop, iteration, now, status)
+    while status[0].failed == 0:
+        begun = training.advance(loop, scoreboard, now)
         if begun >= 0:
-            ring.begin(r, b, begun)
+            ring.begin(member, scoreboard, begun)
             continue
-        tensor = r.s[rs.TENSOR]
-        if ring.add_ready(r, b, now):
-            training.gradient_finished(t, b.s[bk.ITERATION], now, status)
-        if r.s[rs.TENSOR] == tensor:
+        tensor = member.state[0].tensor
+        if ring.add_ready(member, scoreboard, now):
+            training.gradient_finished(loop, scoreboard.state[0].iteration, now, status)
+        if member.state[0].tensor == tensor:
             break
-    if status[st.FAILED] == 1:
+    if status[0].failed == 1:
         return 0, 0
-    filled = ring_link.send(r, b, now, out.packets, out.lengths, out.destinations)
+    filled = ring_link.send(member, scoreboard, now, out.packets, out.lengths, out.destinations)
     # Who has all results still has to pass on what others wait for.
-    if t.s[training.PHASE] == training.FINISHED:
-        status[st.FINISHED] = 1 if ring_link.all_sent(r) else 0
-    return filled, min(ring_link.deadline(r), training.deadline(t))
+    if loop.state[0].phase == training.FINISHED:
+        status[0].finished = 1 if ring_link.all_sent(member) else 0
+    return filled, min(ring_link.deadline(member), training.deadline(loop))

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import cfunc, config, typeof, types
+from numba import cfunc, typeof, types
 from numba.core import cgutils
 from numba.core.datamodel import models
 from numba.extending import (
@@ -36,7 +36,7 @@ from numba.extending import (
 from numba.np.arrayobj import populate_array
 
 from testbed.workload.machine import STEPS, Batch, step
-from testbed.workload.native import foreign
+from testbed.workload.native import INTERPRETED, foreign
 
 # (machine, arrived batch, batch to fill, now in ns, packets that have arrived, where the next
 # deadline goes) -> packets filled. The first three are addresses of what is placed.
@@ -49,7 +49,7 @@ class PlacedTuple(types.NamedTuple):
     """The numba type of a placed named tuple of arrays and of such tuples; `like` is the type of
     the tuple itself."""
 
-    def __init__(self, like: types.BaseNamedTuple) -> None:
+    def __init__(self, like: Any) -> None:
         parts = [PlacedTuple(t) if isinstance(t, types.BaseNamedTuple) else t for t in like.types]
         super().__init__(parts, like.instance_class)
         # Names of compiled functions contain those of their arguments' types, so it is kept short.
@@ -66,7 +66,7 @@ class PlacedTuple(types.NamedTuple):
         return sum(_words_of(part) for part in self.types[:index])
 
 
-def _words_of(part: types.Type) -> int:
+def _words_of(part: Any) -> int:
     return part.words if isinstance(part, PlacedTuple) else 1 + 2 * part.ndim
 
 
@@ -119,11 +119,13 @@ def _from_python(kind, value, c):
     return NativeValue(ir.Constant(WORD, 0), is_error=cgutils.true_bit)
 
 
-@intrinsic
-def at(typing_context, address, kind):
+def _at(typing_context, address, kind):
     """The placed tuple of type `kind` at `address`."""
     placed = kind.instance_type
     return placed(types.int64, kind), lambda context, builder, signature, args: args[0]
+
+
+at: Any = intrinsic(_at)
 
 
 def _words(part: Any) -> Iterator[int]:
@@ -193,7 +195,7 @@ class Stepper:
     """How a machine is stepped: `address` is that of a function of type STEP."""
 
     def __init__(self, machine: Any, arrived: Batch, out: Batch) -> None:
-        if config.DISABLE_JIT:
+        if INTERPRETED:
             self._function = _interpreted(machine, arrived, out)
             self.address = ctypes.cast(self._function, ctypes.c_void_p).value
         else:

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import loss_recovery as prompts
-from testbed.protocols import pool_server, ps_server, server_store
+from testbed.protocols import loss_recovery, pool_server, ps_server, server_store
 
 
 class PoolServerMachine(NamedTuple):
@@ -38,20 +37,34 @@ def sending_machine(protocol: ps_server.Server) -> SendingServerMachine:
 @njit(cache=True)
 def step_pool(machine, now, arrived, count, out):
     """A server's step; see machine.step. `out` must have at least as many rows as `arrived`."""
-    v = machine.protocol
+    server = machine.protocol
     filled = pool_server.receive(
-        v, now, arrived.packets, arrived.lengths, count, out.packets, out.lengths, out.destinations
+        server,
+        now,
+        arrived.packets,
+        arrived.lengths,
+        count,
+        out.packets,
+        out.lengths,
+        out.destinations,
     )
-    filled = prompts.send(v, now, filled, out.packets, out.lengths, out.destinations)
-    return filled, prompts.deadline(v)
+    filled = loss_recovery.send(server, now, filled, out.packets, out.lengths, out.destinations)
+    return filled, loss_recovery.deadline(server)
 
 
 @njit(cache=True)
 def step_sending(machine, now, arrived, count, out):
     """A server's step; see machine.step. `out` must have at least as many rows as `arrived`."""
-    v = machine.protocol
+    server = machine.protocol
     filled = ps_server.receive(
-        v, now, arrived.packets, arrived.lengths, count, out.packets, out.lengths, out.destinations
+        server,
+        now,
+        arrived.packets,
+        arrived.lengths,
+        count,
+        out.packets,
+        out.lengths,
+        out.destinations,
     )
-    filled = ps_server.send(v, now, filled, out.packets, out.lengths, out.destinations)
-    return filled, ps_server.deadline(v)
+    filled = ps_server.send(server, now, filled, out.packets, out.lengths, out.destinations)
+    return filled, ps_server.deadline(server)

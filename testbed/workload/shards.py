@@ -7,15 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import pool_worker, ps
-from testbed.protocols import send_scoreboard as bk
+from testbed.protocols import pool_worker, ps, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
 from testbed.workload import training, worker
 
 
 class ShardedMachine(NamedTuple):
     protocol: pool_worker.Worker
-    book: bk.Book
+    scoreboard: send_scoreboard.SendScoreboard
     training: training.Training
     status: np.ndarray
     counters: np.ndarray
@@ -23,16 +22,17 @@ class ShardedMachine(NamedTuple):
 
 
 def sharded_machine(protocol: pool_worker.Worker, spec: HostSpec) -> ShardedMachine:
-    """A worker's protocol state with book and loop; its peers are the servers, in order."""
+    """A worker's protocol state with scoreboard and loop; its peers are the servers, in order."""
     servers = np.array([len(spec.peers)], np.int64)
-    return ShardedMachine(*worker.parts(protocol, spec), servers)
+    protocol, scoreboard, loop, status, counters = worker.parts(protocol, spec)
+    return ShardedMachine(protocol, scoreboard, loop, status, counters, servers)
 
 
 @njit(cache=True)
 def step(machine, now, arrived, count, out):
     """A worker's step; see machine.step."""
-    w, b, t, status, counters, servers = machine
-    one = worker.PoolMachine(w, b, t, status, counters)
+    protocol, scoreboard, loop, status, counters, servers = machine
+    one = worker.PoolMachine(protocol, scoreboard, loop, status, counters)
     filled, deadline = worker.step_pool(one, now, arrived, count, out)
-    ps.shard(out.packets, out.destinations, filled, b.s[bk.FRAGMENTS], servers[0])
+    ps.shard(out.packets, out.destinations, filled, scoreboard.state[0].fragments, servers[0])
     return filled, deadline

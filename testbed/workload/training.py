@@ -20,10 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import lag
-from testbed.protocols import send_scoreboard as bk
-from testbed.protocols import status as st
+from testbed.protocols import lag, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.records import new_record, record
 from testbed.protocols.values import mix2
 
 NEVER = (1 << 62) - 1
@@ -34,21 +33,22 @@ BACKWARD = 1
 DRAIN = 2  # all computed; the last gradients are on their way
 FINISHED = 3
 
-# Places in Training.s
-PHASE = 0
-ITERATION = 1
-LAYER = 2
-COMPUTING = 3
-FREE_NS = 4  # when the last step was due to end
-END_NS = 5  # when the running step is due to end
-ITERATIONS = 6
-STATE = 7
+# Training.state
+STATE = record(
+    "phase",
+    "iteration",
+    "layer",
+    "computing",
+    "free_ns",  # when the last step was due to end
+    "end_ns",  # when the running step is due to end
+    "iterations",
+)
 
 
 class Training(NamedTuple):
     """T layers, I iterations; times in ns since the run's start, -1 for not yet."""
 
-    s: np.ndarray  # int64[STATE]
+    state: np.ndarray  # STATE[1]
     forward_ns: np.ndarray  # int64[T]
     backward_ns: np.ndarray  # int64[T]
     start_ns: np.ndarray  # int64[I], first forward step
@@ -66,9 +66,7 @@ def of_spec(spec: HostSpec, lags: np.ndarray) -> Training:
     job, compute = spec.job, spec.compute
     if compute is None:
         raise ValueError(f"{spec.title} computes nothing")
-    s = np.zeros(STATE, np.int64)
-    s[FREE_NS] = job.start_ns
-    s[ITERATIONS] = iterations = job.iterations
+    iterations = job.iterations
     stream = mix2(mix2(mix2(job.seed, COMPUTE_STREAM), job.number), spec.number)
 
     def at_its_speed(durations: list[int]) -> np.ndarray:
@@ -77,7 +75,7 @@ def of_spec(spec: HostSpec, lags: np.ndarray) -> Training:
         )
 
     return Training(
-        s=s,
+        state=new_record(STATE, free_ns=job.start_ns, iterations=iterations),
         forward_ns=at_its_speed([tensor.forward_ns for tensor in job.tensors]),
         backward_ns=at_its_speed([tensor.backward_ns for tensor in job.tensors]),
         start_ns=np.full(iterations, -1, np.int64),
@@ -101,78 +99,78 @@ def varied(duration_ns, stream, number, share):
 
 
 @njit(cache=True)
-def gradient_finished(t, iteration, now, status):
+def gradient_finished(loop, iteration, now, status):
     """The last result of an iteration has arrived."""
-    s = t.s
-    t.end_ns[iteration] = now
-    status[st.ITERATIONS] = iteration + 1
-    if iteration + 1 == s[ITERATIONS]:
-        s[PHASE] = FINISHED
-        status[st.FINISHED] = 1
+    state = loop.state[0]
+    loop.end_ns[iteration] = now
+    status[0].iterations = iteration + 1
+    if iteration + 1 == state.iterations:
+        state.phase = FINISHED
+        status[0].finished = 1
 
 
 @njit(cache=True)
-def _stretched(t, start, duration, iteration):
+def _stretched(loop, start, duration, iteration):
     """How long a compute step of an iteration takes that begins at `start`."""
-    if t.variation[1] > 0:
-        duration = varied(duration, t.variation[0], iteration + 1, t.variation[1])
-    for i in range(t.slow.shape[0]):
-        if t.slow[i, 0] <= start < t.slow[i, 1]:
-            return duration * t.slow[i, 2] // 1000
+    if loop.variation[1] > 0:
+        duration = varied(duration, loop.variation[0], iteration + 1, loop.variation[1])
+    for i in range(loop.slow.shape[0]):
+        if loop.slow[i, 0] <= start < loop.slow[i, 1]:
+            return duration * loop.slow[i, 2] // 1000
     return duration
 
 
 @njit(cache=True)
-def advance(t, b, now):
+def advance(loop, scoreboard, now):
     """Run the loop up to `now`.
 
     Returns the iteration whose gradients begin to be exchanged, once for each: the caller opens it
     and calls again. Returns -1 when there is nothing more to do before `deadline`."""
-    s = t.s
-    while s[PHASE] < DRAIN:
-        iteration, layer = s[ITERATION], s[LAYER]
-        if s[COMPUTING] == 0:
-            start = s[FREE_NS]
-            duration = t.backward_ns[layer]
-            if s[PHASE] == FORWARD:
-                duration = t.forward_ns[layer]
+    state = loop.state[0]
+    while state.phase < DRAIN:
+        iteration, layer = state.iteration, state.layer
+        if state.computing == 0:
+            start = state.free_ns
+            duration = loop.backward_ns[layer]
+            if state.phase == FORWARD:
+                duration = loop.forward_ns[layer]
                 if iteration > 0:
-                    arrived = b.done_ns[iteration - 1, layer]
+                    arrived = scoreboard.done_ns[iteration - 1, layer]
                     if arrived < 0:
                         return -1
                     start = max(start, arrived)
                 if layer == 0:
-                    t.start_ns[iteration] = start
-                t.forward_start_ns[iteration, layer] = start
-            elif b.s[bk.ITERATION] < iteration:
+                    loop.start_ns[iteration] = start
+                loop.forward_start_ns[iteration, layer] = start
+            elif scoreboard.state[0].iteration < iteration:
                 return iteration
-            s[COMPUTING] = 1
-            s[END_NS] = start + _stretched(t, start, duration, iteration)
-        if now < s[END_NS]:
+            state.computing = 1
+            state.end_ns = start + _stretched(loop, start, duration, iteration)
+        if now < state.end_ns:
             return -1
-        lag.record(t.lag, now - s[END_NS])
-        s[COMPUTING] = 0
-        s[FREE_NS] = s[END_NS]
-        if s[PHASE] == FORWARD:
-            t.forward_end_ns[iteration, layer] = s[END_NS]
-            s[LAYER] += 1
-            if s[LAYER] == t.forward_ns.size:
-                s[PHASE] = BACKWARD
-                s[LAYER] -= 1
+        lag.record(loop.lag, now - state.end_ns)
+        state.computing = 0
+        state.free_ns = state.end_ns
+        if state.phase == FORWARD:
+            loop.forward_end_ns[iteration, layer] = state.end_ns
+            state.layer += 1
+            if state.layer == loop.forward_ns.size:
+                state.phase = BACKWARD
+                state.layer -= 1
         else:
-            bk.make_ready(b, layer, s[END_NS])
-            s[LAYER] -= 1
-            if s[LAYER] < 0:
-                t.compute_end_ns[iteration] = s[END_NS]
-                s[LAYER] = 0
-                s[ITERATION] += 1
-                s[PHASE] = DRAIN if s[ITERATION] == s[ITERATIONS] else FORWARD
+            send_scoreboard.make_ready(scoreboard, layer, state.end_ns)
+            state.layer -= 1
+            if state.layer < 0:
+                loop.compute_end_ns[iteration] = state.end_ns
+                state.layer = 0
+                state.iteration += 1
+                state.phase = DRAIN if state.iteration == state.iterations else FORWARD
     return -1
 
 
 @njit(cache=True)
-def deadline(t):
+def deadline(loop):
     """When the running compute step ends, or NEVER while waiting for a gradient."""
-    if t.s[PHASE] < DRAIN and t.s[COMPUTING] == 1:
-        return t.s[END_NS]
+    if loop.state[0].phase < DRAIN and loop.state[0].computing == 1:
+        return loop.state[0].end_ns
     return NEVER

@@ -1,4 +1,4 @@
-"""A worker's machine: its protocol and book with its training loop, and the step that drives them.
+"""A worker's machine: its protocol, scoreboard and training loop, and the step that drives them.
 
 The step is the same for every system whose worker answers to `receive`, `begin`, `send` and
 `deadline`; a system's own step names those of its protocol.
@@ -11,9 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import pool_worker, switchml_worker
-from testbed.protocols import send_scoreboard as bk
-from testbed.protocols import status as st
+from testbed.protocols import pool_worker, send_scoreboard, switchml_worker
 from testbed.protocols.host_spec import HostSpec
 from testbed.workload import training
 
@@ -22,7 +20,7 @@ class PoolMachine(NamedTuple):
     """The worker of a system with a parameter server."""
 
     protocol: pool_worker.Worker
-    book: bk.Book
+    scoreboard: send_scoreboard.SendScoreboard
     training: training.Training
     status: np.ndarray
     counters: np.ndarray
@@ -32,7 +30,7 @@ class SlotMachine(NamedTuple):
     """The worker of a system whose slots clock themselves."""
 
     protocol: switchml_worker.Worker
-    book: bk.Book
+    scoreboard: send_scoreboard.SendScoreboard
     training: training.Training
     status: np.ndarray
     counters: np.ndarray
@@ -44,10 +42,10 @@ def parts(protocol: Any, spec: HostSpec) -> tuple:
     `protocol` has `lag`, `status` and `counters`."""
     job, options = spec.job, spec.options
     sizes = [tensor.values for tensor in job.tensors]
-    order = bk.FIFO if options.order == "fifo" else bk.FRONT
+    order = send_scoreboard.FIFO if options.order == "fifo" else send_scoreboard.FRONT
     return (
         protocol,
-        bk.new_book(sizes, job.values, job.iterations, order, options.window),
+        send_scoreboard.new_scoreboard(sizes, job.values, job.iterations, order, options.window),
         training.of_spec(spec, protocol.lag),
         protocol.status,
         protocol.counters,
@@ -56,19 +54,19 @@ def parts(protocol: Any, spec: HostSpec) -> tuple:
 
 @njit  # compiled into its callers: numba's cache knows no functions as arguments
 def _step(machine, now, arrived, count, out, receive, begin, send, deadline):
-    w, b, t, status, _ = machine
-    iteration = b.s[bk.ITERATION]
-    if count > 0 and receive(w, b, now, arrived.packets, arrived.lengths, count):
-        training.gradient_finished(t, iteration, now, status)
-    if status[st.FAILED] == 1:
+    protocol, scoreboard, loop, status, _ = machine
+    iteration = scoreboard.state[0].iteration
+    if count > 0 and receive(protocol, scoreboard, now, arrived.packets, arrived.lengths, count):
+        training.gradient_finished(loop, iteration, now, status)
+    if status[0].failed == 1:
         return 0, 0
     while True:
-        begun = training.advance(t, b, now)
+        begun = training.advance(loop, scoreboard, now)
         if begun < 0:
             break
-        begin(w, b, begun)
-    filled = send(w, b, now, out.packets, out.lengths, out.destinations)
-    return filled, min(deadline(w, b), training.deadline(t))
+        begin(protocol, scoreboard, begun)
+    filled = send(protocol, scoreboard, now, out.packets, out.lengths, out.destinations)
+    return filled, min(deadline(protocol, scoreboard), training.deadline(loop))
 
 
 @njit(cache=True)

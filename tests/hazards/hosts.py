@@ -7,7 +7,7 @@ from tests.mutations import Histories, Mutation
 
 SERVER = "testbed/protocols/pool_server.py"
 WORKER = "testbed/protocols/pool_worker.py"
-PROMPTS = "testbed/protocols/loss_recovery.py"
+LOSS_RECOVERY = "testbed/protocols/loss_recovery.py"
 
 MUTATIONS = (
     # ---- parameter servers ----
@@ -31,34 +31,34 @@ MUTATIONS = (
         "server: past iterations are over",
         "a late packet enters the sum of a fragment two iterations later",
         SERVER,
-        "        if iteration < v.iteration[place]:\n",
-        "        if iteration < v.iteration[place] - 2:\n",
+        "        if iteration < server.iteration[place]:\n",
+        "        if iteration < server.iteration[place] - 2:\n",
         Histories("esa"),
     ),
     Mutation(
         "server: results are served again",
         "a worker whose result got lost never gets it",
         SERVER,
-        "            if flags & wire.RESEND and worker < c[ss.WORKERS]:\n"
-        "                out_lengths[m]",
-        "            if flags & wire.RESEND and worker > c[ss.WORKERS]:\n"
-        "                out_lengths[m]",
+        "            if flags & wire.RESEND and worker < config.workers:\n"
+        "                out_lengths[filled]",
+        "            if flags & wire.RESEND and worker > config.workers:\n"
+        "                out_lengths[filled]",
         Histories("esa"),
     ),
     Mutation(
         "server: it reminds",
         "the remainder of an evicted fragment waits for the workers' timers",
-        PROMPTS,
-        "        if v.c[ss.REMIND] == 1:\n",
-        "        if v.c[ss.REMIND] == 2:\n",
+        LOSS_RECOVERY,
+        "        if server.config[0].remind == 1:\n",
+        "        if server.config[0].remind == 2:\n",
         Histories("esa", lossless=True),
     ),
     Mutation(
         "server: ATP's is reminded likewise",
         "the same: every system with a pool needs the pull",
-        PROMPTS,
-        "        if v.c[ss.REMIND] == 1:\n",
-        "        if v.c[ss.REMIND] == 2:\n",
+        LOSS_RECOVERY,
+        "        if server.config[0].remind == 1:\n",
+        "        if server.config[0].remind == 2:\n",
         Histories("atp", lossless=True, options={"gap": 0}),
     ),
     # ---- workers ----
@@ -66,16 +66,17 @@ MUTATIONS = (
         "worker: a result counts once",
         "a tensor is taken for finished before it is",
         WORKER,
-        "        if b.status[fragment] & bk.RECEIVED:\n            k[n.DUPLICATE_RESULTS]",
-        "        if b.status[fragment] & 0:\n            k[n.DUPLICATE_RESULTS]",
+        "        if scoreboard.status[fragment] & send_scoreboard.RECEIVED:\n"
+        "            counters.duplicate_results",
+        "        if scoreboard.status[fragment] & 0:\n            counters.duplicate_results",
         Histories("esa"),
     ),
     Mutation(
         "worker: past results are over",
         "a late result is checked against another iteration's sum",
         WORKER,
-        "        if iteration < b.s[bk.ITERATION]:\n            k[n.STALE] += 1\n",
-        "        if iteration < -1:\n            k[n.STALE] += 1\n",
+        "        if iteration < scoreboard.state[0].iteration:\n            counters.stale += 1\n",
+        "        if iteration < -1:\n            counters.stale += 1\n",
         Histories("esa"),
     ),
     Mutation(
@@ -84,26 +85,26 @@ MUTATIONS = (
         WORKER,
         "        if fragment < 0:\n"
         "            break\n"
-        "        _write_gradient(w, b, packets[m], fragment, wire.RESEND)\n",
+        "        _write_gradient(worker, scoreboard, packets[filled], fragment, wire.RESEND)\n",
         "        if fragment < 0:\n"
         "            break\n"
-        "        _write_gradient(w, b, packets[m], fragment, 0)\n",
+        "        _write_gradient(worker, scoreboard, packets[filled], fragment, 0)\n",
         Histories("esa", options={"reminder": "false"}),
     ),
     Mutation(
         "SwitchML's worker: timers",
         "what is lost is not sent again",
         "testbed/protocols/switchml_worker.py",
-        "        late = w.due_ns[slot] <= now\n",
-        "        late = w.due_ns[slot] < 0\n",
+        "        late = worker.due_ns[slot] <= now\n",
+        "        late = worker.due_ns[slot] < 0\n",
         Histories("switchml"),
     ),
     Mutation(
         "ring: a sum counts once",
         "a packet that comes twice is added twice",
         "testbed/protocols/ring.py",
-        "    if r.stage[place] & rs.CAME:\n",
-        "    if r.stage[place] & 0:\n",
+        "    if member.stage[place] & ring_state.CAME:\n",
+        "    if member.stage[place] & 0:\n",
         Histories("ring"),
         quick=True,
     ),
@@ -111,9 +112,9 @@ MUTATIONS = (
         "ring: what is late is acknowledged",
         "a neighbour whose acknowledgement got lost sends for ever",
         "testbed/protocols/ring.py",
-        "            k[n.STALE] += 1\n"
-        "            link.acknowledge(r, wire.index(row), flags, now)\n",
-        "            k[n.STALE] += 1\n",
+        "            counters.stale += 1\n"
+        "            ring_link.acknowledge(member, wire.index(row), flags, now)\n",
+        "            counters.stale += 1\n",
         Histories("ring"),
     ),
 )

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from testbed.errors import RunError, UserError
-from testbed.protocols import worker
 from testbed.protocols.sizes import frame_bytes
 from testbed.runtimes.program import prepare
-from testbed.simulate import event_queue as agenda
+from testbed.simulate import event_queue
 from testbed.simulate.simulation import Simulation
 from testbed.simulate.virtual_run import run_repetition
 from tests.switch.cases import NETWORKS
@@ -168,7 +167,7 @@ def test_a_world_without_events_ends_at_once():
     spec = experiment(text())
     simulation = Simulation(spec, prepare(spec).compiled)
     for host in range(len(simulation.nodes.hosts)):
-        agenda.put(simulation.nodes.world.agenda, host, agenda.NEVER)
+        event_queue.put(simulation.nodes.world.queue, host, event_queue.NEVER)
     with pytest.raises(RunError, match="^at 0.000000 s nothing more can happen. Who waits"):
         simulation.run()
 
@@ -178,7 +177,7 @@ def test_a_wrong_value_is_named():
     simulation = Simulation(spec, prepare(spec).compiled)
     for node in simulation.nodes.hosts:
         if node.spec.worker == 2 and node.spec.job.number == 1:
-            node.machine.protocol.c[worker.SEED] += 1
+            node.machine.protocol.config[0].seed += 1
     with pytest.raises(RunError, match="^wrong value: job vgg16-1, iteration 0, tensor "):
         simulation.run()
 

@@ -11,9 +11,8 @@ from testbed.derived.host_specs import plan
 from testbed.emulate.mininet_run import Repetition
 from testbed.errors import RunError
 from testbed.experiment import load_text
-from testbed.experiment.planned_faults import NEVER, befallen, slow_windows, title
-from testbed.protocols import lag
-from testbed.protocols import send_scoreboard as bk
+from testbed.experiment.planned_faults import NEVER, affected_nodes, slow_windows, title
+from testbed.protocols import lag, send_scoreboard
 from testbed.protocols.host_spec import Compute, Tensor
 from testbed.runtimes.result_rows import add_mean_rates, together
 from testbed.workload import training
@@ -34,7 +33,7 @@ faults:
 
 def test_whom_faults_befall():
     experiment = load_text(BASE + FAULTS)
-    assert [befallen(experiment, fault) for fault in experiment.faults] == [
+    assert [affected_nodes(experiment, fault) for fault in experiment.faults] == [
         (("h2",), ()),
         (("h6", "h7", "h8"), ()),
         (("h8",), ()),
@@ -120,9 +119,9 @@ def test_compute_steps_that_begin_in_the_time_take_longer():
     tensors = Tensor("a", 4, 10 * MS, 30 * MS), Tensor("b", 4, 20 * MS, 40 * MS)
     slow = Compute(slow=((10 * MS, 70 * MS, 1500),))
     t = training.of_spec(host_spec({"tensors": tensors}, compute=slow), lag.new_lag())
-    b = bk.new_book([4, 4], 4, 1, bk.FRONT, 8)
+    b = send_scoreboard.new_scoreboard([4, 4], 4, 1, send_scoreboard.FRONT, 8)
     assert training.advance(t, b, 200 * MS) == 0  # forward is over, the exchange begins
-    bk.begin(b, 0)
+    send_scoreboard.begin(b, 0)
     assert training.advance(t, b, 200 * MS) == -1
     # Forward 0..10 and, slow, 10..40; backward slow 40..100, then at its own speed 100..130.
     assert b.ready_ns.tolist() == [[130 * MS, 100 * MS]]

@@ -10,10 +10,10 @@ from testbed.experiment import load_text
 from testbed.protocols.host_spec import (
     Compute,
     HostSpec,
-    PoolOptions,
-    RingOptions,
+    PoolSpec,
+    RingSpec,
+    SystemSpec,
     Tensor,
-    WorkerOptions,
 )
 from tests.specs import JOB, OPTIONS, WORKER, host_spec
 
@@ -29,7 +29,7 @@ jobs: [{model: resnet50, scale: 0.001, workers: 3, iterations: 2, compute_jitter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OtherOptions(PoolOptions):
+class OtherSpec(PoolSpec):
     """What a system of another package may add."""
 
     share: float
@@ -50,7 +50,7 @@ def test_a_system_may_add_fields_of_its_own():
     back = HostSpec.from_json(json.loads(json.dumps(spec.to_json())))
     assert back == spec and back.options.extra["levels"] == [1, {"deep": 2}]
 
-    own = OtherOptions.of(
+    own = OtherSpec.of(
         OPTIONS,
         reminder=True,
         reminder_delay_ns=0,
@@ -63,7 +63,7 @@ def test_a_system_may_add_fields_of_its_own():
     )
     spec = host_spec(options=own)
     back = HostSpec.from_json(json.loads(json.dumps(spec.to_json())))
-    assert back == spec and back.options_of(OtherOptions).share == 0.5
+    assert back == spec and back.options_of(OtherSpec).share == 0.5
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_wrong_field_of_a_host_is_named(change, error):
 
 def test_missing_and_unknown_fields_are_errors():
     with pytest.raises(TypeError, match="window"):
-        WorkerOptions(order="front")
+        SystemSpec(order="front")
     data = WORKER.to_json()
     with pytest.raises(TypeError, match="wrong"):
         HostSpec.from_json(data | {"wrong": 1})
@@ -114,5 +114,5 @@ def test_missing_and_unknown_fields_are_errors():
 
 
 def test_a_machine_says_which_options_it_needs():
-    with pytest.raises(TypeError, match="options of system esa are WorkerOptions; expected Ring"):
-        WORKER.options_of(RingOptions)
+    with pytest.raises(TypeError, match="options of system esa are SystemSpec; expected RingSpec"):
+        WORKER.options_of(RingSpec)

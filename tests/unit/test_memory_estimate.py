@@ -8,7 +8,7 @@ from testbed.derived.host_specs import plan
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.machine import memory_estimate as memory
-from testbed.protocols import send_scoreboard as bk
+from testbed.protocols import send_scoreboard
 from testbed.workload.machine import new_machine
 
 TEXT = """
@@ -31,7 +31,7 @@ def counted(part):
     """Bytes of a machine's arrays, flights apart."""
     if not isinstance(part, tuple):
         return part.nbytes
-    skipped = bk.FLIGHTS if isinstance(part, bk.Book) else ()
+    skipped = send_scoreboard.FLIGHTS if isinstance(part, send_scoreboard.SendScoreboard) else ()
     return sum(
         counted(each) for name, each in zip(part._fields, part, strict=True) if name not in skipped
     )

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from testbed.protocols import progress as pg
-from testbed.protocols import wire
+from testbed.protocols import progress, wire
 
 
 def packet(*workers, words=2):
@@ -18,36 +17,36 @@ def packet(*workers, words=2):
 
 
 def new(workers=3):
-    progress = pg.new_progress(np.array([0, 4, 20]), workers)
-    pg.begin(progress)
-    return progress
+    made = progress.new_progress(np.array([0, 4, 20]), workers)
+    progress.begin(made)
+    return made
 
 
 def test_what_all_have_sent_is_named_once():
     p = new()
-    assert pg.note(p, 4, packet(0), 2) == (4, 4)
-    assert pg.note(p, 9, packet(0, 1), 2) == (4, 4)
-    assert pg.note(p, 6, packet(2), 2) == (4, 7)
-    assert pg.note(p, 6, packet(1, 2), 2) == (7, 7)
-    assert pg.note(p, 19, packet(0, 1, 2), 2) == (7, 20)
+    assert progress.note(p, 4, packet(0), 2) == (4, 4)
+    assert progress.note(p, 9, packet(0, 1), 2) == (4, 4)
+    assert progress.note(p, 6, packet(2), 2) == (4, 7)
+    assert progress.note(p, 6, packet(1, 2), 2) == (7, 7)
+    assert progress.note(p, 19, packet(0, 1, 2), 2) == (7, 20)
 
 
 def test_tensors_are_apart():
     p = new()
-    assert pg.note(p, 2, packet(0, 1, 2), 2) == (0, 3)
-    assert pg.note(p, 4, packet(0, 1), 2) == (4, 4)
+    assert progress.note(p, 2, packet(0, 1, 2), 2) == (0, 3)
+    assert progress.note(p, 4, packet(0, 1), 2) == (4, 4)
 
 
 def test_workers_beyond_one_word():
     p = new(workers=40)
-    assert pg.note(p, 5, packet(*range(39)), 2) == (4, 4)
-    assert pg.note(p, 5, packet(39), 2) == (4, 6)
+    assert progress.note(p, 5, packet(*range(39)), 2) == (4, 4)
+    assert progress.note(p, 5, packet(39), 2) == (4, 6)
 
 
 def test_an_iteration_begins_with_nothing_sent():
     p = new()
-    pg.note(p, 19, packet(0, 1, 2), 2)
-    pg.put(p, 3)
-    pg.begin(p)
-    assert p.s.tolist() == [0, 0]
-    assert pg.note(p, 4, packet(0, 1, 2), 2) == (4, 5)
+    progress.note(p, 19, packet(0, 1, 2), 2)
+    progress.put(p, 3)
+    progress.begin(p)
+    assert p.state[0].tolist() == (0, 0)
+    assert progress.note(p, 4, packet(0, 1, 2), 2) == (4, 5)

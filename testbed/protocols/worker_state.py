@@ -1,0 +1,86 @@
+"""What the worker of every system is told and keeps: two records of numbers.
+
+The pool systems' worker, SwitchML's and the ring's members share them, and with them what `flow`
+and `payload` do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from testbed.protocols import sizes
+from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.records import new_record, record
+from testbed.protocols.values import hash_shift
+
+NEVER = (1 << 62) - 1
+
+# Worker.config, the configuration
+CONFIG = record(
+    "job",
+    "number",  # of this worker in its job
+    "workers",
+    "seed",
+    "bitmap_words",
+    "shift",  # of generated values
+    "window",  # most fragments in flight
+    "pace_ps",  # time of one packet on the link; 0: unlimited
+    "burst_ps",  # how much lateness the pacing makes up for
+    "timeout_ns",  # of retransmission; 0: adaptive
+    "min_timeout_ns",
+    "max_timeout_ns",
+    "index_mode",
+    "pool",
+    "policy",
+    "communication_ns",  # of one iteration, for the priority
+    "computation_ns",
+    "iterations",
+    "gap",  # so many places behind the furthest result a fragment is sent again; 0: never
+    "min_patience_ns",
+    "sets",  # of each slot, with SwitchML
+)
+
+# Worker.state
+STATE = record(
+    "factor",  # this worker's c of the iteration
+    "factor_sum",
+    "next_send_ps",
+    "pacing",  # 1: a fragment is ready and waits for the pacing alone
+    "round_trip_ns",  # smoothed, with its variation: what the adaptive timeout follows
+    "variation_ns",
+    "longest_ns",  # the longest in this iteration
+    "credit",  # the congestion window, in 1/256 fragments
+    "cut_ns",  # when it was last halved
+    "retransmit_requests",  # entries in Worker.retransmit_requests
+    "more",  # 1: the batch was full, call again at once
+    "window_base",  # with window positions: place of the first fragment without a result
+    "furthest",  # and of the last one with a result
+    "next_place",  # that is sent for the first time
+    "seen",  # `furthest` when gaps were last looked for
+    "longest_before_ns",  # the longest in the iteration before
+    "recovered_ns",  # when something last arrived that had been lost on the way to its sum
+)
+
+UNIT = 256  # of `credit`
+
+
+def configuration(spec: HostSpec, **more: int) -> np.ndarray:
+    """A worker's CONFIG from its specification, with the fields of its system in `more`."""
+    job, options = spec.job, spec.options
+    fields = {
+        "job": job.number,
+        "number": spec.number,
+        "workers": job.workers,
+        "seed": job.seed,
+        "bitmap_words": job.bitmap_width // 32,
+        "shift": hash_shift(job.workers),
+        "window": options.window,
+        "pace_ps": sizes.frame_ps(job.values, job.bitmap_width, spec.rate_bps),
+        "burst_ps": job.burst_ns * 1000,
+        "timeout_ns": options.timeout_ns,
+        "min_timeout_ns": options.min_timeout_ns,
+        "max_timeout_ns": options.max_timeout_ns,
+        "min_patience_ns": options.min_patience_ns,
+        "iterations": job.iterations,
+    }
+    return new_record(CONFIG, **fields, **more)

@@ -1,0 +1,248 @@
+"""The order and the window of fragments."""
+
+import numpy as np
+
+from testbed.protocols import send_scoreboard
+from testbed.protocols.sizes import fragments_of
+
+
+def sent_until_blocked(scoreboard, window, now=0):
+    out = []
+    while (fragment := int(send_scoreboard.next_fragment(scoreboard, window))) >= 0:
+        send_scoreboard.mark_sent(scoreboard, fragment, now, 1000)
+        out.append(fragment)
+    return out
+
+
+def new(sizes, order=send_scoreboard.FRONT, values=4, iterations=2, window=8):
+    scoreboard = send_scoreboard.new_scoreboard(sizes, values, iterations, order, window)
+    send_scoreboard.begin(scoreboard, 0)
+    return scoreboard
+
+
+def test_fragments_round_up_per_tensor():
+    assert fragments_of([1, 4, 5, 64], 4).tolist() == [0, 1, 2, 4, 20]
+
+
+def test_nothing_is_sent_before_it_is_ready():
+    scoreboard = new([4, 4])
+    assert sent_until_blocked(scoreboard, 8) == []
+    send_scoreboard.make_ready(scoreboard, 1, 5)
+    assert sent_until_blocked(scoreboard, 8) == [1]
+    assert scoreboard.ready_ns[0].tolist() == [-1, 5]
+
+
+def test_probes_go_before_what_is_under_way_and_the_rest_when_all_workers_have_the_tensor():
+    scoreboard = new([40, 80], window=9)
+    send_scoreboard.make_ready(scoreboard, 1, 0)
+    assert sent_until_blocked(scoreboard, 6) == [10, 11, 12, 13, 14, 15]
+    send_scoreboard.mark_received(scoreboard, 10, 1)
+    send_scoreboard.make_ready(scoreboard, 0, 2)
+    assert sent_until_blocked(scoreboard, 7) == [0, 1]  # as far as the window goes
+    assert sent_until_blocked(scoreboard, 12) == [
+        2,
+        3,
+        16,
+        17,
+        18,
+    ]  # four probes, then the rear again
+    send_scoreboard.mark_received(
+        scoreboard, 0, 3
+    )  # all have it: the rear stops a window after its first result
+    assert scoreboard.stop[1] == 20
+    assert sent_until_blocked(scoreboard, 30) == [19, *range(4, 10), *range(20, 30)]
+
+
+def test_a_stop_is_the_same_whatever_a_worker_has_sent():
+    stops = set()
+    for sent in range(2, 8):
+        scoreboard = new([40, 80])
+        send_scoreboard.make_ready(scoreboard, 1, 0)
+        sent_until_blocked(scoreboard, sent)
+        send_scoreboard.make_ready(scoreboard, 0, 0)
+        sent_until_blocked(scoreboard, sent + 4)
+        for fragment in (10, 11, 0):
+            send_scoreboard.mark_received(scoreboard, fragment, 0)
+        assert scoreboard.unsent[1] <= scoreboard.stop[1]
+        stops.add(int(scoreboard.stop[1]))
+    assert stops == {20}
+
+
+def test_what_not_all_workers_have_stays_within_the_window():
+    scoreboard = new([40, 40, 40], window=6)
+    for tensor in (2, 1, 0):
+        send_scoreboard.make_ready(scoreboard, tensor, 0)
+    # The one that was ready first probes first: a slower worker will have it before the others.
+    assert sent_until_blocked(scoreboard, 6) == [20, 21, 22, 23, 10, 11]
+    send_scoreboard.mark_received(scoreboard, 20, 0)
+    assert sent_until_blocked(scoreboard, 6) == [12]
+
+
+def test_the_front_has_a_part_of_the_window_of_its_own():
+    scoreboard = new([80, 160], window=16)
+    send_scoreboard.make_ready(scoreboard, 1, 0)
+    assert len(sent_until_blocked(scoreboard, 16)) == 16
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    assert sent_until_blocked(scoreboard, 16) == []
+    send_scoreboard.mark_received(scoreboard, 20, 0)
+    assert sent_until_blocked(scoreboard, 16) == [0]
+    send_scoreboard.mark_received(scoreboard, 0, 0)
+    # Of the rear, as much as before is in flight; of the front, an eighth of the window.
+    assert sent_until_blocked(scoreboard, 16) == [36, 1, 2]
+
+
+def test_marks_leave_the_front_its_part():
+    """What waits for another worker may fill a window that marks have cut to one fragment."""
+    scoreboard = new([80, 160], window=16)
+    send_scoreboard.make_ready(scoreboard, 1, 0)
+    sent_until_blocked(scoreboard, 16)
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    send_scoreboard.mark_received(scoreboard, 20, 0)
+    assert sent_until_blocked(scoreboard, 16) == [0]
+    send_scoreboard.mark_received(scoreboard, 0, 0)
+    finishing = sent_until_blocked(scoreboard, 1)
+    assert finishing[-2:] == [1, 2]  # an eighth of 16
+
+
+def test_fifo_sends_as_produced_under_one_window():
+    scoreboard = new([8, 8], order=send_scoreboard.FIFO)
+    send_scoreboard.make_ready(scoreboard, 1, 0)
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    assert sent_until_blocked(scoreboard, 3) == [2, 3, 0]
+    send_scoreboard.mark_received(scoreboard, 2, 0)
+    assert sent_until_blocked(scoreboard, 3) == [1]
+
+
+def test_two_workers_with_other_readiness_do_not_dead_lock():
+    """One has only the rear tensor ready, the other both: with a common window they would hold
+    each other up for ever (the first full of rear, the second full of front fragments)."""
+    scoreboards = [new([40, 40]), new([40, 40])]
+    send_scoreboard.make_ready(scoreboards[0], 1, 0)
+    for tensor in (1, 0):
+        send_scoreboard.make_ready(scoreboards[1], tensor, 0)
+    sent = [set(), set()]
+    done = set()
+    for step in range(200):
+        if step == 50:
+            send_scoreboard.make_ready(scoreboards[0], 0, 0)
+        for i in range(2):
+            sent[i] |= set(sent_until_blocked(scoreboards[i], 2))
+        for fragment in sorted((sent[0] & sent[1]) - done):
+            done.add(fragment)
+            for scoreboard in scoreboards:
+                send_scoreboard.mark_received(scoreboard, fragment, 0)
+    assert len(done) == 20
+    assert scoreboards[0].state[0].unfinished == 0 and scoreboards[1].state[0].unfinished == 0
+
+
+def test_resend_comes_by_due_time_and_backs_off():
+    scoreboard = new([16])
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    for now in (0, 10, 20, 30):
+        send_scoreboard.mark_sent(
+            scoreboard, int(send_scoreboard.next_fragment(scoreboard, 9)), now, 100
+        )
+    assert send_scoreboard.next_resend_ns(scoreboard) == 100
+    send_scoreboard.mark_received(scoreboard, 0, 50)
+    assert send_scoreboard.next_resend_ns(scoreboard) == 110
+    assert send_scoreboard.resend(scoreboard, 109, 100, 7) == -1
+    assert send_scoreboard.resend(scoreboard, 110, 100, 7) == 1
+    assert send_scoreboard.next_resend_ns(scoreboard) == 117
+    sent = [110]
+    for _ in range(5):
+        sent.append(int(send_scoreboard.next_resend_ns(scoreboard)))
+        if sent[-1] < 120:
+            assert send_scoreboard.resend(scoreboard, sent[-1], 100, 7) == 1
+        else:
+            break
+    assert sent == [110, 117, 120]
+    for fragment in (2, 3):
+        send_scoreboard.mark_received(scoreboard, fragment, 120)
+    again = []
+    for _ in range(4):
+        again.append(int(send_scoreboard.next_resend_ns(scoreboard)))
+        assert send_scoreboard.resend(scoreboard, again[-1], 100, 7) == 1
+    assert again == [124, 138, 166, 222]
+    finished = send_scoreboard.mark_received(scoreboard, 1, 230)
+    assert finished and send_scoreboard.next_resend_ns(scoreboard) == -1
+
+
+def test_last_fragment_of_a_tensor_may_be_short():
+    scoreboard = new([5, 8])
+    assert [int(send_scoreboard.values_in(scoreboard, f)) for f in range(4)] == [4, 1, 4, 4]
+    assert isinstance(scoreboard.first, np.ndarray)
+
+
+def test_a_first_timer_is_put_off_when_round_trips_have_grown():
+    scoreboard = new([16])
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    for now in (0, 10):
+        send_scoreboard.mark_sent(
+            scoreboard, int(send_scoreboard.next_fragment(scoreboard, 9)), now, 100
+        )
+    assert send_scoreboard.resend(scoreboard, 115, 150, 150) == -1
+    assert [int(scoreboard.due_ns[scoreboard.flight[fragment]]) for fragment in (0, 1)] == [
+        150,
+        160,
+    ]
+    assert send_scoreboard.next_resend_ns(scoreboard) == 150
+    assert send_scoreboard.resend(scoreboard, 150, 150, 20) == 0
+    # What has been sent again does not wait for the longest of round trips.
+    due = int(scoreboard.due_ns[scoreboard.flight[0]])
+    assert due == 170
+    assert send_scoreboard.resend(scoreboard, due, 10**9, 20) == 0
+
+
+def test_what_is_missed_is_due_soon_after_it_has_been_sent_again():
+    scoreboard = new([32])
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    for now in range(8):
+        send_scoreboard.mark_sent(
+            scoreboard, int(send_scoreboard.next_fragment(scoreboard, 9)), now, 1000
+        )
+    send_scoreboard.mark_missed(scoreboard, 5, 90)
+    assert send_scoreboard.next_resend_ns(scoreboard) == 1000
+    send_scoreboard.mark_sent_again(scoreboard, 5, 100, 30)
+    send_scoreboard.mark_sent_again(scoreboard, 3, 110, 30)
+    assert send_scoreboard.resend(scoreboard, 130, 1000, 30) == 5
+    assert send_scoreboard.resend(scoreboard, 130, 1000, 30) == -1
+    assert send_scoreboard.resend(scoreboard, 140, 1000, 30) == 3
+    # A timer that comes first stays.
+    send_scoreboard.mark_sent_again(scoreboard, 0, 999, 30)
+    assert send_scoreboard.next_resend_ns(scoreboard) == 160
+    send_scoreboard.mark_received(scoreboard, 5, 150)
+    send_scoreboard.mark_received(scoreboard, 3, 150)
+    assert send_scoreboard.next_resend_ns(scoreboard) == 1000
+    assert send_scoreboard.resend(scoreboard, 1000, 1000, 30) == -1
+    assert send_scoreboard.next_resend_ns(scoreboard) == 1001
+
+
+def test_what_a_switch_refuses_again_and_again_still_comes_to_its_timer():
+    scoreboard = new([16])
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    send_scoreboard.mark_sent(scoreboard, int(send_scoreboard.next_fragment(scoreboard, 9)), 0, 100)
+    for now in range(10, 100, 10):
+        send_scoreboard.mark_tried_again(scoreboard, 0, now)
+        assert send_scoreboard.resend(scoreboard, now, 100, 50) == -1
+        assert send_scoreboard.sent_ns(scoreboard, 0) == now
+    assert send_scoreboard.resend(scoreboard, 100, 100, 50) == 0
+    for now in range(110, 150, 10):
+        send_scoreboard.mark_tried_again(scoreboard, 0, now)
+        assert send_scoreboard.resend(scoreboard, now, 100, 50) == -1
+    assert send_scoreboard.resend(scoreboard, 150, 100, 50) == 0
+
+
+def test_flights_are_used_again():
+    scoreboard = new([4 * 1000])
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    for now in range(1000):
+        fragment = int(send_scoreboard.next_fragment(scoreboard, 8))
+        send_scoreboard.mark_sent(scoreboard, fragment, now, 50)
+        assert send_scoreboard.sent_ns(scoreboard, fragment) == now
+        if now >= 7:
+            send_scoreboard.mark_received(scoreboard, fragment - 7, now)
+        send_scoreboard.next_resend_ns(scoreboard)
+    assert scoreboard.state[0].begun == 8
+    assert sorted(scoreboard.fragment[:8]) == list(range(992, 1000))
+    send_scoreboard.mark_sent_again(scoreboard, 995, 5000, 50)
+    assert send_scoreboard.sent_ns(scoreboard, 995) == 5000
