@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import networkx
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
@@ -87,7 +89,9 @@ def positions(network: Network) -> dict[str, Position]:
     return places
 
 
-def _panel(panel, network: Network, plan: Plan, places: dict[str, Position], size: int) -> None:
+def _panel(
+    panel: Axes, network: Network, plan: Plan, places: dict[str, Position], size: int
+) -> None:
     panel.set_aspect("equal")
     panel.axis("off")
     detailed = len(network.hosts) <= NAMED
@@ -131,7 +135,7 @@ def _panel(panel, network: Network, plan: Plan, places: dict[str, Position], siz
         _label(panel, (x, y - 0.19), _loads(load, size), color=plot_style.BLUE)
 
 
-def _link(panel, a: Position, b: Position, load: Load, size: int, label: bool) -> None:
+def _link(panel: Axes, a: Position, b: Position, load: Load, size: int, label: bool) -> None:
     """One direction, bent to its left; those without a load are a thin line."""
     used = load.load_bps > 0
     share = min(load.share, 1.0)
@@ -160,15 +164,15 @@ def _color(share: float) -> tuple[float, float, float, float]:
     return colormaps[COLORS](share)
 
 
-def _node(panel, place: Position, marker: str, size: float, color: str) -> None:
+def _node(panel: Axes, place: Position, marker: str, size: float, color: str) -> None:
     panel.plot(*place, marker, markersize=size, color=color, markeredgecolor="black", zorder=3)
 
 
-def _text(panel, place: Position, text: str, size: float = 6, **style) -> None:
+def _text(panel: Axes, place: Position, text: str, size: float = 6, **style: Any) -> None:
     panel.text(*place, text, fontsize=size, ha="center", va="center", zorder=5, **style)
 
 
-def _label(panel, place: Position, text: str, **style) -> None:
+def _label(panel: Axes, place: Position, text: str, **style: Any) -> None:
     """Text beside something, readable over lines."""
     paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.6}
     _text(panel, place, text, bbox=paper, **style)
