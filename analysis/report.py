@@ -1,8 +1,8 @@
-"""From results folders to what a person sees: printed tables, report.txt, figures, report.html.
+"""The report of results folders: printed tables, report.txt, figures and report.html.
 
-A run's own report goes into its folder. A comparison goes beside the runs, in a folder named after
-them, because it belongs to none of them. Failed and unfinished runs are printed as far as they got,
-under a headline that says so, and get no figures.
+A run's own report goes into its folder. A comparison goes into a folder beside the runs, which is
+named after them, because it belongs to none of them. A failed or unfinished run is printed as far
+as it got, under a headline that says so, and has no figures.
 """
 
 from __future__ import annotations
@@ -102,9 +102,9 @@ def render_comparison(runs: Sequence[Results]) -> RenderableType:
     frames = [summary(results) for results in runs]
     styles = plot_styles(runs)
     parts: list[RenderableType] = []
-    for results, look in zip(runs, styles, strict=True):
+    for results, style in zip(runs, styles, strict=True):
         if results.notice:
-            parts.append(Text(f"{look.title}: {results.notice}", style="yellow"))
+            parts.append(Text(f"{style.title}: {results.notice}", style="yellow"))
     parts.append(printed(tables.comparison(runs, frames, styles)))
     if pair := tables.twins(runs, frames):
         parts.append(printed(pair))
@@ -129,9 +129,8 @@ def _one(results: Results, console: Console) -> None:
 def _show_and_draw(results: Results, console: Console) -> None:
     _show(render(results), console, results.folder / "report.txt")
     if results.finished:
-        from testbed.analysis.figures import (
-            run_figures as figures,  # matplotlib, only now that the table is on the screen
-        )
+        # matplotlib, only now that the table is on the screen
+        from testbed.analysis.figures import run_figures as figures
 
         drawn = figures.draw([results], results.folder / "figures")
         _tell(drawn, console)

@@ -1,12 +1,12 @@
 """The numbers that explain a run, computed from its tables.
 
-PS packets per fragment come first: 1 is perfect aggregation, the number of workers is none, and it
-explains the job completion time (JCT) better than the share of fragments that the switch completed,
-because an evicted partial is already a sum.
+PS packets per fragment come first: 1 is perfect aggregation, the number of workers is no
+aggregation. They explain the job completion time (JCT) better than the share of fragments that the
+switch completed, because an evicted partial is already a sum.
 
-Shares of aggregator-time come from the switch's own accumulators over pool size x duration, so no
-sampling period enters them. The duration is the *span* of a repetition: from the first job's start
-to the last job's end. What a run did not measure is null (NaN) here too.
+Shares of aggregator-time are the switch's own accumulators over pool size x duration, so they
+depend on no sampling period. The duration is the *span* of a repetition: from the first job's start
+to the last job's end. What a run did not measure is NaN here.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def communication(results: Results, per_job: pd.DataFrame) -> pd.DataFrame:
 
 
 def _without_losses(results: Results) -> set[int]:
-    """The repetitions in which every packet that was sent arrived. Where links do not tell what
-    they lost, as on BMv2, nobody knows."""
+    """The repetitions in which every packet that was sent arrived. A repetition is not among them
+    where links do not count what they lost, as on BMv2."""
     links, faults = results.links, results.faults
     dropped = links[["queue_drops", "losses", "unmodelled_drops"]].sum(axis=1) > 0
     bad = [

@@ -1,8 +1,8 @@
 """A sweep's folder as one data frame: a row per point and repetition, with what was varied.
 
-What a sweep is for decides how it is drawn. Where numbers are varied, the key with most of them is
-the x axis and each combination of the others is a line; where none are, the points are compared as
-runs are. A file with the key `figure` decides it itself.
+If numbers are varied, the key with most of them is the x axis and each combination of the others is
+a line. If none are, the points are compared as runs are. A file with the key `figure` declares its
+x axis itself.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _SHORT = 20
 
 @dataclass(frozen=True)
 class Value:
-    """What a point has of a varied key: as text, and as a number in its base unit if it is one.
-    `title`: what a legend says where that is less than the text."""
+    """The value of a varied key at a point: as text, and as a number in its base unit if it is one.
+    `title`: what a legend says where that is shorter than the text."""
 
     text: str
     number: float | None

@@ -1,13 +1,13 @@
-"""The report as one HTML file: everything about a run, a comparison or a sweep, to be looked at.
+"""The report as one HTML file: everything about a run, a comparison or a sweep.
 
-The file is self-contained. It opens from a disk without a server or a network, in any browser, on
-paper too. Its charts are Plotly's, whose program is inside the file; what else happens on the page
-(switching jobs on and off, sorting tables) is a short script of ours.
+The file is self-contained. It opens from a disk without a server or a network, in any browser, and
+prints on paper. Plotly, whose program is inside the file, draws its charts; a short script of this
+package switches jobs on and off and sorts tables.
 
-`page` turns charts and tables into the file. `plots` is what all charts have in common; the modules
-beside it each draw one side of a run. `run_page`, `comparison_page` and `sweep_page` say what is on
-which page. Charts are plain dictionaries in Plotly's format, so that nothing but this package and a
-browser needs Plotly.
+html_page.py turns charts and tables into the file. plotly_parts.py has what all charts share, and
+each *_chart module draws one side of a run from what data/ has prepared. run_page.py,
+comparison_page.py and sweep_page.py say what is on which page. Charts are plain dictionaries in
+Plotly's format, so only the file itself needs Plotly.
 """
 
 from testbed.analysis.html.comparison_page import write_comparison

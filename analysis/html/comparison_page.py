@@ -48,12 +48,12 @@ def comparison_page(runs: Sequence[Results]) -> page.Page:
     sections.append(_differences(runs, styles))
     sections += [
         page.Section(
-            f"experiment-{number}", f"Experiment of {look.title}", [_experiment(run)], folded=True
+            f"experiment-{number}", f"Experiment of {style.title}", [_experiment(run)], folded=True
         )
-        for number, (run, look) in enumerate(zip(runs, styles, strict=True))
+        for number, (run, style) in enumerate(zip(runs, styles, strict=True))
     ]
     return page.Page(
-        title=" and ".join(look.title for look in styles) if len(styles) < 4 else "Comparison",
+        title=" and ".join(style.title for style in styles) if len(styles) < 4 else "Comparison",
         subtitle=f"{len(runs)} runs: {parts.listed([run.folder.name for run in runs])}",
         sections=sections,
     )

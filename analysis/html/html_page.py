@@ -1,7 +1,8 @@
 """Charts, tables and texts as one self-contained HTML file.
 
-A page is sections; a section is blocks. What is data stays data until the template writes it, which
-escapes it. Numbers for charts go into the file as JSON, in an element that no browser executes.
+A page has sections, a section has blocks. Blocks are data until the template writes them, which
+escapes their texts. Numbers for charts go into the file as JSON, in an element that no browser
+executes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What all charts have in common: fonts, axes, colours with the patterns that repeat them.
+"""The parts that all Plotly charts share: layout, axes, fills, markers, and short numbers.
 
-Charts are dictionaries in Plotly's format (https://plotly.com/javascript/reference/). Whatever a
-colour says, a pattern, a marker or a dash says too.
+Charts are dictionaries in Plotly's format (https://plotly.com/javascript/reference/). A pattern, a
+marker or a dash repeats what a colour says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The page of one run: from whether to believe it, over what it took, to every event."""
+"""The page of one run: its state, its jobs, its network and memory, and every event."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _summary(results: Results, frames: Frames) -> page.Section:
 
 
 def state(results: Results) -> page.Words:
-    """Whether to believe the run, in a sentence."""
+    """Whether the run can be trusted, in a sentence."""
     if results.notice:
         return page.Words(results.notice, "bad")
     if results.fidelity:

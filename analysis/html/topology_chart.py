@@ -1,5 +1,5 @@
-"""The topology as a picture, drawn with Plotly: who hangs where, what each link carried, which
-switch aggregated whose gradients."""
+"""The picture of the topology, drawn with Plotly: where hosts are attached, what each link carried,
+and which switch aggregated whose gradients."""
 
 from __future__ import annotations
 

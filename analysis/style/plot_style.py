@@ -1,8 +1,8 @@
-"""How things look in every figure, so that a system or a job is recognised from one to the next.
+"""The styles of series: a system or a job has the same colour in every figure.
 
-Colours are those of Okabe and Ito, which people with any of the common colour deficiencies can tell
-apart; a hatch or a marker always repeats what the colour says, for print. A system's colour and
-marker come from its own entry in `testbed.systems`.
+Colours are those of Okabe and Ito, which people with the common colour deficiencies can tell apart.
+A hatch or a marker repeats what the colour says, for print. A system's colour and marker come from
+its entry in testbed/systems.
 """
 
 from __future__ import annotations
@@ -71,11 +71,12 @@ class PlotStyle:
 
 
 def job_color(job: int) -> str:
+    """The colour of a job, by its number."""
     return JOB_COLORS[job % len(JOB_COLORS)]
 
 
 def job_hatch(job: int) -> str:
-    """Changes where the colours begin again too, so that 64 jobs can be told apart."""
+    """The hatch of a job. It also changes where the colours begin again, so 64 jobs differ."""
     return HATCHES[(job + job // len(JOB_COLORS)) % len(HATCHES)]
 
 
