@@ -1,9 +1,8 @@
 """The switch process: a compiled program between network interfaces, under the real clock.
 
 Packets are handled by a C loop (packet_loop.py) in a thread of its own; the main thread answers
-control calls. `serve` is what a forked child calls; the command `p4engine switch` is around it. SIGTERM
-and SIGINT end the switch cleanly; an interface that goes down ends it with its name.
-"""
+control calls. `serve` is what a forked child calls; the command `p4engine switch` is around it.
+SIGTERM and SIGINT end the switch cleanly; an interface that goes down ends it with its name. """
 
 from __future__ import annotations
 
