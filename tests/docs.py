@@ -122,7 +122,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/network/test_calibrate.py::test_a_calibration_is_printed_and_kept"),
     ),
     (
-        r"RUN sweep experiments/\w+\.yaml",
+        r"RUN (sweep )?experiments/\w+\.yaml",
         Elsewhere("tests/switch/test_sweep_run.py::test_a_sweep_goes_on_where_it_was"),
     ),
     (r"RUN figure", Run("figure")),
