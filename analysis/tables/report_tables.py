@@ -320,8 +320,8 @@ def events(frames: Frames) -> Table:
 
 
 def aggregation(results: Results, counts: pd.DataFrame) -> Table:
-    """Which switch aggregated for which job, a row each. `counts`: of `switch_work` in
-    data/topology_data.py."""
+    """Which switch aggregated for which job, a row each. `counts`: events by
+    (switch, job), as html/topology_chart.py counts them."""
     jobs = results.jobs[results.jobs["repetition"] == results.jobs["repetition"].min()]
     fragments = (jobs["fragments"] * jobs["iterations"]).set_axis(jobs["job"])
     names = job_names(jobs)

@@ -39,7 +39,7 @@ FRAMES = (socket.AF_PACKET, socket.AF_NETLINK)  # the latter tells of interfaces
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
 NEW_USER, NEW_NETWORK, NEW_IPC = 0x10000000, 0x40000000, 0x08000000
 CAP_NET_RAW, CAPABILITIES_3 = 13, 0x20080522
-# Counters of the process's own interfaces (switch.py reads them).
+# Counters of the process's own interfaces (the packet loop of the switch process reads them).
 OWN_INTERFACES = Path("/proc/thread-self/net")
 
 # What a Python program and a C compiler read; nothing in it belongs to a user of the machine.

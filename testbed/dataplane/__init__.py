@@ -1,10 +1,11 @@
 """A switch from outside: what the control plane writes into it and reads from it.
 
-`program` says which P4 program an experiment's switches run and with which compile-time parameters;
-`install` fills a switch's tables and `links` shapes its ports; `read` tells what its registers have
-counted, and `take_snapshot` what its memory is like at a moment; `release` gives back what a killed
-job held. They talk to any switch that offers the control interface of
-`p4engine.control.client.Client`."""
+`install_tables` says which P4 program an experiment's switches run, with which compile-time
+parameters, and fills a switch's tables. `link_shaping` shapes its ports. `read_registers` reads
+what its registers have counted, and `memory_snapshot` its memory at one moment. `release_job` frees
+what a job held that has ended. They work with any switch that offers the control interface of
+`p4engine.control.client.Client`.
+"""
 
 from testbed.dataplane.install_tables import install, install_jobs, program
 from testbed.dataplane.link_shaping import shape_links

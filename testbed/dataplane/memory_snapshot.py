@@ -6,7 +6,8 @@ has happened so far. Every runtime takes them, at moments of its own choosing.
 
 A snapshot must stay cheap whatever the pool's size, since a real switch process stands still for
 it. So the pool is seen as a few *blocks* of neighbouring aggregators, of which at most PLACES are
-read."""
+read.
+"""
 
 from __future__ import annotations
 

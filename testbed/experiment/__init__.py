@@ -2,10 +2,11 @@
 
     experiment = load("experiments/quickstart.yaml")
 
-units.py reads quantities, fields.py knows the kinds of value, schema.py lists every key (and
-reference.py documents them), document.py reads YAML with line numbers, topologies.py finds and
-builds the topology, load.py puts them together, resolve.py decides what was left open and checks
-what must agree, problems.py and explain.py word the errors, printing.py goes the way back.
+schema.py and schema_*.py list every key, and reference_page.py makes docs/experiment.md of them.
+load.py reads a file with testbed.config (YAML with line numbers, quantities, errors). resolve.py
+and resolve_*.py fill in what was left open and check what must agree; resolve_topology.py finds and
+builds the topology. sweep.py and figure.py are files with several experiments. printing.py writes
+an experiment as a file again.
 """
 
 from testbed.config.problems import ExperimentError

@@ -116,7 +116,7 @@ def _packets_of_any(experiment: Experiment) -> dict[Way, int]:
 
 
 def _place(links: Links, topology: Topology, way: Way, key: str) -> Path:
-    """The place in the file that has given a direction of a link its setting; see links.py."""
+    """The place in the file that set a direction of a link; see resolve_links.py."""
     index, end = way
     ends = topology.links[index]
     for position, each in enumerate(links.each):

@@ -57,10 +57,10 @@ This page is made from the schema by `python -m testbed.experiment.reference_pag
 """
 
 TOPOLOGY = """\
-`kind` names a topology of the folder topos/, `class` one of your own: `class: my.py:MyTopology`
-is the class `MyTopology` in `my.py`, a subclass of `testbed.topology.Topology` (one of
-Mininet's `Topo` is converted: `bw`, `delay`, `jitter`, `loss`, `max_queue_size` of its links
-are kept). The other keys are the arguments of the class.
+`kind` names a topology of the folder topos/ or of an installed plug-in. `class` names one of
+your own: `class: my.py:MyTopology` is the class `MyTopology` in `my.py`, a subclass of
+`testbed.topology.Topology`. A subclass of Mininet's `Topo` is converted, with `bw`, `delay`,
+`jitter`, `loss` and `max_queue_size` of its links. The other keys are the arguments of the class.
 
 ```python
 from testbed.topology import Topology
@@ -85,15 +85,20 @@ size.
 
 
 TIMERS = """\
-`auto` is, on a real clock, what a machine needs whose processes are at times not scheduled for
-milliseconds: 100 ms and 1 s for timeouts, 2 ms and 200 ms for reminders, 5 ms for acknowledgements,
-and 50 F of burst, but 2 to 10 ms, with F the time of a whole frame on the slowest of the job's
-links to its switches (1 Gbit/s where all are unlimited). In virtual time all of it follows the
-network: with R the round trip of an empty one between a worker and its server (or root switch, or
-neighbour), 400 F + 4 R and ten times that, 8 F + R and a hundred times that, 20 F, and 8 F. At
-10 Mbit/s both come to the same, but for the burst: in virtual time nobody is late. Where a plan
-says who aggregates what (grid), the shortest reminder is, on both, at least the time of a window at
-the plan's rate.
+On a real clock, the values of `auto` allow for processes that are not scheduled for milliseconds.
+In virtual time they follow the network. F is the time of a whole frame on the slowest of the job's
+links to its switches (1 Gbit/s if all are unlimited). R is the round trip in the empty network
+between a worker and its server (or root switch, or neighbour).
+
+| `auto` | real clock | virtual time |
+|---|---|---|
+| timeouts, least and most | 100 ms, 1 s | 400 F + 4 R, ten times that |
+| reminders, least and most | 2 ms, 200 ms | 8 F + R, a hundred times that |
+| acknowledgements | 5 ms | 20 F |
+| burst | 50 F, but 2 to 10 ms | 8 F |
+
+At 10 Mbit/s both give about the same, except for the burst: in virtual time no sender is late. With
+system grid, the shortest reminder is at least the time of a window at the plan's rate, on both.
 """
 
 VIRTUAL = """\
@@ -121,10 +126,10 @@ submit, model, workers, iterations, scale
 1.5 ms, vgg16, 8, 3, 0.005
 ```
 
-A job is submitted, waits until there is room, runs on its hosts, and gives them back. First come,
-first served: nobody overtakes a job that waits. Its completion time (JCT) counts from its
-submission; tables and report show the waiting apart. What is modelled of the switches when jobs
-come and go: [virtual.md](virtual.md#jobs-that-come-and-go).
+A job is submitted, waits until enough hosts are free, runs on its hosts, and frees them. The queue
+is first come, first served. The completion time (JCT) counts from the submission; tables and report
+show the waiting separately. [virtual.md](virtual.md#jobs-that-come-and-go) says what is modelled
+when jobs come and go.
 """
 
 FAULTS = """\
@@ -136,16 +141,16 @@ faults:
   - {at: 5 s, fault: kill, job: small}
 ```
 
-The results say when each took place (table `faults`), or that it did not since what it was to
-befall had finished, which makes a run `degraded`. Two faults cannot befall one process at a time,
-apart from `kill`. What each system survives: [reliability.md](reliability.md).
+Table `faults` of the results says when each fault took place. If its target had finished before,
+the fault did not take place, and the run is `degraded`. Apart from `kill`, two faults cannot affect
+one process at the same time. [reliability.md](reliability.md) says what each system survives.
 """
 
 
 SWEEP = """\
 A file with the key `sweep` describes several experiments, its *points*: `run.py sweep FILE` (or
-`run.py FILE`) checks them all, runs one after the other and compares them. Each key of the file
-may be varied, named by its path; `[*]` means all members of a list.
+`run.py FILE`) checks all of them, runs them and compares them. Each key of the file may be varied.
+It is named by its path; `[*]` means all members of a list.
 
 ```yaml
 sweep:

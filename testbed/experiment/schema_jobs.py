@@ -155,10 +155,10 @@ class Job(JobShape):
 
 
 class Fault(Section):
-    """Something that goes wrong on purpose, once.
+    """A planned fault.
 
-    What it befalls is a job (`job`: all its processes), one of its workers (`job` and `worker`),
-    one of its parameter servers (`job` and `ps`), or a switch (`switch`)."""
+    Its target is a job (`job`: all its processes), one of its workers (`job` and `worker`), one of
+    its parameter servers (`job` and `ps`), or a switch (`switch`)."""
 
     at_ns: Annotated[int, Quantity(TIME, 0, 24 * HOUR)] = Field(
         alias="at",
@@ -166,9 +166,9 @@ class Fault(Section):
     )
     kind: Annotated[str, Choice(("pause", "slow", "kill", "restart"))] = Field(
         alias="fault",
-        description="`pause`: the process stands still (SIGSTOP), then goes on. `slow`: a worker's"
+        description="`pause`: the process is stopped (SIGSTOP), then continues. `slow`: a worker's"
         " compute steps that begin in that time take `factor` times as long; the process of a"
-        " server or switch runs 1/`factor` of the time, in turns of 20 ms. `kill`: the process"
+        " server or switch runs 1/`factor` of the time, in periods of 20 ms. `kill`: the process"
         " ends (SIGKILL). `restart`: a switch's process ends and a new one gets tables, multicast"
         " groups and link settings again, its registers empty.",
     )

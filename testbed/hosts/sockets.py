@@ -28,7 +28,8 @@ SOCKADDR_BYTES = 16
 
 
 class Io(NamedTuple):
-    """What compiled code needs of a socket. Rows as in the batches; see calls.py for the words."""
+    """What compiled code needs of a socket. Rows as in the batches; socket_calls.py explains the
+    words."""
 
     fd: int
     in_messages: np.ndarray  # uint64[rows, 8]

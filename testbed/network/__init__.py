@@ -1,9 +1,9 @@
 """Networks of a run: Mininet nodes in anonymous namespaces, veth links, and the processes inside
 them.
 
-`network.Network` builds what a `Topology` describes, `nodes.P4Switch` is a Mininet switch that
-other Mininet scripts can use too, `spawner.Spawner` starts the processes, `registry` knows what is
-ours on this machine and takes it away.
+`mininet_network` builds what a `Topology` describes, `nodes.P4Switch` is a Mininet switch that
+other Mininet scripts can use too, `spawner.Spawner` starts the processes, and `registry` knows what
+is ours on this machine and removes it.
 
 Nothing of a run has a name in the machine: namespaces are anonymous and held by processes,
 interfaces exist only inside them, and every process dies with its parent. So two runs cannot clash,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 EVENTS: Mapping[str, str] = {
     "allocations": "gradient claimed an empty aggregator",
-    "additions": "gradient was added to a sum that still lacks workers",
+    "additions": "gradient was added to a sum that is not complete yet",
     "completions": "gradient was added and completed the sum",
     "duplicates": "gradient was in the sum already: dropped",
     "re_emissions": "gradient was in a complete, held sum: the sum was sent again",

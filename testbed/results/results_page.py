@@ -25,22 +25,28 @@ Every run leaves one folder, `results/<name>-<UTC time>-<id>/`:
 | `figures/` | PNG and PDF, drawn from the tables |
 | `captures/` | with `--pcap`: what passed the chosen ports ([captures.md](captures.md)) |
 | `report.txt` | the printed table |
-| `report.html` | all of it to look at in a browser, in one file |
+| `report.html` | all of it as one page for the browser |
 
-`status.json` is written first and says `running`; it is replaced in one step when the run ends:
-`finished`, `failed` or `interrupted`. A folder that says `running` although the process that it
-names is gone belongs to a run that was killed; it is read as far as it got, and as unfinished.
-Files belong to the user who called sudo.
+The [glossary](glossary.md) explains the terms.
 
-A run is `finished` only when every job ended, apart from those that its planned faults killed, and
-every value was checked and right. Its fidelity mark is `ok` when no socket and no queue outside the
-experiment dropped a packet, no switch or host used more than {CPU_LIMIT:.0%} of a core in any
-second, the 99th percentile of each sender's lag is at most {LAG_LIMIT:.0%} of its job's mean
-iteration, what a fragment waits for processors on its way out and back is at most
-{WINDOW_LIMIT:.1%} of the time that its window takes at the links' rate, and every planned fault
-took place; else it is `degraded`, with the reasons ([fidelity.md](fidelity.md) says where the
-limits come from). Hosts and switches that a planned fault paused, slowed, killed or restarted are
-left out of the first four. A runtime that records no invariants has no mark.
+`status.json` is written first and says `running`. It is replaced in one step when the run ends, by
+`finished`, `failed` or `interrupted`. If a folder says `running` although the process that it names
+is gone, the run was killed. It is read as far as it got, and as unfinished. Files belong to the
+user who called sudo.
+
+A run is `finished` only when every value was checked and right, and every job ended, apart from
+those that its planned faults killed. Its fidelity mark is `ok` when all of these hold, else
+`degraded`, with the reasons ([fidelity.md](fidelity.md) explains the limits):
+
+- no socket and no queue outside the experiment dropped a packet;
+- no switch or host used more than {CPU_LIMIT:.0%} of a core in any second;
+- the 99th percentile of each sender's lag is at most {LAG_LIMIT:.0%} of its job's mean iteration;
+- the time that a fragment waits for processors on its way out and back is at most
+  {WINDOW_LIMIT:.1%} of the time that its window takes at the links' rate;
+- every planned fault took place.
+
+Hosts and switches that a planned fault paused, slowed, killed or restarted are left out of the
+first four. A runtime that records no invariants has no mark.
 
 Reading them in Python:
 
@@ -52,9 +58,9 @@ print(results.state, results.fidelity, results.notice)
 print(results.jobs[["name", "jct_ns", "ps_packets"]])
 ```
 
-Each table is an attribute that holds a pandas data frame; a table that the run did not get to is
-empty. Any Parquet reader opens the files too: each column's unit and meaning stand in its field's
-metadata. All times are nanoseconds since the start of the run. Null means "not measured", never 0.
+Each table is an attribute with a pandas data frame. A table that the run did not reach is empty.
+Any Parquet reader opens the files too; a field's metadata has the column's unit and meaning. All
+times are nanoseconds since the start of the run. Null means "not measured", never 0.
 
 ## Tables
 """

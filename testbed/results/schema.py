@@ -20,7 +20,7 @@ from testbed.results.counters import COUNTERS, EVENTS
 SWEEP_FILE = "sweep.json"  # says in the folder of a sweep what was varied
 FORMAT = 1  # of the folder; raised when a reader of the old format would misread the new one
 
-# The measures that a figure of a sweep can show. analysis/data/sweep_chart_data.py describes each.
+# The measures that a figure of a sweep can show. analysis/data/sweep_measures.py describes each.
 FIGURE_MEASURES = (
     "ps_packets_per_fragment",
     "jct",
@@ -331,15 +331,15 @@ _DECLARED = (
     Table(
         "pool",
         "Where in a switch's pool aggregators are in use, at some of the moments of table memory "
-        "(at most 400, equally many looks apart). A pool is divided into at most 64 blocks of "
-        "neighbours, fewer with many switches; of a block the first 64 aggregators are looked at "
-        "(in SwitchML, 64 slots of two). Not sampled on BMv2.",
+        "(at most 400, evenly spaced). A pool is divided into at most 64 blocks of neighbours, "
+        "fewer with many switches. The first 64 aggregators of a block are read (in SwitchML, 64 "
+        "slots of two). Not sampled on BMv2.",
         (
             _REPETITION,
             _SWITCH,
             _time("time_ns", "time of the sample"),
             Column("first", "int64", "", "the block's first aggregator, from 0", minimum=0),
-            Column("seen", "int64", "aggregators", "how many of it were looked at", minimum=1),
+            Column("seen", "int64", "aggregators", "how many of them were read", minimum=1),
             _count("filling", "of these, filling (incomplete)", unit="aggregators"),
             _count("held", "of these, complete and not yet released", unit="aggregators"),
         ),
@@ -382,8 +382,8 @@ _DECLARED = (
             _REPETITION,
             _number("fault", "fault, in the order of the experiment file, from 0"),
             _name("kind", "what happened", allowed=("pause", "slow", "kill", "restart")),
-            _name("target", "whom it befell, in words"),
-            _number("job", "job that it befell; null: a switch", True),
+            _name("target", "what it was applied to, in words"),
+            _number("job", "job that it was applied to; null: a switch", True),
             _time("at_ns", "when it was to happen"),
             _time("begun_ns", "when it happened; null: never, what it was for had finished", True),
             _time("ended_ns", "when it was over, at the latest the run's end", True),

@@ -143,7 +143,7 @@ class EsaOptions(PoolOptions):
 
 
 class AtpOptions(PoolOptions):
-    """Options of ATP: switch memory goes to the first who comes."""
+    """Options of ATP: switch memory is allocated first come, first served."""
 
     usual_window: ClassVar[int] = 100
 

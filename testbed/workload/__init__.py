@@ -1,7 +1,8 @@
-"""The training loop that a worker replays, and the plan of who does what in an experiment.
+"""The training loop that a worker replays, and the state machine of a whole host.
 
-`training` is the loop (forward, backward, what may start when), sans-IO like the protocols it
-drives; `machine` puts a loop and a protocol together into the one thing that a runtime steps.
+`training` is the loop (forward, backward, what may start when), sans-IO like the protocols that it
+drives. `machine` puts a loop and a protocol together into the one object that a runtime steps. What
+a machine is made of is its host's specification (testbed.derived.host_specs).
 """
 
 import testbed.protocols  # noqa: F401  where compiled code is cached

@@ -1,10 +1,10 @@
 """A P4-16 compiler for v1model that generates C, and a native switch around the generated pipeline.
 
-From text to code, in the order of the passes: lexer, preprocess, parse_expr and parser (syntax
-tree: ast), check_expr, check_calls, check_stmt and check (types), instantiate (what exists at
-run time), layout (where values live), emit_* and reroll (C), codegen (the C file), build (C
-compiler and cache). diagnostics is what they all report through; runtime/ is the C side. The
-package imports nothing from the rest of testbed.
+From text to code, in the order of the passes: frontend (preprocessor, lexer, parser and type
+checker; diagnostics is what all passes report through), middle (instantiate: what exists at run
+time; layout: where values live), backend (emit_* and reroll: C; build: C compiler and cache).
+runtime/ is the C side. switch/ runs the result, control/ and p4runtime/ control it, stf/ and trace/
+test and show it. The package imports nothing of the testbed.
 """
 
 from p4engine.frontend.diagnostics import Diagnostic, P4Error

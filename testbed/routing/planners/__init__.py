@@ -2,9 +2,9 @@
 
     plan = make_plan(network, jobs, "grid-links")
 
-All take the same and return the same, and no plan leaves here that the checker (check.py) has not
-passed. A planner is one function and one entry of `SHIPPED`; other installed packages add theirs by
-entry points (testbed/plugins.py).
+All take the same and return the same, and every plan has passed the checker (plan_check.py). A
+planner is one function and one entry of `SHIPPED`; other installed packages add theirs by entry
+points (testbed/plugins.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The switch's end of the control socket: messages (see control.py) in, calls made, replies out.
+"""The switch's end of the control socket: messages (see wire.py) in, calls made, replies out.
 
 One thread serves all clients. A call that cannot be carried out is answered with an error, and so
 is a message that makes no sense: the switch lives on.

@@ -2,7 +2,8 @@
 
 Packets are handled by a C loop (packet_loop.py) in a thread of its own; the main thread answers
 control calls. `serve` is what a forked child calls; the command `p4engine switch` is around it.
-SIGTERM and SIGINT end the switch cleanly; an interface that goes down ends it with its name. """
+SIGTERM and SIGINT end the switch cleanly; an interface that goes down ends it with its name.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Tests in the simple test format (STF): packets in, packets expected."""

@@ -9,7 +9,7 @@
     print(switch.run())                      # [(time in ns, port, bytes), ...]
     print(switch.register_read("seen", 0, 16))
 
-There is no clock and no network: time is what the caller says. A switch process (`switch.py`) is
+There is no clock and no network: time is what the caller says. A switch process (`process.py`) is
 this object with a packet loop, and its control socket offers the same calls.
 """
 

@@ -1,0 +1,1 @@
+"""The path of one packet through a program, line by line."""
