@@ -22,7 +22,7 @@ class Graph(Topology):
 
     file: the file, relative to the experiment; GraphML if it ends in .graphml or .xml, else a list
         of edges
-    hosts: hosts to hang on each switch besides those of the file, 0 to 256
+    hosts: hosts to add to each switch beside those of the file, 0 to 256
     """
 
     FILES = ("file",)  # keys that are paths relative to the experiment

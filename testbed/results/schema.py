@@ -318,7 +318,7 @@ _DECLARED = (
         "events",
         "How often an event had happened in a switch, all jobs together, at the moments of table "
         "memory. A row for each event that has happened since the moment before; a switch that is "
-        "restarted counts anew. Sampled, for pictures: totals are in switch_counters.",
+        "restarted counts from 0 again. Sampled, for pictures: totals are in switch_counters.",
         (
             _REPETITION,
             _SWITCH,
