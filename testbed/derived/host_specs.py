@@ -170,9 +170,9 @@ def worker_options(experiment: Experiment, number: int) -> SystemSpec:
         order=options.order,
         window=window_of(experiment, number),
         timeout_ns=options.timeout_ns or 0,
-        min_timeout_ns=timers.least_timeout_ns,
-        max_timeout_ns=timers.most_timeout_ns,
-        min_patience_ns=REMINDERS_OF_PATIENCE * timers.least_reminder_delay_ns,
+        min_timeout_ns=timers.min_timeout_ns,
+        max_timeout_ns=timers.max_timeout_ns,
+        min_patience_ns=REMINDERS_OF_PATIENCE * timers.min_reminder_delay_ns,
     )
 
 
@@ -183,8 +183,8 @@ def server_part(experiment: Experiment, number: int) -> ServerSpec:
         worker_options(experiment, number),
         reminder=True,  # without a switch to remind, of the workers that a fragment lacks
         reminder_delay_ns=0,
-        min_reminder_delay_ns=timers.least_reminder_delay_ns,
-        max_reminder_delay_ns=timers.most_reminder_delay_ns,
+        min_reminder_delay_ns=timers.min_reminder_delay_ns,
+        max_reminder_delay_ns=timers.max_reminder_delay_ns,
     )
 
 

@@ -31,10 +31,10 @@ NOMINAL_RATE_BPS = 10**9
 class Bounds:
     """All in ns; docs/experiment.md, section timers, says what each is for."""
 
-    least_timeout_ns: int
-    most_timeout_ns: int
-    least_reminder_delay_ns: int
-    most_reminder_delay_ns: int
+    min_timeout_ns: int
+    max_timeout_ns: int
+    min_reminder_delay_ns: int
+    max_reminder_delay_ns: int
     ack_delay_ns: int
     burst_ns: int
 
@@ -80,8 +80,8 @@ def _of_plan(experiment: Experiment, number: int, bounds: Bounds) -> Bounds:
     window_ns = int(window * bits * 10**9 / rate_bps)
     return replace(
         bounds,
-        least_reminder_delay_ns=max(bounds.least_reminder_delay_ns, window_ns),
-        most_reminder_delay_ns=max(bounds.most_reminder_delay_ns, 2 * window_ns),
+        min_reminder_delay_ns=max(bounds.min_reminder_delay_ns, window_ns),
+        max_reminder_delay_ns=max(bounds.max_reminder_delay_ns, 2 * window_ns),
     )
 
 
@@ -101,13 +101,13 @@ def job_rate_bps(experiment: Experiment, number: int) -> int:
 def _of_network(experiment: Experiment, number: int) -> Bounds:
     frame_ns = _frame_ns(experiment, number)
     round_trip_ns = round_trip_of(experiment, number)
-    least_timeout_ns = 400 * frame_ns + 4 * round_trip_ns
-    least_reminder_delay_ns = 8 * frame_ns + round_trip_ns
+    min_timeout_ns = 400 * frame_ns + 4 * round_trip_ns
+    min_reminder_delay_ns = 8 * frame_ns + round_trip_ns
     return Bounds(
-        least_timeout_ns=least_timeout_ns,
-        most_timeout_ns=10 * least_timeout_ns,
-        least_reminder_delay_ns=least_reminder_delay_ns,
-        most_reminder_delay_ns=100 * least_reminder_delay_ns,
+        min_timeout_ns=min_timeout_ns,
+        max_timeout_ns=10 * min_timeout_ns,
+        min_reminder_delay_ns=min_reminder_delay_ns,
+        max_reminder_delay_ns=100 * min_reminder_delay_ns,
         ack_delay_ns=20 * frame_ns,
         burst_ns=8 * frame_ns,
     )

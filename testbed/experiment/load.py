@@ -21,6 +21,7 @@ from testbed.config.yaml_document import MAX_BYTES, Document, read_yaml
 from testbed.errors import UserError
 from testbed.experiment import resolve_topology as topologies
 from testbed.experiment.experiment import Experiment
+from testbed.experiment.renamed_keys import with_new_names
 from testbed.experiment.resolve import resolve
 from testbed.experiment.schema import ExperimentFile
 from testbed.experiment.unknown_keys import explain, unknown
@@ -56,6 +57,8 @@ def load_document(document: Document, file: str, folder: str | Path, stem: str) 
         experiment, more = resolve(
             loader.parts, loader.topology, loader.folder, stem, loader.chosen_system
         )
+        if experiment is not None:
+            experiment = experiment.with_warnings(loader.warnings)
         problems += more
     if problems or experiment is None:
         raise ExperimentError(file, _with_lines(problems, document))
@@ -101,12 +104,11 @@ class _Sections:
     """Checks each key of the file on its own. `parts`: the sound ones, by attribute name."""
 
     def __init__(self, document: Document, folder: Path) -> None:
-        self.data = document.data
+        self.data, self.warnings, self.problems = with_new_names(document)
         self.document = document
         self.folder = folder
         self.parts: dict[str, Any] = {}
         self.topology: Topology | None = None
-        self.problems: list[Problem] = []
         self.models: dict[str, Any] = {}  # where the model depends on what the file says
         self.chosen_system: systems.System | None = None
 

@@ -64,25 +64,26 @@ Timer = Annotated[int | None, Quantity(TIME, 1, 100 * SECOND, (("auto", None),))
 class Timers(Section):
     """Bounds of the hosts' adaptive timers, and what else goes by the clock of a host."""
 
-    least_timeout_ns: Timer = Field(
+    min_timeout_ns: Timer = Field(
         default=None,
-        alias="least_timeout",
+        alias="min_timeout",
         description="The shortest adaptive retransmission timeout.",
     )
-    most_timeout_ns: Timer = Field(
+    max_timeout_ns: Timer = Field(
         default=None,
-        alias="most_timeout",
+        alias="max_timeout",
         description="The longest adaptive retransmission timeout, without backoff.",
     )
-    least_reminder_delay_ns: Timer = Field(
+    min_reminder_delay_ns: Timer = Field(
         default=None,
-        alias="least_reminder_delay",
-        description="The shortest adaptive delay of a parameter server's reminders and asks.",
+        alias="min_reminder_delay",
+        description="The shortest adaptive delay of a parameter server's reminders and of its"
+        " requests to workers.",
     )
-    most_reminder_delay_ns: Timer = Field(
+    max_reminder_delay_ns: Timer = Field(
         default=None,
-        alias="most_reminder_delay",
-        description="The longest one, with backoff.",
+        alias="max_reminder_delay",
+        description="The longest adaptive delay of reminders, with backoff.",
     )
     ack_delay_ns: Timer = Field(
         default=None,

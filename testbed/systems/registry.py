@@ -7,6 +7,7 @@ options an experiment may set, and where the code of its hosts and tables is.
 from __future__ import annotations
 
 from testbed import plugins
+from testbed.errors import UserError
 from testbed.paths import P4
 from testbed.systems.options import (
     AtpOptions,
@@ -118,8 +119,18 @@ SHIPPED: dict[str, System] = {
 
 def _all() -> dict[str, System]:
     plugins.refuse_shipped(plugins.SYSTEMS, SHIPPED)
-    added = [plugins.load(plugins.SYSTEMS, name, System) for name in plugins.found(plugins.SYSTEMS)]
-    return {**SHIPPED, **{system.name: system for system in added}}
+    added = {name: _added(name) for name in plugins.found(plugins.SYSTEMS)}
+    return {**SHIPPED, **added}
+
+
+def _added(name: str) -> System:
+    system: System = plugins.load(plugins.SYSTEMS, name, System)
+    if system.name != name:
+        raise UserError(
+            f"the plug-in system {name!r} calls itself {system.name!r}; its entry point and its"
+            " `name` must be the same"
+        )
+    return system
 
 
 SYSTEMS = _all()

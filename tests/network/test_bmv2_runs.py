@@ -28,7 +28,7 @@ topology: {kind: star, hosts: 6}
 links: {bandwidth: 1 Mbit/s}
 system: {name: esa, window: 16}
 memory: {aggregators: 16}
-timers: {least_timeout: 500 ms, least_reminder_delay: 20 ms}
+timers: {min_timeout: 500 ms, min_reminder_delay: 20 ms}
 jobs:
   - {name: a, model: resnet50, workers: 2, iterations: 2, scale: 0.0004, compute_scale: 0}
   - {name: b, model: resnet18, workers: 2, iterations: 2, scale: 0.0004, compute_scale: 0}

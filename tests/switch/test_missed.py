@@ -82,7 +82,7 @@ def test_a_single_loss_is_made_up_for_before_any_timer_ends(system, lost):
 @pytest.mark.parametrize("system", ["esa", "atp", "switchml", "ps"])
 def test_a_retransmission_that_is_lost_as_well_waits_for_no_timeout(system):
     memory = "" if system == "ps" else "memory: {aggregators: 128}"
-    spec = experiment(TEXT % (system, memory) + "timers: {least_timeout: 400 ms}\n")
+    spec = experiment(TEXT % (system, memory) + "timers: {min_timeout: 400 ms}\n")
     fabric = Fabric(spec, start_switches(spec), losing_again(700, 3), delay_ns=MS)
     fabric.run()
     counted = [worker.counters() for worker in fabric.workers()]

@@ -75,6 +75,7 @@ def test_the_version_lists_what_was_found(installed):
             "cannot load the plug-in 'broken'",
         ),
         ("ina.systems", "wrong", "ina_esa_lru.topology:Pair", "it must be a System"),
+        ("ina.systems", "other", "ina_esa_lru.system:SYSTEM", "must be the same"),
         ("ina.topologies", "plain", "ina_esa_lru.system:EsaLruOptions", "must subclass testbed"),
     ],
 )

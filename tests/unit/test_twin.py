@@ -46,7 +46,7 @@ def test_a_twin_has_all_but_the_clock(tmp_path):
         job.fixed_placement for job in original.jobs
     ]
     # The real clock's timers, where virtual time would choose others.
-    assert twin.timers.least_timeout_ns == 100_000_000
+    assert twin.timers.min_timeout_ns == 100_000_000
     assert twin.timers.burst_ns == 10_000_000
     assert twin.timers.ack_delay_ns == 3_000_000
     assert twin.system.window == 128
