@@ -19,7 +19,8 @@ def record(*names: str) -> np.dtype:
     for name in names:
         if hasattr(np.record, name):
             raise ValueError(f"a field cannot be named {name}")
-    return np.dtype((np.record, [(name, np.int64) for name in names]))
+    fields = np.dtype([(name, np.int64) for name in names], align=True)
+    return np.dtype((np.record, fields))
 
 
 def names_of(kind: np.dtype) -> tuple[str, ...]:
