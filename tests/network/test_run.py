@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -88,6 +89,14 @@ def wait_for_run(process: subprocess.Popen) -> Path:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     return folder
+
+
+def wait_for_progress(process: subprocess.Popen) -> None:
+    """Until the run prints how far its jobs are, which it does only once they run."""
+    while line := process.stdout.readline():
+        if re.match(r" +\d+\.\d s  ", line):
+            return
+    raise AssertionError(process.stderr.read())
 
 
 def host_processes(process: subprocess.Popen) -> dict[str, int]:
@@ -228,8 +237,7 @@ def test_a_process_that_dies_ends_the_run_with_its_name(experiment, start, tmp_p
 def test_a_process_that_hangs_ends_the_run_with_its_name(experiment, start, tmp_path):
     process = start(experiment(LONG + "timeout: 1 s\n"), tmp_path / "results")
     folder = wait_for_run(process)
-    # Only once the run goes on: before, a stopped process would be one that does not get ready.
-    time.sleep(2)
+    wait_for_progress(process)  # before, a stopped process is one that does not get ready
     os.kill(wait_for_processes(process, "ina-h2-r0")["ina-h2-r0"], signal.SIGSTOP)
     code, err = end(process)
     assert code == 1, err
