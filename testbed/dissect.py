@@ -50,14 +50,15 @@ class BitmapField(Field):
     def __init__(self, name: str, default: int) -> None:
         super().__init__(name, default, "I")
 
-    def addfield(self, packet: Packet, raw: bytes, value: int) -> bytes:
+    def addfield(self, packet: Packet, raw: bytes, value: int | None) -> bytes:
+        assert value is not None  # it has a default
         return raw + int(value).to_bytes(packet.bitmap_width // 8, "big")
 
     def getfield(self, packet: Packet, raw: bytes) -> tuple[bytes, int]:
         size = packet.bitmap_width // 8
         return raw[size:], int.from_bytes(raw[:size], "big")
 
-    def i2repr(self, packet: Packet, value: int) -> str:
+    def i2repr(self, packet: Packet | None, value: int) -> str:
         return bin(value)
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from rich import box
 from rich import table as rich_table
+from rich.console import JustifyMethod
 
 TRUSTED = 3  # samples from which an interval is shown: Student's t of two says nothing
 
@@ -23,7 +24,7 @@ class Estimate(NamedTuple):
 
     mean: float
     half_width: float
-    count: int
+    count: int  # type: ignore[assignment]  # hides the tuple's method, which nobody needs
     prefix: str = ""
 
     @property
@@ -144,7 +145,7 @@ def printed(table: Table) -> rich_table.Table:
         padding=(0, 1, 0, 0),
     )
     for column in table.columns:
-        justify = "left" if column.words else "right"
+        justify: JustifyMethod = "left" if column.words else "right"
         found.add_column(column.heading, justify=justify, vertical="top")
     for row in table.rows:
         if row.total:

@@ -18,10 +18,15 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from testbed.errors import UserError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Derived = TypeVar("Derived")
 
 # Linux limits interface names to 15 characters, and `<node>-eth<port>` has to fit.
 NAME = re.compile(r"[a-z][a-z0-9]{0,7}")
@@ -47,18 +52,28 @@ class Topology:
     that are known to be down. `forwarding`: switches that only forward and never aggregate.
     """
 
+    _hosts: dict[str, int]
+    _switches: dict[str, int]
+    _links: list[tuple[str, str]]
+    _link_options: list[dict[str, Any]]
+    _switch_options: dict[str, dict[str, Any]]
+    _ports: dict[str, list[tuple[str, int, int]]]
+    _failed: frozenset[int]
+    _forwarding: frozenset[str]
+    _derived: dict[Hashable, Any]
+
     # Made here and not in __init__, so that a subclass need not call super().__init__().
-    def __new__(cls, *args: Any, **options: Any) -> Topology:
+    def __new__(cls, *args: Any, **options: Any) -> Self:
         self = super().__new__(cls)
-        self._hosts: dict[str, int] = {}
-        self._switches: dict[str, int] = {}
-        self._links: list[tuple[str, str]] = []
-        self._link_options: list[dict[str, Any]] = []
-        self._switch_options: dict[str, dict[str, Any]] = {}
-        self._ports: dict[str, list[tuple[str, int, int]]] = {}
-        self._failed: frozenset[int] = frozenset()
-        self._forwarding: frozenset[str] = frozenset()
-        self._derived: dict[Any, Any] = {}
+        self._hosts = {}
+        self._switches = {}
+        self._links = []
+        self._link_options = []
+        self._switch_options = {}
+        self._ports = {}
+        self._failed = frozenset()
+        self._forwarding = frozenset()
+        self._derived = {}
         return self
 
     def add_host(self, name: str) -> str:
@@ -162,11 +177,12 @@ class Topology:
         copy._forwarding = frozenset(switches)
         return copy
 
-    def derived(self, key: Any, make: Callable[[], Any]) -> Any:
+    def derived(self, key: Hashable, make: Callable[[], Derived]) -> Derived:
         """What follows from the topology, made once for each `key` as long as nothing is added."""
         if key not in self._derived:
             self._derived[key] = make()
-        return self._derived[key]
+        found: Derived = self._derived[key]
+        return found
 
     def check(self) -> None:
         """Raises TopologyError unless every host has exactly one link, to a switch, and all nodes

@@ -13,7 +13,7 @@ COLUMNS = ("model", "name in `model:`", "values", "layers", "forward ms", "backw
 def model_table() -> str:
     """The table in Markdown, one row per shipped trace, largest first."""
     traces = sorted((load_trace(name) for name in shipped()), key=lambda trace: -trace.values)
-    rows = [COLUMNS, ("---", "---", "---:", "---:", "---:", "---:", "---")]
+    rows: list[tuple[str, ...]] = [COLUMNS, ("---", "---", "---:", "---:", "---:", "---:", "---")]
     rows += [_row(trace) for trace in traces]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 

@@ -102,10 +102,11 @@ def timing(name: str, layers: list[Counted]) -> Timing:
             rates = implied_rates(kind)
             hardware = "V100"
             basis = f"the rate that the published times imply: {_basis(kind)}"
-        totals = tuple(
+        forward_ns, backward_ns = (
             -(-sum(parts) * 10**9 // rate)
             for parts, rate in zip((forward, backward), rates, strict=True)
         )
+        totals = forward_ns, backward_ns
         times = "computed"
         giga = " and ".join(f"{rate / 1e9:.0f}" for rate in rates)
         source = (

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
@@ -122,7 +122,7 @@ class Quantity(Kind):
         if self.dimension is units.PERCENT:
             # The shortest decimal of the float, so that reading it gives the same float again.
             return units.show(Fraction(repr(value)) * 100, self.dimension)
-        return units.show(value, self.dimension)
+        return units.show(cast(int, value), self.dimension)  # only percentages are floats
 
     @property
     def allowed(self) -> str:
@@ -170,7 +170,7 @@ class Whole(Kind):
         either = f", or {self.word}" if self.word else ""
         return f"a whole number from {self.low} to {self.high}{either}"
 
-    def show(self, value: int | None) -> int | str:
+    def show(self, value: int | None) -> int | str | None:
         return self.word if self.word and value is None else value
 
 

@@ -140,7 +140,7 @@ class _Sections:
             elif name == "system":
                 self.parts[name] = self.system(value)
             else:
-                kind = info.annotation
+                kind: Any = info.annotation
                 if info.metadata:
                     kind = Annotated[(kind, *info.metadata)]
                 self.parts[name] = TypeAdapter(kind).validate_python(value)

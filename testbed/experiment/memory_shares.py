@@ -8,10 +8,11 @@ aggregators (`sets`) are divided whole.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from testbed.experiment.experiment import Experiment
+    from testbed.systems.options import SlotOptions
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,11 @@ def part_of(slots: int, parts: int, part: int) -> Part:
 
 def slots_of(experiment: Experiment, job: int) -> Part:
     """The slots that are a job's own, each of as many aggregators as it has sets."""
-    slots = experiment.aggregators // experiment.system.sets
+    slots = experiment.aggregators // cast("SlotOptions", experiment.system).sets
     return part_of(slots, experiment.memory_parts, experiment.memory_part(job))
 
 
 def window_of_slots(experiment: Experiment, job: int) -> int:
     """How many of these slots its workers use, one chunk in flight in each."""
     slots = slots_of(experiment, job).slots
-    return min(slots, experiment.system.window or slots)
+    return min(slots, cast("SlotOptions", experiment.system).window or slots)

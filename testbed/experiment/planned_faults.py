@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from testbed.config.fields import nearest
 from testbed.config.problems import Path, Problem, sentence
 from testbed.config.units import TIME, show
-from testbed.experiment.schema_jobs import Fault, Job
+from testbed.experiment.schema_jobs import Fault, Job, Placement
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _target(
     if fault.worker is not None and fault.worker >= job.workers:
         allowed = f"0 to {job.workers - 1}, since job {job.name} has {job.workers} workers"
         yield Problem((*path, "worker"), f"found {fault.worker}; allowed: {allowed}")
-    if fault.server is not None and job.placement is not None:
+    if fault.server is not None and isinstance(job.placement, Placement):
         servers = len(job.placement.servers)
         if fault.server >= servers:
             allowed = f"allowed: 0 to {servers - 1}" if servers else "the system has no server"
@@ -149,10 +149,10 @@ def _together(faults: Sequence[Fault], jobs: Sequence[Job]) -> Iterator[Problem]
     """Whether no process is to suffer two things at a time, and one job is left."""
     by_name = {job.name: job for job in jobs}
     ends = [NEVER if fault.end_ns is None else fault.end_ns for fault in faults]
-    victims = []
+    victims: list[set[str | None]] = []
     for fault in faults:
-        whole = fault.job is not None and by_name[fault.job].placed
-        victims.append({fault.switch} if not whole else set(_hosts(by_name[fault.job], fault)))
+        job = None if fault.job is None else by_name[fault.job]
+        victims.append({fault.switch} if job is None or not job.placed else {*_hosts(job, fault)})
     order = sorted(range(len(faults)), key=lambda number: (faults[number].at_ns, number))
     for place, later in enumerate(order):
         for earlier in order[:place]:

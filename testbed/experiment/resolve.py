@@ -112,6 +112,7 @@ class _Resolver:
         return not self.problems and len(self.parts) == len(ExperimentFile.model_fields)
 
     def experiment(self) -> Experiment:
+        assert self.topology is not None  # the experiment is complete
         made = Experiment.model_construct(**self.parts)
         made._topology = self.topology
         made._directions = tuple(self.directions)
@@ -267,19 +268,22 @@ class _Resolver:
         taken: dict[str, str] = {}
         sound = True
         for number, job in enumerate(jobs):
-            if not job.placed:
+            placement = job.placement
+            if not isinstance(placement, Placement):
                 continue
             path = ("jobs", number, "placement")
-            count = len(job.placement.workers)
+            count = len(placement.workers)
             if count != job.workers:
                 message = f"found {count} host{'s' if count != 1 else ''}; the job has"
                 self.wrong((*path, "workers"), f"{message} {job.workers} workers")
                 sound = False
-            roles = [((*path, "workers", i), host) for i, host in enumerate(job.placement.workers)]
-            several = len(job.placement.servers) > 1
-            for i, host in enumerate(job.placement.servers):
+            roles: list[tuple[KeyPath, str]] = [
+                ((*path, "workers", i), host) for i, host in enumerate(placement.workers)
+            ]
+            several = len(placement.servers) > 1
+            for i, host in enumerate(placement.servers):
                 roles.append(((*path, "ps", i) if several else (*path, "ps"), host))
-            sound &= self.servers_fit((*path, "ps"), job.placement)
+            sound &= self.servers_fit((*path, "ps"), placement)
             for role, host in roles:
                 if topology is not None and host not in topology.hosts:
                     near = nearest(host, topology.hosts)
@@ -307,12 +311,14 @@ class _Resolver:
             )
             return
         for number, job in enumerate(jobs):
-            if not job.placed:
+            if isinstance(job.placement, str):
                 free = [host for host in topology.hosts if host not in taken]
                 seed = self.parts.get("seed", 0)
-                found = choose(job.placement, topology, free, job.workers + each, seed, number)
-                taken |= dict.fromkeys(found, "")
-                placement = Placement.of(found, job.workers)
+                hosts = choose(job.placement, topology, free, job.workers + each, seed, number)
+                if hosts is None:
+                    return  # a system that is not sound has its own error, and unknown needs
+                taken |= dict.fromkeys(hosts, "")
+                placement = Placement.of(hosts, job.workers)
                 jobs[number] = job.model_copy(update={"placement": placement})
 
     @property

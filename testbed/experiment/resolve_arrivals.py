@@ -59,8 +59,8 @@ def read_csv(arrivals: Arrivals, folder: Path) -> tuple[Arrivals, list[Problem]]
 
 def shapes(arrivals: Arrivals) -> list[tuple[KeyPath, JobShape]]:
     """What is submitted, each with the place that says so."""
-    key, listed = "submissions", arrivals.submissions
-    place: KeyPath = ("arrivals", key)
+    place: KeyPath = ("arrivals", "submissions")
+    listed: Sequence[JobShape] = arrivals.submissions
     if arrivals.poisson is not None:
         place, listed = ("arrivals", "poisson", "kinds"), arrivals.poisson.kinds
     return [((*place, number), shape) for number, shape in enumerate(listed)]

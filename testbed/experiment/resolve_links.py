@@ -95,8 +95,9 @@ class _Links:
                 self.spread(index, way)
             there, back = LinkDirection(a, b, **ways[0]), LinkDirection(b, a, **ways[1])
             if sound:
-                for way in (there, back):
-                    self.fits(way, place, f"{way.source} to {way.target}: ")
+                for direction in (there, back):
+                    who = f"{direction.source} to {direction.target}: "
+                    self.fits(direction, place, who)
             self.directions.append((there, back))
 
     def spread(self, index: int, way: dict[str, Any]) -> None:
@@ -120,8 +121,8 @@ class _Links:
         """{link index: [(position in `each`, whether `between` names it the other way round)]}."""
         assert self.topology is not None
         by_ends: dict[frozenset[str], list[int]] = {}
-        for index, ends in enumerate(self.topology.links):
-            by_ends.setdefault(frozenset(ends), []).append(index)
+        for index, linked in enumerate(self.topology.links):
+            by_ends.setdefault(frozenset(linked), []).append(index)
         nodes = [*self.topology.hosts, *self.topology.switches]
         first: dict[frozenset[str], int] = {}
         result: dict[int, list[tuple[int, bool]]] = {}
@@ -192,8 +193,9 @@ class _Links:
     def mark(self, round_trip_ns: int) -> None:
         """Give each direction without one its congestion threshold: a bandwidth-delay product, with
         the longest round trip of the empty network."""
-        for index, ways in enumerate(self.directions):
-            self.directions[index] = tuple(self.marked(way, round_trip_ns) for way in ways)
+        for index, (there, back) in enumerate(self.directions):
+            marked = self.marked(there, round_trip_ns), self.marked(back, round_trip_ns)
+            self.directions[index] = marked
 
     def marked(self, way: LinkDirection, round_trip_ns: int) -> LinkDirection:
         if way.ecn_threshold_packets != 0:

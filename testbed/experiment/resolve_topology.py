@@ -79,7 +79,7 @@ def parameters(cls: type) -> dict[str, tuple[Any, Any]]:
     except (TypeError, ValueError):
         return {}
     try:
-        hints = typing.get_type_hints(cls.__init__)
+        hints = typing.get_type_hints(cls.__init__)  # type: ignore[misc]  # read, not called
     except Exception:  # annotations that cannot be resolved say nothing
         hints = {}
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

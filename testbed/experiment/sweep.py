@@ -232,8 +232,8 @@ def _choices(document: Document, file: str) -> list[Choice]:
     if problems:
         raise ExperimentError(file, problems)
     count = 1
-    for group in groups:
-        count *= len(group)
+    for choices in groups:
+        count *= len(choices)
     if count > MAX_POINTS:
         wrong(("sweep",), f"{count} points; allowed: at most {MAX_POINTS}")
         raise ExperimentError(file, problems)
@@ -323,9 +323,11 @@ def _applied(document: Document, choice: Choice, file: str) -> Document:
         if isinstance(data.get("system"), str) and name.startswith("system."):
             data["system"] = {"name": data["system"]}
         for path in _set(data, _parse(name), value, (), file, line):
-            lines[path] = line
+            if line is not None:
+                lines[path] = line
     system = data.get("system")
-    chosen = systems.SYSTEMS.get(system.get("name") if isinstance(system, dict) else system)
+    system_name: Any = system.get("name") if isinstance(system, dict) else system
+    chosen = systems.SYSTEMS.get(system_name)
     if chosen is not None and not chosen.memory:
         data.pop("memory", None)
     return Document(data, lines, [])
@@ -351,13 +353,14 @@ def _set(
     else:
         heads = [head]
     written: list[KeyPath] = []
+    members: Any = at  # a dict with str, or a list with int
     for each in heads:
         path = (*done, each)
         if not rest:
-            at[each] = copy.deepcopy(value)
+            members[each] = copy.deepcopy(value)
             written.append(path)
             continue
-        if wanted is dict and each not in at:
-            at[each] = {}
-        written += _set(at[each], rest, value, path, file, line)
+        if wanted is dict and each not in members:
+            members[each] = {}
+        written += _set(members[each], rest, value, path, file, line)
     return written

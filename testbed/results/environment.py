@@ -58,9 +58,8 @@ def _cpu_model() -> str | None:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         return None
-    fields = dict(
-        (part.strip() for part in line.split(":", 1)) for line in text.splitlines() if ":" in line
-    )
+    pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
+    fields = {key.strip(): value.strip() for key, value in pairs}
     return fields.get("model name") or fields.get("CPU part")
 
 
@@ -71,17 +70,21 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _first_line(*command: str | None) -> str | None:
-    output = _output(*command)
+def _first_line(program: str | None, *arguments: str) -> str | None:
+    output = _output(program, *arguments)
     return output.splitlines()[0] if output else None
 
 
-def _output(*command: str | None) -> str | None:
-    if command[0] is None:
+def _output(program: str | None, *arguments: str) -> str | None:
+    if program is None:
         return None
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=5, stdin=subprocess.DEVNULL
+            (program, *arguments),
+            capture_output=True,
+            text=True,
+            timeout=5,
+            stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -8,12 +8,13 @@ one whose planner knows of no links.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import cast
 
 from testbed.errors import UserError
-from testbed.routing.fair import Term, common_rate, fair_rates, loads
+from testbed.routing.fair import Resource, Term, common_rate, fair_rates, loads
 from testbed.routing.network import Network, PlanJob
 from testbed.routing.paths import Path
 from testbed.routing.plan import (
@@ -93,10 +94,10 @@ class Arrangement:
         self.uses = self.gradients if trees is None else self._with_results(trees)
         self.capacities = self._capacities()
 
-    def _uses(self) -> dict[Hashable, list[Term]]:
-        uses: dict[Hashable, list[Term]] = {}
+    def _uses(self) -> dict[Resource, list[Term]]:
+        uses: dict[Resource, list[Term]] = {}
 
-        def use(term: Term, path: Path, *more: Hashable) -> None:
+        def use(term: Term, path: Path, *more: Resource) -> None:
             for ends in zip(path, path[1:], strict=False):
                 uses.setdefault(("link", *ends), []).append(term)
             for resource in more:
@@ -118,7 +119,7 @@ class Arrangement:
                 use(Term(members, group.range.share), group.onward, ("PS", job.ps))
         return uses
 
-    def _with_results(self, trees: Sequence[Tree]) -> dict[Hashable, list[Term]]:
+    def _with_results(self, trees: Sequence[Tree]) -> dict[Resource, list[Term]]:
         uses = {resource: list(terms) for resource, terms in self.gradients.items()}
         for first, following, tree in zip(self.first, self.first[1:], trees, strict=False):
             results = Term(tuple(range(first, following)), Fraction(1), slowest=True)
@@ -126,8 +127,8 @@ class Arrangement:
                 uses.setdefault(("link", *ends), []).append(results)
         return uses
 
-    def _capacities(self) -> dict[Hashable, int]:
-        found: dict[Hashable, int | None] = {
+    def _capacities(self) -> dict[Resource, int]:
+        found: dict[Resource, int | None] = {
             ("link", *link.ends): link.capacity_bps for link in self.network.links
         }
         for switch in self.network.switches:
@@ -165,11 +166,11 @@ def _groups(workers: Sequence[Sequence[Leg]]) -> list[_Group]:
             if leg.onward:
                 legs_at.setdefault(leg.node, []).append((number, leg))
     found: list[_Group] = []
-    for legs in legs_at.values():
-        ends = sorted({end for _, leg in legs for end in (leg.range.start, leg.range.end)})
+    for arriving in legs_at.values():
+        ends = sorted({end for _, leg in arriving for end in (leg.range.start, leg.range.end)})
         place = {end: number for number, end in enumerate(ends)}
         meeting: list[list[tuple[int, Leg]]] = [[] for _ in ends]
-        for number, leg in legs:
+        for number, leg in arriving:
             for part in range(place[leg.range.start], place[leg.range.end]):
                 meeting[part].append((number, leg))
         here: list[_Group] = []
@@ -259,10 +260,10 @@ def assemble(
 
 
 def _with_results(
-    arrangement: Arrangement, parts: Sequence[JobPlan], loaded: Mapping[Hashable, Fraction]
+    arrangement: Arrangement, parts: Sequence[JobPlan], loaded: Mapping[Resource, Fraction]
 ) -> list[JobPlan]:
     """The jobs' parts with their trees of results: those that are given, or where there is room."""
-    gradients = {key[1:]: load for key, load in loaded.items() if key[0] == "link"}
+    gradients = {cast(Ends, key[1:]): load for key, load in loaded.items() if key[0] == "link"}
     wanted = [(part.ps, to_reach(part), part.rate_bps) for part in parts]
     found = result_trees(arrangement.network, wanted, gradients, arrangement.trees)
     return [replace(part, results=each) for part, each in zip(parts, found, strict=True)]
@@ -285,12 +286,12 @@ def _job_plan(arrangement: Arrangement, index: int, all_rates: Sequence[Fraction
     delays: dict[int, list[int]] = {}
     for number, host in enumerate(job.workers):
         assignments = []
-        for leg, group in pieces[number]:
-            tag = tags.of_inputs(leg.path, group)
-            tag_of_group.setdefault(group, tag)
-            delays.setdefault(group, []).append(network.delay_ns(leg.path))
+        for leg, meeting in pieces[number]:
+            tag = tags.of_inputs(leg.path, meeting)
+            tag_of_group.setdefault(meeting, tag)
+            delays.setdefault(meeting, []).append(network.delay_ns(leg.path))
             rate = rates[number] * leg.range.share
-            assignments.append(Assignment(leg.range, tag, group, leg.node, leg.path, rate))
+            assignments.append(Assignment(leg.range, tag, meeting, leg.node, leg.path, rate))
         workers.append(WorkerPlan(number, host, rates[number], tuple(assignments)))
     made = []
     for number, group in enumerate(groups, 1):

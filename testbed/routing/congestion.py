@@ -17,7 +17,7 @@ choices, one that loads the fewest links.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -26,6 +26,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix
 
 from testbed.routing.candidates import Candidates
+from testbed.routing.fair import Resource
 from testbed.routing.network import least
 from testbed.routing.paths import Path
 
@@ -74,7 +75,7 @@ class Congestion:
         limited += [each for each in servers.values() if each is not None]
         limited += [job.max_rate_bps for job in candidates.jobs if job.max_rate_bps]
         self.unit_bps = max(limited, default=1)
-        self.capacities: dict[Hashable, int | None] = {
+        self.capacities: dict[Resource, int | None] = {
             ("link", *link.ends): link.capacity_bps for link in network.links
         }
         self.capacities |= {
@@ -94,13 +95,13 @@ class Congestion:
         self.variables = column
         self.uses, self.rows, self.least_mu = self._constraints()
 
-    def _constraints(self) -> tuple[dict[Hashable, dict[int, float]], Rows, float]:
+    def _constraints(self) -> tuple[dict[Resource, dict[int, float]], Rows, float]:
         candidates = self.candidates
-        uses: dict[Hashable, dict[int, float]] = {}
+        uses: dict[Resource, dict[int, float]] = {}
         rows = Rows.none()
         least_mu = 0.0
 
-        def use(column: int, path: Path, last: Hashable) -> None:
+        def use(column: int, path: Path, last: Resource) -> None:
             for resource in (
                 *(("link", *ends) for ends in zip(path, path[1:], strict=False)),
                 last,
@@ -122,14 +123,15 @@ class Congestion:
                 if node != job.ps:
                     sends = dict.fromkeys(self.onward_columns(each.job, node), -float(everyone))
                     rows.add({**columns, **sends}, -np.inf, 0)
-        for (job, node), paths in candidates.onward.items():
-            columns = self.onward_columns(job, node)
-            for column, path in zip(columns, paths, strict=True):
-                use(column, path, ("PS", candidates.jobs[job].ps))
-            rows.add(dict.fromkeys(columns, 1.0), -np.inf, 1)
+        for (number, node), paths in candidates.onward.items():
+            onward = self.onward_columns(number, node)
+            for column, path in zip(onward, paths, strict=True):
+                use(column, path, ("PS", candidates.jobs[number].ps))
+            rows.add(dict.fromkeys(onward, 1.0), -np.inf, 1)
         for resource, terms in uses.items():
-            capacity = self.capacities[resource] / self.unit_bps
-            rows.add({**terms, 0: -capacity}, -np.inf, 0)
+            capacity = self.capacities[resource]
+            assert capacity is not None  # others are not counted
+            rows.add({**terms, 0: -(capacity / self.unit_bps)}, -np.inf, 0)
         return uses, rows, least_mu
 
     def most_rate(self, job: int, worker: int) -> float:
@@ -137,7 +139,8 @@ class Congestion:
         made, network = self.candidates.jobs[job], self.candidates.network
         host = made.workers[worker]
         links = [network.link[host, after].capacity_bps for after in network.after[host]]
-        most = least((None if None in links else max(links), made.max_rate_bps))
+        widest = None if None in links else max(each for each in links if each is not None)
+        most = least((widest, made.max_rate_bps))
         return np.inf if most is None else most / self.unit_bps
 
     def onward_columns(self, job: int, node: str) -> range:

@@ -12,7 +12,7 @@ what they take stays as it is from when one of its workers has stopped.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -35,10 +35,12 @@ class Term:
         return (all if self.slowest else any)(growing[worker] for worker in self.workers)
 
 
-Uses = Mapping[Hashable, Sequence[Term]]
+Resource = tuple[str | int, ...]
+"""What has a capacity: its kind, and which it is."""
+Uses = Mapping[Resource, Sequence[Term]]
 
 
-def loads(uses: Uses, rates: Sequence[Fraction]) -> dict[Hashable, Fraction]:
+def loads(uses: Uses, rates: Sequence[Fraction]) -> dict[Resource, Fraction]:
     """The load of each resource at these rates."""
     return {
         resource: sum((term.load(rates) for term in terms), Fraction(0))
@@ -46,7 +48,7 @@ def loads(uses: Uses, rates: Sequence[Fraction]) -> dict[Hashable, Fraction]:
     }
 
 
-def common_rate(uses: Uses, capacities: Mapping[Hashable, int]) -> Fraction | None:
+def common_rate(uses: Uses, capacities: Mapping[Resource, int]) -> Fraction | None:
     """The largest rate that all workers can have at the same time, which is the smallest of the
     fair rates; None: nothing limits it."""
     rates = []
@@ -58,7 +60,7 @@ def common_rate(uses: Uses, capacities: Mapping[Hashable, int]) -> Fraction | No
 
 
 def fair_rates(
-    uses: Uses, capacities: Mapping[Hashable, int], workers: int
+    uses: Uses, capacities: Mapping[Resource, int], workers: int
 ) -> list[Fraction] | None:
     """The max-min fair rates of `workers` workers.
 

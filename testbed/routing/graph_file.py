@@ -159,9 +159,9 @@ def _edge_list(path: Path, text: str) -> GraphFile:
         else:
             found.places[len(found.edges)] = place
             found.edges.append((words[0], words[1], _edge(where, words[2:])))
-            for node in words[:2]:
-                found.nodes.setdefault(node, {})
-                found.places.setdefault(node, place)
+            for end in words[:2]:
+                found.nodes.setdefault(end, {})
+                found.places.setdefault(end, place)
     return found
 
 

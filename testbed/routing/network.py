@@ -96,7 +96,8 @@ class Network:
     @cached_property
     def after(self) -> dict[str, tuple[str, ...]]:
         """For each node the nodes that its links lead to."""
-        found: dict[str, list[str]] = {each.name: [] for each in (*self.switches, *self.hosts)}
+        nodes: tuple[Switch | Host, ...] = (*self.switches, *self.hosts)
+        found: dict[str, list[str]] = {each.name: [] for each in nodes}
         for link in self.links:
             found[link.source].append(link.target)
         return {name: tuple(targets) for name, targets in found.items()}

@@ -134,7 +134,7 @@ class Load:
     @property
     def full(self) -> bool:
         """Whether nothing is left of it."""
-        return bool(self.capacity_bps) and self.load_bps >= self.capacity_bps
+        return bool(self.capacity_bps and self.load_bps >= self.capacity_bps)
 
     @property
     def share(self) -> float:
@@ -152,7 +152,7 @@ class LinkLoad(Load):
     def full(self) -> bool:
         """Whether nothing is left for the gradients that it carries."""
         results = self.results_bps if self.load_bps else 0
-        return bool(self.capacity_bps) and self.load_bps + results >= self.capacity_bps
+        return bool(self.capacity_bps and self.load_bps + results >= self.capacity_bps)
 
 
 @dataclass(frozen=True)

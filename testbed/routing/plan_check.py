@@ -200,6 +200,6 @@ class _Checker:
                 load = said[name].load_bps if name in said else Fraction(-1)
                 if not self.same(load, counted.get(name, Fraction(0))):
                     self.wrong(f"{name}: its load is not what the plan says")
-        for ends, load in plan.links.items():
-            if not self.same(load.results_bps, self.results.get(ends, Fraction(0))):
+        for ends, link in plan.links.items():
+            if not self.same(link.results_bps, self.results.get(ends, Fraction(0))):
                 self.wrong(f"{ends}: its results are not what the plan says")

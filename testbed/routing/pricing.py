@@ -8,17 +8,18 @@ round.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from scipy.optimize import Bounds, milp
 from scipy.sparse import csr_matrix
 
 from testbed.routing.congestion import Rows
+from testbed.routing.fair import Resource
 from testbed.routing.paths import Path
 
 
-def resources_of(path: Path, *more: Hashable) -> list[Hashable]:
+def resources_of(path: Path, *more: Resource) -> list[Resource]:
     """The links of a path, and `more`."""
     return [*(("link", *ends) for ends in zip(path, path[1:], strict=False)), *more]
 
@@ -30,7 +31,7 @@ class PathPrices:
     is not there is free."""
 
     def __init__(
-        self, sets: Sequence[Sequence[tuple[Path, Hashable]]], resources: Mapping[Hashable, int]
+        self, sets: Sequence[Sequence[tuple[Path, Resource]]], resources: Mapping[Resource, int]
     ) -> None:
         self.paths = [[path for path, _ in paths] for paths in sets]
         self.first = np.cumsum([0, *map(len, self.paths)])

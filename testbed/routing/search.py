@@ -9,13 +9,13 @@ fullest resource as long as that helps. Nothing is drawn at random, and no clock
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csc_matrix
 
-from testbed.routing.candidates import Candidates
+from testbed.routing.candidates import Candidates, WorkerClass
 from testbed.routing.congestion import Congestion
 
 Open = frozenset[tuple[int, str]]
@@ -59,7 +59,7 @@ def _ranked(candidates: Candidates, job: int) -> list[str]:
 
     def takes(node: str) -> float:
         into = [link.capacity_bps for link in network.links if link.target == node]
-        carried = np.inf if None in into else float(sum(into))
+        carried = np.inf if None in into else float(sum(each for each in into if each is not None))
         capacity = network.switch[node].aggregation_bps
         return min(carried, np.inf if capacity is None else capacity)
 
@@ -137,7 +137,7 @@ class _Rounding:
             down[up] += 1
             self.values[columns] = down
 
-    def _classes(self):
+    def _classes(self) -> Iterator[tuple[WorkerClass, np.ndarray]]:
         candidates = self.program.candidates
         for each, first in zip(candidates.classes, self.program.first_way, strict=True):
             yield each, np.arange(first, first + len(each.ways))

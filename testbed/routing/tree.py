@@ -151,7 +151,8 @@ def root_switch(topology: Topology, workers: tuple[str, ...]) -> str:
         hops = next_hops(topology, switch)
         distances = [_distance(hops, switch_of(topology, worker), switch) for worker in workers]
         if None not in distances:
-            rank = max(distances), sum(distances)
+            steps = [each for each in distances if each is not None]
+            rank = max(steps), sum(steps)
             if best is None or rank < best[0]:
                 best = rank, switch
     if best is None:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Protocol
 
 from pydantic import Field, model_validator
 
@@ -60,6 +60,19 @@ class SystemOptions(Section):
     def fragile(self) -> str:
         """Why no packet may be lost with these options; "" if it may."""
         return ""
+
+
+class ServerOptions(Protocol):
+    """What the options of a system with several parameter servers for each job have."""
+
+    servers: int
+
+
+class SlotOptions(Protocol):
+    """What the options of a system have whose jobs have slots of their own."""
+
+    sets: int
+    window: int | None
 
 
 class WorkerOptions(SystemOptions):

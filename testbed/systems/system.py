@@ -7,10 +7,10 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from testbed.errors import UserError
-from testbed.systems.options import SystemOptions
+from testbed.systems.options import ServerOptions, SlotOptions, SystemOptions
 
 Hook = str | Callable[..., Any]
 
@@ -73,11 +73,13 @@ class System:
 
     def servers_per_job(self, options: SystemOptions | None) -> int:
         """Parameter servers of each job; `options` are needed only where there are "many"."""
-        return options.servers if self.servers == "many" else int(self.servers == "one")
+        if self.servers == "many":
+            return cast(ServerOptions, options).servers
+        return int(self.servers == "one")
 
     def aggregators_per_job(self, options: SystemOptions) -> int:
         """The fewest aggregators of each switch that every job must have to itself."""
-        return options.sets if self.divided else 0
+        return cast(SlotOptions, options).sets if self.divided else 0
 
     def aggregator_bytes(self, values: int, bitmap_bits: int) -> int:
         """Switch memory of one aggregator: its registers, int32 values and bitmap included."""

@@ -334,3 +334,11 @@ def test_a_mistake_behind_an_old_name_has_its_line():
     line = text.count("\n")
     with pytest.raises(UserError, match=f"line {line}, timers.min_timeout"):
         load_text(text)
+
+
+def test_hosts_that_run_out_with_an_unsound_system_are_no_crash(tmp_path):
+    text = BASE.replace("{name: esa, window: 64}", "{name: ps, servers: many}")
+    placed = "{workers: [h1, h2, h3, h4], ps: [h5, h6, h7]}"
+    text = text.replace("scale: 0.01}", f"scale: 0.01, placement: {placed}}}")
+    said = message(text, tmp_path)
+    assert "system.servers: found 'many'; allowed: a whole number" in said

@@ -116,8 +116,10 @@ class Model:
             capacity = self.network.switch[node].aggregation_bps
             if capacity is not None:
                 rows.add(terms, -np.inf, capacity / self.unit_bps)
-        for server, terms in at_server.items():
-            rows.add(terms, -np.inf, self.network.ingress_bps(server) / self.unit_bps)
+        for ps, terms in at_server.items():
+            ingress = self.network.ingress_bps(ps)
+            assert ingress is not None  # checked before
+            rows.add(terms, -np.inf, ingress / self.unit_bps)
         return rows
 
     def solve(self) -> tuple[Fraction, np.ndarray]:
@@ -126,6 +128,7 @@ class Model:
         most = np.full(self.variables, np.inf)
         for index, job in enumerate(self.jobs):
             t = job.max_rate_bps or self.ingress[index]
+            assert t is not None  # checked before
             for worker in range(len(job.workers)):
                 most[self.r(index, worker)] = t / self.unit_bps
         low = np.zeros(self.variables)

@@ -19,6 +19,7 @@ from testbed.errors import UserError
 from testbed.routing.assemble import Leg, assemble
 from testbed.routing.candidates import candidates, check_reachable
 from testbed.routing.congestion import Congestion
+from testbed.routing.fair import Resource
 from testbed.routing.network import Network, PlanJob
 from testbed.routing.paths import Path, shortest_path
 from testbed.routing.plan import Plan, Range
@@ -84,7 +85,7 @@ class _Filling:
                 assert path is not None  # checked before
                 self.flows.append(_Flow(network, len(self.flows), index, path))
                 self.most.append(job.max_rate_bps)
-        self.left: dict[Hashable, Fraction] = {
+        self.left: dict[Resource, Fraction] = {
             ("link", *link.ends): Fraction(link.capacity_bps)
             for link in network.links
             if link.capacity_bps is not None
@@ -97,12 +98,12 @@ class _Filling:
             if ingress is not None:
                 self.left["PS", job.ps] = Fraction(ingress)
 
-    def users(self, growing: list[_Flow]) -> dict[Hashable, dict[Hashable, list[_Flow]]]:
+    def users(self, growing: list[_Flow]) -> dict[Resource, dict[Hashable, list[_Flow]]]:
         """For each resource whose load grows: {what grows by one there: the workers behind it}. An
         aggregate grows once, whoever contributes."""
-        found: dict[Hashable, dict[Hashable, list[_Flow]]] = {}
+        found: dict[Resource, dict[Hashable, list[_Flow]]] = {}
 
-        def use(resource: Hashable, who: Hashable, flow: _Flow) -> None:
+        def use(resource: Resource, who: Hashable, flow: _Flow) -> None:
             if resource in self.left:
                 found.setdefault(resource, {}).setdefault(who, []).append(flow)
 
@@ -127,9 +128,9 @@ class _Filling:
             users = self.users(growing)
             steps = [self.left[resource] / len(who) for resource, who in users.items()]
             steps += [
-                self.most[flow.number] - level
-                for flow in growing
-                if self.most[flow.number] is not None
+                most - level
+                for most in (self.most[flow.number] for flow in growing)
+                if most is not None
             ]
             if not steps:
                 raise UserError(

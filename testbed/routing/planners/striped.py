@@ -23,7 +23,7 @@ more.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -34,6 +34,7 @@ from scipy.sparse import csr_matrix
 from testbed.routing.assemble import Choice, Leg, Tree, assemble, to_reach
 from testbed.routing.candidates import Candidates, candidates
 from testbed.routing.congestion import Congestion
+from testbed.routing.fair import Resource
 from testbed.routing.network import Network, PlanJob
 from testbed.routing.paths import Path
 from testbed.routing.plan import Plan, Range
@@ -55,7 +56,7 @@ class Stripe:
     job: int
     ways: tuple[Path, ...]
     onward: tuple[tuple[str, Path], ...]
-    uses: tuple[tuple[Hashable, int], ...]
+    uses: tuple[tuple[Resource, int], ...]
 
 
 def plan(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Plan:
@@ -85,7 +86,8 @@ def _trees(network: Network, whole: Plan, several: bool) -> list[tuple[Tree, ...
     everywhere = network.aggregating
     for loads, switches in ((gradients, everywhere), (gradients, ()), ({}, everywhere)):
         wanted = [
-            (job.ps, dict.fromkeys((*to_reach(job), *switches)), job.rate_bps) for job in whole.jobs
+            (job.ps, tuple(dict.fromkeys((*to_reach(job), *switches))), job.rate_bps)
+            for job in whole.jobs
         ]
         found[tuple(each.links for each in result_trees(network, wanted, loads))] = None
     return list(found) if several else list(found)[:1]
@@ -184,9 +186,9 @@ class _Mixture:
 
     def _stripe(self, job: int, ways: Sequence[Path], onward: dict[str, Path]) -> Stripe:
         ps = self.candidates.jobs[job].ps
-        uses: dict[Hashable, int] = {}
+        uses: dict[Resource, int] = {}
 
-        def use(path: Path, *more: Hashable) -> None:
+        def use(path: Path, *more: Resource) -> None:
             for resource in resources_of(path, *more):
                 if resource in self.resources:
                     uses[resource] = uses.get(resource, 0) + 1
