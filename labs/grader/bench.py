@@ -7,11 +7,12 @@ by one, with a time that the bench counts itself (virtual time); what comes back
 
 from __future__ import annotations
 
+import functools
 import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from p4engine.switch.library import MANAGER_CALLS, PROGRAM_CALLS
 from scapy.packet import Packet
@@ -123,14 +124,15 @@ class Switch:
         self, packets: Sequence[tuple[int, int, Frame]], until_ns: int | None = None
     ) -> list[tuple[int, int, bytes]]:
         """Send packets (time_ns, port, frame) and return what leaves, as (time_ns, port, frame)."""
-        ready = [[port, bytes(frame), at_ns] for at_ns, port, frame in packets]
-        self._bench.about = tuple(ready[-1][:2]) if ready else None
+        sent = [(port, bytes(frame)) for _, port, frame in packets]
+        ready = [[*pair, at_ns] for pair, (at_ns, _, _) in zip(sent, packets, strict=True)]
+        self._bench.about = sent[-1] if sent else None
         outputs, count, log = self._target.send(ready, until_ns)
         self._bench.heard(log)
         self._bench.traced(self._target.trace())
         if count > len(outputs):
             raise Failure(f"the switch sends {count} packets in answer to {len(ready)}")
-        self._history += [(port, data) for port, data, _ in ready]
+        self._history += sent
         self.now_ns = max([self.now_ns, *(at for at, _, _ in packets)])
         return outputs
 
@@ -154,12 +156,12 @@ class Switch:
         """
         wanted: Packets = []
         for number, frames in sorted(leaving.items()):
-            many = frames if isinstance(frames, list | tuple) else [frames]
+            many = frames if isinstance(frames, list | tuple) else [cast(Frame, frames)]
             wanted += [(number, bytes(f)) for f in many]
         sent = (port, bytes(frame))
         before = list(self._history)
         got = self.send(port, frame)
-        evidence = {"sent": sent, "expected": wanted, "got": got, "history": before}
+        failure = functools.partial(Failure, sent=sent, expected=wanted, got=got, history=before)
         for number in sorted({p for p, _ in wanted} | {p for p, _ in got}):
             want = [d for p, d in wanted if p == number]
             have = [d for p, d in got if p == number]
@@ -167,15 +169,14 @@ class Switch:
                 found = differences(left, right, only, ignore)
                 if found:
                     which = f"port {number}" + (f", packet {i + 1}" if len(want) > 1 else "")
-                    raise Failure(
+                    raise failure(
                         why or "a packet that leaves is not what it should be",
                         differences=found,
                         where=f"{which} differs in",
-                        **evidence,
                     )
             if len(want) != len(have):
                 text = f"{_count(len(have))} left port {number}, not {_count(len(want))}"
-                raise Failure(f"{why} ({text})" if why else text, **evidence)
+                raise failure(f"{why} ({text})" if why else text)
 
     def expect_one(
         self,
@@ -190,13 +191,14 @@ class Switch:
         packet says, which a mistake in where it goes should not fail."""
         before = list(self._history)
         got = self.send(port, frame)
-        evidence = {"sent": (port, bytes(frame)), "got": got, "history": before}
+        sent = (port, bytes(frame))
+        failure = functools.partial(Failure, sent=sent, got=got, history=before)
         if not got:
-            raise Failure(f"{why} (nothing left the switch)", **evidence)
+            raise failure(f"{why} (nothing left the switch)")
         found = differences(bytes(leaving), got[0][1], only, ignore)
         if found:
             where = f"port {got[0][0]} differs in"
-            raise Failure(why, differences=found, where=where, **evidence)
+            raise failure(why, differences=found, where=where)
 
 
 def _count(n: int) -> str:
@@ -278,7 +280,7 @@ class Bench:
         self.deadline = deadline
         self._build, self._switches = build, switches
         self._boxes: list[Any] = []
-        self.about: tuple | None = None  # the packet sent last
+        self.about: tuple[int, bytes] | None = None  # the packet sent last
         self.trace_lines: list[str] = []
         self.log: list[str] = []
         self.gaps: list[str] = []
@@ -306,6 +308,7 @@ class Bench:
         if self.wires is None:
             return self._boxed(self.lab.program, defines, self.trace)
         key = self._build(self.lab.program, defines, self.trace)
+        assert self._node is not None, "a network has a process in its switch"
         box = self._node()
         self.gaps = box.walls.gaps()
         seed = self.random.getrandbits(32)

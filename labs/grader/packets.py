@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from scapy.fields import (
     ByteEnumField,
@@ -78,7 +79,7 @@ SWITCH_MAC = "0a:00:00:00:01:00"
 SWITCH_IP = "10.0.0.254"
 
 
-def agg(source: int | str, destination: int | str, ttl: int = 64, **fields: object) -> Packet:
+def agg(source: int | str, destination: int | str, ttl: int = 64, **fields: Any) -> Packet:
     """A frame with an Agg header from one host to another; "switch" stands for the switch.
 
     Its UDP checksum is 0, which IPv4 permits; that of IPv4 is right.

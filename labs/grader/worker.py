@@ -46,7 +46,7 @@ class Worker:
 
     def compile(self, program: str, defines: dict[str, Any], trace: bool) -> list:
         """Compile scratch/source/`program`; returns [key, warnings]."""
-        from p4engine import compile_program
+        from p4engine.backend.build import compile_program
 
         source = self.scratch / "source" / program
         cache = self.scratch / "cache"
@@ -67,6 +67,7 @@ class Worker:
 
         self.unload()
         number = self._loaded(NetworkSwitch(self._compiled(key), interfaces, seed=seed), trace)
+        assert self.packets is not None, "the box is no switch of a network"
         self.carrying = self.packets.submit(self.switches[number].loop.run)
         return number
 
@@ -126,6 +127,7 @@ class Worker:
         Returns [whether it is so, {port: [frames received, frames sent]}, log].
         """
         switch, end = self.switches[number], time.monotonic() + limit_s
+        assert self.carrying is not None, "the switch is not on a network"
         while True:
             with switch.loop.locked():
                 came = switch.loop.stats()["received"]

@@ -112,10 +112,10 @@ def collision(t: Bench) -> None:
     ]
     for packet in others:
         job = packet[Agg].job
-        want = {SERVERS[job]: flagged(packet, COLLISION)}
+        leaving = {SERVERS[job]: flagged(packet, COLLISION)}
         why = f"the slot belongs to job 0's fragment 7; job {job}'s PS takes care of this one"
         ignore = ["IP.chksum"]
-        switch.expect(port(job, packet[Agg].worker), packet, want, why, ignore=ignore)
+        switch.expect(port(job, packet[Agg].worker), packet, leaving, why, ignore=ignore)
     last = gradient(0, 2, numbers(t, VALUES), 7, 4)
     want = merged(last, EVERYONE, total([*first, last[Agg].values]))
     why = "fragment 7's sum has nothing of the others"
@@ -170,8 +170,8 @@ def duplicate(t: Bench) -> None:
     switch.expect_one(port(0, 2), last, want, why, only=SUM)
     again = gradient(0, 0, sent[0])
     why = "the PS has not got the sum, or its result was lost: it gets the sum again"
-    want = {SERVERS[0]: merged(again, EVERYONE, total(sent))}
-    switch.expect(port(0, 0), again, want, why, only=SUM)
+    leaving = {SERVERS[0]: merged(again, EVERYONE, total(sent))}
+    switch.expect(port(0, 0), again, leaving, why, only=SUM)
 
 
 @LAB.check(10, "A retransmission takes what the slot holds along to the PS, and claims nothing")
@@ -199,9 +199,9 @@ def partition(t: Bench) -> None:
     switch = start(t, [(0, 4), (4, 4)])
     sent = {job: give(t, switch, job, [0, 1], number=2, slot=3) for job in (0, 1)}
     packet = gradient(0, 1, numbers(t, VALUES), 6, 4)
-    want = {SERVERS[0]: flagged(packet, COLLISION)}
+    leaving = {SERVERS[0]: flagged(packet, COLLISION)}
     why = "slot 4 is beyond the 4 slots of job 0; the PS takes care of it"
-    switch.expect(port(0, 1), packet, want, why, only=["Agg.flags", *SUM])
+    switch.expect(port(0, 1), packet, leaving, why, only=["Agg.flags", *SUM])
     for job in (0, 1):
         last = gradient(job, 2, numbers(t, VALUES), 2, 3)
         want = merged(last, EVERYONE, total([*sent[job], last[Agg].values]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,8 @@ def overflow(t: Bench) -> None:
     edge = [(LARGEST, 1), (SMALLEST, -1), (SMALLEST, SMALLEST), (LARGEST, SMALLEST), (-1, 1)]
     edge += [(LARGEST, LARGEST), (1 << 30, 1 << 30), (-(1 << 30), -(1 << 30)), (LARGEST, 0)]
     pairs = [*edge, *((t.random.randrange(SMALLEST, 1 << 31),) * 2 for _ in range(50))]
-    pairs += [tuple(t.random.randrange(SMALLEST, 1 << 31) for _ in range(2)) for _ in range(200)]
+    draw = functools.partial(t.random.randrange, SMALLEST, 1 << 31)
+    pairs += [(draw(), draw()) for _ in range(200)]
     a, b = (np.array(column, np.int32) for column in zip(*pairs, strict=True))
     exact = a.astype(np.int64) + b
     result = p.function("switch_add", a, b)
@@ -180,7 +182,7 @@ def training(t: Bench) -> None:
     through = task.train(lambda parts: aggregate(p, parts)[0])
     losses = {}
     for scale in (10.0, 2.0**12, 2.0**36):
-        losses[scale] = task.train(lambda parts, scale=scale: fixed(p, parts, scale))
+        losses[scale] = task.train(functools.partial(fixed, p, scale=scale))
     t.note(f"loss {task.first_loss:.3f} at first; after training {plain:.4f} with float numbers,")
     t.note(f"{through:.4f} with block floating point; with one fixed scale:")
     t.note(", ".join(f"{loss:.4f} at {scale:.5g}" for scale, loss in losses.items()))

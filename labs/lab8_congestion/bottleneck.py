@@ -45,8 +45,14 @@ class Outcome:
 @functools.cache
 def _first(worker: int) -> bytes:
     """The frame of a worker's fragment 0."""
-    fields = {"worker": worker, "bitmap": 1 << worker, "values": [1] * VALUES}
-    frame = agg(worker + 1, SERVER_PORT, kind=GRADIENT, **fields)
+    frame = agg(
+        worker + 1,
+        SERVER_PORT,
+        kind=GRADIENT,
+        worker=worker,
+        bitmap=1 << worker,
+        values=[1] * VALUES,
+    )
     frame["IP"].tos = 2  # ECN-capable transport
     return bytes(frame)
 

@@ -117,7 +117,7 @@ class Flow:
 
     def call(self, *name_and_arguments: object) -> None:
         """Call a method of the window, if one is given, and ask for its size."""
-        calls = [(self.window, "allowed", [])]
+        calls: list[tuple[int, str, list]] = [(self.window, "allowed", [])]
         if name_and_arguments:
             name, *arguments = name_and_arguments
             calls.insert(0, (self.window, str(name), arguments))

@@ -44,7 +44,7 @@ def any_network(rng: random.Random) -> Network:
     count = rng.randrange(3, 6)
     names = [f"s{n}" for n in range(count)]
     pairs = {(names[n], names[(n + 1) % count]) for n in range(count)}
-    pairs |= {tuple(rng.sample(names, 2)) for _ in range(2)}
+    pairs |= {(a, b) for a, b in (rng.sample(names, 2) for _ in range(2))}
     unique = {tuple(sorted(pair)) for pair in pairs}
     links = [[a, b, float(rng.randrange(2, 9))] for a, b in sorted(unique)]
     ingress = float(rng.randrange(4, 16))

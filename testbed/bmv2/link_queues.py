@@ -67,8 +67,9 @@ def shape_queues(experiment: Experiment, switch: str, client: Any) -> None:
     calls: list[tuple] = []
     for port, (_, link, end) in experiment.topology_object().ports(switch).items():
         leaving = experiment.link(link)[end]
-        limited = leaving.bandwidth_bps is not None
-        rate = packets_per_s(leaving.bandwidth_bps, frame) if limited else 0
+        bandwidth_bps = leaving.bandwidth_bps
+        limited = bandwidth_bps is not None
+        rate = packets_per_s(bandwidth_bps, frame) if bandwidth_bps is not None else 0
         calls.append(("queue_rate", rate, port))
         calls.append(("queue_depth", leaving.queue_packets if limited else DEEP_PACKETS, port))
     client.batch(calls)

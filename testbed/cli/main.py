@@ -216,10 +216,10 @@ def _report_arguments(parser: Parser) -> None:
     )
 
 
-def _report(options: Namespace) -> int | None:
+def _report(options: Namespace) -> None:
     from testbed.analysis.report import report_command
 
-    return report_command(options.results)
+    report_command(options.results)
 
 
 def _twin_arguments(parser: Parser) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import networkx
@@ -107,13 +108,13 @@ def _panel(
             continue
         _link(panel, places[a], places[b], load, size, inner and labelled)
     for switch in network.switches:
-        load = plan.switches[switch.name]
         _node(panel, places[switch.name], "s", 9 if detailed else 4, "white")
         if detailed:
             _text(panel, places[switch.name], switch.name, weight="bold")
         if labelled and switch.aggregates:
             x, y = places[switch.name]
-            _label(panel, (x, y - 0.19), _loads(load, size), color=plot_style.BLUE)
+            loads = _loads(plan.switches[switch.name], size)
+            _label(panel, (x, y - 0.19), loads, color=plot_style.BLUE)
     if not detailed:
         for name in plan.servers:
             (home,) = network.after[name][:1]
@@ -128,11 +129,11 @@ def _panel(
             _text(panel, places[worker.host], worker.host, size=5)
             x, y = places[worker.host]
             _label(panel, (x, y - 0.16), _number(worker.rate_bps / size), size=5)
-    for name, load in plan.servers.items():
+    for name, received in plan.servers.items():
         _node(panel, places[name], "D", 12, plot_style.YELLOW)
         _text(panel, places[name], name, size=5, weight="bold")
         x, y = places[name]
-        _label(panel, (x, y - 0.19), _loads(load, size), color=plot_style.BLUE)
+        _label(panel, (x, y - 0.19), _loads(received, size), color=plot_style.BLUE)
 
 
 def _link(panel: Axes, a: Position, b: Position, load: Load, size: int, label: bool) -> None:
@@ -183,7 +184,7 @@ def _loads(load: Load, size: int) -> str:
     return f"{_number(load.load_bps / size)}{capacity}"
 
 
-def _number(value: float) -> str:
+def _number(value: float | Fraction) -> str:
     return f"{float(value):.5g}"
 
 

@@ -69,7 +69,7 @@ def _hosts(results: Results) -> dict[str, str]:
     time per packet."""
     hosts = results.hosts
     delay_ns = int(hosts["lag_p50_ns"].median())
-    found = {}
+    found: dict[str, str] = {}
     for role, name in (("worker", "worker"), ("ps", "server")):
         rows = hosts[hosts["role"] == role]
         packets = rows["packets_sent"] + rows["packets_received"]

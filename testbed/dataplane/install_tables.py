@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.derived.plan_entries import aggregating, meetings, most_ahead, plan_of, steering
+from testbed.derived.system_options import options_of
 from testbed.derived.timers import timers_of
 from testbed.experiment.memory_shares import slots_of
 from testbed.paths import P4
 from testbed.protocols.sizes import fragments_of, frame_bytes
 from testbed.routing.tree import JobTree, job_tree, next_hops, port_to, root_switch
+from testbed.systems.options import GridOptions, PoolOptions, SwitchmlOptions
 from testbed.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
 
 if TYPE_CHECKING:
@@ -51,21 +53,20 @@ def program(experiment: Experiment) -> tuple[Path, dict[str, int], tuple[Path, .
 
 def switchml_definitions(experiment: Experiment) -> dict[str, int]:
     """What p4/switchml.p4 is compiled with: the sets of each slot."""
-    return {"SETS": experiment.system.sets}
+    return {"SETS": options_of(experiment, SwitchmlOptions).sets}
 
 
 def grid_definitions(experiment: Experiment) -> dict[str, int]:
     """What p4/grid.p4 is compiled with: whose rules decide who gets an aggregator."""
-    return {"MEMORY": GRID_MEMORY[experiment.system.memory]}
+    return {"MEMORY": GRID_MEMORY[options_of(experiment, GridOptions).memory]}
 
 
 def holds(experiment: Experiment) -> bool:
     """Whether a complete sum keeps its aggregator until its result comes: option `release`, where a
     system has it."""
-    options = experiment.system
-    release = getattr(options, "release", "on_completion")
+    release = getattr(experiment.system, "release", "on_completion")
     if release == "auto":  # GRID: as its memory's own system
-        return options.memory == "atp"
+        return options_of(experiment, GridOptions).memory == "atp"
     return release == "on_result"
 
 
@@ -158,7 +159,7 @@ def install_grid(
     """What p4/grid.p4 has beside routes and marks: what the plan means here, its trees for results
     included."""
     _install_node(experiment, topology, switch, calls)
-    signals = int(experiment.system.collision == "drop")
+    signals = int(options_of(experiment, GridOptions).collision == "drop")
     receivers: dict[tuple[int, int], str] = {}
     for number, (job, planned) in enumerate(
         zip(experiment.jobs, plan_of(experiment).jobs, strict=True)
@@ -229,7 +230,7 @@ def addresses(topology: Topology, node: str) -> tuple[str, str]:
 def _install_node(
     experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
 ) -> None:
-    options = experiment.system
+    options = options_of(experiment, PoolOptions)
     mac, ip = addresses(topology, switch)
     max_age = -(-options.max_age_ns // experiment.timestamp_unit_ns)
     calls.append(

@@ -78,9 +78,9 @@ def take_snapshot(experiment: Experiment, client: Any, at_pool: bool = True) -> 
     kept = statistics(experiment)
     capacity = experiment.aggregators
     if experiment.switch == "bmv2":
-        jobs = occupancy(experiment, client)
+        jobs = tuple(occupancy(experiment, client))
         (counted,) = client.batch(occupancy_calls(experiment)[:1])
-        return MemorySnapshot(tuple(jobs), _events(kept, counted), NO_BLOCKS, capacity)
+        return MemorySnapshot(jobs, _events(kept, counted), NO_BLOCKS, capacity)
     if not at_pool:
         answers = client.batch(occupancy_calls(experiment))
         jobs = tuple(occupancy_of(experiment, answers))

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from testbed.dataplane.install_tables import holds
+from testbed.derived.system_options import options_of
 from testbed.experiment.memory_shares import slots_of
+from testbed.systems.options import SwitchmlOptions
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -107,7 +109,7 @@ def grid_statistics(experiment: Experiment) -> Statistics:
 
 def switchml_statistics(experiment: Experiment) -> Statistics:
     """Of p4/switchml.p4."""
-    return SWITCHML if experiment.system.sets == 2 else ONE_SET
+    return SWITCHML if options_of(experiment, SwitchmlOptions).sets == 2 else ONE_SET
 
 
 def _holds(experiment: Experiment) -> bool:

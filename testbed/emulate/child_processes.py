@@ -49,9 +49,9 @@ def bmv2_switch(arguments: dict, descriptors: list[int]) -> None:
 
 def switch(arguments: dict, descriptors: list[int]) -> int:
     """A P4 switch. arguments: program, defines, include_dirs, interfaces by port, control, seed."""
+    from p4engine.backend.build import compile_program
     from p4engine.process.switch_process import serve
 
-    from p4engine import compile_program
     from testbed.linux.scheduling import wake_promptly
 
     wake_promptly()

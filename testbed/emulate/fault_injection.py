@@ -128,7 +128,9 @@ class Faults:
     def rows(self, end_ns: int) -> list[dict[str, Any]]:
         """Table faults. end_ns: when the run ended, on CLOCK_MONOTONIC."""
         last_ns = end_ns - self._start_ns
-        jobs = {job.name: number for number, job in enumerate(self._experiment.jobs)}
+        jobs: dict[str | None, int] = {
+            job.name: number for number, job in enumerate(self._experiment.jobs)
+        }
         return [
             {
                 "fault": each.number,
@@ -163,7 +165,9 @@ class Faults:
         elif kind == "slow" and (each.fault.server is not None or each.switches):
             processes = [host.process for host in hosts]
             processes += [self._switches.processes[name] for name in each.switches]
-            each.turns = [_Turns(process.pid, each.fault.factor) for process in processes]
+            factor = each.fault.factor
+            assert factor is not None, "an experiment says how slow"
+            each.turns = [_Turns(process.pid, factor) for process in processes]
         elif kind == "kill":
             self._kill(each)
             self._end(each)

@@ -88,11 +88,21 @@ class Repetition:
         self.session = session
         self.number = number
         self.topology = session.network.topology
-        self.switches: SwitchGroup | None = None
-        self.hosts: HostGroup | None = None
+        self._switches: SwitchGroup | None = None
+        self._hosts: HostGroup | None = None
         # What switches that have ended had counted: (registers, ports) of each life, by name.
         self.lives: dict[str, list[tuple[list, list]]] = {}
         self.stats: dict[str, list[dict]] = {}
+
+    @property
+    def switches(self) -> SwitchGroup:
+        assert self._switches is not None, "the repetition has not been entered"
+        return self._switches
+
+    @property
+    def hosts(self) -> HostGroup:
+        assert self._hosts is not None, "the repetition has not been entered"
+        return self._hosts
 
     def __enter__(self) -> Repetition:
         """Start all processes, then do what each is good for while the others still start."""
@@ -100,13 +110,13 @@ class Repetition:
 
         session, number = self.session, self.number
         seed = self.experiment.repetition_seed(number)
-        self.switches = SwitchGroup(
+        self._switches = SwitchGroup(
             session.network, self.backend, session.nodes, session.logs, seed, number
         )
         specs = plan(self.experiment, number)
         namespaces = {name: process.pid for name, process in session.network.holders.items()}
         session.pool.wait_ready()
-        self.hosts = HostGroup(specs, session.pool, namespaces, session.logs, number)
+        self._hosts = HostGroup(specs, session.pool, namespaces, session.logs, number)
         self.switches.wait_ready()
         for name in self.switches.clients:
             self._configure(name)
@@ -171,7 +181,7 @@ class Repetition:
                 experiment.system.fragile,
             )
             watch.run()
-        tables = self._collect(memory, watch)
+        tables = self._collect(memory, watch, faults)
         for table, rows in tables.items():
             writer.write(table, rows, repetition=self.number)
         for job in tables["jobs"]:
@@ -182,12 +192,11 @@ class Repetition:
         for number, why in watch.unfinished.items():
             raise RunError(f"job {experiment.jobs[number].name} could not finish: {why}")
 
-    def _collect(self, memory: MemorySampler, watch: Watch) -> dict[str, Any]:
+    def _collect(self, memory: MemorySampler, watch: Watch, faults: Faults) -> dict[str, Any]:
         """The rows of all tables, by table."""
         from testbed.results import fidelity
 
         experiment, switches, hosts = self.experiment, self.switches, self.hosts
-        faults = watch.faults
         for name in switches.clients:
             self._keep_counts(name)
         counters, links = [], []
@@ -209,13 +218,13 @@ class Repetition:
         collect.add_mean_rates(links, job_rows)
         iterations, tensors = collect.time_tables(collect.worker_files(hosts.hosts))
         switch_cpu = {name: peaks.get(name) for name in self.lives if name not in faults.excused}
-        waits = watch.waits.peaks()
+        longest = watch.waits.peaks()
         trusted = fidelity.rows(
             job_rows,
             [row for row in host_rows if row["host"] not in faults.excused],
             [row for row in links if row["node"] not in faults.excused],
             switch_cpu,
-            {name: waits[name] for name in switch_cpu if name in waits},
+            {name: longest[name] for name in switch_cpu if name in longest},
         )
         trusted += fidelity.wait_rows(
             [row for row in host_rows if row["host"] not in faults.excused],

@@ -23,17 +23,32 @@ if TYPE_CHECKING:
 class Session:
     """Use as a context manager. `logs` is the folder for the logs of everything that is started.
 
-    Attributes: `nodes`, the spawner of namespaces and switches; `pool`, that of host processes;
-    `network`, once it is built.
+    What it has once `start` and `build` have been called: `nodes`, the spawner of namespaces and
+    switches; `pool`, that of host processes; `network`.
     """
 
     def __init__(self, title: str, logs: Path) -> None:
         """Nothing is started yet. title: what `run.py clean` calls this run."""
         self.logs = logs
         self.record = Record.new(title)
-        self.nodes: Spawner | None = None
-        self.pool: Spawner | None = None
-        self.network: Network | None = None
+        self._nodes: Spawner | None = None
+        self._pool: Spawner | None = None
+        self._network: Network | None = None
+
+    @property
+    def nodes(self) -> Spawner:
+        assert self._nodes is not None, "the session has not been started"
+        return self._nodes
+
+    @property
+    def pool(self) -> Spawner:
+        assert self._pool is not None, "the session has not been started with hosts"
+        return self._pool
+
+    @property
+    def network(self) -> Network:
+        assert self._network is not None, "the network has not been built"
+        return self._network
 
     def __enter__(self) -> Session:
         return self
@@ -60,14 +75,14 @@ class Session:
                 "testbed.emulate.child_processes",
                 "testbed.hosts.host_process:warm",
             )
-            self.pool = Spawner("host pool", preload, self.logs / "host-pool.log")
+            self._pool = Spawner("host pool", preload, self.logs / "host-pool.log")
             self.record.add("host pool", self.pool.pid)
         preload = (
             "testbed.network.namespace",
             "testbed.emulate.child_processes",
             "p4engine.process.switch_process",
         )
-        self.nodes = Spawner("switch pool", preload, self.logs / "switch-pool.log")
+        self._nodes = Spawner("switch pool", preload, self.logs / "switch-pool.log")
         self.record.add("switch pool", self.nodes.pid)
         self.record.save()
 
@@ -79,7 +94,7 @@ class Session:
         from testbed.network.mininet_network import Network
 
         self.nodes.wait_ready()
-        self.network = (kind or Network)(
+        self._network = (kind or Network)(
             topology, self.nodes, self.logs, self.record.folder, **options
         )
         self.note_processes()
@@ -87,7 +102,7 @@ class Session:
 
     def note_processes(self) -> None:
         """Bring the record up to date with the processes that the spawners have started."""
-        for spawner in (self.nodes, self.pool):
+        for spawner in (self._nodes, self._pool):
             for process in spawner.processes.values() if spawner else ():
                 if process.pid and process.code is None:
                     self.record.add(process.key, process.pid)
@@ -96,12 +111,12 @@ class Session:
     def close(self) -> None:
         """Take everything away. All processes are killed, and with them goes the network."""
         with interrupts.tear_down():
-            if self.network is not None:
+            if self._network is not None:
                 with contextlib.suppress(Exception):
-                    self.network.stop()
-                self.network = None
-            for spawner in (self.pool, self.nodes):
+                    self._network.stop()
+                self._network = None
+            for spawner in (self._pool, self._nodes):
                 if spawner is not None:
                     spawner.close()
-            self.pool = self.nodes = None
+            self._pool = self._nodes = None
             self.record.remove()

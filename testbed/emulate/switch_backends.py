@@ -65,21 +65,22 @@ class Embedded:
         return {}
 
     def arguments(self, node: P4Switch, seed: int) -> dict[str, Any]:
-        node.control_path.unlink(missing_ok=True)
+        control = _control_path(node)
+        control.unlink(missing_ok=True)
         program = self._program
         return {
             "program": str(program.path),
             "defines": dict(program.defines),
             "include_dirs": [str(path) for path in program.include_dirs],
             "interfaces": node.ports_in_use(),
-            "control": str(node.control_path),
+            "control": str(control),
             "seed": seed,
         }
 
     def connect(
         self, node: P4Switch, process: Process, network: Network, alive: Callable[[], bool]
     ) -> Any:
-        return connect(node.control_path, alive, node.name, process.log)
+        return connect(_control_path(node), alive, node.name, process.log)
 
     def shape(self, switch: str, client: Any) -> None:
         dataplane.shape_links(self._experiment, switch, client)
@@ -94,6 +95,7 @@ class Bmv2:
     def __init__(self, experiment: Experiment, program: Program) -> None:
         self._experiment = experiment
         self._topology = experiment.topology_object()
+        assert program.json is not None, "a program for BMv2 has been compiled for it"
         self._json: Path = program.json
 
     def versions(self) -> dict[str, Any]:
@@ -113,7 +115,7 @@ class Bmv2:
     def arguments(self, node: P4Switch, seed: int) -> dict[str, Any]:
         from testbed.bmv2.simple_switch import command
 
-        notifications = node.control_path.with_suffix(".ipc")
+        notifications = _control_path(node).with_suffix(".ipc")
         return {
             "command": command(self._json, self._interfaces(node), notifications=notifications),
             "namespace": node.namespace,
@@ -156,6 +158,11 @@ class Bmv2:
         from testbed.bmv2.link_queues import shape_queues
 
         shape_queues(self._experiment, switch, client)
+
+
+def _control_path(node: P4Switch) -> Path:
+    assert node.control_path is not None, "a run's network gives each switch one"
+    return node.control_path
 
 
 def backend_of(experiment: Experiment, program: Program) -> Backend:

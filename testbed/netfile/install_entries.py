@@ -80,7 +80,7 @@ def _install_entry(client: Any, names: Names, entry: Entry) -> None:
 
 def compile_all(plan: NetworkPlan) -> dict[Path, Any]:
     """Compile each program once. Raises UserError with the compiler's words."""
-    from p4engine import compile_program
+    from p4engine.backend.build import compile_program
 
     compiled = {}
     for path in dict.fromkeys(plan.programs.values()):

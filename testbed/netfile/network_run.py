@@ -142,6 +142,7 @@ class Checks:
         return "\n".join(lost) or None
 
     def _command(self, check: Check) -> str | None:
+        assert check.on is not None and check.run is not None  # see _kind
         process = self._popen(check.on, check.run, stdout=subprocess.PIPE)
         try:
             printed = process.communicate(timeout=COMMAND_S)[0].decode(errors="replace")
@@ -156,6 +157,7 @@ class Checks:
         return None
 
     def _start(self, check: Check) -> str | None:
+        assert check.on is not None and check.start is not None  # see _kind
         self.started.append(self._popen(check.on, check.start, stdout=subprocess.DEVNULL))
         return None
 

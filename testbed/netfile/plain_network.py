@@ -6,7 +6,7 @@ frames keep the ordinary size.
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 from mininet.node import Node
 
@@ -14,6 +14,8 @@ from testbed.netfile.load_network import NetworkPlan
 from testbed.netfile.network_schema import LinkEntry
 from testbed.network.mininet_network import Network
 from testbed.network.nodes import P4Switch, controller_options
+from testbed.network.spawner import Spawner
+from testbed.topology import Topology
 
 MTU_BYTES = 1500
 
@@ -21,9 +23,11 @@ MTU_BYTES = 1500
 class PlainNetwork(Network):
     """A built network; `start` starts the switches."""
 
-    def __init__(self, *arguments: Any, plan: NetworkPlan, **options: Any) -> None:
+    def __init__(
+        self, topology: Topology, spawner: Spawner, logs: Path, sockets: Path, plan: NetworkPlan
+    ) -> None:
         self.plan = plan
-        super().__init__(*arguments, mtu_bytes=MTU_BYTES, **options)
+        super().__init__(topology, spawner, logs, sockets, mtu_bytes=MTU_BYTES)
 
     def _link_options(self, first: str, second: str) -> dict:
         options = super()._link_options(first, second)
@@ -43,9 +47,8 @@ class PlainNetwork(Network):
         return [f"addr add {self.plan.net.hosts[host.name].ip} dev eth0"]
 
     def _mac(self, name: str) -> str:
-        if name in self.topology.hosts and self.plan.net.hosts[name].mac:
-            return self.plan.net.hosts[name].mac
-        return super()._mac(name)
+        mac = self.plan.net.hosts[name].mac if name in self.topology.hosts else None
+        return mac or super()._mac(name)
 
     def start_switches(self) -> None:
         """Start each switch and shape its links. Raises RunError."""
@@ -81,6 +84,7 @@ def shape(network: PlainNetwork, switch: P4Switch) -> None:
             calls.append(("port_shape", port, "egress", *_shape(settings)))
             if theirs.node.name in network.plan.net.hosts:
                 calls.append(("port_shape", port, "ingress", *_shape(settings)))
+    assert switch.client is not None, "the switch has been started"
     switch.client.batch(calls)
 
 

@@ -13,13 +13,16 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from p4engine.frontend.diagnostics import P4Error
 
 from testbed.config.yaml_document import Inline, write_yaml
 from testbed.errors import UserError
 from testbed.netfile.load_network import load_network
+
+if TYPE_CHECKING:
+    from p4engine.program_info import Table
 
 HEAD = """\
 # Made by `run.py import` out of {source}.
@@ -131,7 +134,7 @@ class Topology:
         self.path = path
         self.program = program
         self.folder = folder
-        self._tables: dict[Path, dict[str, dict]] = {}
+        self._tables: dict[Path, dict[str, Table]] = {}
 
     def data(self) -> dict[str, Any]:
         """What the network file holds."""
@@ -250,7 +253,7 @@ class Topology:
 
     def _kinds(self, table: str, program: Path, path: Path) -> dict[str, str]:
         if program not in self._tables:
-            from p4engine import compile_program
+            from p4engine.backend.build import compile_program
 
             try:
                 compiled = compile_program(program, {}, [program.parent])

@@ -96,8 +96,9 @@ class Network(Mininet):
             }
             waiting = len(names)
             deadline = time.monotonic() + 30
+            sources: list[int | Spawner] = [ready, self.spawner]
             while waiting:
-                readable, _, _ = select.select([ready, self.spawner], [], [], 1)
+                readable, _, _ = select.select(sources, [], [], 1)
                 if ready in readable:
                     waiting -= len(os.read(ready, waiting))
                 if self.spawner.pump() or time.monotonic() > deadline:

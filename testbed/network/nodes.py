@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from mininet.link import Intf, Link
 from mininet.node import Host, Node, Switch
@@ -38,6 +38,10 @@ UP_TIMEOUT_S = 60  # its program may have to be compiled first
 
 class PreparedNode(Node):
     """A node whose namespace may exist already; `namespace` is its holder's process id."""
+
+    # Mininet's:
+    inNamespace: bool
+    pid: int | None
 
     def __init__(self, name: str, namespace: int | None = None, **params: object) -> None:
         self.namespace = namespace
@@ -66,8 +70,9 @@ class PreparedNode(Node):
             return
         # Mininet would have mnexec make a namespace exactly where `inNamespace` is set, and would
         # take the shell for the process that holds it.
-        self.namespace, held = None, self.namespace
-        was, self.inNamespace = self.inNamespace, False
+        held, self.namespace = self.namespace, None
+        was = self.inNamespace
+        self.inNamespace = False
         try:
             super().startShell(f"-cda{held}")
         finally:
@@ -117,7 +122,7 @@ class P4Switch(PreparedNode, Switch):
         p4runtime: int | str | None = None,
         device_id: int = 1,
         cpu_port: int | None = None,
-        **params: object,
+        **params: Any,
     ) -> None:
         refuse_others(name, params)
         # Mininet's Switch.defaultIntf reads it, but Mininet sets it only without namespace.
@@ -156,17 +161,16 @@ class P4Switch(PreparedNode, Switch):
             if self.control_path is None:
                 self._start_connected(command)
             else:
-                self._start_at_path(command)
+                self._start_at_path(command, self.control_path)
         except RunError as error:
             # In somebody's script nobody else prints the end of the log.
             raise RunError(f"{error}\n{error.log_tail}", error.log_tail, error.log) from None
 
-    def _start_at_path(self, command: list[str]) -> None:
-        log = self.control_path.with_suffix(".log")
+    def _start_at_path(self, command: list[str], path: Path) -> None:
+        log = path.with_suffix(".log")
         with log.open("wb") as output:
-            self._run([*command, "--control", str(self.control_path), *self.arguments], output)
-        alive = self.process.poll
-        self.client = connect(self.control_path, lambda: alive() is None, self.name, log)
+            process = self._run([*command, "--control", str(path), *self.arguments], output)
+        self.client = connect(path, lambda: process.poll() is None, self.name, log)
 
     def _start_connected(self, command: list[str]) -> None:
         from p4engine.control.client import CallError, Client
@@ -186,10 +190,12 @@ class P4Switch(PreparedNode, Switch):
                 raise RunError(f"switch {self.name} ended before it was up", tail) from None
         ours.settimeout(CALL_TIMEOUT_S)
 
-    def _run(self, command: list[str], output: IO[bytes], **params: object) -> None:
+    def _run(self, command: list[str], output: IO[bytes], **params: object) -> subprocess.Popen:
         environment = dict(os.environ, PYTHONPATH=import_path())
         params |= {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
-        self.process = self.popen(command, env=environment, **params)
+        process: subprocess.Popen = self.popen(command, env=environment, **params)
+        self.process = process
+        return process
 
     def stop(self, deleteIntfs: bool = True) -> None:
         """Stop the switch process; Mininet calls this."""

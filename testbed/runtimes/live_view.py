@@ -221,7 +221,7 @@ class Progress:
         # Half of the terminal for jobs and half for switches; what does not fit is counted.
         rows = max((self._console.size.height - 8) // 2, 3)
         words = [self._title, duration(elapsed_ns), *([self.remark] if self.remark else [])]
-        parts = [Text(", ".join(words), style="bold")]
+        parts: list[Text | Table] = [Text(", ".join(words), style="bold")]
         parts.append(self._job_table(elapsed_ns, rows))
         if self._snapshots or self._drops.latest:
             parts.append(self._switch_table(rows))

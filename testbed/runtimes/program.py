@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from p4engine import P4Error
+from p4engine.frontend.diagnostics import P4Error
+
 from testbed import dataplane
 from testbed.errors import UserError
 
@@ -43,7 +44,7 @@ def prepare(experiment: Experiment) -> Program:
     """Compile the switches' program into the cache and try it on the experiment.
 
     Raises UserError in the compiler's words, or with what the program lacks."""
-    from p4engine import compile_program
+    from p4engine.backend.build import compile_program
 
     path, defines, include_dirs = dataplane.program(experiment)
     if experiment.switch == "bmv2":

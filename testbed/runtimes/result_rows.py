@@ -99,7 +99,7 @@ def job_rows(
         outcome = outcomes.get(job, "finished")
         end_ns = None
         if outcome == "finished":
-            end_ns = max(host.done["end_ns"] for host in workers)
+            end_ns = max(_end_ns(host) for host in workers)
         values = sum(tensor.values for tensor in spec.tensors)
         checked = _total(workers, "values_checked")
         carried = (
@@ -158,6 +158,11 @@ def _of_job(hosts: Sequence[Host], job: int, role: str) -> list[Host]:
     return [host for host in hosts if host.spec.job.number == job and host.spec.role == role]
 
 
+def _end_ns(host: Host) -> int:
+    assert host.done is not None, "its job has finished"
+    return host.done["end_ns"]
+
+
 def _communication_bound_ns(workers: list[Host]) -> int | None:
     """Of all iterations; None where no link is limited (testbed/derived/bounds.py)."""
     spec = workers[0].spec
@@ -169,7 +174,8 @@ def _link_bytes(
 ) -> int | None:
     """Bytes on all these hosts' links; None without hosts, or if one could not be counted."""
     counts = [by_host.get((host.spec.host, direction), {}).get("bytes") for host in hosts]
-    return sum(counts) if counts and None not in counts else None
+    known = [count for count in counts if count is not None]
+    return sum(known) if known and len(known) == len(counts) else None
 
 
 def _total(hosts: list[Host], counter: str) -> int | None:
@@ -271,7 +277,8 @@ def switch_rows(
         for column, key in SWITCH_COUNTERS.items():
             values = [life.get(key) for life in stats]
             whole = max if key == "late_max_ns" else sum
-            row[column] = None if None in values else whole(values)
+            known = [value for value in values if value is not None]
+            row[column] = whole(known) if len(known) == len(values) else None
         rows.append(row | {"cpu_peak_share": cpu_peaks.get(name), **wait_columns(waits(name))})
     return rows
 

@@ -7,7 +7,7 @@ goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +49,7 @@ class PlannerFigure:
     quick: tuple[Point, ...]
 
 
-def _points(workers: dict[str, Sequence[int]], seeds: int) -> tuple[Point, ...]:
+def _points(workers: Mapping[str, Sequence[int]], seeds: int) -> tuple[Point, ...]:
     return tuple(
         Point(scenario, count, seed)
         for seed in range(1, seeds + 1)

@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -126,7 +126,7 @@ def _described(point: Point, titles: dict[str, str]) -> dict:
     legend calls its system."""
     from testbed.experiment.sweep import number_of, shown
 
-    values = {
+    values: dict[str, dict[str, Any]] = {
         key: {"text": shown(value), "number": number_of(value)}
         for key, value in point.values.items()
     }

@@ -10,13 +10,13 @@ BLOCK = 64  # values that share an exponent
 NO_VALUE = -127  # the exponent of a block of zeros
 
 
-def quantise(values: np.ndarray, scale: float) -> np.ndarray:
+def quantise(values: np.ndarray, scale: float | np.ndarray) -> np.ndarray:
     """float32 to int32: values * scale, to the nearest integer (ties to even), saturated."""
     scaled = np.rint(values.astype(np.float64) * scale)
     return np.clip(scaled, SMALLEST, LARGEST).astype(np.int32)
 
 
-def dequantise(numbers: np.ndarray, scale: float) -> np.ndarray:
+def dequantise(numbers: np.ndarray, scale: float | np.ndarray) -> np.ndarray:
     """int32 to float32: the inverse of `quantise`."""
     return (numbers.astype(np.float64) / scale).astype(np.float32)
 
