@@ -4,11 +4,19 @@ A record lies in an array of one element, so that it can be a part of a machine 
 arrays) and be written to. Compiled code and plain Python read and write its fields alike:
 ``state = worker.state[0]``, then ``state.window += 1``. An array of them is a table whose rows are
 records. `array.view(np.int64)` has the same numbers in the order of the fields.
+
+A system's record begins with the fields of the common one, so functions for the common one take it.
+numba supports that, calls it experimental, and warns of it; the tests compare its results with
+those of plain Python, so the warning is switched off.
 """
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+
+warnings.filterwarnings("ignore", r"Record\(.* has been considered a subtype of Record")
 
 
 def record(*names: str) -> np.dtype:
