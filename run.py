@@ -40,15 +40,13 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     hand_over()
     os.environ.pop("INA_TESTBED_HANDED_OVER", None)
-    # A reset PATH may lack the folders of ip and ifconfig.
-    os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
     if os.geteuid() == 0 and os.environ.get("SUDO_UID", "0") != "0":
         # Root's byte code has no business in a user's checkout.
         sys.dont_write_bytecode = True
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.path[:1] = [HERE, os.path.join(HERE, "p4engine", "src")]
     try:
-        from testbed.cli.main import main
+        from testbed.cli.main import entry
     except ImportError as error:
         stop("%s; the set-up is incomplete: %s" % (error, REMEDY))
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(entry())

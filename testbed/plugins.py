@@ -18,13 +18,15 @@ exception, since each of its traces has a name. docs/extending.md has an example
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from testbed.errors import UserError
 
+T = TypeVar("T")
 SYSTEMS, PLANNERS = "ina.systems", "ina.planners"
 TOPOLOGIES, MODELS = "ina.topologies", "ina.models"
 GROUPS = (SYSTEMS, PLANNERS, TOPOLOGIES, MODELS)
@@ -64,13 +66,17 @@ def load(group: str, name: str, kind: type | tuple[type, ...]) -> Any:
     return loaded
 
 
-def refuse_shipped(group: str, shipped: Any) -> None:
-    """Raises UserError if a plug-in has the name of something that the testbed has itself."""
-    for name in sorted(set(found(group)) & set(shipped)):
+def with_shipped(group: str, shipped: Mapping[str, T], kind: type) -> dict[str, T]:
+    """The testbed's own entries of a group, then those of other packages, which are `kind` objects.
+
+    Raises UserError for one that cannot be loaded, or that has the name of one of the testbed's."""
+    entries = found(group)
+    for name in sorted(set(entries) & set(shipped)):
         raise UserError(
-            f"the plug-in {name!r} of {_owner(found(group)[name])} ({group}) has the name of one"
+            f"the plug-in {name!r} of {_owner(entries[name])} ({group}) has the name of one"
             " of the testbed's own; uninstall that package or ask its author to rename it"
         )
+    return {**shipped, **{name: load(group, name, kind) for name in entries}}
 
 
 def model_folders() -> tuple[Path, ...]:

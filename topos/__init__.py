@@ -29,19 +29,14 @@ SHIPPED: dict[str, type[Topology]] = {
 
 
 def _all() -> dict[str, type[Topology]]:
-    plugins.refuse_shipped(plugins.TOPOLOGIES, SHIPPED)
-    added = {name: _added(name) for name in plugins.found(plugins.TOPOLOGIES)}
-    return {**SHIPPED, **added}
-
-
-def _added(name: str) -> type[Topology]:
-    made = plugins.load(plugins.TOPOLOGIES, name, type)
-    if not issubclass(made, Topology):
-        raise UserError(
-            f"the plug-in topology {name!r} ({made.__module__}:{made.__name__}) must subclass"
-            " testbed.topology.Topology"
-        )
-    return made
+    kinds = plugins.with_shipped(plugins.TOPOLOGIES, SHIPPED, type)
+    for name, made in kinds.items():
+        if not issubclass(made, Topology):
+            raise UserError(
+                f"the plug-in topology {name!r} ({made.__module__}:{made.__name__}) must subclass"
+                " testbed.topology.Topology"
+            )
+    return kinds
 
 
 KINDS = _all()

@@ -157,6 +157,11 @@ def named_traces() -> dict[str, Path]:
     return found
 
 
+def has_name(path: Path) -> bool:
+    """Whether a trace's file is found by its name, so that it needs no path."""
+    return path.parent in (MODELS_FOLDER, *(each.resolve() for each in plugins.model_folders()))
+
+
 def load_trace(name_or_path: str | Path, folder: str | Path | None = None) -> Trace:
     """Read a shipped trace by name, or a trace file by its path.
 

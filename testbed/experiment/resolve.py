@@ -236,16 +236,12 @@ class _Resolver:
     def load_model(self, place: KeyPath, job: Job) -> tuple[Trace | None, str]:
         """The scaled trace of a job, and the name or absolute path by which to find it again;
         (None, what the file says) if there is no such trace."""
-        from testbed.traffic.trace import load_trace, named_traces
+        from testbed.traffic.trace import has_name, load_trace
 
         path = (*place, "model")
         try:
             trace = load_trace(job.model, self.folder)
-            model = (
-                trace.path.stem
-                if trace.path in named_traces().values()
-                else str(trace.path.absolute())
-            )
+            model = trace.path.stem if has_name(trace.path) else str(trace.path.absolute())
             scaled = trace.scaled(job.scale, job.compute_scale)
         except UserError as error:
             self.wrong(path, str(error))

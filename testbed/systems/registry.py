@@ -118,19 +118,14 @@ SHIPPED: dict[str, System] = {
 
 
 def _all() -> dict[str, System]:
-    plugins.refuse_shipped(plugins.SYSTEMS, SHIPPED)
-    added = {name: _added(name) for name in plugins.found(plugins.SYSTEMS)}
-    return {**SHIPPED, **added}
-
-
-def _added(name: str) -> System:
-    system: System = plugins.load(plugins.SYSTEMS, name, System)
-    if system.name != name:
-        raise UserError(
-            f"the plug-in system {name!r} calls itself {system.name!r}; its entry point and its"
-            " `name` must be the same"
-        )
-    return system
+    systems = plugins.with_shipped(plugins.SYSTEMS, SHIPPED, System)
+    for name, system in systems.items():
+        if system.name != name:
+            raise UserError(
+                f"the plug-in system {name!r} calls itself {system.name!r}; its entry point and its"
+                " `name` must be the same"
+            )
+    return systems
 
 
 SYSTEMS = _all()

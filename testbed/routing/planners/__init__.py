@@ -46,18 +46,7 @@ SHIPPED = {
 }
 
 
-def _all() -> dict[str, Planner]:
-    plugins.refuse_shipped(plugins.PLANNERS, SHIPPED)
-    return {
-        **SHIPPED,
-        **{
-            name: plugins.load(plugins.PLANNERS, name, Planner)
-            for name in plugins.found(plugins.PLANNERS)
-        },
-    }
-
-
-PLANNERS = _all()
+PLANNERS = plugins.with_shipped(plugins.PLANNERS, SHIPPED, Planner)
 
 
 def make_plan(
