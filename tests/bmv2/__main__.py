@@ -10,9 +10,9 @@ import sys
 import time
 from collections import Counter
 
-from tests.bmv2.cases import CASES
-from tests.bmv2.compare import Difference, compare
-from tests.bmv2.simple_switch import why_not
+from tests.support.bmv2.cases import CASES
+from tests.support.bmv2.compare import Difference, compare
+from tests.support.bmv2.simple_switch import why_not
 
 
 def main() -> int:

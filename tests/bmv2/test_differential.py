@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from testbed import dataplane
-from tests.bmv2.cases import CASES, Case
-from tests.bmv2.compare import Difference, compare
-from tests.bmv2.simple_switch import why_not
+from tests.support.bmv2.cases import CASES, Case
+from tests.support.bmv2.compare import Difference, compare
+from tests.support.bmv2.simple_switch import why_not
 
 pytestmark = [pytest.mark.bmv2, pytest.mark.skipif(why_not() is not None, reason=str(why_not()))]
 

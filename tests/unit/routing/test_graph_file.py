@@ -14,7 +14,7 @@ from testbed.errors import UserError
 from testbed.routing.network import Host, Link, PlanJob, Switch
 from testbed.routing.plan import from_json
 from testbed.routing.plan_check import violations
-from tests.unit.routing.networks import example
+from tests.support.plan_networks import example
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "topos" / "graphs" / "grid-example.txt"
 

@@ -13,7 +13,7 @@ from testbed.derived.plan_input import of_file
 from testbed.errors import UserError
 from testbed.routing.plan_check import violations
 from testbed.routing.planners import make_plan
-from tests.unit.routing.networks import GBIT
+from tests.support.plan_networks import GBIT
 
 # One worker's rates or several, job after job, in Gbit/s.
 INPUTS = {

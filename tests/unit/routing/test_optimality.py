@@ -13,8 +13,8 @@ from testbed.routing.network import Host, Link, Network, PlanJob, Switch
 from testbed.routing.plan_check import violations
 from testbed.routing.planners import make_plan, whole
 from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario, draw
-from tests.unit.routing.brute_force import best_rate, best_rates
-from tests.unit.routing.networks import both_ways, example, small_networks
+from tests.support.brute_force import best_rate, best_rates
+from tests.support.plan_networks import both_ways, example, small_networks
 
 CHECKS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 TINY = st.one_of(

@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 
 from testbed.routing.planners import make_plan
-from tests.unit.routing.networks import GBIT, example
+from tests.support.plan_networks import GBIT, example
 
 
 def rates(plan, unit=GBIT):

@@ -1,0 +1,300 @@
+"""run.py on a real network: a run that is right, mistakes, and every way in which a run can end."""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from p4engine_testing.leftovers import children_of
+
+from testbed import results
+from testbed.network import registry
+
+ROOT = Path(__file__).resolve().parents[3]
+PYTHON = "/usr/bin/python3"
+
+# Seconds long, and small: what ends it is what these tests are about.
+SMALL = """
+name: small
+topology: {kind: star, hosts: 6}
+links: {bandwidth: 50 Mbit/s}
+system: {name: esa, window: 32}
+memory: {aggregators: 16}
+jobs:
+  - {name: a, model: resnet50, workers: 2, iterations: 2, scale: 0.001, compute_scale: 0}
+  - {name: b, model: resnet18, workers: 2, iterations: 2, scale: 0.001, compute_scale: 0}
+"""
+# Goes on for minutes.
+LONG = SMALL.replace("iterations: 2", "iterations: 1000").replace("name: small", "name: long")
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    """Writes an experiment file; returns its path."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "experiment.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def run(path: Path, folder: Path, *more: str) -> subprocess.CompletedProcess:
+    command = [PYTHON, str(ROOT / "run.py"), str(path), "--results", str(folder), *more]
+    return subprocess.run(command, capture_output=True, text=True, timeout=200)
+
+
+@pytest.fixture
+def start():
+    """Starts a run and returns without waiting; a test that fails leaves none running."""
+    started = []
+
+    def start(path: Path, folder: Path) -> subprocess.Popen:
+        command = [PYTHON, str(ROOT / "run.py"), str(path), "--results", str(folder)]
+        pipe = subprocess.PIPE
+        # Tests in the background of a shell inherit an ignored SIGINT, and Python leaves it so.
+        heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        started.append(
+            subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed)
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
+
+
+def only_results(folder: Path) -> Path:
+    (found,) = folder.iterdir()
+    return found
+
+
+def wait_for_run(process: subprocess.Popen) -> Path:
+    """The log folder of a run whose hosts have begun."""
+    line = process.stdout.readline()
+    assert line.startswith("results: "), line + process.stderr.read()
+    folder = Path(line.split(": ", 1)[1].strip())
+    deadline = time.monotonic() + 60
+    while not list(folder.glob("logs/h*.log")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return folder
+
+
+def wait_for_progress(process: subprocess.Popen) -> None:
+    """Until the run prints how far its jobs are, which it does only once they run."""
+    while line := process.stdout.readline():
+        if re.match(r" +\d+\.\d s  ", line):
+            return
+    raise AssertionError(process.stderr.read())
+
+
+def host_processes(process: subprocess.Popen) -> dict[str, int]:
+    """Process ids of a run's hosts and switches, by the name that ps shows."""
+    found = {}
+    for pid in children_of(process.pid):
+        try:
+            name = Path(f"/proc/{pid}/comm").read_text().strip()
+        except OSError:
+            continue
+        found[name] = pid
+    return found
+
+
+def wait_for_processes(process: subprocess.Popen, *names: str) -> dict[str, int]:
+    deadline = time.monotonic() + 60
+    while not set(names) <= set(found := host_processes(process)):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+    return found
+
+
+def gone(pids: set[int]) -> bool:
+    """Whether the processes end within seconds: what was killed needs a moment to be reaped."""
+    deadline = time.monotonic() + 3
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def end(process: subprocess.Popen) -> tuple[int, str]:
+    """Exit code and standard error of a run that ends by itself."""
+    _, err = process.communicate(timeout=60)
+    return process.returncode, err
+
+
+def test_a_run_leaves_complete_results(experiment, tmp_path):
+    done = run(experiment(SMALL), tmp_path / "results")
+    assert done.returncode == 0, done.stderr
+    folder = only_results(tmp_path / "results")
+    read = results.read(folder)
+    assert read.state == "finished"
+    jobs = read.jobs.set_index("name")
+    assert jobs.exact.all() and set(jobs.index) == {"a", "b"}
+    assert (jobs.values_checked == jobs["values"] * jobs.iterations * jobs.workers).all()
+    assert (jobs.jct_ns > 0).all() and (jobs.ps_link_bytes_in > 0).all()
+    assert len(read.hosts) == 6 and read.hosts.cpu_peak_share.notna().all()
+    assert len(read.iterations) == 2 * 2 * 2 and read.iterations.end_ns.notna().all()
+    assert read.tensors.done_ns.notna().all()
+    assert (read.links[read.links.direction == "egress"].packets > 0).all()
+    assert set(read.memory.capacity) == {16}
+    counters = read.switch_counters.groupby("counter").value.sum()
+    assert counters["completions"] > 0
+    # What the workers sent is what the switch has seen: nothing was lost on these links.
+    assert read.links.losses.sum() == 0
+    assert (folder / "report.txt").exists() and list((folder / "figures").iterdir())
+
+
+def test_repetitions_start_from_zero(experiment, tmp_path):
+    done = run(experiment(SMALL + "repetitions: 2\n"), tmp_path / "results")
+    assert done.returncode == 0, done.stderr
+    read = results.read(only_results(tmp_path / "results"))
+    assert list(read.jobs.repetition) == [0, 0, 1, 1]
+    completed = read.switch_counters.query("counter == 'completions'")
+    fragments = read.jobs.set_index(["repetition", "job"]).eval("fragments * iterations")
+    for row in completed.itertuples():
+        assert row.value <= fragments[row.repetition, row.job]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("bandwidth: 50 Mbit/s", "bandwidth: -50 Mbit/s"), ["bandwidth", "-50 Mbit/s"]),
+        (("workers: 2", "wokers: 2"), ["wokers", "workers"]),
+        (("hosts: 6", "hosts: 5"), ["5", "6"]),
+        (("model: resnet18", "model: resnet19"), ["resnet19", "resnet18"]),
+        (("aggregators: 16", "aggregators: 0"), ["aggregators", "0"]),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_clear_message(experiment, tmp_path, change, words):
+    done = run(experiment(SMALL.replace(*change)), tmp_path / "results")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert all(word in done.stderr for word in words), done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_p4_file_with_a_syntax_error_shows_the_line(experiment, tmp_path):
+    source = (ROOT / "p4" / "esa.p4").read_text()
+    line = source[: source.index("apply {")].count("\n") + 1
+    broken = tmp_path / "broken.p4"
+    broken.write_text(source.replace("apply {", "aply {", 1))
+    text = SMALL.replace("name: esa,", f"name: esa, program: {broken},")
+    done = run(experiment(text), tmp_path / "results")
+    assert done.returncode == 2, done.stderr
+    assert f"broken.p4:{line}:" in done.stderr and "aply {" in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_no_c_compiler_is_named(experiment, tmp_path, monkeypatch):
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("ip", "mnexec", "ifconfig"):
+        (tools / name).symlink_to(f"/usr/bin/{name}" if name == "mnexec" else f"/usr/sbin/{name}")
+    monkeypatch.setenv("PATH", str(tools))
+    done = run(experiment(SMALL), tmp_path / "results")
+    assert done.returncode == 2
+    assert "no C compiler" in done.stderr and "sudo ./demo" in done.stderr
+
+
+def test_not_root_is_named(experiment, tmp_path):
+    path = experiment(SMALL)
+    # The cache belongs to whoever really runs this, so it is looked up first.
+    source = "import testbed.protocols, os; os.geteuid = lambda: 1000; "
+    source += "from testbed.cli.main import main; "
+    source += f"raise SystemExit(main([{str(path)!r}]))"
+    done = subprocess.run(
+        [str(ROOT / ".venv/bin/python"), "-c", source], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 2
+    assert done.stderr == "error: a run needs root: start it with sudo\n"
+
+
+@pytest.mark.parametrize("victim", ["h2", "s1"])
+def test_a_process_that_dies_ends_the_run_with_its_name(experiment, start, tmp_path, victim):
+    process = start(experiment(LONG), tmp_path / "results")
+    folder = wait_for_run(process)
+    os.kill(wait_for_processes(process, f"ina-{victim}-r0")[f"ina-{victim}-r0"], signal.SIGKILL)
+    code, err = end(process)
+    assert code == 1, err
+    assert victim in err and "signal 9" in err and "Traceback" not in err
+    assert results.read(folder).state == "failed"
+
+
+def test_a_process_that_hangs_ends_the_run_with_its_name(experiment, start, tmp_path):
+    process = start(experiment(LONG + "timeout: 1 s\n"), tmp_path / "results")
+    folder = wait_for_run(process)
+    wait_for_progress(process)  # before, a stopped process is one that does not get ready
+    os.kill(wait_for_processes(process, "ina-h2-r0")["ina-h2-r0"], signal.SIGSTOP)
+    code, err = end(process)
+    assert code == 1, err
+    assert "h2 (worker 1 of job a)" in err and "no sign of life" in err
+    assert results.read(folder).state == "failed"
+
+
+# The last moment of SIGINT is drawn anew in each run; not here, since all test processes must agree
+# on the names of tests.
+MOMENTS = [0.1, 0.4, 0.8, 1.2, 2.0, None]
+INTERRUPTS = [(signal.SIGINT, moment) for moment in MOMENTS] + [(signal.SIGTERM, 1.5)]
+
+
+@pytest.mark.parametrize(
+    ("number", "moment"), INTERRUPTS, ids=[f"{n.name}-{m or 'any'}" for n, m in INTERRUPTS]
+)
+def test_an_interrupt_at_any_moment_leaves_nothing(experiment, start, tmp_path, number, moment):
+    moment = moment or random.uniform(0.2, 3)
+    print(f"interrupted after {moment:.3f} s")  # shown if the test fails
+    process = start(experiment(LONG), tmp_path / "results")
+    time.sleep(moment)
+    started = children_of(process.pid)
+    process.send_signal(number)
+    code, err = end(process)
+    # The second is for a moment so early that Python itself was starting.
+    assert code in (128 + number, -number), err
+    assert "Traceback" not in err or "run.py" not in err, err
+    assert gone(started)
+    assert not list(registry.DIRECTORY.glob(f"{process.pid}-*"))
+    if (tmp_path / "results").exists():
+        for folder in (tmp_path / "results").iterdir():
+            assert results.read(folder).state == "interrupted"
+
+
+@pytest.mark.parametrize("moment", [0.8, 2.5])
+def test_a_killed_run_leaves_an_unfinished_folder_and_nothing_that_clean_misses(
+    experiment, start, tmp_path, moment
+):
+    process = start(experiment(LONG), tmp_path / "results")
+    time.sleep(moment)
+    started = children_of(process.pid)
+    process.kill()
+    process.communicate()
+    assert gone(started), "processes outlive their killed runner"
+    done = subprocess.run([PYTHON, str(ROOT / "run.py"), "clean"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert not list(registry.DIRECTORY.glob(f"{process.pid}-*"))
+    if (tmp_path / "results").exists():
+        state = results.read(only_results(tmp_path / "results")).state
+        assert state not in ("finished", "failed")
+
+
+def test_two_runs_at_once_both_end_well(experiment, start, tmp_path):
+    path = experiment(SMALL)
+    processes = [start(path, tmp_path / name) for name in ("one", "two")]
+    for process in processes:
+        code, err = end(process)
+        assert code == 0, err
+    for name in ("one", "two"):
+        assert results.read(only_results(tmp_path / name)).jobs.exact.all()

@@ -1,0 +1,19 @@
+"""`run.py doctor` on a real machine; that it leaves nothing behind is the fixture's to see."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_it_finds_what_these_tests_stand_on():
+    command = [sys.executable, str(ROOT / "run.py"), "doctor"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    for thing in ("root", "kernel: namespaces", "kernel: veth", "kernel: packet sockets"):
+        assert f"ok       {thing}" in lines
+    assert any(line.startswith("ok       Mininet: 2.") for line in lines)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,199 @@
+"""What killed runs leave, and what `run.py clean` makes of it; live runs and strangers stay.
+
+Every run that starts on this machine cleans up what it finds, so these tests keep a registry of
+their own: nobody else may tidy away what they are about to look at.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from testbed.linux.processes import Identity
+from testbed.network import registry
+from testbed.network.registry import Record
+
+ROOT = Path(__file__).resolve().parents[3]
+
+# A runner that holds a network and then waits to be killed, as a run does.
+RUNNER = """
+import sys, pathlib, time
+from testbed.network import registry
+from testbed.emulate.session import Session
+from testbed.topos.star import Star
+registry.DIRECTORY = pathlib.Path(sys.argv[2])
+folder = pathlib.Path(sys.argv[1])
+folder.mkdir(exist_ok=True)
+with Session("test run", folder) as session:
+    session.start(with_hosts=False)
+    network = session.build(Star(hosts=3))
+    print(session.record.run, *(p.pid for p in network.holders.values()), flush=True)
+    time.sleep(600)
+"""
+
+CLEAN = """
+import sys, pathlib
+from testbed.network import registry
+from testbed.cli.main import main
+registry.DIRECTORY = pathlib.Path(sys.argv[1])
+sys.exit(main(["clean"]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch):
+    """A registry for this test alone; its path is short, for the sockets below it."""
+    folder = Path(tempfile.mkdtemp(prefix="ina-"))
+    monkeypatch.setattr(registry, "DIRECTORY", folder)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def start_python(program: str, *arguments: object, **options) -> subprocess.Popen:
+    """A Python process in this checkout, its output piped."""
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ, PYTHONPATH=str(ROOT)),
+        **options,
+    )
+
+
+@pytest.fixture
+def runner(tmp_path, own_registry):
+    """Starts a runner; returns it with its run's name and its processes."""
+    started = []
+
+    def start(name: str) -> tuple[subprocess.Popen, str, list[Identity]]:
+        process = start_python(RUNNER, tmp_path / name, own_registry)
+        started.append(process)
+        run, *pids = process.stdout.readline().split()
+        return process, run, [Identity.of(int(pid)) for pid in pids]
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        process.wait(10)
+        process.stdout.close()
+
+
+def run_clean() -> str:
+    process = start_python(CLEAN, registry.DIRECTORY, stderr=subprocess.PIPE)
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    return out
+
+
+def gone(identities: list[Identity]) -> bool:
+    deadline = time.monotonic() + 5
+    while any(identity.alive() for identity in identities):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def test_a_killed_runner_takes_its_network_along_and_clean_removes_the_rest(runner):
+    process, run, holders = runner("a")
+    record = registry.DIRECTORY / f"{run}.json"
+    assert len(holders) == 4 and record.exists()
+    process.kill()
+    process.wait()
+    assert gone(holders)
+    assert record.exists(), "this is what clean is for"
+    output = run_clean()
+    assert f"removed record and folder of run {run} (test run)" in output
+    assert not record.exists() and not record.with_suffix("").exists()
+    assert run not in run_clean(), "the second time nothing is left of it"
+
+
+def test_clean_leaves_a_live_run_alone(runner):
+    killed, killed_run, _ = runner("a")
+    process, run, holders = runner("b")
+    killed.kill()
+    killed.wait()
+    output = run_clean()
+    assert killed_run in output
+    assert run not in output and f"test run is running (process {process.pid})" in output
+    assert all(holder.alive() for holder in holders)
+    assert (registry.DIRECTORY / run).is_dir()
+
+
+def test_two_runs_at_once_have_networks_of_their_own(runner):
+    _, first, first_holders = runner("a")
+    process, second, second_holders = runner("b")
+    assert first != second
+    process.send_signal(signal.SIGINT)
+    process.wait(10)
+    assert gone(second_holders)
+    assert all(holder.alive() for holder in first_holders)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_session_leaves_nothing_for_clean(runner, number):
+    process, run, holders = runner("a")
+    process.send_signal(number)
+    process.wait(10)
+    assert gone(holders)
+    if number == signal.SIGINT:
+        assert not (registry.DIRECTORY / f"{run}.json").exists()
+        assert not (registry.DIRECTORY / run).exists()
+    else:
+        # Only run.py turns SIGTERM into an orderly end; this bare session is simply dead.
+        run_clean()
+
+
+def test_clean_kills_by_identity_never_by_id():
+    """A process that got a dead one's id is a stranger."""
+    ours = subprocess.Popen(["sleep", "600"])
+    stranger = subprocess.Popen(["sleep", "600"])
+    record = Record.new("dead run")
+    dead = Identity(record.runner.pid, record.runner.start - 1)
+    record.runner = dead
+    try:
+        record.register()
+        record.add("ours", ours.pid)
+        record.processes["not ours"] = Identity(stranger.pid, Identity.of(stranger.pid).start - 1)
+        record.save()
+        removed = registry.clean()
+        assert [line for line in removed if f"process {ours.pid} (ours)" in line]
+        assert ours.wait(5) == -signal.SIGKILL
+        assert stranger.poll() is None
+        assert not record.path.exists() and not record.folder.exists()
+    finally:
+        for process in (ours, stranger):
+            process.kill()
+            process.wait()
+
+
+def test_records_that_mean_nothing_are_removed():
+    """Half-written ones, and those of an earlier boot, whose process ids mean nothing any more."""
+    broken = registry.DIRECTORY / "1-broken.json"
+    broken.write_text('{"run": ')
+    other = registry.DIRECTORY / "1-boot.json"
+    me = Identity.of(os.getpid())
+    content = {"run": "1-boot", "title": "", "boot": "another", "runner": [me.pid, me.start]}
+    other.write_text(json.dumps({**content, "processes": {"me": [me.pid, me.start]}}))
+    removed = "\n".join(registry.clean())
+    assert "1-broken" in removed and "1-boot" in removed
+    assert not broken.exists() and not other.exists()
+
+
+def test_a_registry_that_others_can_write_to_is_refused(tmp_path, monkeypatch):
+    folder = tmp_path / "registry"
+    folder.mkdir()
+    folder.chmod(0o777)
+    monkeypatch.setattr(registry, "DIRECTORY", folder)
+    with pytest.raises(registry.UserError, match="0700"):
+        Record.new("run").register()

@@ -1,0 +1,135 @@
+"""The spawner: children in namespaces, their ends, and that nothing outlives its parent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import RunError
+from testbed.linux.processes import Identity
+from testbed.network.spawner import Spawner
+from testbed.paths import PACKAGE
+
+HERE = "tests.support.children"
+
+
+@pytest.fixture
+def spawner(tmp_path):
+    made = Spawner("test pool", [f"{HERE}:preload"], tmp_path / "pool.log")
+    yield made
+    made.close()
+
+
+def wait_until(condition, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_child_gets_its_arguments_descriptors_and_log(spawner, tmp_path):
+    ours, theirs = os.pipe()
+    process = spawner.spawn(
+        "a", f"{HERE}:echo", {"text": "ü" * 100_000}, tmp_path / "a.log", descriptors=[theirs]
+    )
+    os.close(theirs)
+    with open(ours) as pipe:
+        assert json.load(pipe) == {"length": 100_000, "preloaded": True}
+    spawner.wait_ended([process], 10, "end")
+    assert process.code == 0
+    assert process.log_tail() == "to the log"
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "words"),
+    [("fail", 1, "ZeroDivisionError"), ("three", 3, ""), ("leave", 1, "no such thing")],
+)
+def test_how_a_child_ended(spawner, tmp_path, function, code, words):
+    process = spawner.spawn("a", f"{HERE}:{function}", {}, tmp_path / "a.log")
+    spawner.wait_ended([process], 10, "end")
+    assert process.code == code
+    assert words in process.log_tail()
+
+
+def test_a_signal_reaches_the_child_and_shows_in_its_code(spawner, tmp_path):
+    process = spawner.spawn("a", f"{HERE}:sleep", {}, tmp_path / "a.log")
+    spawner.wait_started([process])
+    spawner.signal(process, signal.SIGTERM)
+    spawner.wait_ended([process], 10, "end")
+    assert process.code == -signal.SIGTERM
+    spawner.signal(process, signal.SIGTERM)  # no longer there: nothing happens
+
+
+def test_pump_tells_each_end_once(spawner, tmp_path):
+    process = spawner.spawn("a", f"{HERE}:three", {}, tmp_path / "a.log")
+    spawner.wait_ended([process], 10, "end")
+    assert spawner.pump() == [process]
+    assert spawner.pump() == []
+
+
+def test_many_children_at_once(spawner, tmp_path):
+    log = tmp_path / "all.log"
+    processes = [spawner.spawn(f"c{i}", f"{HERE}:three", {}, log) for i in range(400)]
+    spawner.wait_ended(processes, 60, "end")
+    assert {process.code for process in processes} == {3}
+
+
+def test_close_leaves_no_child(spawner, tmp_path):
+    processes = [spawner.spawn(f"c{i}", f"{HERE}:stubborn", {}, tmp_path / "l") for i in range(3)]
+    spawner.wait_started(processes)
+    identities = [Identity.of(process.pid) for process in processes]
+    spawner.close()
+    assert not any(identity.alive() for identity in identities)
+
+
+def test_a_module_that_cannot_be_imported_is_named(tmp_path):
+    spawner = Spawner("test pool", ["no_such_module"], tmp_path / "pool.log")
+    with pytest.raises(RunError, match="no_such_module"):
+        spawner.wait_ready(20)
+    spawner.close()
+
+
+def test_a_spawner_that_is_killed_is_noticed(spawner):
+    spawner.wait_ready()
+    os.kill(spawner.pid, signal.SIGKILL)
+    with pytest.raises(RunError, match="test pool .* ended"):
+        spawner.wait(lambda: False, 10, "nothing")
+
+
+def test_children_die_with_a_killed_runner(tmp_path):
+    script = """
+import sys, pathlib, time
+from testbed.network.spawner import Spawner
+folder = pathlib.Path(sys.argv[1])
+spawner = Spawner("test pool", [], folder / "pool.log")
+a = spawner.spawn("a", "tests.support.children:stubborn", {}, folder / "a.log")
+spawner.wait_started([a])
+print(spawner.pid, a.pid, flush=True)
+time.sleep(60)
+"""
+    runner = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        env=dict(os.environ, PYTHONPATH=str(PACKAGE.parent)),
+        text=True,
+    )
+    identities = [Identity.of(int(pid)) for pid in runner.stdout.readline().split()]
+    assert all(identities)
+    runner.kill()
+    runner.wait()
+    wait_until(lambda: not any(identity.alive() for identity in identities))
+
+
+def test_the_log_of_a_child_is_not_lost_when_it_is_killed(spawner, tmp_path):
+    process = spawner.spawn("a", f"{HERE}:talk_and_sleep", {}, tmp_path / "a.log")
+    wait_until(lambda: Path(tmp_path / "a.log").exists() and process.log_tail())
+    spawner.signal(process, signal.SIGKILL)
+    spawner.wait_ended([process], 10, "end")
+    assert process.log_tail() == "before the end"

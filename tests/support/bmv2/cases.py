@@ -1,0 +1,159 @@
+"""The experiments whose switches are compared, by P4 program.
+
+Together the cases of a program have every table, action and policy that the control plane can ask
+for, except what two switches cannot agree on, because it depends on when a packet comes or on
+chance: ageing aggregators (`max_age`), the toss of a coin (`preempt: coin`), congestion marks
+(`ecn_threshold`), GRID's aggregation capacity (a meter; switches' meters are compared in
+colors.p4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed import dataplane
+from testbed.derived.plan_entries import plan_of, steering
+from testbed.experiment import Experiment, load_text
+from testbed.experiment.memory_shares import slots_of
+from testbed.topology import host_ip, switch_ip
+from tests.support.bmv2.packets import Surroundings
+from tests.support.bmv2.recorder import Recorder
+
+ROOT = Path(__file__).resolve().parents[3]
+WORKERS = 3
+AGGREGATORS = 16
+STAR = "{kind: star, hosts: 12}"
+RACKS = "{kind: two_level, tors: 2, hosts: 3, servers: 2}"
+TEXT = """
+name: differential
+topology: %(topology)s
+%(links)s
+system: {name: %(system)s%(options)s}
+%(memory)s
+values_per_packet: %(values)d
+jobs:
+%(jobs)s
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One switch of an experiment. `options`: of the system; `racks`: two levels of switches
+    instead of one; `gone`: jobs that have ended when the first packet comes."""
+
+    system: str
+    options: str = ""
+    racks: bool = False
+    switch: str = "s1"
+    gone: tuple[int, ...] = ()
+
+    def title(self) -> str:
+        parts = [self.options or "defaults", "two levels" if self.racks else "star", self.switch]
+        parts += [f"job {job} gone" for job in self.gone]
+        return ", ".join(parts)
+
+    def has_events(self) -> bool:
+        """Whether the program counts what packets meet in a memory."""
+        return self.system not in ("ps", "ring")
+
+    def experiment(self, values: int) -> Experiment:
+        """With two jobs of three workers on racks, else three jobs."""
+        servers = self.system not in ("switchml", "ring")
+        places = (
+            ["{workers: [h1, h2, h4]%s}", "{workers: [h3, h5, h6]%s}"] if self.racks else [""] * 3
+        )
+        jobs = []
+        for number, place in enumerate(places):
+            if place:
+                server = f", ps: h{7 + number}" if servers else ""
+                place = ", placement: " + place % server
+            jobs.append(f"  - {{model: alexnet, workers: {WORKERS}, iterations: 1{place}}}")
+        memory = f"memory: {{aggregators: {AGGREGATORS}}}"
+        text = TEXT % {
+            "topology": RACKS if self.racks else STAR,
+            "links": "links: {bandwidth: 1 Gbit/s, ecn_threshold: none}"
+            if self.system == "grid"
+            else "",  # to plan for
+            "system": self.system,
+            "options": f", {self.options}" if self.options else "",
+            "memory": memory if self.has_events() else "",
+            "values": values,
+            "jobs": "\n".join(jobs),
+        }
+        return load_text(text, folder=ROOT / "experiments")
+
+
+# By P4 program; every packet count is divided among a program's cases.
+CASES: dict[str, tuple[Case, ...]] = {
+    "esa": (
+        Case("esa"),
+        Case("esa", "release: on_result", gone=(2,)),
+        Case("esa", "preempt: always, release: on_result"),
+        Case("esa", "downgrading: false", racks=True, switch="s2"),
+    ),
+    "atp": (
+        Case("atp"),
+        Case("atp", "release: on_completion", gone=(2,)),
+        Case("atp", racks=True, switch="s2"),
+    ),
+    "switchml": (
+        Case("switchml"),
+        Case("switchml", racks=True, switch="s1"),
+        Case("switchml", racks=True, switch="s2"),
+        Case("switchml", "sets: 1"),
+        Case("switchml", "sets: 1", racks=True, switch="s2"),
+    ),
+    "grid": (
+        Case("grid"),
+        Case("grid", "memory: atp", gone=(2,)),
+        Case("grid", "memory: plain, collision: drop", racks=True, switch="s2"),
+        Case("grid", "planner: nearest, collision: drop, release: on_result", racks=True),
+        Case("grid", "planner: none", racks=True),
+    ),
+    "forward": (Case("ps"), Case("ring", racks=True, switch="s1")),
+}
+
+
+def calls_of(case: Case, experiment: Experiment) -> list[tuple]:
+    """What the control plane does to the switch."""
+    recorder = Recorder()
+    dataplane.install(experiment, case.switch, recorder)
+    gone = [("register_write", "job_gone", job, 1) for job in case.gone]
+    return recorder.calls + gone
+
+
+def address_of_port(calls: list[tuple]) -> dict[int, str]:
+    """An IPv4 destination behind each port, from the routes among recorded calls."""
+    routes = [call for call in calls if call[:3] == ("table_add", "route", "forward")]
+    return {parameters[0]: match[0][0] for *_, match, parameters in reversed(routes)}
+
+
+def surroundings(case: Case, experiment: Experiment) -> Surroundings:
+    """What the packets of a case are drawn from."""
+    topology = experiment.topology_object()
+    jobs, sets, slots = len(experiment.jobs), getattr(experiment.system, "sets", 0), 0
+    if experiment.system_entry.memory:
+        slots = slots_of(experiment, 0).slots if sets else AGGREGATORS
+    known = [host_ip(topology.number(host)) for host in topology.hosts]
+    known += [switch_ip(topology.number(switch)) for switch in topology.switches]
+    return Surroundings(
+        ports=sorted(topology.ports(case.switch)),
+        addresses=known,
+        node=topology.number(case.switch),
+        jobs=jobs,
+        workers=WORKERS,
+        slots=slots,
+        sets=sets,
+        values=experiment.values_per_packet,
+        tags=_tags(experiment),
+    )
+
+
+def _tags(experiment: Experiment) -> tuple[tuple[int, ...], ...]:
+    """Of each job those of its plan, if there is one."""
+    if not experiment.system_entry.planned:
+        return ()
+    return tuple(
+        tuple(sorted({tag for _, tag in steering(job)})) for job in plan_of(experiment).jobs
+    )

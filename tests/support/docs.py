@@ -1,0 +1,292 @@
+"""The commands that the docs show, and what runs each of them.
+
+A command is run by `tests/switch/docs/test_documentation.py` itself where that is quick, with small
+files in the place of those that a reader has; `Elsewhere` names the test that runs it, with smaller
+numbers where it is long. A command in the docs that nothing here knows fails the test.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[2]
+_STARTS = (
+    "./",
+    "python",
+    ".venv/bin/",
+    "tshark",
+    "p4c-bm2-ss",
+    "pip ",
+    "mkdocs",
+    "run.py",
+    "ina ",
+    "cd ",
+)
+_ANY = "|".join(map(re.escape, _STARTS))
+_FENCED = re.compile(rf"(?P<text>(?:sudo )?(?:{_ANY}).*)")
+_COMMAND = re.compile(rf" {{4}}\s*(?:\$ )?{_FENCED.pattern}")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command as a page shows it, without `sudo` and remarks."""
+
+    place: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """Run it here: `words` are the arguments of run.py, with {small}, {run}, ... for files."""
+
+    words: str
+    slow: bool = False
+
+
+@dataclass(frozen=True)
+class Module:
+    """Run it here: the words behind `python -m`."""
+
+    words: str
+    slow: bool = False
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The test that runs it: file and function."""
+
+    test: str
+
+
+How = Run | Module | Elsewhere
+
+_SET_UP = Elsewhere(
+    "tests/unit/repository/test_set_up.py::test_demo_runs_the_quickstart_and_ci_runs_the_tests"
+)
+_PYTEST = Elsewhere("tests/unit/repository/test_set_up.py::test_arguments_go_to_pytest_as_they_are")
+_FIGURE = Elsewhere("tests/switch/sweeps/test_figure_runner.py::test_a_figure_small")
+_EMULATED = Elsewhere(
+    "tests/network/emulate/test_mininet_run.py::test_a_run_leaves_complete_results"
+)
+_CAPTURE = Elsewhere(
+    "tests/network/emulate/test_captures.py::test_captures_hold_what_passed_their_ports"
+)
+_NETFILE = Elsewhere(
+    "tests/network/netfile/test_network_run.py::test_a_network_comes_up_and_its_checks_are_told"
+)
+_GRADE = Elsewhere("tests/switch/labs/test_grading.py::test_the_solution_gets_full_points")
+_SERVED = Elsewhere(
+    "tests/network/network/test_p4runtime.py::test_a_finsy_controller_learns_its_hosts"
+)
+_CALLED = Elsewhere("p4engine/tests/switch/test_control.py::test_calls_reach_the_switch")
+_TRACED = Elsewhere(
+    "p4engine/tests/switch/test_p4_trace.py::test_control_calls_of_a_running_switch"
+)
+_WHEEL = Elsewhere("p4engine/tests/unit/test_packaging.py::test_the_wheel_works_by_itself")
+_BY_ITSELF = Elsewhere("p4engine/tests/unit/test_packaging.py::test_the_tests_stand_by_themselves")
+_PLUGIN = Elsewhere(
+    "tests/switch/packages/test_plugins.py::test_its_experiment_runs_and_every_value_is_right"
+)
+_TORCH = Elsewhere("tests/unit/traffic/test_generate.py::test_generated_equals_shipped")
+_BMV2 = Elsewhere("tests/bmv2/test_differential.py::test_both_switches_agree")
+
+# The first pattern that fits the whole command counts.
+COMMANDS: tuple[tuple[str, How], ...] = (
+    (r"\./demo", _SET_UP),
+    (r"\./test", _SET_UP),
+    (r"\./test .+", _PYTEST),
+    (r"RUN experiments/quickstart\.yaml", _EMULATED),
+    (r"pip install \./examples/plugin", _PLUGIN),
+    (r"RUN run examples/plugin/experiment\.yaml", _PLUGIN),
+    (
+        r"RUN --version",
+        Elsewhere("tests/switch/packages/test_plugins.py::test_the_version_lists_what_was_found"),
+    ),
+    (r"RUN (FILE|\S+\.yaml)( --pcap \S+)+", _CAPTURE),
+    (r"RUN FILE", Run("{small} --results {results}", slow=True)),
+    (r"RUN check FILE", Run("check {small}")),
+    (r"RUN show FILE", Run("show {small}")),
+    (r"RUN show experiments/\w+\.yaml", Run("show experiments/quickstart.yaml")),
+    (r"RUN report RESULTS\.\.\.", Run("report {run}", slow=True)),
+    (r"RUN twin RESULTS", Run("twin {real} --results {results}", slow=True)),
+    (r"RUN report results/<run>", Run("report {run}", slow=True)),
+    (r"RUN report results/<run> results/<another> \.\.\.", Run("report {run} {other}", slow=True)),
+    (
+        r"RUN doctor",
+        Elsewhere("tests/network/machine/test_doctor.py::test_it_finds_what_these_tests_stand_on"),
+    ),
+    (
+        r"RUN clean",
+        Elsewhere("tests/network/network/test_clean.py::test_clean_leaves_a_live_run_alone"),
+    ),
+    (
+        r"RUN calibrate",
+        Elsewhere(
+            "tests/network/machine/test_calibrate.py::test_a_calibration_is_printed_and_kept"
+        ),
+    ),
+    (
+        r"RUN (sweep )?experiments/\w+\.yaml",
+        Elsewhere("tests/switch/sweeps/test_sweep_runner.py::test_a_sweep_goes_on_where_it_was"),
+    ),
+    (r"RUN figure", Run("figure")),
+    (r"RUN figure (?P<figure>\w+)( --quick| --scale \d+)?", _FIGURE),
+    (
+        r"RUN figure grid-\w+( --quick)?",
+        Elsewhere("tests/unit/routing/test_plan_pictures.py::test_figures"),
+    ),
+    (
+        r"RUN plan topos/graphs/grid-example\.txt.* --picture \S+",
+        Elsewhere("tests/unit/routing/test_plan_pictures.py::test_the_command_draws"),
+    ),
+    (
+        r"RUN plan (topos/graphs/grid-example\.txt|FILE).*",
+        Run("plan topos/graphs/grid-example.txt --planner nearest --json"),
+    ),
+    (
+        r"RUN import \S+\.json( --program \S+)?",
+        Elsewhere(
+            "tests/unit/netfile/test_load_network.py::test_a_topology_of_the_tutorials_becomes_a_network_file"
+        ),
+    ),
+    (
+        r"RUN check basic\.yaml",
+        Elsewhere(
+            "tests/unit/netfile/test_load_network.py::test_a_file_is_read_and_its_entries_fit_the_program"
+        ),
+    ),
+    (r"RUN basic\.yaml( --cli)?", _NETFILE),
+    (
+        r"\.venv/bin/mkdocs (build|serve)",
+        Elsewhere(
+            "tests/switch/docs/test_documentation.py::test_the_site_is_built_and_no_link_is_broken"
+        ),
+    ),
+    (
+        r"tshark -X lua_script:tools/wireshark/ina\.lua -r \S+",
+        Elsewhere(
+            "tests/unit/network/test_dissector.py::test_the_list_of_packets_says_what_each_is"
+        ),
+    ),
+    (r"p4c-bm2-ss .+", _BMV2),
+    (r"MODULE tests\.bmv2.*", _BMV2),
+    (r"pip install '\.\[traces\]'", _TORCH),
+    (r"MODULE testbed\.traffic\.generate .+", _TORCH),
+    (r"MODULE testbed\.traffic\.models_page", Module("testbed.traffic.models_page")),
+    (r"MODULE labs list", Module("labs list")),
+    (
+        r"MODULE labs mark \S+( --csv \S+| --seed \d+| --jobs \d+)*",
+        Elsewhere("tests/switch/labs/test_commands.py::test_a_folder_is_marked_whatever_is_in_it"),
+    ),
+    (
+        r"MODULE labs grade \d \S+ --seed \d+ --json \S+",
+        Elsewhere("tests/switch/labs/test_commands.py::test_gradescope_gets_a_score_per_test"),
+    ),
+    (r"MODULE labs start \d \w+", Module("labs start 2 {new}")),
+    (
+        r"MODULE labs grade \d \w+ --network",
+        Elsewhere(
+            "tests/network/labs/test_grading.py::test_the_solution_gets_full_points_over_real_links"
+        ),
+    ),
+    (r"MODULE labs grade \d \w+( --trace| --seed \d+)?", _GRADE),
+    (r"pip install '?\./p4engine.*", _WHEEL),
+    (r"cd p4engine && python -m pytest", _BY_ITSELF),
+    (r"MODULE p4engine compile PROGRAM\.p4", _WHEEL),
+    (
+        r"MODULE p4engine p4info .+",
+        Elsewhere("p4engine/tests/unit/test_p4info.py::test_text_and_binary"),
+    ),
+    (
+        r"MODULE p4engine trace .+",
+        Elsewhere("p4engine/tests/switch/test_p4_trace.py::test_command_line"),
+    ),
+    (
+        r"MODULE p4engine stf .+",
+        Elsewhere("p4engine/tests/switch/test_p4_stf.py::test_command_line"),
+    ),
+    (
+        r"MODULE p4engine switch .*--trace .*",
+        Elsewhere(
+            "p4engine/tests/network/test_switch_veth.py::test_forwards_between_two_veths_and_stops_cleanly"
+        ),
+    ),
+    (
+        r"MODULE p4engine switch [^\\]+",
+        Elsewhere(
+            "p4engine/tests/network/test_switch_veth.py::test_forwards_between_two_veths_and_stops_cleanly"
+        ),
+    ),
+    (r"MODULE p4engine switch .*\\", _SERVED),
+    (r"MODULE p4engine call switch\.sock trace.*", _TRACED),
+    (r"MODULE p4engine call switch\.sock .+", _CALLED),
+    (r"PYTHON examples/learning\.py", _SERVED),
+    (
+        r"PYTHON examples/two_switches\.py",
+        Elsewhere(
+            "tests/network/network/test_p4runtime.py::test_two_switches_in_an_ordinary_script"
+        ),
+    ),
+    (
+        r"MODULE p4runtime_sh .+",
+        Elsewhere(
+            "p4engine/tests/switch/test_p4runtime.py::test_an_entry_is_inserted_used_modified_read_and_deleted"
+        ),
+    ),
+)
+
+
+def site_hooks() -> ModuleType:
+    """tools/site/hooks.py, which is no package."""
+    place = ROOT / "tools" / "site"
+    spec = importlib.util.spec_from_file_location("site_hooks", place / "hooks.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(place))  # as MkDocs does
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(place))
+    return module
+
+
+def shown() -> list[Shown]:
+    """Every command in a block of code of a page of the site."""
+    found = []
+    for place in site_hooks().places():
+        fence = ""
+        for number, line in enumerate((ROOT / place).read_text().splitlines(), 1):
+            mark = line.lstrip()[:3]
+            if mark in ("```", "~~~"):
+                fence = "" if fence else line.strip().strip("`~") or "text"
+                continue
+            if fence and fence not in ("text", "sh", "bash", "console", "shell"):
+                continue
+            match = (_FENCED if fence else _COMMAND).match(line)
+            if match:
+                found.append(Shown(place, number, plain(match["text"])))
+    return found
+
+
+def plain(text: str) -> str:
+    """A command without `sudo`, remarks, and how its Python is called."""
+    text = re.sub(r"\s+#.*$", "", text).removeprefix("sudo ").strip()
+    text = re.sub(r"^((\.venv/bin/)?python3? run\.py|ina)(?= |$)", "RUN", text)
+    text = re.sub(r"^(\.venv/bin/)?python3? -m", "MODULE", text)
+    return re.sub(r"^(\.venv/bin/)?python3?(?= )", "PYTHON", text)
+
+
+def how(command: str) -> tuple[str, How] | None:
+    """The entry of COMMANDS that fits."""
+    return next((entry for entry in COMMANDS if re.fullmatch(entry[0], command)), None)
+
+
+def words(text: str, files: dict[str, Path]) -> list[str]:
+    """Arguments with files in their places."""
+    return [word.format(**files) for word in shlex.split(text)]

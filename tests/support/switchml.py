@@ -1,0 +1,50 @@
+"""A SwitchML switch with two jobs, and its packets by name."""
+
+from __future__ import annotations
+
+from testbed.protocols import wire
+from tests.support.switches import OneSwitch, Sent, experiment, start_switches
+
+TWO_JOBS = """
+name: test
+topology: {kind: star, hosts: 6}
+system: {name: switchml, sets: %(sets)d}
+memory: {aggregators: %(aggregators)d}
+values_per_packet: 4
+jobs:
+  - {model: alexnet, workers: 3, iterations: 1}
+  - {model: alexnet, workers: 3, iterations: 1}
+"""
+SECOND_SET = 1 << 31
+
+
+class SlotSwitch(OneSwitch):
+    """Job 0 has its workers on ports 1 to 3, job 1 on ports 4 to 6, with two slots each."""
+
+    def __init__(self, sets: int = 2) -> None:
+        self.sets = sets
+        self.experiment = experiment(TWO_JOBS % {"aggregators": 4 * sets, "sets": sets})
+        self.switch = start_switches(self.experiment)["s1"]
+        self.now = 1_000_000
+
+    def chunk(
+        self, job: int, worker: int, number: int = 0, slots: int = 2, values=None, **fields
+    ) -> list[Sent]:
+        """Worker `worker` of job `job` sends its part of a chunk."""
+        index = number % slots | (SECOND_SET if number // slots % self.sets else 0)
+        fields = {"bitmap": 1 << worker, "index": index, "sender": worker, **fields}
+        return self.send(
+            1 + 3 * job + worker,
+            to="10.255.0.1",
+            kind=wire.GRADIENT,
+            job=job,
+            fragment_number=number,
+            values=values or [10**worker] * 4,
+            **fields,
+        )
+
+    def whole_chunk(self, job: int, number: int, **fields) -> list[Sent]:
+        """All three workers send theirs; what the last one's packet makes leave."""
+        for worker in range(3):
+            sent = self.chunk(job, worker, number, **fields)
+        return sent

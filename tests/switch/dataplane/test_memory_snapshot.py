@@ -1,0 +1,86 @@
+"""One look at a switch's memory: jobs, events and places in the pool agree with what was sent."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from testbed import dataplane
+from testbed.dataplane import memory_snapshot as looking
+from testbed.dataplane.memory_snapshot import Blocks, MemorySnapshot, SnapshotHistory
+from tests.support.switches import OneSwitch
+from tests.support.switchml import SlotSwitch
+
+
+def test_a_filling_aggregator_is_seen_where_it_is():
+    esa = OneSwitch()
+    esa.gradient(0, 0, index=5)
+    esa.gradient(1, 0, index=6)
+    seen = dataplane.take_snapshot(esa.experiment, esa.switch)
+    assert seen.jobs == ((0, 1, 0), (1, 1, 0)) and (seen.filling, seen.held) == (2, 0)
+    assert seen.events["allocations"] == 2 and seen.events["preemptions"] == 0
+    assert seen.blocks.seen.sum() == seen.capacity == esa.experiment.aggregators
+    taken = seen.blocks.first[seen.blocks.filling > 0]
+    assert len(taken) == 2 and taken[1] - taken[0] == 1
+
+
+def test_sets_of_slots_are_two_aggregators_each():
+    switch = SlotSwitch()
+    switch.whole_chunk(0, 0)
+    switch.chunk(1, 0)
+    seen = dataplane.take_snapshot(switch.experiment, switch.switch)
+    assert (seen.filling, seen.held) == (1, 1)
+    assert seen.blocks.filling.sum() == seen.blocks.held.sum() == 1
+    assert seen.blocks.seen.sum() == seen.capacity
+
+
+def test_of_a_large_pool_only_the_first_places_of_each_block_are_read(monkeypatch):
+    looking._spans.cache_clear()
+    monkeypatch.setattr(looking, "BLOCKS", 8)
+    monkeypatch.setattr(looking, "PLACES", 2)
+    esa = OneSwitch(aggregators=32)
+    for index in (0, 1, 2, 4):  # the third is out of sight
+        esa.gradient(0, 0, fragment=index, index=index)
+    seen = dataplane.take_snapshot(esa.experiment, esa.switch)
+    assert seen.blocks.first.tolist() == list(range(0, 32, 4))
+    assert set(seen.blocks.seen.tolist()) == {2}
+    assert seen.filling == 4
+    # Each fragment lies at the job's own offset: what is seen are those at the head of a block.
+    places = np.flatnonzero(esa.switch.register_read("slot_state", 0, None))
+    for first, filling in zip(seen.blocks.first, seen.blocks.filling, strict=True):
+        assert filling == sum(0 <= place - first < 2 for place in places)
+    looking._spans.cache_clear()
+
+
+def looked(filling: int, preemptions: int) -> MemorySnapshot:
+    blocks = Blocks(*(np.array([number]) for number in (0, 4, filling, 0)))
+    return MemorySnapshot(((0, filling, 0),), {"preemptions": preemptions}, blocks, 4)
+
+
+def test_looks_become_rows_and_events_only_where_they_happened():
+    history = SnapshotHistory()
+    for time_ns, filling, preemptions in ((0, 0, 0), (10, 2, 3), (20, 1, 3), (30, 0, 4)):
+        history.add("s1", time_ns, looked(filling, preemptions))
+    tables = history.tables()
+    assert [(row["time_ns"], row["value"]) for row in tables["events"]] == [(10, 3), (30, 4)]
+    whole = [row["occupied"] for row in tables["memory"] if row["job"] is None]
+    assert whole == [row["occupied"] for row in tables["memory"] if row["job"] == 0] == [0, 2, 1, 0]
+    assert tables["pool"]["filling"].tolist() == [0, 2, 1, 0]
+
+
+def test_an_event_of_a_look_that_is_forgotten_is_in_the_next():
+    history = SnapshotHistory()
+    for time_ns, preemptions in ((0, 0), (10, 3), (20, 3)):
+        history.add("s1", time_ns, looked(0, preemptions))
+    history.keep_multiples(20)
+    assert [(row["time_ns"], row["value"]) for row in history.tables()["events"]] == [(20, 3)]
+
+
+@pytest.mark.parametrize("count", [400, 401, 1000])
+def test_the_pool_table_keeps_so_many_snapshots(count):
+    history = SnapshotHistory()
+    for time_ns in range(count):
+        history.add("s1", time_ns, looked(0, 0))
+    times = history.tables()["pool"]["time_ns"]
+    steps = {after - before for before, after in zip(times, times[1:], strict=False)}
+    assert len(times) <= looking.POOL_SNAPSHOTS and len(steps) == 1

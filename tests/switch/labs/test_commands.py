@@ -1,0 +1,144 @@
+"""The commands around the grader: results for Gradescope, marking a folder, the students' kit."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.labs.__main__ import main
+from testbed.labs._teacher import solution
+from testbed.labs.grader.grade import grade
+from testbed.labs.grader.lab import find_lab, lab_names
+from testbed.labs.grader.mark import mark, submissions
+from testbed.labs.grader.pack import export, start
+
+ROOT = Path(__file__).parents[3]
+LAB = "lab2_aggregation"
+P4 = "aggregation.p4"
+SKELETON = str(ROOT / "labs" / LAB / "skeleton")
+
+
+def _submit(folder: Path, student: str, text: str, lab: str = LAB) -> None:
+    target = folder / student / lab
+    target.mkdir(parents=True)
+    (target / P4).write_text(text)
+
+
+def test_a_folder_is_marked_whatever_is_in_it(tmp_path):
+    folder = tmp_path / "submissions"
+    _submit(folder, "ada", (solution(LAB) / P4).read_text())
+    _submit(folder, "=bob", "control {")
+    (folder / "ada" / "notes.txt").write_text("no lab")
+    (folder / "eve" / LAB).mkdir(parents=True)
+    (folder / "mallory").symlink_to(folder / "ada")
+    output = io.StringIO()
+    mark(submissions(folder, None), 3, 1, output)
+    rows = list(csv.DictReader(io.StringIO(output.getvalue())))
+    assert [(r["student"], r["points"], r["of"]) for r in rows] == [
+        ("'=bob", "0", "80"),
+        ("ada", "80", "80"),
+        ("eve", "0", "80"),
+    ]
+    assert "aggregation.p4:1:" in rows[0]["problem"] and "is missing" in rows[2]["problem"]
+
+
+def test_gradescope_gets_a_score_per_test(tmp_path, capsys):
+    skeleton = find_lab("2").folder / "skeleton"
+    assert main(["grade", "2", str(skeleton), "--json", "-", "--trace"]) == 1
+    made = json.loads(capsys.readouterr().out)
+    assert made["score"] == 5 == sum(test["score"] for test in made["tests"])
+    assert [test["status"] for test in made["tests"]] == ["passed"] + ["failed"] * 7
+    assert sum(test["max_score"] for test in made["tests"]) == 80
+    # What Gradescope's specification of results.json knows.
+    head = {"score", "execution_time", "output", "output_format", "tests"}
+    each = {"score", "max_score", "status", "name", "number", "output", "output_format"}
+    assert set(made) == head and set(made["tests"][0]) == each | {"visibility"}
+    told = made["tests"][1]["output"]
+    for part in ("sent", "expected  ports 1, 2, 3, 4", "got       nothing", "values=[4, 4, 4, 4]"):
+        assert part in told
+    assert "the packet's way" in told and "count.read(n, 0);" in told and "dropped" in told
+
+
+@pytest.mark.slow
+def test_a_wrong_field_is_named(tmp_path):
+    text = (
+        (solution(LAB) / P4).read_text().replace("hdr.sum.worker = 255;", "hdr.sum.worker = 254;")
+    )
+    (tmp_path / P4).write_text(text)
+    made = grade(find_lab("2"), tmp_path)
+    (failed,) = [o for o in made.outcomes if o.status == "fail"]
+    lines = "\n".join(failed.lines)
+    assert "Sum.worker" in lines and "expected 255, got 254" in lines
+
+
+@pytest.mark.parametrize(
+    "words, told",
+    [
+        (["grade", "99", "."], "there is no lab '99'"),
+        (["grade", "2", "nowhere"], "no such folder"),
+        (["mark", "nowhere"], "No such file"),
+        (["mark", "."], "no submissions"),
+        (["mark", ".", "--csv", "kept"], "no submissions"),
+        (["mark", ".", "--jobs", "0"], "--jobs 0"),
+        (["start", "2", "."], "exists already"),
+        (["start", "2", "kept/mine"], "kept/mine: cannot be written: Not a directory"),
+        (["export", "kept/kit"], "kept/kit: cannot be written: Not a directory"),
+        (["grade", "2", SKELETON, "--json", "nowhere/x.json"], "there is no folder nowhere"),
+        (["grade", "2", SKELETON, "--json", "."], "this is a folder; name a file"),
+    ],
+)
+def test_mistakes_at_the_keyboard_are_told_in_a_line(words, told, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("kept").write_text("marks")
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert told in captured.err and captured.err.count("\n") == 1 and not captured.out
+    assert [path.name for path in Path().iterdir()] == ["kept"]
+    assert Path("kept").read_text() == "marks"
+
+
+def test_a_folder_of_somebody_else_is_told_in_a_line(tmp_path, capsys):
+    (tmp_path / "theirs").mkdir(mode=0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)  # root may read everything
+    try:
+        assert main(["grade", "2", str(tmp_path / "theirs" / LAB)]) == 2
+    finally:
+        os.seteuid(user)
+    assert capsys.readouterr().err.endswith(f"theirs/{LAB}: Permission denied\n")
+
+
+@pytest.mark.parametrize("lab", lab_names())
+def test_a_student_starts_with_all_files(lab, tmp_path):
+    start(find_lab(lab), tmp_path / "mine")
+    found = find_lab(lab)
+    assert {p.name for p in (tmp_path / "mine").iterdir()} == {*found.hand_in, *found.given}
+
+
+@pytest.mark.slow
+def test_the_kit_grades_alone_and_holds_no_solution(tmp_path):
+    kit = tmp_path / "kit"
+    export(kit, ["lab2_aggregation"])
+    files = [p for p in kit.rglob("*") if p.is_file()]
+    for path in files:
+        assert "_teacher" not in path.parts
+    taught = {p.read_bytes() for p in solution(LAB).iterdir()}
+    assert not taught & {p.read_bytes() for p in files}
+    readme = (kit / "labs/README.md").read_text()
+    assert not list(kit.glob("labs/lab1*"))
+    assert "lab1_" not in readme and "TEACHERS" not in readme
+    shutil.copytree(solution(LAB), tmp_path / "mine")
+    command = [sys.executable, "-m", "labs", "grade", "2", str(tmp_path / "mine")]
+    environment = {"PATH": os.environ["PATH"]}
+    done = subprocess.run(command, cwd=kit, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "80 of 80 points" in done.stdout

@@ -1,0 +1,93 @@
+"""Every lab's grader: full points for the solution, few for the skeleton, and each typical mistake
+loses the tests that it deserves and no others."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import pytest
+
+from testbed.labs._teacher import solution, write_wrong, wrong
+from testbed.labs.grader.grade import Grade, grade
+from testbed.labs.grader.lab import find_lab, lab_names
+
+QUICK = ("lab2_aggregation", "lab7_numbers")  # the others run with --slow
+FEW = 0.25  # of the points
+SEED = 20
+PATIENCE = 5  # tests run beside others
+
+
+def graded(lab: str, folder: Path, seed: int = SEED) -> Grade:
+    return grade(find_lab(lab), folder, seed, patience=PATIENCE)
+
+
+def _slow(lab: str, always: bool = True) -> tuple:
+    return () if lab in QUICK and always else (pytest.mark.slow,)
+
+
+def _failed(made: Grade) -> set[str]:
+    assert not made.problem, made.problem
+    return {o.check.name for o in made.outcomes if o.status != "pass"}
+
+
+def _told(made: Grade) -> str:
+    return "\n".join(f"{o.check.name}: {line}" for o in made.outcomes for line in o.lines)
+
+
+LABS = [pytest.param(lab, marks=_slow(lab)) for lab in lab_names()]
+MISTAKES = [
+    pytest.param(lab, mistake, id=f"{lab}-{mistake.name}", marks=_slow(lab, number == 0))
+    for lab in lab_names()
+    for number, mistake in enumerate(wrong(lab))
+]
+
+
+@pytest.mark.parametrize("seed", [SEED, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lab", LABS)
+def test_the_solution_gets_full_points(lab, seed):
+    made = graded(lab, solution(lab), seed)
+    assert made.points == made.lab.points, _told(made) + made.problem
+    assert made.warnings == []
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_the_skeleton_runs_and_gets_few_points(lab):
+    made = graded(lab, find_lab(lab).folder / "skeleton")
+    assert made.problem == ""
+    assert made.points <= FEW * made.lab.points
+
+
+@pytest.mark.parametrize("lab, mistake", MISTAKES)
+def test_a_mistake_loses_what_it_deserves(lab, mistake, tmp_path):
+    write_wrong(lab, mistake, tmp_path / "wrong")
+    made = graded(lab, tmp_path / "wrong")
+    assert _failed(made) == mistake.loses, _told(made)
+
+
+@functools.cache
+def _rubric(lab: str) -> dict[str, int]:
+    """Title and points of each line of the hand-out's table of tests."""
+    text = (find_lab(lab).folder / "README.md").read_text().split("## Rubric")[1]
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return {title: int(points) for title, points in lines if points.isdigit()}
+
+
+@pytest.mark.parametrize("lab", lab_names())
+def test_the_hand_out_tells_the_tests_and_their_points(lab):
+    assert _rubric(lab) == {check.title: check.points for check in find_lab(lab).checks}
+    assert find_lab(lab).points == 80
+
+
+@pytest.mark.parametrize("lab", lab_names())
+def test_a_lab_is_complete(lab):
+    found = find_lab(lab)
+    skeleton = {p.name for p in (found.folder / "skeleton").iterdir()}
+    assert skeleton <= {*found.hand_in, *found.given} and skeleton >= set(found.hand_in)
+    assert all(path.exists() for path in found.given_files())
+    assert {p.name for p in solution(lab).iterdir()} == set(found.hand_in)
+    assert len(wrong(lab)) >= 4
+    text = (found.folder / "README.md").read_text()
+    for part in ("You learn", "Time", "## Background", "## Tasks", "## Questions", "## Rubric"):
+        assert part in text, part
+    assert (Path(__file__).parents[3] / "labs" / "README.md").read_text().count(f"({lab}/") == 1

@@ -1,0 +1,19 @@
+"""The switch programs of the testbed under the sanitizers, with random packets and table operations
+(the P4 engine's own tests do this with its programs)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from p4engine_testing.sanitizers import fuzz
+
+P4 = Path(__file__).parents[3] / "p4"
+PROGRAMS = ("esa.p4", "atp.p4", "switchml.p4")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_programs_find_nothing():
+    options = [word for name in PROGRAMS for word in ("--program", P4 / name)]
+    fuzz(0, 0, 2200, *options)

@@ -1,0 +1,198 @@
+"""Every row of SwitchML's table of events, one packet at a time, against the compiled program."""
+
+from __future__ import annotations
+
+from testbed import dataplane
+from testbed.protocols import wire
+from tests.support.switches import experiment, start_switches
+from tests.support.switchml import SECOND_SET, SlotSwitch
+
+
+def only(sent):
+    assert len(sent) == 1, [(s.port, s.ina.summary()) for s in sent]
+    return sent[0]
+
+
+def test_the_last_worker_makes_the_result_go_to_all():
+    switch = SlotSwitch()
+    assert switch.chunk(0, 0) == []
+    assert switch.occupancy() == [(0, 1, 0), (1, 0, 0)]
+    assert switch.chunk(0, 2) == []
+    sent = switch.chunk(0, 1)
+    assert [s.port for s in sent] == [1, 2, 3]
+    for s in sent:
+        assert s.kind == wire.RESULT and s.flags == 0 and s.fragment == 0
+        assert s.bitmap == 0b111 and s.values == [111] * 4
+        assert s.packet["IP"].src == "10.255.0.1" and s.packet["IP"].dst == f"10.0.0.{s.port}"
+        assert s.packet["Ethernet"].dst == f"02:00:00:00:00:0{s.port}"
+        checksum = s.packet["IP"].chksum
+        del s.packet["IP"].chksum
+        assert checksum == s.packet.__class__(bytes(s.packet))["IP"].chksum
+    assert switch.occupancy() == [(0, 0, 1), (1, 0, 0)]
+    counted = switch.counters(0)
+    assert counted["allocations"] == counted["completions"] == counted["additions"] == 1
+    assert counted["ended_completed"] == 1 and counted["filling_completed_ns"] == 2000
+
+
+def test_job_zero_chunk_zero_is_not_an_empty_set():
+    switch = SlotSwitch()
+    assert switch.chunk(0, 0) == []
+    assert switch.counters(0) == {"allocations": 1, "ended_open": 1} | {
+        k: v for k, v in switch.counters(0).items() if k == "filling_open_ns"
+    }
+
+
+def test_known_worker_is_not_added_twice():
+    switch = SlotSwitch()
+    switch.chunk(0, 0)
+    assert switch.chunk(0, 0, flags=wire.RESEND) == []
+    switch.chunk(0, 1)
+    assert switch.chunk(0, 2)[0].values == [111] * 4
+    assert switch.counters(0)["duplicates"] == 1
+
+
+def test_lost_result_is_served_from_the_shadow_copy_to_the_asker_alone():
+    switch = SlotSwitch()
+    switch.whole_chunk(0, 0, next_exponent=5)
+    sent = only(switch.chunk(0, 1, flags=wire.RESEND, values=[9] * 4, next_exponent=1))
+    assert sent.port == 2 and sent.kind == wire.RESULT_ONE
+    assert sent.packet["IP"].dst == "10.0.0.2" and sent.packet["IP"].src == "10.255.0.1"
+    assert sent.packet["Ethernet"].dst == "02:00:00:00:00:02"
+    assert sent.values == [111] * 4 and sent.next_exponent == 5 and sent.bitmap == 0b111
+    assert switch.counters(0)["re_emissions"] == 1
+
+
+def test_sets_alternate_and_the_shadow_copy_lasts_until_all_have_moved_on():
+    switch = SlotSwitch()
+    switch.whole_chunk(0, 0)
+    completed = switch.now
+    switch.chunk(0, 0, 2)
+    switch.chunk(0, 1, 2)
+    assert switch.occupancy()[0] == (0, 1, 1)
+    # Worker 2 has lost the result of chunk 0 and gets it, although two are one chunk ahead.
+    assert only(switch.chunk(0, 2, 0, flags=wire.RESEND)).values == [111] * 4
+    assert [s.values for s in switch.chunk(0, 2, 2)] == [[111] * 4] * 3
+    assert switch.occupancy()[0] == (0, 0, 1)
+    assert switch.counters(0)["held_ns"] == switch.now - completed
+    assert [s.fragment for s in switch.whole_chunk(0, 4)] == [4] * 3
+
+
+def test_chunks_of_neighbouring_slots_and_jobs_do_not_touch():
+    switch = SlotSwitch()
+    for job in (0, 1):
+        for number in (0, 1):
+            for worker in (0, 1):
+                switch.chunk(job, worker, number, values=[100 * job + 10 * number + 1] * 4)
+    assert switch.occupancy() == [(0, 2, 0), (1, 2, 0)]
+    for job in (0, 1):
+        for number in (0, 1):
+            sent = switch.chunk(job, 2, number, values=[0] * 4)
+            assert sent[0].values == [2 * (100 * job + 10 * number + 1)] * 4
+            assert [s.port for s in sent] == [1 + 3 * job, 2 + 3 * job, 3 + 3 * job]
+
+
+def test_index_outside_the_part_is_dropped():
+    switch = SlotSwitch()
+    assert switch.chunk(0, 0, index=2) == []
+    assert switch.chunk(0, 0, index=SECOND_SET | 0x7FFFFFFF) == []
+    assert switch.counters(0) == {"outside": 2}
+    assert switch.counters(1) == {}
+
+
+def test_late_copy_after_its_worker_has_moved_on_changes_nothing():
+    switch = SlotSwitch()
+    switch.whole_chunk(0, 0)
+    switch.chunk(0, 0, 2)
+    assert switch.chunk(0, 0, 0) == []
+    assert switch.counters(0)["stale_chunks"] == 1
+    # The late copy has not taken worker 0 out of the other set: it is not added again.
+    assert switch.chunk(0, 0, 2, flags=wire.RESEND) == []
+    switch.chunk(0, 1, 2)
+    assert switch.chunk(0, 2, 2)[0].values == [111] * 4
+
+
+def test_late_copy_of_an_older_chunk_does_not_enter_a_newer_one():
+    switch = SlotSwitch()
+    switch.whole_chunk(0, 0)
+    switch.whole_chunk(0, 2)
+    assert switch.chunk(0, 0, 0, values=[5] * 4) == []  # released, but known
+    switch.chunk(0, 1, 4)
+    assert switch.chunk(0, 0, 0, values=[5] * 4) == []
+    assert switch.counters(0)["stale_chunks"] == 2
+    switch.chunk(0, 0, 4)
+    assert switch.chunk(0, 2, 4)[0].values == [111] * 4
+
+
+def test_newer_chunk_overwrites_what_has_not_been_released():
+    switch = SlotSwitch()
+    switch.chunk(0, 0, 0, values=[7] * 4)
+    switch.whole_chunk(0, 2)
+    assert switch.whole_chunk(0, 4)[0].values == [111] * 4
+    counted = switch.counters(0)
+    assert counted["ended_discarded"] == 1 and counted["ended_completed"] == 2
+    switch.whole_chunk(0, 8)
+    assert switch.counters(0)["completions"] == 3
+    assert switch.occupancy()[0] == (0, 0, 1)  # one overwritten, one released
+
+
+def test_partly_known_set_is_dropped():
+    switch = SlotSwitch()
+    switch.chunk(0, 0)
+    assert switch.chunk(0, 1, bitmap=0b011, values=[5] * 4) == []
+    assert switch.counters(0)["overlaps"] == 1
+    assert switch.chunk(0, 1, bitmap=0b110, values=[5] * 4)[0].values == [6] * 4
+
+
+def test_largest_exponent_wins_signed():
+    switch = SlotSwitch()
+    for worker, exponent in enumerate((-7 & 0xFF, 3, -128 & 0xFF)):
+        sent = switch.chunk(0, worker, next_exponent=exponent, exponent=-4 & 0xFF)
+    assert [s.next_exponent for s in sent] == [3] * 3
+    assert [s.exponent for s in sent] == [-4 & 0xFF] * 3
+    for worker, exponent in enumerate((-20 & 0xFF, -9 & 0xFF, -128 & 0xFF)):
+        sent = switch.chunk(0, worker, 1, next_exponent=exponent)
+    assert sent[0].next_exponent == -9 & 0xFF
+
+
+def test_overflow_is_flagged_and_stays_so():
+    switch = SlotSwitch()
+    for worker in range(3):
+        sent = switch.chunk(0, worker, values=[1, 2**31 - 1, 0, 0])
+    assert all(s.flags == wire.OVERFLOW for s in sent)
+    assert only(switch.chunk(0, 1, flags=wire.RESEND)).flags & wire.OVERFLOW
+
+
+def test_a_job_with_one_worker_gets_its_own_values_back():
+    one = experiment(
+        """
+name: test
+topology: {kind: star, hosts: 2}
+system: switchml
+memory: {aggregators: 2}
+values_per_packet: 4
+jobs: [{model: alexnet, workers: 1, iterations: 1}]
+"""
+    )
+    switch = SlotSwitch.__new__(SlotSwitch)
+    switch.experiment, switch.now, switch.sets = one, 1_000_000, 2
+    switch.switch = start_switches(one)["s1"]
+    assert only(switch.chunk(0, 0, 0, slots=1)).values == [1] * 4
+    assert only(switch.chunk(0, 0, 0, slots=1)).kind == wire.RESULT_ONE
+    assert only(switch.chunk(0, 0, 1, slots=1)).kind == wire.RESULT
+    assert dataplane.occupancy(one, switch.switch) == [(0, 0, 1)]
+
+
+def test_the_part_of_a_killed_job_is_emptied():
+    switch = SlotSwitch()
+    for worker in range(3):
+        switch.chunk(0, worker)
+    switch.chunk(0, 0, number=1)
+    switch.chunk(1, 0)
+    assert switch.occupancy() == [(0, 1, 1), (1, 1, 0)]
+    switch.now += 5000
+    switch.send(1, kind=wire.RESULT, job=1, values=[0] * 4)  # moves the switch's clock
+    dataplane.release(switch.experiment, 0, switch.switch)
+    assert switch.occupancy() == [(0, 0, 0), (1, 1, 0)]
+    counted = switch.counters(0)
+    assert counted["ended_discarded"] == 1 and "ended_open" not in counted
+    assert counted["filling_discarded_ns"] >= 5000 and counted["held_ns"] >= 5000

@@ -1,0 +1,126 @@
+"""Both wheels: what they hold, and that a virtual experiment runs from them elsewhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+RUN = "import sys; from testbed.cli.main import entry; sys.exit(entry())"
+# What travels as data, one of each kind.
+DATA = (
+    "p4/esa.p4",
+    "experiments/quickstart.yaml",
+    "experiments/figures/headline.yaml",
+    "traffic/models/resnet50.csv",
+    "topos/graphs/grid-example.txt",
+    "analysis/html/templates/page.html.j2",
+    "labs/lab2_aggregation/skeleton/aggregation.p4",
+)
+
+
+def clean(**more: str) -> dict[str, str]:
+    """The environment without anything that leads to the checkout."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return kept | more
+
+
+def run(*words: object, cwd: Path, environment: dict[str, str]) -> str:
+    done = subprocess.run(
+        [str(word) for word in words], cwd=cwd, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("wheels")
+    words = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", folder]
+    run(*words, ROOT / "p4engine", ROOT, cwd=folder, environment=clean())
+    return sorted(folder.glob("*.whl"))
+
+
+def test_the_wheels_hold_one_name_each(wheels):
+    names = [zipfile.ZipFile(wheel).namelist() for wheel in wheels]
+    tops = [{name.split("/")[0] for name in found if ".dist-info/" not in name} for found in names]
+    assert tops == [{"testbed"}, {"p4engine"}]
+    assert [name for name in DATA if f"testbed/{name}" not in names[0]] == []
+    assert not any("_teacher" in name or name.endswith("TEACHERS.md") for name in names[0])
+
+
+def test_no_subpackage_has_a_name_of_the_python_interface(wheels):
+    reserved = {"run", "load", "read", "sweep", "figure", "report"}
+    names = {Path(name).parts[1] for name in zipfile.ZipFile(wheels[0]).namelist()}
+    assert not reserved & {Path(name).stem for name in names}
+
+
+def test_the_package_itself_imports_next_to_nothing():
+    program = "import testbed, sys; print([m for m in ('numba', 'numpy') if m in sys.modules])"
+    assert run(sys.executable, "-c", program, cwd=ROOT, environment=clean()) == "[]\n"
+
+
+EXPERIMENT = """
+runtime: virtual
+topology: {kind: star, hosts: 5}
+links: {bandwidth: 1 Gbit/s, delay: 1 us}
+system: esa
+memory: {aggregators: 64}
+jobs: [{model: resnet18, workers: 4, iterations: 1, scale: 0.0005}]
+"""
+
+
+def works(python: Path, folder: Path, environment: dict[str, str]) -> None:
+    """A virtual experiment runs in an empty folder with the testbed of that Python alone."""
+    folder.mkdir()
+    (folder / "mine.yaml").write_text(EXPERIMENT)
+    where = run(
+        python, "-c", "import testbed; print(testbed.__file__)", cwd=folder, environment=environment
+    )
+    assert not Path(where.strip()).is_relative_to(ROOT)
+    ina = (python, "-c", RUN)
+    assert "ina-testbed " in run(*ina, "--version", cwd=folder, environment=environment)
+    said = run(*ina, "mine.yaml", cwd=folder, environment=environment)
+    assert "all right" in said
+    assert list((folder / "results").glob("mine-*/report.html"))
+    assert "headline" in run(*ina, "figure", cwd=folder, environment=environment)
+
+
+def test_a_virtual_experiment_runs_from_the_wheels(wheels, tmp_path):
+    """With the libraries of this environment, and nothing of this checkout."""
+    site = tmp_path / "site"
+    run(*PIP, "install", "--no-deps", "--target", site, *wheels, cwd=tmp_path, environment=clean())
+    # PYTHONPATH goes before the editable installation of the checkout.
+    environment = clean(PYTHONPATH=str(site), NUMBA_DISABLE_JIT="1")  # nothing to compile anew
+    works(Path(sys.executable), tmp_path / "empty", environment)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_wheels_install_into_a_clean_environment(wheels, tmp_path):
+    """With all that they declare, and nothing else; the commands are there."""
+    run(sys.executable, "-m", "venv", tmp_path / "env", cwd=tmp_path, environment=clean())
+    binaries = tmp_path / "env" / "bin"
+    words = [binaries / "python", *PIP[1:], "install", *wheels]
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    if done.returncode and "o matching distribution" in done.stderr:
+        pytest.skip(f"cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    environment = clean(XDG_CACHE_HOME=str(tmp_path / "cache"))
+    works(binaries / "python", tmp_path / "empty", environment)
+    assert "ina-testbed" in run(
+        binaries / "ina", "--version", cwd=tmp_path, environment=environment
+    )
+    listed = run(
+        binaries / "python", *PIP[1:], "list", cwd=tmp_path, environment=environment
+    ).lower()
+    for package in ("pytest", "playwright", "ruff", "mkdocs", "hypothesis", "finsy", "mypy"):
+        assert package not in listed, "a user who runs experiments does not need it"
+    shutil.rmtree(tmp_path / "env")

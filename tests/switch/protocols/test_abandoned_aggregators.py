@@ -1,0 +1,79 @@
+"""Hazards that show in who holds an aggregator rather than in a wrong value."""
+
+from __future__ import annotations
+
+from testbed import dataplane
+from testbed.protocols import wire
+from tests.support.fabric import NEVER, US
+from tests.support.histories import cases
+from tests.support.histories.history import History, Pause
+from tests.support.switches import OneSwitch
+
+DIES_NS = 60 * US
+
+
+def kill_job_zero(text: str):
+    """The network after job 1's end. Job 0 has left what two of its three workers sent first."""
+    deaths = tuple(Pause(host, DIES_NS, NEVER) for host in ("h1", "h2", "h4"))
+    deaths += (Pause("h3", 0, NEVER),)
+    network, failure = cases.run_of_text(text)(History(deaths), False)
+    assert not failure, failure
+    assert {worker.spec.job.number for worker in network.workers()} == {1}
+    return network
+
+
+def occupied(network) -> dict[int, int]:
+    """Aggregators that each job fills at the end."""
+    found = dataplane.occupancy(network.experiment, network.switches["s1"])
+    return {job: filling + held for job, filling, held in found}
+
+
+def counters(network, switch: str) -> dict[tuple[int, str], int]:
+    """A switch's counters by (job, name)."""
+    found = dataplane.counters(network.experiment, network.switches[switch])
+    return {(job, name): value for job, name, value in found}
+
+
+def many_iterations(text: str) -> str:
+    return text.replace("iterations: 3, start: 30 us", "iterations: 20, start: 30 us")
+
+
+def test_a_dead_jobs_aggregators_are_taken_by_downgrading():
+    text = cases.text_of("esa", aggregators=16, priority="constant")
+    network = kill_job_zero(many_iterations(text))
+    assert counters(network, "s1")[0, "ended_evicted"] > 0, "nothing was left to be taken"
+    assert occupied(network)[0] == 0
+
+
+def test_a_dead_jobs_aggregators_age():
+    text = cases.text_of("atp", max_age="200 us", index="consecutive")
+    network = kill_job_zero(many_iterations(text))
+    assert counters(network, "s1")[1, "ghosts"] > 0, "nothing was left to be taken"
+    assert occupied(network)[0] == 0
+
+
+def test_what_left_a_rack_is_not_aggregated_above():
+    """A partial or a collided packet never claims an aggregator of the servers' switch."""
+    text = cases.text_of("esa", "racks")
+    network, failure = cases.run_of_text(text)(History(), True)
+    assert not failure, failure
+    counted = counters(network, "s3")
+    passed = counted[0, "passes"] + counted[1, "passes"]
+    flagged = 0
+    for passage in network.passages:
+        flags = int.from_bytes(passage.frame[44:46], "big")
+        if passage.neighbour == "s3" and passage.node in ("s1", "s2"):
+            flagged += bool(flags & (wire.PARTIAL | wire.COLLISION))
+    assert flagged >= 10 and passed == flagged, (flagged, passed)
+
+
+def test_an_ended_jobs_aggregators_are_free_for_others():
+    """The control plane says that a job has ended; who comes next takes what it has left."""
+    for system in ("esa", "atp"):
+        switch = OneSwitch(system=system, **({"downgrading": "false"} if system == "esa" else {}))
+        switch.gradient(0, 0, priority=255)
+        assert switch.gradient(1, 0, priority=1)[0].flags == wire.COLLISION
+        switch.switch.register_write("job_gone", 0, 1)
+        assert switch.gradient(1, 0, priority=1) == []
+        assert switch.occupancy() == [(0, 0, 0), (1, 1, 0)]
+        assert switch.counters(1)["ghosts"] == 1

@@ -1,0 +1,90 @@
+"""What is lost is sent again as soon as later results show it, not when a timer ends.
+
+The clock is the test's: nothing is ever late here, and the first timeouts are 400 ms.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.fabric import MS, Fabric
+from tests.support.switches import experiment, start_switches
+
+TEXT = """
+name: test
+topology: {kind: star, hosts: 4}
+system: {name: %s, window: 64}
+%s
+jobs:
+  - {model: vgg11, workers: 3, iterations: 1, scale: 0.0006, compute_scale: 0}
+"""
+FRAGMENT = slice(50, 54)  # in a frame
+FIRST_HOST = bytes((10, 0, 0, 1))
+WITH_VALUES = 200  # bytes; prompts and answers without values are shorter
+
+
+def losing(number: int, is_it):
+    """A schedule that loses one frame: the `number`-th with values for which `is_it` holds."""
+    seen = 0
+
+    def schedule(now: int, node: str, frame: bytes) -> tuple[int, ...]:
+        nonlocal seen
+        seen += len(frame) > WITH_VALUES and is_it(node, frame)
+        if seen == number:
+            seen += 1
+            return ()
+        return (0,)
+
+    return schedule
+
+
+def a_result(node: str, frame: bytes) -> bool:
+    return node == "s1" and frame[30:34] == FIRST_HOST
+
+
+def a_gradient(node: str, frame: bytes) -> bool:
+    return node == "h1"
+
+
+def losing_again(number: int, times: int):
+    """A schedule that loses the `number`-th gradient of a worker, and what the worker sends again
+    of that fragment, until it has lost it so many times."""
+    seen, fragment, lost = 0, None, 0
+
+    def schedule(now: int, node: str, frame: bytes) -> tuple[int, ...]:
+        nonlocal seen, fragment, lost
+        if not a_gradient(node, frame) or len(frame) < WITH_VALUES:
+            return (0,)
+        seen += 1
+        if seen == number:
+            fragment = frame[FRAGMENT]
+        if frame[FRAGMENT] != fragment or lost == times:
+            return (0,)
+        lost += 1
+        return ()
+
+    return schedule
+
+
+@pytest.mark.parametrize("lost", [a_result, a_gradient], ids=["result", "gradient"])
+@pytest.mark.parametrize("system", ["esa", "atp", "switchml", "ps"])
+def test_a_single_loss_is_made_up_for_before_any_timer_ends(system, lost):
+    memory = "" if system == "ps" else "memory: {aggregators: 128}"
+    spec = experiment(TEXT % (system, memory))
+    fabric = Fabric(spec, start_switches(spec), losing(700, lost), delay_ns=MS)
+    fabric.run()
+    assert fabric.now < 300 * MS
+    counted = [worker.counters() for worker in fabric.workers()]
+    assert sum(each["retransmissions"] for each in counted) >= 1
+    assert sum(each["duplicate_results"] for each in counted) <= 3
+
+
+@pytest.mark.parametrize("system", ["esa", "atp", "switchml", "ps"])
+def test_a_retransmission_that_is_lost_as_well_waits_for_no_timeout(system):
+    memory = "" if system == "ps" else "memory: {aggregators: 128}"
+    spec = experiment(TEXT % (system, memory) + "timers: {min_timeout: 400 ms}\n")
+    fabric = Fabric(spec, start_switches(spec), losing_again(700, 3), delay_ns=MS)
+    fabric.run()
+    counted = [worker.counters() for worker in fabric.workers()]
+    assert sum(each["retransmissions"] for each in counted) >= 3
+    assert fabric.now < 300 * MS

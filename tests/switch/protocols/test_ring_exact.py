@@ -1,0 +1,92 @@
+"""The ring's machines and p4/forward.p4 together, without a network."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support import exact
+from tests.support.fabric import MS, Fabric, lossy, perfect
+from tests.support.switches import experiment, start_switches
+
+TEXT = """
+name: test
+topology: {kind: star, hosts: 12}
+system: {name: ring, window: %(window)d%(options)s}
+values_per_packet: 16
+jobs:
+  - {model: resnet18, workers: %(workers)d, iterations: 3, scale: 0.002}
+  - {model: vgg16, workers: 3, iterations: 2, scale: 0.0002, start: 50 us}
+"""
+
+
+def run(schedule, options="", workers=4, window=32):
+    fabric = exact.run(TEXT, schedule, options=options, workers=workers, window=window)
+    check_results(fabric)
+    return fabric
+
+
+def check_results(fabric):
+    for worker in fabric.workers():
+        s = worker.spec
+        assert worker.counters()["results"] == s.job.fragments * s.job.iterations
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4, 7])
+def test_each_fragment_goes_around_twice_but_two_steps(workers):
+    fabric = run(perfect, workers=workers)
+    for job, size in ((0, workers), (1, 3)):
+        members = [worker for worker in fabric.workers() if worker.spec.job.number == job]
+        s = members[0].spec
+        sent = [worker.counters()["gradient_packets"] for worker in members]
+        steps = 2 * (size - 1)
+        assert sum(sent) == steps * s.job.fragments * s.job.iterations
+        # Every worker has its W-th part of every tensor's fragments, within one fragment each way.
+        assert max(sent) - min(sent) <= 2 * s.job.iterations
+        assert sum(worker.counters()["retransmissions"] for worker in members) == 0
+
+
+def test_acknowledgements_are_few():
+    fabric = run(perfect, window=64)
+    data = sum(worker.counters()["gradient_packets"] for worker in fabric.workers())
+    # Each frame is on two wires.
+    assert fabric.frames / 2 - data < data / 4
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_faults_on_every_wire(seed):
+    faults = lossy(seed, loss=0.02, duplicate=0.02, reorder=0.05)
+    fabric = run(faults, workers=2 + seed % 4)
+    assert sum(worker.counters()["retransmissions"] for worker in fabric.workers()) > 0
+    assert sum(worker.counters()["duplicate_results"] for worker in fabric.workers()) > 0
+
+
+@pytest.mark.parametrize("window", [1, 3, 1000])
+def test_any_window(window):
+    run(lossy(3, loss=0.01, reorder=0.02), window=window)
+
+
+def test_fifo_and_fixed_timeout():
+    run(lossy(4, loss=0.02), options=", order: fifo, timeout: 20 ms")
+
+
+def test_a_member_that_pauses_delays_but_changes_nothing():
+    parts = {"options": "", "workers": 4, "window": 32}
+    spec = experiment(TEXT % parts)
+    fabric = Fabric(spec, start_switches(spec), lossy(5, duplicate=0.02))
+    fabric.hosts["h2"].paused_until = 700 * MS
+    fabric.run()
+    assert fabric.now > 700 * MS
+    exact.check(fabric)
+    check_results(fabric)
+
+
+def test_recorded_gradients_are_exact():
+    text = """
+name: test
+topology: {kind: star, hosts: 4}
+system: ring
+jobs:
+  - {model: smallcnn, workers: 4, iterations: 3}
+"""
+    fabric = exact.run(text, lossy(3, loss=0.01))
+    assert fabric.workers()[0].machine.protocol.worker.recorded.any()

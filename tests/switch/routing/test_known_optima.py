@@ -1,0 +1,69 @@
+"""The networks of tests/unit/routing/test_known_optima.py in virtual time: what a pencil finds is
+what happens, as long as results have room."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from testbed.derived.plan_entries import plan_of
+from testbed.derived.plan_input import of_file
+from testbed.protocols.sizes import frame_bytes
+from testbed.runtimes.program import prepare
+from testbed.simulate.virtual_run import run_repetition
+from tests.support.grid import DEFAULTS, passed, planned
+from tests.support.switches import experiment
+from tests.unit.routing.test_known_optima import INPUTS
+
+FRAME_BITS = 8 * frame_bytes(64, 32)
+TEXT = """
+name: known-optimum
+runtime: virtual
+topology: {kind: graph, file: %(file)s}
+system: {name: grid, planner: %(planner)s}
+memory: {aggregators: 1024}
+jobs: [%(jobs)s]
+"""
+JOB = "{name: %s, model: %s, iterations: 1, workers: %d, placement: {workers: [%s], ps: %s}}"  # noqa: UP031
+# Those that run always: shares at a full capacity, jobs that share one, two ways, directions.
+ALWAYS = {
+    ("the further switch is the better one", "nearest"),
+    ("two jobs at one switch", "nearest"),
+    ("two ways", "striped"),
+    ("the narrow direction is the results'", "grid-links"),
+}
+ALL = {(name, planner) for name, (_, planners) in INPUTS.items() for planner in planners}
+CASES = [
+    pytest.param(
+        name,
+        planner,
+        id=f"{name}: {planner}",
+        marks=() if (name, planner) in ALWAYS else pytest.mark.slow,
+    )
+    for name, planner in sorted(ALL)
+]
+
+
+@pytest.mark.parametrize(("name", "planner"), CASES)
+def test_what_a_pencil_finds_is_what_happens(name, planner, tmp_path):
+    path = tmp_path / "network.txt"
+    path.write_text(INPUTS[name][0])
+    jobs = [
+        JOB % (job.name, DEFAULTS["model"], len(job.workers), ", ".join(job.workers), job.ps)
+        for job in of_file(path)[1]
+    ]
+    spec = experiment(TEXT % {"file": path, "planner": planner, "jobs": ", ".join(jobs)})
+    tables = run_repetition(spec, prepare(spec).compiled, 0)
+    links = passed(tables["links"])
+    expected = sum((planned(spec, job) for job in range(len(jobs))), Counter())
+    assert {ends: packets for ends, packets in links.items() if packets} == +expected
+    assert sum(r["value"] for r in tables["switch_counters"] if r["counter"] == "over_rate") == 0
+    for job, part in zip(tables["jobs"], plan_of(spec).jobs, strict=True):
+        assert job["exact"] and job["retransmissions"] == 0
+        least_ns = job["fragments"] * FRAME_BITS * 10**9 / part.results_bps
+        assert least_ns * 0.999 <= job["jct_ns"] < 1.02 * least_ns + 15_000
+
+
+def test_those_that_run_always_are_there():
+    assert not ALWAYS - ALL

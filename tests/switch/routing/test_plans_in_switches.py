@@ -1,0 +1,131 @@
+"""GRID in virtual time: what a plan says of every link, switch and worker is what happens."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.derived.plan_entries import plan_of
+from testbed.errors import UserError
+from testbed.protocols.sizes import frame_bytes
+from testbed.runtimes.program import prepare
+from testbed.simulate.virtual_run import run_repetition
+from testbed.systems import PLANNERS
+from tests.support.grid import FRAGMENTS, GRAPHS, ROOT, SCHEMES, UPWARDS, passed, planned, text_of
+from tests.support.switches import experiment
+
+FRAME_BITS = 8 * frame_bytes(64, 32)
+
+
+def run(**changes):
+    """(experiment, the job's row, packets by link, sum of each switch counter)."""
+    spec = experiment(text_of(**changes))
+    tables = run_repetition(spec, prepare(spec).compiled, 0)
+    (job,) = tables["jobs"]
+    assert job["exact"] and job["fragments"] == FRAGMENTS
+    counters: dict[str, int] = {}
+    for row in tables["switch_counters"]:
+        counters[row["counter"]] = counters.get(row["counter"], 0) + row["value"]
+    return spec, job, passed(tables["links"]), counters
+
+
+@pytest.mark.parametrize(
+    "memory, planners", [("esa", SCHEMES), ("atp", ["nearest"]), ("plain", ["nearest"])]
+)
+def test_the_worked_example(memory, planners):
+    times = {}
+    for planner in planners:
+        _, job, links, counters = run(planner=planner, memory=memory)
+        packets, units = SCHEMES[planner]
+        assert tuple(links[ends] for ends in UPWARDS) == packets
+        assert counters["over_rate"] == 0 and job["retransmissions"] == 0
+        # A quarter of GRID's time is that of 1300 / 4 fragments at 3 Gbit/s.
+        unit_ns = FRAGMENTS * FRAME_BITS / 3 / 4
+        times[planner] = job["jct_ns"] / unit_ns / units
+    assert all(1 <= time < 1.02 for time in times.values()), times
+
+
+CHANGES = {
+    "other names, a third of the rates": {
+        "topology": f"{{class: '{GRAPHS}:Corner'}}",
+        "capacity": "3 Gbit/s",
+        "job": ", placement: {workers: [a, k, y, z, d, f, e, c], ps: ps}",
+    },
+    "ten times the rates": {
+        "topology": "{kind: triangle, bandwidth: 30 Gbit/s}",
+        "capacity": "90 Gbit/s",
+    },
+    "no link between s1 and s2": {"links": "{between: [s1, s2], failed: true}"},
+    "no link to the server's switch": {"links": "{between: [s1, s3], failed: true}"},
+    "a narrow link": {"links": "{between: [s2, s3], bandwidth: 2 Gbit/s}"},
+    "results go around a narrow link": {"links": "{between: [s2, s3], bandwidth: 1 Gbit/s}"},
+    "a weak switch": {"switches": "{switch: s1, capacity: 4 Gbit/s}"},
+    "a switch that only forwards": {"switches": "{switch: s1, aggregates: false}"},
+    "only the server's switch": {
+        "switches": "{switch: s1, aggregates: false}, {switch: s2, aggregates: false}"
+    },
+}
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("nearest", "none")]
+
+
+@pytest.mark.parametrize("planner", ["grid-links", "striped", *SLOW])
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_planned_is_what_happens(change, planner):
+    spec, job, links, counters = run(planner=planner, **CHANGES[change])
+    assert {ends: packets for ends, packets in links.items() if packets} == +planned(spec)
+    assert counters["over_rate"] == 0
+    # As fast as planned; what comes on top is the last packet's way and its result's.
+    least_ns = FRAGMENTS * FRAME_BITS * 10**9 / plan_of(spec).rate_bps
+    assert least_ns <= job["jct_ns"] < 1.02 * least_ns + 15_000
+
+
+@pytest.mark.parametrize("memory", ["atp", "plain"])
+def test_striped_with_other_memory(memory):
+    """Fragments come out of order, which must not be taken for a loss."""
+    change = CHANGES["a weak switch"]
+    spec, job, links, _ = run(planner="striped", memory=memory, **change)
+    assert {ends: packets for ends, packets in links.items() if packets} == +planned(spec)
+    assert job["retransmissions"] == 0
+
+
+def test_64_workers_on_a_leaf_spine_network():
+    """A small part of experiments/grid-leaf-spine.yaml."""
+    text = (ROOT / "experiments" / "grid-leaf-spine.yaml").read_text().split("sweep:")[0]
+    spec = experiment(text.replace("scale: 0.0005", "scale: 0.00005"))
+    tables = run_repetition(spec, prepare(spec).compiled, 0)
+    (job,) = tables["jobs"]
+    links = passed(tables["links"])
+    assert job["exact"] and job["workers"] == 64
+    assert {ends: packets for ends, packets in links.items() if packets} == +planned(spec)
+    assert sum(r["value"] for r in tables["switch_counters"] if r["counter"] == "over_rate") == 0
+
+
+def test_the_known_planners():
+    from testbed.routing.planners import PLANNERS as entries
+
+    assert set(PLANNERS) == set(entries)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (
+            {"memory": "atp, order: front"},
+            "system: found order: front with memory: atp; allowed: o",
+        ),
+        ({"planner": "grids"}, "system.planner: found 'grids'; allowed: grid-links, "),
+    ],
+)
+def test_bad_input(change, message):
+    with pytest.raises(UserError) as caught:
+        experiment(text_of(**change))
+    assert message in str(caught.value)
+
+
+def test_other_systems_do_not_plan():
+    text = text_of().replace("{name: grid, planner: grid-links, memory: esa}", "esa")
+    with pytest.raises(
+        UserError, match="switches: switch s1: ESA has no plan that would heed a cap"
+    ):
+        experiment(text)

@@ -1,0 +1,57 @@
+"""A program of the user's own is tried on the experiment before a network is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.cli.main import main
+from testbed.errors import UserError
+from testbed.experiment import load_text
+from testbed.runtimes.program import prepare
+
+P4 = Path(__file__).parents[3] / "p4"
+TEXT = """
+topology: {{kind: {topology}}}
+system: {{name: {system}, program: {program}}}
+{memory}
+jobs: [{{model: resnet50, workers: 4, iterations: 1, scale: 0.001}}]
+"""
+
+
+def text(system: str, program: Path, topology: str = "star, hosts: 5") -> str:
+    memory = "memory: {aggregators: 16}" if system in ("esa", "atp", "switchml") else ""
+    return TEXT.format(system=system, program=program, topology=topology, memory=memory)
+
+
+@pytest.mark.parametrize("topology", ["star, hosts: 5", "two_level, tors: 2, hosts: 2"])
+@pytest.mark.parametrize(
+    ("system", "program"),
+    [("esa", "esa"), ("atp", "atp"), ("switchml", "switchml"), ("ps", "forward")],
+)
+def test_a_systems_own_program_fits(system: str, program: str, topology: str) -> None:
+    prepared = prepare(load_text(text(system, P4 / f"{program}.p4", topology)))
+    assert prepared.path.name == f"{program}.p4" and prepared.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("system", "program"), [("esa", "forward"), ("esa", "switchml"), ("switchml", "esa")]
+)
+def test_a_program_that_lacks_what_the_system_needs(system: str, program: str) -> None:
+    path = P4 / f"{program}.p4"
+    with pytest.raises(UserError, match=rf"program {path} does not have what .* needs: .*; keep"):
+        prepare(load_text(text(system, path)))
+
+
+def test_check_says_where_the_program_is_wrong(tmp_path: Path, capsys) -> None:
+    program = tmp_path / "mine.p4"
+    source = (P4 / "esa.p4").read_text()
+    program.write_text(source.replace("meta.preempts = 1;", "meta.preempts = 1", 1))
+    experiment = tmp_path / "mine.yaml"
+    experiment.write_text(text("esa", program))
+    assert main(["check", str(experiment)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    line = source[: source.index("meta.preempts = 1;")].count("\n") + 1
+    assert printed.err.startswith(f"error: {program}:{line + 1}:")

@@ -1,0 +1,40 @@
+"""An exception in a step of a host, where protocols run as plain Python, reaches the caller."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAM = """
+from testbed.experiment import load_text
+from testbed.protocols import pool_server
+from testbed.runtimes.program import prepare
+from testbed.simulate.simulation import Simulation
+
+def interrupted(*arguments):
+    raise KeyboardInterrupt
+
+spec = load_text('''
+runtime: virtual
+topology: {kind: star, hosts: 3}
+system: esa
+memory: {aggregators: 8}
+jobs: [{model: resnet18, workers: 2, iterations: 1, scale: 0.00001}]
+''')
+pool_server.receive = interrupted
+try:
+    Simulation(spec, prepare(spec).compiled).run()
+except KeyboardInterrupt:
+    print("heard")
+"""
+
+
+def test_an_exception_in_a_step_is_not_lost():
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, cwd=ROOT, env=environment
+    )
+    assert done.stdout.strip() == "heard", done.stderr

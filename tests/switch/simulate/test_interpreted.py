@@ -1,0 +1,46 @@
+"""Compiled and interpreted hosts and loop give the same tables, value by value."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+SCRIPT = """
+import hashlib
+from tests.switch.simulate.test_virtual_run import content, run
+text = '''
+name: test
+runtime: virtual
+topology: {kind: two_level, tors: 2, hosts: 2}
+links: {bandwidth: 10 Gbit/s, delay: 1 us, loss: 2 %, jitter: 100 ns}
+system: {name: esa, window: 8}
+memory: {aggregators: 4}
+values_per_packet: 4
+jobs:
+  - {model: alexnet, workers: 3, iterations: 2, scale: 0.000003, compute_jitter: 10 %}
+'''
+tables = content(run(text))
+print(sum(len(table) for table in tables.values()))
+print(hashlib.sha256(repr(tables).encode()).hexdigest())
+"""
+
+
+def tables_with(**environment: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_compiled_code_does_what_the_source_says():
+    size, found = tables_with(NUMBA_DISABLE_JIT="1")
+    assert int(size) > 1000
+    assert [size, found] == tables_with()

@@ -1,0 +1,215 @@
+"""Virtual time: hosts and switches of whole experiments, with links and without a network."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+
+from testbed.errors import RunError, UserError
+from testbed.protocols.sizes import frame_bytes
+from testbed.runtimes.program import prepare
+from testbed.simulate import event_queue
+from testbed.simulate.simulation import Simulation
+from testbed.simulate.virtual_run import run_repetition
+from tests.support.histories.cases import NETWORKS
+from tests.support.switches import experiment
+
+MEMORY = "memory: {aggregators: 48}"
+TEXT = """
+name: test
+runtime: virtual
+topology: %(topology)s
+links: {bandwidth: 10 Gbit/s, delay: 1 us, ecn_threshold: 40 packets, %(links)s}
+system: %(system)s
+%(memory)s
+values_per_packet: 16
+jobs:
+  - {model: resnet18, workers: 4, iterations: 2, scale: 0.002}
+  - {model: vgg16, workers: 4, iterations: 2, scale: 0.0002, start: 50 us}
+"""
+STAR = "{kind: star, hosts: 10}"
+TWO_LEVEL = "{kind: two_level, tors: 2, hosts: 4, servers: 2}"
+SYSTEMS = ("esa", "atp", "switchml", "ps", "ring")
+
+
+def text(system="esa", topology=STAR, links="loss: 0 %"):
+    memory = "" if system in ("ps", "ring") else MEMORY
+    return TEXT % {"system": system, "topology": topology, "links": links, "memory": memory}
+
+
+def run(source):
+    spec = experiment(source)
+    return run_repetition(spec, prepare(spec).compiled, 0)
+
+
+GRAPHS = NETWORKS["deep"], NETWORKS["cycle"]
+
+
+@pytest.mark.parametrize("topology", [STAR, TWO_LEVEL, *GRAPHS])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_system_is_exact(system, topology):
+    source = text(system, topology)
+    if topology in GRAPHS:
+        source = source.replace("workers: 4", "workers: 3")
+    tables = run(source)
+    for job in tables["jobs"]:
+        assert job["exact"]
+        assert job["values_checked"] == job["values"] * job["iterations"] * job["workers"]
+        # No faster than the links allow.
+        assert job["jct_ns"] >= job["communication_bound_ns"] > 0
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_losses_are_made_good(system):
+    tables = run(text(system, links="loss: 1 %"))
+    assert sum(link["losses"] for link in tables["links"]) > 0
+    assert sum(job["retransmissions"] for job in tables["jobs"]) > 0
+    assert all(job["exact"] for job in tables["jobs"])
+
+
+def content(tables):
+    """All values of a repetition's tables, for comparison."""
+
+    def plain(column):
+        return column.tolist() if hasattr(column, "tolist") else column
+
+    return {
+        name: repr({c: plain(v) for c, v in rows.items()} if isinstance(rows, dict) else rows)
+        for name, rows in tables.items()
+    }
+
+
+JITTERY = "loss: 0.5 %, jitter: 200 ns"
+
+
+def in_child(source):
+    return content(run(source))
+
+
+def test_equal_seeds_give_equal_tables_in_any_process():
+    source = text(links=JITTERY)
+    here = content(run(source))
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        for there in pool.map(in_child, [source] * 2):
+            assert there == here
+    assert content(run(source.replace("runtime:", "seed: 2\nruntime:"))) != here
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "virtual: {worker_delay: 5 us}",
+        "virtual: {worker_jitter: 0}",
+        "virtual: {worker_packet_time: 100 ns}",
+        "virtual: {server_delay: 5 us}",
+        "virtual: {server_jitter: 0}",
+        "virtual: {server_packet_time: 100 ns}",
+        "virtual: {switch_latency: 2 us}",
+    ],
+)
+def test_every_key_of_virtual_time_changes_what_happens(change):
+    def ends(source):
+        return [job["end_ns"] for job in run(source)["jobs"]]
+
+    assert ends(text()) != ends(text() + change + "\n")
+
+
+@pytest.mark.parametrize("key", ["compute_jitter", "speed_spread"])
+def test_workers_may_differ_in_speed(key):
+    plain = run(text())["iterations"]
+    varied = run(text().replace("scale: 0.002", f"scale: 0.002, {key}: 20 %"))["iterations"]
+    first = np.flatnonzero((plain["job"] == 0) & (plain["iteration"] == 0))
+    before = np.asarray(plain["compute_end_ns"])[first]
+    after = np.asarray(varied["compute_end_ns"])[first]
+    assert len(set(before)) == 1
+    assert len(set(after)) == len(after)
+    assert (np.abs(after - before) <= before // 5 + 1).all()
+
+
+def test_a_frame_takes_its_time():
+    """One packet there and back over an empty network, to the nanosecond."""
+    source = """
+name: test
+runtime: virtual
+topology: {kind: star, hosts: 2}
+links: {bandwidth: 1 Gbit/s, delay: 3 us}
+system: ps
+virtual:
+  {worker_delay: 700 ns, worker_jitter: 0, server_delay: 900 ns, server_jitter: 0,
+   switch_latency: 500 ns}
+jobs:
+  - {model: alexnet, workers: 1, iterations: 1, scale: 0.000001, compute_scale: 1}
+"""
+    frame_ns = 8 * frame_bytes(64, 32)
+    tensors = run(source)["tensors"]
+    taken = np.asarray(tensors["done_ns"] - tensors["first_sent_ns"])
+    assert set(taken) == {4 * frame_ns + 4 * 3000 + 2 * 500 + 700 + 900}
+
+
+def test_a_halt_names_who_waits_for_what():
+    spec = experiment(text() + "timeout: 1 s\n")
+    simulation = Simulation(spec, prepare(spec).compiled)
+    simulation.nodes.switches["s1"].table_clear("job_route")
+    with pytest.raises(RunError) as caught:
+        simulation.run()
+    lines = str(caught.value).splitlines()
+    assert lines[0].startswith("at 1.000000 s job resnet18-0 has received no result for 1.0")
+    assert len(lines) == 9
+    for number, line in enumerate(lines[1:5]):
+        assert line.startswith(f"  h{number + 1} (worker {number} of job resnet18-0): iteration 0 ")
+        assert "fragments are sent and unanswered" in line
+
+
+def test_a_world_without_events_ends_at_once():
+    spec = experiment(text())
+    simulation = Simulation(spec, prepare(spec).compiled)
+    for host in range(len(simulation.nodes.hosts)):
+        event_queue.put(simulation.nodes.world.queue, host, event_queue.NEVER)
+    with pytest.raises(RunError, match="^at 0.000000 s nothing more can happen. Who waits"):
+        simulation.run()
+
+
+def test_a_wrong_value_is_named():
+    spec = experiment(text())
+    simulation = Simulation(spec, prepare(spec).compiled)
+    for node in simulation.nodes.hosts:
+        if node.spec.worker == 2 and node.spec.job.number == 1:
+            node.machine.protocol.config[0].seed += 1
+    with pytest.raises(RunError, match="^wrong value: job vgg16-1, iteration 0, tensor "):
+        simulation.run()
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_paused_host_holds_up_its_job_alone(system):
+    untroubled = run(text(system))
+    pause_ns = 50_000_000
+    fault = f"{{at: 500 us, fault: pause, job: resnet18-0, worker: 1, for: {pause_ns} ns}}"
+    tables = run(text(system) + f"faults: [{fault}]\n")
+    late, other = (job["jct_ns"] for job in tables["jobs"])
+    before, other_before = (job["jct_ns"] for job in untroubled["jobs"])
+    assert late > 500_000 + pause_ns > before
+    assert other < pause_ns > other_before
+    assert all(job["exact"] for job in tables["jobs"])
+    (row,) = tables["faults"]
+    assert (row["begun_ns"], row["ended_ns"]) == (500_000, 500_000 + pause_ns)
+
+
+def test_a_pause_after_the_end_never_was():
+    fault = "faults: [{at: 10 s, fault: pause, job: resnet18-0, for: 1 s}]\n"
+    (row,) = run(text() + fault)["faults"]
+    assert row["begun_ns"] is None and row["ended_ns"] is None
+
+
+@pytest.mark.parametrize("fault", ["kill, job: resnet18-0", "pause, switch: s1, for: 1 s"])
+def test_processes_cannot_be_ended(fault):
+    with pytest.raises(UserError, match=r"found (kill|pause); allowed with runtime virtual: pause"):
+        experiment(text() + f"faults: [{{at: 1 s, fault: {fault}}}]\n")
+
+
+def test_keys_of_virtual_time_are_for_virtual_time():
+    source = text().replace("runtime: virtual", "runtime: mininet")
+    with pytest.raises(UserError, match="virtual: is for runtime virtual, not mininet"):
+        experiment(source + "virtual: {switch_latency: 1 us}\n")

@@ -1,0 +1,84 @@
+"""Whole sweeps in virtual time: side by side, resumed, with a point that fails."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import UserError
+from testbed.experiment.sweep import load_sweep
+from testbed.results import find, read
+from testbed.sweeps.sweep_runner import run_sweep
+
+P4 = Path(__file__).parents[3] / "p4"
+TEXT = """
+name: swept
+runtime: virtual
+topology: {{kind: star, hosts: 4}}
+links: {{bandwidth: 100 Mbit/s}}
+system: esa
+memory: {{aggregators: 64}}
+jobs: [{{model: resnet18, workers: 3, iterations: 1, scale: 0.0005, compute_scale: 0}}]
+sweep:
+  {sweep}
+"""
+
+
+@pytest.fixture
+def swept(tmp_path: Path):
+    """swept(sweep, **options): run it; returns the exit code and {point's key: its runs}."""
+
+    def run(sweep: str, **options):
+        path = tmp_path / "swept.yaml"
+        path.write_text(TEXT.format(sweep=sweep))
+        code = run_sweep(load_sweep(path), tmp_path / "results", **options)
+        folder = tmp_path / "results" / "swept"
+        return code, {each.name: find(each) for each in folder.iterdir() if find(each)}
+
+    return run
+
+
+def test_a_sweep_goes_on_where_it_was(swept, capsys):
+    code, first = swept("memory.aggregators: [16, 64]", processes=2)
+    assert code == 0 and len(first) == 2
+    assert all(read(run).finished for (run,) in first.values())
+    code, second = swept("memory.aggregators: [16, 64, 32]", processes=2)
+    assert code == 0 and len(second) == 3
+    assert {key: second[key] for key in first} == first
+    printed = capsys.readouterr().out
+    assert "2 of 3 points have finished before" in printed
+    assert "1 of 1, about 0 s left: done: memory.aggregators=32" in printed
+
+
+def test_a_point_that_fails_does_not_stop_the_others(swept, tmp_path, capsys):
+    folder = tmp_path / "p4"
+    shutil.copytree(P4, folder)
+    memory = folder / "value_memory.p4"
+    text = memory.read_text()
+    assert text.count("EACH_VALUE(SUM_VALUE)") == 1
+    memory.write_text(
+        text.replace(
+            "EACH_VALUE(SUM_VALUE)",
+            "hdr.values.v05 = hdr.values.v05 + 1; EACH_VALUE(SUM_VALUE)",
+        )
+    )
+    wrong = f"{{name: esa, program: {folder / 'esa.p4'}}}"
+    code, runs = swept(f"system: [{wrong}, switchml]", processes=1)
+    assert code == 1
+    assert sorted(read(run).state for (run,) in runs.values()) == ["failed", "finished"]
+    assert "wrong value: job resnet18-0, iteration 0" in capsys.readouterr().err
+
+
+def test_a_point_without_a_sound_program_is_named_first(swept, tmp_path):
+    program = tmp_path / "empty.p4"
+    program.write_text("")
+    with pytest.raises(UserError, match=r"no 'main'(.|\n)*at the sweep's point system=esa \(prog"):
+        swept(f"system: [esa, {{name: esa, program: {program}}}]")
+    assert not (tmp_path / "results").exists()
+
+
+def test_no_scheduler_is_one_message(swept):
+    with pytest.raises(UserError, match="Dask scheduler|package distributed"):
+        swept("seed: [1]", dask="tcp://127.0.0.1:9")

@@ -1,0 +1,346 @@
+"""The HTML report: what is in its charts, that it needs nothing else, and what it says of bad runs.
+
+How it behaves in a browser is tested in tests/browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bench.report import write_large
+from testbed.analysis.data import sweep_data as sweeps
+from testbed.analysis.data import timeline_data
+from testbed.analysis.data.chart_data import thin
+from testbed.analysis.data.job_chart_data import iteration_lines
+from testbed.analysis.data.topology_data import links, places
+from testbed.analysis.html import html_page as page
+from testbed.analysis.html import job_charts, timeline_chart
+from testbed.analysis.html import plotly_parts as parts
+from testbed.analysis.html.comparison_page import comparison_page
+from testbed.analysis.html.run_page import run_page
+from testbed.analysis.html.sweep_page import sweep_page
+from testbed.analysis.style import units
+from testbed.analysis.tables.report_tables import to_csv
+from testbed.results import Writer, read
+from testbed.text_table import Column, Estimate, Labelled, Row, Spread, Table
+from tests.support.synthetic_results import ENVIRONMENT, ITERATIONS, tables, write_run, write_sweep
+
+MS = 1_000_000
+
+
+class Elements(HTMLParser):
+    """All elements of a page as (tag, attributes)."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return read(write_run(tmp_path_factory.mktemp("html"), stretches=(1.0, 1.1, 1.2)))
+
+
+@pytest.fixture(scope="module")
+def charts(results):
+    return {chart.name: chart for chart in run_page(results).charts}
+
+
+def traces(chart: page.Chart, name: str) -> list[dict]:
+    return [trace for trace in chart.spec["data"] if trace.get("name") == name]
+
+
+def test_every_chart_is_one_that_plotly_understands(charts):
+    assert {"jct", "iterations", "topology", "timeline", "states-s1", "owners-s1", "pool-s1"} < set(
+        charts
+    )
+    for chart in charts.values():
+        check_figure(chart)  # refuses an unknown property or value
+        assert chart.text and chart.title
+
+
+def test_bars_are_the_means_and_their_intervals(charts):
+    (big,) = traces(charts["jct"], "big")
+    assert big["x"] == [110] and big["y"] == ["big"]
+    # 100, 110, 120 ms: s = 10, 4.3027 x 10 / sqrt(3)
+    assert big["error_x"]["array"][0] == pytest.approx(24.84, abs=0.01)
+    assert big["meta"] == {"job": 0}
+
+
+def test_many_iterations_become_lines_on_bands(results, monkeypatch):
+    monkeypatch.setattr(job_charts, "SINGLE", 4)
+    chart = job_charts.iterations(iteration_lines(results))
+    band, line, *_ = chart.spec["data"]
+    assert line["mode"] == "lines" and "error_y" not in line and band["meta"] == line["meta"]
+    points = len(line["x"])
+    lower, upper = band["y"][:points], band["y"][points:][::-1]
+    assert band["x"] == line["x"] + line["x"][::-1]
+    assert all(a < y < b for a, y, b in zip(lower, line["y"], upper, strict=True))
+    assert "bands are" in chart.text
+
+
+def test_the_timeline_has_each_workers_passes_and_waits(charts):
+    chart = charts["timeline"]
+    passes = sum(len(spans) for spans in ITERATIONS.values())
+    assert sum(len(trace["x"]) for trace in traces(chart, "backward")) == passes
+    # Both layers' forward steps of an iteration, with a millisecond between them.
+    assert sum(len(trace["x"]) for trace in traces(chart, "forward")) == 2 * passes
+    assert sum(len(trace["x"]) for trace in traces(chart, "communication")) == passes
+    (first, _) = traces(chart, "waiting for gradients")
+    places = [n for n, row in enumerate(first["y"]) if row == 0]
+    waits = [(first["base"][n], first["x"][n]) for n in places]
+    assert waits == [(0.007, 0.001), (0.03, 0.015), (0.053, 0.001)]
+
+
+def test_neighbouring_pieces_become_one_and_lose_no_time():
+    count = 40_000
+    starts = pd.Series(range(count)) * 10 * MS
+    pieces = pd.DataFrame(
+        {"row": 0, "phase": "forward", "iteration": 0, "start": starts, "end": starts + 9 * MS}
+    )
+    found, gap_ns = timeline_data.merged(pieces, timeline_chart.MARKS)
+    assert len(found) <= timeline_chart.MARKS and gap_ns > 0
+    assert found["start"].iloc[0] == 0 and found["end"].iloc[-1] == pieces["end"].iloc[-1]
+    assert (found["end"] - found["start"]).sum() >= (pieces["end"] - pieces["start"]).sum()
+    # What several iterations did is never told as one piece.
+    several = pieces.assign(iteration=range(count))
+    assert len(timeline_data.merged(several, timeline_chart.MARKS)[0]) == count
+
+
+def test_a_long_timeline_is_painted(results, monkeypatch):
+    monkeypatch.setattr(timeline_chart, "MARKS", 4)
+    monkeypatch.setattr(timeline_chart, "COLUMNS", 100)  # of a ms each
+    chart = timeline_chart.timeline(results)
+    big, small = (trace for trace in chart.spec["data"] if trace["type"] == "heatmap")
+    assert (big["meta"], small["meta"]) == ({"job": 0}, {"job": 1})
+    # Of two workers, and between them: computing, nothing, communicating.
+    assert len(big["z"]) == 7 and big["y"] == [-0.44, 0, 0.02, 0.36, 0.56, 1, 1.02, 1.36]
+    phases = list(timeline_data.PHASES)
+    upper, _, lower = (
+        [None if each is None else phases[each] for each in row] for row in big["z"][:3]
+    )
+    # Worker 0: forward to 15 ms, backward to 30, then it waits until 45; its gradients are under
+    # way from 15 to 50.
+    assert upper[3] == upper[10] == "forward" and upper[20] == "backward"
+    assert upper[40] == "waiting" and upper[70] == "backward" and upper[90] is None
+    assert lower[10] is None and lower[20] == lower[45] == "communication"
+    assert {trace["name"] for trace in chart.spec["data"] if trace["type"] == "bar"} == {
+        *("forward", "backward", "waiting for gradients", "communication")
+    }
+    check_figure(chart)
+
+
+def check_figure(chart: page.Chart) -> None:
+    from plotly.graph_objects import Figure
+
+    Figure(chart.spec)
+
+
+def test_preemptions_are_marked_when_they_happened(charts):
+    (marks,) = traces(charts["states-s1"], "preemptions since the mark before")
+    assert (marks["x"], marks["customdata"]) == ([0.04, 0.06], [2, 1])
+
+
+def test_states_add_up_to_the_pool(charts):
+    filling, held, free = (
+        traces(charts["states-s1"], name)[0]["y"] for name in ("filling", "held", "free")
+    )
+    assert {sum(each) for each in zip(filling, held, free, strict=True)} == {8}
+    (trace,) = charts["pool-s1"].spec["data"]
+    assert len(trace["z"]) == 2 and set(trace["z"][0]) == {75}
+
+
+def test_link_loads_are_shares_of_their_rate(results):
+    found = links(results).set_index("b")
+    # 40 packets of 326 bytes in 100 ms, of 10 Mbit/s
+    assert found.loc["h1", "up_load"] == pytest.approx(20 * 326 * 8 / 1e6, rel=1e-6)
+    assert set(found["a"]) == {"s1"} and len(found) == 6
+
+
+@pytest.mark.parametrize("spine_first", [True, False])
+def test_a_spine_stands_above_its_leaves(spine_first):
+    trunks = [("s1", "s2"), ("s1", "s3")]
+    edges = pd.DataFrame(
+        [
+            *(trunks if spine_first else [(b, a) for a, b in trunks]),
+            *(("s2", "h1"), ("s2", "h2"), ("s3", "h3")),
+        ],
+        columns=["a", "b"],
+    )
+    found = places(edges, ["s1", "s2", "s3"])
+    assert {name: level for name, (_, level) in found.items()} == (
+        {"s1": 2, "s2": 1, "s3": 1, "h1": 0, "h2": 0, "h3": 0}
+    )
+    assert found["s2"][0] < found["s1"][0] < found["s3"][0]
+    assert found["h1"][0] < found["h2"][0] < found["h3"][0]
+
+
+def test_the_file_needs_nothing_else(results):
+    text = page.render(run_page(results))
+    assert len(text) < 10_000_000
+    for tag, attributes in Elements(text).found:
+        for name in ("src", "href", "data", "poster"):
+            value = attributes.get(name) or ""
+            assert value.startswith(("#", "data:")) or not value, (tag, attributes)
+    ids = [attributes["id"] for _, attributes in Elements(text).found if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_what_users_name_is_text_and_not_markup(tmp_path):
+    name = "</script><b>&amp;"
+    folder = write_run(tmp_path, name=name)
+    run = tables()
+    run["jobs"][0]["name"] = "<i>job</i></script>"
+    with Writer.create(tmp_path, name, "name: x", ENVIRONMENT) as writer:
+        for table, rows in run.items():
+            writer.write(table, rows, repetition=0)
+        writer.finish()
+    for path in (folder, writer.folder):
+        text = page.render(run_page(read(path)))
+        body = re.sub(r"<script.*?</script>", "", text, flags=re.S)
+        assert not {"b", "i"} & {tag for tag, _ in Elements(body).found}
+        (data,) = re.findall(r'<script type="application/json" id="charts">(.*?)</script>', text)
+        assert json.loads(data)["charts"]["jct"]["data"]
+
+
+def test_a_failed_run_says_so_and_shows_what_there_is(tmp_path):
+    with Writer.create(tmp_path, "bad", "system: esa", ENVIRONMENT) as writer:
+        writer.write("iterations", tables()["iterations"], repetition=0)
+        writer.fail("position 77: 5 instead of 4")
+    text = page.render(run_page(read(writer.folder)))
+    assert "FAILED: position 77: 5 instead of 4" in text and "chart-timeline" in text
+
+
+def test_a_degraded_run_says_so(tmp_path):
+    text = page.render(run_page(read(write_run(tmp_path, cpu=0.9))))
+    assert "DEGRADED" in text and 'class="words bad"' in text
+
+
+def test_a_table_is_printed_sorted_and_stored_by_its_numbers(tmp_path):
+    time = Column("time_ns", "time", units.time, "ns", group="least")
+    values = [1.5e6, Estimate(14.4e9, 1e9, 3, "mean "), Spread(3.4e9, 2.79e9, 5.04e9)]
+    rows = [Row([value]) for value in values]
+    rows[2] = Row(rows[2].values, show=lambda spread: units.times(*spread))
+    rows += [Row([value]) for value in (float("nan"), "never: it had finished", None)]
+    rows.append(Row([Labelled("12 jobs", 12)]))
+    table = Table("made-up", "", [time], rows)
+    assert time.heading == "least\ntime"
+    assert [table.cells(row)[0] for row in rows] == [
+        *("1.50 ms", "mean 14.4 s ±6.9 %", "3.40 (2.79 .. 5.04) s"),
+        *("-", "never: it had finished", "", "12 jobs"),
+    ]
+    assert [table.sort_keys(row)[0] for row in rows] == [
+        *(1.5e6, 14.4e9, 3.4e9),
+        *("-", "never: it had finished", "", 12),
+    ]
+    to_csv(Table("made-up", "", [time], rows[:2]), tmp_path / "made-up.csv")
+    stored = pd.read_csv(tmp_path / "made-up.csv")
+    assert stored["time_ns"].tolist() == [1.5e6, 14.4e9] and stored["time_ns_ci95"][1] == 1e9
+
+
+def test_thinning_keeps_the_mean_and_says_so():
+    frame = pd.DataFrame({"y": [float(n) for n in range(1000)]})
+    thinned = thin(frame, 100)
+    assert len(thinned) == 100 and thinned["y"].mean() == pytest.approx(frame["y"].mean())
+    assert "1\u202f000 rows" in parts.thinned_note(1000, 100, "rows")
+    assert parts.thinned_note(100, 100, "rows") == ""
+
+
+def test_old_results_without_forward_steps_show_undivided_passes(tmp_path):
+    run = tables()
+    for row in run["tensors"]:
+        del row["forward_start_ns"], row["forward_end_ns"]
+    with Writer.create(tmp_path, "old", "system: esa", ENVIRONMENT) as writer:
+        for table, rows in run.items():
+            writer.write(table, rows, repetition=0)
+        writer.finish()
+    chart = timeline_chart.timeline(read(writer.folder))
+    assert traces(chart, "forward and backward") and not traces(chart, "forward")
+
+
+def test_writing_it_again_gives_the_same_file(tmp_path):
+    folder = write_run(tmp_path)
+    texts = [
+        Path(page.write(run_page(read(folder)), tmp_path / f"{n}.html")).read_text() for n in "ab"
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_a_comparison_has_a_bar_per_run_and_job(tmp_path):
+    runs = [
+        read(write_run(tmp_path, name, system)) for name, system in (("x", "esa"), ("y", "atp"))
+    ]
+    made = comparison_page(runs)
+    charts = {chart.name: chart for chart in made.charts}
+    for trace, title in zip(charts["jct"].spec["data"], ("ESA", "ATP"), strict=True):
+        assert trace["name"] == title
+        assert trace["y"] == ["big", "small", "average"] and trace["x"] == [100, 60, 80]
+    shares = [trace["x"] for trace in charts["memory"].spec["data"]]
+    assert [sum(each) for each in zip(*shares, strict=True)] == pytest.approx([100, 100])
+    (differences,) = next(each for each in made.sections if each.name == "differences").blocks
+    assert ["system", "esa", "atp"] in [list(row.values) for row in differences.table.rows]
+    check_with_plotly(made)
+
+
+def test_a_comparison_names_what_has_not_finished(tmp_path):
+    with Writer.create(tmp_path, "bad", "system: esa", ENVIRONMENT) as writer:
+        writer.fail("it broke")
+    made = comparison_page([read(writer.folder), read(write_run(tmp_path))])
+    assert any("FAILED: it broke" in block.text for block in made.sections[0].blocks[:2])
+    (jct, *_) = made.charts
+    assert len(jct.spec["data"]) == 1
+
+
+def test_a_sweep_has_a_line_per_series_and_a_row_per_point(tmp_path):
+    sweep = sweeps.read_sweep(write_sweep(tmp_path))
+    made = sweep_page(sweep, sweeps.frame(sweep))
+    jct = next(chart for chart in made.charts if chart.name == "measure-jct_mean_ns").spec
+    lines = {trace["name"]: trace for trace in jct["data"]}
+    assert lines["ESA"]["x"] == [16, 32] and lines["ESA"]["y"] == [160, 88]
+    assert lines["ATP (gap 3)"]["x"] == [16]
+    assert lines["Ring"]["x"] == [16, 32] and lines["Ring"]["y"] == [160, 160]
+    assert jct["layout"]["xaxis"]["tickvals"] == [16, 32]
+    (points,) = next(each for each in made.sections if each.name == "points").blocks
+    assert len(points.table.rows) == 5
+    assert points.table.sort_keys(points.table.rows[0])[1] == 16
+    assert any("1 of 5 points are missing" in block.text for block in made.sections[0].blocks)
+    check_with_plotly(made)
+
+
+def check_with_plotly(made: page.Page) -> None:
+    assert made.charts
+    for chart in made.charts:
+        check_figure(chart)
+
+
+@pytest.mark.slow
+def test_the_page_of_ten_million_fragments_stays_small(tmp_path):
+    made = run_page(read(write_large(tmp_path, iterations=100)))
+    assert len(page.render(made)) < 10_000_000
+    for chart in made.charts:
+        marks = sum(len(trace.get("x") or ()) for trace in chart.spec["data"])
+        assert marks <= 20_000, chart.name
+
+
+def test_planned_faults_are_marked_where_they_began(tmp_path):
+    run = tables()
+    fault = {"fault": 0, "kind": "pause", "target": "worker 1 of job big", "job": 0}
+    later = {"at_ns": 90 * MS, "begun_ns": None, "ended_ns": None, "factor": None}
+    taken = {"at_ns": 20 * MS, "begun_ns": 21 * MS, "ended_ns": 30 * MS, "factor": None}
+    run["faults"] = [fault | taken, fault | later | {"fault": 1}]
+    with Writer.create(tmp_path, "faulty", "system: esa", ENVIRONMENT) as writer:
+        for table, rows in run.items():
+            writer.write(table, rows, repetition=0)
+        writer.finish()
+    line, mark = traces(timeline_chart.timeline(read(writer.folder)), "planned fault")
+    assert mark["x"] == [0.021] and mark["hovertext"] == ["pause: worker 1 of job big"]
+    assert line["x"] == [0.021, 0.021, None]

@@ -1,0 +1,302 @@
+"""What a person sees: printed tables, report.txt, figures and their marks, and refusals."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from matplotlib.collections import FillBetweenPolyCollection, PolyCollection
+from matplotlib.container import ErrorbarContainer
+from rich.console import Console
+
+from testbed.analysis.figures import run_figures as figures
+from testbed.analysis.report import after_run, render, report_command
+from testbed.analysis.style.plot_style import PlotStyle, job_color, job_hatch, plot_styles
+from testbed.errors import UserError
+from testbed.results import Writer, read
+from tests.support.synthetic_results import ENVIRONMENT, tables, write_run
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def console():
+    return Console(file=io.StringIO(), width=100)
+
+
+def printed(console: Console) -> str:
+    return console.file.getvalue()
+
+
+def row(text: str, *starts: str) -> list[str]:
+    """The cells after the first line that starts with these words."""
+    for line in text.splitlines():
+        words = line.split()
+        if words[: len(starts)] == list(starts):
+            return words[len(starts) :]
+    raise AssertionError(f"no line starts with {starts} in\n{text}")
+
+
+def failed(parent: Path) -> Path:
+    with Writer.create(parent, "bad", "system: esa", ENVIRONMENT) as writer:
+        for name in ("jobs", "iterations"):
+            writer.write(name, tables()[name], repetition=0)
+        writer.fail("job 0, iteration 1, tensor 3, position 77: 5 instead of 4")
+    return writer.folder
+
+
+def test_the_printed_table(tmp_path, console):
+    console.print(render(read(write_run(tmp_path))))
+    text = printed(console)
+    assert "fidelity: ok" in text
+    assert "6 400 aggregated values checked, all right" in text
+    assert row(text, "big", "vgg16") == (
+        ["2", "1.400", "60.0", "%", "100", "ms", "50.0", "(48.0", "..", "52.0)", "ms"]
+    )
+    assert row(text, "all") == ["1.220", "78.0", "%", "mean", "80.0", "ms"]
+    assert row(text, "big", "40") == ["0", "3", "0", "9.13", "kB", "6.73", "kB"]
+    assert row(text, "s1", "8") == (
+        ["28.0", "%", "20.0", "%", "5.0", "%", "3.0", "%", "10.0", "%", "62.0", "%", "105"]
+    )
+    assert row(text, "s1", "allocations") == ["18", "24", "42"]
+    assert row(text, "s1", "preemptions") == ["-", "3", "3"]
+    assert text.index("PS packets") < text.index("JCT")
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_repetitions_show_their_interval(tmp_path, console):
+    console.print(render(read(write_run(tmp_path, stretches=(1.2, 1.25, 1.3)))))
+    # 120, 125, 130 ms: s = 5, 4.3027 x 5 / sqrt(3) = 12.42 = 9.9 % of 125
+    assert row(printed(console), "big", "vgg16")[4:8] == ["125", "ms", "±9.9", "%"]
+
+
+def test_after_a_run_table_text_and_figures_are_there(tmp_path, console):
+    folder = write_run(tmp_path)
+    after_run(folder, console)
+    report = (folder / "report.txt").read_text()
+    assert "\x1b" not in report and row(report, "all")[0] == "1.220"
+    assert "<!doctype html>" in (folder / "report.html").read_text()[:100]
+    assert {path.name for path in (folder / "figures").iterdir()} == {
+        f"{name}.{kind}" for name in ("jct", "occupancy", "iterations") for kind in ("png", "pdf")
+    }
+    for path in (folder / "figures").iterdir():
+        head = path.read_bytes()[:4]
+        assert head == (b"%PDF" if path.suffix == ".pdf" else b"\x89PNG")
+        assert path.stat().st_size > 4000
+
+
+def test_figures_of_the_same_tables_are_the_same_files(tmp_path):
+    results = read(write_run(tmp_path))
+    first = figures.draw([results], tmp_path / "first")
+    second = figures.draw([results], tmp_path / "second")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_two_runs_are_compared(tmp_path, console):
+    slow = write_run(tmp_path, "slow", stretches=(1.25,), cpu=0.9)
+    fast = write_run(tmp_path, "fast")
+    report_command([fast, slow], console)
+    text = printed(console)
+    comparison = text[text.index("Comparison") :]
+    assert "slow: DEGRADED: cpu peak share 0.9" in text
+    assert row(comparison, "Comparison") == []
+    assert comparison.splitlines()[2].split() == ["fast", "slow"]
+    assert row(comparison, "PS", "packets") == ["/", "fragment", "1.220", "1.220"]
+    assert row(comparison, "average", "JCT") == ["80.0", "ms", "100", "ms"]
+    assert row(comparison, "relative") == ["1.000x", "1.250x"]
+    assert row(comparison, "JCT", "of", "small") == ["60.0", "ms", "75.0", "ms"]
+    assert row(comparison, "evicted") == ["5.0", "%", "5.0", "%"]
+    assert row(comparison, "fidelity") == ["ok", "degraded"]
+    (folder,) = tmp_path.glob("comparison-*")
+    assert {path.name for path in folder.iterdir()} == {
+        "report.txt",
+        "report.html",
+        "jct.png",
+        "jct.pdf",
+        "memory.png",
+        "memory.pdf",
+    }
+    assert (slow / "figures" / "jct.png").exists()
+
+
+def test_a_failed_run_is_printed_but_not_drawn(tmp_path, console):
+    folder = failed(tmp_path)
+    report_command([folder], console)
+    text = printed(console)
+    assert "FAILED: job 0, iteration 1, tensor 3, position 77" in " ".join(text.split())
+    assert "all right" not in text and "no figures" in text
+    assert not list((folder / "figures").iterdir())
+    with pytest.raises(UserError, match="no figure from .* position 77"):
+        figures.draw([read(write_run(tmp_path)), read(folder)], tmp_path / "both")
+    assert not (tmp_path / "both").exists()
+
+
+def test_a_comparison_with_a_failed_run_says_so_and_draws_nothing(tmp_path, console):
+    report_command([write_run(tmp_path), failed(tmp_path)], console)
+    text = printed(console)
+    assert row(text[text.index("Comparison") :], "fidelity") == ["ok", "FAILED"]
+    assert "fewer than two of these runs have finished" in text
+    (folder,) = tmp_path.glob("comparison-*")
+    assert {path.name for path in folder.iterdir()} == {"report.txt", "report.html"}
+
+
+def test_an_unfinished_folder_without_tables_is_reported(tmp_path, console):
+    folder = Writer.create(tmp_path, "started", "", ENVIRONMENT).folder
+    report_command([folder], console)
+    assert "UNFINISHED" in printed(console)
+
+
+def test_the_same_folder_twice_is_one_run(tmp_path, console):
+    folder = write_run(tmp_path)
+    report_command([folder, f"{folder}/"], console)
+    assert "Comparison" not in printed(console)
+    with pytest.raises(UserError, match="at least one"):
+        report_command([], console)
+    with pytest.raises(UserError, match="no such results folder"):
+        report_command([tmp_path / "typo"], console)
+
+
+def test_jct_has_one_bar_per_run_and_job_and_average(tmp_path):
+    runs = [read(write_run(tmp_path, name)) for name in ("first", "second")]
+    axes = figures.jct(runs).axes[0]
+    heights = [round(bar.get_height(), 6) for bar in axes.patches]
+    assert heights == [100, 60, 80] * 2
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["big", "small", "average"]
+    assert axes.get_ylabel() == "JCT (ms)"
+    # one system: one colour, told apart by the hatch
+    assert len({bar.get_facecolor() for bar in axes.patches}) == 1
+    assert len({bar.get_hatch() for bar in axes.patches}) == 2
+
+
+def test_jct_of_repetitions_has_intervals_and_a_dot_each(tmp_path):
+    axes = figures.jct([read(write_run(tmp_path, stretches=(1.2, 1.25, 1.3)))]).axes[0]
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx([125, 75, 100])
+    assert sum(isinstance(each, ErrorbarContainer) for each in axes.containers) == 3
+    dots = [line for line in axes.lines if len(line.get_xdata()) == 3]
+    assert sorted(dots[0].get_ydata()) == pytest.approx([120, 125, 130])
+
+
+def test_many_jobs_are_drawn_by_model(tmp_path):
+    jobs = []
+    for number in range(30):
+        job = tables()["jobs"][number % 2]
+        jobs.append(job | {"job": number, "name": f"job{number}"})
+    with Writer.create(tmp_path, "many", "", ENVIRONMENT) as writer:
+        writer.write("jobs", jobs, repetition=0)
+        writer.finish()
+    axes = figures.jct([read(writer.folder)]).axes[0]
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx([100, 60, 80])
+
+
+def test_occupancy_stacks_states_and_jobs_up_to_the_pool(tmp_path):
+    states, owners = figures.occupancy(read(write_run(tmp_path, stretches=(1.0, 2.0)))).axes
+    for axes, labels in ((states, ["filling", "held", "free"]), (owners, ["big", "small"])):
+        areas = [each for each in axes.collections if isinstance(each, FillBetweenPolyCollection)]
+        assert [area.get_label() for area in areas] == labels
+        assert axes.get_ylim() == (0, 8)
+    top = states.collections[-1].get_paths()[0].vertices
+    assert top[:, 1].max() == 8
+    # at 30..40 ms: 2 + 3 filling, 1 held
+    filling, held = (area.get_paths()[0].vertices for area in states.collections[:2])
+    assert filling[:, 1].max() == 5 and held[:, 1].max() == 6
+    assert "repetition 0" in owners.get_xlabel()
+
+
+def test_the_timeline_has_every_iteration_of_every_worker(tmp_path):
+    axes = figures.timeline(read(write_run(tmp_path))).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "big w0",
+        "big w1",
+        "small w0",
+        "small w1",
+    ]
+    bars = [path for each in axes.collections for path in each.get_paths()]
+    assert all(isinstance(each, PolyCollection) for each in axes.collections)
+    assert len(bars) == 2 * (2 + 2 + 3 + 3)
+    spans = sorted((bar.vertices[:, 0].min(), bar.vertices[:, 0].max()) for bar in bars)
+    # first iteration of big w0: compute 0..30 ms, communication from its rear tensor's start at 15
+    assert (0, 30) in spans and (15, 50) in spans
+
+
+def test_memory_shares_fill_each_bar(tmp_path):
+    runs = [read(write_run(tmp_path, name)) for name in ("first", "second")]
+    axes = figures.memory_shares(runs).axes[0]
+    heights = {c.get_label(): [bar.get_height() for bar in c] for c in axes.containers}
+    assert heights == {
+        "filling, completed": pytest.approx([20, 20]),
+        "filling, evicted": pytest.approx([5, 5]),
+        "filling, pulled": pytest.approx([3, 3]),
+        "held": pytest.approx([10, 10]),
+        "free": pytest.approx([62, 62]),
+    }
+
+
+@pytest.mark.parametrize(("cpu", "mark"), [(0.5, None), (0.9, "DEGRADED: cpu peak share 0.9")])
+def test_a_degraded_run_carries_its_mark_on_the_figure(tmp_path, monkeypatch, cpu, mark):
+    saved = []
+    monkeypatch.setattr(figures, "save", lambda figure, path: saved.append(figure) or [])
+    figures.draw([read(write_run(tmp_path, cpu=cpu))], tmp_path / "out")
+    assert len(saved) == 3
+    for figure in saved:
+        shown = figure.get_supxlabel()
+        assert shown.startswith(mark) if mark else shown == ""
+
+
+def test_titles_are_short_and_never_equal(tmp_path):
+    esa = [read(write_run(tmp_path, name)) for name in ("same", "same", "other")]
+    plain = read(write_run(tmp_path, "mine", system="unheard of"))
+    found = plot_styles([*esa, plain])
+    titles = [look.title for look in found]
+    assert titles[2:] == ["other", "unheard of"]
+    assert titles[:2] == [results.folder.name for results in esa[:2]]
+    assert len({(look.color, look.hatch) for look in found}) == 4
+    assert isinstance(found[0], PlotStyle) and plot_styles(esa[:1])[0].title == "ESA"
+
+
+def test_64_jobs_are_told_apart():
+    assert len({(job_color(job), job_hatch(job)) for job in range(64)}) == 64
+
+
+def test_the_report_is_printed_before_matplotlib_is_imported():
+    script = (
+        "import sys, testbed.analysis.report, testbed.analysis.data.run_summary; "
+        "import testbed.analysis.tables.report_tables; "
+        "print('matplotlib' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True)
+    assert done.stdout == b"False\n", done.stderr
+
+
+def test_a_report_that_can_not_be_written_is_the_users_error_after_the_table(tmp_path, console):
+    folder = write_run(tmp_path)
+    (folder / "report.txt").mkdir()
+    with pytest.raises(UserError, match="can't write the report into .*report.txt"):
+        report_command([folder], console)
+    assert "PS packets" in printed(console)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: files are handed over only by root")
+def test_reports_and_figures_belong_to_the_user_behind_sudo(tmp_path, console, monkeypatch):
+    monkeypatch.setenv("SUDO_UID", "12345")
+    monkeypatch.setenv("SUDO_GID", "12345")
+    report_command([write_run(tmp_path, "first"), write_run(tmp_path, "second")], console)
+    assert {path.stat().st_uid for path in tmp_path.rglob("*")} == {12345}
+
+
+def test_a_long_timeline_shows_some_workers_of_every_job(tmp_path):
+    iterations = [
+        row | {"job": job, "worker": worker}
+        for row in tables()["iterations"][:2]
+        for job in (0, 1)
+        for worker in range(20)
+    ]
+    with Writer.create(tmp_path, "wide", "", ENVIRONMENT) as writer:
+        writer.write("jobs", tables()["jobs"], repetition=0)
+        writer.write("iterations", iterations, repetition=0)
+        writer.finish()
+    axes = figures.timeline(read(writer.folder)).axes[0]
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == [f"{job} w{worker}" for job in ("big", "small") for worker in range(16)]
+    assert axes.get_title(loc="left") == "32 of 40 workers"

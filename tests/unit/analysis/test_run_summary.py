@@ -1,0 +1,283 @@
+"""The numbers of the synthetic run, worked out by hand (its packets are counted in its module)."""
+
+import ast
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import testbed
+from testbed.analysis.data.run_summary import interval, iteration_times, spans, summary
+from testbed.analysis.style import units
+from testbed.analysis.tables.report_tables import comparable
+from testbed.results import Writer, read
+from tests.support.synthetic_results import ENVIRONMENT, FRAME, tables, write_run
+
+
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory):
+    return summary(read(write_run(tmp_path_factory.mktemp("run"), stretches=(1.0, 2.0))))
+
+
+def write(parent, changed):
+    """A finished run of one repetition whose tables `changed` has replaced in part."""
+    with Writer.create(parent, "changed", "name: changed", ENVIRONMENT) as writer:
+        for name, rows in (tables() | changed).items():
+            writer.write(name, rows, repetition=0)
+        writer.finish()
+    return read(writer.folder)
+
+
+def test_jobs(frames):
+    jobs = frames["jobs"].set_index(["repetition", "job"])
+    big, small = jobs.loc[(0, 0)], jobs.loc[(0, 1)]
+    # big: 12 complete sums + 10 collided + 3 evicted + 3 pulled = 28 packets for 20 fragments
+    assert (big["fragments"], small["fragments"]) == (20, 30)
+    assert big["ps_packets_per_fragment"] == pytest.approx(1.4)
+    assert small["ps_packets_per_fragment"] == pytest.approx(1.1)
+    assert (big["in_switch_share"], small["in_switch_share"]) == (0.6, 0.9)
+    assert (big["jct_ns"], small["jct_ns"]) == (100e6, 60e6)
+    assert jobs.loc[(1, 0)]["jct_ns"] == 200e6
+    assert big["ps_link_bytes_in"] == 28 * 326
+    # worker 0 ends at 50 and 100: 50 + 50; worker 1 at 52 and 100: 52 + 48
+    assert big["iteration_mean_ns"] == 50e6
+    assert (big["iteration_min_ns"], big["iteration_max_ns"]) == (48e6, 52e6)
+    assert small["iteration_mean_ns"] == 20e6
+
+
+def test_iteration_times_add_up_to_the_time_that_a_worker_trained(tmp_path):
+    times = iteration_times(read(write_run(tmp_path)))
+    sums = times.groupby(["job", "worker"])["time_ns"].sum()
+    assert sums.to_dict() == {(0, 0): 100e6, (0, 1): 100e6, (1, 0): 60e6, (1, 1): 60e6}
+
+
+def test_switch_memory(frames):
+    rows = frames["switches"].set_index("repetition")
+    first = rows.loc[0]
+    # 8 aggregators x 100 ms = 800 aggregator-ms; completed 100 + 60, evicted 40, pulled 24,
+    # held 48 + 32
+    assert (first["aggregators"], first["span_ns"]) == (8, 100e6)
+    assert first["filling_completed_share"] == pytest.approx(0.2)
+    assert first["filling_evicted_share"] == pytest.approx(0.05)
+    assert first["filling_pulled_share"] == pytest.approx(0.03)
+    assert pd.isna(first["filling_open_share"])
+    assert first["filling_share"] == pytest.approx(0.28)
+    assert first["held_share"] == pytest.approx(0.1)
+    assert first["free_share"] == pytest.approx(0.62)
+    # 18 + 24 claims, 3 preemptions, 12 + 27 completions = 84 in 8 x 0.1 s
+    assert first["absorbed"] == 84
+    assert first["absorbed_per_aggregator_s"] == pytest.approx(105)
+    assert rows.loc[1]["absorbed_per_aggregator_s"] == pytest.approx(52.5)
+
+
+def test_events_keep_their_order_and_leave_out_what_was_not_counted(frames):
+    rows = frames["events"]
+    first = rows[rows["repetition"] == 0]
+    assert list(dict.fromkeys(first["event"])) == [
+        "allocations",
+        "completions",
+        "preemptions",
+        "downgrades",
+        "reminders",
+        "releases",
+    ]
+    assert first[first["event"] == "allocations"]["value"].tolist() == [18, 24]
+
+
+def test_run(frames):
+    row = frames["run"].set_index("repetition").loc[0]
+    assert row["ps_packets_per_fragment"] == pytest.approx(61 / 50)
+    assert row["in_switch_share"] == pytest.approx(39 / 50)
+    assert row["jct_mean_ns"] == 80e6
+    assert row["ps_link_bytes_in"] == 61 * FRAME
+    assert row["values_checked"] == 2560 + 3840
+    assert bool(row["exact"])
+    assert row["free_share"] == pytest.approx(0.62)
+
+
+def test_two_switches_weigh_as_their_aggregators_and_completions_count_where_workers_meet(tmp_path):
+    changed = tables()
+    # A second switch of 24 aggregators, half of them held all the time. It completes sums of its
+    # own workers, which are no complete fragments.
+    counters = changed["switch_counters"] + [
+        {"switch": "s2", "job": 0, "counter": "completions", "value": 20},
+        {"switch": "s2", "job": 0, "counter": "filling_completed_ns", "value": 0},
+        {"switch": "s2", "job": 0, "counter": "held_ns", "value": 12 * 100_000_000},
+    ]
+    memory = changed["memory"] + [
+        {"switch": "s2", "time_ns": 0, "job": 0, "occupied": 0, "held": 12, "capacity": 24}
+    ]
+    found = summary(write(tmp_path, {"switch_counters": counters, "memory": memory}))
+    assert found["jobs"]["in_switch_share"].tolist() == [0.6, 0.9]
+    assert found["switches"]["held_share"].tolist() == pytest.approx([0.1, 0.5])
+    # (8 x 0.1 + 24 x 0.5) / 32
+    assert found["run"]["held_share"].iloc[0] == pytest.approx(0.4)
+
+
+def test_without_a_ps_completions_count_at_the_root(tmp_path):
+    changed = tables("switchml")
+    for job in changed["jobs"]:
+        job["ps_packets"] = None
+    hosts = [row for row in changed["hosts"] if row["role"] == "worker"]
+    counters = changed["switch_counters"] + [
+        {"switch": "s1", "job": 0, "counter": "results_passed", "value": 0},
+        {"switch": "s1", "job": 1, "counter": "results_passed", "value": 0},
+        {"switch": "s2", "job": 0, "counter": "completions", "value": 20},
+        {"switch": "s2", "job": 0, "counter": "results_passed", "value": 12},
+        {"switch": "s2", "job": 1, "counter": "completions", "value": 29},
+        {"switch": "s2", "job": 1, "counter": "results_passed", "value": 27},
+        # A third one only forwards.
+        *(
+            {"switch": "s3", "job": job, "counter": counter, "value": 0}
+            for job in (0, 1)
+            for counter in ("completions", "results_passed")
+        ),
+    ]
+    memory = changed["memory"] + [
+        {"switch": "s2", "time_ns": 0, "job": 0, "occupied": 0, "held": 0, "capacity": 8}
+    ]
+    parts = {"jobs": changed["jobs"], "hosts": hosts}
+    found = summary(write(tmp_path, parts | {"switch_counters": counters, "memory": memory}))
+    assert found["jobs"]["in_switch_share"].tolist() == [0.6, 0.9]
+    assert found["run"]["in_switch_share"].iloc[0] == pytest.approx(39 / 50)
+
+
+def test_unknown_is_null_and_never_zero(tmp_path):
+    changed = tables()
+    for job in changed["jobs"]:
+        job["ps_packets"] = None
+    parts = {"jobs": changed["jobs"], "switch_counters": [], "tensors": [], "links": []}
+    found = summary(write(tmp_path, parts))
+    assert found["jobs"]["ps_packets_per_fragment"].isna().all()
+    assert found["jobs"]["in_switch_share"].isna().all()
+    switch = found["switches"].iloc[0]
+    assert pd.isna(switch["filling_share"]) and pd.isna(switch["absorbed_per_aggregator_s"])
+    assert pd.isna(switch["free_share"])
+    row = found["run"].iloc[0]
+    assert pd.isna(row["ps_packets_per_fragment"]) and pd.isna(row["held_share"])
+    assert row["jct_mean_ns"] == 80e6
+
+
+def test_a_job_that_never_ended_leaves_the_average_unknown(tmp_path):
+    jobs = tables()["jobs"]
+    jobs[1] |= {"end_ns": None, "jct_ns": None}
+    writer = Writer.create(tmp_path, "failed", "", ENVIRONMENT)
+    writer.write("jobs", jobs, repetition=0)
+    writer.fail("host h4 died")
+    found = summary(read(writer.folder))
+    assert found["jobs"]["jct_ns"].tolist()[0] == 100e6
+    assert pd.isna(found["run"]["jct_mean_ns"].iloc[0])
+
+
+def test_a_job_killed_by_plan_is_left_out_of_the_average(tmp_path):
+    jobs = tables()["jobs"]
+    jobs[1] |= {"end_ns": None, "jct_ns": None, "outcome": "killed", "values_checked": 7}
+    fault = {
+        "fault": 0,
+        "kind": "kill",
+        "target": "job small",
+        "job": 1,
+        "at_ns": 5,
+        "factor": None,
+    }
+    writer = Writer.create(tmp_path, "killed", "", ENVIRONMENT)
+    writer.write("jobs", jobs, repetition=0)
+    writer.write("faults", [fault | {"begun_ns": 130_000_000, "ended_ns": 130_000_000}], 0)
+    writer.finish()
+    results = read(writer.folder)
+    found = summary(results)
+    assert found["run"]["jct_mean_ns"].tolist() == [100e6]
+    assert spans(results).tolist() == [130e6]
+
+
+def test_jobs_that_communicate_longer_than_they_compute_are_apart(tmp_path):
+    jobs = tables()["jobs"]
+    computes_ns = summary(write(tmp_path / "as_it_is", {}))["jobs"]["computation_ns"]
+    assert computes_ns[0] == 31e6  # of its workers, 30 and 32 ms
+    jobs[0]["communication_bound_ns"] = int(computes_ns[0] * jobs[0]["iterations"]) + 1
+    jobs[1]["communication_bound_ns"] = int(computes_ns[1] * jobs[1]["iterations"])
+    run = summary(write(tmp_path / "bounded", {"jobs": jobs}))["run"].iloc[0]
+    assert (run["jct_communicating_ns"], run["jct_computing_ns"]) == (100e6, 60e6)
+
+
+def test_an_empty_folder_has_empty_frames(tmp_path):
+    found = summary(read(Writer.create(tmp_path, "empty", "", ENVIRONMENT).folder))
+    assert {name: len(frame) for name, frame in found.items()} == dict.fromkeys(found, 0)
+
+
+def uncounted(found):
+    for row in found["links"]:
+        row["losses"] = None
+
+
+def restarted(found):
+    times = {"at_ns": 5, "begun_ns": 5, "ended_ns": 9, "factor": None}
+    found["faults"] = [{"fault": 0, "kind": "restart", "target": "switch s1", "job": None, **times}]
+
+
+@pytest.mark.parametrize(
+    ("change", "lossless"),
+    [
+        (lambda found: None, True),
+        (lambda found: found["links"][0].update(losses=1), False),
+        (lambda found: found["links"][5].update(queue_drops=1), False),
+        (lambda found: found["links"][7].update(unmodelled_drops=1), False),
+        (lambda found: found["hosts"][2].update(socket_drops=1), False),
+        (restarted, False),
+        (uncounted, False),
+    ],
+    ids=["in vain", "loss", "queue", "unmodelled", "socket", "restart", "uncounted"],
+)
+def test_what_is_sent_again_in_vain_is_no_loss(tmp_path, change, lossless):
+    changed = tables()
+    big, small = changed["jobs"]
+    big.update(retransmissions=3, communication_bound_ns=40_000_000)
+    small.update(communication_bound_ns=30_000_000)
+    change(changed)
+    found = summary(write(tmp_path, changed))["jobs"]
+    # big: 15 .. 52 and 62 .. 100 ms; small: 25 .. 40, 45 .. 60 and 65 .. 80 ms
+    assert found["communication_ns"].tolist() == [75e6, 45e6]
+    assert found["lossless"].tolist() == [lossless, True]
+    assert len(comparable({"jobs": found})) == 1 + lossless
+
+
+def test_interval():
+    # n = 3, t(0.975, 2) = 4.3027, s = 1: 4.3027 / sqrt(3) = 2.4842
+    mean, half = interval(pd.Series([1.0, 2.0, 3.0]))
+    assert (mean, half) == (2.0, pytest.approx(2.4842, abs=1e-4))
+    mean, half = interval(pd.Series([7.0]))
+    assert mean == 7.0 and pd.isna(half)
+    assert pd.isna(interval(pd.Series([], dtype=float))[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (units.time(0), "0 ns"),
+        (units.time(1_234_567), "1.23 ms"),
+        (units.time(999_960), "1.00 ms"),
+        (units.time(61e9), "61.0 s"),
+        (units.time(None), "-"),
+        (units.time(pd.NA), "-"),
+        (units.times(50e6, 45e6, 55.25e6), "50.0 (45.0 .. 55.2) ms"),
+        (units.size(12_345_678), "12.3 MB"),
+        (units.share(0.1234), "12.3 %"),
+        (units.number(1_234_567), "1 234 567"),
+        (units.number(84.123), "84.1"),
+        (units.number(float("nan")), "-"),
+        (units.ratio(1.4), "1.400"),
+    ],
+)
+def test_quantities_as_people_read_them(text, expected):
+    assert text == expected
+
+
+def test_analysis_imports_only_results_systems_and_tables():
+    folder = Path(testbed.__file__).parent / "analysis"
+    found = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module] if isinstance(node, ast.ImportFrom) else []
+            names += [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            found |= {name.split(".")[1] for name in names if name.startswith("testbed.")}
+    assert found == {"analysis", "results", "systems", "text_table"}

@@ -1,0 +1,63 @@
+"""A sweep's folder as a table and figures."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+
+import pytest
+from rich.console import Console
+
+from testbed.analysis.data import sweep_data as sweeps
+from testbed.analysis.report import report_command
+from testbed.results import SWEEP_FILE, ResultsError
+from tests.support.synthetic_results import write_sweep
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_sweep(tmp_path)
+
+
+def test_the_frame_has_a_row_per_point_and_repetition(folder):
+    sweep = sweeps.read_sweep(folder)
+    assert sweep.axis == "memory.aggregators"
+    frame = sweeps.frame(sweep)
+    assert frame["point"].tolist() == [0, 1, 1, 1, 2, 4]
+    assert frame["series"].tolist() == ["ESA"] * 4 + ["ATP (gap 3)", "Ring"]
+    assert frame["x"].tolist()[:5] == [16, 32, 32, 32, 16] and math.isnan(frame["x"].iloc[5])
+    assert frame["jct_big_ns"].tolist() == pytest.approx(
+        [200e6, 100e6, 110e6, 120e6, 200e6, 200e6]
+    )  # fmt: skip
+
+
+def test_without_numbers_there_is_no_axis(folder):
+    described = json.loads((folder / SWEEP_FILE).read_text())
+    for point in described["points"]:
+        point["values"].pop("memory.aggregators", None)
+    described["keys"] = ["system"]
+    (folder / SWEEP_FILE).write_text(json.dumps(described))
+    sweep = sweeps.read_sweep(folder)
+    assert sweep.axis is None
+    assert sweep.points[2].series(None) == "ATP (gap 3)"
+
+
+def test_the_report_names_every_point_and_draws(folder):
+    report_command([folder], Console(file=io.StringIO(), width=150))
+    report = (folder / "report.txt").read_text()
+    rows = [line.split() for line in report.splitlines()]
+    assert sum(row[:1] == ["esa"] for row in rows) == 2
+    assert any(row[:1] == ["atp"] and row[-2:] == ["NOT", "RUN"] for row in rows)
+    assert "±" in report
+    assert (folder / "data.csv").read_text().count("\n") == 7
+    assert {path.name for path in (folder / "figures").iterdir()} == {
+        "measures.png",
+        "measures.pdf",
+    }
+
+
+def test_a_folder_without_a_readable_description(tmp_path):
+    (tmp_path / SWEEP_FILE).write_text("{}")
+    with pytest.raises(ResultsError, match="can't be read"):
+        sweeps.read_sweep(tmp_path)

@@ -1,0 +1,159 @@
+"""The command line: what is run, what a mistake looks like, which exit code comes out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from testbed.cli import main as commands
+from testbed.cli.main import Command
+from testbed.errors import RunError, UserError
+from testbed.runtimes import interrupts
+
+ROOT = Path(__file__).resolve().parents[3]
+SYSTEM_PYTHON = "/usr/bin/python3"
+
+
+@pytest.fixture(autouse=True)
+def signals_stay_as_they_are(monkeypatch):
+    monkeypatch.setattr(interrupts, "install", lambda: None)
+
+
+@pytest.fixture
+def one_command(monkeypatch):
+    """A command line with the single command `go`; `calls` collects its arguments, and it
+    raises what is in `raised`."""
+    calls: list[list[str]] = []
+    raised: list[BaseException] = []
+
+    def go(options: Namespace) -> None:
+        calls.append(options.words)
+        if raised:
+            raise raised[0]
+
+    command = Command("go", lambda parser: parser.add_argument("words", nargs="*"), go)
+    monkeypatch.setattr(commands, "COMMANDS", {"go": command})
+    return SimpleNamespace(calls=calls, raised=raised)
+
+
+def test_a_command_gets_its_arguments(one_command):
+    assert commands.main(["go", "a", "b"]) == 0
+    assert one_command.calls == [["a", "b"]]
+
+
+def test_a_yaml_file_is_run():
+    assert commands.with_command(["some/experiment.yaml"]) == ["run", "some/experiment.yaml"]
+
+
+def test_an_unknown_command_names_the_nearest():
+    with pytest.raises(UserError, match="did you mean `report`"):
+        commands.with_command(["repot"])
+    with pytest.raises(UserError, match="commands are: run, sweep, check"):
+        commands.with_command(["zzzzzz"])
+
+
+def test_run_py_calls_itself_run_py(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["/somewhere/run.py", "--help"])
+    assert commands.main(["--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: run.py FILE.yaml\n")
+
+
+def test_the_version_is_that_of_both_distributions(capsys):
+    assert commands.main(["--version"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[:2]] == [
+        "ina-testbed",
+        "p4engine",
+    ]
+
+
+@pytest.mark.parametrize("arguments", [["check"], ["check", "a", "b"], ["show", "--all"]])
+def test_a_command_for_one_file_wants_one_file(arguments, capsys):
+    assert commands.main(arguments) == 2
+    error = capsys.readouterr().err
+    assert f"usage: ina {arguments[0]} [-h]" in error and "FILE.yaml" in error
+
+
+@pytest.mark.parametrize("word", commands.COMMANDS)
+def test_a_command_says_how_it_is_used(word, capsys):
+    for flag in ("-h", "--help"):
+        assert commands.main([word, flag]) == 0
+        shown = capsys.readouterr().out
+        assert shown.startswith(f"usage: ina {word}")
+        assert commands.COMMANDS[word].help in " ".join(shown.split())
+
+
+def test_the_usage_behind_a_mistake_is_one_line(capsys):
+    assert commands.main(["plan", "net.txt", "--paths", "0"]) == 2
+    shown = capsys.readouterr().err
+    assert "found '0'; allowed: a whole number from 1; usage: ina plan" in shown
+    assert shown.count("\n") == 1
+
+
+def test_a_user_error_is_one_message_and_exit_code_2(one_command, capsys):
+    one_command.raised.append(UserError("line 3: bandwidth is negative"))
+    assert commands.main(["go"]) == 2
+    assert capsys.readouterr().err == "error: line 3: bandwidth is negative\n"
+
+
+def test_a_failed_run_shows_the_log_that_explains_it(one_command, capsys):
+    error = RunError("switch s1 was killed by signal 9", "last words\nreally", "logs/s1.log")
+    one_command.raised.append(error)
+    assert commands.main(["go"]) == 1
+    shown = capsys.readouterr().err
+    assert shown.splitlines() == [
+        "failed: switch s1 was killed by signal 9",
+        "the end of logs/s1.log:",
+        "  | last words",
+        "  | really",
+    ]
+
+
+def test_ctrl_c_is_130(one_command):
+    one_command.raised.append(KeyboardInterrupt())
+    assert commands.main(["go"]) == 130
+
+
+def test_a_defect_keeps_its_traceback(one_command):
+    one_command.raised.append(ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        commands.main(["go"])
+
+
+def run_py(*arguments: str, python: str = SYSTEM_PYTHON, script: Path = ROOT / "run.py", **options):
+    return subprocess.run(
+        [python, str(script), *arguments], capture_output=True, text=True, timeout=60, **options
+    )
+
+
+@pytest.mark.skipif(not (ROOT / ".venv").exists(), reason="the project is not set up here")
+def test_any_python_and_any_folder_will_do(tmp_path):
+    bare = {"PATH": "/usr/bin:/bin"}
+    done = run_py("--help", python=SYSTEM_PYTHON, cwd=tmp_path, env=bare)
+    assert done.returncode == 0, done.stderr
+    assert "run an experiment" in done.stdout
+
+
+def test_without_set_up_there_is_one_clear_message(tmp_path):
+    shutil.copy(ROOT / "run.py", tmp_path)
+    done = run_py("--help", script=tmp_path / "run.py")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "sudo ./demo" in done.stderr and str(tmp_path) in done.stderr
+
+
+def test_an_environment_whose_python_is_gone_is_noticed(tmp_path):
+    shutil.copy(ROOT / "run.py", tmp_path)
+    binaries = tmp_path / ".venv" / "bin"
+    binaries.mkdir(parents=True)
+    # Runs, but is not the environment: what a moved or half-removed .venv looks like.
+    (binaries / "python").symlink_to(os.path.realpath(sys.executable))
+    done = run_py("--help", script=tmp_path / "run.py")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr and "sudo ./demo" in done.stderr

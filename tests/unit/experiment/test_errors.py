@@ -1,0 +1,344 @@
+"""What a user can get wrong in an experiment file, and what the one message then says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import UserError
+from testbed.experiment import load, load_text
+from testbed.systems import SYSTEMS
+from tests.support.experiments import BASE, changed, message
+
+NAMES = ", ".join(SYSTEMS)
+
+# (text to replace, replacement, what the message must say)
+TABLE = [
+    # keys
+    ("name: base", "nam: base", "line 1, nam: unknown key; did you mean name? allowed: name, seed"),
+    ("window: 64", "windw: 64", "line 6, system.windw: unknown key; did you mean window?"),
+    ("delay: 10 us", "dely: 10 us", "line 5, links.dely: unknown key; did you mean delay?"),
+    ("workers: 4", "wrokers: 4", "jobs[0].wrokers: unknown key; did you mean workers?"),
+    ("workers: 4, ", "", "line 9, jobs[0].workers: missing"),
+    ("window: 64", "servers: 2", "line 6, system.servers: unknown key; an option of ps; allowed:"),
+    ("name: base", "window: 3", "window: unknown key; it belongs under system:"),
+    ("name: base", "name: a\nname: b", "line 2, name: already given in line 1; keep one"),
+    ("delay: 10 us", "bandwidth: 1 Mbit/s", "line 5, links.bandwidth: already given in line 4"),
+    ("name: base", "1: 2", "line 1, 1: unknown key"),
+    ("name: base", "[a]: 2", "line 1: a key must be a word"),
+    ("name: base", "name:", "line 1, name: nothing is written here"),
+    ("name: base", "name: ~", "line 1, name: nothing is written here"),
+    ("system: {name: esa, window: 64}", "", "system: missing"),
+    ("memory: {aggregators: 128}", "", "memory: missing"),
+    ("hosts: 10", "host: 10", "line 2, topology.host: unknown key; did you mean hosts?"),
+    (", hosts: 10", "", "line 2, topology.hosts: missing; Star needs it"),
+    # values
+    ("100 Mbit/s", "-1 Mbit/s", "line 4, links.bandwidth: found '-1 Mbit/s'; allowed: from 1 kb"),
+    ("100 Mbit/s", "0 Mbit/s", "links.bandwidth: found '0 Mbit/s'; allowed: from 1 kbit/s"),
+    ("100 Mbit/s", "100", "found 100; allowed: a rate such as 100 Mbit/s"),
+    ("100 Mbit/s", "1e99 Tbit/s", "allowed: from 1 kbit/s to 100 Tbit/s, or unlimited"),
+    ("100 Mbit/s", "unlimitd", "did you mean unlimited?"),
+    ("100 Mbit/s", "true", "found true; allowed: a rate"),
+    ("100 Mbit/s", ".nan", "found '.nan'; allowed: a rate"),
+    ("100 Mbit/s", "[1, 2]", "found a list; allowed: a rate"),
+    ("100 Mbit/s", "1:30", "found '1:30'; allowed: a rate"),
+    ("10 us", "10 Mbit/s", "links.delay: found '10 Mbit/s'; allowed: a time such as 10 us"),
+    ("hosts: 10", "hosts: 4", "jobs: found 7 workers and 2 parameter servers, together 9 roles;"
+     " the topology has 4 hosts"),
+    ("hosts: 10", "hosts: 0", "topology.hosts: found 0; allowed: a whole number from 2 to 4096"),
+    ("hosts: 10", "hosts: ten", "topology.hosts: found 'ten'; allowed: a whole number"),
+    ("hosts: 10", "hosts: true", "topology.hosts: found true; allowed: a whole number"),
+    ("kind: star", "kind: str", "topology.kind: found 'str'; allowed: star, two_level, leaf_spine"),
+    ("kind: star, ", "", "topology: found neither kind nor class; allowed: one of them"),
+    ("kind: star, ", "kind: star, class: a.py:B, ", "topology: found both kind and class"),
+    ("{kind: star, hosts: 10}", "star", "topology: found 'star'; allowed: a mapping such as"),
+    ("{kind: star, hosts: 10}", "[]", "topology: found an empty list"),
+    ("name: esa", "name: eas", f"system: found 'eas'; allowed: {NAMES}; did you mean esa?"),
+    ("{name: esa, window: 64}", "asa", f"system: found 'asa'; allowed: {NAMES}; did you mean esa?"),
+    ("{name: esa, window: 64}", "{window: 64}", "system: found no name"),
+    ("{name: esa, window: 64}", "7", "system: found 7; allowed: a system's name"),
+    ("window: 64", "window: 0", "system.window: found 0; allowed: a whole number from 1 to 65536"),
+    ("window: 64", "window: 64 packets", "found '64 packets'; allowed: a whole number from 1 to"),
+    ("window: 64", "window: 010", "system.window: found '010'"),
+    ("window: 64", "window: 1.5", "system.window: found 1.5"),
+    ("window: 64", 'window: "64"', "write it without quotes"),
+    ("window: 64", "priority: prio", "system.priority: found 'prio'; allowed: esa, communication"),
+    ("window: 64", "downgrading: maybe", "found 'maybe'; allowed: true or false"),
+    ("window: 64", "reminder_delay: adaptiv", "or adaptive; did you mean adaptive?"),
+    ("window: 64", "program: .", "found '.'; allowed: a file; this is a folder:"),
+    ("window: 64", "program: no.p4", "system.program: found 'no.p4'; allowed: a file; there is no"),
+    ("aggregators: 128", "aggregators: 0", "line 7, memory.aggregators: found 0; allowed: a whole"),
+    ("aggregators: 128", "aggregators: -3", "memory.aggregators: found -3; allowed: a whole"),
+    ("aggregators: 128", "aggregators: 1e30", "memory.aggregators: found 1e+30; allowed: a whole"),
+    ("aggregators: 128", f"aggregators: {'9' * 5000}", "memory.aggregators: found '9999"),
+    ("aggregators: 128", "size: 256", "memory.size: found 256; allowed: a size"),
+    ("aggregators: 128", "size: 100 B", "memory.size: found 100 B, which is room for 0"),
+    ("aggregators: 128", "size: 1 KiB, aggregators: 1", "memory: found both; allowed: one of"),
+    ("{aggregators: 128}", "{}", "memory: found neither; allowed: one of aggregators, size"),
+    ("{aggregators: 128}", "128", "memory: found 128; allowed: a mapping with the keys aggr"),
+    ("model: resnet50", "model: resnet5", "jobs[0].model: unknown model 'resnet5'; did you mean"),
+    ("model: resnet50", "model: no/such.csv", "jobs[0].model: "),
+    ("model: resnet50", "model: 7", "jobs[0].model: found 7; allowed: text; put it in quotes"),
+    ("iterations: 2", "iterations: 0", "jobs[0].iterations: found 0; allowed: a whole number"),
+    ("iterations: 2", "iterations: .inf", "jobs[0].iterations: found '.inf'"),
+    ("iterations: 2, scale: 0.01", "iterations: 99999, scale: 1", "fragments; allowed: up to"),
+    ("scale: 0.01", "scale: 0", "jobs[0].scale: found 0; allowed: a number above 0 up to 100"),
+    ("scale: 0.01", "scale: -1", "jobs[0].scale: found -1; allowed: a number above 0"),
+    ("scale: 0.01", "scale: no", "jobs[0].scale: found 'no'; allowed: a number"),
+    ("scale: 0.01", "scale: true", "jobs[0].scale: found true; allowed: a number"),
+    ("start: 5 ms", "start: 5", "jobs[1].start: found 5; allowed: a time"),
+    ("start: 5 ms", "name: resnet50-0", "jobs[1].name: found 'resnet50-0', which is already"),
+    ("start: 5 ms", "name: 7", "jobs[1].name: found 7; allowed: a name of letters"),
+    ("name: base", "runtime: mininett", "found 'mininett'; allowed: mininet, virtual; did you"),
+    ("name: base", "switch: bmv3", "found 'bmv3'; allowed: embedded, bmv2; did you mean bmv2?"),
+    ("name: base", "values_per_packet: 63", "allowed: a power of two: 1, 2, 4, 8"),
+    ("name: base", "seed: -1", "seed: found -1; allowed: a whole number from 0"),
+    ("name: base", "seed: 1e3.5", "seed: found '1e3.5'"),
+    ("name: base", "timeout: 1 us", "timeout: found '1 us'; allowed: from 1 s"),
+    ("name: base", "jobs: []", "jobs: already given"),
+    # what must agree
+    ("delay: 10 us", "jitter: 1 us", "links.jitter: found jitter 1 us; allowed: at most the delay"),
+    ("delay: 10 us", "queue: 5 packets\n  ecn_threshold: 6 packets",
+     "links.ecn_threshold: found ecn_threshold 6 packets; allowed: at most the queue"),
+    ("delay: 10 us", "each: [{between: [h1, h2]}]", "links.each[0].between: there is no link"
+     " between h1 and h2; h1 is linked to s1"),
+    ("delay: 10 us", "each: [{between: [h1, s2]}]", "there is no node s2 in the topology"),
+    ("delay: 10 us", "each: [{between: [h1, s1], failed: true}]", "line 5, links.each[0].failed:"
+     " h1-s1 is the only link of h1; allowed: links between switches"),
+    ("name: base", "switches: {each: [{switch: h1}]}", "switches.each[0].switch: h1 is a host"),
+    ("name: base", "switches: {each: [{switch: s2}]}", "s2 is not in the topology"),
+    ("name: base", "switches: {each: [{switch: s1}, {switch: s1}]}", "s1 is already in switches"),
+    ("delay: 10 us", "each: [{between: [h1]}]", "found a list of 1; allowed: a list of at least 2"),
+    ("delay: 10 us", "each: [{between: h1}]", "links.each[0].between: found 'h1'; allowed: a list"),
+    ("delay: 10 us", "each: [{between: [h1, s1]}, {between: [s1, h1]}]",
+     "links.each[1].between: these links are already in links.each[0]"),
+    ("delay: 10 us", "each: [{between: [h1, s1], forward: {jitter: 1 us}}]",
+     "links.each[0]: h1 to s1: found jitter 1 us; allowed: at most the delay, which is 0 ns"),
+    ("delay: 10 us", "each: {between: [h1, s1]}", "links.each: found a mapping; allowed: a list"),
+    ("delay: 10 us", "duplicate: 100 %", "links.duplicate: found '100 %'; allowed: from 0 % to 99"),
+    ("delay: 10 us", "reorder: 1 %\n  reorder_delay: 0",
+     "links.reorder_delay: found reorder 1 % with reorder_delay 0 ns, so that no packet would"
+     " overtake another; allowed: more than 26.08 us, a packet's time on the link"),
+    ("delay: 10 us", "each: [{between: [s1, h1], bandwidth: 1 Mbit/s, forward: {reorder: 1 %}}]",
+     "links.each[0]: s1 to h1: found reorder 1 % with reorder_delay 1 ms"),
+    ("start: 5 ms", "placement: {workers: [h1, h2], ps: h3}",
+     "jobs[1].placement.workers: found 2 hosts; the job has 3 workers"),
+    ("start: 5 ms", "placement: {workers: [h1, h2, h1], ps: h3}",
+     "jobs[1].placement.workers[2]: h1 already has a role in jobs[1]; a host has one role"),
+    ("start: 5 ms", "placement: {workers: [h1, h2, h3], ps: s1}",
+     "jobs[1].placement.ps: s1 is a switch"),
+    ("start: 5 ms", "placement: {workers: [h1, h2, h77], ps: h3}",
+     "jobs[1].placement.workers[2]: h77 is not in the topology; did you mean h"),
+    ("start: 5 ms", "placement: {worker: [h1, h2, h3], ps: h4}", "did you mean workers?"),
+    ("start: 5 ms", "placement: spred",
+     "jobs[1].placement: found 'spred'; allowed: packed, spread, random, or"),
+    # YAML
+    ("name: base", "name: !!python/name:os.system x", "is not supported; remove it"),
+    ("name: base", "<<: {seed: 1}", "merge keys are not supported"),
+    ("name: base", "seed: &a [*a]", "an alias (*) inside its own anchor (&)"),
+    ("name: base", "name: *nothing", "line 1: not valid YAML: found undefined alias"),
+    ("  delay: 10 us", "\tdelay: 10 us", "line 5: a tab; indent with spaces"),
+    ("hosts: 10}", "hosts: 10", "not valid YAML"),
+    ("name: base", "name: base\n---", "a second document begins"),
+    ("name: base", "%bad", "not valid YAML"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("old, new, expected", TABLE)
+def test_bad_input(old: str, new: str, expected: str) -> None:
+    text = message(changed(old, new))
+    assert text.startswith("file.yaml: ") and expected in text
+    assert "Traceback" not in text and "pydantic" not in text and "None" not in text
+
+
+# What one mistake says must not be buried in what follows from it.
+@pytest.mark.parametrize("old, new", [row[:2] for row in TABLE])
+def test_one_mistake_gives_one_error(old: str, new: str) -> None:
+    assert message(changed(old, new)).split("\n")[0] == "file.yaml: 1 error in the experiment"
+
+
+def test_all_errors_come_at_once_in_the_order_of_the_file() -> None:
+    text = BASE.replace("hosts: 10", "hosts: 9").replace("100 Mbit/s", "100").replace("128", "0")
+    text = text.replace("name: base", "nme: base").replace("workers: 4", "workers: 40")
+    lines = message(text).split("\n")
+    assert lines[0] == "file.yaml: 4 errors in the experiment"
+    assert [line.split(",")[0] for line in lines[1:]] == [
+        *("  line 1", "  line 4", "  line 7", "  line 8")
+    ]
+    assert "found 43 workers and 2 parameter servers" in lines[4]
+
+
+def test_a_misspelt_key_beside_the_right_one_hides_no_error_of_that() -> None:
+    text = message(changed("workers: 4", "workers: 0, worker: 4"))
+    assert "2 errors" in text and "jobs[0].workers: found 0" in text
+
+
+def test_an_error_in_one_section_leaves_the_others_checked() -> None:
+    text = changed("window: 64", "windw: 64").replace("aggregators: 128", "size: 1 B")
+    text = text.replace("workers: 4", "workers: 40").replace("delay: 10 us", "jitter: 1 us")
+    found = message(text)
+    for part in ("3 errors", "links.jitter", "system.windw", "together 45 roles"):
+        assert part in found
+    # The size of an aggregator depends on the system, so that is not judged here.
+    assert "memory" not in found
+
+
+def test_hundreds_of_errors_are_cut() -> None:
+    text = message(BASE + "".join(f"key{number}: 1\n" for number in range(200)))
+    assert "200 errors" in text and text.endswith("... and 150 more") and text.count("\n") == 51
+
+
+@pytest.mark.parametrize("text", ("", "\n\n", "# nothing\n", "---\n"))
+def test_empty(text: str) -> None:
+    assert "empty" in message(text) or "nothing is written" in message(text)
+
+
+@pytest.mark.parametrize("text", ("just words", "[1, 2]", "5", "true"))
+def test_not_a_mapping(text: str) -> None:
+    assert "allowed: keys and values, such as `seed: 1`" in message(text)
+
+
+def test_deep_nesting_and_alias_bombs_end_quickly() -> None:
+    assert "nested too deeply" in message("a: " + "[" * 5000)
+    bomb = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)
+    )
+    assert "more than 500000 values" in message(bomb)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    def refused(path: Path) -> str:
+        with pytest.raises(UserError) as caught:
+            load(path)
+        return str(caught.value)
+
+    (tmp_path / "quickstart.yaml").write_text(BASE)
+    assert refused(tmp_path / "quikstart.yaml").endswith(
+        "no such experiment file; did you mean quickstart.yaml?"
+    )
+    assert "this is a folder" in refused(tmp_path)
+    (tmp_path / "binary").write_bytes(bytes(range(256)))
+    assert "not a text file in UTF-8 (byte 128)" in refused(tmp_path / "binary")
+    (tmp_path / "zeros").write_bytes(b"name: a\0b")
+    assert "not a text file: character 0x00 at position 7" in refused(tmp_path / "zeros")
+    (tmp_path / "large").write_bytes(b"#" * (5 * 2**20))
+    assert "too large" in refused(tmp_path / "large")
+    assert "not a regular file" in refused(Path("/dev/null"))
+    assert "cannot be read" in refused(tmp_path / ("x" * 300))
+    (tmp_path / "bom.yaml").write_bytes(b"\xef\xbb\xbf" + BASE.encode())
+    assert load(tmp_path / "bom.yaml").name == "base"
+
+
+def test_the_user_s_own_topology(tmp_path: Path) -> None:
+    mine = tmp_path / "my.py"
+
+    def refused(python: str, choice: str = "class: my.py:Mine") -> str:
+        mine.write_text("from testbed.topology import Topology\n" + python)
+        return message(changed("kind: star, hosts: 10", choice), tmp_path)
+
+    good = (
+        "class Mine(Topology):\n"
+        "    def __init__(self, hosts: int, rate='10 Mbit/s'):\n"
+        "        s = self.add_switch('s1')\n"
+        "        for n in range(hosts):\n"
+        "            self.add_link(self.add_host(f'h{n}'), s, bandwidth=rate)\n"
+    )
+    mine.write_text("from testbed.topology import Topology\n" + good)
+    text = changed("kind: star, hosts: 10", "class: my.py:Mine, hosts: 9, rate: 5 Mbit/s")
+    experiment = load_text(text, folder=tmp_path)
+    assert experiment.link(8)[1].bandwidth_bps == 5_000_000
+    assert experiment.link(8)[1].delay_ns == 10_000
+    assert not (tmp_path / "__pycache__").exists()
+    again = load_text(experiment.resolved_yaml(), folder="/")
+    assert again == experiment
+
+    assert "class: found 'other.py'; allowed: a file; there is no" in refused(
+        good, "class: other.py:Mine"
+    )
+    assert "allowed: FILE.py:CLASS" in refused(good, "class: my.py")
+    assert "allowed: FILE.py:CLASS" in refused(good, "class: 7")
+    assert "my.py has no class Mne; did you mean Mine? it has Mine" in refused(
+        good, "class: my.py:Mne"
+    )
+    assert "it has no topology class" in refused("", "class: my.py:Mine")
+    assert "Mine in my.py is not a subclass" in refused("Mine = 3\n")
+    assert "cannot be imported: line 2, SyntaxError" in refused("class Mine(:\n")
+    assert "line 2, ModuleNotFoundError: No module named 'nothere'" in refused("import nothere\n")
+    assert "line 2, SystemExit: 3" in refused("raise SystemExit(3)\n")
+    assert "topology.hosts: missing; Mine needs it" in refused(good)
+    assert "topology.hosts: found 'x'; allowed: a whole number" in refused(
+        good, "class: my.py:Mine, hosts: x"
+    )
+    assert "unknown key; did you mean hosts? allowed: hosts, rate" in (
+        refused(good, "class: my.py:Mine, host: 9")
+    )
+    assert "Mine(...) failed: line 8, ZeroDivisionError: division by zero" in refused(
+        good + "        \n        1 / 0\n", "class: my.py:Mine, hosts: 9"
+    )
+    assert "host h0 has 0 links" in refused(
+        "class Mine(Topology):\n    def __init__(self):\n"
+        "        self.add_switch('s1'); self.add_host('h0')\n"
+    )
+    assert "link h0-s1, bandwidth: found 'fast'; allowed: a rate" in refused(
+        good, "class: my.py:Mine, hosts: 9, rate: fast"
+    )
+    assert "link h0-s1, speed: unknown key" in refused(
+        good.replace("bandwidth=", "speed="), "class: my.py:Mine, hosts: 9"
+    )
+
+
+def test_a_topology_of_mininet_is_converted(tmp_path: Path) -> None:
+    pytest.importorskip("mininet.topo")
+    (tmp_path / "old.py").write_text(
+        "from mininet.topo import Topo\n"
+        "class Old(Topo):\n"
+        "    def build(self, n=2):\n"
+        "        s = self.addSwitch('s1')\n"
+        "        for i in range(n):\n"
+        "            h = self.addHost(f'h{i}')\n"
+        "            self.addLink(h, s, bw=0.5, delay='5ms', loss=1, max_queue_size=50)\n"
+    )
+    text = changed("kind: star, hosts: 10", "class: old.py:Old")
+    (tmp_path / "wide.py").write_text(
+        "from old import Old\nclass Wide(Old):\n    def __init__(self, n: int):\n"
+        "        super().__init__(n=n)\n"
+    )
+    assert "7 workers and 2 parameter servers" in message(text, tmp_path)
+    wide = changed("kind: star, hosts: 10", "class: wide.py:Wide, n: 9")
+    way = load_text(wide, folder=tmp_path).link(3)[0]
+    assert (way.bandwidth_bps, way.delay_ns, way.loss, way.queue_packets) == (
+        *(500_000, 5_000_000, 0.01, 50),
+    )
+
+
+def test_an_old_name_of_a_key_still_works_and_is_told():
+    old = load_text(BASE + "timers: {least_timeout: 7 ms, most_reminder_delay: 9 ms}\n")
+    new = load_text(BASE + "timers: {min_timeout: 7 ms, max_reminder_delay: 9 ms}\n")
+    assert old.timers == new.timers and not new.warnings
+    assert old.warnings == (
+        "timers.least_timeout is now called timers.min_timeout; rename it",
+        "timers.most_reminder_delay is now called timers.max_reminder_delay; rename it",
+    )
+    assert old.resolved_yaml() == new.resolved_yaml()
+
+
+def test_both_names_of_a_key_are_one_too_many():
+    text = BASE + "timers:\n  min_timeout: 7 ms\n  least_timeout: 7 ms\n"
+    with pytest.raises(UserError, match="timers.least_timeout.*old name of min_timeout"):
+        load_text(text)
+
+
+def test_a_mistake_behind_an_old_name_has_its_line():
+    text = BASE + "timers:\n  least_timeout: 7 apples\n"
+    line = text.count("\n")
+    with pytest.raises(UserError, match=f"line {line}, timers.min_timeout"):
+        load_text(text)
+
+
+def test_hosts_that_run_out_with_an_unsound_system_are_no_crash(tmp_path):
+    text = BASE.replace("{name: esa, window: 64}", "{name: ps, servers: many}")
+    placed = "{workers: [h1, h2, h3, h4], ps: [h5, h6, h7]}"
+    text = text.replace("scale: 0.01}", f"scale: 0.01, placement: {placed}}}")
+    said = message(text, tmp_path)
+    assert "system.servers: found 'many'; allowed: a whole number" in said

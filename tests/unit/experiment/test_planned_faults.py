@@ -1,0 +1,163 @@
+"""Planned faults in an experiment: what may stand there, whom they befall, what becomes of time."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from p4engine.control.client import CallError
+
+from testbed.derived.host_specs import plan
+from testbed.emulate.mininet_run import Repetition
+from testbed.errors import RunError
+from testbed.experiment import load_text
+from testbed.experiment.planned_faults import NEVER, affected_nodes, slow_windows, title
+from testbed.protocols import lag, send_scoreboard
+from testbed.protocols.host_spec import Compute, Tensor
+from testbed.runtimes.result_rows import add_mean_rates, together
+from testbed.workload import training
+from tests.support.experiments import BASE, message
+from tests.support.host_specs import host_spec
+
+MS = 1_000_000
+FAULTS = """\
+faults:
+  - {at: 1 s, fault: pause, job: resnet50-0, worker: 1, for: 2 s}
+  - {at: 1 s, fault: slow, job: vgg16-1, factor: 2.5, for: 100 ms}
+  - {at: 2 s, fault: slow, job: vgg16-1, worker: 2, factor: 3}
+  - {at: 4 s, fault: restart, switch: s1}
+  - {at: 4 s, fault: pause, job: resnet50-0, ps: 0, for: 1 s}
+  - {at: 9 s, fault: kill, job: vgg16-1}
+"""
+
+
+def test_whom_faults_befall():
+    experiment = load_text(BASE + FAULTS)
+    assert [affected_nodes(experiment, fault) for fault in experiment.faults] == [
+        (("h2",), ()),
+        (("h6", "h7", "h8"), ()),
+        (("h8",), ()),
+        ((), ("s1",)),
+        (("h5",), ()),
+        (("h6", "h7", "h8", "h9"), ()),
+    ]
+    assert [title(fault) for fault in experiment.faults][:4] == [
+        "pause of worker 1 of job resnet50-0",
+        "slow-down of job vgg16-1",
+        "slow-down of worker 2 of job vgg16-1",
+        "restart of switch s1",
+    ]
+
+
+def test_what_is_printed_loads_again():
+    experiment = load_text(BASE + FAULTS)
+    again = load_text(experiment.resolved_yaml())
+    assert again == experiment and len(again.faults) == 6
+
+
+def test_the_workers_know_when_they_are_slow():
+    experiment = load_text(BASE + FAULTS)
+    both = (1000 * MS, 1100 * MS, 2500)
+    assert slow_windows(experiment, 1, 0) == [both]
+    assert slow_windows(experiment, 1, 2) == [both, (2000 * MS, NEVER, 3000)]
+    assert slow_windows(experiment, 0, 1) == []
+    specs = {spec.host: spec for spec in plan(experiment)}
+    assert specs["h8"].compute.slow == (both, (2000 * MS, NEVER, 3000))
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("{at: 1 s, fault: pauze, switch: s1}", "found 'pauze'; allowed: pause, slow, kill, rest"),
+        ("{at: 1 s, fault: pause, for: 1 s}", "faults[0]: found neither of job and switch"),
+        ("{at: 1 s, fault: kill, job: a, switch: s1}", "faults[0]: found both of job and switch"),
+        ("{at: 1 s, fault: kill, switch: s1, ps: 0}", "faults[0].ps: ps is one of a job's"),
+        ("{at: 1 s, fault: kill, job: vgg16-1, worker: 0, ps: 0}", "found both worker and ps"),
+        ("{at: 1 s, fault: kill, switch: s2}", "faults[0].switch: there is no switch s2"),
+        ("{at: 1 s, fault: kill, job: vgg16}", "there is no job vgg16; jobs are resnet50-0, vgg16"
+         "-1; did you mean vgg16-1?"),
+        ("{at: 1 s, fault: kill, job: vgg16-1, worker: 3}", "faults[0].worker: found 3; allowed: 0"
+         " to 2, since job vgg16-1 has 3 workers"),
+        ("{at: 1 s, fault: kill, job: vgg16-1, ps: 1}", "faults[0].ps: found 1; allowed: 0 to 0"),
+        ("{at: 1 ms, fault: kill, job: vgg16-1}", "faults[0].at: found 1 ms; allowed: from 5 ms"),
+        ("{at: 1 s, fault: pause, switch: s1}", "faults[0].for: missing"),
+        ("{at: 1 s, fault: slow, switch: s1}", "faults[0].factor: missing"),
+        ("{at: 1 s, fault: slow, switch: s1, factor: 1}", "factor: found 1; allowed: a number"),
+        ("{at: 1 s, fault: kill, switch: s1, for: 1 s}", "faults[0].for: kill happens at once"),
+        ("{at: 1 s, fault: pause, switch: s1, for: 1 s, factor: 2}", "faults[0].factor: only of"),
+        ("{at: 1 s, fault: restart, job: vgg16-1}", "faults[0].fault: found 'restart' of a job"),
+        ("{at: 1, fault: kill, switch: s1}", "faults[0].at: found 1; allowed: a time"),
+        ("{fault: kill, switch: s1}", "faults[0].at: missing"),
+        ("{at: 1 s, fault: kill, swich: s1}", "did you mean switch?"),
+        ("{at: 1 s, fault: kill, job: vgg16-1}\n  - {at: 2 s, fault: pause, job: vgg16-1, ps: 0,"
+         " for: 1 s}", "faults[1].at: found 2 s, when h9 is dead since 1 s (faults[0])"),
+        ("{at: 2 s, fault: pause, switch: s1, for: 1 s}\n  - {at: 1 s, fault: slow, switch: s1,"
+         " factor: 2, for: 1 s}", "faults[0].at: found 2 s, when s1 is in the slow-down of switch"
+         " s1 until 2 s (faults[1])"),
+        ("{at: 1 s, fault: kill, job: vgg16-1}\n  - {at: 2 s, fault: kill, job: resnet50-0}",
+         "faults[1]: every job is killed; leave one"),
+    ],
+)  # fmt: skip
+def test_faults_that_cannot_be(fault, expected):
+    assert expected in message(f"{BASE}faults:\n  - {fault}\n")
+
+
+def test_a_worker_without_compute_time_cannot_be_slow():
+    text = BASE.replace("start: 5 ms", "compute_scale: 0")
+    text += "faults:\n  - {at: 1 s, fault: slow, job: vgg16-1, factor: 2}\n"
+    assert "faults[0].fault: job vgg16-1 has no compute time" in message(text)
+
+
+def test_a_system_without_server_has_none_to_pause():
+    text = BASE.replace("esa, window: 64", "switchml")
+    text += "faults:\n  - {at: 1 s, fault: pause, job: vgg16-1, ps: 0, for: 1 s}\n"
+    assert "faults[0].ps: found 0; the system has no server" in message(text)
+
+
+def test_compute_steps_that_begin_in_the_time_take_longer():
+    """Two layers of 10 and 20 ms forward, 30 and 40 ms backward; slow by 1.5 from 10 to 70 ms."""
+    tensors = Tensor("a", 4, 10 * MS, 30 * MS), Tensor("b", 4, 20 * MS, 40 * MS)
+    slow = Compute(slow=((10 * MS, 70 * MS, 1500),))
+    t = training.of_spec(host_spec({"tensors": tensors}, compute=slow), lag.new_lag())
+    b = send_scoreboard.new_scoreboard([4, 4], 4, 1, send_scoreboard.FRONT, 8)
+    assert training.advance(t, b, 200 * MS) == 0  # forward is over, the exchange begins
+    send_scoreboard.begin(b, 0)
+    assert training.advance(t, b, 200 * MS) == -1
+    # Forward 0..10 and, slow, 10..40; backward slow 40..100, then at its own speed 100..130.
+    assert b.ready_ns.tolist() == [[130 * MS, 100 * MS]]
+    assert t.compute_end_ns.tolist() == [130 * MS]
+
+
+def test_what_a_switch_counted_before_its_restart_is_kept():
+    port = {"port": 1, "direction": "egress", "packets": 5, "bytes": 50, "max_queue": 9}
+    port |= {"unmodelled_drops": None}
+    first = [(0, "completions", 3), (1, "completions", 4)], [port]
+    second = [(0, "completions", 10), (1, "completions", 0)], [port | {"max_queue": 2}]
+    registers, ports = together([first, second])
+    assert registers == [(0, "completions", 13), (1, "completions", 4)]
+    (found,) = ports
+    assert (found["packets"], found["bytes"], found["max_queue"]) == (10, 100, 9)
+    assert together([first]) == first
+
+
+def test_links_have_a_rate_while_jobs_run_that_have_ended():
+    links = [{"bytes": 1000}, {"bytes": 0}]
+    lives = [(5, 25), (10, None), (15, 105)]
+    add_mean_rates(links, [{"start_ns": begun, "end_ns": end} for begun, end in lives])
+    assert [link["mean_bps"] for link in links] == [1000 * 8 * 10**9 // 100, 0]
+    add_mean_rates(untouched := [{"bytes": 1}], [{"start_ns": 0, "end_ns": None}])
+    assert untouched == [{"bytes": 1}]
+
+
+def test_a_switch_that_cannot_be_read_at_the_end_is_named():
+    class Gone:
+        def __getattr__(self, name):
+            raise CallError("connection refused")
+
+    ended = []
+    switches = SimpleNamespace(clients={"s1": Gone()}, check=lambda: ended.append(True))
+    experiment = load_text(BASE)
+    repetition = SimpleNamespace(switches=switches, experiment=experiment, lives={}, stats={})
+    with pytest.raises(RunError, match="switch s1 cannot be read: connection refused"):
+        Repetition._keep_counts(repetition, "s1")
+    assert ended and not repetition.lives

@@ -1,0 +1,74 @@
+"""What is missing on a machine is named, all of it at once, with the remedy."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+
+import pytest
+
+from testbed.errors import UserError
+from testbed.experiment import load_text
+from testbed.machine import doctor, preflight
+from tests.support.experiments import BASE
+
+
+@pytest.fixture
+def bare_machine(monkeypatch):
+    """Root on a machine that has nothing."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+
+
+def test_all_that_is_missing_is_named_at_once(bare_machine):
+    with pytest.raises(UserError) as caught:
+        preflight.require_machine()
+    lines = str(caught.value).splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        "Mininet is missing",
+        "there is no C compiler (cc), which P4 programs are compiled with",
+        "the command `ip` (iproute2) is missing",
+        "the command `ifconfig` (net-tools) is missing",
+    ]
+    assert all("sudo ./demo" in line for line in lines)
+
+
+def test_root_comes_first(bare_machine, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(UserError, match="^a run needs root: start it with sudo$"):
+        preflight.require_machine()
+
+
+def test_a_run_without_mininet_is_one_message(bare_machine, capsys):
+    """It is said before anything imports Mininet, which the run's own modules do."""
+    from testbed.cli.main import main
+
+    assert main(["experiments/quickstart.yaml"]) == 2
+    assert capsys.readouterr().err.startswith("error: Mininet is missing: run `sudo ./demo`")
+
+
+def test_what_bmv2_lacks_is_named_at_once_with_what_mends_it(monkeypatch):
+    def lack(thing: str, remedy: str) -> doctor.Finding:
+        return doctor.Finding(thing, doctor.MISSING, "not here", remedy, doctor.ONLY_BMV2)
+
+    there = doctor.Finding("BMv2 simple_switch", doctor.OK, "", "", doctor.ONLY_BMV2)
+    features = [lack("kernel: HTB", "load htb"), lack("kernel: netem", "load netem")]
+    tools = [lack("P4 compiler p4c", "get p4c"), there]
+    monkeypatch.setattr(doctor, "bmv2_tools", lambda: tools)
+    monkeypatch.setattr(doctor, "traffic_control", lambda: there)
+    monkeypatch.setattr(doctor, "kernel_features", lambda: features)
+    links = "bandwidth: 100 Mbit/s\n  delay: 10 us"
+    for needs, lacking in (
+        ("bandwidth: 1 Mbit/s", ["p4c", "load htb"]),
+        ("loss: 1 %", ["p4c", "load netem"]),
+        ("queue: 9 packets", ["p4c"]),
+    ):
+        experiment = load_text(BASE.replace(links, needs) + "switch: bmv2\n")
+        with pytest.raises(UserError) as caught:
+            preflight.require_bmv2([experiment])
+        first, *lines, last = str(caught.value).splitlines()
+        assert first == "switch: bmv2 cannot work here. What is missing, and what mends it:"
+        assert [line.split(" -> ")[1].removeprefix("get ") for line in lines] == lacking
+        assert last.startswith("`switch: embedded` needs none of it")

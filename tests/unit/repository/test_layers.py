@@ -1,0 +1,66 @@
+"""The layers of docs/architecture.md hold, and no import goes round in a circle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import grimp
+import networkx as nx
+import pytest
+from importlinter.cli import lint_imports
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def graph() -> nx.DiGraph:
+    """Every import of both packages, those for type checkers and within functions included."""
+    imports = grimp.build_graph(
+        "testbed", "p4engine", cache_dir=None, exclude_type_checking_imports=False
+    )
+    found = nx.DiGraph()
+    for module in imports.modules:
+        found.add_edges_from(
+            (module, to) for to in imports.find_modules_directly_imported_by(module)
+        )
+    return found
+
+
+def circles(graph: nx.DiGraph) -> list[list[str]]:
+    """The groups of modules, or folders, that import each other."""
+    groups: Iterable[set[str]] = nx.strongly_connected_components(graph)
+    return [sorted(group) for group in groups if len(group) > 1]
+
+
+def test_the_layers_hold(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    assert lint_imports(no_cache=True) == 0, capsys.readouterr().out
+
+
+def test_no_files_import_each_other(graph):
+    assert "testbed.analysis.report" in graph, "the links in testbed/ are followed"
+    assert circles(graph) == []
+
+
+def test_no_folders_import_each_other(graph):
+    folders = nx.DiGraph()
+    for module, imported in graph.edges:
+        ends = [".".join(name.split(".")[:2]) for name in (module, imported)]
+        if ends[0] != ends[1] and all("." in end for end in ends):
+            folders.add_edge(*ends)
+    assert circles(folders) == []
+
+
+def test_top_level_names_are_not_imported():
+    """testbed.traffic, not traffic: a wheel has no other name (testbed/paths.py)."""
+    names = ("analysis", "labs", "topos", "traffic")
+    lines = [
+        f"{path.relative_to(ROOT)}: {line}"
+        for folder in (*names, "testbed", "tests", "bench", "examples")
+        for path in (ROOT / folder).rglob("*.py")
+        for line in path.read_text().splitlines()
+        for word in names
+        if line.strip().startswith((f"from {word}.", f"from {word} import", f"import {word}"))
+    ]
+    assert lines == []

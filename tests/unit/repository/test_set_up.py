@@ -1,0 +1,185 @@
+"""setup.sh, demo and test, in a scratch checkout whose Python only writes down its calls."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+CALLED = 'printf "%s\\n" "$*" >> {calls}\n'
+
+
+class Checkout:
+    """A copy of the scripts. What they would install is only written down in `calls`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.calls_file = folder.parent / "calls"
+        self.calls_file.write_text("")
+        folder.mkdir()
+        for name in ("setup.sh", "demo", "test", "pyproject.toml", ".ci"):
+            source = ROOT / name
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
+        (folder / "p4engine").mkdir()
+        shutil.copy(ROOT / "p4engine" / "pyproject.toml", folder / "p4engine")
+        (folder / "testbed").mkdir()
+        (folder / "testbed" / "a.py").write_text("1\n")
+        with (folder / "setup.sh").open("a") as script:
+            script.write(
+                "become_root() { :; }\n"
+                f"install_packages() {{ echo packages >> {self.calls_file}; }}\n"
+                f"install_extras() {{ echo extras >> {self.calls_file}; }}\n"
+                "make_environment() {\n"
+                f"    echo environment >> {self.calls_file}\n"
+                '    mkdir -p "$environment/bin"\n'
+                f'    printf \'#!/bin/sh\\necho python "$@" >> {self.calls_file}\\n\' > "$python"\n'
+                '    chmod +x "$python"\n'
+                "}\n"
+            )
+
+    def run(self, *command: str) -> subprocess.CompletedProcess:
+        done = subprocess.run(
+            [str(self.folder / command[0]), *command[1:]], capture_output=True, text=True, cwd="/"
+        )
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def calls(self) -> list[str]:
+        """What was called since the last time."""
+        lines = self.calls_file.read_text().splitlines()
+        self.calls_file.write_text("")
+        return lines
+
+
+@pytest.fixture
+def checkout(tmp_path) -> Checkout:
+    return Checkout(tmp_path / "check out")
+
+
+SETTING_UP = ["packages", "environment", "extras", "python -m testbed.cli.warm"]
+TESTING = ["python -m pytest -n auto --dist loadgroup"]
+
+
+def test_the_second_time_nothing_is_set_up(checkout):
+    checkout.run("test")
+    assert checkout.calls() == SETTING_UP + TESTING
+    checkout.run("test")
+    assert checkout.calls() == TESTING
+
+
+def test_what_tests_need_is_installed_for_tests_alone(checkout):
+    checkout.run("demo")
+    checkout.calls()
+    checkout.run("test")
+    assert checkout.calls() == ["packages", "environment", "extras", *TESTING]
+    checkout.run("demo")
+    assert checkout.calls() == ["python run.py experiments/quickstart.yaml"]
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "setup.sh", "p4engine/pyproject.toml"])
+def test_a_change_of_what_set_up_depends_on_sets_up_again(checkout, name):
+    checkout.run("test")
+    with (checkout.folder / name).open("a") as file:
+        file.write("# more\n")
+    checkout.calls()
+    checkout.run("test")
+    assert checkout.calls() == ["packages", "environment"] + TESTING
+
+
+def test_a_change_of_sources_only_warms_the_caches(checkout):
+    checkout.run("test")
+    (checkout.folder / "testbed" / "a.py").write_text("2\n")
+    checkout.calls()
+    checkout.run("test")
+    assert checkout.calls() == ["python -m testbed.cli.warm"] + TESTING
+
+
+def test_a_moved_checkout_is_set_up_again(checkout):
+    checkout.run("test")
+    checkout.calls()
+    moved = checkout.folder.with_name("moved")
+    checkout.folder.rename(moved)
+    checkout.folder = moved
+    checkout.run("test")
+    assert checkout.calls()[:2] == ["packages", "environment"]
+
+
+def test_set_up_that_fails_is_tried_again(checkout):
+    with (checkout.folder / "setup.sh").open("a") as script:
+        script.write('make_environment() { fail "no network"; }\n')
+    done = subprocess.run([str(checkout.folder / "demo")], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "error: no network\n"
+    assert not (checkout.folder / ".venv").exists()
+
+
+def test_arguments_go_to_pytest_as_they_are(checkout):
+    checkout.run("test")
+    checkout.calls()
+    python = checkout.folder / ".venv/bin/python"
+    python.write_text(f'#!/bin/sh\nfor a; do echo "<$a>" >> "{checkout.calls_file}"; done\n')
+    checkout.run("test", "--all", "-k", "two words", "")
+    assert checkout.calls() == [
+        "<-m>", "<pytest>", "<-n>", "<auto>", "<--dist>", "<loadgroup>",
+        "<--slow>", "<-k>", "<two words>", "<>",
+    ]  # fmt: skip
+
+
+def test_demo_runs_the_quickstart_and_ci_runs_the_tests(checkout):
+    checkout.run("demo")
+    assert checkout.calls()[-1] == "python run.py experiments/quickstart.yaml"
+    checkout.run(".ci/run")
+    assert checkout.calls() == ["packages", "environment", "extras", *TESTING]
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that every user can read, which pytest's own are not."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        yield Path(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives up root, so it has to be root")
+def test_without_root_and_sudo_there_is_one_clear_error(open_folder):
+    tools = open_folder / "bin"
+    tools.mkdir()
+    for name in ("sh", "dirname", "basename", "id"):
+        (tools / name).symlink_to(shutil.which(name))
+    for name in ("demo", "setup.sh"):
+        shutil.copy(ROOT / name, open_folder)
+    done = subprocess.run(
+        [str(open_folder / "demo")],
+        capture_output=True,
+        text=True,
+        env={"PATH": str(tools)},
+        user=65534,
+        group=65534,
+        extra_groups=[],
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: demo builds networks and needs root")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files away, so it has to be root")
+@pytest.mark.parametrize(("owner", "expected"), [(1234, 1234), (0, 0)])
+def test_what_root_made_in_a_users_checkout_becomes_the_users(tmp_path, owner, expected):
+    checkout = tmp_path / "checkout"
+    (checkout / "deep").mkdir(parents=True)
+    made = checkout / "deep" / "file"
+    made.write_text("")
+    other = checkout / "other"
+    other.write_text("")
+    os.chown(other, 4321, 4321)
+    os.chown(checkout, owner, owner)
+    script = f'here="{checkout}"; . "{ROOT}/setup.sh"; hand_over'
+    environment = dict(os.environ, SUDO_UID="1234", SUDO_GID="1234")
+    subprocess.run(["sh", "-eu", "-c", script], check=True, env=environment)
+    assert (made.stat().st_uid, made.stat().st_gid) == (expected, expected)
+    assert other.stat().st_uid == 4321, "somebody else's file stays theirs"

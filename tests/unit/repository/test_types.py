@@ -1,0 +1,28 @@
+"""The type checker agrees: strictly with the P4 engine and the testbed's public modules."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+# What users of the package import.
+PUBLIC = ("testbed.topology", "testbed.errors", "testbed.paths", "testbed.plugins")
+
+
+@pytest.mark.parametrize(
+    ("folder", "arguments"),
+    [
+        (ROOT, ()),
+        (ROOT / "p4engine", ()),
+        (ROOT, ("--strict", "--follow-imports=silent", *(f"-m{name}" for name in PUBLIC))),
+    ],
+    ids=["testbed", "p4engine", "public"],
+)
+def test_the_types_are_right(folder, arguments):
+    words = [sys.executable, "-m", "mypy", *arguments]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,346 @@
+"""A results folder's life: finished, failed, interrupted, killed, damaged, handed over."""
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+
+from testbed.analysis.data.sweep_data import is_sweep
+from testbed.errors import UserError
+from testbed.linux import ownership
+from testbed.results import SchemaError, Writer, describe, find, hand_over, read
+from testbed.results.fidelity import broken, wait_rows
+from testbed.results.fidelity import rows as fidelity_rows
+from testbed.results.results_page import markdown
+from tests.support.synthetic_results import ENVIRONMENT, FRAME, tables, write_run
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+def new(parent: Path) -> Writer:
+    return Writer.create(parent, "a run/1", "name: a\nsystem: {name: esa}\n", ENVIRONMENT)
+
+
+def test_a_finished_run_reads_as_it_was_written(tmp_path):
+    results = read(write_run(tmp_path, stretches=(1.0, 2.0)))
+    assert (results.state, results.fidelity, results.notice) == ("finished", "ok", "")
+    assert results.finished
+    assert results.experiment == {"name": "synthetic", "system": "esa"}
+    assert results.environment == ENVIRONMENT
+    assert results.jobs["jct_ns"].tolist() == [100_000_000, 60_000_000, 200_000_000, 120_000_000]
+    assert results.jobs["ps_link_bytes_in"].tolist() == [28 * FRAME, 33 * FRAME] * 2
+    assert results.jobs["communication_bound_ns"].isna().all()
+    assert [str(results.jobs[name].dtype) for name in ("job", "values", "exact", "jct_ns")] == [
+        "int32",
+        "int64",
+        "bool",
+        "Int64",
+    ]
+    assert len(results.iterations) == 2 * 10
+    assert {path.name for path in results.folder.iterdir()} == {
+        "status.json",
+        "experiment.yaml",
+        "environment.json",
+        "tables",
+        "logs",
+        "figures",
+    }
+    assert not list(results.folder.rglob("*.part"))
+
+
+def test_the_folder_is_named_after_run_time_and_id(tmp_path):
+    first, second = new(tmp_path), new(tmp_path)
+    assert first.folder.name.startswith("a-run-1-2")
+    assert first.folder != second.folder
+
+
+def test_running_is_written_before_anything_else(tmp_path):
+    writer = new(tmp_path)
+    results = read(writer.folder)
+    assert (results.state, results.finished) == ("running", False)
+    assert "still going on" in results.notice
+    assert results.jobs.empty and "jct_ns" in results.jobs
+    assert str(results.jobs["workers"].dtype) == "int32"
+    with pytest.raises(AttributeError, match="no attribute 'job'"):
+        _ = results.job
+
+
+def test_a_killed_run_leaves_a_readable_unfinished_folder(tmp_path):
+    script = (
+        "import sys, time, pathlib\n"
+        "from tests.support.synthetic_results import tables\n"
+        "from testbed.results import Writer\n"
+        "writer = Writer.create(pathlib.Path(sys.argv[1]), 'killed', 'name: k', {})\n"
+        "writer.write('iterations', tables()['iterations'], repetition=0)\n"
+        "(writer.tables / '.jobs.parquet.part').write_bytes(b'half a fi')\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], cwd=CHECKOUT, stdout=subprocess.PIPE
+    )
+    try:
+        assert child.stdout.readline() == b"ready\n"
+        (folder,) = find(tmp_path)
+        assert read(folder).state == "running"
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+    results = read(folder)
+    assert (results.state, results.finished, results.fidelity) == ("killed", False, None)
+    assert "was killed" in results.notice
+    assert len(results.iterations) == 10
+    assert results.jobs.empty
+
+
+def test_a_reused_process_id_does_not_bring_a_killed_run_back(tmp_path):
+    writer = new(tmp_path)
+    status = json.loads((writer.folder / "status.json").read_text())
+    for change in ({"start_ticks": 1}, {"boot": "another"}):
+        changed = status | {"process": status["process"] | change}
+        (writer.folder / "status.json").write_text(json.dumps(changed))
+        assert read(writer.folder).state == "killed"
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "notice"),
+    [
+        (KeyboardInterrupt(), "interrupted", "INTERRUPTED: interrupted by the user"),
+        (RuntimeError("host h3 died"), "failed", "FAILED: host h3 died"),
+    ],
+)
+def test_the_way_a_block_is_left_decides_the_state(tmp_path, error, state, notice):
+    with pytest.raises(type(error)), new(tmp_path) as writer:
+        raise error
+    results = read(writer.folder)
+    assert (results.state, results.notice) == (state, notice)
+
+
+def test_a_block_that_does_not_say_how_it_ended_has_failed(tmp_path):
+    with new(tmp_path) as writer:
+        writer.write("jobs", tables()["jobs"], repetition=0)
+    assert read(writer.folder).state == "failed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"exact": False}, "wrong values"),
+        ({"values_checked": 2559}, "2559 of 2560 values were checked"),
+        ({"end_ns": None, "jct_ns": None}, "did not end"),
+    ],
+)
+def test_a_run_with_unchecked_or_wrong_values_can_not_finish(tmp_path, changes, message):
+    jobs = tables()["jobs"]
+    jobs[0] |= changes
+    with pytest.raises(SchemaError, match=message), new(tmp_path) as writer:
+        writer.write("jobs", jobs, repetition=0)
+        writer.finish()
+    assert read(writer.folder).state == "failed"
+    with pytest.raises(SchemaError, match="without a row in table jobs"):
+        new(tmp_path).finish()
+
+
+def test_writing_adds_rows_and_a_refused_write_changes_nothing(tmp_path):
+    writer = new(tmp_path)
+    writer.write("jobs", tables()["jobs"], repetition=0)
+    writer.write("jobs", tables()["jobs"], repetition=1)
+    for again in (0, 1):
+        with pytest.raises(SchemaError, match=f"more than one row with repetition={again}"):
+            writer.write("jobs", tables()["jobs"], repetition=again)
+    with pytest.raises(SchemaError, match="no table job; there are jobs"):
+        writer.write("job", [])
+    assert read(writer.folder).jobs["repetition"].tolist() == [0, 0, 1, 1]
+
+
+def test_units_stand_in_the_files(tmp_path):
+    folder = write_run(tmp_path)
+    schema = parquet.read_schema(folder / "tables" / "hosts.parquet")
+    assert schema.field("lag_p99_ns").metadata[b"unit"] == b"ns"
+    assert schema.field("pss_bytes").metadata[b"unit"] == b"bytes"
+    assert not schema.field("host").nullable
+
+
+def test_a_degraded_run_says_why(tmp_path):
+    results = read(write_run(tmp_path, cpu=0.9))
+    assert results.fidelity == "degraded"
+    assert results.reasons == ["cpu peak share 0.9, limit 0.8, at host h1 (and 5 more)"]
+    assert results.notice.startswith("DEGRADED: cpu peak share 0.9")
+
+
+def test_fidelity_rows_by_hand():
+    job = {"job": 0, "jct_ns": 1000, "iterations": 2}
+    host = {
+        "host": "h1",
+        "role": "worker",
+        "job": 0,
+        "socket_drops": 1,
+        "cpu_peak_share": 0.8,
+        "lag_p99_ns": 6,
+    }
+    link = {"node": "s1", "port": 2, "direction": "egress", "unmodelled_drops": None}
+    found = fidelity_rows([job], [host], [link], {"s1": 0.81}, {"s1": 9.0})
+    assert [(row["name"], row["measure"], row["value"], row["ok"]) for row in found] == [
+        ("h1", "socket drops", 1, False),
+        ("h1", "cpu peak share", 0.8, True),
+        ("h1", "lag p99 / iteration", 0.012, False),
+        ("s1-eth2 egress", "unmodelled drops", None, False),
+        ("s1", "cpu peak share", 0.81, False),
+        ("s1", "waited for a processor", 9.0, False),
+    ]
+    assert "unmodelled drops could not be measured, limit 0, at link s1-eth2 egress" in broken(
+        found
+    )
+
+
+def test_waits_are_compared_with_the_window():
+    worker = {"host": "h1", "role": "worker", "job": 0, "wait_mean_ns": 80}
+    server = {"host": "h2", "role": "ps", "job": 0, "wait_mean_ns": 50}
+    other = {"host": "h3", "role": "worker", "job": 1, "wait_mean_ns": 100}
+    switches = [{"switch": "s1", "wait_mean_ns": 20}, {"switch": "s2", "wait_mean_ns": 10}]
+    found = wait_rows([worker, server, other], switches, {0: 10_000, 1: None})
+    assert [(row["name"], row["value"], row["ok"]) for row in found] == [("h1", 0.025, True)]
+    worker["wait_mean_ns"] = 81
+    found = wait_rows([worker, server], switches, {0: 10_000})
+    assert not found[0]["ok"] and "wait / window 0.0252, limit 0.025, at host h1" in broken(found)
+    silent = [{"switch": "s1", "wait_mean_ns": None}]
+    assert wait_rows([worker, server], silent, {0: 10_000}) == []
+
+
+def test_what_is_no_results_folder_is_the_users_error(tmp_path):
+    folder = write_run(tmp_path)
+    with pytest.raises(UserError, match="no such results folder; the newest one there is"):
+        read(tmp_path / "missing")
+    with pytest.raises(UserError, match="(?s)holds results folders.*" + folder.name):
+        read(tmp_path)
+    with pytest.raises(UserError, match="is not a results folder"):
+        read(folder / "tables")
+    (folder / "tables" / "jobs.parquet").write_bytes(b"PAR1 but not really")
+    with pytest.raises(UserError, match=r"jobs.parquet is damaged"):
+        _ = read(folder).jobs
+    status = json.loads((folder / "status.json").read_text())
+    (folder / "tables").rename(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="has finished, but its tables are not here; copy the who"):
+        read(folder)
+    (folder / "status.json").write_text(json.dumps(status | {"format": 99}))
+    with pytest.raises(UserError, match="results of format 99, this version reads 1"):
+        read(folder)
+    for key in ("name", "fidelity"):
+        less = {other: value for other, value in status.items() if other != key}
+        (folder / "status.json").write_text(json.dumps(less))
+        with pytest.raises(UserError, match=f"status.json is damaged: it lacks {key}"):
+            read(folder)
+    (folder / "status.json").write_text("[]")
+    with pytest.raises(UserError, match="status.json is damaged: found no keys and values"):
+        read(folder)
+    (folder / "status.json").write_text('{"form')
+    with pytest.raises(UserError, match="status.json can't be read"):
+        read(folder)
+
+
+def test_a_folder_of_somebody_else_is_the_users_error(tmp_path):
+    folder = write_run(tmp_path)
+    folder.chmod(0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)  # root may read everything
+    try:
+        with pytest.raises(UserError) as error:
+            read(folder)
+        assert not is_sweep(folder)
+    finally:
+        os.seteuid(user)
+        folder.chmod(0o700)
+    assert re.fullmatch(r"\S+ can't be read: Permission denied", str(error.value))
+
+
+def test_a_folder_that_can_not_be_made_is_the_users_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="can't make a results folder in"):
+        new(tmp_path / "file")
+
+
+@pytest.fixture
+def sudo(monkeypatch):
+    if os.geteuid() != 0:
+        pytest.skip("needs root: files are handed over only by root")
+    monkeypatch.setenv("SUDO_UID", "12345")
+    monkeypatch.setenv("SUDO_GID", "12346")
+
+
+@pytest.mark.usefixtures("sudo")
+def test_everything_belongs_to_the_user_behind_sudo(tmp_path):
+    folder = write_run(tmp_path / "new" / "results")
+    owners = {(path.stat().st_uid, path.stat().st_gid) for path in [folder, *folder.rglob("*")]}
+    assert owners == {(12345, 12346)}
+    assert (tmp_path / "new").stat().st_uid == 12345
+    assert tmp_path.stat().st_uid == 0
+
+
+@pytest.mark.usefixtures("sudo")
+def test_handing_over_follows_no_link_and_takes_no_file_with_two_names(tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_text("")
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "symbolic").symlink_to(outside)
+    twice = tmp_path / "twice"
+    twice.write_text("")
+    (theirs / "hard").hardlink_to(twice)
+    (theirs / "own").write_text("")
+    hand_over(theirs, below=True)
+    assert (theirs / "own").stat().st_uid == 12345
+    assert outside.stat().st_uid == 0
+    assert (theirs / "hard").stat().st_uid == 0
+
+
+@pytest.mark.parametrize("uid", ["0", "", "me"])
+def test_without_a_user_behind_sudo_nothing_changes_hands(monkeypatch, uid):
+    monkeypatch.setenv("SUDO_UID", uid)
+    monkeypatch.setenv("SUDO_GID", "0")
+    assert ownership.user_behind() is None
+
+
+def test_the_environment_names_what_the_run_ran_on():
+    before = (CHECKOUT / ".git" / "index").stat().st_mtime_ns
+    found = describe(1000, switch="embedded")
+    assert (found["timestamp_unit_ns"], found["switch"]) == (1000, "embedded")
+    assert found["cores"] >= found["cores_usable"] >= 1
+    assert found["python"].split(".")[0] == "3"
+    assert found["packages"]["numpy"] and found["kernel"].startswith("Linux")
+    if found["commit"] is not None:
+        assert len(found["commit"]) == 40 and found["dirty"] in (True, False)
+    json.dumps(found)
+    assert (CHECKOUT / ".git" / "index").stat().st_mtime_ns == before
+
+
+def test_importing_the_store_imports_nothing_heavy():
+    script = (
+        "import sys, testbed.results; "
+        "print([m for m in ('numpy', 'pandas', 'pyarrow', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True)
+    assert done.stdout == b"[]\n"
+
+
+def test_the_documentation_is_that_of_the_schema():
+    written = (CHECKOUT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert written == markdown(), "run: python -m testbed.results.results_page > docs/results.md"
+
+
+def test_find_lists_the_oldest_first(tmp_path):
+    first, second = new(tmp_path).folder, new(tmp_path).folder
+    now = time.time()
+    os.utime(second / "status.json", (now - 100, now - 100))
+    assert find(tmp_path) == [second, first]
+    assert find(tmp_path / "missing") == []
+    assert stat.S_ISDIR(first.stat().st_mode)

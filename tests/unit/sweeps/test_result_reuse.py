@@ -1,0 +1,54 @@
+"""Points that several figures have in common, and what came of other code, on made-up results."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from testbed.results import SWEEP_FILE, find
+from testbed.sweeps import result_reuse as known_points
+from tests.support.synthetic_results import write_run
+
+CLEAN = {"commit": "abc", "dirty": False}
+
+
+@dataclass
+class Named:
+    key: str
+
+
+@pytest.fixture
+def figures(tmp_path, monkeypatch):
+    """Folders `one`, which has run point k with the code CLEAN, and `two`, which has run none."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / SWEEP_FILE).write_text("{}")
+    run = write_run(tmp_path / "one" / "k")
+    path = run / "environment.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **CLEAN}))
+    monkeypatch.setattr(known_points, "checkout", lambda: CLEAN)
+    return tmp_path / "one", tmp_path / "two"
+
+
+def test_what_another_figure_has_run_is_copied_once(figures):
+    one, two = figures
+    (two / "k" / "unfinished").mkdir(parents=True)
+    assert known_points.take_over([Named("k"), Named("other")], two) == 1
+    assert [each.name for each in find(two / "k")] == [each.name for each in find(one / "k")]
+    assert sorted(path.name for path in two.iterdir()) == ["k", SWEEP_FILE]
+    assert len(known_points.finished(two / "k")) == len(known_points.finished(one / "k")) == 1
+    assert known_points.take_over([Named("k")], two) == 0
+
+
+@pytest.mark.parametrize(
+    "code", [{"commit": "def", "dirty": False}, {"commit": "abc", "dirty": True},
+             {"commit": None, "dirty": None}]
+)  # fmt: skip
+def test_nothing_is_taken_over_from_other_code(figures, monkeypatch, code):
+    one, two = figures
+    assert known_points.of_other_code([Named("k"), Named("other")], one) == 0
+    monkeypatch.setattr(known_points, "checkout", lambda: code)
+    assert known_points.take_over([Named("k")], two) == 0
+    assert known_points.of_other_code([Named("k"), Named("other")], one) == 1
