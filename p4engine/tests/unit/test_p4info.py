@@ -12,6 +12,8 @@ from p4engine.p4runtime.proto import p4info_pb2
 from p4engine_testing import DATA
 from p4engine_testing.programs import source
 
+from p4engine import P4Error, compile_program
+
 PROGRAM = DATA / "p4info.p4"
 EXPECTED = {
     "tables": {
@@ -98,6 +100,54 @@ def test_names_of_what_has_none_of_its_own(tmp_path):
     members = digest.type_spec.tuple.members
     assert [m.bitstring.bit.bitwidth for m in members] == [32, 8]
     assert [(m.name, m.match_type) for m in made.value_sets[0].match] == [("a", 4), ("b", 2)]
+
+
+def test_digests_of_the_calls_that_can_run(tmp_path):
+    """In the order of the calls: stage after stage, a callee's where it is called."""
+    pytest.importorskip("google.protobuf")
+    path = tmp_path / "program.p4"
+    path.write_text(
+        source(
+            top="struct a_t { bit<32> x; } struct b_t { bit<8> y; bool z; }"
+            " struct c_t { bit<4> x; } struct d_t { bit<5> x; } struct e_t { bit<6> x; }"
+            " const bool DEBUG = false;",
+            egress="digest<b_t>(1, { 2, true }); if (DEBUG) digest<c_t>(1, { 3 });",
+            locals="action never() { digest<d_t>(1, { 4 }); }"
+            " action other() { digest(1, { hdr.h.a, hdr.h }); }"
+            " action again() { digest(2, hdr.h.b); digest<e_t>(1, { 5 }); }"
+            " table t { key = { hdr.h.a: exact; } actions = { again; other; } }",
+            apply="if (t.apply().hit) { digest<a_t>(1, { 1 }); } again();",
+        )
+    )
+    info = compile_program(path).info
+    assert [(d.id, d.name, [f.width for f in d.fields]) for d in info.digests] == [
+        (0, "digest_0", [32]),
+        (1, "e_t", [6]),
+        (2, "digest_1", [32, 32, 32, 32]),
+        (3, "a_t", [32]),
+        (4, "b_t", [8, 1]),
+    ]
+    assert [d.preamble.name for d in p4info(path).digests] == [d.name for d in info.digests]
+
+
+def test_no_code_is_generated(tmp_path):
+    """P4Info comes of the passes before the back end."""
+    pytest.importorskip("google.protobuf")
+    code = (
+        "import sys; from p4engine.p4runtime.p4info import p4info;"
+        f"assert len(p4info({str(PROGRAM)!r}).tables) == 6;"
+        "print([name for name in sys.modules if name.startswith('p4engine.backend')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_a_package_of_another_architecture(tmp_path):
+    pytest.importorskip("google.protobuf")
+    path = tmp_path / "program.p4"
+    path.write_text("package Box(bit<8> n); Box(1) main;")
+    with pytest.raises(P4Error, match="only the v1model package V1Switch is supported, not Box"):
+        p4info(path)
 
 
 def test_text_and_binary(info, tmp_path, capsysbinary):

@@ -7,10 +7,9 @@ to it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from p4engine.frontend.fold import Symbol
 from p4engine.frontend.types import BOOL, ERROR, Bits, EnumType, Type, underlying
+from p4engine.middle.instantiate import Value, known_number
 from p4engine.middle.layout import c_int, words
 
 WORD = 2**64 - 1  # a 64-bit word of ones
@@ -91,13 +90,7 @@ def c_words(values: Sequence[int]) -> str:
     return ", ".join(f"{v}ull" for v in values) or "0"
 
 
-def to_words(value: Any, width: int) -> list[int]:
+def to_words(value: Value, width: int) -> list[int]:
     """A compile-time number as little-endian 64-bit words."""
-    number = value.number if isinstance(value, Symbol) else int(value)
-    number &= (1 << width) - 1
+    number = known_number(value) & ((1 << width) - 1)
     return [number >> (64 * i) & WORD for i in range(words(width) or 1)]
-
-
-def symbol_number(value: Any) -> int:
-    """The number of an enum's member; 0 for anything else."""
-    return value.number if isinstance(value, Symbol) else 0

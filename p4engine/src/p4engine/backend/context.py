@@ -13,17 +13,10 @@ from p4engine.frontend import ast
 from p4engine.frontend.checker.check_program import Checker
 from p4engine.frontend.diagnostics import Diagnostics, Fatal, Place
 from p4engine.frontend.types import Type
-from p4engine.middle.instantiate import (
-    BlockInstance,
-    ExternInstance,
-    Instances,
-    TableInstance,
-    ValueSetInstance,
-)
+from p4engine.middle.digests import find_digests
+from p4engine.middle.instantiate import BlockInstance, ExternInstance, Instances, Member
 from p4engine.middle.layout import Layout
 from p4engine.middle.records import Records
-
-Instance = BlockInstance | ExternInstance | TableInstance | ValueSetInstance
 
 
 @dataclass
@@ -56,6 +49,7 @@ class Context:
         self.checker, self.instances, self.diagnostics = checker, instances, diagnostics
         self.layout = Layout()
         self.records = Records(instances.externs.get("register", []), self.layout)
+        self.digests = find_digests(instances)
         self.trace = Trace()
         self.out: list[str] = []
         self.names: dict[int, str] = {}  # id(declaration) -> C text of a variable
@@ -136,9 +130,19 @@ class Context:
         stop = f"P->base.std.parser_error = {number}; {self.goto('reject')}"
         return " ".join([*report, stop])
 
+    def variable(self, place: Place, name: str, type_: Type, text: str) -> ast.Name:
+        """A P4 name for the C expression `text`."""
+        decl = ast.Decl(place, name)
+        decl.type = type_
+        self.kept.append(decl)
+        self.names[id(decl)] = text
+        made = ast.Name(place, name)
+        made.type, made.decl = type_, decl
+        return made
+
     # ---- instances ----
 
-    def find_instance(self, e: ast.Node | None) -> Instance | None:
+    def find_instance(self, e: ast.Expr | None) -> Member | None:
         """The instance that a name or parameter stands for."""
         if not isinstance(e, ast.Name):
             return None
@@ -148,17 +152,17 @@ class Context:
         block: BlockInstance | None = self.block
         while block is not None:
             for known in (block.members, block.values):
-                if id(decl) in known:
-                    found: Instance = known[id(decl)]
+                found = known.get(id(decl))
+                if isinstance(found, Member):
                     return found
             block = self.block_parents.get(id(block))
         return self.instances.global_externs.get(id(decl))
 
-    def extern(self, e: ast.Call) -> ExternInstance:
+    def extern(self, call: ast.MethodCall) -> ExternInstance:
         """The extern instance whose method is called."""
-        made = self.find_instance(e.call.receiver)
+        made = self.find_instance(call.receiver)
         if not isinstance(made, ExternInstance):
-            raise self.fatal(e.place, "this extern instance cannot be found")
+            raise self.fatal(call.place, "this extern instance cannot be found")
         return made
 
     def is_path(self, e: ast.Expr) -> bool:

@@ -5,14 +5,19 @@ program's text.
 
 from __future__ import annotations
 
-from p4engine.backend.c_text import c_array, c_words, symbol_number, to_words
+from p4engine.backend.c_text import c_array, c_words, to_words
 from p4engine.frontend import ast
 from p4engine.frontend.ast import KeyInfo
 from p4engine.frontend.diagnostics import Diagnostics
-from p4engine.frontend.fold import Symbol
 from p4engine.frontend.lexer import parse_number
-from p4engine.frontend.types import BOOL, Composite, SetOf, Tuple, Type, underlying, width_of
-from p4engine.middle.instantiate import MATCH_KINDS, ExternInstance, Instances, TableInstance
+from p4engine.frontend.types import BOOL, Composite, Tuple, Type, underlying, width_of
+from p4engine.middle.instantiate import (
+    MATCH_KINDS,
+    ExternInstance,
+    Instances,
+    TableInstance,
+    known_number,
+)
 from p4engine.middle.layout import words
 from p4engine.middle.records import Records
 
@@ -39,7 +44,7 @@ def action_data(
 ) -> tuple[int, list[int]]:
     """(number of the action in the table, words of its data) of an action with its arguments."""
     for i, a in enumerate(t.actions):
-        if a.ref.decl is ref.decl:
+        if a.decl is ref.decl:
             data: list[int] = []
             by_name = {p.name: v for p, v in ref.binding or []}
             for p in a.data:
@@ -50,9 +55,9 @@ def action_data(
     return 0, []
 
 
-def value_set_widths(type_: SetOf) -> list[int]:
+def value_set_widths(element: Type) -> list[int]:
     """Widths of the fields of a value_set's element."""
-    under = underlying(type_.element)
+    under = underlying(element)
     fields: list[Type] = [under]
     if isinstance(under, Composite):
         fields = list(under.fields.values())
@@ -78,17 +83,14 @@ def descriptions(instances: Instances, records: Records) -> str:
     rows = []
     registers = instances.externs.get("register", [])
     for r, (group, _, offset, size, width) in zip(registers, records.access, strict=True):
-        rows.append(f"{{ {group}, {offset}, {size}, {width}, {r.arguments.get('size') or 0} }}")
+        rows.append(f"{{ {group}, {offset}, {size}, {width}, {r.size} }}")
     out.append(c_array("p4_register_desc", "registers", rows))
     for kind in ("counter", "meter"):
-        rows = [
-            f"{{ {x.arguments['size']}, {symbol_number(x.arguments['type'])} }}"
-            for x in instances.externs.get(kind, [])
-        ]
+        rows = [f"{{ {x.size}, {x.unit.number} }}" for x in instances.externs.get(kind, [])]
         out.append(c_array(f"p4_{kind}_desc", f"{kind}s", rows))
     rows = []
     for v in instances.value_sets:
-        widths = value_set_widths(v.decl.type)
+        widths = value_set_widths(v.element)
         keys = ", ".join(f"{{ 2, {w}, {words(w)} }}" for w in widths)
         out.append(f"static const p4_key_desc set{v.number}_keys[] = {{ {keys} }};")
         rows.append(f"{{ {v.size}, set{v.number}_keys, {len(widths)} }}")
@@ -102,7 +104,7 @@ def _profile(instances: Instances, p: ExternInstance) -> str:
     actions = f"table{user.number}_actions" if user else "0"
     count = len(user.actions) if user else 0
     selector = int(p.kind == "action_selector")
-    return f"{{ {selector}, {p.arguments.get('size') or 0}, {actions}, {count} }}"
+    return f"{{ {selector}, {p.size}, {actions}, {count} }}"
 
 
 def _table(instances: Instances, t: TableInstance, out: list[str]) -> str:
@@ -121,13 +123,13 @@ def _table(instances: Instances, t: TableInstance, out: list[str]) -> str:
         total = sum(words(w) or 1 for w in widths)
         rows.append(f"{{ {total}, table{n}_action{i}, {len(widths)} }}")
     out.append(c_array("p4_action_desc", f"table{n}_actions", rows))
-    default, params = action_data(instances, t, t.decl.info.default)
+    default, params = action_data(instances, t, t.default)
     out.append(f"static const uint64_t table{n}_default[] = {{ {c_words(params)} }};")
     kinds = {k.kind for k in keys}
     strategy = 0 if not keys else 1 if kinds == {"exact"} else 2 if kinds <= {"exact", "lpm"} else 3
     total = sum(words(k.width) or 1 for k in keys)
     profile = profile_number(instances, t)
-    meter = 1 + symbol_number(t.meter.arguments.get("type")) if t.meter is not None else 0
+    meter = 1 + t.meter.unit.number if t.meter is not None else 0
     row = [
         f"table{n}_keys",
         len(keys),
@@ -175,7 +177,7 @@ def _match(key: KeyInfo, value: ast.Expr) -> list[int]:
     ones = (1 << width) - 1
 
     def number(e: ast.Expr) -> int:
-        return (e.const.number if isinstance(e.const, Symbol) else int(e.const)) & ones
+        return known_number(e.known) & ones
 
     low, mask, high = 0, 0, ones
     if isinstance(value, ast.Mask):
@@ -213,10 +215,10 @@ def _priorities(t: TableInstance, diagnostics: Diagnostics) -> list[int]:
     largest = t.decl.properties.get("largest_priority_wins")
     largest_wins = largest is None or largest.value.const is not False
     delta_property = t.decl.properties.get("priority_delta")
-    delta = delta_property.value.const if delta_property is not None else 1
+    delta = delta_property.value.known_number if delta_property is not None else 1
     for entry in entries:
         if entry.priority is not None:
-            value = entry.priority.const or 0
+            value = entry.priority.known_number
         elif not values:
             value = (len(entries) - 1) * delta + 1 if largest_wins else 1
         else:

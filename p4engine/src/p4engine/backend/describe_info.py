@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from p4engine.backend.describe import (
     action_data,
     profile_number,
@@ -9,6 +11,7 @@ from p4engine.backend.describe import (
     value_set_widths,
 )
 from p4engine.frontend.types import Bits, Composite, Stack, Type, underlying, width_of
+from p4engine.middle.digests import DigestCall
 from p4engine.middle.instantiate import (
     ExternInstance,
     Instances,
@@ -20,6 +23,8 @@ from p4engine.program_info import (
     Action,
     ActionProfile,
     Counter,
+    Digest,
+    DigestField,
     Field,
     Header,
     Key,
@@ -39,7 +44,7 @@ def tables(instances: Instances) -> tuple[Table, ...]:
 def profiles(instances: Instances) -> tuple[ActionProfile, ...]:
     """All action profiles and selectors."""
     return tuple(
-        ActionProfile(p.name, i, p.kind == "action_selector", p.arguments.get("size") or 0)
+        ActionProfile(p.name, i, p.kind == "action_selector", p.size)
         for i, p in enumerate(profiles_of(instances))
     )
 
@@ -51,35 +56,38 @@ def registers(instances: Instances) -> tuple[Register, ...]:
 def counters(instances: Instances) -> tuple[Counter, ...]:
     """Those that are no table's."""
     return tuple(
-        Counter(c.name, c.number, c.arguments["size"], c.arguments["type"].name)
-        for c in instances.externs.get("counter", [])
+        Counter(c.name, c.number, c.size, c.unit.name) for c in instances.externs.get("counter", [])
     )
 
 
 def meters(instances: Instances) -> tuple[Meter, ...]:
     """Those that are no table's."""
     return tuple(
-        Meter(m.name, m.number, m.arguments["size"], m.arguments["type"].name)
-        for m in instances.externs.get("meter", [])
+        Meter(m.name, m.number, m.size, m.unit.name) for m in instances.externs.get("meter", [])
     )
 
 
 def value_sets(instances: Instances) -> tuple[ValueSet, ...]:
     return tuple(
-        ValueSet(v.name, v.number, v.size, tuple(value_set_widths(v.decl.type)))
+        ValueSet(v.name, v.number, v.size, tuple(value_set_widths(v.element)))
         for v in instances.value_sets
     )
+
+
+def digests(calls: Sequence[DigestCall]) -> tuple[Digest, ...]:
+    return tuple(Digest(d.number, d.name, tuple(map(DigestField, d.widths))) for d in calls)
 
 
 def headers(type_: Type) -> tuple[Header, ...]:
     """The members of the struct of headers, with their fields."""
     result = []
-    for n, t in getattr(underlying(type_), "fields", {}).items():
+    under = underlying(type_)
+    for n, t in under.fields.items() if isinstance(under, Composite) else ():
         inner = underlying(t)
         size = None
         if isinstance(inner, Stack):
             size, inner = inner.size, inner.element
-        kind = getattr(inner, "kind", "other")
+        kind = inner.kind if isinstance(inner, Composite) else "other"
         result.append(Header(n, str(inner), kind, size, fields(inner)))
     return tuple(result)
 
@@ -102,13 +110,13 @@ def _table(instances: Instances, t: TableInstance) -> Table:
                 name=a.name,
                 id=i,
                 params=tuple(Param(local_name(p), width_of(p.type) or 1) for p in a.data),
-                default_only=annotation(a.ref, "defaultonly") is not None,
-                table_only=annotation(a.ref, "tableonly") is not None,
+                default_only=annotation(a, "defaultonly") is not None,
+                table_only=annotation(a, "tableonly") is not None,
             )
             for i, a in enumerate(t.actions)
         ),
         size=t.size,
-        default_action=action_data(instances, t, t.decl.info.default)[0],
+        default_action=action_data(instances, t, t.default)[0],
         const_default_action=t.decl.const_default,
         const_entries=t.decl.const_entries,
         entries=len(t.decl.info.entries),
@@ -122,4 +130,4 @@ def _table(instances: Instances, t: TableInstance) -> Table:
 def _register(r: ExternInstance) -> Register:
     under = underlying(r.type.arguments[0])
     bits = under if isinstance(under, Bits) else Bits(1)
-    return Register(r.name, r.number, r.arguments.get("size") or 0, bits.width, bits.signed)
+    return Register(r.name, r.number, r.size, bits.width, bits.signed)

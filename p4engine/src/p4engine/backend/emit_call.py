@@ -11,7 +11,8 @@ from p4engine.backend.emit_left import LeftEmitter
 from p4engine.backend.emit_parser import ParserEmitter
 from p4engine.backend.emit_table import TableEmitter
 from p4engine.frontend import ast
-from p4engine.frontend.types import Special, is_union
+from p4engine.frontend.diagnostics import InternalError
+from p4engine.frontend.types import Stack, is_union
 from p4engine.middle.instantiate import BlockInstance
 
 
@@ -36,38 +37,37 @@ class CallEmitter:
     def call(self, e: ast.Call) -> str | None:
         """Write a call; returns the C expression of its value, if it has one."""
         info = e.call
-        if info is None:
-            raise self.context.fatal(e.place, "this call is not supported here")
-        if info.kind == "builtin":
-            return self._builtin(e)
-        if info.kind == "table":
-            self.tables.apply(e)
-            return None
-        if info.kind == "action":
-            self.context.trace.action_called(e)
+        if isinstance(info, ast.BuiltinCall):
+            return self._builtin(info)
+        if isinstance(info, ast.FunctionCall):
+            return self.inline.function(info)
+        if isinstance(info, ast.MethodCall):
+            return self.externs.method_call(info)
+        if isinstance(info, ast.ExternCall):
+            return self.externs.function_call(info)
+        if isinstance(info, ast.TableCall):
+            self.tables.apply(info)
+        elif isinstance(info, ast.ActionCall):
+            self.context.trace.action_called(info)
             self.inline.action(info.decl, info.arguments)
-            return None
-        if info.kind == "function":
-            return self.inline.function(e)
-        if info.kind == "apply":
-            self.context.trace.block_entered(e)
-            self._apply(e)
-            return None
-        if info.kind == "extern":
-            return self.externs.function_call(e)
-        if info.kind == "method":
-            return self.externs.method_call(e)
-        raise self.context.fatal(e.place, "an instance cannot be made here")
+        elif isinstance(info, ast.BlockCall):
+            self.context.trace.block_entered(info)
+            self._apply(info)
+        else:
+            raise self.context.fatal(e.place, "an instance cannot be made here")
+        return None
 
-    def apply_table(self, e: ast.Call) -> tuple[str, str]:
+    def apply_table(self, e: ast.Expr) -> tuple[str, str]:
         """Write the application of a table; returns C expressions of hit and of the action's
         number."""
-        return self.tables.apply(e)
+        if not isinstance(e, ast.Call) or not isinstance(e.call, ast.TableCall):
+            raise InternalError("this applies no table")
+        return self.tables.apply(e.call)
 
     # ---- headers and stacks ----
 
-    def _builtin(self, e: ast.Call) -> str | None:
-        receiver, name = e.call.receiver, e.call.name
+    def _builtin(self, call: ast.BuiltinCall) -> str | None:
+        receiver, name = call.receiver, call.name
         if name == "isValid":
             return self._is_valid(receiver)
         base = self.left.left(receiver)
@@ -81,10 +81,11 @@ class CallEmitter:
             else:
                 self.composites.set_invalid(base, receiver.type)
         else:
-            stack, count = receiver.type, e.call.arguments[0][1].const
-            push = name == "push_front"
-            self.composites.shift_stack(base, stack, min(count, stack.size), push)
-        self.context.trace.ran(e.place)
+            stack = receiver.type
+            assert isinstance(stack, Stack) and call.count is not None
+            count = min(call.count.known_number, stack.size)
+            self.composites.shift_stack(base, stack, count, name == "push_front")
+        self.context.trace.ran(call.place)
         return None
 
     def _is_valid(self, e: ast.Expr) -> str:
@@ -96,19 +97,15 @@ class CallEmitter:
 
     # ---- parsers and controls ----
 
-    def _apply(self, e: ast.Call) -> None:
-        info = e.call
-        block = self._applied_block(e)
-        if isinstance(info.decl, ast.Parser):
-            self.inline.body(info.arguments, lambda: self.parsers.body(block))
-        else:
-            self.inline.body(info.arguments, lambda: self.inline.control_body(block))
+    def _apply(self, call: ast.BlockCall) -> None:
+        block = self._applied_block(call)
+        write = self.parsers.body if isinstance(call.decl, ast.Parser) else self.inline.control_body
+        self.inline.body(call.arguments, lambda: write(block))
 
-    def _applied_block(self, e: ast.Call) -> BlockInstance:
-        receiver = e.call.receiver
-        if receiver is None or isinstance(receiver.type, Special):
-            return self.context.instances.apply_direct(e.call.decl, self.context.block)
-        block = self.context.find_instance(receiver)
+    def _applied_block(self, call: ast.BlockCall) -> BlockInstance:
+        if call.receiver is None:
+            return self.context.instances.apply_direct(call.decl, self.context.block)
+        block = self.context.find_instance(call.receiver)
         if not isinstance(block, BlockInstance):
-            raise self.context.fatal(e.place, "this instance cannot be found")
+            raise self.context.fatal(call.place, "this instance cannot be found")
         return block

@@ -28,6 +28,13 @@ def composite(type_: Type) -> Composite:
     return under
 
 
+def stack_size(type_: Type) -> int:
+    """The number of elements of the stack that `type_` is."""
+    under = underlying(type_)
+    assert isinstance(under, Stack), f"{type_} is no stack"
+    return under.size
+
+
 def flat(under: Type) -> list[tuple[str, Type]]:
     """Names and types of the parts of a composite or tuple."""
     if isinstance(under, Composite):

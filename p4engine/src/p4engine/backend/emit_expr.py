@@ -18,7 +18,7 @@ from p4engine.backend.emit_left import LeftEmitter
 from p4engine.backend.emit_numbers import NumberEmitter
 from p4engine.backend.emit_operators import OperatorEmitter
 from p4engine.frontend import ast
-from p4engine.frontend.fold import Symbol
+from p4engine.frontend.ast import Const, Symbol
 from p4engine.frontend.types import (
     BOOL,
     Bits,
@@ -46,24 +46,24 @@ class Calls(Protocol):
     def call(self, e: ast.Call) -> str | None:
         """Write a call; returns the C expression of its value, if it has one."""
 
-    def apply_table(self, e: ast.Call) -> tuple[str, str]:
+    def apply_table(self, e: ast.Expr) -> tuple[str, str]:
         """Write the application of a table; returns C expressions of hit and of the action's
         number."""
         ...
 
 
-def has_effect(e: Any) -> bool:
+def has_effect(e: ast.Expr | None) -> bool:
     """Does the evaluation of an expression change anything, or can it fail?"""
-    if e is None or getattr(e, "const", None) is not None:
+    if e is None or e.const is not None:
         return False
     if isinstance(e, ast.Call):
         info = e.call
-        if info is not None and info.kind == "builtin" and info.name in PURE_BUILTINS:
+        if isinstance(info, ast.BuiltinCall) and info.name in PURE_BUILTINS:
             return has_effect(info.receiver)
         return True
     if isinstance(e, ast.Member) and e.name in ("last", "next") and isinstance(e.base.type, Stack):
         return True
-    inside: list[Any] = []
+    inside: list[ast.Expr] = []
     if isinstance(e, ast.Binary):
         inside = [e.left, e.right]
     elif isinstance(e, ast.Unary | ast.Cast):
@@ -146,16 +146,17 @@ class ExpressionEmitter:
     def _name(self, e: ast.Name) -> str:
         decl = e.decl
         if isinstance(decl, ast.Constant):
+            assert decl.const is not None
             return self._constant(decl.const, decl.type)
         known = self.context.names.get(id(decl))
         if known is not None:
             return known
         value = self.context.block.values.get(id(decl))
-        if isinstance(value, int | bool | Symbol):
+        if isinstance(decl, ast.Decl) and isinstance(value, int | Symbol):
             return self.numbers.literal(value, decl.type)
         raise self.context.fatal(e.place, f"'{e.name}' cannot be used here")
 
-    def _constant(self, value: Any, type_: Type) -> str:
+    def _constant(self, value: Const, type_: Type) -> str:
         """A compile-time struct, tuple or number."""
         if not isinstance(value, list | dict):
             return self.numbers.literal(value, type_)
@@ -163,21 +164,21 @@ class ExpressionEmitter:
         self._fill_constant(name, value, type_)
         return name
 
-    def _fill_constant(self, name: str, value: Any, type_: Type) -> None:
-        under = underlying(type_)
+    def _fill_constant(self, target: str, value: Const, type_: Type) -> None:
+        """Assign a compile-time value to the C lvalue `target`, part by part."""
+        under, out = underlying(type_), self.context.out
+        if not isinstance(value, list | dict):
+            out.append(f"{target} = {self.numbers.literal(value, type_)};")
+            return
         if is_header(under):
-            self.context.out.append(f"{name}.valid = 1;")
+            out.append(f"{target}.valid = 1;")
         if isinstance(under, Stack):
             for i, item in enumerate(value):
-                self._fill_constant(f"{name}.e[{i}]", item, under.element)
+                self._fill_constant(f"{target}.e[{i}]", item, under.element)
             return
         for i, (part, t) in enumerate(flat(under)):
             item = value[part] if isinstance(value, dict) else value[i]
-            path = self.composites.part(name, under, part)
-            if isinstance(item, list | dict):
-                self._fill_constant(path, item, t)
-            else:
-                self.context.out.append(f"{path} = {self.numbers.literal(item, t)};")
+            self._fill_constant(self.composites.part(target, under, part), item, t)
 
     # ---- parts ----
 
@@ -200,7 +201,7 @@ class ExpressionEmitter:
     def _slice(self, e: ast.Slice) -> str:
         under = integer(e.base.type)
         text = self.value(e.base)
-        low, width = e.low.const, e.high.const - e.low.const + 1
+        low, width = e.low.known_number, e.high.known_number - e.low.known_number + 1
         if under.width <= 128:
             return norm(f"({text} >> {low})" if low else text, width)
         big = self.numbers.big(under.width)

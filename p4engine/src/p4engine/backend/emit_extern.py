@@ -49,33 +49,35 @@ class ExternEmitter:
             **requests.functions,
         }
 
-    def function_call(self, e: ast.Call) -> str | None:
+    def function_call(self, call: ast.ExternCall) -> str | None:
         """Write the call of an extern function; returns the C expression of its value."""
-        name = e.call.name
+        name = call.decl.name
         if name not in self._functions:
-            raise self.context.fatal(e.place, f"extern function {name} is not supported")
-        return self._write(e, name)
+            raise self.context.fatal(call.place, f"extern function {name} is not supported")
+        return self._write(call, name)
 
-    def method_call(self, e: ast.Call) -> str | None:
+    def method_call(self, call: ast.MethodCall) -> str | None:
         """Write the call of a method of an extern; returns the C expression of its value."""
-        name = f"{e.call.receiver.type.decl.name}.{e.call.name}"
+        name = f"{call.extern.name}.{call.decl.name}"
         if name not in self._functions:
-            raise self.context.fatal(e.place, f"{name} is not supported")
-        return self._write(e, name)
+            raise self.context.fatal(call.place, f"{name} is not supported")
+        return self._write(call, name)
 
-    def _write(self, e: ast.Call, name: str) -> str | None:
-        with self.context.trace.extern_called(e):
-            return self._functions[name](e, *[v for _, v in e.call.arguments])
+    def _write(self, call: ast.ExternCall, name: str) -> str | None:
+        with self.context.trace.extern_called(call):
+            return self._functions[name](call, *[v for _, v in call.arguments])
 
     # ---- packets ----
 
-    def _extract(self, e: ast.Call, *_: ast.Expr) -> None:
-        self.packets.extract(e)
+    def _extract(
+        self, call: ast.MethodCall, header: ast.Expr | None, bits: ast.Expr | None = None
+    ) -> None:
+        self.packets.extract(call, header, bits)
 
-    def _lookahead(self, e: ast.Call) -> str:
-        return self.packets.lookahead(e.call.type)
+    def _lookahead(self, call: ast.MethodCall) -> str:
+        return self.packets.lookahead(call.type)
 
-    def _advance(self, e: ast.Call, bits: ast.Expr) -> None:
+    def _advance(self, call: ast.MethodCall, bits: ast.Expr) -> None:
         context = self.context
         amount = context.temp_c("uint64_t", self.expressions.small(bits))
         error = context.parser_error("ParserInvalidArgument")
@@ -84,26 +86,26 @@ class ExternEmitter:
         context.out.append(f"if ((uint64_t)(end - p) < {amount} / 8) {{ {error} }}")
         context.out.append(f"p += {amount} / 8;")
 
-    def _length(self, e: ast.Call) -> str:
+    def _length(self, call: ast.MethodCall) -> str:
         return "P->base.length"
 
-    def _emit(self, e: ast.Call, what: ast.Expr) -> None:
+    def _emit(self, call: ast.MethodCall, what: ast.Expr) -> None:
         self.packets.emit(what)
 
-    def _verify(self, e: ast.Call, check: ast.Expr, error: ast.Expr) -> None:
+    def _verify(self, call: ast.ExternCall, check: ast.Expr, error: ast.Expr) -> None:
         context = self.context
         condition = self.expressions.value(check)
         if has_effect(error) and check.const is None:
             condition = context.temp(check.type, condition)
-        condition = context.trace.decided(e.place, condition)
+        condition = context.trace.decided(call.place, condition)
         number = self.expressions.value(error)
         with context.capture() as failed:
-            context.trace.verify_failed(e.place, number)
+            context.trace.verify_failed(call.place, number)
             failed.append(f"P->base.std.parser_error = {number};")
             failed.append(context.goto("reject"))
         context.out.append(f"if (!({condition})) {{ {' '.join(failed)} }}")
 
-    def _static_assert(self, e: ast.Call, *_: ast.Expr) -> str:
+    def _static_assert(self, call: ast.ExternCall, *_: ast.Expr) -> str:
         return "1"
 
     # ---- registers, counters, meters ----
@@ -112,11 +114,11 @@ class ExternEmitter:
         text = self.expressions.small(index)
         return self.context.temp_c("uint64_t", text) if "(" in text else text
 
-    def _register_read(self, e: ast.Call, result: ast.Expr, index: ast.Expr) -> None:
+    def _register_read(self, call: ast.MethodCall, result: ast.Expr, index: ast.Expr) -> None:
         context = self.context
-        register = context.extern(e)
+        register = context.extern(call)
         group, member, _, _, width = context.records.access[register.number]
-        size = register.arguments["size"]
+        size = register.size
         context.used_records.add(group)
         at = self._array_index(index)
         if width > 128:
@@ -128,11 +130,11 @@ class ExternEmitter:
         old = self.left.left(result) if context.is_path(result) else "0"
         self.left.store(result, f"(P4_IN({at}, {size}) ? R{group}[{at}].{member} : {old})")
 
-    def _register_write(self, e: ast.Call, index: ast.Expr, value: ast.Expr) -> None:
+    def _register_write(self, call: ast.MethodCall, index: ast.Expr, value: ast.Expr) -> None:
         context = self.context
-        register = context.extern(e)
+        register = context.extern(call)
         group, member, _, _, _ = context.records.access[register.number]
-        size = register.arguments["size"]
+        size = register.size
         context.used_records.add(group)
         if has_effect(index) or has_effect(value):
             at = context.temp_c("uint64_t", self.expressions.small(index))
@@ -141,28 +143,28 @@ class ExternEmitter:
         text = self.expressions.value(value)
         context.out.append(f"if (P4_IN({at}, {size})) R{group}[{at}].{member} = {text};")
 
-    def _counter_count(self, e: ast.Call, index: ast.Expr) -> None:
-        counter, at = self.context.extern(e), self.expressions.small(index)
+    def _counter_count(self, call: ast.MethodCall, index: ast.Expr) -> None:
+        counter, at = self.context.extern(call), self.expressions.small(index)
         self.context.out.append(
             f"p4_counter_add(&I->counters[{counter.number}], {at}, P->base.length);"
         )
 
-    def _direct_counter_count(self, e: ast.Call) -> None:
+    def _direct_counter_count(self, call: ast.MethodCall) -> None:
         """BMv2 counts at every hit of the table, so there is nothing left to do."""
 
-    def _execute_meter(self, e: ast.Call, index: ast.Expr, result: ast.Expr) -> None:
-        meter, at = self.context.extern(e), self.expressions.small(index)
+    def _execute_meter(self, call: ast.MethodCall, index: ast.Expr, result: ast.Expr) -> None:
+        meter, at = self.context.extern(call), self.expressions.small(index)
         colour = self.context.temp_c(
             "uint32_t",
             f"p4_meter_run(&I->meters[{meter.number}], {at}, P->base.length, P->base.now_ns)",
         )
         self.left.store_number(result, colour)
 
-    def _direct_meter_read(self, e: ast.Call, result: ast.Expr) -> None:
+    def _direct_meter_read(self, call: ast.MethodCall, result: ast.Expr) -> None:
         applied = self.context.applied
         if applied is None:
             raise self.context.fatal(
-                e.place, "a direct meter can only be read in an action of its table"
+                call.place, "a direct meter can only be read in an action of its table"
             )
         if not applied.meter_stored:
             colour = self.context.temp_c("uint32_t", "0")
@@ -170,7 +172,9 @@ class ExternEmitter:
             self.context.out.append(f"if ({applied.hit}) {colour} = {run};")
             self.left.store_number(result, colour)
 
-    def _random(self, e: ast.Call, result: ast.Expr, low: ast.Expr, high: ast.Expr) -> None:
+    def _random(
+        self, call: ast.ExternCall, result: ast.Expr, low: ast.Expr, high: ast.Expr
+    ) -> None:
         for bound in (low, high):
             self.left.number_type(bound)
         a = self.context.temp_c("uint64_t", self.expressions.small(low))

@@ -12,7 +12,7 @@ from p4engine.backend.emit_fields import FieldEmitter, Fields
 from p4engine.backend.emit_left import LeftEmitter
 from p4engine.backend.emit_numbers import NumberEmitter
 from p4engine.frontend import ast
-from p4engine.frontend.fold import Symbol
+from p4engine.frontend.ast import Symbol
 from p4engine.frontend.types import Bits, Type
 from p4engine.middle.instantiate import TableInstance
 
@@ -60,8 +60,8 @@ class HashEmitter:
         for text, type_ in keys:
             leaves += self.composites.leaves(text, type_)
         name, size = self.fields.pack(leaves)
-        width = table.profile.arguments.get("outputWidth") or 64
-        limit = f" & {mask(width)}" if width < 64 else ""
+        width = table.profile.arguments.get("outputWidth")
+        limit = f" & {mask(width)}" if isinstance(width, int) and 0 < width < 64 else ""
         return f"(p4_hash({number}, {name}, {size}){limit})"
 
     def _algorithm(self, e: ast.Expr) -> int:
@@ -82,7 +82,7 @@ class HashEmitter:
 
     def _hash_in_range(
         self,
-        e: ast.Call,
+        call: ast.ExternCall,
         result: ast.Expr,
         algorithm: ast.Expr,
         base: ast.Expr,
@@ -97,8 +97,16 @@ class HashEmitter:
         number = self.context.temp_c("uint64_t", f"{low} + ({high} ? {value} % {high} : 0)")
         self.left.store_number(result, number, 64)
 
-    def _checksum(self, e: ast.Call, payload: bool, update: bool) -> None:
-        condition, data, checksum, algorithm = (v for _, v in e.call.arguments)
+    def _checksum(
+        self,
+        condition: ast.Expr,
+        data: ast.Expr,
+        checksum: ast.Expr,
+        algorithm: ast.Expr,
+        *,
+        payload: bool,
+        update: bool,
+    ) -> None:
         out = self.context.out
         text = self.expressions.value(condition)
         with self.context.capture() as body:
@@ -113,19 +121,19 @@ class HashEmitter:
                 body.append(f"if (!({equal})) P->base.std.checksum_error = 1;")
         out.append(f"if ({text}) {{ " + "\n".join(body) + " }")
 
-    def _verify_checksum(self, e: ast.Call, *_: ast.Expr) -> None:
-        self._checksum(e, payload=False, update=False)
+    def _verify_checksum(self, call: ast.ExternCall, *arguments: ast.Expr) -> None:
+        self._checksum(*arguments, payload=False, update=False)
 
-    def _update_checksum(self, e: ast.Call, *_: ast.Expr) -> None:
-        self._checksum(e, payload=False, update=True)
+    def _update_checksum(self, call: ast.ExternCall, *arguments: ast.Expr) -> None:
+        self._checksum(*arguments, payload=False, update=True)
 
-    def _verify_checksum_with_payload(self, e: ast.Call, *_: ast.Expr) -> None:
-        self._checksum(e, payload=True, update=False)
+    def _verify_checksum_with_payload(self, call: ast.ExternCall, *arguments: ast.Expr) -> None:
+        self._checksum(*arguments, payload=True, update=False)
 
-    def _update_checksum_with_payload(self, e: ast.Call, *_: ast.Expr) -> None:
-        self._checksum(e, payload=True, update=True)
+    def _update_checksum_with_payload(self, call: ast.ExternCall, *arguments: ast.Expr) -> None:
+        self._checksum(*arguments, payload=True, update=True)
 
-    def _checksum16(self, e: ast.Call, data: ast.Expr) -> str:
+    def _checksum16(self, call: ast.MethodCall, data: ast.Expr) -> str:
         name, size = self.fields.pack(self.fields.fields_of(data))
-        call = f"(uint16_t)p4_hash({HASHES['csum16']}, {name}, {size})"
-        return self.context.temp_c("uint16_t", call)
+        value = f"(uint16_t)p4_hash({HASHES['csum16']}, {name}, {size})"
+        return self.context.temp_c("uint16_t", value)

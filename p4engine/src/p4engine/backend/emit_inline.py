@@ -19,7 +19,6 @@ from p4engine.frontend import ast
 from p4engine.frontend.types import INT, VOID, Bits, ExternType, has_header, is_header
 from p4engine.middle.instantiate import BlockInstance
 
-Arguments = Sequence[tuple[ast.Parameter, ast.Expr | None]]
 Root = tuple[object, tuple[str, ...]]  # the declaration and path of a left value
 
 
@@ -37,25 +36,26 @@ class InlineEmitter:
         self.context, self.composites = context, composites
         self.left, self.expressions, self.statements = left, expressions, statements
 
-    def action(self, decl: ast.Action, arguments: Arguments) -> None:
+    def action(self, decl: ast.Action, arguments: ast.Bound) -> None:
         """Write the body of an action."""
         self.body(arguments, lambda: self._statements(decl.body.statements), may_alias=True)
 
-    def function(self, e: ast.Call) -> str | None:
+    def function(self, call: ast.FunctionCall) -> str | None:
         """Write the body of a function; returns the C variable of its result."""
-        info = e.call
         result = None
-        if info.decl.type != VOID:
-            result = self.context.temp(info.type, zero(info.type))
-        nodes = info.decl.body.statements
-        self.body(info.arguments, lambda: self._statements(nodes), returns=result)
+        if call.decl.type != VOID:
+            result = self.context.temp(call.type, zero(call.type))
+        nodes = call.decl.statements
+        self.body(call.arguments, lambda: self._statements(nodes), returns=result)
         return result
 
     def control_body(self, block: BlockInstance) -> None:
         """Write the locals and the apply block of a control instance."""
+        decl = block.decl
+        assert isinstance(decl, ast.Control)
         with self.context.within(block):
-            nodes = [d for d in block.decl.locals if isinstance(d, ast.Variable)]
-            self._statements([*nodes, *block.decl.body.statements])
+            nodes = [d for d in decl.locals if isinstance(d, ast.Variable)]
+            self._statements([*nodes, *decl.statements])
 
     def _statements(self, nodes: Sequence[ast.Node]) -> None:
         made = self.statements.statements(nodes)
@@ -63,7 +63,7 @@ class InlineEmitter:
 
     def body(
         self,
-        arguments: Arguments,
+        arguments: ast.Bound,
         write: Callable[[], None],
         *,
         may_alias: bool = False,
@@ -99,7 +99,7 @@ class InlineEmitter:
                 context.out.append(f"{after}:;")
         context.out.append("{ " + "\n".join(made) + " }")
 
-    def _bind(self, arguments: Arguments, may_alias: bool) -> tuple[list[str], dict[int, str]]:
+    def _bind(self, arguments: ast.Bound, may_alias: bool) -> tuple[list[str], dict[int, str]]:
         """Give each parameter its C variable; returns the statements that copy results out, and
         the variables by id(parameter), which are kept apart from the names known so far because an
         argument may call the same function. With `may_alias` nothing is passed by reference except
@@ -152,7 +152,7 @@ class InlineEmitter:
         return copy_out, bound
 
 
-def _overlaps(i: int, roots: list[Root | None], arguments: Arguments) -> bool:
+def _overlaps(i: int, roots: list[Root | None], arguments: ast.Bound) -> bool:
     """Does argument `i` overlap with another one, and is one of the two written?"""
     this = roots[i]
     assert this is not None

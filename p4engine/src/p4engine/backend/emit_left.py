@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from p4engine.backend.c_text import compute, integer, mask
 from p4engine.backend.context import Context
-from p4engine.backend.emit_composite import CompositeEmitter, composite
+from p4engine.backend.emit_composite import CompositeEmitter, composite, stack_size
 from p4engine.backend.emit_numbers import NumberEmitter
 from p4engine.frontend import ast
 from p4engine.frontend.types import BOOL, INT, Bits, EnumType, Stack, Type, is_union, underlying
@@ -39,6 +39,11 @@ def root(e: ast.Expr) -> tuple[object, tuple[str, ...]]:
         else:
             break
     return getattr(e, "decl", None), tuple(reversed(path))
+
+
+def is_next(e: ast.Expr | None) -> TypeGuard[ast.Member]:
+    """Is this the element behind the last one that was extracted, stack.next?"""
+    return isinstance(e, ast.Member) and isinstance(e.base.type, Stack) and e.name == "next"
 
 
 class LeftEmitter:
@@ -83,7 +88,7 @@ class LeftEmitter:
             return f"{stack}.e[{stack}.next - 1]"
         if e.name == "next":
             error = self.context.parser_error("StackOutOfBounds")
-            out.append(f"if ({stack}.next >= {e.base.type.size}) {{ {error} }}")
+            out.append(f"if ({stack}.next >= {stack_size(e.base.type)}) {{ {error} }}")
             return f"{stack}.e[{stack}.next]"
         raise self.context.fatal(e.place, f".{e.name} cannot be used here")
 
@@ -91,7 +96,7 @@ class LeftEmitter:
         """The element of the stack `base` that `e` names; one behind the last if there is none."""
         if e.index.const is not None:
             return f"{base}.e[{e.index.const}]"
-        size = e.base.type.size
+        size = stack_size(e.base.type)
         index = self.values.small(e.index)
         name = self.context.temp_c("uint32_t", f"{index} < {size} ? (uint32_t)({index}) : {size}")
         return f"{base}.e[{name}]"
@@ -106,12 +111,7 @@ class LeftEmitter:
         e.base = self.fixed(e.base)
         if isinstance(e, ast.Index) and e.index.const is None:
             name = self.context.temp(e.index.type, self.values.value(e.index))
-            variable = ast.Name(e.place, name)
-            variable.type = e.index.type
-            variable.decl = variable
-            self.context.names[id(variable)] = name
-            self.context.kept.append(variable)
-            e.index = variable
+            e.index = self.context.variable(e.place, name, e.index.type, name)
         return e
 
     # ---- assignment ----
@@ -120,7 +120,7 @@ class LeftEmitter:
         """e = text, where e may be a slice, and a member of a union makes the others invalid."""
         if isinstance(e, ast.Slice):
             base = integer(e.base.type)
-            high, low = e.high.const, e.low.const
+            high, low = e.high.known_number, e.low.known_number
             slice_of_slice = isinstance(e.base, ast.Slice)
             old = self.values.value(e.base) if slice_of_slice else self.left(e.base)
             if base.width > 128:

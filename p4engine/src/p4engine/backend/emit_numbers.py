@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from p4engine.backend.c_text import WORD, compute, norm, signed
 from p4engine.backend.context import Context
-from p4engine.frontend.fold import Symbol
+from p4engine.frontend.ast import Const, Symbol
 from p4engine.frontend.types import BOOL, ERROR, INT, Bits, EnumType, Type, underlying, width_of
+from p4engine.middle.instantiate import known_number
 from p4engine.middle.layout import c_int, words
 
 
@@ -18,7 +18,7 @@ class NumberEmitter:
     def __init__(self, context: Context) -> None:
         self.context = context
 
-    def literal(self, value: Any, type_: Type) -> str:
+    def literal(self, value: Const, type_: Type) -> str:
         """A compile-time scalar."""
         under = underlying(type_)
         if isinstance(value, Symbol):
@@ -26,11 +26,11 @@ class NumberEmitter:
         if under == BOOL or isinstance(value, bool):
             return "1" if value else "0"
         if isinstance(under, EnumType) or under == ERROR:
-            return str(int(value))
+            return str(known_number(value))
         if under == INT:
             under = Bits(64)
         assert isinstance(under, Bits)
-        number = int(value) & ((1 << under.width) - 1)
+        number = known_number(value) & ((1 << under.width) - 1)
         if under.width <= 64:
             tail = "" if number < 2**31 else "u" if number < 2**32 else "ull"
             return f"{number}{tail}"

@@ -92,7 +92,6 @@ class OperatorEmitter:
         under = integer(e.left.type)
         width, right_shift = under.width, e.op == ">>"
         amount = self.numbers.saturated(right, e.right.type)
-        const = e.right.const
         if width > 128:
             big = self.numbers.big(width)
             amount = f"(({amount}) < {width} ? (uint32_t)({amount}) : {width})"
@@ -102,7 +101,8 @@ class OperatorEmitter:
             extra = f", {width}" if under.signed else ""
             return f"{big}_mask({big}_{name}({left}, {amount}{extra}), {width})"
         c, limit = compute(width), max(width - 1, 0)
-        if const is not None:
+        if e.right.const is not None:
+            const = e.right.known_number
             if right_shift and under.signed:
                 return norm(f"{signed(left, width)} >> {min(const, limit)}", width)
             if const >= width:

@@ -11,10 +11,11 @@ from p4engine.backend.context import Context
 from p4engine.backend.emit_composite import CompositeEmitter, flat
 from p4engine.backend.emit_expr import ExpressionEmitter
 from p4engine.backend.emit_fields import FieldEmitter
-from p4engine.backend.emit_left import LeftEmitter
+from p4engine.backend.emit_left import LeftEmitter, is_next
 from p4engine.backend.emit_numbers import NumberEmitter
 from p4engine.backend.reroll import reroll
 from p4engine.frontend import ast
+from p4engine.frontend.diagnostics import Place
 from p4engine.frontend.spelling import spell
 from p4engine.frontend.types import (
     Composite,
@@ -78,43 +79,36 @@ class PacketEmitter:
             offset += width_of(under) or 0
         return made
 
-    def extract(self, e: ast.Call) -> None:
+    def extract(self, call: ast.MethodCall, target: ast.Expr | None, bits: ast.Expr | None) -> None:
         """packet.extract(header) and packet.extract(header, bits)."""
-        target = e.call.arguments[0][1]
-        type_ = _extracted_type(e) if target is None else underlying(target.type)
-        with self.context.trace.extracted(e, type_):
+        type_ = _extracted_type(call) if target is None else underlying(target.type)
+        with self.context.trace.extracted(call.place, target, type_):
             name = self.context.temp(type_, "{0}") if target is None else self.left.left(target)
-            self._extract_fields(e, name, type_)
+            self._extract_fields(call.place, name, type_, bits)
             self.context.out.append(f"{name}.valid = 1;")
             if isinstance(target, ast.Member):
                 self._extracted_member(target, name)
 
     def _extracted_member(self, target: ast.Member, name: str) -> None:
         """An element of a stack or a member of a union has been filled."""
-        if isinstance(target.base.type, Stack):
-            filled = target if target.name == "next" else None
-        elif is_union(target.base.type):
+        filled: ast.Expr = target
+        if is_union(target.base.type):
             self.left.only_valid(target, name)
-            inner = target.base
-            in_stack = isinstance(inner, ast.Member) and isinstance(inner.base.type, Stack)
-            filled = inner if in_stack and inner.name == "next" else None
-        else:
-            return
-        if filled is not None:
+            filled = target.base
+        if is_next(filled):
             self.context.out.append(f"{self.left.left(filled.base)}.next++;")
 
-    def _extract_fields(self, e: ast.Call, name: str, type_: Type) -> None:
+    def _extract_fields(self, place: Place, name: str, type_: Type, bits: ast.Expr | None) -> None:
         context = self.context
-        sizes = [t for _, t in self.composites.leaves(name, type_) if not isinstance(t, Varbit)]
+        leaves = self.composites.leaves(name, type_)
+        sizes = [t for _, t in leaves if not isinstance(t, Varbit)]
         fixed = sum(width_of(t) or 0 for t in sizes)
-        arguments = e.call.arguments
-        if fixed % 8 and len(arguments) == 1:
-            raise context.fatal(
-                e.place, f"{type_} has {fixed} bits; BMv2 extracts only whole bytes"
-            )
-        if len(arguments) == 2:
-            self._extract_variable(e, name, type_, fixed, self.expressions.small(arguments[1][1]))
+        if len(sizes) < len(leaves):
+            assert bits is not None, "the size of a varbit is given"
+            self._extract_variable(place, name, type_, fixed, self.expressions.small(bits))
             return
+        if fixed % 8:
+            raise context.fatal(place, f"{type_} has {fixed} bits; BMv2 extracts only whole bytes")
         size = fixed // 8
         if size:
             error = context.parser_error("PacketTooShort")
@@ -124,7 +118,7 @@ class PacketEmitter:
             context.out.append(f"p += {size};")
 
     def _extract_variable(
-        self, e: ast.Call, name: str, type_: Type, fixed: int, variable: str
+        self, place: Place, name: str, type_: Type, fixed: int, variable: str
     ) -> None:
         context = self.context
         bits = context.temp_c("uint64_t", variable)
@@ -143,9 +137,7 @@ class PacketEmitter:
         for text, under in leaves:
             if isinstance(under, Varbit):
                 if offset % 8:
-                    raise context.fatal(
-                        e.place, f"the varbit field of {type_} must begin at a byte"
-                    )
+                    raise context.fatal(place, f"the varbit field of {type_} must begin at a byte")
                 context.out.append(f"{text}.bits = (uint32_t){bits};")
                 context.out.append(f"memcpy({text}.data, {base} + {offset // 8}, {bits} / 8);")
                 base, offset = f"(p + {offset // 8} + {bits} / 8)", 0
@@ -228,8 +220,7 @@ class PacketEmitter:
         self.context.out.append(f"if ({text}.valid) {{ " + "\n".join(made) + " }")
 
 
-def _extracted_type(e: ast.Call) -> Type:
+def _extracted_type(call: ast.MethodCall) -> Type:
     """The type of the header in packet.extract<T>(_)."""
-    bindings: dict[ast.Decl, Type] = {v: t for v, t in e.call.bindings.items()}
-    named = [t for variable, t in bindings.items() if variable.name == "T"]
-    return named[-1] if named else next(iter(bindings.values()))
+    variable = call.decl.type_parameters[0]
+    return call.bindings[variable.type]

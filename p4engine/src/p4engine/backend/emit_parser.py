@@ -38,9 +38,9 @@ class ParserEmitter:
 
     def body(self, block: BlockInstance) -> None:
         """Write the locals and the states of a parser instance."""
-        context = self.context
+        context, decl = self.context, block.decl
+        assert isinstance(decl, ast.Parser)
         with context.within(block):
-            decl: ast.Parser = block.decl
             variables = [d for d in decl.locals if isinstance(d, ast.Variable)]
             text = self.statements.statements(variables)
             run = context.fresh("s")
@@ -112,14 +112,14 @@ class ParserEmitter:
         if isinstance(key, ast.DontCare):
             return ""
         if isinstance(key, ast.Mask):
-            value = literal(key.value.const & key.mask.const, under)
-            mask = literal(key.mask.const, under)
+            value = literal(key.value.known_number & key.mask.known_number, under)
+            mask = literal(key.mask.known, under)
             if isinstance(under, Bits) and under.width > 128:
                 big = self.numbers.big(under.width)
                 return f"{big}_cmp({big}_and({text}, {mask}), {value}) == 0"
             return f"({text} & {mask}) == {value}"
         if isinstance(key, ast.Range):
-            low, high = literal(key.low.const, under), literal(key.high.const, under)
+            low, high = literal(key.low.known, under), literal(key.high.known, under)
             if isinstance(under, Bits) and under.width > 128:
                 big = self.numbers.big(under.width)
                 return f"({big}_cmp({text}, {low}) >= 0 && {big}_cmp({text}, {high}) <= 0)"

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from p4engine.backend.c_text import c_string
 from p4engine.backend.context import Context
 from p4engine.backend.emit_expr import ExpressionEmitter
-from p4engine.backend.emit_fields import FieldEmitter, Fields
+from p4engine.backend.emit_fields import FieldEmitter
 from p4engine.backend.emit_left import LeftEmitter
 from p4engine.frontend import ast
-from p4engine.frontend.types import Composite, Type, width_of
+from p4engine.frontend.types import width_of
 from p4engine.middle.layout import words
-from p4engine.program_info import Digest, DigestField
 
 FIELD_LIST_OF_CALL = 1 << 16  # numbers of lists that clone3 and its like make up
 DROP_PORT = 511
@@ -32,9 +31,6 @@ class RequestEmitter:
         self.context, self.left = context, left
         self.expressions, self.fields = expressions, fields
         self.call_lists: list[tuple[str, ...]] = []  # C paths, from FIELD_LIST_OF_CALL on
-        self.digests: list[Digest] = []
-        self.digest_types: list[tuple[str, Type]] = []  # name and type of the data
-        self._digest_calls: dict[int, int] = {}  # id of the call -> number
         self.functions: dict[str, Callable[..., str | None]] = {
             "mark_to_drop": self._mark_to_drop,
             "clone": self._clone,
@@ -53,17 +49,17 @@ class RequestEmitter:
 
     # ---- to the traffic manager ----
 
-    def _mark_to_drop(self, e: ast.Call, standard: ast.Expr | None = None) -> None:
+    def _mark_to_drop(self, call: ast.ExternCall, standard: ast.Expr | None = None) -> None:
         name = self.left.left(standard) if standard is not None else "P->base.std"
         self.context.out.append(f"{name}.egress_spec = {DROP_PORT};")
         self.context.out.append(f"{name}.mcast_grp = 0;")
 
     def _field_list(self, e: ast.Expr) -> int:
-        if e.const is None:
+        if not isinstance(e.const, int):
             raise self.context.fatal(
                 e.place, "the number of a field list must be known at compile time"
             )
-        return int(e.const)
+        return e.const
 
     def _list_of_call(self, data: ast.Expr | None) -> int:
         """A field list from the explicit fields of clone3, resubmit(data), recirculate(data)."""
@@ -83,16 +79,16 @@ class RequestEmitter:
         self.context.out.append(f"P->base.req.clone_fields = {fields};")
         self.context.out.append("P->base.req.clone = 1;")
 
-    def _clone(self, e: ast.Call, kind: ast.Expr, session: ast.Expr) -> None:
+    def _clone(self, call: ast.ExternCall, kind: ast.Expr, session: ast.Expr) -> None:
         self._request_clone(session, -1)
 
     def _clone_with_data(
-        self, e: ast.Call, kind: ast.Expr, session: ast.Expr, data: ast.Expr
+        self, call: ast.ExternCall, kind: ast.Expr, session: ast.Expr, data: ast.Expr
     ) -> None:
         self._request_clone(session, self._list_of_call(data))
 
     def _clone_with_list(
-        self, e: ast.Call, kind: ast.Expr, session: ast.Expr, index: ast.Expr
+        self, call: ast.ExternCall, kind: ast.Expr, session: ast.Expr, index: ast.Expr
     ) -> None:
         self._request_clone(session, self._field_list(index))
 
@@ -100,19 +96,19 @@ class RequestEmitter:
         self.context.out.append(f"P->base.req.{name}_fields = {fields};")
         self.context.out.append(f"P->base.req.{name} = 1;")
 
-    def _resubmit(self, e: ast.Call, data: ast.Expr) -> None:
+    def _resubmit(self, call: ast.ExternCall, data: ast.Expr) -> None:
         self._request_pass("resubmit", self._list_of_call(data))
 
-    def _recirculate(self, e: ast.Call, data: ast.Expr) -> None:
+    def _recirculate(self, call: ast.ExternCall, data: ast.Expr) -> None:
         self._request_pass("recirculate", self._list_of_call(data))
 
-    def _resubmit_with_list(self, e: ast.Call, index: ast.Expr) -> None:
+    def _resubmit_with_list(self, call: ast.ExternCall, index: ast.Expr) -> None:
         self._request_pass("resubmit", self._field_list(index))
 
-    def _recirculate_with_list(self, e: ast.Call, index: ast.Expr) -> None:
+    def _recirculate_with_list(self, call: ast.ExternCall, index: ast.Expr) -> None:
         self._request_pass("recirculate", self._field_list(index))
 
-    def _truncate(self, e: ast.Call, length: ast.Expr) -> None:
+    def _truncate(self, call: ast.ExternCall, length: ast.Expr) -> None:
         limit = self.context.temp_c("uint32_t", f"(uint32_t){self.expressions.small(length)}")
         self.context.out.append(
             f"if (!P->base.req.truncate || {limit} < P->base.req.truncate) "
@@ -121,41 +117,27 @@ class RequestEmitter:
 
     # ---- to the control plane ----
 
-    def _digest(self, e: ast.Call, receiver: ast.Expr, data: ast.Expr) -> None:
-        fields = self.fields.fields_of(data)
-        number = self._digest_number(e, data.type, fields)
-        array, count = self.fields.word_array(fields)
+    def _digest(self, call: ast.ExternCall, receiver: ast.Expr, data: ast.Expr) -> None:
+        number = next(d.number for d in self.context.digests if d.call is call)
+        array, count = self.fields.word_array(self.fields.fields_of(data))
         self.context.out.append(
             f"if (I->config.digest) I->config.digest(I->config.user, &P->base,"
             f" (uint32_t){self.expressions.small(receiver)}, {number}, {array}, {count});"
         )
 
-    def _digest_number(self, e: ast.Call, type_: Type, fields: Fields) -> int:
-        """The number of the digest that a call makes, the same wherever the call is written."""
-        if id(e) in self._digest_calls:
-            return self._digest_calls[id(e)]
-        number = self._digest_calls[id(e)] = len(self.digests)
-        if isinstance(type_, Composite):
-            name = str(type_)
-        else:
-            unnamed = [t for _, t in self.digest_types if not isinstance(t, Composite)]
-            name = f"digest_{len(unnamed)}"
-        self.digest_types.append((name, type_))
-        widths = tuple(DigestField(width_of(t) or 0) for _, t in fields)
-        self.digests.append(Digest(number, name, widths))
-        return number
-
     # ---- to the author of the program ----
 
-    def _assert(self, e: ast.Call, check: ast.Expr) -> None:
+    def _assert(self, call: ast.ExternCall, check: ast.Expr) -> None:
         context = self.context
-        file = context.diagnostics.files[e.place.file].rsplit("/", 1)[-1]
-        text = c_string(f"{file}:{e.place.line}: {e.call.name} failed")
+        file = context.diagnostics.files[call.place.file].rsplit("/", 1)[-1]
+        text = c_string(f"{file}:{call.place.line}: {call.decl.name} failed")
         leave = context.goto(context.frame.exit_label or "reject")
         condition = self.expressions.value(check)
         context.out.append(f"if (!({condition})) {{ p4_failed(I, &P->base, {text}); {leave} }}")
 
-    def _log_msg(self, e: ast.Call, message: ast.Expr, data: ast.Expr | None = None) -> None:
+    def _log_msg(
+        self, call: ast.ExternCall, message: ast.Expr, data: ast.Expr | None = None
+    ) -> None:
         context = self.context
         if not isinstance(message.const, str):
             raise context.fatal(message.place, "the message must be known at compile time")

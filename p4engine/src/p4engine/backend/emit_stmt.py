@@ -21,7 +21,6 @@ from p4engine.frontend import ast
 from p4engine.frontend.types import (
     Bits,
     Composite,
-    SetOf,
     Stack,
     has_header,
     is_header,
@@ -200,6 +199,7 @@ class StatementEmitter:
                 if isinstance(label, ast.DontCare):
                     default = True
                 elif s.table is not None:
+                    assert isinstance(label, ast.Name)
                     tests.append(f"{action} == {names[label.name]}")
                 else:
                     text = self.expressions.value(label)
@@ -265,7 +265,7 @@ class StatementEmitter:
         else:
             name = self.left.left(s.variable)
         kind = s.collection.type
-        if isinstance(kind, SetOf):
+        if isinstance(s.collection, ast.Range):
             self._for_range(s.collection, s.body, name)
         elif isinstance(kind, Stack):
             source = context.temp(kind, self.expressions.value(s.collection))

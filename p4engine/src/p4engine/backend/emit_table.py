@@ -35,11 +35,12 @@ class TableEmitter:
         self.context, self.numbers, self.left = context, numbers, left
         self.expressions, self.hashes, self.inline = expressions, hashes, inline
 
-    def apply(self, e: ast.Call) -> tuple[str, str]:
+    def apply(self, call: ast.TableCall) -> tuple[str, str]:
         """Write the application of a table; returns C expressions of hit and of the action's
         number."""
         context = self.context
-        table: TableInstance = context.block.members[id(e.call.decl)]
+        table = context.block.members[id(call.decl)]
+        assert isinstance(table, TableInstance)
         hit = context.temp_c("uint8_t", "0")
         run = context.temp_c("uint32_t", "0")
         with context.capture() as body:
@@ -56,7 +57,7 @@ class TableEmitter:
                     f"{hashed});"
                 )
             body.append(f"{run} = {entry}->action;")
-            context.trace.table_applied(e, table, texts, hit, run, entry)
+            context.trace.table_applied(call, table, texts, hit, run, entry)
             outer = context.applied
             context.applied = AppliedEntry(entry, hit, table.number, target is not None)
             cases = []
@@ -112,16 +113,16 @@ class TableEmitter:
         own = {id(d) for d in (*decl.parameters, *decl.locals)}
         todo: list[ast.Node] = []
         if table.meter is not None:
-            todo = [a.ref.decl.body for a in table.actions]
+            todo = [a.decl.body for a in table.actions]
         while todo:
             node = todo.pop()
             todo += children(node)
             call = node.call if isinstance(node, ast.Call) else None
-            if call is None or (call.kind, call.name) != ("method", "read"):
+            if not isinstance(call, ast.MethodCall) or call.decl.name != "read":
                 continue
-            target: ast.Expr = call.arguments[0][1]
+            target = call.arguments[0][1]
             same = self.context.find_instance(call.receiver) is table.meter
-            if same and self.context.is_path(target):
+            if same and target is not None and self.context.is_path(target):
                 return target if id(root(target)[0]) in own else None
         return None
 
@@ -164,20 +165,14 @@ class TableEmitter:
         """One action of a table: parameters from the entry's words or bound in the table."""
         self.context.trace.action_chosen(action, entry)
         at = 0
-        arguments: list[tuple[ast.Parameter, ast.Expr | None]] = []
-        for parameter, value in action.ref.binding:
+        arguments: ast.Bound = []
+        for parameter, value in action.binding:
             if value is None:
-                data = ast.Name(parameter.place, parameter.name)
-                data.type = parameter.type
-                data.decl = data
                 text = self.numbers.from_words(f"{entry}->params", at, parameter.type)
-                self.context.names[id(data)] = text
-                self.context.kept.append(data)
-                arguments.append((parameter, data))
+                value = self.context.variable(parameter.place, parameter.name, parameter.type, text)
                 at += words(width_of(parameter.type) or 1) or 1
-            else:
-                arguments.append((parameter, value))
-        self.inline.action(action.ref.decl, arguments)
+            arguments.append((parameter, value))
+        self.inline.action(action.decl, arguments)
 
 
 def _lookup(table: TableInstance, key: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from p4engine.backend.context import Context
 from p4engine.backend.emit_expr import ExpressionEmitter, has_effect
-from p4engine.backend.emit_left import LeftEmitter
+from p4engine.backend.emit_left import LeftEmitter, is_next
 from p4engine.backend.emit_numbers import NumberEmitter
 from p4engine.backend.trace_hooks import Trace
 from p4engine.frontend import ast
@@ -26,7 +26,6 @@ from p4engine.frontend.types import (
     Composite,
     EnumType,
     ExternType,
-    Stack,
     Tuple,
     Type,
     Varbit,
@@ -194,9 +193,10 @@ class EventTrace(Trace):
 
     # ---- calls ----
 
-    def action_called(self, e: ast.Call) -> None:
-        fields, names = [], []
-        for p, v in e.call.arguments:
+    def action_called(self, call: ast.ActionCall) -> None:
+        fields: list[Field] = []
+        names: list[str] = []
+        for p, v in call.arguments:
             if v is None or not scalar(p.type) or p.direction == "out" or has_effect(v):
                 continue
             if v.const is not None:
@@ -204,32 +204,30 @@ class EventTrace(Trace):
             else:
                 fields.append((self.expressions.value(v), v.type if scalar(v.type) else p.type))
             names.append(p.name)
-        name = e.call.decl.name
-        self._event("action", e.place, fields, name=name, names=names, direct=True)
+        self._event("action", call.place, fields, name=call.decl.name, names=names, direct=True)
 
-    def block_entered(self, e: ast.Call) -> None:
-        self._event("enter", e.place, name=e.call.decl.name)
+    def block_entered(self, call: ast.BlockCall) -> None:
+        self._event("enter", call.place, name=call.decl.name)
 
     @contextmanager
-    def extern_called(self, e: ast.Call) -> Iterator[None]:
+    def extern_called(self, call: ast.ExternCall) -> Iterator[None]:
         """Values of the arguments as they are before the call, results as they are after it."""
-        name = e.call.name
-        silent = name
-        if e.call.kind == "method":
-            silent = e.call.receiver.type.decl.name
+        name = silent = call.decl.name
+        if isinstance(call, ast.MethodCall):
+            silent = call.extern.name
             if silent not in SILENT:
-                name = f"{self.context.extern(e).name}.{name}"
+                name = f"{self.context.extern(call).name}.{name}"
         if silent in SILENT:
             yield
             return
         fields: list[Field] = []
         names: list[str] = []
         results: list[tuple[str, ast.Expr]] = []
-        for parameter, value in e.call.arguments:
-            if isinstance(getattr(value, "const", None), str):  # the message of log_msg
-                name += f' "{value.const}"'
+        for parameter, value in call.arguments:
             if value is None or isinstance(value.type, ExternType):
                 continue
+            if isinstance(value.const, str):  # the message of log_msg
+                name += f' "{value.const}"'
             if not scalar(value.type) or has_effect(value):
                 continue
             if parameter.direction in ("out", "inout"):
@@ -242,38 +240,46 @@ class EventTrace(Trace):
         for result, value in results:
             fields.append((self.expressions.value(value), value.type))
             names.append(result)
-        if e.call.name.startswith("verify_checksum"):
+        if call.decl.name.startswith("verify_checksum"):
             fields.append(("P->base.std.checksum_error", BOOL))
             names.append("checksum_error")
         self._event(
-            "extern", e.place, fields, name=name, names=names, results=[n for n, _ in results]
+            "extern", call.place, fields, name=name, names=names, results=[n for n, _ in results]
         )
 
     # ---- tables ----
 
     def table_applied(
-        self, e: ast.Call, table: TableInstance, keys: list[str], hit: str, action: str, entry: str
+        self,
+        call: ast.TableCall,
+        table: TableInstance,
+        keys: list[str],
+        hit: str,
+        action: str,
+        entry: str,
     ) -> None:
         fields: list[Field] = []
-        names = []
+        names: list[list[str]] = []
         for key, text in zip(table.keys, keys, strict=True):
             if scalar(key.value.type):
                 fields.append((text, key.value.type))
                 names.append([key.name, key.kind])
         fields += [(hit, BOOL), (action, Bits(32)), (f"(uint64_t){entry}->handle", Bits(64))]
         actions = [a.name for a in table.actions]
-        self._event("table", e.place, fields, name=table.name, keys=names, actions=actions)
+        self._event("table", call.place, fields, name=table.name, keys=names, actions=actions)
 
     def action_chosen(self, action: ActionInstance, entry: str) -> None:
-        fields, at, names = [], 0, []
-        for parameter, value in action.ref.binding:
+        fields: list[Field] = []
+        names: list[str] = []
+        at = 0
+        for parameter, value in action.binding:
             if value is None:
                 if scalar(parameter.type):
                     text = self.numbers.from_words(f"{entry}->params", at, parameter.type)
                     fields.append((text, parameter.type))
                     names.append(parameter.name)
                 at += words(width_of(parameter.type) or 1) or 1
-        self._event("action", action.ref.decl.place, fields, name=action.name, names=names)
+        self._event("action", action.decl.place, fields, name=action.name, names=names)
 
     # ---- parsers ----
 
@@ -291,17 +297,13 @@ class EventTrace(Trace):
         self._event("verify", place, [(error, ERROR)])
 
     @contextmanager
-    def extracted(self, e: ast.Call, type_: Type) -> Iterator[None]:
+    def extracted(self, place: Place, target: ast.Expr | None, type_: Type) -> Iterator[None]:
         start = self.context.fresh("from")
         self.context.out.append(f"const uint8_t *{start} = p;")
         yield
-        target = e.call.arguments[0][1]
-        index = "0"
-        stacked = isinstance(target, ast.Member) and isinstance(target.base.type, Stack)
-        if stacked and target.name == "next":
-            index = f"{self.left.left(target.base)}.next - 1"
+        index = f"{self.left.left(target.base)}.next - 1" if is_next(target) else "0"
         what = spell(target) if target is not None else "_"
-        site = self._site("extract", e.place, what=what, fields=header_fields(type_))
+        site = self._site("extract", place, what=what, fields=header_fields(type_))
         self.context.out.append(
             f"p4_trace_bytes(I, &P->base, {site}, (const uint64_t[]){{ {index} }}, 1, "
             f"(size_t)({start} - P->base.data), {start}, (size_t)(p - {start}));"

@@ -53,21 +53,27 @@ class Trace:
 
     # ---- calls ----
 
-    def action_called(self, e: ast.Call) -> None:
+    def action_called(self, call: ast.ActionCall) -> None:
         """A control calls an action itself."""
 
-    def block_entered(self, e: ast.Call) -> None:
+    def block_entered(self, call: ast.BlockCall) -> None:
         """A control or parser is applied by another one."""
 
     @contextmanager
-    def extern_called(self, e: ast.Call) -> Iterator[None]:
+    def extern_called(self, call: ast.ExternCall) -> Iterator[None]:
         """Stands around the C of a call of an extern function or method."""
         yield
 
     # ---- tables ----
 
     def table_applied(
-        self, e: ast.Call, table: TableInstance, keys: list[str], hit: str, action: str, entry: str
+        self,
+        call: ast.TableCall,
+        table: TableInstance,
+        keys: list[str],
+        hit: str,
+        action: str,
+        entry: str,
     ) -> None:
         """A table has been looked up, with these C expressions of the keys and of the result."""
 
@@ -89,8 +95,8 @@ class Trace:
         """verify() is about to stop the parser with the error of this C expression."""
 
     @contextmanager
-    def extracted(self, e: ast.Call, type_: Type) -> Iterator[None]:
-        """Stands around the C of an extraction."""
+    def extracted(self, place: Place, target: ast.Expr | None, type_: Type) -> Iterator[None]:
+        """Stands around the C of an extraction into `target` (None: to skip a header)."""
         yield
 
     # ---- deparsers ----

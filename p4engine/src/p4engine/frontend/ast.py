@@ -8,11 +8,10 @@ tree: the code generator reads the decorated one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from p4engine.frontend.diagnostics import Place
+from p4engine.frontend.diagnostics import InternalError, Place
 
 
 class Type:
@@ -97,6 +96,20 @@ class TypeList(Node):
 class Expr(Node):
     type: Type = field(default=UNCHECKED, init=False)
     const: Const | None = field(default=None, init=False)
+
+    @property
+    def known(self) -> Const:
+        """The value that the checker has made sure is known at compile time."""
+        if self.const is None:
+            raise InternalError(f"a {type(self).__name__} has no value at compile time")
+        return self.const
+
+    @property
+    def known_number(self) -> int:
+        """The number that the checker has made sure is known at compile time."""
+        if not isinstance(self.const, int):
+            raise InternalError(f"a {type(self).__name__} has no number at compile time")
+        return self.const
 
 
 @dataclass(slots=True, eq=False)
@@ -363,7 +376,7 @@ class Instance(Decl):
     target: Node
     arguments: list[Argument]
     body: list[Decl] | None = None
-    constructor: CallInfo | None = None
+    constructor: Construction | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -415,6 +428,11 @@ class Function(Decl):
     parameters: list[Parameter]
     body: Block | None
     abstract: bool = False
+
+    @property
+    def statements(self) -> list[Node]:
+        """Those of the body of a function that is not extern."""
+        return _body(self).statements
 
 
 @dataclass(slots=True, eq=False)
@@ -520,6 +538,11 @@ class Control(Decl):
     body: Block | None  # None if `is_type`
     is_type: bool = False
 
+    @property
+    def statements(self) -> list[Node]:
+        """Those of the apply block of a control that is no type."""
+        return _body(self).statements
+
 
 @dataclass(slots=True, eq=False)
 class Package(Decl):
@@ -532,6 +555,12 @@ class Program(Node):
     declarations: list[Decl]
 
 
+def _body(decl: Function | Control) -> Block:
+    if decl.body is None:
+        raise InternalError(f"{decl.name} has no body")
+    return decl.body
+
+
 # ---- what the checker finds out ----
 
 # What a name means: a declaration, or functions that share a name.
@@ -542,19 +571,75 @@ Bound: TypeAlias = "list[tuple[Parameter, Expr | None]]"
 
 @dataclass(slots=True)
 class CallInfo:
-    """`kind`: function, extern, method (of an extern object), action, table, apply (of a parser or
-    control), builtin (methods of headers and stacks, by `name`), construct.
+    """What a call means; there is a class for each kind. `arguments` are in the order of the
+    parameters."""
 
-    `arguments` has None for the parameter of a builtin; `bindings` maps type variables to types.
-    """
+    place: Place
+    arguments: Bound = field(default_factory=list, kw_only=True)
 
-    kind: str
+
+@dataclass(slots=True)
+class FunctionCall(CallInfo):
+    """Of a function with a body, which is not generic (any more)."""
+
+    decl: Function
+    type: Type
+
+
+@dataclass(slots=True)
+class ExternCall(CallInfo):
+    """Of an extern function; `bindings` maps type variables to types."""
+
+    decl: Function
+    type: Type
+    bindings: dict[Type, Type]
+
+
+@dataclass(slots=True)
+class MethodCall(ExternCall):
+    """Of a method of an extern object."""
+
+    receiver: Expr
+    extern: ExternObject
+
+
+@dataclass(slots=True)
+class BuiltinCall(CallInfo):
+    """Of a method of a header, union or stack; `count` is the argument of push_front and
+    pop_front."""
+
     name: str
-    decl: Function | Action | Table | Parser | Control | Package | None = None
-    arguments: Sequence[tuple[Parameter | None, Expr | None]] = ()
-    receiver: Expr | None = None
+    receiver: Expr
+    count: Expr | None = None
+
+
+@dataclass(slots=True)
+class ActionCall(CallInfo):
+    decl: Action
+
+
+@dataclass(slots=True)
+class TableCall(CallInfo):
+    """The application of a table."""
+
+    decl: Table
+
+
+@dataclass(slots=True)
+class BlockCall(CallInfo):
+    """The application of a parser or control: of the instance `receiver`, or (None) of a type."""
+
+    decl: Parser | Control
+    receiver: Expr | None
+
+
+@dataclass(slots=True)
+class Construction(CallInfo):
+    """What makes an instance of `type`; `bindings` maps type variables to types."""
+
+    name: str
+    type: Type
     bindings: dict[Type, Type] = field(default_factory=dict)
-    type: Type = UNCHECKED
 
 
 @dataclass(slots=True)

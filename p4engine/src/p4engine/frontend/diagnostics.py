@@ -57,6 +57,10 @@ class P4Error(Exception):
         super().__init__("\n".join(str(d) for d in diagnostics))
 
 
+class InternalError(Exception):
+    """A pass finds what an earlier one should have made impossible."""
+
+
 class Fatal(Exception):
     """Raised inside a pass after an error from which that pass cannot go on."""
 

@@ -6,7 +6,6 @@ What a value known at compile time is in Python: see `Const` in ast.py.
 from __future__ import annotations
 
 from p4engine.frontend.ast import Const
-from p4engine.frontend.ast import Symbol as Symbol
 from p4engine.frontend.types import INT, Bits, Type
 
 

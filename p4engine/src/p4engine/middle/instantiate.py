@@ -15,9 +15,19 @@ from typing import TypeAlias
 from p4engine.frontend import ast, fold
 from p4engine.frontend.checker.check_program import Checker
 from p4engine.frontend.checker.check_usage import children
-from p4engine.frontend.diagnostics import Diagnostics, Place
-from p4engine.frontend.types import Bits, BlockType, ExternType, Stack, Type, underlying, width_of
+from p4engine.frontend.diagnostics import Diagnostics, InternalError, Place
+from p4engine.frontend.types import (
+    Bits,
+    BlockType,
+    ExternType,
+    SetOf,
+    Stack,
+    Type,
+    underlying,
+    width_of,
+)
 
+BLOCKS = ("p", "vr", "ig", "eg", "ck", "dep")  # parameters of V1Switch: the stages in order
 MATCH_KINDS = {"exact": 0, "lpm": 1, "ternary": 2, "range": 3, "optional": 4, "selector": 5}
 
 
@@ -32,14 +42,34 @@ class ExternInstance:
     number: int
     place: Place
 
+    @property
+    def size(self) -> int:
+        """The number of elements; 0 if the constructor is not told."""
+        size = self.arguments.get("size")
+        return size if isinstance(size, int) else 0
+
+    @property
+    def unit(self) -> ast.Symbol:
+        """What a counter or meter counts: the member of CounterType or MeterType."""
+        unit = self.arguments.get("type")
+        if not isinstance(unit, ast.Symbol):
+            raise InternalError(f"{self.kind} {self.name} has no type")
+        return unit
+
 
 @dataclass(eq=False)
 class ActionInstance:
     """An action of one table: its number there is its position in TableInstance.actions."""
 
     name: str
-    ref: ast.ActionRef
-    data: list[ast.Parameter]  # whose values the entry holds
+    decl: ast.Action
+    annotations: list[ast.Annotation]  # in the table's list of actions
+    binding: ast.Bound
+
+    @property
+    def data(self) -> list[ast.Parameter]:
+        """The parameters whose values the entry holds."""
+        return [parameter for parameter, value in self.binding if value is None]
 
 
 @dataclass(eq=False)
@@ -48,6 +78,7 @@ class TableInstance:
     name: str
     number: int
     block: BlockInstance
+    default: ast.ActionRef
     actions: list[ActionInstance] = field(default_factory=list)
     profile: ExternInstance | None = None
     counter: ExternInstance | None = None
@@ -64,6 +95,7 @@ class TableInstance:
 class ValueSetInstance:
     decl: ast.ValueSet
     name: str
+    element: Type
     number: int
     size: int
 
@@ -115,11 +147,11 @@ class Instances:
         assert checker.main.constructor is not None
         for parameter, value in checker.main.constructor.arguments:
             block = self._block_argument(value)
-            if parameter is not None and block is not None:
+            if block is not None:
                 self.blocks[parameter.name] = block
 
     def _block_argument(self, value: ast.Expr | None) -> BlockInstance | None:
-        if isinstance(value, ast.Call) and value.call is not None:
+        if isinstance(value, ast.Call) and isinstance(value.call, ast.Construction):
             decl = _block_of(value.call.type)
             return self.block(decl, decl.name, value.call, {}, value.place)
         if isinstance(value, ast.Name) and isinstance(value.decl, ast.Instance):
@@ -156,7 +188,7 @@ class Instances:
             return (
                 under.wrap(value) if isinstance(under, Bits) and isinstance(value, int) else value
             )
-        if isinstance(e, ast.Call) and e.call is not None and e.call.kind == "construct":
+        if isinstance(e, ast.Call) and isinstance(e.call, ast.Construction):
             if isinstance(e.call.type, BlockType):
                 decl = _block_of(e.call.type)
                 return self.block(decl, decl.name, e.call, values, e.place)
@@ -177,7 +209,7 @@ class Instances:
         self,
         decl: Block,
         name: str,
-        call: ast.CallInfo | None,
+        call: ast.Construction | None,
         values: Mapping[int, Value],
         place: Place,
     ) -> BlockInstance:
@@ -185,8 +217,7 @@ class Instances:
         inner = {}
         if call is not None:
             for parameter, value in call.arguments:
-                if parameter is not None:
-                    inner[id(parameter)] = self.value(value, values)
+                inner[id(parameter)] = self.value(value, values)
         made = BlockInstance(decl, name, inner)
         self.all_blocks.append(made)
         for local in decl.locals:
@@ -206,13 +237,11 @@ class Instances:
             while todo:
                 node = todo.pop()
                 todo += children(node)
-                if isinstance(node, ast.Call) and node.call and node.call.kind == "action":
+                if isinstance(node, ast.Call) and isinstance(node.call, ast.ActionCall):
                     called.add(id(node.call.decl))
             for local in block.decl.locals:
                 if isinstance(local, ast.Action) and id(local) in called:
-                    ref = ast.ActionRef(local.place, local.name, False, None, [])
-                    ref.decl = local
-                    made.append(ActionInstance(join(block.name, local), ref, []))
+                    made.append(ActionInstance(join(block.name, local), local, [], []))
         return made
 
     def _local(self, block: BlockInstance, local: ast.Decl) -> None:
@@ -228,8 +257,10 @@ class Instances:
                     _block_of(local.type), name, local.constructor, visible, local.place
                 )
         elif isinstance(local, ast.ValueSet):
+            assert isinstance(local.type, SetOf)
             size = local.size.const if isinstance(local.size.const, int) else 0
-            made = ValueSetInstance(local, name, len(self.value_sets), size)
+            element = local.type.element
+            made = ValueSetInstance(local, name, element, len(self.value_sets), size)
             self.value_sets.append(made)
             block.members[id(local)] = made
 
@@ -243,15 +274,14 @@ class Instances:
     def _extern(
         self,
         type_: ExternType,
-        call: ast.CallInfo | None,
+        call: ast.Construction | None,
         name: str,
         values: Mapping[int, Value],
         place: Place,
     ) -> ExternInstance:
         kind = type_.decl.name
-        arguments = {
-            p.name: self.value(v, values) for p, v in (call.arguments if call else []) if p
-        }
+        given = call.arguments if call is not None else []
+        arguments = {p.name: self.value(v, values) for p, v in given}
         if kind not in self.KINDS:
             self.diagnostics.error(place, f"extern {kind} is not supported by v1model")
         known = self.externs.setdefault(kind, [])
@@ -277,15 +307,17 @@ class Instances:
         return made
 
     def _table(self, block: BlockInstance, decl: ast.Table) -> TableInstance:
-        made = TableInstance(decl, join(block.name, decl), len(self.tables), block)
+        default = decl.info.default
+        if default is None:
+            raise InternalError(f"table {decl.name} has no default action")
+        made = TableInstance(decl, join(block.name, decl), len(self.tables), block, default)
         self.tables.append(made)
         for ref in decl.info.actions:
             if ref.binding is None or ref.decl is None:
                 continue
-            data = [p for p, v in ref.binding if v is None]
             is_global = self.checker.globals.names.get(ref.decl.name) is ref.decl
             name = local_name(ref.decl) if is_global else join(block.name, ref.decl)
-            made.actions.append(ActionInstance(name, ref, data))
+            made.actions.append(ActionInstance(name, ref.decl, ref.annotations, ref.binding))
         made.size = decl.info.size
         for prop in ("implementation", "counters", "meters"):
             if prop not in decl.properties:
@@ -326,11 +358,36 @@ class Instances:
             key = id(value.decl)
             found = block.members.get(key) or self.global_externs.get(key) or block.values.get(key)
             return found if isinstance(found, ExternInstance) else None
-        if isinstance(value, ast.Call) and value.call is not None:
+        if isinstance(value, ast.Call) and isinstance(value.call, ast.Construction):
             assert isinstance(value.call.type, ExternType)
             name = f"{block.name}.{value.call.name}_{len(self.tables) - 1}"
             return self._extern(value.call.type, value.call, name, block.values, value.place)
         return None
+
+
+def instantiate(checker: Checker, diagnostics: Diagnostics) -> Instances:
+    """The instances of a checked program for V1Switch, with a block for each of BLOCKS. Raises
+    Fatal, or P4Error, after reporting what is wrong."""
+    place, package = checker.main.place, checker.main.type
+    if not isinstance(package, BlockType) or package.decl.name != "V1Switch":
+        raise diagnostics.fatal(
+            place, f"only the v1model package V1Switch is supported, not {package}"
+        )
+    instances = Instances(checker, diagnostics)
+    missing = [name for name in BLOCKS if name not in instances.blocks]
+    if missing:
+        raise diagnostics.fatal(place, f"V1Switch: no block for parameter '{missing[0]}'")
+    diagnostics.stop_on_errors()
+    return instances
+
+
+def known_number(value: Value) -> int:
+    """The number that a value known at compile time has in generated code."""
+    if isinstance(value, ast.Symbol):
+        return value.number
+    if not isinstance(value, int):
+        raise InternalError(f"{value!r} is no number")
+    return int(value)
 
 
 def _block_of(type_: Type) -> Block:
@@ -339,9 +396,9 @@ def _block_of(type_: Type) -> Block:
     return type_.decl
 
 
-def annotation(decl: ast.Decl, name: str) -> ast.Annotation | None:
-    """The annotation of that name, if the declaration has one."""
-    for a in decl.annotations:
+def annotation(node: ast.Decl | ast.Key | ActionInstance, name: str) -> ast.Annotation | None:
+    """The annotation of that name, if there is one."""
+    for a in node.annotations:
         if a.name == name:
             return a
     return None

@@ -28,9 +28,7 @@ class Records:
         self.groups: list[tuple[int, int, str]] = []
         by_count: dict[int, list[ExternInstance]] = {}
         for register in registers:
-            size = register.arguments.get("size")
-            count = size if isinstance(size, int) else 0
-            by_count.setdefault(count, []).append(register)
+            by_count.setdefault(register.size, []).append(register)
         for number, (count, members) in enumerate(by_count.items()):
             widths = {r.number: _width(r.type.arguments[0]) for r in members}
             order = sorted(members, key=lambda r: -container_bytes(widths[r.number]))

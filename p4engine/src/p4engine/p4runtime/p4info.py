@@ -12,12 +12,12 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from p4engine.frontend.diagnostics import Diagnostics, Fatal
-from p4engine.frontend.fold import Symbol
 from p4engine.frontend.types import Bits, Composite, NewType, Tuple, underlying, width_of
-from p4engine.middle.instantiate import Instances, annotation, local_name
+from p4engine.middle.digests import find_digests
+from p4engine.middle.instantiate import Instances, annotation, instantiate, known_number, local_name
 from p4engine.p4runtime.proto import p4info_pb2
 
 PREFIX = {
@@ -131,7 +131,7 @@ class _Builder:
         self.digests = digests
         kinds: dict[str, dict[str, int | None]] = {
             "table": {t.name: _wanted(t.decl) for t in self.tables},
-            "action": {n: _wanted(a.ref.decl) for n, a in self.actions.items()},
+            "action": {n: _wanted(a.decl) for n, a in self.actions.items()},
             "digest": dict.fromkeys(digests),
             "controller_header": dict.fromkeys(self.controller),
         }
@@ -158,7 +158,7 @@ class _Builder:
         for t in self.tables:
             self.table(t)
         for name, action in self.actions.items():
-            decl = action.ref.decl
+            decl = action.decl
             made = self.info.actions.add()
             self.preamble(made, "action", name, decl)
             for i, p in enumerate(action.data, 1):
@@ -188,10 +188,10 @@ class _Builder:
         for a in t.actions:
             ref = made.action_refs.add(id=self.ids["action"][a.name])
             for word, scope in (("tableonly", "TABLE_ONLY"), ("defaultonly", "DEFAULT_ONLY")):
-                if annotation(a.ref, word) is not None:
+                if annotation(a, word) is not None:
                     ref.scope = getattr(p4info_pb2.ActionRef, scope)
-            ref.annotations.extend(_annotations(a.ref, frozenset({"tableonly", "defaultonly"})))
-        default = next((a for a in t.actions if a.ref.decl is t.decl.default.decl), None)
+            ref.annotations.extend(_annotations(a, frozenset({"tableonly", "defaultonly"})))
+        default = next((a for a in t.actions if a.decl is t.decl.default.decl), None)
         if default is not None:
             number = self.ids["action"][default.name]
             if t.decl.const_default:
@@ -202,8 +202,7 @@ class _Builder:
                 width = width_of(p.type) or 1
                 value = given.get(p.name)
                 const = self.instances.value(value, t.block.values) if value is not None else 0
-                bits = const.number if isinstance(const, Symbol) else int(cast(int, const))
-                bits &= (1 << width) - 1
+                bits = known_number(const) & ((1 << width) - 1)
                 made.initial_default_action.arguments.add(
                     param_id=_wanted(p) or i,
                     value=bits.to_bytes((width + 7) // 8, "big"),
@@ -232,25 +231,25 @@ class _Builder:
             users = [t.name for t in self.tables if t.profile is profile]
             made.table_ids.extend(self.ids["table"][n] for n in users)
             made.with_selector = profile.kind == "action_selector"
-            made.size = profile.arguments.get("size") or 0
+            made.size = profile.size
         for kind in ("counter", "direct_counter", "meter", "direct_meter"):
             for extern in self.objects[kind]:
                 made = getattr(self.info, f"{kind}s").add()
                 self.preamble(made, kind, extern.name)
-                made.spec.unit = type(made.spec).Unit.Value(units[extern.arguments["type"].name])
+                made.spec.unit = type(made.spec).Unit.Value(units[extern.unit.name])
                 if kind in direct:
                     made.direct_table_id = self.ids["table"][direct[kind][extern.name]]
                 else:
-                    made.size = extern.arguments["size"]
+                    made.size = extern.size
         for extern in self.objects["register"]:
             register = self.info.registers.add()
             self.preamble(register, "register", extern.name)
             self.type_spec(register.type_spec, extern.type.arguments[0])
-            register.size = extern.arguments["size"]
+            register.size = extern.size
         for value_set in self.objects["value_set"]:
             values = self.info.value_sets.add()
             self.preamble(values, "value_set", value_set.name, value_set.decl)
-            element = value_set.decl.type.element
+            element = value_set.element
             under = underlying(element)
             fields = under.fields.items() if isinstance(under, Composite) else [("", element)]
             for i, (name, t) in enumerate(fields, 1):
@@ -300,7 +299,6 @@ def p4info(
     include_dirs: Iterable[str | os.PathLike[str]] = (),
 ) -> Any:
     """The p4.config.v1.P4Info message of a program; raises P4Error."""
-    from p4engine.backend.emit_program import Generator
     from p4engine.frontend.checker.check_program import check
     from p4engine.frontend.parser.parse_program import parse
     from p4engine.frontend.preprocessor.preprocess import preprocess
@@ -314,15 +312,11 @@ def p4info(
         diagnostics.stop_on_errors()
         checker = check(program, diagnostics)
         diagnostics.stop_on_errors()
-        instances = Instances(checker, diagnostics)
-        diagnostics.stop_on_errors()
-        generator = Generator(checker, instances, diagnostics)
-        generator.pipeline()  # what digests there are shows only when calls are written
-        diagnostics.stop_on_errors()
+        instances = instantiate(checker, diagnostics)
     except Fatal:
         diagnostics.stop_on_errors()
         raise AssertionError from None
-    return _Builder(instances).build(dict(generator.digest_types))
+    return _Builder(instances).build({d.name: d.type for d in find_digests(instances)})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

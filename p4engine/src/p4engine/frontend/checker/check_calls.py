@@ -67,7 +67,7 @@ class CallChecker:
             if isinstance(what, ActionMeant):
                 return self._action(e, what.decl)
             if isinstance(what, FunctionsMeant):
-                return self._function(e, what.candidates, None, {})
+                return self._function(e, what.candidates)
         if isinstance(callee, ast.Member) and isinstance(what, Special) and what.what == "a method":
             base = callee.base.type
             if isinstance(base, TableMeant):
@@ -77,9 +77,7 @@ class CallChecker:
             if isinstance(base, BlockType):
                 return self._apply(e, base, callee.base)
             if isinstance(base, ExternType) and isinstance(what, FunctionsMeant):
-                variables = [p.type for p in base.decl.type_parameters]
-                bindings = dict(zip(variables, base.arguments, strict=False))
-                return self._function(e, what.candidates, callee.base, bindings)
+                return self._function(e, what.candidates, callee.base, base)
             return self._builtin(e, callee, base)
         return self.context.error(e.place, "this cannot be called")
 
@@ -103,17 +101,20 @@ class CallChecker:
         self,
         e: ast.Call,
         candidates: list[ast.Function],
-        receiver: ast.Expr | None,
-        outer: dict[Type, Type],
+        receiver: ast.Expr | None = None,
+        extern: ExternType | None = None,
     ) -> Type:
-        """A call of a function, or of a method of `receiver` with the type arguments `outer`."""
+        """A call of a function, or of a method of `receiver`, which is of the type `extern`."""
         fitting = [d for d in candidates if accepts(d.parameters, e.arguments)]
         decl = fitting[0] if fitting else candidates[-1]
         what = f"{'function' if receiver is None else 'method'} {decl.name}"
         bound = self.arguments.bind(e.place, decl.parameters, e.arguments, what)
         if bound is None:
             return self._give_up(e)
-        bindings = dict(outer)
+        bindings: dict[Type, Type] = {}
+        if extern is not None:
+            outer = [p.type for p in extern.decl.type_parameters]
+            bindings = dict(zip(outer, extern.arguments, strict=False))
         variables = [p.type for p in decl.type_parameters]
         if e.type_arguments:
             if len(e.type_arguments) != len(variables):
@@ -135,9 +136,7 @@ class CallChecker:
                     e.place,
                     f"{what}: the type argument {parameter.name} cannot be inferred; give it",
                 )
-        kind = "extern" if receiver is None else "method"
         if decl.body is not None:
-            kind = "function"
             constants: dict[str, int] = {}
             plain: ast.Bound = []
             for p, value in bound:
@@ -152,13 +151,20 @@ class CallChecker:
             if decl.type_parameters or constants:
                 decl = self.functions.instantiate(decl, bindings, constants, e.place)
                 bound = [(p, v) for p, (_, v) in zip(decl.parameters, plain, strict=False)]
-        if kind == "extern" and decl.name == "static_assert":
-            self._static_assert(e, bound)
         result = substitute(decl.type, bindings)
-        e.call = ast.CallInfo(kind, decl.name, decl, bound, receiver, bindings, result)
-        if kind == "method" and decl.name in ("lookahead", "extract", "emit"):
-            subject = bindings[variables[0]] if variables else UNKNOWN
-            self._packet_method(e, decl.name, subject, bound)
+        if decl.body is not None:
+            e.call = ast.FunctionCall(e.place, decl, result, arguments=bound)
+        elif receiver is None or extern is None:
+            if decl.name == "static_assert":
+                self._static_assert(e, bound)
+            e.call = ast.ExternCall(e.place, decl, result, bindings, arguments=bound)
+        else:
+            e.call = ast.MethodCall(
+                e.place, decl, result, bindings, receiver, extern.decl, arguments=bound
+            )
+            if decl.name in ("lookahead", "extract", "emit"):
+                subject = bindings[variables[0]] if variables else UNKNOWN
+                self._packet_method(e, decl.name, subject, bound)
         return result
 
     def _packet_method(self, e: ast.Call, name: str, what: Type, bound: ast.Bound) -> None:
@@ -200,7 +206,7 @@ class CallChecker:
     def _action(self, e: ast.Call, decl: ast.Action) -> Type:
         bound = self.arguments.bind(e.place, decl.parameters, e.arguments, f"action {decl.name}")
         if bound is not None and self.arguments.fit(bound, {}):
-            e.call = ast.CallInfo("action", decl.name, decl, bound)
+            e.call = ast.ActionCall(e.place, decl, arguments=bound)
         if self.context.in_parser:
             return self.context.error(e.place, "actions cannot be called in a parser")
         return VOID
@@ -211,7 +217,7 @@ class CallChecker:
         if self.context.in_action:
             return self.context.error(e.place, "a table cannot be applied in an action")
         decl.info.applied = True
-        e.call = ast.CallInfo("table", decl.name, decl)
+        e.call = ast.TableCall(e.place, decl)
         return TableMeant("the result of apply", decl)
 
     def _apply(self, e: ast.Call, block: BlockType, receiver: ast.Expr | None) -> Type:
@@ -230,14 +236,14 @@ class CallChecker:
             )
         bound = self.arguments.bind(e.place, decl.parameters, e.arguments, f"{decl.name}.apply")
         if bound is not None and self.arguments.fit(bound, {}):
-            e.call = ast.CallInfo("apply", decl.name, decl, bound, receiver)
+            e.call = ast.BlockCall(e.place, decl, receiver, arguments=bound)
         return VOID
 
     def _builtin(self, e: ast.Call, callee: ast.Member, base: Type) -> Type:
         """A method of headers, header unions and stacks, or the size of a type."""
         name = callee.name
         target = base.type if isinstance(base, TypeMeant) else base
-        e.call = ast.CallInfo("builtin", name, None, (), callee.base)
+        made = e.call = ast.BuiltinCall(e.place, name, callee.base)
         if name in ("push_front", "pop_front"):
             if len(e.arguments) != 1 or e.arguments[0].value is None:
                 return self.context.error(e.place, f"{name} takes the number of elements")
@@ -245,7 +251,7 @@ class CallChecker:
             count = self.expressions.constant(value, None, "the number of elements")
             if count is not None and (not isinstance(count, int) or count < 0):
                 self.context.error(value.place, "the number of elements cannot be negative")
-            e.call.arguments = [(None, value)]
+            made.count = value
             self.expressions.left_value(callee.base)
             return VOID
         if e.arguments:

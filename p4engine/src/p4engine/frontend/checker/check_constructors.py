@@ -17,9 +17,8 @@ class ConstructorChecker:
 
     def construct(
         self, place: Place, target: Type, arguments: list[ast.Argument]
-    ) -> ast.CallInfo | None:
+    ) -> ast.Construction | None:
         """What `target(arguments)` means; None after reporting."""
-        chosen: ast.Function | ast.Parser | ast.Control | ast.Package
         if isinstance(target, ExternType):
             name = target.decl.name
             constructors = [m for m in target.decl.methods if m.name == name]
@@ -27,20 +26,18 @@ class ConstructorChecker:
                 if arguments:
                     self.context.error(place, f"{name} has no constructor")
                     return None
-                return ast.CallInfo("construct", name, type=target)
+                return ast.Construction(place, name, target)
             fitting = [c for c in constructors if accepts(c.parameters, arguments)]
-            chosen = (fitting or constructors)[0]
-            parameters = chosen.parameters
+            parameters = (fitting or constructors)[0].parameters
         elif isinstance(target, BlockType):
-            chosen = target.decl
-            name = chosen.name
-            if isinstance(chosen, ast.Package):
-                parameters = chosen.parameters
-            elif chosen.is_type:
+            name = target.decl.name
+            if isinstance(target.decl, ast.Package):
+                parameters = target.decl.parameters
+            elif target.decl.is_type:
                 self.context.error(place, f"{name} is a type without a body")
                 return None
             else:
-                parameters = chosen.constructor_parameters
+                parameters = target.decl.constructor_parameters
         else:
             self.context.error(place, f"{target} cannot be instantiated")
             return None
@@ -60,7 +57,7 @@ class ConstructorChecker:
         made: Type = target
         if isinstance(target, ExternType) and free:
             made = ExternType(target.decl, tuple(bindings.get(v, UNKNOWN) for v in variables))
-        return ast.CallInfo("construct", name, chosen, bound, None, bindings, made)
+        return ast.Construction(place, name, made, bindings, arguments=bound)
 
 
 def known_at_instantiation(value: ast.Expr) -> bool:

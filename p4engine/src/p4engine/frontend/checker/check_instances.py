@@ -59,10 +59,10 @@ class InstanceChecker:
                 self.context.main = d
         self.context.declare(d)
 
-    def _package_arguments(self, call: ast.CallInfo) -> None:
+    def _package_arguments(self, call: ast.Construction) -> None:
         """Check each block's parameters against the type that the package asks for."""
         for parameter, value in call.arguments:
-            if parameter is None or value is None or not isinstance(parameter.type, BlockType):
+            if value is None or not isinstance(parameter.type, BlockType):
                 continue
             if isinstance(value.type, BlockType):
                 self._block_argument(call, parameter, value, parameter.type, value.type)
@@ -73,7 +73,7 @@ class InstanceChecker:
 
     def _block_argument(
         self,
-        call: ast.CallInfo,
+        call: ast.Construction,
         parameter: ast.Parameter,
         value: ast.Expr,
         want_type: BlockType,

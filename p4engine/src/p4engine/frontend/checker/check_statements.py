@@ -142,7 +142,7 @@ class StatementChecker:
 
     def _call(self, s: ast.CallStatement) -> None:
         self.expressions.check(s.call)
-        if s.call.call is not None and s.call.call.kind == "construct":
+        if isinstance(s.call.call, ast.Construction):
             self.context.error(s.place, "an instance needs a name")
 
     # ---- branches and ends ----

@@ -93,17 +93,18 @@ class Uses:
         for parameter, value in info.arguments:
             if value is None:
                 continue
-            direction = parameter.direction if parameter is not None else ""
-            if direction in ("out", "inout"):
-                outs.append((direction, value))
-            if direction != "out":
+            if parameter.direction in ("out", "inout"):
+                outs.append(value)
+            if parameter.direction != "out":
                 self._visit(value)
-        if info.kind == "builtin" and info.receiver is not None:
+        if isinstance(info, ast.BuiltinCall):
+            if info.count is not None:
+                self._visit(info.count)
             if info.name in ("setValid", "setInvalid", "push_front", "pop_front"):
                 self._write(info.receiver, "out")
             else:
                 self._visit(info.receiver)
-        for _, value in outs:
+        for value in outs:
             self._write(value, "out")
 
 
@@ -130,7 +131,7 @@ class UsageChecker:
             todo += children(node)
             if isinstance(node, ast.ActionRef):
                 used.add(id(node.decl))
-            elif isinstance(node, ast.Call) and node.call is not None:
+            elif isinstance(node, ast.Call) and isinstance(node.call, ast.ActionCall):
                 used.add(id(node.call.decl))
         for local in decl.locals:
             if isinstance(local, ast.Action) and id(local) not in used:
