@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from p4engine.backend.c_compiler import find_c_compiler
+from p4engine.backend.c_build import find_c_compiler
 
 from testbed.machine import kernel_probe
 from testbed.paths import PACKAGE

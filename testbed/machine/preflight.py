@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from p4engine.backend.c_compiler import find_c_compiler
+from p4engine.backend.c_build import find_c_compiler
 
 from testbed.errors import UserError
 

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from p4engine.backend.c_compiler import find_c_compiler
+from p4engine.backend.c_build import find_c_compiler
 
 from testbed.paths import CHECKOUT
 

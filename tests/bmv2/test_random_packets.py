@@ -8,7 +8,7 @@ import shutil
 from collections import Counter
 
 import pytest
-from p4engine.backend.c_compiler import find_c_compiler
+from p4engine.backend.c_build import find_c_compiler
 from p4engine.switch.library import Switch
 
 from p4engine import compile_program

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from p4engine.backend.c_compiler import find_c_compiler
+from p4engine.backend.c_build import find_c_compiler
 
 SIDE_BY_SIDE = ("unit", "switch")
 MARKERS = (

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from p4engine.backend.c_compiler import find_c_compiler
+from p4engine.backend.c_build import find_c_compiler
 
 from p4engine_testing import TESTS
 

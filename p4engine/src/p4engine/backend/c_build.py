@@ -1,5 +1,8 @@
-"""C text to a shared object: the C compiler's flags and runs, and the runtime's own C files, whose
-objects are kept in the cache.
+"""C text to a shared object: the C compiler, its flags and runs, and the runtime's own C files,
+whose objects are kept in the cache.
+
+Of the standard library alone, so that what only looks whether a machine has all it needs
+(`run.py doctor`) finds the C compiler that a build will take.
 """
 
 from __future__ import annotations
@@ -12,7 +15,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from p4engine.backend.c_compiler import find_c_compiler
 from p4engine.backend.cache import cache_folder, digest, failure, touch
 
 RUNTIME = Path(__file__).parents[1] / "runtime"
@@ -38,6 +40,13 @@ class Target:
     compiler: str
     flags: list[str]
     digest: str
+
+
+def find_c_compiler() -> str | None:
+    """Path of the one that the environment names as CC, or else of cc, gcc or clang; None: there
+    is none."""
+    names = (os.environ.get("CC", "cc"), "gcc", "clang")
+    return next(filter(None, map(shutil.which, names)), None)
 
 
 def _compiler() -> tuple[str, str]:
