@@ -89,13 +89,13 @@ class _Builder:
                 f"line {node.start_mark.line + 1}: an alias (*) inside its own anchor (&)"
             )
         if node.tag not in (_TEXT, _LIST, _MAPPING):
-            self.wrong(path, f"the tag {node.tag} is not supported; remove it")
+            self.add_problem(path, f"the tag {node.tag} is not supported; remove it")
             return None
         if isinstance(node, yaml.ScalarNode):
             if node.style is not None:
                 return node.value
             if node.value in ("", "~", "null", "Null", "NULL"):
-                self.wrong(path, "nothing is written here; write a value or remove the key")
+                self.add_problem(path, "nothing is written here; write a value or remove the key")
                 return None
             return plain_value(node.value)
         self.open.append(node)
@@ -111,21 +111,25 @@ class _Builder:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode) or not key_node.value:
-                self.wrong(path, "a key must be a word", line)
+                self.add_problem(path, "a key must be a word", line)
                 continue
             key = key_node.value
             if key == "<<" and key_node.style is None:
-                self.wrong((*path, key), "merge keys are not supported; write the keys out", line)
+                self.add_problem(
+                    (*path, key), "merge keys are not supported; write the keys out", line
+                )
                 continue
             if key in result:
                 first = self.document.lines[(*path, key)]
-                self.wrong((*path, key), f"already given in line {first}; keep one of them", line)
+                self.add_problem(
+                    (*path, key), f"already given in line {first}; keep one of them", line
+                )
                 continue
             self.document.lines[(*path, key)] = line
             result[key] = self.value(value_node, (*path, key))
         return result
 
-    def wrong(self, path: Path, message: str, line: int | None = None) -> None:
+    def add_problem(self, path: Path, message: str, line: int | None = None) -> None:
         self.document.problems.append(Problem(path, message, line or self.document.line(path)))
 
 

@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.derived.plan_entries import aggregating, meetings, most_ahead, plan_of, steering
+from testbed.derived.plan_entries import (
+    aggregating_switches,
+    groups_by_tag,
+    max_lead_packets,
+    next_nodes_by_tag,
+    plan_of,
+)
 from testbed.derived.system_options import options_of
 from testbed.derived.timers import timers_of
 from testbed.experiment.memory_shares import slots_of
@@ -173,14 +179,14 @@ def install_grid(
                 ("table_add", "job_route", "to_server", [job, TO_SERVER, tag], [port, mac, ip])
             )
 
-        for (here, tag), following in steering(planned).items():
+        for (here, tag), following in next_nodes_by_tag(planned).items():
             if here == switch:
                 steer(tag, port_to(topology, switch, following), following)
-        if switch in aggregating(planned):
+        if switch in aggregating_switches(planned):
             steer(UNTAGGED, *next_hops(topology, placement.ps)[switch])
             whole = [0, 0, WHOLE_INDEX, experiment.aggregators]
             calls.append(("table_add", "job", "aggregate", [number], whole))
-        for tag, group in meetings(planned, switch):
+        for tag, group in groups_by_tag(planned, switch):
             parameters = [group.bitmap, group.tag, signals]
             calls.append(("table_add", "fan_in", "gather", [number, tag], parameters))
         children = [
@@ -212,7 +218,7 @@ def _install_capacity(experiment: Experiment, switch: str, calls: list[tuple]) -
             for group in job.groups:
                 if group.node == switch:
                     late = int(group.rate_bps * burst_ns // (8 * 10**9))
-                    frames = BURST_FRAMES + most_ahead(first, group.range)
+                    frames = BURST_FRAMES + max_lead_packets(first, group.range)
                     burst += len(group.workers) * (frames * frame + late)
     rate = settings.capacity_bps / 8e6  # bytes per microsecond
     burst += 1  # the meter's arithmetic rounds

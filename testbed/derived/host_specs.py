@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import ceil
 from typing import TYPE_CHECKING
 
-from testbed.derived import plan_entries as ways
+from testbed.derived import plan_entries
 from testbed.derived.bounds import communication_bound_ns
 from testbed.derived.system_options import options_of
 from testbed.derived.timers import NOMINAL_RATE_BPS, timers_of, uplink_rate
@@ -232,29 +232,31 @@ def atp_part(experiment: Experiment, number: int) -> PoolSpec:
 def grid_part(experiment: Experiment, number: int) -> GridSpec:
     """GRID's hosts are those of its memory's system; its switches, the plan's."""
     options, topology = options_of(experiment, GridOptions), experiment.topology_object()
-    job = ways.plan_of(experiment).jobs[number]
+    job = plan_entries.plan_of(experiment).jobs[number]
     priority, positions = "esa", None
     if options.memory == "atp":
         defaults = SYSTEMS["atp"].options.model_fields
         names = ("rehash", "gap", "fixed_point_scale")
         chosen = {name: defaults[name].default for name in names}
         if any(len(worker.assignments) > 1 for worker in job.workers):
-            chosen["gap"] = 0  # over several ways, what comes early says nothing of what is lost
+            chosen["gap"] = (
+                0  # over several paths, an early result does not mean that another is lost
+            )
         priority, positions = "constant", WindowPositions(index=options.index, **chosen)
     return GridSpec.of(
         pool_part(experiment, number, options.index, priority, positions),
-        switches=_switches(topology, ways.aggregating(job)),
-        stripes=ways.server_stripes(job, experiment.fragments(number)),
+        switches=_switches(topology, plan_entries.aggregating_switches(job)),
+        stripes=plan_entries.server_stripes(job, experiment.fragments(number)),
     )
 
 
 def grid_worker_part(experiment: Experiment, number: int, worker: int) -> PlannedWorker:
-    """What the plan has for a worker: its ways, and its pace."""
-    mine = ways.plan_of(experiment).jobs[number].workers[worker]
+    """What the plan gives a worker: its paths and its pace."""
+    mine = plan_entries.plan_of(experiment).jobs[number].workers[worker]
     bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
     return PlannedWorker(
         pace_ps=ceil(bits * 10**12 / mine.rate_bps),  # never more than the plan has
-        stripes=ways.worker_stripes(
+        stripes=plan_entries.worker_stripes(
             mine, experiment.topology_object(), experiment.fragments(number)
         ),
     )

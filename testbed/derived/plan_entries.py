@@ -1,8 +1,8 @@
-"""What a plan means for the switches and hosts of an experiment.
+"""The entries that a plan makes in the tables of an experiment's switches and hosts.
 
-A plan speaks of nodes, paths and shares. Switches want to know, of each tag that passes them, where
-it goes on and whom they wait for; workers, which of their fragments name which switch; a server,
-which switches it has to remind of a fragment.
+A plan has nodes, paths and shares. A switch needs, for each tag, the next node and the workers that
+it waits for. A worker needs the switch and the tag of each of its fragments. A server needs the
+switches to which it sends the reminders of a fragment.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 def plan_of(experiment: Experiment) -> Plan:
-    """The plan that an experiment's switches and hosts follow, made once: by the planner that it
-    names, with the first repetition's seed for all.
+    """The plan of an experiment, made once: by the planner that the experiment names, with the
+    first repetition's seed for all repetitions.
 
-    Raises UserError if there is none."""
-    # The planners' libraries are for those who plan.
+    Raises UserError if there is no plan."""
+    # Imported here: only experiments with a plan need the planners' libraries.
     from testbed.derived.plan_input import of_experiment
     from testbed.routing.planners import make_plan
 
@@ -40,25 +40,25 @@ def plan_of(experiment: Experiment) -> Plan:
     )
 
 
-def steering(job: JobPlan) -> dict[tuple[str, int], str]:
+def next_nodes_by_tag(job: JobPlan) -> dict[tuple[str, int], str]:
     """{(switch, tag): the node to which packets with this tag go on}."""
     onwards: dict[tuple[str, int], str] = {}
-    ways = [(each.tag, each.path[1:]) for worker in job.workers for each in worker.assignments]
-    ways += [(group.tag, group.path) for group in job.groups]
-    for tag, path in ways:
+    paths = [(each.tag, each.path[1:]) for worker in job.workers for each in worker.assignments]
+    paths += [(group.tag, group.path) for group in job.groups]
+    for tag, path in paths:
         for switch, following in zip(path, path[1:], strict=False):
             if onwards.setdefault((switch, tag), following) != following:
-                raise AssertionError(f"tag {tag} of job {job.name} leaves {switch} on two ways")
+                raise AssertionError(f"tag {tag} of job {job.name} leaves {switch} on two links")
     return onwards
 
 
-def aggregating(job: JobPlan) -> tuple[str, ...]:
+def aggregating_switches(job: JobPlan) -> tuple[str, ...]:
     """The switches that aggregate for a job, each once."""
     return tuple(dict.fromkeys(group.node for group in job.groups))
 
 
-def meetings(job: JobPlan, switch: str) -> Iterator[tuple[int, Group]]:
-    """(tag, the group of the fragments that arrive with it) of all that a switch aggregates."""
+def groups_by_tag(job: JobPlan, switch: str) -> Iterator[tuple[int, Group]]:
+    """(tag, the group of the fragments that arrive with it) for all groups of a switch."""
     groups = {group.number: group for group in job.groups if group.node == switch}
     arriving = {
         (each.tag, each.group)
@@ -70,10 +70,11 @@ def meetings(job: JobPlan, switch: str) -> Iterator[tuple[int, Group]]:
         yield tag, groups[number]
 
 
-def most_ahead(first: np.ndarray, share: Range) -> int:
-    """Packets by which what a worker sends of a share is at most ahead of that share of its pace,
-    over any time of an iteration: a share is spread over the others as evenly as its packets allow
-    (testbed.protocols.stripes), and no more.
+def max_lead_packets(first: np.ndarray, share: Range) -> int:
+    """The largest lead in packets: how many more packets of a share a worker can have sent, over
+    any part of an iteration, than the share times all its packets. A share's packets are spread
+    over the iteration as evenly as whole packets allow (testbed.protocols.stripes), so the lead is
+    small but not 0.
 
     first: int64[T + 1], see testbed.protocols.sizes.fragments_of. Tensors go from last to first."""
     from testbed.protocols.stripes import stride  # and with it the compiler of the hosts
@@ -83,13 +84,13 @@ def most_ahead(first: np.ndarray, share: Range) -> int:
     numbers = np.arange(ranks.start, ranks.stop) * pow(stride(fragments), -1, fragments) % fragments
     tensors = np.searchsorted(first, numbers, side="right") - 1
     places = np.sort(numbers - first[tensors] + fragments - first[tensors + 1])
-    # In units of 2^-32 packets: how many of the share have come, less what its pace is by then.
+    # In units of 2^-32 packets: the share's packets so far, minus the share of all packets so far.
     lead = (np.arange(places.size) << 32) - places * int(share.share * 2**32)
     return -(-int((lead - np.minimum.accumulate(lead)).max(initial=0)) >> 32)
 
 
 def worker_stripes(worker: WorkerPlan, topology: Topology, fragments: int) -> WorkerStripes:
-    """A worker's share of the fragments for each of its ways."""
+    """A worker's share of the fragments for each of its paths."""
     ends: list[int] = []
     nodes: list[int] = []
     tags: list[int] = []
@@ -103,7 +104,7 @@ def worker_stripes(worker: WorkerPlan, topology: Topology, fragments: int) -> Wo
 
 
 def server_stripes(job: JobPlan, fragments: int) -> ServerStripes:
-    """Which of `aggregating(job)` a fragment may be held by."""
+    """Which of `aggregating_switches(job)` may hold a fragment."""
     ranks = {group.number: group.range.fragments(fragments) for group in job.groups}
     bounds = {bound for each in ranks.values() for bound in (each.start, each.stop)}
     ends = sorted((bounds | {fragments}) - {0})
@@ -111,7 +112,7 @@ def server_stripes(job: JobPlan, fragments: int) -> ServerStripes:
     reached = tuple(
         tuple(
             int(any(group.node == node and start in ranks[group.number] for group in job.groups))
-            for node in aggregating(job)
+            for node in aggregating_switches(job)
         )
         for start in starts
     )

@@ -103,7 +103,7 @@ class _Resolver:
         self.kinds: tuple[Job, ...] = ()
         self.links_sound = False
 
-    def wrong(self, path: KeyPath, message: str) -> None:
+    def add_problem(self, path: KeyPath, message: str) -> None:
         self.problems.append(Problem(path, message))
 
     @property
@@ -166,21 +166,23 @@ class _Resolver:
             return
         path: KeyPath = ("arrivals",)
         if self.parts["jobs"]:
-            self.wrong(path, "there are jobs, too; an experiment has one of the two")
+            self.add_problem(path, "there are jobs, too; an experiment has one of the two")
         if self.parts.get("runtime") == "mininet":
-            self.wrong(
+            self.add_problem(
                 path,
                 "is for runtime virtual; on Mininet hosts belong to a job for the whole run: name"
                 " jobs with a start in `jobs`",
             )
         if self.system is not None and self.system.planned:
-            self.wrong(
+            self.add_problem(
                 path,
                 f"{self.system.title} plans for jobs that have their hosts from the start; take"
                 " another system, or name `jobs`",
             )
         if self.parts.get("faults"):
-            self.wrong(("faults",), "cannot be planned for jobs that come and go; take them out")
+            self.add_problem(
+                ("faults",), "cannot be planned for jobs that come and go; take them out"
+            )
         arrivals, problems = read_csv(arrivals, self.folder)
         self.problems += problems
         if problems:
@@ -225,7 +227,7 @@ class _Resolver:
             name = job.name or f"{plain[:50]}-{number}"
             if name in names:
                 message = f"found {name!r}, which is already the name of {key_path(names[name])}"
-                self.wrong((*path, "name"), f"{message}; rename one of them")
+                self.add_problem((*path, "name"), f"{message}; rename one of them")
             names.setdefault(name, path)
             compute_scale = job.scale if job.compute_scale is None else job.compute_scale
             update = {"name": name, "model": model, "compute_scale": compute_scale}
@@ -244,13 +246,13 @@ class _Resolver:
             model = trace.path.stem if has_name(trace.path) else str(trace.path.absolute())
             scaled = trace.scaled(job.scale, job.compute_scale)
         except UserError as error:
-            self.wrong(path, str(error))
+            self.add_problem(path, str(error))
             return None, job.model
         size = self.parts.get("values_per_packet")
         if size:
             fragments = sum(-(-layer.values // size) for layer in scaled.layers) * job.iterations
             if fragments > MAX_FRAGMENTS:
-                self.wrong(
+                self.add_problem(
                     (*place, "iterations"),
                     f"found {job.iterations}, which makes {fragments} fragments; allowed: up to"
                     f" {MAX_FRAGMENTS}, so at most {MAX_FRAGMENTS * job.iterations // fragments}"
@@ -271,7 +273,7 @@ class _Resolver:
             count = len(placement.workers)
             if count != job.workers:
                 message = f"found {count} host{'s' if count != 1 else ''}; the job has"
-                self.wrong((*path, "workers"), f"{message} {job.workers} workers")
+                self.add_problem((*path, "workers"), f"{message} {job.workers} workers")
                 sound = False
             roles: list[tuple[KeyPath, str]] = [
                 ((*path, "workers", i), host) for i, host in enumerate(placement.workers)
@@ -284,11 +286,11 @@ class _Resolver:
                 if topology is not None and host not in topology.hosts:
                     near = nearest(host, topology.hosts)
                     what = "is a switch" if host in topology.switches else "is not in the topology"
-                    self.wrong(role, sentence(f"{host} {what}", near))
+                    self.add_problem(role, sentence(f"{host} {what}", near))
                     sound = False
                 elif host in taken:
                     message = f"{host} already has a role in {taken[host]}; a host has one role"
-                    self.wrong(role, message)
+                    self.add_problem(role, message)
                     sound = False
                 taken.setdefault(host, f"jobs[{number}]")
         if topology is None or not sound:
@@ -301,7 +303,7 @@ class _Resolver:
             if servers:
                 found += f" and {servers} parameter server{'s' * (servers > 1)}"
                 found += f", together {needed} roles"
-            self.wrong(
+            self.add_problem(
                 ("jobs",),
                 f"{found}; the topology has {len(topology.hosts)} hosts, and each takes one role",
             )
@@ -333,7 +335,7 @@ class _Resolver:
         if not found:
             self.problems.append(Problem.missing(path, f"{title} needs a parameter server"))
         elif not wanted:
-            self.wrong(
+            self.add_problem(
                 path,
                 f"{title} has no parameter server; its workers exchange gradients without one. Take"
                 " this key out",
@@ -343,7 +345,7 @@ class _Resolver:
             allowed = "one parameter server per job"
             if self.system.servers == "many":
                 allowed = f"{wanted}, as system.servers says"
-            self.wrong(path, f"{hosts}; allowed for {title}: {allowed}")
+            self.add_problem(path, f"{hosts}; allowed for {title}: {allowed}")
         return False
 
     # -- memory and program
@@ -356,7 +358,7 @@ class _Resolver:
                 self.problems.append(Problem.missing(("memory",), meaning))
                 return
             if memory is not None and not self.system.memory:
-                self.wrong(
+                self.add_problem(
                     ("memory",),
                     f"{self.system.title} does not aggregate in the switch and has no use for its"
                     " memory. Take this key out",
@@ -374,7 +376,7 @@ class _Resolver:
         each_bytes = self.system.aggregator_bytes(self.parts["values_per_packet"], bits)
         count = memory.size_bytes // each_bytes
         if not 1 <= count <= MAX_AGGREGATORS:
-            self.wrong(
+            self.add_problem(
                 ("memory", "size"),
                 f"found {shown(memory, 'size_bytes')}, which is room for {count} aggregators of"
                 f" {each_bytes} B; allowed: 1 to {MAX_AGGREGATORS} aggregators",
@@ -394,7 +396,7 @@ class _Resolver:
             jobs = arrivals.at_once or 1
             who = f"{jobs} at once (arrivals.at_once)"
         if aggregators < jobs * each:
-            self.wrong(
+            self.add_problem(
                 path,
                 f"found {aggregators} aggregators; {self.system.title} divides them among the jobs,"
                 f" and {who} need at least {jobs * each}",
@@ -425,7 +427,7 @@ class _Resolver:
             return
         if self.parts["runtime"] != "virtual":
             if self.parts["virtual"] is not None:
-                self.wrong(
+                self.add_problem(
                     ("virtual",),
                     f"is for runtime virtual, not {self.parts['runtime']}, where hosts and switches"
                     " take the time that they take. Take this key out",
@@ -435,7 +437,7 @@ class _Resolver:
             self.parts["virtual"] = VirtualTime()
         for number, fault in enumerate(self.parts.get("faults", ())):
             if fault.needs_processes:
-                self.wrong(
+                self.add_problem(
                     ("faults", number, "fault"),
                     f"found {fault.kind}; allowed with runtime virtual: pause of a job, worker or"
                     " server, slow of workers; there are no processes to end or to slow down",

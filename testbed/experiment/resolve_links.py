@@ -65,7 +65,7 @@ class _Links:
         self.directions: list[tuple[LinkDirection, LinkDirection]] = []
         self.failed: set[int] = set()
 
-    def wrong(self, path: KeyPath, message: str) -> None:
+    def add_problem(self, path: KeyPath, message: str) -> None:
         self.problems.append(Problem(path, message))
 
     def resolve(self, links: Links) -> None:
@@ -111,7 +111,7 @@ class _Links:
         ends = self.topology.links[index]
         hosts = [node for node in ends if node in self.topology.hosts]
         if hosts:
-            self.wrong(
+            self.add_problem(
                 (*place, "failed") if place[0] == "links" else place,
                 f"{'-'.join(ends)} is the only link of {hosts[0]}; allowed: links between switches",
             )
@@ -132,14 +132,16 @@ class _Links:
             ends = frozenset(each.between)
             if unknown:
                 near = nearest(unknown[0], nodes)
-                self.wrong(path, sentence(f"there is no node {unknown[0]} in the topology", near))
+                self.add_problem(
+                    path, sentence(f"there is no node {unknown[0]} in the topology", near)
+                )
             elif ends not in by_ends:
                 here = self.neighbours(each.between[0])
                 message = f"there is no link between {' and '.join(each.between)}"
-                self.wrong(path, f"{message}; {each.between[0]} is linked to {here}")
+                self.add_problem(path, f"{message}; {each.between[0]} is linked to {here}")
             elif ends in first:
                 message = f"these links are already in links.each[{first[ends]}]; keep one of them"
-                self.wrong(path, message)
+                self.add_problem(path, message)
             else:
                 first[ends] = position
                 for index in by_ends[ends]:
@@ -159,7 +161,7 @@ class _Links:
             return LinkOptions.model_validate(self.topology.link_options[index])
         except ValidationError as error:
             for problem in explain(error, (), LinkOptions):
-                self.wrong(("topology",), f"link {a}-{b}, {problem}")
+                self.add_problem(("topology",), f"link {a}-{b}, {problem}")
             return None
 
     def fits(self, way: LinkSettings | LinkDirection, path: KeyPath, who: str) -> bool:
@@ -168,14 +170,14 @@ class _Links:
         at = path if who else (*path, "jitter")
         if way.jitter_ns > way.delay_ns:
             jitter, delay = shown(way, "jitter_ns"), shown(way, "delay_ns")
-            self.wrong(
+            self.add_problem(
                 at, f"{who}found jitter {jitter}; allowed: at most the delay, which is {delay}"
             )
         threshold = way.ecn_threshold_packets
         if threshold is not None and threshold > way.queue_packets:
             at = path if who else (*path, "ecn_threshold")
             found, queue = f"{threshold} packets", f"{way.queue_packets} packets"
-            self.wrong(
+            self.add_problem(
                 at,
                 f"{who}found ecn_threshold {found}; allowed: at most the queue, which is {queue}",
             )
@@ -183,7 +185,7 @@ class _Links:
             at = path if who else (*path, "reorder_delay")
             found, least = shown(way, "reorder_delay_ns"), self.packet_ns(way)
             time = f"more than {show(least, TIME)}, a packet's time on the link" if least else ""
-            self.wrong(
+            self.add_problem(
                 at,
                 f"{who}found reorder {shown(way, 'reorder')} with reorder_delay {found}, so that no"
                 f" packet would overtake another; allowed: {time or 'more than 0'}",

@@ -191,34 +191,36 @@ def _choices(document: Document, file: str) -> list[Choice]:
     """All combinations that are asked for. Raises ExperimentError."""
     data, problems = document.data["sweep"], list(document.problems)
 
-    def wrong(path: KeyPath, message: str) -> None:
+    def add_problem(path: KeyPath, message: str) -> None:
         problems.append(Problem(path, message, document.line(path)))
 
     groups: list[list[Choice]] = []
     if not isinstance(data, dict) or not data:
         allowed = "keys of the experiment with lists of values, such as `links.loss: [0 %, 1 %]`"
-        wrong(("sweep",), f"found {describe(data)}; allowed: {allowed}")
+        add_problem(("sweep",), f"found {describe(data)}; allowed: {allowed}")
         data = {}
     for name, values in data.items():
         if name not in RESERVED:
-            found = _values(values, ("sweep", name), wrong)
+            found = _values(values, ("sweep", name), add_problem)
             groups.append([{name: value} for value in found])
-    for number, group in enumerate(_listed(data, "together", wrong)):
+    for number, group in enumerate(_listed(data, "together", add_problem)):
         place = ("sweep", "together", number)
-        columns = {name: _values(values, (*place, name), wrong) for name, values in group.items()}
+        columns = {
+            name: _values(values, (*place, name), add_problem) for name, values in group.items()
+        }
         lengths = {len(values) for values in columns.values()}
         if len(lengths) > 1:
             counts = ", ".join(f"{name} has {len(values)}" for name, values in columns.items())
-            wrong(place, f"values that go together must be equally many: {counts}")
+            add_problem(place, f"values that go together must be equally many: {counts}")
             continue
         groups.append(
             [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         )
-    skipped = _listed(data, "skip", wrong)
+    skipped = _listed(data, "skip", add_problem)
     names = [name for group in groups for name in (group[0] if group else ())]
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
-            wrong(("sweep",), f"{name} is varied twice; keep one of them")
+            add_problem(("sweep",), f"{name} is varied twice; keep one of them")
         try:
             _parse(name)
         except FieldError as error:
@@ -228,14 +230,14 @@ def _choices(document: Document, file: str) -> list[Choice]:
     for number, conditions in enumerate(skipped):
         for name in conditions:
             if name not in names:
-                wrong(("sweep", "skip", number, name), f"{name} is not varied in this sweep")
+                add_problem(("sweep", "skip", number, name), f"{name} is not varied in this sweep")
     if problems:
         raise ExperimentError(file, problems)
     count = 1
     for choices in groups:
         count *= len(choices)
     if count > MAX_POINTS:
-        wrong(("sweep",), f"{count} points; allowed: at most {MAX_POINTS}")
+        add_problem(("sweep",), f"{count} points; allowed: at most {MAX_POINTS}")
         raise ExperimentError(file, problems)
     merged = (
         {name: value for part in row for name, value in part.items()}
@@ -243,16 +245,16 @@ def _choices(document: Document, file: str) -> list[Choice]:
     )
     kept = [choice for choice in merged if not any(_matches(choice, each) for each in skipped)]
     if not kept:
-        wrong(("sweep", "skip"), "every point is skipped; keep some")
+        add_problem(("sweep", "skip"), "every point is skipped; keep some")
         raise ExperimentError(file, problems)
     return kept
 
 
-def _listed(data: dict, key: str, wrong: Any) -> list[dict]:
+def _listed(data: dict, key: str, add_problem: Any) -> list[dict]:
     value = data.get(key, [])
     if isinstance(value, list) and all(isinstance(each, dict) and each for each in value):
         return value
-    wrong(
+    add_problem(
         ("sweep", key), f"found {describe(value)}; allowed: a list of mappings from key to values"
     )
     return []
@@ -265,7 +267,7 @@ def _matches(choice: Choice, conditions: dict[str, Any]) -> bool:
     )
 
 
-def _values(given: Any, path: KeyPath, wrong: Any) -> list[Any]:
+def _values(given: Any, path: KeyPath, add_problem: Any) -> list[Any]:
     """The values of a list, or of a range `{from, to, step}` or `{from, to, times}`."""
     if isinstance(given, list) and given:
         return given
@@ -282,7 +284,7 @@ def _values(given: Any, path: KeyPath, wrong: Any) -> list[Any]:
         "a list of values, or a growing range of numbers: "
         "{from: 10, to: 50, step: 10} or {from: 16, to: 256, times: 2}"
     )
-    wrong(path, f"found {describe(given)}; allowed: {allowed}")
+    add_problem(path, f"found {describe(given)}; allowed: {allowed}")
     return []
 
 

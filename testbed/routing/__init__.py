@@ -1,5 +1,5 @@
-"""Which switch aggregates whose gradient, and over which path it goes.
+"""Which switch aggregates whose gradients, and over which paths they go.
 
-`network` is what a planner knows, `planners/` are the planners, `assemble` makes a `plan` of their
-choices, and `plan_check` checks it without their code. `tree` and `paths` serve all systems.
+`network` is a planner's input, `planners/` has the planners, `assemble` turns their choices into a
+`plan`, and `plan_check` checks it independently. All systems use `tree` and `paths`.
 """

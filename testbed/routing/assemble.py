@@ -1,8 +1,8 @@
-"""From what a planner chooses to a plan: groups, rates, loads, aggregators, tags.
+"""From a planner's choice to a plan: groups, rates, loads, aggregators, tags.
 
-Planners differ in what they choose; what follows from a choice is the same for all. The rates are
-max-min fair over all capacities of the network, links included, so that every plan can be run, also
-one whose planner knows of no links.
+Planners differ in their choices. The steps from a choice to a plan are the same for all. The rates
+are max-min fair over all capacities of the network, links included. So every plan can be run, also
+the plan of a planner that ignores links.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from testbed.routing.plan import (
 from testbed.routing.result_trees import Ends, result_trees
 from testbed.routing.tags import Tags
 
-SOLVER = Fraction(1, 10**6)  # by which a linear program's bound, a float, may be too low
+SOLVER = Fraction(1, 10**6)  # relative error by which a linear program's bound may be too low
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ Tree = tuple[Ends, ...]
 
 @dataclass
 class _Group:
-    """A group in the making: `legs` of which workers (numbers within the job) meet."""
+    """A group under construction. `legs`: (worker's number within the job, its leg) of those that
+    meet."""
 
     range: Range
     onward: Path
@@ -67,11 +68,11 @@ class _Group:
 
 
 class Arrangement:
-    """A choice with what it uses: `uses` and `capacities` are what the fair rates need, with the
-    workers of all jobs numbered through. Resources are ("link", a, b), ("switch", name), ("PS",
-    name), ("worker", number).
+    """A choice and the resources that it uses. `uses` and `capacities` are the input of the fair
+    rates; there the workers of all jobs are numbered consecutively. Resources are ("link", a, b),
+    ("switch", name), ("PS", name), ("worker", number).
 
-    `trees`: the links of each job's tree of results, where these count, too."""
+    `trees`: the links of each job's tree of results, if results are counted, too."""
 
     def __init__(
         self,
@@ -159,7 +160,8 @@ class Arrangement:
 
 
 def _groups(workers: Sequence[Sequence[Leg]]) -> list[_Group]:
-    """What meets in switches: at each, the same range of fragments with the same way onward."""
+    """The groups: at each switch, the workers' legs with the same range of fragments and the same
+    path onward."""
     legs_at: dict[str, list[tuple[int, Leg]]] = {}
     for number, legs in enumerate(workers):
         for leg in legs:
@@ -189,8 +191,8 @@ def _groups(workers: Sequence[Sequence[Leg]]) -> list[_Group]:
 def _pieces(
     workers: Sequence[Sequence[Leg]], groups: Sequence[_Group]
 ) -> list[list[tuple[Leg, int]]]:
-    """Each worker's legs, cut where they change from one group to another, with the groups' numbers
-    (from 1; 0: none)."""
+    """Each worker's legs, cut where the group changes, with the groups' numbers (from 1; 0: no
+    group)."""
     found: list[list[tuple[Leg, int]]] = [
         [(leg, 0) for leg in legs if not leg.onward] for legs in workers
     ]
@@ -209,8 +211,9 @@ def assemble(
     seed: int | None = None,
     trees: Sequence[Tree] | None = None,
 ) -> Plan:
-    """The plan of a choice, at max-min fair rates. With `trees`, the links of each job's tree of
-    results, gradients leave room for results; without, results get a tree where there is room.
+    """The plan of a choice, at max-min fair rates. `trees`: the links of each job's tree of
+    results; gradients then leave room for results. Without `trees`, results get a tree where there
+    is room.
 
     Raises UserError if nothing limits a rate."""
     arrangement = Arrangement(network, jobs, choice, trees)
@@ -262,7 +265,8 @@ def assemble(
 def _with_results(
     arrangement: Arrangement, parts: Sequence[JobPlan], loaded: Mapping[Resource, Fraction]
 ) -> list[JobPlan]:
-    """The jobs' parts with their trees of results: those that are given, or where there is room."""
+    """The jobs' parts with their trees of results: the given trees, or trees where there is
+    room."""
     gradients = {cast(Ends, key[1:]): load for key, load in loaded.items() if key[0] == "link"}
     wanted = [(part.ps, to_reach(part), part.rate_bps) for part in parts]
     found = result_trees(arrangement.network, wanted, gradients, arrangement.trees)
@@ -270,7 +274,7 @@ def _with_results(
 
 
 def to_reach(job: JobPlan) -> tuple[str, ...]:
-    """Whom a job's results concern: its workers, and the switches that may wait for them."""
+    """The nodes that need a job's results: its workers, and the switches that aggregate for it."""
     hosts = (worker.host for worker in job.workers)
     return tuple(dict.fromkeys((*hosts, *(group.node for group in job.groups))))
 

@@ -1,18 +1,18 @@
-"""The least congestion: how many workers of each class take which way, all at one rate.
+"""Least congestion: how many workers of each class take which route, all at one rate.
 
-If all workers send at the same rate lambda, every load is lambda times a count: of workers that use
-the resource, and of aggregates. So the largest lambda is found by making the largest ratio of count
-to capacity, mu = 1 / lambda, as small as possible, a linear program in whole counts:
+If all workers send at the same rate lambda, every load is lambda times a count, the number of
+workers and aggregates that use the resource. To find the largest lambda, make the largest ratio of
+count to capacity, mu = 1 / lambda, as small as possible. That is a linear program in whole counts:
 
-    minimise mu   with   for each class:     sum over its ways of n = its workers
+    minimise mu   with   for each class:     sum over its routes of n = its workers
                          class, switch:      n at the switch <= its workers x u
                          job, switch:        sum over paths onward of u <= 1, u = 0 or 1
                          each resource:      n + u that use it <= capacity x mu
 
-Without wholeness it is a linear program whose 1 / mu bounds what any plan over these ways can
-reach, one that splits fragments included: a worker's share at a switch can be no larger than the
-share of fragments that the switch sends on. A second pass takes, among the least congested
-choices, one that loads the fewest links.
+If the counts may be fractions, 1 / mu is an upper bound for every plan over these routes, also for
+plans that split fragments: a worker's share at a switch cannot be larger than the share of
+fragments that the switch sends on. A second pass takes, among the least congested choices, one that
+loads the fewest links.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from scipy.sparse import coo_matrix
 
 from testbed.routing.candidates import Candidates
 from testbed.routing.fair import Resource
-from testbed.routing.network import least
+from testbed.routing.network import min_capacity
 from testbed.routing.paths import Path
 
-GAP = 1e-9  # relative, of an integer program that counts as solved
+GAP = 1e-9  # relative gap at which an integer program counts as solved
 TOLERANCE = 1e-7
-NODES = 20_000  # of the search tree, after which an integer program counts as too hard
+NODES = 20_000  # nodes of the search tree after which an integer program counts as too hard
 
 
 @dataclass
@@ -82,24 +82,24 @@ class Congestion:
             ("switch", each.name): each.aggregation_bps for each in network.switches
         }
         self.capacities |= {("PS", name): capacity for name, capacity in servers.items()}
-        # Variables: mu, then the ways of the classes, then the paths onward.
-        self.first_way: list[int] = []
+        # Variables: mu, then the routes of the classes, then the paths onward.
+        self.first_route: list[int] = []
         column = 1
         for each in candidates.classes:
-            self.first_way.append(column)
-            column += len(each.ways)
+            self.first_route.append(column)
+            column += len(each.routes)
         self.first_onward: dict[tuple[int, str], int] = {}
         for key, paths in candidates.onward.items():
             self.first_onward[key] = column
             column += len(paths)
         self.variables = column
-        self.uses, self.rows, self.least_mu = self._constraints()
+        self.uses, self.rows, self.min_mu = self._constraints()
 
     def _constraints(self) -> tuple[dict[Resource, dict[int, float]], Rows, float]:
         candidates = self.candidates
         uses: dict[Resource, dict[int, float]] = {}
         rows = Rows.none()
-        least_mu = 0.0
+        min_mu = 0.0
 
         def use(column: int, path: Path, last: Resource) -> None:
             for resource in (
@@ -109,14 +109,14 @@ class Congestion:
                 if self.capacities[resource] is not None:
                     uses.setdefault(resource, {})[column] = 1.0
 
-        for each, first in zip(candidates.classes, self.first_way, strict=True):
+        for each, first in zip(candidates.classes, self.first_route, strict=True):
             job = candidates.jobs[each.job]
-            least_mu = max(least_mu, 1 / self.most_rate(each.job, each.workers[0]))
+            min_mu = max(min_mu, 1 / self.max_rate(each.job, each.workers[0]))
             here: dict[str, dict[int, float]] = {}
-            for column, way in enumerate(each.ways, first):
-                last = ("PS" if way.node == job.ps else "switch", way.node)
-                use(column, way.rest, last)
-                here.setdefault(way.node, {})[column] = 1.0
+            for column, route in enumerate(each.routes, first):
+                last = ("PS" if route.node == job.ps else "switch", route.node)
+                use(column, route.rest, last)
+                here.setdefault(route.node, {})[column] = 1.0
             everyone = len(each.workers)
             rows.add({c: 1.0 for columns in here.values() for c in columns}, everyone, everyone)
             for node, columns in here.items():
@@ -132,15 +132,15 @@ class Congestion:
             capacity = self.capacities[resource]
             assert capacity is not None  # others are not counted
             rows.add({**terms, 0: -(capacity / self.unit_bps)}, -np.inf, 0)
-        return uses, rows, least_mu
+        return uses, rows, min_mu
 
-    def most_rate(self, job: int, worker: int) -> float:
-        """What a worker's own links, and its job's largest rate, leave room for."""
+    def max_rate(self, job: int, worker: int) -> float:
+        """The largest rate that a worker's own links and its job's limit allow, in `unit_bps`."""
         made, network = self.candidates.jobs[job], self.candidates.network
         host = made.workers[worker]
         links = [network.link[host, after].capacity_bps for after in network.after[host]]
         widest = None if None in links else max(each for each in links if each is not None)
-        most = least((widest, made.max_rate_bps))
+        most = min_capacity((widest, made.max_rate_bps))
         return np.inf if most is None else most / self.unit_bps
 
     def onward_columns(self, job: int, node: str) -> range:
@@ -155,8 +155,8 @@ class Congestion:
     ) -> np.ndarray:
         """The variables of the linear relaxation's solution.
 
-        opened: exactly these (job, switch) aggregate; None: any, also in part. onward: the number
-        of the path that each of them takes."""
+        opened: exactly these (job, switch) aggregate; None: all may, also in part. onward: the
+        number of the path that each of them takes."""
         low, high = self._bounds()
         rows = Rows.none()
         if opened is not None:
@@ -169,20 +169,20 @@ class Congestion:
                 else:
                     rows.add(dict.fromkeys(columns, 1.0), 1, 1)
         found = self._solve(_first(self.variables), low, high, None, rows)
-        assert found is not None  # every class has a way, and mu can be as large as it must
+        assert found is not None  # every class has a route, and mu can be as large as it must
         return found
 
     def whole(self) -> np.ndarray | None:
-        """The variables of a least congested choice in whole counts, or None if that is too hard to
-        find out."""
+        """The variables of a least congested choice in whole counts; None if finding one is too
+        hard."""
         low, high = self._bounds()
         found = self._solve(_first(self.variables), low, high, NODES)
         if found is None:
             return None
         lengths = np.zeros(self.variables)
-        for each, first in zip(self.candidates.classes, self.first_way, strict=True):
-            for column, way in enumerate(each.ways, first):
-                lengths[column] = len(way.rest)
+        for each, first in zip(self.candidates.classes, self.first_route, strict=True):
+            for column, route in enumerate(each.routes, first):
+                lengths[column] = len(route.rest)
         for key, paths in self.candidates.onward.items():
             for column, path in zip(self.onward_columns(*key), paths, strict=True):
                 lengths[column] = len(path) - 1
@@ -192,7 +192,7 @@ class Congestion:
 
     def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
         low, high = np.zeros(self.variables), np.full(self.variables, np.inf)
-        low[0] = self.least_mu
+        low[0] = self.min_mu
         for key in self.candidates.onward:
             high[self.onward_columns(*key)] = 1
         return low, high
@@ -205,7 +205,7 @@ class Congestion:
         nodes: int | None,
         more: Rows | None = None,
     ) -> np.ndarray | None:
-        """nodes: how many a search for whole counts may look at; None: a linear program."""
+        """nodes: how many nodes a search for whole counts may visit; None: a linear program."""
         constraints = [self.rows.constraint(self.variables)]
         if more is not None and more.low:
             constraints.append(more.constraint(self.variables))
@@ -227,15 +227,15 @@ class Congestion:
         return None if found[0] <= 0 else exact(1 / found[0]) * self.unit_bps
 
     def counts(self, found: np.ndarray) -> tuple[list[list[int]], dict[tuple[int, str], Path]]:
-        """Whole counts and the paths onward that are used, of a solution in whole counts."""
+        """The counts of a solution in whole counts, and the paths onward that it uses."""
         counts = [
-            [round(found[column]) for column in range(first, first + len(each.ways))]
-            for each, first in zip(self.candidates.classes, self.first_way, strict=True)
+            [round(found[column]) for column in range(first, first + len(each.routes))]
+            for each, first in zip(self.candidates.classes, self.first_route, strict=True)
         ]
         used = {
-            (each.job, way.node)
+            (each.job, route.node)
             for each, numbers in zip(self.candidates.classes, counts, strict=True)
-            for way, count in zip(each.ways, numbers, strict=True)
+            for route, count in zip(each.routes, numbers, strict=True)
             if count
         }
         chosen = {

@@ -1,13 +1,13 @@
-"""Max-min fair rates of workers whose ways are given.
+"""Max-min fair rates of workers whose paths are given (progressive filling).
 
-All workers' rates grow together; whoever uses something that has become full stays where it is, the
-others go on. What comes out cannot be bettered for one worker without taking from another that has
-no more: the rates that the word "fair" stands for here, within a job and between jobs.
+The rates of all workers grow together. When a resource is full, the rates of its users stop and the
+others go on. The result is max-min fair, within a job and between jobs: no worker's rate can grow
+unless that of another worker with no more shrinks.
 
-What is peculiar to aggregation: several workers share a resource at the rate of the fastest of them
-and not at the sum. Since rates grow together, the fastest are those that still grow, so each step
-remains linear, and exact in fractions. A job's results come at the rate of its slowest worker, so
-what they take stays as it is from when one of its workers has stopped.
+Aggregation adds one thing: workers that share an aggregate load a resource with the rate of the
+fastest of them, not with the sum. The rates grow together, so the fastest workers are those that
+still grow. Each step is therefore linear, and exact in fractions. A job's results come at the rate
+of its slowest worker. Their load stops to grow as soon as one of the job's workers has stopped.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from fractions import Fraction
 
 @dataclass(frozen=True)
 class Term:
-    """A part of a resource's load: `share` times the largest rate of `workers` (indices), or
-    with `slowest` the smallest: that at which a job's results come."""
+    """A part of a resource's load: `share` times the largest rate of `workers` (indices). With
+    `slowest`: the smallest rate, as for a job's results."""
 
     workers: tuple[int, ...]
     share: Fraction
@@ -36,7 +36,7 @@ class Term:
 
 
 Resource = tuple[str | int, ...]
-"""What has a capacity: its kind, and which it is."""
+"""Something with a capacity: its kind and its name."""
 Uses = Mapping[Resource, Sequence[Term]]
 
 

@@ -36,8 +36,8 @@ from testbed.errors import UserError
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
 
 GRAPHML = (".graphml", ".xml")
-MOST_RATE = 100 * 10**12
-MOST_TIME = 100 * 10**9
+MAX_RATE = 100 * 10**12
+MAX_TIME = 100 * 10**9
 
 _SWITCH_KEYS = ("aggregation", "slots", "failed")
 _HOST_KEYS = ("ingress",)
@@ -224,14 +224,14 @@ def network_of(graph: GraphFile) -> tuple[Network, tuple[PlanJob, ...]]:
             continue
         there = _rate(where, attributes, "capacity")
         back = _rate(where, attributes, "back_capacity") if "back_capacity" in attributes else there
-        delay_ns = _quantity(where, attributes, "delay", TIME, MOST_TIME) or 0
-        ways = [Link(a, b, there, delay_ns)]
+        delay_ns = _quantity(where, attributes, "delay", TIME, MAX_TIME) or 0
+        directions = [Link(a, b, there, delay_ns)]
         if not graph.directed:
-            ways.append(Link(b, a, back, delay_ns))
-        for way in ways:
-            if way.ends in links:
-                raise UserError(f"{where}: {way.source} is linked to {way.target} already")
-            links[way.ends] = way
+            directions.append(Link(b, a, back, delay_ns))
+        for link in directions:
+            if link.ends in links:
+                raise UserError(f"{where}: {link.source} is linked to {link.target} already")
+            links[link.ends] = link
     jobs = [_job(graph, name, attributes) for name, attributes in graph.jobs.items()]
     network = Network(
         tuple(switches), tuple(host_list), tuple(links.values()), failed=tuple(failed)
@@ -271,7 +271,7 @@ def _job(graph: GraphFile, name: str, attributes: Mapping[str, str]) -> PlanJob:
 def _rate(where: str, attributes: Mapping[str, str], key: str) -> int | None:
     if attributes.get(key) == "unlimited":
         return None
-    return _quantity(where, attributes, key, RATE, MOST_RATE)
+    return _quantity(where, attributes, key, RATE, MAX_RATE)
 
 
 def _quantity(

@@ -1,11 +1,11 @@
-"""Max-min fair rates over the choices too: the smallest rate first, then the next, and so on.
+"""Max-min fairness between choices: compare the smallest rates first, then the next, and so on.
 
-Among the choices whose smallest rate is largest, some leave more to the workers that could have
-more, those of another job for instance. In tiny networks all choices are looked at. Other small
-ones are searched: from the choice that the program in whole counts has found, one or two workers,
-an aggregate, or a worker and an aggregate at a time take another way, as long as the sorted rates
-become better and the smallest stays. The smallest rate is proven to be the largest (congestion.py);
-for the others the search stops at a choice that no such step betters.
+Among the choices with the largest smallest rate, some leave more to workers that can have more, for
+example those of another job. In tiny networks all choices are tried. Other small networks are
+searched, beginning with the choice of the program in whole counts. In each step one or two workers,
+an aggregate, or a worker and an aggregate take another route. Steps that improve the sorted rates
+and keep the smallest are taken. The smallest rate is proven to be the largest possible
+(congestion.py). For the other rates the search stops at a choice that no single step improves.
 """
 
 from __future__ import annotations
@@ -21,48 +21,48 @@ from testbed.routing.paths import Path
 
 Counts = list[list[int]]
 Onward = dict[tuple[int, str], Path]
-Step = tuple[int, int, int]  # of a class: from a way to another
+Step = tuple[int, int, int]  # class, the route that a worker leaves, the route that it takes
 
-ALL = 2000  # choices up to which all are looked at
-TRIES = 600  # choices that are looked at otherwise
-PAIRS = 60  # single steps up to which pairs of them are tried
+MAX_EXHAUSTIVE = 2000  # with at most so many choices, all are tried
+MAX_TRIES = 600  # choices that a search tries
+MAX_STEPS_FOR_PAIRS = 60  # with at most so many single steps, pairs of steps are tried, too
 
 
 def improve(program: Congestion, counts: Counts, onward: Onward) -> Choice:
     """The choice of these counts, or one with the same smallest rate that leaves more to others."""
-    among = _Choices(program)
-    reach = among.best if among.most_there_are() <= ALL else among.climb
-    return among.candidates.legs(*reach(counts, onward))
+    search = _ChoiceSearch(program)
+    find = search.best if search.max_choices() <= MAX_EXHAUSTIVE else search.hill_climb
+    return search.candidates.legs(*find(counts, onward))
 
 
-def _shares(count: int, ways: int) -> Iterator[list[int]]:
-    """All ways to share out `count` workers."""
-    if ways == 1:
+def _shares(count: int, parts: int) -> Iterator[list[int]]:
+    """All ways to split `count` workers into `parts` numbers."""
+    if parts == 1:
         yield [count]
         return
     for first in range(count, -1, -1):
-        for rest in _shares(count - first, ways - 1):
+        for rest in _shares(count - first, parts - 1):
             yield [first, *rest]
 
 
-class _Choices:
+class _ChoiceSearch:
     def __init__(self, program: Congestion) -> None:
         self.candidates = program.candidates
-        self.most = [
-            Fraction(program.most_rate(job, worker) * program.unit_bps)
+        self.max_rates = [
+            Fraction(program.max_rate(job, worker) * program.unit_bps)
             for job, made in enumerate(self.candidates.jobs)
             for worker in range(len(made.workers))
-            if program.most_rate(job, worker) < float("inf")
+            if program.max_rate(job, worker) < float("inf")
         ]
 
-    def most_there_are(self) -> int:
-        """No fewer than the choices that there are."""
-        sizes = ((len(each.workers), len(each.ways)) for each in self.candidates.classes)
-        workers = prod(comb(count + ways - 1, count) for count, ways in sizes)
+    def max_choices(self) -> int:
+        """An upper bound of the number of choices."""
+        sizes = ((len(each.workers), len(each.routes)) for each in self.candidates.classes)
+        workers = prod(comb(count + routes - 1, count) for count, routes in sizes)
         return workers * prod(len(paths) for paths in self.candidates.onward.values())
 
     def best(self, counts: Counts, onward: Onward) -> tuple[Counts, Onward]:
-        """The best of all; this one, if none is better."""
+        """The best of all choices; the given one if none is better."""
         found, best = (counts, onward), (self._common(counts, onward), self._rates(counts, onward))
         for choice in self._all():
             common = self._common(*choice)
@@ -72,19 +72,19 @@ class _Choices:
 
     def _all(self) -> Iterator[tuple[Counts, Onward]]:
         classes = self.candidates.classes
-        for counts in product(*(_shares(len(each.workers), len(each.ways)) for each in classes)):
-            used = sorted(self._used(counts))
+        for counts in product(*(_shares(len(each.workers), len(each.routes)) for each in classes)):
+            used = sorted(self._aggregating(counts))
             for paths in product(*(self.candidates.onward[key] for key in used)):
                 yield list(counts), dict(zip(used, paths, strict=True))
 
-    def climb(self, counts: Counts, onward: Onward) -> tuple[Counts, Onward]:
-        """What can be reached from a choice, step by step."""
+    def hill_climb(self, counts: Counts, onward: Onward) -> tuple[Counts, Onward]:
+        """The best choice that improving steps reach from the given one."""
         best, least = self._rates(counts, onward), self._common(counts, onward)
         tries = 0
-        while best != sorted(self.most):  # nobody could have more
-            for other_counts, other_onward in self._near(counts, onward):
+        while best != sorted(self.max_rates):  # nobody could have more
+            for other_counts, other_onward in self._neighbours(counts, onward):
                 tries += 1
-                if tries > TRIES:
+                if tries > MAX_TRIES:
                     return counts, onward
                 if self._common(other_counts, other_onward) < least:
                     continue
@@ -107,20 +107,23 @@ class _Choices:
     def _rates(self, counts: Counts, onward: Onward) -> list[Fraction]:
         return sorted(self._arrangement(counts, onward).fair_rates())
 
-    def _near(self, counts: Counts, onward: Onward) -> Iterator[tuple[Counts, Onward]]:
-        """Choices one step away, those that change least first, then two."""
-        yield from self._onward_elsewhere(counts, onward)
+    def _neighbours(self, counts: Counts, onward: Onward) -> Iterator[tuple[Counts, Onward]]:
+        """Choices that are one step away, then those two steps away. Small changes come first."""
+        yield from self._other_onward_paths(counts, onward)
         steps = list(self._steps(counts))
         for step in steps:
-            yield from self._taken(counts, onward, (step,))
+            yield from self._after_steps(counts, onward, (step,))
         for step in steps:
-            for taken in self._taken(counts, onward, (step,)):
-                yield from self._onward_elsewhere(*taken)
-        if len(steps) <= PAIRS:
-            for pair in combinations_with_replacement(steps, 2):  # alike workers take one step
-                yield from self._taken(counts, onward, pair)
+            for taken in self._after_steps(counts, onward, (step,)):
+                yield from self._other_onward_paths(*taken)
+        if len(steps) <= MAX_STEPS_FOR_PAIRS:
+            # With replacement: two equal workers may take the same step.
+            for pair in combinations_with_replacement(steps, 2):
+                yield from self._after_steps(counts, onward, pair)
 
-    def _onward_elsewhere(self, counts: Counts, onward: Onward) -> Iterator[tuple[Counts, Onward]]:
+    def _other_onward_paths(
+        self, counts: Counts, onward: Onward
+    ) -> Iterator[tuple[Counts, Onward]]:
         """The choices in which one aggregate takes another path onward."""
         for key in onward:
             for path in self.candidates.onward[key]:
@@ -135,7 +138,7 @@ class _Choices:
                         (number, leave, take) for take in range(len(numbers)) if take != leave
                     )
 
-    def _taken(
+    def _after_steps(
         self, counts: Counts, onward: Onward, steps: tuple[Step, ...]
     ) -> Iterator[tuple[Counts, Onward]]:
         """The choice after some steps, for each path onward of a switch that they open."""
@@ -145,7 +148,7 @@ class _Choices:
             after[number][take] += 1
         if any(count < 0 for numbers in after for count in numbers):
             return
-        used = self._used(after)
+        used = self._aggregating(after)
         kept = {key: path for key, path in onward.items() if key in used}
         opened = sorted(used - kept.keys())
         if not opened:
@@ -156,11 +159,11 @@ class _Choices:
         else:
             yield after, kept | {key: self.candidates.onward[key][0] for key in opened}
 
-    def _used(self, counts: Sequence[list[int]]) -> set[tuple[int, str]]:
+    def _aggregating(self, counts: Sequence[list[int]]) -> set[tuple[int, str]]:
         """The (job, switch) that aggregate."""
         return {
-            (each.job, way.node)
+            (each.job, route.node)
             for each, numbers in zip(self.candidates.classes, counts, strict=True)
-            for way, count in zip(each.ways, numbers, strict=True)
-            if count and (each.job, way.node) in self.candidates.onward
+            for route, count in zip(each.routes, numbers, strict=True)
+            if count and (each.job, route.node) in self.candidates.onward
         }

@@ -1,8 +1,9 @@
-"""What a planner knows: a network with directed capacities, and the jobs that share it. Pure data.
+"""The input of planners: a network with directed capacities, and the jobs that share it. Pure data.
 
-Planners must not care where a network comes from, an experiment or a graph file, so both are turned
-into this. Links that are known to have failed are simply not in it. Rates are whole bit/s and count
-bytes from the Ethernet header to the end of the payload, as everywhere; None: unlimited.
+A network comes from an experiment or from a graph file. Both are converted to these classes, so
+planners do not see the difference. Links that are known to have failed are not part of the network.
+Rates are whole bit/s and count bytes from the Ethernet header to the end of the payload, as
+everywhere; None: unlimited.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class PlanJob:
 
 @dataclass(frozen=True)
 class Network:
-    """Switches, hosts and directed links, in an order that decides among equals.
+    """Switches, hosts and directed links. Their order decides between equal choices.
 
     `host_spread_ns`: by how much the workers' hosts differ in when they send the same fragment.
     `frame_bytes`: length of a frame with one fragment."""
@@ -125,17 +126,17 @@ class Network:
         return tuple(each.name for each in self.switches if each.aggregates)
 
     def ingress_bps(self, host: str) -> int | None:
-        """B of a parameter server on `host`: the lesser of what it takes in and what the links
-        towards it carry; None: unlimited."""
+        """B of a parameter server on `host`: the smaller of the rate that it takes in and the
+        capacity of the links towards it; None: unlimited."""
         into = [each.capacity_bps for each in self.links if each.target == host]
         links = None if None in into else sum(each for each in into if each is not None)
-        return least((self.host[host].ingress_bps, links))
+        return min_capacity((self.host[host].ingress_bps, links))
 
     def delay_ns(self, path: tuple[str, ...]) -> int:
         """Propagation delay of a path of nodes."""
         return sum(self.link[ends].delay_ns for ends in zip(path, path[1:], strict=False))
 
 
-def least(capacities: Iterable[int | None]) -> int | None:
-    """The least of some capacities; None: all are unlimited."""
+def min_capacity(capacities: Iterable[int | None]) -> int | None:
+    """The smallest of some capacities; None: all are unlimited."""
     return min((each for each in capacities if each is not None), default=None)

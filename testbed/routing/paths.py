@@ -18,8 +18,8 @@ Path = tuple[str, ...]
 
 
 def distances(network: Network, target: str) -> dict[str, int]:
-    """Links from each switch, and each host, to a node, over switches only; nodes without a way are
-    left out."""
+    """The number of links from each switch and host to a node, over switches only. Nodes without a
+    path are left out."""
     found = {target: 0}
     for node, following in _hops(network, target).items():
         found[node] = found[following] + 1
@@ -39,7 +39,7 @@ def shortest_path(network: Network, source: str, target: str) -> Path | None:
 
 
 def _hops(network: Network, target: str) -> dict[str, str]:
-    """The next node from each one that has a way to the target, the nearest nodes first."""
+    """The next node from each node that has a path to the target, the nearest nodes first."""
     known = network.next_hops
     if target not in known:
         known[target] = _next_hops(network, target)
@@ -63,14 +63,14 @@ def _next_hops(network: Network, target: str) -> dict[str, str]:
     return hops
 
 
-def shortest_paths(network: Network, source: str, target: str, most: int) -> list[Path]:
-    """Up to `most` loop-free paths from a node to another, shortest first, then in the order of the
-    links; [] if there is none."""
+def shortest_paths(network: Network, source: str, target: str, limit: int) -> list[Path]:
+    """Up to `limit` loop-free paths from a node to another, shortest first, then in the order of
+    the links; [] if there is none."""
     away = distances(network, target)
     if source not in away:
         return []
-    found = list(islice(_shortest(network, source, target, away), most))
-    if len(found) == most:
+    found = list(islice(_shortest(network, source, target, away), limit))
+    if len(found) == limit:
         return found
     # The next ones by Yen's algorithm, which finds those of the least length again.
     graph = network.switch_graph.copy()
@@ -85,7 +85,7 @@ def shortest_paths(network: Network, source: str, target: str, most: int) -> lis
         for path in networkx.shortest_simple_paths(graph, source, target)
         if len(path) > shortest
     )
-    return found + list(islice(longer, most - len(found)))
+    return found + list(islice(longer, limit - len(found)))
 
 
 def _shortest(network: Network, source: str, target: str, away: dict[str, int]) -> Iterator[Path]:

@@ -1,15 +1,15 @@
 """A plan: where each fragment of each worker is aggregated, over which path, and how fast.
 
-What a planner decides and what a control plane installs. A worker's fragments are split into
-*ranges*; all fragments of a range go over one path to one node, a switch that aggregates them or
-the parameter server (PS). What meets in a switch is a *group*: the same fragments of several
-workers, which become one aggregate with one fan-in and one path to the PS. A switch may serve
-several groups of a job, with different workers for different fragments, so a group has a number of
-its own. Group 0 stands for no aggregation.
+A planner makes a plan, and a control plane installs it. A worker's fragments are split into
+*ranges*. All fragments of a range go over one path to one node: a switch that aggregates them, or
+the parameter server (PS). Fragments of several workers that meet in a switch are a *group*. They
+become one aggregate with one fan-in and one path to the PS. A switch may serve several groups of a
+job, with different workers for different fragments, so each group has a number. Group 0 means no
+aggregation.
 
-A packet carries a *tag* (from 1 within the job) by which switches steer it: wherever packets of one
-tag pass a switch, they leave it for the same neighbour, and they join the same group. An aggregate
-leaves with its group's tag, which is that of some of its inputs unless their ways would cross.
+A packet carries a *tag* (from 1 within the job) by which switches steer it. All packets of one tag
+that pass a switch leave it for the same neighbour and join the same group. An aggregate leaves with
+its group's tag. That is the tag of some of its inputs, unless their paths would conflict.
 
 The JSON form is described in docs/plan.md.
 """
@@ -98,9 +98,9 @@ class Results:
     """How a job's results come back: the links (source, target) of a tree from the PS to the
     workers and all switches that aggregate for them, nearest first; () if there is no such tree.
 
-    `room_bps`: what its fullest link has left for them, beside the gradients of all jobs and the
-    results of those before; None: unlimited. Where that is less than the job's rate, the job
-    comes to less than its rate."""
+    `room_bps`: what the tree's fullest link has left for the results, beside the gradients of all
+    jobs and the results of the jobs before; None: unlimited. If that is less than the job's rate,
+    the job does not reach its rate."""
 
     links: tuple[tuple[str, str], ...] = ()
     room_bps: Fraction | None = None
@@ -144,7 +144,7 @@ class Load:
 
 @dataclass(frozen=True)
 class LinkLoad(Load):
-    """The same of one direction of a link: `load_bps` is gradients', `results_bps` results'."""
+    """The load of one direction of a link: `load_bps` by gradients, `results_bps` by results."""
 
     results_bps: Fraction = Fraction(0)
 
@@ -157,7 +157,7 @@ class LinkLoad(Load):
 
 @dataclass(frozen=True)
 class SwitchLoad(Load):
-    """The same of a switch: `load_bps` sums up what comes in to be aggregated."""
+    """The load of a switch: `load_bps` is the sum of the rates that come in to be aggregated."""
 
     slots: int = 0
     slots_available: int | None = None
@@ -168,10 +168,10 @@ class Plan:
     """What a planner returns.
 
     `rate_bps`: the smallest rate of all workers. `bound_bps`: the upper bound that the planner's
-    linear relaxation gives for it (None: unlimited). `seed`: of the random rounding that was best;
-    None without one. `links`: {(source, target): load} of every direction; `switches`: by name;
-    `servers`: by the PS's host. `bottlenecks`: what is full, in words such as `link s1 -> s3`,
-    `switch s1`, `PS h9`, in that order."""
+    linear relaxation gives for it (None: unlimited). `seed`: that of the best random rounding; None
+    without rounding. `links`: {(source, target): load} of every direction; `switches`: by name;
+    `servers`: by the PS's host. `bottlenecks`: the full resources, as `link s1 -> s3`, `switch s1`,
+    `PS h9`, in this order."""
 
     planner: str
     seed: int | None

@@ -1,9 +1,9 @@
-"""What `striped` asks in each of its rounds: at these prices, who is served best where?
+"""The subproblem of `striped`'s rounds: which node serves which workers at the lowest cost?
 
-Every link, switch and parameter server has a price for each bit/s. A path costs the sum over what
-it uses, a node that aggregates the cheapest of its paths onward, whoever uses it. To serve all
-workers for the least is a facility location problem: small enough to be solved exactly in each
-round.
+Every link, switch and parameter server has a price per bit/s. A path costs the sum of the prices of
+what it uses. A node that aggregates costs the price of its cheapest path onward, once for all its
+workers. Serving all workers at the lowest cost is a facility location problem. It is small enough
+to be solved exactly in each round.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def resources_of(path: Path, *more: Resource) -> list[Resource]:
 
 
 class PathPrices:
-    """Sets of paths of which the cheapest is wanted, at ever other prices.
+    """Finds the cheapest path of each set, for changing prices.
 
-    sets: of (path, what it uses at its end). resources: {resource: place among the prices}; what
-    is not there is free."""
+    sets: sets of (path, the resource at its end). resources: {resource: its place among the
+    prices}; other resources are free."""
 
     def __init__(
         self, sets: Sequence[Sequence[tuple[Path, Resource]]], resources: Mapping[Resource, int]
@@ -44,7 +44,8 @@ class PathPrices:
         self.uses = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=shape)
 
     def cheapest(self, prices: np.ndarray) -> list[tuple[float, Path]]:
-        """Of each set what its cheapest path costs, and that path; (infinity, ()) without any."""
+        """For each set the cost of its cheapest path, and that path; (infinity, ()) for an empty
+        set."""
         costs = self.uses @ prices
         found: list[tuple[float, Path]] = []
         for paths, start in zip(self.paths, self.first, strict=False):
@@ -59,8 +60,9 @@ class PathPrices:
 def locate(
     cost: Sequence[Sequence[float]], weight: Sequence[int], open_cost: Sequence[float]
 ) -> list[int]:
-    """For each class the number of the node that serves it, the last one always open, so that all
-    cost the least: a class `weight` times its cost there, a node its `open_cost` once."""
+    """For each class the number of the node that serves it, at the lowest total cost. A class costs
+    `weight` times its `cost` at the node, and a node with a class its `open_cost` once. The last
+    node is always open and free."""
     classes, nodes = len(cost), len(cost[0])
     facilities = nodes - 1
     if not facilities:

@@ -1,8 +1,8 @@
-"""The way back: over which links a job's results go from its parameter server to whom they concern.
+"""The trees over which a job's results go from its parameter server to workers and switches.
 
-Results are copied in switches, so a link carries each of them once, and all links of the tree carry
-the job's own rate. Gradients may use the same direction of a link. So the tree is one whose fullest
-link has the most room left beside them, and the shortest of those on which the results have room.
+Switches copy results. So a link carries each result once, and all links of the tree carry the job's
+own rate. Gradients may use the same direction of a link. If results have room on some tree, the
+shortest such tree is taken, otherwise the tree whose fullest link has the most room left.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def result_trees(
 
 
 def room_of(links: Iterable[Ends], left: Mapping[Ends, Fraction]) -> Fraction | None:
-    """What is left on the fullest link; None: unlimited. 0 where there are no links: no way."""
+    """What is left on the fullest link; None: unlimited; 0 without links."""
     links = tuple(links)
     if not links:
         return Fraction(0)
@@ -70,7 +70,7 @@ def widest_tree(
         return _shortest_tree(network, root, targets, left, widths[place])
 
     low, high = 0, len(widths) - 1
-    if widest := tree(high):  # as a rule
+    if widest := tree(high):  # the usual case
         return widest
     best = tree(low)
     while best and high - low > 1:

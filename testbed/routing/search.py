@@ -1,10 +1,11 @@
 """Large networks: which switches to open as aggregators, then whole counts, by search.
 
-The program in whole counts (congestion.py) is hard where many switches may aggregate, because the
-linear relaxation opens each of them a little. With the open switches given, the relaxation is tight
-and quick. So open the ones that can take in most, one more as long as that is better, try to
-exchange each for another, round what the linear program then says, and move single workers off the
-fullest resource as long as that helps. Nothing is drawn at random, and no clock decides.
+The program in whole counts (congestion.py) is hard where many switches may aggregate, because its
+linear relaxation opens each of them a little. When the open switches are given, the relaxation is
+tight and fast. So the search opens the switches that can take in most, one more at a time as long
+as that helps. It tries to exchange each for another, rounds the solution of the linear program, and
+moves single workers off the fullest resource as long as that helps. It uses no random numbers and
+no clock.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from testbed.routing.candidates import Candidates, WorkerClass
 from testbed.routing.congestion import Congestion
 
 Open = frozenset[tuple[int, str]]
-PATIENCE = 2  # larger sets that were worse before no more are tried
+PATIENCE = 2  # larger sets in a row without improvement, after which the search stops
 EXCHANGES = 12  # sets tried after that
 MOVES = 1000
 
@@ -53,8 +54,8 @@ def search(program: Congestion) -> np.ndarray:
 
 
 def _ranked(candidates: Candidates, job: int) -> list[str]:
-    """The switches that may aggregate for a job, those first that can take in most: no more than
-    they can aggregate and than their links and own workers bring."""
+    """The switches that may aggregate for a job, sorted by how much they can take in: the smaller
+    of their aggregation capacity and the capacity of the links towards them."""
     network = candidates.network
 
     def takes(node: str) -> float:
@@ -73,7 +74,7 @@ def _solve(program: Congestion, opened: Open) -> _Found:
 
 
 def _exchange(program: Congestion, best: _Found, ranked: Sequence[Sequence[str]]) -> _Found:
-    """Try to replace each open switch by the first closed ones, and to do without it."""
+    """Try to close each open switch, or to replace it by one of the first closed ones."""
     tried = {best.open}
     left = EXCHANGES
     for job, node in sorted(best.open, key=lambda each: (each[0], -ranked[each[0]].index(each[1]))):
@@ -106,29 +107,29 @@ class _Rounding:
                 rows.append(row)
                 columns.append(column)
                 factors.append(factor * program.unit_bps / capacity)
-        # What one more of a variable adds to mu at each resource.
+        # How much each resource's mu grows when a variable grows by 1.
         shape = (max(len(resources), 1), program.variables)
         self.matrix = csc_matrix((factors, (rows, columns)), shape=shape)
         self.open = found.open
 
     def whole(self) -> np.ndarray:
-        self._one_way_onward()
-        self._whole_workers()
-        self._move()
+        self._choose_onward_paths()
+        self._round_workers()
+        self._move_workers()
         self._close_unused()
         self.values[0] = self.matrix[:, 1:].dot(self.values[1:]).max(initial=0)
         return self.values
 
-    def _one_way_onward(self) -> None:
-        """Each aggregate takes the path that carries most of it; then workers are put anew."""
+    def _choose_onward_paths(self) -> None:
+        """Give each aggregate the path that carries most of it, and solve again for the workers."""
         fixed = {}
         for key in self.open:
             columns = list(self.program.onward_columns(*key))
             fixed[key] = int(np.argmax(self.values[columns]))
         self.values = self.program.relaxed(self.open, fixed)
 
-    def _whole_workers(self) -> None:
-        """Whole counts near the fractions: rounded down, then up where most is missing."""
+    def _round_workers(self) -> None:
+        """Round the fractions down, then up where the largest remainders are."""
         for each, columns in self._classes():
             exact = self.values[columns]
             down = np.floor(exact + 1e-9)
@@ -139,40 +140,43 @@ class _Rounding:
 
     def _classes(self) -> Iterator[tuple[WorkerClass, np.ndarray]]:
         candidates = self.program.candidates
-        for each, first in zip(candidates.classes, self.program.first_way, strict=True):
-            yield each, np.arange(first, first + len(each.ways))
+        for each, first in zip(candidates.classes, self.program.first_route, strict=True):
+            yield each, np.arange(first, first + len(each.routes))
 
-    def _move(self) -> None:
-        """Move one worker at a time off the fullest resource, if all it then uses is less full."""
+    def _move_workers(self) -> None:
+        """Move one worker at a time off the fullest resource, if all resources that it then uses
+        are less full."""
         usable = self._usable()
         load = self.matrix[:, 1:].dot(self.values[1:])
         for _ in range(MOVES):
             worst = int(np.argmax(load))
-            if not self._improve(load, worst, usable):
+            if not self._move_one(load, worst, usable):
                 return
 
     def _usable(self) -> list[np.ndarray]:
-        """For each class the columns of its ways to open switches and to the PS."""
+        """For each class the columns of its routes to open switches and to the PS."""
         found = []
         for each, columns in self._classes():
             ps = self.program.candidates.jobs[each.job].ps
-            keep = [way.node == ps or (each.job, way.node) in self.open for way in each.ways]
+            keep = [
+                route.node == ps or (each.job, route.node) in self.open for route in each.routes
+            ]
             found.append(columns[np.array(keep)])
         return found
 
-    def _improve(self, load: np.ndarray, worst: int, usable: Sequence[np.ndarray]) -> bool:
+    def _move_one(self, load: np.ndarray, worst: int, usable: Sequence[np.ndarray]) -> bool:
         best, best_peak = None, load[worst] * (1 - 1e-9)
         row = self.matrix.getrow(worst)
         users = [column for column in row.indices if self.values[column] >= 1]
-        for ways in usable:
-            leaving = [column for column in ways if column in users]
+        for columns in usable:
+            leaving = [column for column in columns if column in users]
             for column in leaving:
                 without = self.matrix[:, [column]].toarray()
-                after = load[:, None] - without + self.matrix[:, ways].toarray()
+                after = load[:, None] - without + self.matrix[:, columns].toarray()
                 peaks = after.max(axis=0)
                 place = int(np.argmin(peaks))
-                if peaks[place] < best_peak and ways[place] != column:
-                    best, best_peak = (column, ways[place]), peaks[place]
+                if peaks[place] < best_peak and columns[place] != column:
+                    best, best_peak = (column, columns[place]), peaks[place]
         if best is None:
             return False
         leave, take = best
@@ -184,9 +188,9 @@ class _Rounding:
     def _close_unused(self) -> None:
         candidates = self.program.candidates
         used = {
-            (each.job, way.node)
+            (each.job, route.node)
             for each, columns in self._classes()
-            for way, column in zip(each.ways, columns, strict=True)
+            for route, column in zip(each.routes, columns, strict=True)
             if self.values[column] > 0
         }
         for key in candidates.onward:

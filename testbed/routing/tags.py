@@ -1,8 +1,9 @@
 """Tags by which switches steer a job's packets.
 
-A switch cannot steer by destination: raw fragments and an aggregate leave one switch for the same
-parameter server on different links. It steers by (job, tag). As few tags are made as will do: a way
-joins a tag unless some switch would have to treat its packets differently.
+A switch cannot steer by destination: raw fragments and an aggregate may leave one switch for the
+same parameter server on different links. It steers by (job, tag). There are as few tags as
+possible: a path joins an existing tag unless some switch would have to treat its packets
+differently.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Shortest-path routes and the aggregation tree of a job.
 
-Every switch forwards towards a host along a shortest path of links that are up; among equals the
-neighbour that comes first in the topology's order wins, so that routes are the same on every
-machine. The topology may be any graph, with cycles and parallel links. The routes of all
-switches towards a job's parameter server, or its root switch where it has no server, form a tree;
-the job's workers pick its branches. A switch that only forwards is a node of it like any other, but
-never the root.
+Every switch forwards towards a host along a shortest path of links that are up. Of equal paths it
+takes the neighbour that comes first in the topology's order, so that routes are the same on every
+machine. The topology may be any graph, with cycles and parallel links. The routes of all switches
+towards a job's parameter server, or its root switch if it has no server, form a tree. The job's
+tree has the branches with its workers. A switch that only forwards is a node of the tree like any
+other, but never the root.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ def _breadth_first(topology: Topology, target: str) -> dict[str, tuple[int, str]
 def next_nodes(
     neighbours: Callable[[str], Iterable[str]], hosts: Iterable[str], target: str
 ) -> dict[str, str]:
-    """For each switch that can reach the switch `target`: the next one on a shortest path. Of equal
-    paths that of the neighbour that comes first; `neighbours` are those of a node, by port."""
+    """For each switch that can reach the switch `target`: the next switch on a shortest path. Of
+    equal paths the one over the neighbour that comes first. `neighbours` returns a node's
+    neighbours in the order of its ports."""
     towards: dict[str, str] = {}
     seen = {target, *hosts}  # hosts do not forward
     queue = deque([target])
@@ -68,10 +69,10 @@ def switch_of(topology: Topology, host: str) -> str:
 class JobTree:
     """Where a job's fragments meet on their way to their target, a server or the root switch.
 
-    `parent` maps each switch of the tree to (port, next node), the root switch apart. `below` maps
-    each switch to the numbers of the workers whose fragments pass it. `children` maps each to
-    [(port, node)], the switches and workers that results go on to. `forwarding`: the topology's
-    switches that do not aggregate."""
+    `parent` maps each switch of the tree except the root switch to (port, next node). `below` maps
+    each switch to the numbers of the workers whose fragments pass it. `children` maps each switch
+    to [(port, node)], the switches and workers to which it sends results. `forwarding`: the
+    topology's switches that do not aggregate."""
 
     target: str
     parent: dict[str, tuple[int, str]]
@@ -85,8 +86,8 @@ class JobTree:
         return tuple(name for name in self.below if name not in self.forwarding)
 
     def receivers(self, switch: str) -> tuple[tuple[int, str], ...]:
-        """(port, node) of the next switches that aggregate and workers below one, whatever only
-        forwards between."""
+        """(port, node) of the workers and the next aggregating switches below a switch. Switches
+        between them only forward."""
         found: list[tuple[int, str]] = []
         for port, child in self.children[switch]:
             if child in self.forwarding:
@@ -99,8 +100,8 @@ class JobTree:
 def job_tree(
     topology: Topology, workers: tuple[str, ...], target: str, switches: tuple[str, ...] = ()
 ) -> JobTree:
-    """The tree of a job with its server, or the root switch, at `target`. It reaches `switches`,
-    too, even where no worker is below them.
+    """The tree of a job whose server, or root switch, is `target`. It also reaches `switches`, even
+    if no worker is below them.
 
     Raises UserError if a worker has no path to the target."""
     hops = next_hops(topology, target)
@@ -139,9 +140,9 @@ def job_tree(
 
 
 def root_switch(topology: Topology, workers: tuple[str, ...]) -> str:
-    """Where the sums of a job without a server come together: of the switches that aggregate, the
-    one whose furthest worker is nearest, then that with the shortest paths in all, then the first
-    in the topology's order.
+    """The switch that completes the sums of a job without a server: the aggregating switch with the
+    shortest path to its farthest worker. Of several, the one with the smallest sum of paths, then
+    the first in the topology's order.
 
     Raises UserError if none has a path to all workers."""
     best: tuple[tuple[int, int], str] | None = None

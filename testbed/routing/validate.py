@@ -1,4 +1,4 @@
-"""What a planner may rely on: that its input makes sense. Everything else is the user's to mend."""
+"""Check a planner's input, so that planners can rely on it. Mistakes are the user's to correct."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _check_job(network: Network, job: PlanJob) -> None:
 
 
 def check_memory(plan: Plan) -> None:
-    """Raises UserError if a switch lacks the aggregators that a plan needs."""
+    """Raises UserError if a switch has fewer aggregators than a plan needs."""
     for name, load in plan.switches.items():
         if load.slots_available is not None and load.slots > load.slots_available:
             raise UserError(

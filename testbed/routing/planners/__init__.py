@@ -56,11 +56,11 @@ def make_plan(
     seed: int = 1,
     paths: int = PATHS,
 ) -> Plan:
-    """Plan for some jobs. `seed` decides what is drawn at random; up to `paths` paths are looked at
-    between two nodes.
+    """Plan for some jobs. `seed` decides random choices; up to `paths` paths between two nodes are
+    considered.
 
-    Raises UserError for what the user can mend: no such planner, a network or job that makes no
-    sense, no path, a plan that the switches' memory does not hold."""
+    Raises UserError for what the user can correct: an unknown planner, a network or job that makes
+    no sense, a missing path, a plan that needs more memory than a switch has."""
     if planner not in PLANNERS:
         known = ", ".join(PLANNERS)
         hint = nearest_word(planner, PLANNERS)
@@ -68,7 +68,7 @@ def make_plan(
     check_input(network, jobs)
     made = PLANNERS[planner].make(network, jobs, seed, paths)
     check_memory(made)
-    wrong = violations(network, jobs, made)
-    if wrong:
-        raise AssertionError(f"the planner {planner} made a plan that cannot be run: {wrong[0]}")
+    problems = violations(network, jobs, made)
+    if problems:
+        raise AssertionError(f"the planner {planner} made a plan that cannot be run: {problems[0]}")
     return made

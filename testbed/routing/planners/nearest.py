@@ -1,10 +1,10 @@
-"""`nearest`: the first aggregating switch on the way, the remainder at the next, in the end the PS.
+"""`nearest`: the first aggregating switch on the path, the remainder at the next, finally the PS.
 
-What systems do that aggregate wherever packets pass (ATP, SwitchML per rack): routes are shortest
-paths, and a switch takes what its capacity allows. All workers' rates grow together. While a
-worker's switch has capacity left, what its rate grows by is aggregated there; after that at the
-next aggregating switch on its path, and in the end it goes to the PS as it is. A worker stops
-growing when something on its way is full.
+This is what systems do that aggregate wherever packets pass (ATP, SwitchML per rack): routes are
+shortest paths, and a switch takes what its capacity allows. All workers' rates grow together. While
+a worker's switch has capacity left, the growth of the worker's rate is aggregated there, after that
+at the next aggregating switch on its path. What no switch takes goes to the PS unaggregated. A
+worker's rate stops when some resource on its path is full.
 
 The remainder is the end of a worker's fragments, so that the remainders of several workers can meet
 at a later switch.
@@ -39,8 +39,9 @@ def plan(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Pl
 
 
 class _Flow:
-    """A worker: `stops` are the aggregating switches on its path and the PS, `at` is where what it
-    grows by is aggregated, `marks` the rates at which that moved on."""
+    """A worker. `stops`: the aggregating switches on its path, then the PS (places on the path).
+    `at`: the stop that aggregates the growth of its rate. `marks`: the rates at which `at` moved
+    on."""
 
     def __init__(self, network: Network, number: int, job: int, path: Path) -> None:
         self.number = number
@@ -78,13 +79,13 @@ class _Flow:
 class _Filling:
     def __init__(self, network: Network, jobs: Sequence[PlanJob]) -> None:
         self.flows: list[_Flow] = []
-        self.most: list[int | None] = []
+        self.max_rates: list[int | None] = []
         for index, job in enumerate(jobs):
             for worker in job.workers:
                 path = shortest_path(network, worker, job.ps)
                 assert path is not None  # checked before
                 self.flows.append(_Flow(network, len(self.flows), index, path))
-                self.most.append(job.max_rate_bps)
+                self.max_rates.append(job.max_rate_bps)
         self.left: dict[Resource, Fraction] = {
             ("link", *link.ends): Fraction(link.capacity_bps)
             for link in network.links
@@ -99,8 +100,8 @@ class _Filling:
                 self.left["PS", job.ps] = Fraction(ingress)
 
     def users(self, growing: list[_Flow]) -> dict[Resource, dict[Hashable, list[_Flow]]]:
-        """For each resource whose load grows: {what grows by one there: the workers behind it}. An
-        aggregate grows once, whoever contributes."""
+        """For each resource whose load grows: {flow or aggregate that grows: its workers}. An
+        aggregate counts once for all workers that contribute to it."""
         found: dict[Resource, dict[Hashable, list[_Flow]]] = {}
 
         def use(resource: Resource, who: Hashable, flow: _Flow) -> None:
@@ -129,7 +130,7 @@ class _Filling:
             steps = [self.left[resource] / len(who) for resource, who in users.items()]
             steps += [
                 most - level
-                for most in (self.most[flow.number] for flow in growing)
+                for most in (self.max_rates[flow.number] for flow in growing)
                 if most is not None
             ]
             if not steps:
@@ -146,7 +147,7 @@ class _Filling:
                 if self.left[resource] == 0:
                     ends = moved if resource[0] == "switch" else stopped
                     ends.update(flow.number for flows in who.values() for flow in flows)
-            stopped |= {flow.number for flow in growing if self.most[flow.number] == level}
+            stopped |= {flow.number for flow in growing if self.max_rates[flow.number] == level}
             for flow in growing:
                 if flow.number in stopped:
                     flow.rate = level

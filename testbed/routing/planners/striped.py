@@ -1,24 +1,24 @@
 """`striped`: a worker's fragments split in ranges over several aggregation nodes (ours).
 
-A *stripe* is a range of a job's fragments with one way for each worker and one path onward for each
-switch that aggregates, so a stripe is a plan like one of `grid-links`, and striping is a mixture of
-such plans, each for a part of the fragments. All workers of a job change at the same fragments, or
-sums would lack contributions. The best mixture is a linear program with a variable for every
-possible stripe, w = the rate at which its fragments flow:
+A *stripe* is a range of a job's fragments with one path for each worker and one path onward for
+each switch that aggregates. So a stripe is a plan like one of `grid-links`, and striping is a
+mixture of such plans, each for a part of the fragments. All workers of a job change at the same
+fragments; otherwise sums would miss contributions. The best mixture is a linear program with a
+variable for every possible stripe, w = the rate at which its fragments flow:
 
     maximise t   with   each job:       sum of its stripes' w >= t
                         each resource:  sum of w x (workers, aggregates, results) <= capacity
 
-Unlike the other planners this one counts results, too: a mixture uses links in both directions, and
-so would take from results what they need to come back as fast. Their tree is fixed beforehand, and
-some trees are tried.
+Unlike the other planners this one counts results, too. A mixture uses links in both directions, and
+without this it would take the capacity that results need. The tree of the results is fixed before
+the program is solved, and some trees are tried.
 
-There are too many stripes to write down, so the program begins with those of `grid-links` and
-asks, with its dual prices, for one that would better it: each worker at the cheapest node, where
-opening a switch costs the price of its path onward (a facility location problem, solved exactly).
-When there is none, the mixture is the best of all (over the paths that are looked at); large
-networks stop after ROUNDS. With several jobs, t is raised for all, then for those that can have
-more.
+There are too many stripes to list. So the program begins with those of `grid-links` and generates
+others (column generation): with the dual prices of the current solution it looks for a stripe that
+improves it. In that stripe each worker uses the cheapest node, and opening a switch costs the price
+of its path onward. This is a facility location problem, solved exactly. When there is no such
+stripe, the mixture is the best of all over the paths that are considered. Large networks stop after
+ROUNDS. With several jobs, t is raised for all, then for those that can have more.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from testbed.routing.pricing import PathPrices, locate, resources_of
 from testbed.routing.result_trees import result_trees
 
 ROUNDS = 300
-NEARLY = 1e-6  # relative, from the bound
-SMALLEST = 1e-6  # share of a job's fragments that is worth a stripe
-DENOMINATOR = 10_000  # the largest of a stripe's share
+NEARLY = 1e-6  # relative distance from the bound at which it counts as reached
+SMALLEST = 1e-6  # the smallest share of a job's fragments that becomes a stripe
+DENOMINATOR = 10_000  # the largest denominator of a stripe's share
 
 
 @dataclass(frozen=True)
 class Stripe:
-    """One way for each worker (by number), the paths onward, and what it uses of each resource at
-    rate 1."""
+    """One path for each worker (by number), the paths onward, and what the stripe uses of each
+    resource at rate 1."""
 
     job: int
-    ways: tuple[Path, ...]
+    paths: tuple[Path, ...]
     onward: tuple[tuple[str, Path], ...]
     uses: tuple[tuple[Resource, int], ...]
 
@@ -68,7 +68,8 @@ def plan(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Pl
     small = program.variables <= SMALL
     for trees in _trees(network, assemble(network, jobs, whole, "striped", bound), small):
         mixture = _Mixture(program, whole, trees, bound)
-        # Shares are rounded to simple fractions, so what is already best as a whole stays whole.
+        # Shares are rounded to simple fractions, which may cost something. So the choice without
+        # stripes is a candidate, too.
         for choice in (mixture.choice(), whole):
             used = [_pruned(tree, legs) for tree, legs in zip(trees, choice, strict=True)]
             plans.append(assemble(network, jobs, choice, "striped", bound, trees=used))
@@ -78,9 +79,10 @@ def plan(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Pl
 
 
 def _trees(network: Network, whole: Plan, several: bool) -> list[tuple[Tree, ...]]:
-    """Trees of results to try, one for each job. They reach all switches that can aggregate, and
-    leave most room beside the gradients of a plan without stripes. With `several` also those that
-    reach only its switches, and those with most room beside no gradients."""
+    """Trees of results to try, one for each job. The first reach all switches that can aggregate
+    and leave the most room beside the gradients of a plan without stripes. With `several` there are
+    also trees that reach only the switches of that plan, and trees chosen as if there were no
+    gradients."""
     gradients = {ends: load.load_bps for ends, load in whole.links.items()}
     found: dict[tuple[Tree, ...], None] = {}
     everywhere = network.aggregating
@@ -94,7 +96,7 @@ def _trees(network: Network, whole: Plan, several: bool) -> list[tuple[Tree, ...
 
 
 def _pruned(tree: Tree, legs: Sequence[Sequence[Leg]]) -> Tree:
-    """A tree without what leads to nobody: neither workers nor switches that these legs use."""
+    """A tree without the branches that lead neither to workers nor to switches of these legs."""
     needed = {node for each in legs for leg in each for node in (leg.path[0], leg.node)}
     kept = []
     for source, target in reversed(tree):
@@ -125,22 +127,22 @@ class _Mixture:
         }
         self.resources = {resource: row for row, resource in enumerate(self.capacities)}
         self.jobs = len(self.candidates.jobs)
-        # What the workers' own links, and the job's largest rate, allow all of them.
-        self.most = [
-            min(program.most_rate(job, worker) for worker in range(len(made.workers)))
+        # The largest rate that the workers' own links and the job's limit allow all workers.
+        self.max_rates = [
+            min(program.max_rate(job, worker) for worker in range(len(made.workers)))
             for job, made in enumerate(self.candidates.jobs)
         ]
         self.nodes = [self._nodes(job) for job in range(self.jobs)]
         self.onward = [self._onward(job) for job in range(self.jobs)]
-        self.ways = [self._ways(job) for job in range(self.jobs)]
+        self.path_prices = [self._path_prices(job) for job in range(self.jobs)]
         self.stripes = [self._of_choice(job, legs) for job, legs in enumerate(whole)]
         self.rates = np.zeros(len(self.stripes))
-        self.level = 0.0  # that all jobs have
+        self.level = 0.0  # the rate that all jobs have
         self._solve()
 
     @property
     def reaches_bound(self) -> bool:
-        """Whether no mixture, over whatever tree of results, can be better."""
+        """Whether no mixture can be better, over any tree of results."""
         return self.level >= self.bound * (1 - NEARLY)
 
     def _nodes(self, job: int) -> list[str]:
@@ -163,15 +165,15 @@ class _Mixture:
             self.resources,
         )
 
-    def _ways(self, job: int) -> PathPrices:
-        """Of each class to each node."""
+    def _path_prices(self, job: int) -> PathPrices:
+        """The routes of each class to each node, in this order."""
         ps = self.candidates.jobs[job].ps
         return PathPrices(
             [
                 [
-                    (way.rest, ("PS" if node == ps else "switch", node))
-                    for way in each.ways
-                    if way.node == node
+                    (route.rest, ("PS" if node == ps else "switch", node))
+                    for route in each.routes
+                    if route.node == node
                 ]
                 for each in self.candidates.classes
                 if each.job == job
@@ -184,7 +186,7 @@ class _Mixture:
         onward = {leg.node: leg.onward for (leg,) in legs if leg.onward}
         return self._stripe(job, [leg.path for (leg,) in legs], onward)
 
-    def _stripe(self, job: int, ways: Sequence[Path], onward: dict[str, Path]) -> Stripe:
+    def _stripe(self, job: int, paths: Sequence[Path], onward: dict[str, Path]) -> Stripe:
         ps = self.candidates.jobs[job].ps
         uses: dict[Resource, int] = {}
 
@@ -193,16 +195,16 @@ class _Mixture:
                 if resource in self.resources:
                     uses[resource] = uses.get(resource, 0) + 1
 
-        for path in ways:
+        for path in paths:
             use(path[1:], ("PS", ps) if path[-1] == ps else ("switch", path[-1]))
         for path in onward.values():
             use(path, ("PS", ps))
         for ends in self.trees[job]:
             use(ends)
-        return Stripe(job, tuple(ways), tuple(sorted(onward.items())), tuple(uses.items()))
+        return Stripe(job, tuple(paths), tuple(sorted(onward.items())), tuple(uses.items()))
 
     def _solve(self) -> None:
-        """Raise the jobs' rates, all of them, then those that are not held up yet."""
+        """Raise the rates of all jobs, then of those that nothing limits yet."""
         held: dict[int, float] = {}
         rounds = ROUNDS
         known = set(self.stripes)
@@ -221,7 +223,7 @@ class _Mixture:
                 self.stripes += new
                 known.update(new)
                 continue
-            # A job whose rate has a price cannot have more without another's having less.
+            # A job whose rate has a price cannot have more unless another job has less.
             free = [job for job in range(self.jobs) if job not in held]
             stuck = [job for job in free if values[job] > 1e-9] or free
             held |= dict.fromkeys(stuck, level)
@@ -248,8 +250,8 @@ class _Mixture:
                 columns.append(count)
                 factors.append(1.0)
                 limits.append(0.0)
-        # A row that cannot bind stands for no limit, which solvers do not take.
-        limits += [1e9 if np.isinf(most) else most for most in self.most]
+        # Solvers take no infinite limits. So no limit is a limit that is never reached.
+        limits += [1e9 if np.isinf(most) else most for most in self.max_rates]
         matrix = csr_matrix((factors, (rows, columns)), shape=(len(limits), count + 1))
         cost = np.zeros(count + 1)
         cost[-1] = -1
@@ -266,14 +268,14 @@ class _Mixture:
         made, nodes = self.candidates.jobs[job], self.nodes[job]
         onward = self.onward[job].cheapest(prices)
         classes = [each for each in self.candidates.classes if each.job == job]
-        flat = self.ways[job].cheapest(prices)
+        flat = self.path_prices[job].cheapest(prices)
         served = [flat[first : first + len(nodes)] for first in range(0, len(flat), len(nodes))]
         chosen = locate(
             [[cost for cost, _ in each] for each in served],
             [len(each.workers) for each in classes],
             [cost for cost, _ in onward],
         )
-        ways: list[Path] = [()] * len(made.workers)
+        paths: list[Path] = [()] * len(made.workers)
         used: dict[str, Path] = {}
         total = float(sum(prices[row] for row in self._rows_of_tree(job)))
         for each, ends, place in zip(classes, served, chosen, strict=True):
@@ -283,8 +285,8 @@ class _Mixture:
                 total += onward[place][0]
                 used[nodes[place]] = onward[place][1]
             for worker in each.workers:
-                ways[worker] = (made.workers[worker], *rest)
-        return self._stripe(job, ways, used), total
+                paths[worker] = (made.workers[worker], *rest)
+        return self._stripe(job, paths, used), total
 
     def _rows_of_tree(self, job: int) -> list[int]:
         links = (("link", *ends) for ends in self.trees[job])
@@ -306,7 +308,7 @@ class _Mixture:
                 part = Range(start, start + share)
                 start += share
                 onward = dict(stripe.onward)
-                for worker, path in enumerate(stripe.ways):
+                for worker, path in enumerate(stripe.paths):
                     leg = Leg(part, path, onward.get(path[-1], ()))
                     last = legs[worker][-1] if legs[worker] else None
                     if last and (last.path, last.onward) == (leg.path, leg.onward):
@@ -318,8 +320,8 @@ class _Mixture:
 
 
 def _simple_shares(rated: Sequence[tuple[float, Stripe]]) -> list[tuple[Fraction, Stripe]]:
-    """Shares that sum up to 1, close to the rates' and with small denominators; the largest takes
-    what rounding leaves."""
+    """Shares in the ratio of the rates, with small denominators, whose sum is 1. The largest share
+    gets the rounding error."""
     total = sum(rate for rate, _ in rated)
     shares = [
         (Fraction(rate / total).limit_denominator(DENOMINATOR), stripe)

@@ -1,9 +1,9 @@
-"""`none` and `grid-links`: each worker has one way, chosen for the largest smallest rate.
+"""`none` and `grid-links`: each worker has one path, and the smallest rate is as large as possible.
 
 `none` aggregates nothing: each worker sends to its PS over one path. `grid-links` is the published
-model with what a network has besides: link capacities, and for every worker and aggregate one of
-the k shortest loop-free paths. Both are solved exactly where that is quick, as a program in whole
-counts (congestion.py), and otherwise by a search from a rounded linear program (search.py).
+model extended by link capacities, and by a choice among the k shortest loop-free paths for every
+worker and aggregate. Where it is fast enough, both are solved exactly, as a program in whole counts
+(congestion.py), otherwise by a search from a rounded linear program (search.py).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def _plan(
 
 
 def whole_choice(program: Congestion) -> Choice:
-    """A choice of one way for each worker: one with the largest smallest rate there is, or a good
-    one where that is too hard to find."""
+    """A choice of one path for each worker, with the largest possible smallest rate, or a good one
+    if that is too hard to find."""
     found = program.whole() if program.variables <= SMALL else None
     if found is None:
         return program.candidates.legs(*program.counts(search(program)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed import dataplane
-from testbed.derived.plan_entries import plan_of, steering
+from testbed.derived.plan_entries import next_nodes_by_tag, plan_of
 from testbed.experiment import Experiment, load_text
 from testbed.experiment.memory_shares import slots_of
 from testbed.topology import host_ip, switch_ip
@@ -155,5 +155,6 @@ def _tags(experiment: Experiment) -> tuple[tuple[int, ...], ...]:
     if not experiment.system_entry.planned:
         return ()
     return tuple(
-        tuple(sorted({tag for _, tag in steering(job)})) for job in plan_of(experiment).jobs
+        tuple(sorted({tag for _, tag in next_nodes_by_tag(job)}))
+        for job in plan_of(experiment).jobs
     )

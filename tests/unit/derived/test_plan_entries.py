@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.derived.plan_entries import most_ahead
+from testbed.derived.plan_entries import max_lead_packets
 from testbed.protocols.sizes import fragments_of
 from testbed.protocols.stripes import spread
 from testbed.routing.plan import Range
@@ -40,15 +40,15 @@ def holds(first: np.ndarray, share: Range, burst: int) -> bool:
 def test_a_burst_is_enough_and_no_larger_than_by_one(sizes, one, other):
     first = fragments_of(sizes, 1)
     share = Range(min(one, other), max(one, other))
-    ahead = most_ahead(first, share)
+    ahead = max_lead_packets(first, share)
     assert holds(first, share, ahead + 1)
     if ahead > 1:
         assert not holds(first, share, ahead - 1)
 
 
 def test_what_has_no_others_is_never_ahead():
-    assert most_ahead(fragments_of([1300], 1), Range()) == 0
+    assert max_lead_packets(fragments_of([1300], 1), Range()) == 0
 
 
 def test_two_ninths_of_the_worked_examples_fragments():
-    assert most_ahead(fragments_of([1300], 1), Range(Fraction(0), Fraction(2, 9))) == 6
+    assert max_lead_packets(fragments_of([1300], 1), Range(Fraction(0), Fraction(2, 9))) == 6

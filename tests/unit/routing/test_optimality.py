@@ -250,11 +250,11 @@ WHOLE_GROUP = "s2 s1 2 2, s3 s1 6 11, s3 s2 2 8, w1 s2 7 9, w2 s2 5 6, w3 s3 2 1
     ("aggregating", "links", "rates"),
     [("s1", ALIKE, [1, 2, 2]), ("s1", WITH_ITS_PATH, [1, 1, 3])],
 )
-@pytest.mark.parametrize("all_choices", [leximin.ALL, 0])
+@pytest.mark.parametrize("all_choices", [leximin.MAX_EXHAUSTIVE, 0])
 def test_two_steps_at_once(aggregating, links, rates, all_choices, monkeypatch):
     """A worker moves with another one, or with the aggregate that it joins; found by looking at all
     choices, and by climbing."""
-    monkeypatch.setattr(leximin, "ALL", all_choices)
+    monkeypatch.setattr(leximin, "MAX_EXHAUSTIVE", all_choices)
     assert sorted_rates(make_plan(*one_job(aggregating, links), "grid-links")) == rates
 
 
