@@ -1,4 +1,5 @@
-"""The two ways in which a run can end badly, kept apart because they need different help.
+"""The two ways in which a run can end badly, kept apart because they need different help, and the
+words that all messages share.
 
 A *user error* is something that the person at the keyboard can put right before anything runs: a
 misspelt key, a missing package, no root. `run.py` prints its message and exits with 2. A *run
@@ -8,6 +9,9 @@ traceback.
 """
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 
 class UserError(Exception):
@@ -29,3 +33,28 @@ class RunError(Exception):
         super().__init__(message)
         self.log_tail = log_tail
         self.log = log
+
+
+def sentence(*parts: str) -> str:
+    """Join the parts of a message that are not empty: with semicolons, but not after a question."""
+    text = ""
+    for part in parts:
+        if part and text:
+            text += " " if text.endswith("?") else "; "
+        text += part
+    return text
+
+
+def nearest_word(word: object, known: Iterable[str]) -> str:
+    """The nearest of the known words, whatever its case, or "" if none is near."""
+    if not isinstance(word, str):
+        return ""
+    by_case = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(word.lower(), by_case, 1)
+    return by_case[near[0]] if near else ""
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """A hint for `sentence` that names the nearest of the known words, or ""."""
+    near = nearest_word(word, known)
+    return f"did you mean {near}?" if near else ""

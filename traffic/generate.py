@@ -9,14 +9,13 @@ character.
 from __future__ import annotations
 
 import argparse
-import difflib
 import io
 import sys
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.errors import UserError
+from testbed.errors import UserError, did_you_mean, sentence
 from testbed.traffic.trace import COLUMNS, MODELS_FOLDER, Layer, Trace
 
 if TYPE_CHECKING:
@@ -32,10 +31,9 @@ def generate(name: str, folder: Path) -> list[Path]:
     from testbed.traffic import definitions, times
 
     if name not in definitions.MODELS:
-        near = difflib.get_close_matches(name, definitions.MODELS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        unknown = sentence(f"unknown model {name!r}", did_you_mean(name, definitions.MODELS))
         raise UserError(
-            f"unknown model {name!r}{hint}\n  models: {', '.join(definitions.MODELS)}\n"
+            f"{unknown}\n  models: {', '.join(definitions.MODELS)}\n"
             "  a new one: add it to traffic/definitions/ (docs/models.md)"
         )
     model = definitions.MODELS[name]

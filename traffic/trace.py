@@ -15,7 +15,6 @@ spent, and nothing is sent for them.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed import plugins
-from testbed.errors import UserError
+from testbed.errors import UserError, did_you_mean, sentence
 from testbed.traffic.scaling import scale_times, scale_values
 
 if TYPE_CHECKING:
@@ -176,10 +175,9 @@ def load_trace(name_or_path: str | Path, folder: str | Path | None = None) -> Tr
     known = {_plain(name): name for name in traces}
     if _plain(text) in known:
         return _read(traces[known[_plain(text)]])
-    near = difflib.get_close_matches(_plain(text), known, n=1)
-    hint = f"; did you mean {known[near[0]]}?" if near else ""
+    unknown = sentence(f"unknown model {text!r}", did_you_mean(_plain(text), known.values()))
     raise TraceError(
-        f"unknown model {text!r}{hint}\n"
+        f"{unknown}\n"
         f"  models: {', '.join(known.values())}\n"
         "  a trace file of your own: give its path, ending in .csv (format: docs/models.md)"
     )
@@ -242,9 +240,9 @@ class _Reader:
             return
         key, value = match.group(1), match.group(2).strip()
         if key not in REQUIRED + OPTIONAL:
-            near = difflib.get_close_matches(key, REQUIRED + OPTIONAL, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            self._wrong(number, key, value, f"{hint}known keys: {', '.join(REQUIRED + OPTIONAL)}")
+            known = REQUIRED + OPTIONAL
+            remedy = sentence(did_you_mean(key, known), f"known keys: {', '.join(known)}")
+            self._wrong(number, key, value, remedy)
         elif not value:
             self._wrong(number, key, value, "write a value or take the line out")
         elif key == "source":

@@ -8,7 +8,6 @@ they are called, so that `ina --help` and errors of usage come at once.
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import sys
 from argparse import Namespace
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from testbed.errors import RunError, UserError
+from testbed.errors import RunError, UserError, did_you_mean, sentence
 from testbed.paths import default_results
 from testbed.runtimes import interrupts
 
@@ -353,9 +352,8 @@ def with_command(arguments: list[str]) -> list[str]:
         return arguments
     if first.endswith((".yaml", ".yml")) or os.path.exists(first):
         return ["run", *arguments]
-    near = difflib.get_close_matches(first, COMMANDS, 1)
-    hint = f"did you mean `{near[0]}`?" if near else f"commands are: {', '.join(COMMANDS)}"
-    raise UserError(f"there is no command or file `{first}`; {hint}")
+    hint = did_you_mean(first, COMMANDS) or f"commands are: {', '.join(COMMANDS)}"
+    raise UserError(sentence(f"there is no command or file `{first}`", hint))
 
 
 def version() -> str:

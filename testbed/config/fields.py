@@ -8,11 +8,10 @@ in an annotation, `Annotated[int, Quantity(TIME, 0, HOUR)]`.
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -24,6 +23,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from testbed.config import units
 from testbed.config.units import Dimension, FieldError, describe
+from testbed.errors import did_you_mean
 
 US = 1_000
 MS = 1_000_000
@@ -35,21 +35,6 @@ def as_pydantic(error: FieldError) -> PydanticCustomError:
     """The same error in the form that pydantic collects, keeping its parts."""
     parts = {"found": error.found, "allowed": error.allowed, "hint": error.hint}
     return PydanticCustomError("field", "{found}; {allowed}", parts)
-
-
-def nearest_word(word: object, known: Iterable[str]) -> str:
-    """The nearest of the known words, or "" if none is near."""
-    if not isinstance(word, str):
-        return ""
-    by_case = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(word.lower(), by_case, n=1, cutoff=0.6)
-    return by_case[near[0]] if near else ""
-
-
-def nearest(word: object, known: Iterable[str]) -> str:
-    """A hint that names the nearest of the known words, or ""."""
-    near = nearest_word(word, known)
-    return f"did you mean {near}?" if near else ""
 
 
 def user_file(name: str, folder: Path) -> Path:
@@ -111,7 +96,7 @@ class Quantity(Kind):
         try:
             amount = units.parse(value, self.dimension, self.low, self.high)
         except FieldError as error:
-            hint = error.hint or nearest(value, meanings)
+            hint = error.hint or did_you_mean(value, meanings)
             raise FieldError(error.found, self._or_words(error.allowed), hint) from None
         return float(amount / 100) if self.dimension is units.PERCENT else int(amount)
 
@@ -222,7 +207,7 @@ class Choice(Kind):
         if isinstance(value, str) and value in reasons:
             raise FieldError(describe(value), self.allowed, reasons[value])
         if not isinstance(value, str) or value not in self.words:
-            raise FieldError(describe(value), self.allowed, nearest(value, self.words))
+            raise FieldError(describe(value), self.allowed, did_you_mean(value, self.words))
         return value
 
     @property
@@ -290,7 +275,7 @@ class WordOr:
             if isinstance(value, dict | self.model):
                 return section(value)
             allowed = f"{', '.join(self.words)}, or a mapping {self.example}"
-            raise as_pydantic(FieldError(describe(value), allowed, nearest(value, self.words)))
+            raise as_pydantic(FieldError(describe(value), allowed, did_you_mean(value, self.words)))
 
         schema = handler.generate_schema(self.model)
         return core_schema.no_info_wrap_validator_function(validate, schema)

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from testbed.config.fields import nearest_word
 from testbed.config.units import FieldError, describe
-from testbed.errors import UserError
+from testbed.errors import UserError, did_you_mean, nearest_word, sentence
 
 SHOWN = 50
 
@@ -25,16 +24,6 @@ def key_path(path: Path) -> str:
             continue
         key = part if re.fullmatch(r"[\w-]{1,60}", part) else describe(part)
         text += f".{key}" if text else key
-    return text
-
-
-def sentence(*parts: str) -> str:
-    """Join the parts of a message that are not empty: with semicolons, but not after a question."""
-    text = ""
-    for part in parts:
-        if part and text:
-            text += " " if text.endswith("?") else "; "
-        text += part
     return text
 
 
@@ -58,7 +47,7 @@ class Problem:
     def unknown(cls, path: Path, known: list[str], remark: str = "") -> Problem:
         """A key that is not among the known ones. `remark` is shown if none of them is near."""
         near = nearest_word(path[-1], known)
-        hint = f"did you mean {near}?" if near else remark
+        hint = did_you_mean(path[-1], known) or remark
         message = sentence("unknown key", hint, f"allowed: {', '.join(known) or 'none'}")
         return cls(path, message, instead=(*path[:-1], near) if near else None)
 

@@ -14,10 +14,11 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from testbed.config.explain import explain
-from testbed.config.fields import ANY_TEXT, Choice, Flag, Number, nearest_word
-from testbed.config.problems import ExperimentError, Problem, sentence
+from testbed.config.fields import ANY_TEXT, Choice, Flag, Number
+from testbed.config.problems import ExperimentError, Problem
 from testbed.config.section import Section
 from testbed.config.yaml_document import Document
+from testbed.errors import did_you_mean, sentence
 from testbed.results.schema import FIGURE_MEASURES, DeclaredFigure
 
 QUICK_REPETITIONS = 2
@@ -96,8 +97,7 @@ def read_figure(document: Document, file: str, varied: tuple[str, ...]) -> Figur
     else:
         if not figure.x or figure.x in varied:
             return figure
-        near = nearest_word(figure.x, varied)
-        hint = f"did you mean {near}?" if near else ""
+        hint = did_you_mean(figure.x, varied)
         message = sentence(f"{figure.x} is not varied", hint, f"allowed: {', '.join(varied)}")
         problems = [Problem(("figure", "x"), message)]
     raise ExperimentError(

@@ -14,11 +14,10 @@ from pydantic.fields import FieldInfo
 
 from testbed import systems
 from testbed.config.explain import first_words
-from testbed.config.fields import nearest
-from testbed.config.problems import ExperimentError, Problem, sentence
+from testbed.config.problems import ExperimentError, Problem
 from testbed.config.units import FieldError, describe
 from testbed.config.yaml_document import MAX_BYTES, Document, read_yaml
-from testbed.errors import UserError
+from testbed.errors import UserError, did_you_mean, sentence
 from testbed.experiment import resolve_topology as topologies
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.renamed_keys import with_new_names
@@ -73,7 +72,7 @@ def read_file(path: Path) -> str:
         if not path.exists():
             files = [each.name for each in path.absolute().parent.glob("*.y*ml")]
             raise UserError(
-                f"{path}: {sentence('no such experiment file', nearest(path.name, files))}"
+                f"{path}: {sentence('no such experiment file', did_you_mean(path.name, files))}"
             )
         if not path.is_file():
             raise UserError(f"{path}: not a regular file; name an experiment file")
@@ -161,7 +160,7 @@ class _Sections:
             raise FieldError("no name", f"{example}; systems: {', '.join(systems.SYSTEMS)}")
         if not isinstance(name, str) or name not in systems.SYSTEMS:
             raise FieldError(
-                describe(name), ", ".join(systems.SYSTEMS), nearest(name, systems.SYSTEMS)
+                describe(name), ", ".join(systems.SYSTEMS), did_you_mean(name, systems.SYSTEMS)
             )
         self.chosen_system = systems.SYSTEMS[name]
         self.models["system"] = self.chosen_system.options

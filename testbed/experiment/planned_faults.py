@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from testbed.config.fields import nearest
-from testbed.config.problems import Path, Problem, sentence
+from testbed.config.problems import Path, Problem
 from testbed.config.units import TIME, show
+from testbed.errors import did_you_mean, sentence
 from testbed.experiment.schema_jobs import Fault, Job, Placement
 from testbed.topology import Topology
 
@@ -103,7 +103,7 @@ def _target(
     """Whether there is what the fault is to affect, and whether it can affect it."""
     if fault.switch is not None:
         if topology is not None and fault.switch not in topology.switches:
-            near = nearest(fault.switch, topology.switches)
+            near = did_you_mean(fault.switch, topology.switches)
             message = f"there is no switch {fault.switch} in the topology"
             yield Problem((*path, "switch"), sentence(message, near))
         return
@@ -113,7 +113,7 @@ def _target(
     if job is None:
         names = [job.name for job in jobs]
         message = f"there is no job {fault.job}; jobs are {', '.join(names[:8])}"
-        yield Problem((*path, "job"), sentence(message, nearest(fault.job, names)))
+        yield Problem((*path, "job"), sentence(message, did_you_mean(fault.job, names)))
         return
     if fault.worker is not None and fault.worker >= job.workers:
         allowed = f"0 to {job.workers - 1}, since job {job.name} has {job.workers} workers"

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed import systems
-from testbed.config.fields import NAME, nearest, user_file
+from testbed.config.fields import NAME, user_file
 from testbed.config.problems import Path as KeyPath
-from testbed.config.problems import Problem, key_path, sentence
+from testbed.config.problems import Problem, key_path
 from testbed.config.units import FieldError
-from testbed.errors import UserError
+from testbed.errors import UserError, did_you_mean, sentence
 from testbed.experiment.experiment import Experiment, LinkDirection, bitmap_bits
 from testbed.experiment.lossless_checks import losing_links, restarts, short_queues
 from testbed.experiment.placement import choose
@@ -284,7 +284,7 @@ class _Resolver:
             sound &= self.servers_fit((*path, "ps"), placement)
             for role, host in roles:
                 if topology is not None and host not in topology.hosts:
-                    near = nearest(host, topology.hosts)
+                    near = did_you_mean(host, topology.hosts)
                     what = "is a switch" if host in topology.switches else "is not in the topology"
                     self.add_problem(role, sentence(f"{host} {what}", near))
                     sound = False

@@ -11,10 +11,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from testbed.config.fields import SECOND, nearest
+from testbed.config.fields import SECOND
 from testbed.config.problems import Path as KeyPath
-from testbed.config.problems import Problem, sentence
+from testbed.config.problems import Problem
 from testbed.config.units import TIME, show
+from testbed.errors import did_you_mean, sentence
 from testbed.experiment.experiment import Experiment, LinkDirection
 from testbed.experiment.printing import shown
 from testbed.experiment.round_trip import round_trip_ns
@@ -131,7 +132,7 @@ class _Links:
             unknown = [name for name in each.between if name not in nodes]
             ends = frozenset(each.between)
             if unknown:
-                near = nearest(unknown[0], nodes)
+                near = did_you_mean(unknown[0], nodes)
                 self.add_problem(
                     path, sentence(f"there is no node {unknown[0]} in the topology", near)
                 )

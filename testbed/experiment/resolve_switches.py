@@ -7,8 +7,8 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from testbed import systems
-from testbed.config.fields import nearest
-from testbed.config.problems import Path, Problem, sentence
+from testbed.config.problems import Path, Problem
+from testbed.errors import did_you_mean, sentence
 from testbed.experiment.schema_switches import Switches, SwitchException
 from testbed.experiment.unknown_keys import explain
 from testbed.topology import Topology
@@ -55,7 +55,7 @@ def _named(switches: Switches, topology: Topology) -> list[Problem]:
         path, name = ("switches", "each", position, "switch"), each.switch
         if name not in topology.switches:
             what = "is a host" if name in topology.hosts else "is not in the topology"
-            message = sentence(f"{name} {what}", nearest(name, topology.switches))
+            message = sentence(f"{name} {what}", did_you_mean(name, topology.switches))
             problems.append(Problem(path, message))
         elif name in first:
             message = f"{name} is already in switches.each[{first[name]}]; keep one of them"

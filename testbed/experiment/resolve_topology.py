@@ -20,9 +20,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from testbed.config.fields import ANY_TEXT, Flag, Kind, Number, Whole, nearest, user_file
-from testbed.config.problems import Problem, sentence
+from testbed.config.fields import ANY_TEXT, Flag, Kind, Number, Whole, user_file
+from testbed.config.problems import Problem
 from testbed.config.units import FieldError, describe
+from testbed.errors import did_you_mean, sentence
 from testbed.experiment.schema import TopologyChoice
 from testbed.topology import Topology, TopologyError
 from testbed.topos import KINDS
@@ -53,7 +54,7 @@ def choose(value: Any, folder: Path) -> tuple[TopologyChoice, Topology]:
         raise TopologyProblem(Problem.of(HERE, FieldError(describe(value), _EXAMPLE)))
     if ("kind" in value) == ("class" in value):
         found = "both kind and class" if "kind" in value else "neither kind nor class"
-        hints = [f"{key}: {nearest(key, ('kind', 'class'))}" for key in value]
+        hints = [f"{key}: {did_you_mean(key, ('kind', 'class'))}" for key in value]
         near = next((hint for hint in hints if not hint.endswith(": ")), "")
         raise TopologyProblem(Problem.of(HERE, FieldError(found, f"one of them: {_EXAMPLE}", near)))
     given = {key: each for key, each in value.items() if key not in ("kind", "class")}
@@ -61,7 +62,7 @@ def choose(value: Any, folder: Path) -> tuple[TopologyChoice, Topology]:
         kind = value["kind"]
         if not isinstance(kind, str) or kind not in KINDS:
             allowed = f"{', '.join(KINDS)} (or class: FILE.py:CLASS for one of your own)"
-            error = FieldError(describe(kind), allowed, nearest(kind, KINDS))
+            error = FieldError(describe(kind), allowed, did_you_mean(kind, KINDS))
             raise TopologyProblem(Problem.of((*HERE, "kind"), error))
         cls, choice = KINDS[kind], TopologyChoice(kind=kind)
     else:
@@ -169,7 +170,7 @@ def load_class(value: Any, folder: Path) -> tuple[type, TopologyChoice]:
     if cls is None:
         classes = [each for each, what in vars(module).items() if _is_topology(what)]
         own = [each for each in classes if vars(module)[each].__module__ == module.__name__]
-        near = nearest(name, own)
+        near = did_you_mean(name, own)
         has = f"it has {', '.join(own)}" if own else "it has no topology class"
         message = sentence(f"{file.name} has no class {name}", near, has)
         raise TopologyProblem(Problem(path, message))

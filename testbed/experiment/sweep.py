@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from testbed import systems
-from testbed.config.problems import ExperimentError, Problem, key_path, sentence
+from testbed.config.problems import ExperimentError, Problem, key_path
 from testbed.config.problems import Path as KeyPath
 from testbed.config.units import DIMENSIONS, PERCENT, FieldError, describe, parse
 from testbed.config.yaml_document import Document, read_yaml
-from testbed.errors import UserError
+from testbed.errors import UserError, sentence
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.figure import Figure, Size, read_figure, resize
 from testbed.experiment.load import load_document, read_file

@@ -10,11 +10,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from testbed.config.explain import explain
-from testbed.config.fields import nearest, user_file
+from testbed.config.fields import user_file
 from testbed.config.problems import ExperimentError, Problem
 from testbed.config.units import FieldError
 from testbed.config.yaml_document import read_yaml
-from testbed.errors import UserError
+from testbed.errors import UserError, did_you_mean, sentence
 from testbed.experiment.load import read_file
 from testbed.netfile.network_schema import Check, LinkEntry, Net, NetworkFile
 from testbed.topology import Topology, TopologyError
@@ -142,9 +142,8 @@ class _Plan:
         for position, (name, port) in enumerate(link.between):
             where = (*path, "between", position)
             if name not in known:
-                self._problem(
-                    where, f"there is no host or switch {name}. {nearest(name, known)}".rstrip()
-                )
+                message = f"there is no host or switch {name}"
+                self._problem(where, sentence(message, did_you_mean(name, known)))
                 return
             if name in self.topology.hosts and port is not None:
                 self._problem(where, "a host has one interface and no port numbers")
@@ -169,7 +168,8 @@ class _Plan:
         named = check.ping if given == ["ping"] and check.ping != "all" else ()
         for name in (*named, *([check.on] if check.on else [])):
             if name not in hosts:
-                self._problem(path, f"there is no host {name}. {nearest(name, hosts)}")
+                message = sentence(f"there is no host {name}", did_you_mean(name, hosts))
+                self._problem(path, message)
         if (given == ["ping"]) == (check.on is not None):
             word = "needs no `on`" if given == ["ping"] else "needs the host that runs it: `on`"
             self._problem(path, f"`{given[0]}` {word}")

@@ -7,10 +7,10 @@ Conversion is only ever exact: a fraction never becomes an integer, a null never
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from testbed.errors import did_you_mean, sentence
 from testbed.results.errors import SchemaError
 from testbed.results.schema import FORMAT, Column, Table
 
@@ -99,9 +99,8 @@ def _columns(table: Table, data: Any) -> dict[str, Any]:
 def _check_names(table: Table, columns: Mapping[str, Any], rows: int) -> None:
     for name in columns:
         if name not in table.by_name:
-            near = difflib.get_close_matches(name, table.by_name, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise SchemaError(f"table {table.name} has no column {name}{hint}")
+            hint = did_you_mean(name, table.by_name)
+            raise SchemaError(sentence(f"table {table.name} has no column {name}", hint))
     for column in table.columns:
         if column.name not in columns and not column.nullable and rows:
             raise SchemaError(f"table {table.name}: column {column.name} is missing")
@@ -132,9 +131,9 @@ def _array(table: Table, column: Column, arrow_type: pa.DataType, values: Any) -
     if column.allowed:
         for value in pc.unique(array).to_pylist():
             if value is not None and value not in column.allowed:
-                near = difflib.get_close_matches(value, column.allowed, n=3)
-                known = ", ".join(near or column.allowed[:8])
-                raise SchemaError(f"{place} is {value!r}; known are {known}")
+                known = ", ".join(column.allowed[:8])
+                hint = did_you_mean(value, column.allowed) or f"known are {known}"
+                raise SchemaError(sentence(f"{place} is {value!r}", hint))
     return array
 
 

@@ -30,9 +30,8 @@ from xml.etree.ElementTree import ParseError
 
 import networkx
 
-from testbed.config.fields import nearest
 from testbed.config.units import RATE, TIME, Dimension, FieldError, parse
-from testbed.errors import UserError
+from testbed.errors import UserError, did_you_mean, sentence
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
 
 GRAPHML = (".graphml", ".xml")
@@ -68,10 +67,9 @@ class GraphFile:
         for name, attributes in self.nodes.items():
             kind = attributes.get("kind")
             if kind not in (None, "host", "switch"):
-                raise UserError(
-                    f"{self.where(name)}: found kind {kind!r}; allowed: host, switch"
-                    f"{_hint(kind, ('host', 'switch'))}"
-                )
+                found_kind = f"{self.where(name)}: found kind {kind!r}"
+                hint = did_you_mean(kind, ("host", "switch"))
+                raise UserError(sentence(found_kind, "allowed: host, switch", hint))
             if kind == "host" or kind is None and len(neighbours[name]) < 2:
                 found.add(name)
         return found
@@ -185,16 +183,10 @@ def _pairs(where: str, words: list[str], known: tuple[str, ...]) -> Iterator[tup
     for word in words:
         key, sign, value = word.partition("=")
         if not sign or key not in known:
-            raise UserError(
-                f"{where}: found {word!r}; allowed: {', '.join(f'{each}=...' for each in known)}"
-                f"{_hint(key, known)}"
-            )
+            allowed = f"allowed: {', '.join(f'{each}=...' for each in known)}"
+            found = f"{where}: found {word!r}"
+            raise UserError(sentence(found, allowed, did_you_mean(key, known)))
         yield key, value
-
-
-def _hint(word: object, known: tuple[str, ...]) -> str:
-    near = nearest(word, known)
-    return f" ({near})" if near else ""
 
 
 def network_of(graph: GraphFile) -> tuple[Network, tuple[PlanJob, ...]]:

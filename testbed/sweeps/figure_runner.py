@@ -7,9 +7,7 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
-from testbed.config.fields import nearest
-from testbed.config.problems import sentence
-from testbed.errors import UserError
+from testbed.errors import UserError, did_you_mean, sentence
 from testbed.experiment.figure import Figure, Size
 from testbed.experiment.sweep import Sweep, load_sweep
 from testbed.paths import EXPERIMENTS
@@ -30,7 +28,7 @@ def find(name: str, folder: Path = FOLDER, others: Iterable[str] = ()) -> Path:
     if name in known:
         return folder / f"{name}.yaml"
     known += others
-    remedy = nearest(name, known) or f"figures are: {', '.join(known)}"
+    remedy = did_you_mean(name, known) or f"figures are: {', '.join(known)}"
     raise UserError(sentence(f"there is no figure `{name}`", remedy))
 
 

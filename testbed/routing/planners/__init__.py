@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from testbed import plugins
-from testbed.config.fields import nearest as nearest_word
-from testbed.errors import UserError
+from testbed.errors import UserError, did_you_mean, sentence
 from testbed.routing.candidates import PATHS
 from testbed.routing.network import Network, PlanJob
 from testbed.routing.plan import Plan
@@ -62,9 +61,9 @@ def make_plan(
     Raises UserError for what the user can correct: an unknown planner, a network or job that makes
     no sense, a missing path, a plan that needs more memory than a switch has."""
     if planner not in PLANNERS:
-        known = ", ".join(PLANNERS)
-        hint = nearest_word(planner, PLANNERS)
-        raise UserError(f"found planner {planner!r}; allowed: {known}{f' ({hint})' * bool(hint)}")
+        allowed = f"allowed: {', '.join(PLANNERS)}"
+        hint = did_you_mean(planner, PLANNERS)
+        raise UserError(sentence(f"found planner {planner!r}", allowed, hint))
     check_input(network, jobs)
     made = PLANNERS[planner].make(network, jobs, seed, paths)
     check_memory(made)

@@ -116,7 +116,7 @@ def test_a_key_occurs_once_and_a_null_in_it_equals_a_null():
 
 def test_a_string_outside_its_list_is_refused_with_its_neighbours():
     counter = {"repetition": 0, "switch": "s1", "job": 0, "counter": "completion", "value": 1}
-    with pytest.raises(SchemaError, match="'completion'; known are completions"):
+    with pytest.raises(SchemaError, match="'completion'; did you mean completions"):
         to_arrow(TABLES["switch_counters"], [counter])
 
 

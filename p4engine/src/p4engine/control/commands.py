@@ -15,13 +15,13 @@ a `library.Switch` or a `control.Client`, which have the same calls.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from p4engine.control.command_copies import CopyCommands
 from p4engine.control.command_values import CommandError, fit, match_value, whole
+from p4engine.frontend.diagnostics import did_you_mean
 from p4engine.program_info import Action, ProgramInfo, Table
 from p4engine.values.matches import Match
 from p4engine.values.names import Names
@@ -58,8 +58,7 @@ class Commands:
         """Carry out one command given in words."""
         function = self.calls.get(name.lower())
         if function is None:
-            close = difflib.get_close_matches(name, self.calls, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(name, self.calls)
             raise CommandError(f"there is no command {name!r}{hint}")
         try:
             return function(arguments)

@@ -9,11 +9,11 @@ program.
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from typing import Any
 
+from p4engine.frontend.diagnostics import did_you_mean
 from p4engine.values.numbers import ControlError
 
 # Statements that are commands of BMv2's command line, passed on as they are.
@@ -114,8 +114,7 @@ def _lines(text: str, name: str) -> list[tuple[int, str, str]]:
         if previous and _continues(previous[1], previous[2], line):
             previous[2] += " " + line
             continue
-        close = difflib.get_close_matches(word, KEYWORDS, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(word, KEYWORDS)
         raise StfError(f"{name}:{count}: there is no statement {word or line!r}{hint}\n    {line}")
     return [(line, word, rest) for line, word, rest in found]
 
