@@ -17,7 +17,6 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
-import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from pathlib import Path
 
 import p4engine
 from testbed.labs.grader import landlock, seccomp
+from testbed.linux import kernel
 from testbed.paths import LABS, PACKAGE
 
 ROOT = PACKAGE.parent
@@ -36,8 +36,6 @@ FILE_BYTES = {"compile": 128 << 20, "run": 0, "network": 0}
 DESCRIPTORS = {"compile": 256, "run": 64, "network": 64}
 FRAMES = (socket.AF_PACKET, socket.AF_NETLINK)  # the latter tells of interfaces that go down
 
-PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
-NEW_USER, NEW_NETWORK, NEW_IPC = 0x10000000, 0x40000000, 0x08000000
 CAP_NET_RAW, CAPABILITIES_3 = 13, 0x20080522
 # Counters of the process's own interfaces (the packet loop of the switch process reads them).
 OWN_INTERFACES = Path("/proc/thread-self/net")
@@ -45,8 +43,6 @@ OWN_INTERFACES = Path("/proc/thread-self/net")
 # What a Python program and a C compiler read; nothing in it belongs to a user of the machine.
 SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
@@ -75,11 +71,6 @@ class Walls:
                 f"system calls: {self.calls}; a submission can send signals to your processes"
             )
         return made
-
-
-def _prctl(option: int, argument: int) -> None:
-    if _libc.prctl(option, argument, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def _limits(kind: str, cpu_s: int) -> None:
@@ -118,19 +109,20 @@ def _keep_capability(number: int) -> None:
     bit = 1 << number
     header = (ctypes.c_uint32 * 2)(CAPABILITIES_3, 0)
     sets = (ctypes.c_uint32 * 6)(bit, bit, 0, 0, 0, 0)  # effective, permitted, inheritable; twice
-    if _libc.capset(header, sets):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    kernel.call("capset", header, sets)
 
 
 def _own_namespaces(kind: str) -> str:
     """Leave the machine's network and interprocess communication; "" or why that is impossible."""
     if kind == "network":
-        wanted = NEW_IPC  # it is in the switch's network namespace already
+        wanted = kernel.CLONE_NEWIPC  # it is in the switch's network namespace already
     else:
         # A user namespace also takes root's privileges over the machine away from the process.
-        wanted = NEW_USER | NEW_NETWORK | NEW_IPC
-    if _libc.unshare(wanted):
-        return f"no namespace ({os.strerror(ctypes.get_errno())})"
+        wanted = kernel.CLONE_NEWUSER | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
+    try:
+        kernel.unshare(wanted)
+    except OSError as error:
+        return f"no namespace ({error.strerror})"
     return ""
 
 
@@ -144,9 +136,9 @@ def confine(
         start_threads: starts the threads that the process needs; none can be started afterwards.
     """
     assert kind in KINDS, kind
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # nothing survives the grader
+    kernel.die_with_parent(os.getppid())  # nothing survives the grader
     _limits(kind, cpu_s)
-    _prctl(PR_SET_NO_NEW_PRIVS, 1)
+    kernel.set_no_new_privileges()
     files = calls = ""
     network = _own_namespaces(kind)
     read, write = [*readable(), scratch], [Path(d) for d in DEVICES]

@@ -14,6 +14,8 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from testbed.linux import kernel
+
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 ASK_VERSION = 1
 PATH_BENEATH = 1
@@ -25,8 +27,6 @@ READ = EXECUTE | READ_FILE | READ_DIR
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV  # the others are of folders
 TCP_BIND_CONNECT = 3  # ABI 4
 SCOPE_SOCKETS_SIGNALS = 3  # ABI 6: abstract sockets and signals stay inside
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Ruleset(ctypes.Structure):
@@ -40,10 +40,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def _call(number: int, *arguments: object) -> int:
-    result = _libc.syscall(ctypes.c_long(number), *arguments)
-    if result < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return result
+    return kernel.call("syscall", ctypes.c_long(number), *arguments, about="Landlock")
 
 
 def version() -> int:

@@ -10,11 +10,11 @@ machines (x86-64, arm64): a `mmsghdr` is 8 words, an `iovec` 2, a `pollfd` 1, a 
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 import numpy as np
 from numba import njit, types
 
+from testbed.linux import kernel
 from testbed.workload.native import INTERPRETED
 
 MSG_DONTWAIT = 0x40
@@ -25,18 +25,11 @@ POLLIN = 1
 NAME, NAME_LENGTH, VECTOR, VECTORS, CONTROL, CONTROL_LENGTH, FLAGS, LENGTH = range(8)
 
 if INTERPRETED:
-    _libc = ctypes.CDLL(None, use_errno=True)
-
-    def _call(name: str, *argument_types: type) -> Any:
-        function = getattr(_libc, name)
-        function.argtypes = argument_types
-        return function
-
     _i, _p = ctypes.c_int, ctypes.c_size_t
-    _recvmmsg = _call("recvmmsg", _i, _p, ctypes.c_uint, _i, _p)
-    _sendmmsg = _call("sendmmsg", _i, _p, ctypes.c_uint, _i)
-    _ppoll = _call("ppoll", _p, ctypes.c_ulong, _p, _p)
-    _clock_gettime = _call("clock_gettime", _i, _p)
+    _recvmmsg = kernel.function("recvmmsg", _i, _p, ctypes.c_uint, _i, _p)
+    _sendmmsg = kernel.function("sendmmsg", _i, _p, ctypes.c_uint, _i)
+    _ppoll = kernel.function("ppoll", _p, ctypes.c_ulong, _p, _p)
+    _clock_gettime = kernel.function("clock_gettime", _i, _p)
 else:
     _int, _word = types.int32, types.uintp
     _recvmmsg = types.ExternalFunction("recvmmsg", _int(_int, _word, types.uint32, _int, _word))

@@ -2,7 +2,7 @@
 
 `setns` and `unshare` came to the os module with Python 3.12, `prctl` never did, and one `ethtool`
 process per interface and setting costs more than building the rest of a small network. All
-functions raise OSError as the os module would.
+functions raise OSError as the os module would. Other modules reach libc through `call`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,19 @@ import signal
 import socket
 import struct
 import time
+from collections.abc import Callable
 
 CLONE_NEWNS = 0x00020000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 MS_REC = 0x4000
 MS_SLAVE = 1 << 19
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
+_PR_SET_TIMERSLACK = 29
+_PR_SET_NO_NEW_PRIVS = 38
 _SIOCGIFFLAGS = 0x8913
 _SIOCSIFFLAGS = 0x8914
 _SIOCETHTOOL = 0x8946
@@ -37,15 +42,31 @@ _SYS_PIDFD_GETFD = 438  # on every architecture
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _check(result: int, what: str) -> None:
-    if result != 0:
+def call(name: str, *arguments: object, about: str = "") -> int:
+    """Call a function of libc; returns what it returns. A negative number is a failure, which the
+    OSError says of `about`, by default the function."""
+    result = getattr(_libc, name)(*arguments)
+    if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, os.strerror(number), about or name)
+    return result
+
+
+def _prctl(option: int, argument: object) -> None:
+    """prctl(2) with one argument."""
+    call("prctl", option, argument, 0, 0, 0)
+
+
+def function(name: str, *argument_types: type) -> Callable[..., int]:
+    """A function of libc as it is, for arguments of these types of ctypes; -1 is a failure."""
+    made = getattr(_libc, name)
+    made.argtypes = argument_types
+    return made
 
 
 def unshare(flags: int) -> None:
-    """Give this process namespaces of its own (CLONE_NEWNET, CLONE_NEWNS)."""
-    _check(_libc.unshare(flags), "unshare")
+    """Give this process namespaces of its own (CLONE_NEWNET, CLONE_NEWNS, ...)."""
+    call("unshare", flags)
 
 
 def enter_network(pid: int) -> None:
@@ -61,7 +82,7 @@ def enter_mounts(pid: int) -> None:
 def _enter(pid: int, kind: str, flag: int) -> None:
     descriptor = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _check(_libc.setns(descriptor, flag), "setns")
+        call("setns", descriptor, flag)
     finally:
         os.close(descriptor)
 
@@ -70,7 +91,7 @@ def mount(source: str, target: str, kind: str | None, flags: int) -> None:
     """mount(2) without data."""
     kind_bytes = kind.encode() if kind else None
     arguments = source.encode(), target.encode(), kind_bytes, ctypes.c_ulong(flags), None
-    _check(_libc.mount(*arguments), f"mount {target}")
+    call("mount", *arguments, about=f"mount {target}")
 
 
 def die_with_parent(parent: int, with_signal: int = signal.SIGKILL) -> None:
@@ -78,7 +99,7 @@ def die_with_parent(parent: int, with_signal: int = signal.SIGKILL) -> None:
 
     A parent that died before the call is noticed, too: the process then ends at once.
     """
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, with_signal, 0, 0, 0), "prctl")
+    _prctl(_PR_SET_PDEATHSIG, with_signal)
     if os.getppid() != parent:
         os._exit(1)
 
@@ -86,16 +107,22 @@ def die_with_parent(parent: int, with_signal: int = signal.SIGKILL) -> None:
 def pidfd_getfd(pidfd: int, descriptor: int) -> int:
     """A duplicate, in this process, of another process's descriptor (Linux 5.6; needs the right to
     trace that process)."""
-    number = _libc.syscall(_SYS_PIDFD_GETFD, pidfd, descriptor, 0)
-    if number < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, f"pidfd_getfd: {os.strerror(error)}")
-    return number
+    return call("syscall", _SYS_PIDFD_GETFD, pidfd, descriptor, 0, about="pidfd_getfd")
 
 
 def set_process_name(name: str) -> None:
     """Set what `ps` and `top` show as the command (the first 15 bytes)."""
-    _libc.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+    _prctl(_PR_SET_NAME, name.encode()[:15])
+
+
+def set_timer_slack(slack_ns: int) -> None:
+    """Allow the kernel to end this thread's sleeps that much late."""
+    _prctl(_PR_SET_TIMERSLACK, slack_ns)
+
+
+def set_no_new_privileges() -> None:
+    """Rule out that this process or what it starts gains privileges from a file (setuid)."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def switch_offloads_off(interfaces: list[str]) -> None:

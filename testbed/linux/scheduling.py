@@ -14,7 +14,8 @@ import ctypes
 import os
 import platform
 
-SET_TIMER_SLACK = 29  # PR_SET_TIMERSLACK
+from testbed.linux import kernel
+
 TIMER_SLACK_NS = 1000
 SLICE_NS = 100_000  # the shortest that EEVDF takes; a short slice is an early deadline
 NICE = -10
@@ -36,13 +37,14 @@ class _SchedulingAttributes(ctypes.Structure):
 
 def wake_promptly() -> None:
     """Ask for precise timers, a higher weight and a short time slice for this process."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(SET_TIMER_SLACK, TIMER_SLACK_NS, 0, 0, 0)
+    with contextlib.suppress(OSError):
+        kernel.set_timer_slack(TIMER_SLACK_NS)
     with contextlib.suppress(OSError):
         os.nice(NICE)
-    call = SCHED_SETATTR.get(platform.machine())
-    if call is not None:
+    number = SCHED_SETATTR.get(platform.machine())
+    if number is not None:
         nice = os.getpriority(os.PRIO_PROCESS, 0)
         size = ctypes.sizeof(_SchedulingAttributes)
         attributes = _SchedulingAttributes(size=size, nice=nice, runtime_ns=SLICE_NS)
-        libc.syscall(call, 0, ctypes.byref(attributes), 0)
+        with contextlib.suppress(OSError):
+            kernel.call("syscall", number, 0, ctypes.byref(attributes), 0)

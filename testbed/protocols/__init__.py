@@ -22,13 +22,14 @@ experiment (`sizes`, the plan) need not wait for it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
-import pwd
 import sys
 from importlib.metadata import version
 from pathlib import Path
+
+from p4engine.backend.cache import cache_folder, digest
+from p4engine.frontend.diagnostics import P4Error
 
 from testbed.errors import UserError
 
@@ -41,27 +42,16 @@ def cache_directory() -> Path:
     Raises UserError when there can be no folder, or when it belongs to another user, whose code
     would then be run.
     """
-    digest = hashlib.sha256()
     package = Path(__file__).resolve().parent.parent
-    for name in SOURCES:
-        for source in sorted((package / name).glob("*.py")):
-            digest.update(source.name.encode())
-            digest.update(source.read_bytes())
-    for library in ("numba", "numpy", "llvmlite"):
-        digest.update(version(library).encode())
-    digest.update(platform.python_version().encode())
-    base = os.environ.get("XDG_CACHE_HOME") if os.geteuid() == os.getuid() else None
-    home = Path(base) if base else Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".cache"
-    top = home / "ina-testbed"
-    folder = top / "numba" / digest.hexdigest()[:16]
-    for part in (top, folder.parent, folder):
-        try:
-            part.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"{part}: {error.strerror}; set XDG_CACHE_HOME to a folder") from None
-        if part.stat().st_uid != os.geteuid():
-            raise UserError(f"{part}: belongs to another user; remove it or set XDG_CACHE_HOME")
-    return folder
+    sources = [path for name in SOURCES for path in sorted((package / name).glob("*.py"))]
+    code = [part for path in sources for part in (path.name, path.read_bytes())]
+    versions = [version(library) for library in ("numba", "numpy", "llvmlite")]
+    made_from = digest([*code, *versions, platform.python_version()])[:16]
+    try:
+        cache_folder("ina-testbed")  # nobody else's, so that what is below it is nobody else's
+        return cache_folder(f"ina-testbed/numba/{made_from}")
+    except P4Error as error:
+        raise UserError(error.diagnostics[0].message) from None
 
 
 # numba takes it from the environment when it is imported, and not again later.

@@ -37,7 +37,8 @@ def cache_folder(name: str = "p4engine") -> Path:
         status = folder.stat()
         if status.st_uid != os.geteuid():
             raise failure(
-                f"the cache folder {folder} belongs to another user (uid {status.st_uid})"
+                f"the cache folder {folder} belongs to another user (uid {status.st_uid});"
+                " remove it or set XDG_CACHE_HOME"
             )
         if status.st_mode & 0o077:
             folder.chmod(0o700)
