@@ -14,6 +14,7 @@ from pathlib import Path
 from p4engine.backend.build import compile_program
 from p4engine.backend.c_build import share_runtime
 
+from testbed.labs.grader import seccomp
 from testbed.labs.grader.bench import Bench, Broken
 from testbed.labs.grader.box import Box, BoxError, Refused, remove, scratch_folder
 from testbed.labs.grader.failure import Failure
@@ -165,8 +166,9 @@ def grade(
             those in CPU time stay.
         network: play the checks on Mininet, but for those that have no switch or need virtual time.
 
-    Raises UserError where there can be no network.
+    Raises UserError where there can be no network, or where a library is missing.
     """
+    seccomp.library()
     begin = time.monotonic()
     made = Grade(lab, [])
     if network:

@@ -18,7 +18,7 @@ ROOT = LABS.parent
 TEACHERS = ("_teacher", "TEACHERS.md")
 # What the grader uses of testbed/.
 TESTBED = ("__init__.py", "errors.py", "paths.py", "topology.py", "linux", "network")
-REQUIREMENTS = "numpy>=1.26\nrich>=13\nscapy>=2.5\nscipy>=1.11\nnetworkx>=3.1\n"
+REQUIREMENTS = "numpy>=1.26\nrich>=13\nscapy>=2.5\nscipy>=1.11\nnetworkx>=3.1\npyseccomp>=0.1.2\n"
 CACHES = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 

@@ -1,0 +1,18 @@
+"""What the labs' grader says where it has no libseccomp."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from testbed.labs.__main__ import main
+
+SKELETON = Path(__file__).resolve().parents[2] / "labs" / "lab1_forwarding" / "skeleton"
+
+
+def test_a_missing_library_is_named_with_its_packages(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "pyseccomp", None)
+    assert main(["grade", "1", str(SKELETON)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: grading needs pyseccomp and libseccomp: pip install pyseccomp")
+    assert "apt-get install libseccomp2" in line
