@@ -271,3 +271,42 @@ def test_an_address_for_p4runtime_that_cannot_be_used_is_an_error(bench):
     bench.start("--p4runtime", "1", "--p4runtime-netns", "/nowhere")
     code, errors = bench.end()
     assert code == 2 and "/nowhere" in errors and "Traceback" not in errors
+
+
+def test_a_controller_changes_the_program_under_traffic(bench):
+    from p4engine.p4runtime.p4info import p4info
+    from p4engine_testing.controller import Controller
+
+    other = bench.folder / "other.p4"
+    other.write_text(PROGRAM.replace("first", "counted").replace("n + 1", "n + 1000"))
+    address = f"unix:{bench.folder}/p4runtime.sock"
+    with bench.start_ready("--p4runtime", address) as client, Controller(address) as controller:
+        controller.arbitrate()
+        stop = threading.Event()
+
+        def flood() -> None:
+            while not stop.is_set():
+                for _ in range(50):
+                    bench.sockets[1].send(HEADER + bytes(50))
+
+        thread = threading.Thread(target=flood)
+        thread.start()
+        try:
+            for text, info in (
+                (other.read_text(), p4info(other)),
+                (PROGRAM, p4info(bench.program)),
+            ):
+                controller.set_config("VERIFY_AND_COMMIT", info, device=text.encode())
+                name, step = ("counted", 1000) if "counted" in text else ("first", 1)
+                while not (found := client.register_read(name, 0, 1)[0]):
+                    time.sleep(0.001)
+                assert found % step == 0
+                assert client.register_read("second", 0, 1)[0] % step == 0
+        finally:
+            stop.set()
+            thread.join()
+        assert client.stats()["unmodelled_drops"] is not None
+    bench.process.send_signal(signal.SIGTERM)
+    code, errors = bench.end()
+    assert code == 0
+    assert "runs instead of across.p4" in errors

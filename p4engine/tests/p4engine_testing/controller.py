@@ -23,6 +23,7 @@ from p4engine_testing import DATA
 PROGRAM = DATA / "p4runtime.p4"
 CPU_PORT = 510
 WAIT_S = 10
+COMPILING_S = 120
 
 
 class ServedSwitch:
@@ -34,7 +35,8 @@ class ServedSwitch:
         self.out: list[tuple[int, bytes]] = []
         self.time_ns = 0
         self._lock = threading.RLock()
-        self.device = Device(self.switch, self.info, self.locked)
+        self.log: list[str] = []
+        self.device = Device(self.switch, self.info, self.locked, log=self.log.append)
         self.service = Service(self.device, "127.0.0.1:0", inject=self.inject)
         self.switch.pipeline.on_digest(lambda name, _, values: self.service.digest(name, values))
         self.address = f"127.0.0.1:{self.service.port}"
@@ -158,10 +160,10 @@ class Controller:
             setattr(request, name, value)
         self.raw("Write", request, "WriteResponse")
 
-    def raw(self, name: str, request: Any, reply: str) -> Any:
+    def raw(self, name: str, request: Any, reply: str, timeout_s: float = WAIT_S) -> Any:
         """A call with a message, or with any bytes."""
         try:
-            return self._call(name, reply)(request, timeout=WAIT_S)
+            return self._call(name, reply)(request, timeout=timeout_s)
         except grpc.RpcError as error:
             raise Failed(error) from None
 
@@ -174,16 +176,21 @@ class Controller:
         except grpc.RpcError as error:
             raise Failed(error) from None
 
-    def set_config(self, action: str, config: Any = None, cookie: int | None = None) -> None:
-        """SetForwardingPipelineConfig with a P4Info."""
+    def set_config(
+        self, action: str, config: Any = None, cookie: int | None = None, device: bytes = b""
+    ) -> None:
+        """SetForwardingPipelineConfig with a P4Info, and perhaps a device configuration."""
         request = p4runtime_pb2.SetForwardingPipelineConfigRequest(device_id=1)
         request.election_id.low = self.election
         request.action = request.Action.Value(action)
         if config is not None:
             request.config.p4info.CopyFrom(p4info_pb2.P4Info.FromString(config.SerializeToString()))
+        if device:
+            request.config.p4_device_config = device
         if cookie is not None:
             request.config.cookie.cookie = cookie
-        self.raw("SetForwardingPipelineConfig", request, "SetForwardingPipelineConfigResponse")
+        name = "SetForwardingPipelineConfig"
+        self.raw(name, request, f"{name}Response", COMPILING_S)
 
     def get_config(self) -> Any:
         """GetForwardingPipelineConfig, all of it."""

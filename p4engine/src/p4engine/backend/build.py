@@ -49,11 +49,13 @@ def compile_program(
     *,
     trace: bool = False,
     cache: Path | None = None,
+    confined_to: Path | None = None,
 ) -> Compiled:
     """Compile a P4-16 program for v1model, or take it from the cache.
 
     With `trace` the program also tells what it does (emit_trace.py), and is slow. `cache` is the
-    folder to use instead of the user's own.
+    folder to use instead of the user's own. With `confined_to`, files are only included from below
+    that folder: for programs of people who must not read this machine's files.
 
     Raises P4Error, which carries every diagnostic, for a program with errors, a missing C compiler,
     or a cache that cannot be used.
@@ -64,7 +66,11 @@ def compile_program(
     path = Path(path)
     try:
         tokens, _ = preprocess(
-            path, dict(defines or {}), tuple(Path(d) for d in include_dirs), diagnostics
+            path,
+            dict(defines or {}),
+            tuple(Path(d) for d in include_dirs),
+            diagnostics,
+            confined_to,
         )
     except Fatal:
         diagnostics.stop_on_errors()

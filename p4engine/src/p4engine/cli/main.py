@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         ("call", "cli.call_command", [], "one control call to a switch process"),
         ("stf", "cli.stf_command", [options], "run tests in the simple test format"),
         ("trace", "cli.trace_command", [program, options], "show packets' paths in a program"),
-        ("p4info", "p4runtime.p4info", [program, options], "print the P4Info of a program"),
+        ("p4info", "cli.p4info_command", [program, options], "print the P4Info of a program"),
     ):
         commands.add_parser(name, parents=parents, help=text).module = f"p4engine.{module}"
     return parser

@@ -10,13 +10,16 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from p4engine.frontend.diagnostics import P4Error
 from p4engine.p4runtime.arrays import Arrays
 from p4engine.p4runtime.catalog import Catalog
+from p4engine.p4runtime.device_config import source_of
 from p4engine.p4runtime.digests import Digests
+from p4engine.p4runtime.p4info_difference import first_difference
 from p4engine.p4runtime.profiles import Profiles
 from p4engine.p4runtime.proto import p4info_pb2, p4runtime_pb2
 from p4engine.p4runtime.replication import Replication
@@ -24,7 +27,28 @@ from p4engine.p4runtime.status import Code, Refused, invalid, of_engine, unimple
 from p4engine.p4runtime.tables import Tables
 
 API_VERSION = "1.4.1"
+LONGEST_MESSAGE = 3000  # characters; clients of gRPC take 8 KiB with everything around it
 AT_ONCE = 64  # updates or entities between which packets may pass
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A program that can be run, as a controller has configured it. cookie: None: there is none."""
+
+    compiled: Any
+    info: Any
+    config: bytes
+    cookie: int | None = None
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    return text[:LONGEST_MESSAGE].rpartition("\n")[0] + "\n(and more)"
+
+
+def _to_log(text: str) -> None:
+    print(f"p4runtime: {text}", file=sys.stderr, flush=True)
 
 
 class Device:
@@ -34,22 +58,38 @@ class Device:
         switch: a `library.Switch` (or one with interfaces).
         info: the P4Info message of its program.
         lock: makes a context in which no packet is processed.
+        config: the device configuration of its program, for controllers that ask.
+        log: takes lines of text about what controllers have had done.
     """
 
     def __init__(
-        self, switch: Any, info: Any, lock: Callable[[], AbstractContextManager[Any]]
+        self,
+        switch: Any,
+        info: Any,
+        lock: Callable[[], AbstractContextManager[Any]],
+        *,
+        config: bytes = b"",
+        log: Callable[[str], None] = _to_log,
     ) -> None:
+        self.switch = switch
         self.lock = lock
-        self.info = p4info_pb2.P4Info.FromString(info.SerializeToString())
-        self.catalog = Catalog(self.info, switch.compiled.info)
-        self.cookie: int | None = None
-        self.saved: Any = None
-        program = switch.pipeline
-        self.config = f"ina-p4engine {switch.compiled.hash}\n".encode()
-        self.profiles = Profiles(self.catalog, program)
-        self.tables = Tables(self.catalog, program, self.profiles)
-        self.arrays = Arrays(self.catalog, program)
+        self.log = log
+        self.saved: _Program | None = None
         self.replication = Replication(switch)
+        self._take(
+            _Program(
+                switch.compiled, p4info_pb2.P4Info.FromString(info.SerializeToString()), config
+            )
+        )
+
+    def _take(self, program: _Program) -> None:
+        """Be the device of the program that the switch runs now, from its beginnings."""
+        self.program = program
+        self.catalog = Catalog(program.info, program.compiled.info)
+        pipeline = self.switch.pipeline
+        self.profiles = Profiles(self.catalog, pipeline)
+        self.tables = Tables(self.catalog, pipeline, self.profiles)
+        self.arrays = Arrays(self.catalog, pipeline)
         self.digests = Digests(self.catalog)
 
     # ---- Write ----
@@ -142,9 +182,10 @@ class Device:
     # ---- pipeline configuration ----
 
     def set_config(self, request: Any) -> None:
-        """SetForwardingPipelineConfig: the program that runs is the only one there is.
+        """SetForwardingPipelineConfig: another program, or the same one from its beginnings.
 
-        It may be verified, and committed, which sets everything to its beginnings.
+        A device configuration that holds P4 source is compiled (device_config.py). With any other
+        the program stays that runs, if it is the one that the P4Info describes.
         """
         action = type(request).Action.Name(request.action) if request.action < 6 else ""
         if action == "COMMIT":
@@ -152,62 +193,77 @@ class Device:
                 invalid("COMMIT takes no configuration")
             if self.saved is None:
                 raise Refused(Code.NOT_FOUND, "no configuration has been saved")
-            config, self.saved = self.saved, None
-            self._commit(config, clear=True)
+            program, self.saved = self.saved, None
+            self._install(program)
             return
         if action in ("", "UNSPECIFIED"):
             invalid("the request says not what to do")
         if not request.HasField("config"):
             invalid(f"{action} needs a configuration")
-        self._verify(request.config)
+        program = self._verified(request.config)
         if action == "VERIFY_AND_SAVE":
-            self.saved = type(request.config).FromString(request.config.SerializeToString())
-        elif action != "VERIFY":
-            self._commit(request.config, clear=action == "VERIFY_AND_COMMIT")
+            self.saved = program
+        elif action == "VERIFY_AND_COMMIT":
+            self._install(program)
+        elif action == "RECONCILE_AND_COMMIT":
+            if program.compiled.hash != self.program.compiled.hash:
+                invalid(
+                    "the entries and counts of the program that runs cannot be kept for another"
+                    " one: commit it with VERIFY_AND_COMMIT"
+                )
+            self._tell(program)
+            self.program = program
 
-    def _verify(self, config: Any) -> None:
-        if config.p4_device_config not in (b"", self.config):
-            unimplemented(
-                "the switch runs the program that it was started with and loads no other:"
-                " leave p4_device_config empty"
+    def _verified(self, config: Any) -> _Program:
+        """The program that a configuration asks for. Raises Refused."""
+        data, running = config.p4_device_config, self.program
+        cookie = config.cookie.cookie if config.HasField("cookie") else None
+        source = source_of(data) if data else None
+        if source is None:
+            difference = first_difference(config.p4info, running.info)
+            if difference is not None:
+                invalid(
+                    f"the P4Info is not that of {running.compiled.info.program}, which the switch"
+                    f" runs, and p4_device_config holds no P4 source to run instead: {difference}"
+                )
+            return _Program(running.compiled, running.info, data or running.config, cookie)
+        try:
+            compiled, info = source.compile(trace=running.compiled.info.trace is not None)
+        except P4Error as error:
+            text = _shortened(str(error))
+            invalid(f"the program in p4_device_config cannot be compiled:\n{text}")
+        difference = first_difference(config.p4info, info)
+        if difference is not None:
+            invalid(f"the P4Info is not that of the program in p4_device_config: {difference}")
+        return _Program(compiled, info, data, cookie)
+
+    def _install(self, program: _Program) -> None:
+        self._tell(program)
+        with self.lock():
+            self.replication.clear()
+            self.switch.install(program.compiled)
+            self._take(program)
+
+    def _tell(self, program: _Program) -> None:
+        """Say in the log what comes of a configuration that is committed."""
+        name, running = program.compiled.info.program, self.program
+        if program.compiled.hash != running.compiled.hash:
+            self.log(f"{name} runs instead of {running.compiled.info.program}")
+        elif program.compiled is running.compiled and program.config != running.config:
+            self.log(
+                f"the device configuration ({len(program.config)} bytes) holds no P4 source and is"
+                f" not loaded; its P4Info fits: {name} stays"
             )
-        if _essence(config.p4info) != _essence(self.info):
-            invalid("the P4Info is not that of the program that the switch was started with")
-
-    def _commit(self, config: Any, clear: bool) -> None:
-        self.cookie = config.cookie.cookie if config.HasField("cookie") else None
-        if clear:
-            with self.lock():
-                self.tables.clear()
-                self.profiles.clear()
-                self.arrays.clear()
-                self.replication.clear()
-                self.digests.clear()
 
     def get_config(self, response_type: int) -> Any:
         """A GetForwardingPipelineConfigResponse."""
-        made = p4runtime_pb2.GetForwardingPipelineConfigResponse()
-        if self.cookie is not None:
-            made.config.cookie.cookie = self.cookie
+        made, program = p4runtime_pb2.GetForwardingPipelineConfigResponse(), self.program
+        if program.cookie is not None:
+            made.config.cookie.cookie = program.cookie
         else:
             made.config.SetInParent()
         if response_type in (0, 2):
-            made.config.p4info.CopyFrom(self.info)
+            made.config.p4info.CopyFrom(program.info)
         if response_type in (0, 3):
-            made.config.p4_device_config = self.config
+            made.config.p4_device_config = program.config
         return made
-
-
-def _essence(info: Any) -> bytes:
-    """A P4Info without what is only for people to read."""
-    copy = type(info).FromString(info.SerializeToString())
-    copy.ClearField("pkg_info")
-    for kind, objects in copy.ListFields():
-        if kind.name == "type_info":
-            continue
-        for each in objects:
-            preamble = each.preamble
-            for name in ("annotations", "annotation_locations", "structured_annotations", "doc"):
-                preamble.ClearField(name)
-    essence: bytes = copy.SerializeToString(deterministic=True)
-    return essence

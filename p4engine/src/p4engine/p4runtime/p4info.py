@@ -7,9 +7,7 @@ meet, names in order), or what @id says. Compared with p4c's own output while th
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -297,8 +295,13 @@ def p4info(
     path: str | os.PathLike[str],
     defines: Mapping[str, str | int] | None = None,
     include_dirs: Iterable[str | os.PathLike[str]] = (),
+    *,
+    confined_to: Path | None = None,
 ) -> Any:
-    """The p4.config.v1.P4Info message of a program; raises P4Error."""
+    """The p4.config.v1.P4Info message of a program; arguments as of `compile_program`.
+
+    Raises P4Error.
+    """
     from p4engine.frontend.checker.check_program import check
     from p4engine.frontend.parser.parse_program import parse
     from p4engine.frontend.preprocessor.preprocess import preprocess
@@ -306,7 +309,7 @@ def p4info(
     diagnostics = Diagnostics()
     try:
         folders = tuple(Path(d) for d in include_dirs)
-        tokens, _ = preprocess(Path(path), dict(defines or {}), folders, diagnostics)
+        tokens, _ = preprocess(Path(path), dict(defines or {}), folders, diagnostics, confined_to)
         diagnostics.stop_on_errors()
         program = parse(tokens, diagnostics)
         diagnostics.stop_on_errors()
@@ -317,25 +320,3 @@ def p4info(
         diagnostics.stop_on_errors()
         raise AssertionError from None
     return _Builder(instances).build({d.name: d.type for d in find_digests(instances)})
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--binary", action="store_true", help="protobuf's binary format")
-    parser.add_argument("-o", "--output", type=Path, help="a file instead of standard output")
-
-
-def main(arguments: argparse.Namespace) -> int:
-    """python -m p4engine p4info PROGRAM.p4 [--binary] [-o FILE]."""
-    message = p4info(arguments.program, dict(arguments.define), arguments.include)
-    if arguments.binary:
-        data = message.SerializeToString(deterministic=True)
-    else:
-        from google.protobuf import text_format
-
-        head = "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n"
-        data = (head + text_format.MessageToString(message)).encode()
-    if arguments.output is not None:
-        arguments.output.write_bytes(data)
-    else:
-        sys.stdout.buffer.write(data)
-    return 0

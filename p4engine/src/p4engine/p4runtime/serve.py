@@ -15,6 +15,7 @@ from typing import Any
 
 from p4engine.frontend.diagnostics import Diagnostic, P4Error
 from p4engine.p4runtime.device import Device
+from p4engine.p4runtime.device_config import encode
 from p4engine.p4runtime.p4info import p4info
 from p4engine.p4runtime.service import Service
 
@@ -53,14 +54,15 @@ def controllers_of(
     Raises P4Error: the address makes no sense, or P4Info cannot be made.
     """
     address = full_address(arguments.p4runtime)
-    info = p4info(arguments.program, dict(arguments.define), arguments.include)
+    source = (arguments.program, dict(arguments.define), arguments.include)
+    info, config = p4info(*source), encode(*source)
     path = arguments.p4runtime_netns
 
     @contextmanager
     def controllers(switch: Any) -> Iterator[None]:
         with_packets = arguments.cpu_port is not None
         service = Service(
-            Device(switch, info, switch.loop.locked),
+            Device(switch, info, switch.loop.locked, config=config),
             address,
             device_id=arguments.device_id,
             inject=switch.inject if with_packets else None,

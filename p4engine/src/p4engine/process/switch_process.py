@@ -103,6 +103,10 @@ class NetworkSwitch(Switch):
         return super().info() | {"interfaces": self.loop.interfaces}
 
 
+def _calls(switch: NetworkSwitch) -> dict[str, Callable[..., Any]]:
+    return {name: getattr(switch, name) for name in CALLS}
+
+
 def no_controllers(_switch: NetworkSwitch) -> AbstractContextManager[None]:
     return nullcontext()
 
@@ -137,10 +141,10 @@ def serve(
     )
     server = None
     try:
-        calls = {name: getattr(switch, name) for name in CALLS}
         at = control if isinstance(control, socket.socket) else Path(control)
-        server = Server(at, calls, lock=switch.loop.locked)
+        server = Server(at, _calls(switch), lock=switch.loop.locked)
         server.calls["shutdown"] = server.stop
+        switch.on_install(lambda: server.calls.update(_calls(switch)))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: server.stop())
         signal.set_wakeup_fd(server.wake_fd, warn_on_full_buffer=False)

@@ -105,6 +105,10 @@ typedef struct tm_member {
 P4_EXPORT tm_switch *tm_create(const p4_program *program, p4_instance *instance, uint64_t seed,
                                uint64_t epoch_ns, uint64_t unit_ns);
 P4_EXPORT void tm_destroy(tm_switch *); /* not the instance */
+/* Has another instance, perhaps of another program, process all packets from now on; ports, links, groups and
+ * sessions stay. Packets that wait in egress queues have been through the old program's ingress: if the program is
+ * another one, they are dropped as by a full queue. Packets on links stay. The old instance is the caller's. */
+P4_EXPORT int tm_program_set(tm_switch *, const p4_program *program, p4_instance *instance);
 
 P4_EXPORT int tm_port_add(tm_switch *, uint32_t port);
 P4_EXPORT int tm_port_exists(const tm_switch *, uint32_t port);

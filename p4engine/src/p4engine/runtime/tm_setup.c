@@ -14,6 +14,7 @@ tm_switch *tm_create(const p4_program *program, p4_instance *instance, uint64_t 
     tm->epoch_ns = tm->now = epoch_ns;
     tm->instant = TM_INSTANT;
     tm->unit_ns = unit_ns;
+    tm->packet_room = program->packet_size;
     tm->scratch = aligned_alloc(64, program->packet_size);
     tm->spare = aligned_alloc(64, program->packet_size);
     tm->groups = calloc(GROUPS, sizeof *tm->groups);
@@ -70,6 +71,49 @@ void tm_destroy(tm_switch *tm) {
     free(tm->outputs);
     free(tm->bytes);
     free(tm);
+}
+
+/* Drops what waits for the egress pipeline. */
+static void empty_queue(tm_switch *tm, port *p) {
+    if (!p->waiting) return;
+    p->link[TM_EGRESS].counters.queue_drops += p->waiting;
+    while (p->first) {
+        queued_packet *q = p->first;
+        p->first = q->next;
+        tm_packet_free(tm, q);
+    }
+    p->waiting = p->waiting_bytes = 0;
+    tm_event_remove(tm, &p->dequeues);
+}
+
+int tm_program_set(tm_switch *tm, const p4_program *program, p4_instance *instance) {
+    if (!program || program->abi != P4_ABI_VERSION) return TM_BAD_VALUE;
+    if (program->packet_size > tm->packet_room) {
+        p4_packet *scratch = aligned_alloc(64, program->packet_size);
+        p4_packet *spare = aligned_alloc(64, program->packet_size);
+        if (!scratch || !spare) {
+            free(scratch);
+            free(spare);
+            return TM_NO_MEMORY;
+        }
+        free(tm->scratch);
+        free(tm->spare);
+        tm->scratch = scratch;
+        tm->spare = spare;
+    }
+    if (program != tm->program) {
+        for (uint32_t i = 0; i < TM_PORTS; i++)
+            if (tm->ports[i]) empty_queue(tm, tm->ports[i]);
+        memset(tm->scratch, 0, program->packet_size);
+        memset(tm->spare, 0, program->packet_size);
+    }
+    if (program->packet_size > tm->packet_room) {
+        tm->free_packets = NULL; /* too small; they lie in slabs, which are freed with the switch */
+        tm->packet_room = program->packet_size;
+    }
+    tm->program = program;
+    tm->instance = instance;
+    return TM_OK;
 }
 
 int tm_port_add(tm_switch *tm, uint32_t number) {

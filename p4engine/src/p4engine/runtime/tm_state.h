@@ -77,6 +77,7 @@ struct tm_switch {
     p4_instance *instance;
     p4_packet *scratch; /* the packet in ingress */
     p4_packet *spare;   /* the copy in egress while the original is still needed */
+    uint32_t packet_room; /* bytes for a packet's state, here and in queued packets */
     uint64_t seed, epoch_ns, unit_ns, now, order;
     int64_t passes; /* left for this arrival or event */
     int64_t instant; /* left for the events of this moment */

@@ -69,7 +69,7 @@ queued_packet *tm_packet_new(tm_switch *tm) {
     if (q) {
         tm->free_packets = q->next;
     } else {
-        q = slab_alloc(tm, offsetof(queued_packet, packet) + tm->program->packet_size);
+        q = slab_alloc(tm, offsetof(queued_packet, packet) + tm->packet_room);
         if (!q) return NULL;
     }
     q->next = NULL;

@@ -15,7 +15,7 @@ this object with a packet loop, and its control socket offers the same calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -101,6 +101,7 @@ class Switch(Manager):
     ) -> None:
         self._tm = None
         self.tracer: Any = None
+        self._on_install: list[Callable[[], None]] = []
         self.compiled = compiled
         self.pipeline = Pipeline(compiled, seed=seed)
         assert self.pipeline.handle is not None
@@ -112,6 +113,29 @@ class Switch(Manager):
             timestamp_unit_ns=timestamp_unit_ns,
             epoch_ns=epoch_ns,
         )
+
+    def install(self, compiled: Any) -> None:
+        """Run another program from now on, or the same one from its beginnings.
+
+        Tables, registers and counts are the new program's. Ports, links, groups, sessions and who
+        listens to logs and digests stay. With another program a trace ends, and packets that wait
+        in egress queues are dropped (`tm_program_set`).
+        """
+        if compiled.hash != self.compiled.hash:
+            self.trace_stop()
+        old, new = self.pipeline, Pipeline(compiled, seed=self.pipeline.seed)
+        assert new.handle is not None
+        new.take_listeners(old)
+        self.program_set(new.lib, new.handle)
+        self.pipeline, self.compiled = new, compiled
+        old.close()
+        for function in self._on_install:
+            function()
+
+    def on_install(self, function: Callable[[], None]) -> None:
+        """Call `function` after every `install`: calls that were looked up on the switch before
+        belong to the program that has gone."""
+        self._on_install.append(function)
 
     def close(self) -> None:
         super().close()

@@ -23,8 +23,10 @@ class Instance:
         self.handle: int | None = None
         self.lib = ctypes.CDLL(str(compiled.so_path))
         declare(self.lib)
+        self.seed = seed
         self._config = Config(seed=seed % 2**64)
         self._hooks: dict[str, Any] = {}
+        self._listeners: dict[str, Callable[..., None]] = {}
         self.handle = self.lib.p4_create(ctypes.byref(self._config))
         if not self.handle:
             raise ControlError("no memory for the program's tables and registers")
@@ -44,6 +46,7 @@ class Instance:
         def hook(_user: Any, _packet: Any, text: bytes) -> None:
             function(text.decode(errors="replace"))
 
+        self._listeners["log"] = function
         self._set_hook("log", HOOK(hook))
 
     def on_digest(self, function: Callable[[str, int, list[int]], None]) -> None:
@@ -57,7 +60,13 @@ class Instance:
                 at += n
             function(digest.name, receiver, values)
 
+        self._listeners["digest"] = function
         self._set_hook("digest", DIGEST_HOOK(hook))
+
+    def take_listeners(self, other: Instance) -> None:
+        """Call the functions that listen to another instance."""
+        for name, function in other._listeners.items():
+            getattr(self, f"on_{name}")(function)
 
     def on_trace(self, function: Any) -> None:
         """Call function(ingress_port, text) for every event of a traced build; None: no more."""
@@ -65,6 +74,9 @@ class Instance:
         def hook(_user: Any, packet: int, text: bytes) -> None:
             function(c_uint32.from_address(packet).value, text.decode())
 
+        self._listeners.pop("trace", None)
+        if function is not None:
+            self._listeners["trace"] = function
         self._set_hook("trace", None if function is None else HOOK(hook))
 
     def _set_hook(self, name: str, made: Any) -> None:

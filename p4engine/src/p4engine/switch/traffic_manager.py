@@ -117,6 +117,14 @@ class Manager:
     def __del__(self) -> None:
         self.close()
 
+    def program_set(self, lib: ctypes.CDLL, handle: int) -> None:
+        """Have another instance process all packets, as `tm_program_set` says; `lib` and `handle`
+        as at the beginning. The functions of the first `lib` go on being the traffic manager."""
+        declare(lib)
+        self._check(
+            self.lib.tm_program_set(self._tm, lib.p4_program_get(), handle), "another program"
+        )
+
     @property
     def address(self) -> int:
         """The `tm_switch *`, for callers that go to the C functions themselves."""

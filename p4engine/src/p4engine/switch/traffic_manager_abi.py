@@ -102,6 +102,7 @@ def declare(lib: ctypes.CDLL) -> None:
     signatures = {
         "tm_create": (c_void_p, [c_void_p, c_void_p, c_uint64, c_uint64, c_uint64]),
         "tm_destroy": (None, [c_void_p]),
+        "tm_program_set": (c_int, [c_void_p, c_void_p, c_void_p]),
         "tm_port_add": (c_int, [c_void_p, c_uint32]),
         "tm_port_exists": (c_int, [c_void_p, c_uint32]),
         "tm_port_shape": (c_int, [c_void_p, c_uint32, c_uint32, POINTER(LinkShape)]),

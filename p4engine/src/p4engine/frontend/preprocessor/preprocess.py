@@ -33,9 +33,15 @@ class Conditional:
 class Preprocessor:
     """Turns a file into one flat list of tokens without newlines and directives."""
 
-    def __init__(self, diagnostics: Diagnostics, include_dirs: tuple[Path, ...]) -> None:
+    def __init__(
+        self,
+        diagnostics: Diagnostics,
+        include_dirs: tuple[Path, ...],
+        confined_to: Path | None = None,
+    ) -> None:
         self.diagnostics = diagnostics
         self.include_dirs = include_dirs
+        self.confined_to = confined_to
         self.expander = MacroExpander(diagnostics)
         self.macros = self.expander.macros
         self.output: list[Token] = []
@@ -187,7 +193,7 @@ class Preprocessor:
             folders = [BUILTIN_INCLUDE, *self.include_dirs]
         for folder in folders:
             candidate = folder / name
-            if candidate.is_file():
+            if self._readable(candidate):
                 if candidate.resolve() not in self._once:
                     self._file(candidate, place, depth + 1)
                 return
@@ -198,6 +204,13 @@ class Preprocessor:
                 "the built-in includes" if f == BUILTIN_INCLUDE else str(f) for f in folders
             ),
         )
+
+    def _readable(self, file: Path) -> bool:
+        if self.confined_to is not None:
+            inside = (self.confined_to.resolve(), BUILTIN_INCLUDE)
+            if not any(file.resolve().is_relative_to(folder) for folder in inside):
+                return False
+        return file.is_file()
 
     def _define(self, rest: list[Token], place: Place) -> None:
         if not rest or rest[0].kind != ID:
@@ -254,9 +267,11 @@ def preprocess(
     defines: dict[str, str | int],
     include_dirs: tuple[Path, ...],
     diagnostics: Diagnostics,
+    confined_to: Path | None = None,
 ) -> tuple[list[Token], list[Path]]:
-    """All tokens of the program, and the files that were read."""
-    processor = Preprocessor(diagnostics, include_dirs)
+    """All tokens of the program, and the files that were read. confined_to: files are only read
+    below this folder (and those that come with the compiler)."""
+    processor = Preprocessor(diagnostics, include_dirs, confined_to)
     for name in ("__p4engine__", "__TARGET_BMV2__"):  # the latter as p4c for BMv2 defines it
         processor.define(name, "1")
     for name, value in defines.items():
