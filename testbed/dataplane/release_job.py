@@ -31,15 +31,17 @@ def release(experiment: Experiment, job: int, client: Any) -> None:
     have its hosts still, but no entry in the switch's tables.
 
     `client` is the switch's control interface."""
-    if not experiment.system_entry.memory:
-        return
-    if experiment.system_entry.divided:
-        _empty_part(experiment, job, client)
-    else:
-        client.register_write("job_gone", job, 1)
+    if experiment.system_entry.memory:
+        experiment.system_entry.require("release")(experiment, job, client)
 
 
-def _empty_part(experiment: Experiment, job: int, client: Any) -> None:
+def mark_gone(experiment: Experiment, job: int, client: Any) -> None:
+    """For a shared pool (p4/pool.p4): what the job left counts as empty."""
+    client.register_write("job_gone", job, 1)
+
+
+def empty_part(experiment: Experiment, job: int, client: Any) -> None:
+    """For SwitchML's registers (p4/switchml.p4): the job's part is empty."""
     part = slots_of(experiment, job)
     ending = job * ENDINGS_PER_JOB + DISCARDED
     kept = statistics(experiment)

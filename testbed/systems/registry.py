@@ -83,6 +83,7 @@ SHIPPED: dict[str, System] = {
             job_tables=("job", "job_route", "receiver", "worker_route"),
             definitions="testbed.dataplane.install_tables:switchml_definitions",
             statistics="testbed.dataplane.read_registers:switchml_statistics",
+            release="testbed.dataplane.release_job:empty_part",
         ),
         System(
             name="ps",

@@ -43,7 +43,9 @@ class System:
     fills a switch's tables (testbed/dataplane/install_tables.py); `job_tables`: those that have
     entries of jobs. `definitions(experiment)`: preprocessor symbols of its P4 program beside those
     of all systems. `statistics(experiment)`: what its P4 program counts
-    (testbed/dataplane/read_registers.py)."""
+    (testbed/dataplane/read_registers.py). `release(experiment, job, calls)`: frees what an ended
+    job holds of a switch's memory (testbed/dataplane/release_job.py); the last two are by default
+    those of a shared pool."""
 
     name: str
     title: str
@@ -65,6 +67,7 @@ class System:
     job_tables: tuple[str, ...] = ()
     definitions: Hook = ""
     statistics: Hook = "testbed.dataplane.read_registers:pool_statistics"
+    release: Hook = "testbed.dataplane.release_job:mark_gone"
 
     def hook(self, name: str) -> Callable[..., Any] | None:
         """The function behind one of the hooks above; None if the system has none."""

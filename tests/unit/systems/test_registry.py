@@ -7,7 +7,10 @@ import pytest
 from testbed.systems import SYSTEMS
 from tests.support.histories import cases
 
-HOOKS = ("host_part", "worker_part", "peers", "machine", "tables", "definitions", "statistics")
+HOOKS = (
+    *("host_part", "worker_part", "peers", "machine", "tables"),
+    *("definitions", "statistics", "release"),
+)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
