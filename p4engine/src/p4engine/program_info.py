@@ -49,7 +49,8 @@ class Action:
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table. size: most entries, None: any number; entries: of the program text; profile: number
-    of its action profile; direct_counter, direct_meter: their names; line: in the program text."""
+    of its action profile; direct_counter, direct_meter: their names; ages: entries have idle
+    timeouts; line: in the program text."""
 
     name: str
     id: int
@@ -63,6 +64,7 @@ class Table:
     profile: int | None
     direct_counter: str | None
     direct_meter: str | None
+    ages: bool
     line: int
 
     # Asked for each entry, so they are computed once: the keys that an entry gives values for (all

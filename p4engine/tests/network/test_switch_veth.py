@@ -273,6 +273,35 @@ def test_an_address_for_p4runtime_that_cannot_be_used_is_an_error(bench):
     assert code == 2 and "/nowhere" in errors and "Traceback" not in errors
 
 
+def test_an_idle_entry_is_reported_by_the_real_clock(bench):
+    from p4engine.p4runtime.p4info import p4info
+    from p4engine_testing.controller import Controller, entity
+
+    constant = "const entries = { 1: to_port(2); 2: to_port(1); }"
+    bench.program.write_text(PROGRAM.replace(constant, "support_timeout = true;"))
+    info = p4info(bench.program)
+    (table,) = (each.preamble.id for each in info.tables)
+    send = next(each.preamble.id for each in info.actions if each.preamble.alias == "to_port")
+    update = entity(
+        f"table_entry {{ table_id: {table} idle_timeout_ns: 50000000 match {{ field_id: 1 exact {{"
+        f" value: '\\1' }} }} action {{ action {{ action_id: {send} params {{ param_id: 1"
+        " value: '\\2' } } } }"
+    )
+    address = f"unix:{bench.folder}/p4runtime.sock"
+    with bench.start_ready("--p4runtime", address), Controller(address) as controller:
+        controller.arbitrate()
+        controller.write(("INSERT", update))
+        for _ in range(2):
+            before = time.time_ns()
+            bench.sockets[1].send(HEADER + bytes(50))
+            assert bench.sockets[2].recv(2000)
+            # A report from before the packet may be under way.
+            while (heard := controller.hear().idle_timeout_notification).timestamp < before:
+                pass
+            (entry,) = heard.table_entry
+            assert (entry.table_id, entry.match[0].exact.value) == (table, b"\1")
+
+
 def test_a_controller_changes_the_program_under_traffic(bench):
     from p4engine.p4runtime.p4info import p4info
     from p4engine_testing.controller import Controller

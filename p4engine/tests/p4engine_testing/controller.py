@@ -61,6 +61,13 @@ class ServedSwitch:
         self.out += left
         return left
 
+    def advance(self, time_ns: int) -> None:
+        """Nothing comes in for so long."""
+        with self.locked():
+            self.time_ns += time_ns
+            self.switch.advance(self.time_ns)
+        self.service.notify_idle()
+
     @staticmethod
     def wait_until(done: Callable[[], object]) -> None:
         """Until `done()`, which another thread brings about."""

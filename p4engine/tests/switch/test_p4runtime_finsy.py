@@ -197,6 +197,32 @@ def test_packets_and_digests_go_both_ways(served):
     controlled(served, work)
 
 
+def test_idle_timeouts(served):
+    async def work(switch: Any) -> None:
+        flow = fy.P4TableEntry(
+            "flows",
+            match=fy.Match(**{"hdr.ethernet.source": f"{HERE}/&ff:ff:ff:ff:ff:ff"}),
+            action=fy.Action("send", port=3),
+            priority=1,
+            idle_timeout_ns=5_000_000_000,
+        )
+        await switch.write([+flow])
+        hearing = asyncio.ensure_future(anext(switch.read_idle_timeouts()))
+        await asyncio.sleep(0)
+        served.advance(4_000_000_000)
+        served.receive(1, FRAME)
+        served.advance(4_000_000_000)
+        assert not hearing.done()
+        served.advance(1_000_000_000)
+        (entry,) = (await hearing).table_entry
+        assert entry.table_id == "flows" and entry.idle_timeout_ns == 5_000_000_000
+        asked = fy.P4TableEntry("flows", time_since_last_hit=0)
+        (read,) = await found(switch, asked)
+        assert read.time_since_last_hit == 5_000_000_000
+
+    controlled(served, work)
+
+
 def test_action_profiles_and_value_sets(served):
     async def work(switch: Any) -> None:
         members = [

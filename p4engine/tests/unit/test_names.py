@@ -47,6 +47,7 @@ def table(name: str, keys: tuple[Key, ...] = (), **more: object) -> Table:
         "profile": None,
         "direct_counter": None,
         "direct_meter": None,
+        "ages": False,
         "line": 1,
     }
     return Table(name, 0, keys, actions, **(fields | more))

@@ -145,6 +145,7 @@ def _table(instances: Instances, t: TableInstance, out: list[str]) -> str:
         int(t.decl.const_entries),
         default,
         f"table{n}_default",
+        int(t.ages),
     ]
     return f"{{ {', '.join(map(str, row))} }}"
 

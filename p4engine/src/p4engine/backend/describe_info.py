@@ -123,6 +123,7 @@ def _table(instances: Instances, t: TableInstance) -> Table:
         profile=profile_number(instances, t),
         direct_counter=t.counter.name if t.counter else None,
         direct_meter=t.meter.name if t.meter else None,
+        ages=t.ages,
         line=t.decl.place.line,
     )
 

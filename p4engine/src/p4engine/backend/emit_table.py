@@ -92,9 +92,11 @@ class TableEmitter:
         return entry
 
     def _direct_objects(self, table: TableInstance, entry: str, hit: str) -> ast.Expr | None:
-        """Write what the table's direct counter and meter do at a hit; returns where the meter's
-        colour is stored."""
+        """Write what the table's direct counter and meter and its entries' ages do at a hit;
+        returns where the meter's colour is stored."""
         out, number = self.context.out, table.number
+        if table.ages:
+            out.append(f"if ({hit}) {entry}->age->hit_ns = P->base.now_ns;")
         if table.counter is not None:
             out.append(
                 f"if ({hit}) p4_direct_count(&I->tables[{number}], {entry}, P->base.length);"

@@ -90,6 +90,12 @@ class TableInstance:
         """The table's keys."""
         return self.decl.info.keys
 
+    @property
+    def ages(self) -> bool:
+        """Entries have idle timeouts."""
+        asked = self.decl.properties.get("support_timeout")
+        return asked is not None and asked.value.const is True
+
 
 @dataclass(eq=False)
 class ValueSetInstance:

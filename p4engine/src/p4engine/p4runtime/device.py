@@ -19,6 +19,7 @@ from p4engine.p4runtime.arrays import Arrays
 from p4engine.p4runtime.catalog import Catalog
 from p4engine.p4runtime.device_config import source_of
 from p4engine.p4runtime.digests import Digests
+from p4engine.p4runtime.idle import IdleTimeouts
 from p4engine.p4runtime.p4info_difference import first_difference
 from p4engine.p4runtime.profiles import Profiles
 from p4engine.p4runtime.proto import p4info_pb2, p4runtime_pb2
@@ -91,6 +92,7 @@ class Device:
         self.tables = Tables(self.catalog, pipeline, self.profiles)
         self.arrays = Arrays(self.catalog, pipeline)
         self.digests = Digests(self.catalog)
+        self.idle = IdleTimeouts(self.catalog, pipeline, self.tables, self.lock)
 
     # ---- Write ----
 

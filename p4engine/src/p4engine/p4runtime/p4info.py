@@ -211,8 +211,7 @@ class _Builder:
             if extern is not None:
                 made.direct_resource_ids.append(self.ids[kind][extern.name])
         made.size = t.size or DEFAULT_SIZE
-        timeout = t.decl.properties.get("support_timeout")
-        if timeout is not None and timeout.value.const:
+        if t.ages:
             made.idle_timeout_behavior = p4info_pb2.Table.IdleTimeoutBehavior.NOTIFY_CONTROL
         made.is_const_table = t.decl.const_entries
         made.has_initial_entries = bool(t.decl.info.entries)

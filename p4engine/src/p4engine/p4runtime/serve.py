@@ -66,6 +66,7 @@ def controllers_of(
             address,
             device_id=arguments.device_id,
             inject=switch.inject if with_packets else None,
+            idle_timer=True,
             enter=(lambda: enter_namespace(path)) if path else (lambda: None),
         )
         try:

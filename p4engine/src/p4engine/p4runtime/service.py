@@ -28,6 +28,7 @@ from p4engine.p4runtime.status import Code, Refused
 LONGEST_MESSAGE = 32 << 20
 WAITING = 1024  # stream messages that a slow controller may leave before packets are dropped
 LONGEST_DETAILS = 6 << 10  # gRPC's clients take 8 KiB of trailing metadata
+IDLE_INTERVAL_NS = 10_000_000  # between two looks at the entries
 MOST_CALLS = 256  # at the same time
 MOST_EVENTS = 65536  # packets and digests on their way to the event loop
 DETAILS = "grpc-status-details-bin"
@@ -59,7 +60,9 @@ class Service:
     Args:
         device_id: what controllers must call it.
         inject: puts a frame on the CPU port; None: there is no such port.
-        timestamp_ns: of digests; any clock.
+        timestamp_ns: of digests and notifications; any clock.
+        idle_timer: the switch's time is the real one: notify of idle entries when their time has
+            come. Otherwise who moves the time calls `notify_idle`.
         enter: called in the thread that opens the listening socket, before it does.
 
     Raises:
@@ -74,6 +77,7 @@ class Service:
         device_id: int = 1,
         inject: Callable[[bytes], None] | None = None,
         timestamp_ns: Callable[[], int] = time.time_ns,
+        idle_timer: bool = False,
         enter: Callable[[], None] = lambda: None,
     ) -> None:
         self.device = device
@@ -88,6 +92,8 @@ class Service:
         self._inbox_lock = threading.Lock()
         self._worker = ThreadPoolExecutor(1, "p4runtime-requests")
         self._timer: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._has_idle_timer = idle_timer
         self._started = threading.Event()
         self._failure: str | None = None
         self._thread = threading.Thread(target=self._run, name="p4runtime", daemon=True)
@@ -123,6 +129,11 @@ class Service:
         """The program has sent a digest."""
         if self.device.digests.streams:
             self._put(self._digest, name, values)
+
+    def notify_idle(self) -> None:
+        """Notify the primary controllers of entries that are idle by now."""
+        for message in self.device.idle.scan(self.timestamp_ns()):
+            self._put(self._to_primaries, message)
 
     def _put(self, *call: Any) -> None:
         """Have the event loop make a call; what it cannot keep up with is lost."""
@@ -168,6 +179,23 @@ class Service:
             wait_s = max(0, next_ns - now_ns) / 1e9
             self._timer = self.loop.call_later(wait_s, self._send_digests)
 
+    def _expect_idle(self) -> None:
+        """Set the timer for the next time at which an entry can be idle."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+        next_ns = self.device.idle.next_ns
+        if self._has_idle_timer and next_ns is not None:
+            wait_ns = max(IDLE_INTERVAL_NS, next_ns - self.device.switch.now_ns())
+            self._idle_timer = self.loop.call_later(wait_ns / 1e9, self._idle)
+
+    def _idle(self) -> None:
+        async def work() -> None:
+            await self._work(self.notify_idle)
+            self._expect_idle()
+
+        self._idle_task = asyncio.ensure_future(work())
+
     def _to_primaries(self, message: Any) -> None:
         for role in self.arbitration.roles:
             stream = self.arbitration.primary(role)
@@ -202,8 +230,9 @@ class Service:
         await server.start()
         self._started.set()
         await self._stopping.wait()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._idle_timer):
+            if timer is not None:
+                timer.cancel()
         await server.stop(0)
 
     def _handlers(self, grpc: Any) -> Any:
@@ -238,6 +267,7 @@ class Service:
             raise Refused(Code.UNIMPLEMENTED, "batches are carried out update by update only")
         results = await self._work(self.device.write, request.updates)
         self._send_digests()
+        self._expect_idle()
         if any(code for code, _ in results):
             await _fail_batch(context, results)
         return p4runtime_pb2.WriteResponse()
@@ -257,6 +287,7 @@ class Service:
         election = request.election_id if request.HasField("election_id") else None
         self.arbitration.check(request.device_id, request.role, election)
         await self._work(self.device.set_config, request)
+        self._expect_idle()
         return p4runtime_pb2.SetForwardingPipelineConfigResponse()
 
     async def _get_config(self, request: Any, context: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,7 @@ class Tables:
         self.profiles = profiles
         self.notes: dict[tuple[int, int], _Note] = {}
         self.ranks: dict[int, list[int]] = {}
+        self.on_timeout: Callable[[int], None] = lambda _ttl_ns: None
 
     def clear(self) -> None:
         """All tables as the program's text has them."""
@@ -61,12 +62,17 @@ class Tables:
     def write(self, kind: str, entry: Any) -> None:
         """Insert, modify or delete an entry."""
         table = self.catalog.find("tables", entry.table_id)
-        self._check(table, entry)
+        if kind != "DELETE":  # which looks at the key only
+            self._check(table, entry)
+            if entry.HasField("time_since_last_hit"):
+                invalid(f"table {table.name}: time_since_last_hit is read only")
         if entry.is_default_action:
             self._write_default(kind, table, entry)
             return
         if table.const_entries and (kind != "MODIFY" or entry.HasField("action")):
             raise Refused(Code.PERMISSION_DENIED, f"table {table.name} has const entries")
+        if entry.is_const:
+            invalid(f"table {table.name}: a controller's entries are not const (is_const)")
         match, priority = decode_match(table, entry.match), self._priority(table, entry.priority)
         if kind == "INSERT":
             if not entry.HasField("action"):
@@ -86,8 +92,11 @@ class Tables:
         what = f"table {table.name}"
         if entry.idle_timeout_ns or entry.HasField("time_since_last_hit"):
             if not table.ages:
-                invalid(f"{what}: the table does not support idle timeouts")
-            unimplemented(f"{what}: entries do not age in this switch")
+                invalid(f"{what}: the table does not support idle timeouts (support_timeout)")
+            if entry.is_default_action or table.const_entries:
+                invalid(f"{what}: default entries and those of const tables have no idle timeout")
+        if entry.idle_timeout_ns < 0:
+            invalid(f"{what}: an idle timeout cannot be negative")
         if entry.HasField("meter_counter_data"):
             unimplemented(f"{what}: meters do not count per colour")
         if entry.HasField("counter_data"):
@@ -174,6 +183,10 @@ class Tables:
             self.profiles.remove_one_shot(note.one_shot)
 
     def _write_resources(self, table: Table, handle: int, entry: Any) -> None:
+        if table.ages and handle != DEFAULT:
+            self.program.table_set_timeout(table.name, handle, entry.idle_timeout_ns)
+            if entry.idle_timeout_ns:
+                self.on_timeout(entry.idle_timeout_ns)
         if table.direct_meter:
             config = entry.meter_config if entry.HasField("meter_config") else None
             self.program.meter_set(table.name, handle, decode_rates(config, table.name))
@@ -196,7 +209,15 @@ class Tables:
                 rates = self.program.meter_get(table.name, handle)
                 if rates is not None:
                     encode_rates(rates, made.table_entry.meter_config)
+            if entry.HasField("time_since_last_hit") and table.ages:
+                _, elapsed_ns = self.program.table_age(table.name, handle)
+                made.table_entry.time_since_last_hit.elapsed_ns = elapsed_ns
             yield made
+
+    def identify(self, table: Table, handle: int, target: Any) -> None:
+        """What a TableEntry says of an entry without its action."""
+        self._put(table, self._get(table, handle), target)
+        target.ClearField("action")
 
     def _asked(self, entry: Any) -> Iterator[tuple[Table, Entry]]:
         """(table, the engine's entry) of what a TableEntry asks for."""
@@ -254,6 +275,8 @@ class Tables:
             encode_match(table.keys, found.match, target.match)
             target.priority = self._read_priority(table, found)
             target.is_const = table.const_entries
+            if table.ages:
+                target.idle_timeout_ns, _ = self.program.table_age(table.name, found.handle)
         if found.action is not None:
             # A table without NoAction in its list may still do nothing by default.
             if found.action in self.catalog.action_ids:

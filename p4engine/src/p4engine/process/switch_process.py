@@ -62,6 +62,11 @@ class NetworkSwitch(Switch):
         assert self._loop is not None
         return self._loop
 
+    def _clock(self) -> Callable[[], int]:
+        lib = self.lib
+        declare(lib)
+        return lambda: int(lib.io_now())
+
     def inject(self, frame: bytes) -> None:
         """A packet comes in through the CPU port."""
         with self.loop.locked():

@@ -34,7 +34,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define P4_ABI_VERSION 2
+#define P4_ABI_VERSION 3
 #define P4_DROP_PORT 511
 #define P4_EXPORT __attribute__((visibility("default")))
 
@@ -138,6 +138,7 @@ typedef struct p4_table_desc {
     uint8_t const_default, const_entries;
     uint16_t default_action;
     const uint64_t *default_params;
+    uint8_t ages;            /* 1: entries remember when they were hit */
 } p4_table_desc;
 
 enum p4_strategy { P4_KEYLESS, P4_HASH, P4_PREFIX, P4_PRIORITY };
@@ -247,6 +248,17 @@ P4_EXPORT int64_t p4_table_next(p4_instance *, uint32_t table, int64_t handle); 
 P4_EXPORT int p4_table_get(p4_instance *, uint32_t table, int64_t handle, uint64_t *match, int32_t *priority,
                            uint32_t *target, uint32_t *action_or_number, uint64_t *params);
 P4_EXPORT int64_t p4_table_find(p4_instance *, uint32_t table, const uint64_t *match, int32_t priority);
+
+/* Idle timeouts of tables with `ages`; times are those of packets. A new entry ages from p4_age_start on: the
+ * instance has no clock of its own. Not for the default entry. */
+P4_EXPORT int p4_age_start(p4_instance *, uint32_t table, int64_t handle, uint64_t now_ns);
+P4_EXPORT int p4_age_set(p4_instance *, uint32_t table, int64_t handle, uint64_t ttl_ns); /* 0: never idle */
+P4_EXPORT int p4_age_get(p4_instance *, uint32_t table, int64_t handle, uint64_t *ttl_ns, uint64_t *hit_ns);
+/* The entries that no packet has hit for their `ttl_ns`: at most `capacity` handles, of entries behind the handle
+ * `after` (-1: all); returns how many. Their time starts again. *next_ns is lowered to the earliest time at which
+ * an entry that was looked at can be idle. */
+P4_EXPORT int64_t p4_table_idle(p4_instance *, uint32_t table, uint64_t now_ns, int64_t after, int64_t *handles,
+                                uint64_t capacity, uint64_t *next_ns);
 
 P4_EXPORT int64_t p4_profile_add_member(p4_instance *, uint32_t profile, uint32_t action,
                                         const uint64_t *params);

@@ -16,11 +16,13 @@ int p4_params_fit(const p4_action_desc *a, const uint64_t *params) {
     return 1;
 }
 
-p4_entry *p4_entry_new(uint32_t key_words, uint32_t param_words) {
-    p4_entry *e = calloc(1, sizeof *e + (2 * (size_t)key_words + param_words) * sizeof(uint64_t));
+p4_entry *p4_entry_new(uint32_t key_words, uint32_t param_words, int ages) {
+    size_t words = 2 * (size_t)key_words + param_words;
+    p4_entry *e = calloc(1, sizeof *e + words * sizeof(uint64_t) + (ages ? sizeof(p4_age) : 0));
     if (e) {
         e->mask = e->key + key_words;
         e->params = e->mask + key_words;
+        if (ages) e->age = (p4_age *)(e->key + words);
     }
     return e;
 }

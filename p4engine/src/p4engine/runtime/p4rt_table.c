@@ -118,7 +118,7 @@ int64_t p4_table_add_initial(p4_instance *I, uint32_t table, const uint64_t *mat
     if (!t) return P4_NO_SUCH_OBJECT;
     if (action >= t->desc->action_count) return P4_BAD_ACTION;
     if (!p4_params_fit(&t->desc->actions[action], params)) return P4_BAD_VALUE;
-    p4_entry *e = p4_entry_new(t->desc->key_words, t->param_words);
+    p4_entry *e = p4_entry_new(t->desc->key_words, t->param_words, t->desc->ages);
     if (!e) return P4_NO_MEMORY;
     p4_entry_set(e, &t->desc->actions[action], action, params);
     return add(t, match, priority, e);
@@ -147,7 +147,7 @@ int64_t p4_table_add_indirect(p4_instance *I, uint32_t table, const uint64_t *ma
     if (t->desc->const_entries) return P4_CONSTANT;
     int status = profile_has(I, t, group, number);
     if (status) return status;
-    p4_entry *e = p4_entry_new(t->desc->key_words, t->param_words);
+    p4_entry *e = p4_entry_new(t->desc->key_words, t->param_words, t->desc->ages);
     if (!e) return P4_NO_MEMORY;
     e->target = group ? 2 : 1;
     e->number = number;
@@ -281,7 +281,7 @@ int64_t p4_table_find(p4_instance *I, uint32_t table, const uint64_t *match, int
     p4_table *t = p4_table_of(I, table);
     if (!t) return P4_NO_SUCH_OBJECT;
     if (!t->desc->key_count) return P4_NO_SUCH_ENTRY;
-    p4_entry *e = p4_entry_new(t->desc->key_words, t->param_words);
+    p4_entry *e = p4_entry_new(t->desc->key_words, t->param_words, 0);
     if (!e) return P4_NO_MEMORY;
     int64_t result = parse_match(t, match, e);
     e->priority = t->desc->strategy == P4_PRIORITY ? priority : 0;
@@ -291,4 +291,60 @@ int64_t p4_table_find(p4_instance *I, uint32_t table, const uint64_t *match, int
     }
     free(e);
     return result;
+}
+
+/* ---- idle timeouts ---- */
+
+static p4_entry *aging_entry(p4_instance *I, uint32_t table, int64_t handle, int *status) {
+    p4_table *t = p4_table_of(I, table);
+    *status = P4_NO_SUCH_OBJECT;
+    if (!t) return NULL;
+    *status = P4_WRONG_KIND;
+    if (!t->desc->ages || handle < 0) return NULL;
+    p4_entry *e = p4_entry_of(t, handle);
+    *status = e ? P4_OK : P4_NO_SUCH_ENTRY;
+    return e;
+}
+
+int p4_age_start(p4_instance *I, uint32_t table, int64_t handle, uint64_t now_ns) {
+    int status;
+    p4_entry *e = aging_entry(I, table, handle, &status);
+    if (e) e->age->hit_ns = e->age->counted_ns = now_ns;
+    return status;
+}
+
+int p4_age_set(p4_instance *I, uint32_t table, int64_t handle, uint64_t ttl_ns) {
+    int status;
+    p4_entry *e = aging_entry(I, table, handle, &status);
+    if (e) e->age->ttl_ns = ttl_ns;
+    return status;
+}
+
+int p4_age_get(p4_instance *I, uint32_t table, int64_t handle, uint64_t *ttl_ns, uint64_t *hit_ns) {
+    int status;
+    p4_entry *e = aging_entry(I, table, handle, &status);
+    if (e) {
+        *ttl_ns = e->age->ttl_ns;
+        *hit_ns = e->age->hit_ns;
+    }
+    return status;
+}
+
+int64_t p4_table_idle(p4_instance *I, uint32_t table, uint64_t now_ns, int64_t after, int64_t *handles,
+                      uint64_t capacity, uint64_t *next_ns) {
+    p4_table *t = p4_table_of(I, table);
+    if (!t) return P4_NO_SUCH_OBJECT;
+    if (!t->desc->ages) return P4_WRONG_KIND;
+    uint64_t found = 0;
+    for (uint64_t i = after < 0 ? 0 : ((uint64_t)after & 0xffffffffu) + 1; i < t->handles && found < capacity; i++) {
+        p4_age *age = t->by_handle[i] ? t->by_handle[i]->age : NULL;
+        if (!age || !age->ttl_ns) continue;
+        uint64_t since = age->hit_ns > age->counted_ns ? age->hit_ns : age->counted_ns;
+        if (now_ns >= since && now_ns - since >= age->ttl_ns) {
+            handles[found++] = t->by_handle[i]->handle;
+            age->counted_ns = since = now_ns;
+        }
+        if (since + age->ttl_ns < *next_ns) *next_ns = since + age->ttl_ns;
+    }
+    return (int64_t)found;
 }

@@ -11,6 +11,13 @@ typedef struct p4_meter_state {
     uint64_t last_ns;
 } p4_meter_state;
 
+/* When packets have hit an entry of a table with idle timeouts. */
+typedef struct p4_age {
+    uint64_t hit_ns;     /* the last hit; before the first one, when the entry was added */
+    uint64_t counted_ns; /* the entry is idle `ttl_ns` after this and after `hit_ns` */
+    uint64_t ttl_ns;     /* 0: it is never idle */
+} p4_age;
+
 /* An entry of a table, a default action, or a member of an action profile. */
 typedef struct p4_entry {
     struct p4_entry *left, *right; /* in a table with ranges: the tree of its slot, see p4rt_range.c */
@@ -25,6 +32,7 @@ typedef struct p4_entry {
     /* What a lookup touches stands together, at best in one cache line. */
     uint64_t *mask;   /* key_words words behind `key`: mask of ternary, upper end of range */
     uint64_t *params; /* behind `mask` */
+    p4_age *age;      /* behind `params`; NULL in a table without idle timeouts */
     uint32_t action;
     uint32_t target;  /* 0: action and params; 1: member `number`; 2: group `number` */
     uint32_t number;

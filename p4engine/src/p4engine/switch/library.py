@@ -113,6 +113,17 @@ class Switch(Manager):
             timestamp_unit_ns=timestamp_unit_ns,
             epoch_ns=epoch_ns,
         )
+        self.pipeline.start_clock(self._clock())
+
+    def _clock(self) -> Callable[[], int]:
+        """Gives the time of packets. It does not hold on to the switch, whose end is when nobody
+        does."""
+        lib, address = self.lib, self._tm
+        return lambda: int(lib.tm_now(address))
+
+    def now_ns(self) -> int:
+        """The time of packets: of the last packet or event, where there is no other clock."""
+        return self._clock()()
 
     def install(self, compiled: Any) -> None:
         """Run another program from now on, or the same one from its beginnings.
@@ -126,6 +137,7 @@ class Switch(Manager):
         old, new = self.pipeline, Pipeline(compiled, seed=self.pipeline.seed)
         assert new.handle is not None
         new.take_listeners(old)
+        new.start_clock(self._clock())
         self.program_set(new.lib, new.handle)
         self.pipeline, self.compiled = new, compiled
         old.close()

@@ -70,6 +70,13 @@ SIGNATURES = {
         ],
     ),
     "p4_table_find": (c_int64, [c_void_p, c_uint32, WORDS, c_int32]),
+    "p4_age_start": (c_int, [c_void_p, c_uint32, c_int64, c_uint64]),
+    "p4_age_set": (c_int, [c_void_p, c_uint32, c_int64, c_uint64]),
+    "p4_age_get": (c_int, [c_void_p, c_uint32, c_int64, WORDS, WORDS]),
+    "p4_table_idle": (
+        c_int64,
+        [c_void_p, c_uint32, c_uint64, c_int64, POINTER(c_int64), c_uint64, WORDS],
+    ),
     "p4_profile_add_member": (c_int64, [c_void_p, c_uint32, c_uint32, WORDS]),
     "p4_profile_modify_member": (c_int, [c_void_p, c_uint32, c_uint32, c_uint32, WORDS]),
     "p4_profile_delete_member": (c_int, [c_void_p, c_uint32, c_uint32]),

@@ -21,6 +21,7 @@ class Instance:
         self.info: ProgramInfo = compiled.info
         self.names = Names(self.info)
         self.handle: int | None = None
+        self.clock: Callable[[], int] = lambda: 0
         self.lib = ctypes.CDLL(str(compiled.so_path))
         declare(self.lib)
         self.seed = seed

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from ctypes import c_int32, c_uint32, c_uint64
+from collections.abc import Callable, Sequence
+from ctypes import c_int32, c_int64, c_uint32, c_uint64
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from p4engine.program_info import Table
 from p4engine.switch.pipeline_instance import Instance
 from p4engine.values.matches import Match, from_match_words, match_words, param_words, priority_of
 from p4engine.values.numbers import ControlError, from_words, word_array, word_count
+
+NEVER = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,14 @@ class Tables(Instance):
             a.id,
             word_array(param_words(a, params)),
         )
-        return self._check(status, f"table {t.name}")
+        return self._added(t, status)
+
+    def _added(self, t: Table, status: int) -> int:
+        """The handle of a new entry, which ages from now on."""
+        handle = self._check(status, f"table {t.name}")
+        if t.ages:
+            self.lib.p4_age_start(self.handle, t.id, handle, self.clock())
+        return handle
 
     def table_add_indirect(
         self,
@@ -83,7 +92,7 @@ class Tables(Instance):
             int(group is not None),
             group if group is not None else member or 0,
         )
-        return self._check(status, f"table {t.name}")
+        return self._added(t, status)
 
     def table_modify(
         self, table: str, handle: int, action: str, params: Sequence[Any] = ()
@@ -215,6 +224,56 @@ class Tables(Instance):
             values.append(from_words(params[at : at + word_count(p.width)], p.width))
             at += word_count(p.width)
         return Entry(handle, match, priority.value, action.name, tuple(values))
+
+    # ---- idle timeouts ----
+
+    def start_clock(self, clock: Callable[[], int]) -> None:
+        """Ages of entries are counted in the times in ns that `clock` gives, which are those of
+        packets; entries of the program's text age from now on."""
+        self.clock = clock
+        for t in self.info.tables:
+            handle = self.lib.p4_table_next(self.handle, t.id, -1) if t.ages else -1
+            while handle >= 0:
+                self.lib.p4_age_start(self.handle, t.id, handle, clock())
+                handle = self.lib.p4_table_next(self.handle, t.id, handle)
+
+    def table_set_timeout(self, table: str, handle: int, ttl_ns: int) -> None:
+        """Let an entry be idle when no packet has hit it for `ttl_ns`; 0: never."""
+        t = self.names.table(table)
+        status = self.lib.p4_age_set(self.handle, t.id, handle, ttl_ns)
+        self._check(status, f"table {t.name}, entry {handle}, idle timeout")
+
+    def table_age(self, table: str, handle: int) -> tuple[int, int]:
+        """(idle timeout or 0, time since the last hit) of an entry, in ns; before its first hit,
+        the time since it was added."""
+        t = self.names.table(table)
+        ttl_ns, hit_ns = c_uint64(), c_uint64()
+        status = self.lib.p4_age_get(
+            self.handle, t.id, handle, ctypes.byref(ttl_ns), ctypes.byref(hit_ns)
+        )
+        self._check(status, f"table {t.name}, entry {handle}, age")
+        return ttl_ns.value, max(0, self.clock() - hit_ns.value)
+
+    def table_idle(
+        self, table: str, after: int = -1, most: int = 1024
+    ) -> tuple[list[int], int | None]:
+        """The entries that have become idle, and start to be counted again.
+
+        Args:
+            after, most: at most so many handles, of the entries behind this one (-1: of all). If
+                there are as many, there may be more behind the last.
+
+        Returns:
+            (handles, the earliest time in ns at which one of the entries that were looked at can
+            be idle, None: never).
+        """
+        t = self.names.table(table)
+        handles, next_ns = (c_int64 * most)(), c_uint64(NEVER)
+        status = self.lib.p4_table_idle(
+            self.handle, t.id, self.clock(), after, handles, most, ctypes.byref(next_ns)
+        )
+        count = self._check(status, f"table {t.name}, idle timeouts")
+        return handles[:count], None if next_ns.value == NEVER else next_ns.value
 
     # ---- action profiles ----
 

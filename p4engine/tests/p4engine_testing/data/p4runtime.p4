@@ -123,6 +123,17 @@ control MyIngress(inout headers_t hdr, inout metadata_t meta, inout standard_met
         actions = { send; drop; }
         implementation = paths;
     }
+    table flows {
+        key = { hdr.ethernet.source: ternary; }
+        actions = { send; NoAction; }
+        support_timeout = true;
+    }
+    table sources {
+        key = { hdr.ethernet.source: exact; }
+        actions = { send; drop; }
+        implementation = targets;
+        support_timeout = true;
+    }
     table chosen {
         key = { hdr.ethernet.type: exact; }
         actions = { send; drop; }
@@ -137,6 +148,8 @@ control MyIngress(inout headers_t hdr, inout metadata_t meta, inout standard_met
             prefixes.apply();
             fixed.apply();
             spread.apply();
+            flows.apply();
+            sources.apply();
             chosen.apply();
             rules.apply();
             speed.execute_meter((bit<32>) standard.ingress_port, meta.color);
