@@ -213,3 +213,44 @@ def entity(text: str) -> Any:
     from google.protobuf import text_format
 
     return text_format.Parse(text, p4runtime_pb2.Entity())
+
+
+class Ids:
+    """P4Info's numbers by alias: ids["stations"]; ids.text(...) fills them into an entity."""
+
+    def __init__(self, info: Any) -> None:
+        self.numbers = {}
+        for kind in ("tables", "actions", "counters", "meters", "registers", "action_profiles"):
+            for each in getattr(info, kind):
+                self.numbers[each.preamble.alias] = each.preamble.id
+        for kind in ("digests", "value_sets"):
+            for each in getattr(info, kind):
+                self.numbers[each.preamble.alias.rpartition(".")[2]] = each.preamble.id
+
+    def __getitem__(self, name: str) -> int:
+        return self.numbers[name]
+
+    def entity(self, text: str) -> Any:
+        """Text format in which $name is a number."""
+        for name in sorted(self.numbers, key=len, reverse=True):
+            text = text.replace(f"${name}", str(self.numbers[name]))
+        return entity(text)
+
+    def station(self, address: str = "02", port: str = "02", more: str = "") -> Any:
+        """An entry of `stations` that sends to a port."""
+        match = f'match {{ field_id: 1 exact {{ value: "{_x(address)}" }} }}'
+        param = f'params {{ param_id: 1 value: "{_x(port)}" }}'
+        action = f"action {{ action {{ action_id: $send {param} }} }}"
+        return self.entity(f"table_entry {{ table_id: $stations {match} {action} {more} }}")
+
+    def rule(self, source: str, mask: str, priority: int, action: str = "drop", more="") -> Any:
+        """An entry of `rules`."""
+        return self.entity(
+            f"table_entry {{ table_id: $rules priority: {priority} match {{ field_id: 1 ternary {{"
+            f' value: "{_x(source)}" mask: "{_x(mask)}" }} }} action {{ action {{ action_id:'
+            f" ${action} {more} }} }} }}"
+        )
+
+
+def _x(hexadecimal: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in bytes.fromhex(hexadecimal))

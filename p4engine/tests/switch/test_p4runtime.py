@@ -10,7 +10,7 @@ import pytest
 from p4engine.p4runtime.arbitration import MOST_CONTROLLERS, MOST_ROLES, Arbitration
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Refused
-from p4engine_testing.controller import Controller, Failed, ServedSwitch, entity
+from p4engine_testing.controller import Controller, Failed, Ids, ServedSwitch, entity
 
 FRAME = bytes.fromhex("000000000002 02000000000a 0800") + b"payload"
 
@@ -30,49 +30,8 @@ def controller(served):
         if arbitration.status.code:  # an earlier test has seen larger election ids
             made.arbitrate(arbitration.election_id.low + 1)
         made.set_config("VERIFY_AND_COMMIT", served.info)
-        made.ids = _Ids(served.info)
+        made.ids = Ids(served.info)
         yield made
-
-
-class _Ids:
-    """P4Info's numbers by alias: ids["stations"]; ids.text(...) fills them into an entity."""
-
-    def __init__(self, info: Any) -> None:
-        self.numbers = {}
-        for kind in ("tables", "actions", "counters", "meters", "registers", "action_profiles"):
-            for each in getattr(info, kind):
-                self.numbers[each.preamble.alias] = each.preamble.id
-        for kind in ("digests", "value_sets"):
-            for each in getattr(info, kind):
-                self.numbers[each.preamble.alias.rpartition(".")[2]] = each.preamble.id
-
-    def __getitem__(self, name: str) -> int:
-        return self.numbers[name]
-
-    def entity(self, text: str) -> Any:
-        """Text format in which $name is a number."""
-        for name in sorted(self.numbers, key=len, reverse=True):
-            text = text.replace(f"${name}", str(self.numbers[name]))
-        return entity(text)
-
-    def station(self, address: str = "02", port: str = "02", more: str = "") -> Any:
-        """An entry of `stations` that sends to a port."""
-        match = f'match {{ field_id: 1 exact {{ value: "{_x(address)}" }} }}'
-        param = f'params {{ param_id: 1 value: "{_x(port)}" }}'
-        action = f"action {{ action {{ action_id: $send {param} }} }}"
-        return self.entity(f"table_entry {{ table_id: $stations {match} {action} {more} }}")
-
-    def rule(self, source: str, mask: str, priority: int, action: str = "drop", more="") -> Any:
-        """An entry of `rules`."""
-        return self.entity(
-            f"table_entry {{ table_id: $rules priority: {priority} match {{ field_id: 1 ternary {{"
-            f' value: "{_x(source)}" mask: "{_x(mask)}" }} }} action {{ action {{ action_id:'
-            f" ${action} {more} }} }} }}"
-        )
-
-
-def _x(hexadecimal: str) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in bytes.fromhex(hexadecimal))
 
 
 def refused(controller: Controller, *updates: tuple[str, Any]) -> list[str]:
@@ -403,7 +362,7 @@ def test_a_value_set_is_replaced_as_a_whole(served, controller):
 # ---- action profiles ----
 
 
-def member(ids: _Ids, number: int, port: int, profile: str = "paths") -> Any:
+def member(ids: Ids, number: int, port: int, profile: str = "paths") -> Any:
     return ids.entity(
         f"action_profile_member {{ action_profile_id: ${profile} member_id: {number}"
         f" action {{ action_id: $send params {{ param_id: 1 value: '\\{port}' }} }} }}"
@@ -654,7 +613,7 @@ def test_the_largest_election_id_is_primary(served):
         assert status(first, election=low) == (0, low)
         assert status(second, election=high) == (0, high)
         assert status(first) == (6, high), "it hears that another is primary"
-        ids = _Ids(served.info)
+        ids = Ids(served.info)
         with pytest.raises(Failed, match="PERMISSION_DENIED"):
             first.write(("INSERT", ids.station()))
         first.election = high  # claims another's id, which nothing proves: as specified
@@ -674,8 +633,8 @@ def test_the_largest_election_id_is_primary(served):
 def test_roles_elect_apart_and_devices_are_checked(served):
     with Controller(served.address, role="other") as made:
         assert made.arbitrate(1).status.code == 0
-        made.write(("INSERT", _Ids(served.info).station("55")))
-        made.write(("DELETE", _Ids(served.info).station("55")))
+        made.write(("INSERT", Ids(served.info).station("55")))
+        made.write(("DELETE", Ids(served.info).station("55")))
     with Controller(served.address) as made, pytest.raises(Failed, match="NOT_FOUND"):
         made.arbitrate(1, device=2)
     with Controller(served.address) as made:
@@ -688,8 +647,8 @@ def test_roles_elect_apart_and_devices_are_checked(served):
 
 
 def test_unimplemented_things_say_so(controller):
-    with pytest.raises(Failed, match="UNIMPLEMENTED"):
-        controller.write(("INSERT", controller.ids.station()), atomicity=1)
+    with pytest.raises(Failed, match="INVALID_ARGUMENT"):
+        controller.write(("INSERT", controller.ids.station()), atomicity=3)
     assert refused(controller, ("INSERT", entity("extern_entry {}"))) == ["UNIMPLEMENTED"]
     reply = controller.raw(
         "Capabilities", p4runtime_pb2.CapabilitiesRequest(), "CapabilitiesResponse"

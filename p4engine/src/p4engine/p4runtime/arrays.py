@@ -9,6 +9,7 @@ from p4engine.p4runtime.catalog import Array, Catalog, ValueSet
 from p4engine.p4runtime.matches import decode_field, encode_match
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, invalid, unimplemented
+from p4engine.p4runtime.transactions import Undo
 from p4engine.p4runtime.values import encoded, number
 from p4engine.values.matches import Match, anything
 
@@ -44,6 +45,13 @@ class Arrays:
         for index in _indices(register, entry):
             self.program.register_write(register.name, index, value)
 
+    def undo_register(self, kind: str, entry: Any) -> Undo:
+        """What will take back a `write_register` that comes now."""
+        register = self._target(kind, "registers", entry.register_id, entry)
+        at = _indices(register, entry)
+        old = self.program.register_read(register.name, at.start, len(at))
+        return lambda: self.program.register_write(register.name, at, old)
+
     def read_registers(self, entry: Any) -> Iterator[Any]:
         """One element, all of a register, or all of all registers."""
         for register in self._asked("registers", entry.register_id, entry):
@@ -71,6 +79,18 @@ class Arrays:
         for index in _indices(counter, entry):
             self.program.counter_write(counter.name, index, data.packet_count, data.byte_count)
 
+    def undo_counter(self, kind: str, entry: Any) -> Undo:
+        """What will take back a `write_counter` that comes now."""
+        name = self._target(kind, "counters", entry.counter_id, entry).name
+        indices = _indices(self.catalog.counters[entry.counter_id], entry)
+        old = [(index, self.program.counter_read(name, index)) for index in indices]
+
+        def restore() -> None:
+            for index, count in old:
+                self.program.counter_write(name, index, **count)
+
+        return restore
+
     def read_counters(self, entry: Any) -> Iterator[Any]:
         """One element, all of a counter, or all of all counters."""
         for counter in self._asked("counters", entry.counter_id, entry):
@@ -91,6 +111,18 @@ class Arrays:
         rates = decode_rates(config, f"meter {meter.name}")
         for index in _indices(meter, entry):
             self.program.meter_set(meter.name, index, rates)
+
+    def undo_meter(self, kind: str, entry: Any) -> Undo:
+        """What will take back a `write_meter` that comes now."""
+        name = self._target(kind, "meters", entry.meter_id, entry).name
+        indices = _indices(self.catalog.meters[entry.meter_id], entry)
+        old = [(index, self.program.meter_get(name, index)) for index in indices]
+
+        def restore() -> None:
+            for index, rates in old:
+                self.program.meter_set(name, index, rates)
+
+        return restore
 
     def read_meters(self, entry: Any) -> Iterator[Any]:
         """One element, all of a meter, or all of all meters."""
@@ -118,10 +150,19 @@ class Arrays:
         members = [self._member(found, member) for member in entry.members]
         if len({tuple(member) for member in members}) < len(members):
             raise Refused(Code.ALREADY_EXISTS, f"value set {found.name}: a member is given twice")
-        self.program.value_set_clear(found.name)
+        self._set_members(found, members)
+
+    def undo_value_set(self, kind: str, entry: Any) -> Undo:
+        """What will take back a `write_value_set` that comes now."""
+        found = self.catalog.find("value_sets", entry.value_set_id)
+        old = self.value_sets.get(found.id, [])
+        return lambda: self._set_members(found, old)
+
+    def _set_members(self, value_set: ValueSet, members: list[list[Match]]) -> None:
+        self.program.value_set_clear(value_set.name)
         for member in members:
-            self.program.value_set_add(found.name, [match.plain() for match in member])
-        self.value_sets[found.id] = members
+            self.program.value_set_add(value_set.name, [match.plain() for match in member])
+        self.value_sets[value_set.id] = members
 
     @staticmethod
     def _member(value_set: ValueSet, member: Any) -> list[Match]:

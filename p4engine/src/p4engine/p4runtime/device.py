@@ -24,10 +24,13 @@ from p4engine.p4runtime.p4info_difference import first_difference
 from p4engine.p4runtime.profiles import Profiles
 from p4engine.p4runtime.proto import p4info_pb2, p4runtime_pb2
 from p4engine.p4runtime.replication import Replication
-from p4engine.p4runtime.status import Code, Refused, invalid, of_engine, unimplemented
+from p4engine.p4runtime.status import Code, Refused, Result, invalid, of_engine, unimplemented
 from p4engine.p4runtime.tables import Tables
+from p4engine.p4runtime.transactions import Undo, all_or_nothing
 
 API_VERSION = "1.4.1"
+# What carries out an update, and what says how it is taken back.
+_Writer = tuple[Callable[[str, Any], None], Callable[[str, Any], Undo]]
 LONGEST_MESSAGE = 3000  # characters; clients of gRPC take 8 KiB with everything around it
 AT_ONCE = 64  # updates or entities between which packets may pass
 
@@ -96,17 +99,22 @@ class Device:
 
     # ---- Write ----
 
-    def write(self, updates: Any) -> list[tuple[Code, str]]:
-        """Carry out all updates, each by itself; what came of each, in order."""
+    def write(self, updates: Any, *, together: bool = False) -> list[Result]:
+        """Carry out all updates, each by itself, or with `together` all or none, and without a
+        packet in between; what came of each, in order."""
+        if together:
+            with self.lock():
+                return all_or_nothing(updates, self._write_one, self._undo)
         results, left = [], iter(updates)
         while batch := list(islice(left, AT_ONCE)):
             with self.lock():
                 results += [self._write_one(update) for update in batch]
         return results
 
-    def _write_one(self, update: Any) -> tuple[Code, str]:
+    def _write_one(self, update: Any) -> Result:
         try:
-            self._update(update)
+            kind, entry, (write, _) = self._writer(update)
+            write(kind, entry)
         except Refused as error:
             return error.code, error.message
         except P4Error as error:
@@ -117,30 +125,39 @@ class Device:
             return Code.INTERNAL, f"internal error: {error!r}"
         return Code.OK, ""
 
-    def _update(self, update: Any) -> None:
+    def _undo(self, update: Any) -> Undo | None:
+        """What takes an update back; None: it will be refused."""
+        try:
+            kind, entry, (_, undo) = self._writer(update)
+            return undo(kind, entry)
+        except (Refused, P4Error):
+            return None
+
+    def _writer(self, update: Any) -> tuple[str, Any, _Writer]:
+        """INSERT, MODIFY or DELETE; the entity; what writes such entities. Raises Refused."""
         kinds = type(update).Type
         if update.type not in kinds.values() or update.type == kinds.Value("UNSPECIFIED"):
             invalid("the update says neither INSERT nor MODIFY nor DELETE")
-        kind = kinds.Name(update.type)
-        which = update.entity.WhichOneof("entity")
-        writers = {
-            "table_entry": self.tables.write,
-            "direct_counter_entry": self.tables.write_counter,
-            "direct_meter_entry": self.tables.write_meter,
-            "action_profile_member": self.profiles.write_member,
-            "action_profile_group": self.profiles.write_group,
-            "counter_entry": self.arrays.write_counter,
-            "meter_entry": self.arrays.write_meter,
-            "register_entry": self.arrays.write_register,
-            "value_set_entry": self.arrays.write_value_set,
-            "packet_replication_engine_entry": self.replication.write,
-            "digest_entry": self.digests.write,
+        tables, profiles, arrays = self.tables, self.profiles, self.arrays
+        writers: dict[str, _Writer] = {
+            "table_entry": (tables.write, tables.undo),
+            "direct_counter_entry": (tables.write_counter, tables.undo_counter),
+            "direct_meter_entry": (tables.write_meter, tables.undo_meter),
+            "action_profile_member": (profiles.write_member, profiles.undo_member),
+            "action_profile_group": (profiles.write_group, profiles.undo_group),
+            "counter_entry": (arrays.write_counter, arrays.undo_counter),
+            "meter_entry": (arrays.write_meter, arrays.undo_meter),
+            "register_entry": (arrays.write_register, arrays.undo_register),
+            "value_set_entry": (arrays.write_value_set, arrays.undo_value_set),
+            "packet_replication_engine_entry": (self.replication.write, self.replication.undo),
+            "digest_entry": (self.digests.write, self.digests.undo),
         }
+        which = update.entity.WhichOneof("entity")
         if which is None:
             invalid("the update has no entity")
         if which not in writers:
             unimplemented("v1model has no other externs")
-        writers[which](kind, getattr(update.entity, which))
+        return kinds.Name(update.type), getattr(update.entity, which), writers[which]
 
     # ---- Read ----
 

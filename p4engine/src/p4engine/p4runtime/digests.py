@@ -13,6 +13,7 @@ from typing import Any
 from p4engine.p4runtime.catalog import Catalog
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import check_existence, invalid
+from p4engine.p4runtime.transactions import Undo
 from p4engine.p4runtime.values import encoded
 
 LONGEST_LIST = 1024  # where the controller sets no limit
@@ -61,6 +62,20 @@ class Digests:
             self.streams[entry.digest_id] = _Stream(stored)
         else:
             self.streams[entry.digest_id].entry = stored
+
+    def undo(self, kind: str, entry: Any) -> Undo:
+        """What will take back a `write` that comes now."""
+        old = self.streams.get(entry.digest_id)
+        config = old and old.entry
+
+        def restore() -> None:
+            if old is None:
+                del self.streams[entry.digest_id]
+            else:
+                old.entry = config
+                self.streams[entry.digest_id] = old
+
+        return restore
 
     def read(self, entry: Any) -> Iterator[Any]:
         """One entry, or all."""

@@ -15,6 +15,7 @@ from p4engine.p4runtime.catalog import Catalog, Profile, Table
 from p4engine.p4runtime.matches import decode_params
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, check_existence, invalid, unimplemented
+from p4engine.p4runtime.transactions import Undo, opposite
 
 HEAVIEST = 1024  # the sum of a group's weights
 
@@ -41,6 +42,7 @@ class _Group:
 class OneShot:
     """A group with members of its own, as the engine numbers them; `entry` is its message."""
 
+    table: int
     profile: str
     group: int
     members: tuple[int, ...]
@@ -125,6 +127,11 @@ class Profiles:
             (g for (p, g), x in self.groups.items() if (p, x.number) == (profile, number)), 0
         )
 
+    def undo_member(self, kind: str, entry: Any) -> Undo:
+        """What will take back a `write_member` that comes now."""
+        old = self.members.get((entry.action_profile_id, entry.member_id))
+        return opposite(kind, entry, old and old.entry, self.write_member)
+
     # ---- groups ----
 
     def write_group(self, kind: str, entry: Any) -> None:
@@ -152,6 +159,11 @@ class Profiles:
             self.program.group_add_member(profile.name, group.number, number)
         group.members = numbers
         group.entry = type(entry).FromString(entry.SerializeToString())
+
+    def undo_group(self, kind: str, entry: Any) -> Undo:
+        """What will take back a `write_group` that comes now."""
+        old = self.groups.get((entry.action_profile_id, entry.group_id))
+        return opposite(kind, entry, old and old.entry, self.write_group)
 
     def read_groups(self, entry: Any) -> Iterator[Any]:
         """One group, all of a profile, or all."""
@@ -207,7 +219,11 @@ class Profiles:
                 self.program.member_delete(profile.name, number)
             raise
         stored = type(entry).FromString(entry.SerializeToString())
-        return OneShot(profile.name, group, tuple(made), stored)
+        return OneShot(table.id, profile.name, group, tuple(made), stored)
+
+    def again(self, one_shot: OneShot) -> OneShot:
+        """One that has been removed."""
+        return self.add_one_shot(self.catalog.tables[one_shot.table], one_shot.entry)
 
     def remove_one_shot(self, one_shot: OneShot) -> None:
         """Once no entry points to it any more."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, check_existence, invalid, unimplemented
+from p4engine.p4runtime.transactions import Undo, opposite
 from p4engine.p4runtime.values import number
 
 FIRST_OF_SESSIONS = 1 << 15  # multicast groups from here on belong to clone sessions
@@ -43,6 +44,15 @@ class Replication:
             self._write_session(kind, entry.clone_session_entry)
         else:
             invalid("the packet replication engine entry is empty")
+
+    def undo(self, kind: str, entry: Any) -> Undo:
+        """What will take back a `write` that comes now."""
+        if entry.WhichOneof("type") == "multicast_group_entry":
+            group = entry.multicast_group_entry
+            old = self.groups.get(group.multicast_group_id)
+            return opposite(kind, group, old, self._write_group)
+        session = entry.clone_session_entry
+        return opposite(kind, session, self.sessions.get(session.session_id), self._write_session)
 
     def read(self, entry: Any) -> Iterator[Any]:
         """The entries that a request asks for; number 0 stands for all."""

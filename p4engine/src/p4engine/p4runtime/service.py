@@ -9,6 +9,7 @@ that one that makes no sense is refused with a reason.
 from __future__ import annotations
 
 import asyncio
+import functools
 import sys
 import threading
 import time
@@ -23,7 +24,7 @@ from p4engine.p4runtime.arbitration import Arbitration, Notice
 from p4engine.p4runtime.device import API_VERSION, Device
 from p4engine.p4runtime.packets import packet_in, packet_out
 from p4engine.p4runtime.proto import p4runtime_pb2, status_pb2
-from p4engine.p4runtime.status import Code, Refused
+from p4engine.p4runtime.status import Code, Refused, invalid
 
 LONGEST_MESSAGE = 32 << 20
 WAITING = 1024  # stream messages that a slow controller may leave before packets are dropped
@@ -263,9 +264,13 @@ class Service:
     async def _write(self, request: Any, context: Any) -> Any:
         election = request.election_id if request.HasField("election_id") else None
         self.arbitration.check(request.device_id, request.role, election)
-        if request.atomicity:
-            raise Refused(Code.UNIMPLEMENTED, "batches are carried out update by update only")
-        results = await self._work(self.device.write, request.updates)
+        if request.atomicity not in type(request).Atomicity.values():
+            invalid(f"there is no atomicity {request.atomicity}")
+        # Without a packet in between, which is more than ROLLBACK_ON_ERROR asks for.
+        together = request.atomicity != type(request).CONTINUE_ON_ERROR
+        results = await self._work(
+            functools.partial(self.device.write, request.updates, together=together)
+        )
         self._send_digests()
         self._expect_idle()
         if any(code for code, _ in results):
@@ -430,7 +435,7 @@ async def _fail_batch(context: Any, results: list[tuple[Code, str]]) -> None:
         detail.value = error.SerializeToString()
     trailing: tuple[tuple[str, bytes], ...] = ((DETAILS, status.SerializeToString()),)
     if len(trailing[0][1]) > LONGEST_DETAILS:  # clients would refuse the whole reply
-        index, code, message = failed[0]
+        index, code, message = min(failed, key=lambda each: each[1] is Code.ABORTED)
         text += f"; first update {index}: {code.name}: {message}"
         trailing = ()
     await context.abort(grpc.StatusCode.UNKNOWN, text, trailing_metadata=trailing)

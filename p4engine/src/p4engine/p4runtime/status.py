@@ -19,10 +19,14 @@ class Code(IntEnum):
     PERMISSION_DENIED = 7
     RESOURCE_EXHAUSTED = 8
     FAILED_PRECONDITION = 9
+    ABORTED = 10
     OUT_OF_RANGE = 11
     UNIMPLEMENTED = 12
     INTERNAL = 13
 
+
+# What came of an update: OK, or why it is refused.
+Result = tuple[Code, str]
 
 # By enum p4_status of runtime/p4rt.h.
 ENGINE = {

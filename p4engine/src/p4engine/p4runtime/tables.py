@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from p4engine.p4runtime.arrays import check_count, decode_rates, encode_rates, put_count
@@ -19,6 +19,7 @@ from p4engine.p4runtime.matches import (
 from p4engine.p4runtime.profiles import OneShot, Profiles
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, invalid, unimplemented
+from p4engine.p4runtime.transactions import Undo
 from p4engine.switch.pipeline_tables import Entry
 from p4engine.values.matches import Match
 
@@ -32,6 +33,19 @@ class _Note:
     metadata: bytes = b""
     controller_metadata: int = 0
     one_shot: OneShot | None = None
+
+
+@dataclass
+class _Saved:
+    """An entry before a write. member, group: the controller's numbers, 0: it has made none."""
+
+    entry: Entry
+    note: _Note
+    member: int = 0
+    group: int = 0
+    count: dict[str, int] | None = None
+    rates: Any = None
+    age: tuple[int, int] | None = None
 
 
 class Tables:
@@ -193,6 +207,113 @@ class Tables:
         if entry.HasField("counter_data"):
             data = entry.counter_data
             self.program.counter_write(table.name, handle, data.packet_count, data.byte_count)
+
+    # ---- taking back ----
+
+    def undo(self, kind: str, entry: Any) -> Undo:
+        """What will take back a write that comes now. Raises Refused: the write will be refused."""
+        table = self.catalog.find("tables", entry.table_id)
+        if entry.is_default_action:
+            saved = self._save(table, DEFAULT)
+            return lambda: self._restore(table, DEFAULT, saved)
+        match, priority = decode_match(table, entry.match), self._priority(table, entry.priority)
+
+        def find() -> int:
+            handle: int = self.program.table_find(table.name, match, priority)
+            return handle
+
+        if kind == "INSERT":
+
+            def remove() -> None:
+                handle = find()
+                self.program.table_delete(table.name, handle)
+                self._forget(table, handle)
+
+            return remove
+        saved = self._save(table, find())
+        if kind == "DELETE":
+            return lambda: self._restore(table, None, saved)
+        return lambda: self._restore(table, find(), saved)
+
+    def _save(self, table: Table, handle: int) -> _Saved:
+        entry = self._get(table, handle)
+        made = _Saved(entry, self.notes.get((table.id, handle), _Note()))
+        if entry.member is not None:
+            made.member = self.profiles.member_id(table.profile, entry.member)
+        if entry.group is not None:
+            made.group = self.profiles.group_id(table.profile, entry.group)
+        if table.direct_counter:
+            made.count = self.program.counter_read(table.name, handle)
+        if table.direct_meter:
+            made.rates = self.program.meter_get(table.name, handle)
+        if table.ages and handle != DEFAULT:
+            made.age = self.program.table_age(table.name, handle)
+        return made
+
+    def _restore(self, table: Table, handle: int | None, saved: _Saved) -> None:
+        """Make an entry what it was; None: it has been deleted."""
+        entry, note, program = saved.entry, saved.note, self.program
+        if entry.action is not None:
+            what = (entry.action, entry.match, entry.params, entry.priority)
+            if handle is None:
+                handle = program.table_add(table.name, *what)
+            elif handle == DEFAULT:
+                program.table_set_default(table.name, entry.action, entry.params)
+            else:
+                program.table_modify(table.name, handle, entry.action, entry.params)
+        else:
+            now = _Note() if handle is None else self.notes.get((table.id, handle), _Note())
+            if note.one_shot and now.one_shot is not note.one_shot:
+                note = replace(note, one_shot=self.profiles.again(note.one_shot))
+            target = self._old_target(table, saved, note)
+            if handle is None:
+                handle = program.table_add_indirect(
+                    table.name, entry.match, priority=entry.priority, **target
+                )
+            else:
+                program.table_modify_indirect(table.name, handle, **target)
+                if now.one_shot and now.one_shot is not note.one_shot:
+                    self.profiles.remove_one_shot(now.one_shot)
+        self.notes[table.id, handle] = note
+        if saved.count is not None:
+            program.counter_write(table.name, handle, **saved.count)
+        if table.direct_meter:
+            program.meter_set(table.name, handle, saved.rates)
+        if saved.age is not None:
+            program.table_set_timeout(table.name, handle, *saved.age)
+
+    def _old_target(self, table: Table, saved: _Saved, note: _Note) -> dict[str, int]:
+        """Members and groups that were made again have other numbers in the engine."""
+        if note.one_shot:
+            return {"group": note.one_shot.group}
+        if saved.member:
+            return {"member": self.profiles.member_number(table, saved.member)}
+        if saved.group:
+            return {"group": self.profiles.group_number(table, saved.group)}
+        name = "member" if saved.entry.member is not None else "group"
+        return {name: getattr(saved.entry, name)}
+
+    def undo_counter(self, kind: str, entry: Any) -> Undo:
+        """As `undo`, for `write_counter`."""
+        table, handle = self._locate(kind, entry.table_entry, "counter")
+        old = self.program.counter_read(table.name, handle)
+
+        def restore() -> None:
+            _, now = self._locate(kind, entry.table_entry, "counter")
+            self.program.counter_write(table.name, now, **old)
+
+        return restore
+
+    def undo_meter(self, kind: str, entry: Any) -> Undo:
+        """As `undo`, for `write_meter`."""
+        table, handle = self._locate(kind, entry.table_entry, "meter")
+        old = self.program.meter_get(table.name, handle)
+
+        def restore() -> None:
+            _, now = self._locate(kind, entry.table_entry, "meter")
+            self.program.meter_set(table.name, now, old)
+
+        return restore
 
     # ---- reading ----
 

@@ -237,10 +237,16 @@ class Tables(Instance):
                 self.lib.p4_age_start(self.handle, t.id, handle, clock())
                 handle = self.lib.p4_table_next(self.handle, t.id, handle)
 
-    def table_set_timeout(self, table: str, handle: int, ttl_ns: int) -> None:
-        """Let an entry be idle when no packet has hit it for `ttl_ns`; 0: never."""
+    def table_set_timeout(
+        self, table: str, handle: int, ttl_ns: int, since_hit_ns: int | None = None
+    ) -> None:
+        """Let an entry be idle when no packet has hit it for `ttl_ns`; 0: never. since_hit_ns: as
+        if the last hit was so long ago."""
         t = self.names.table(table)
         status = self.lib.p4_age_set(self.handle, t.id, handle, ttl_ns)
+        if not status and since_hit_ns is not None:
+            hit_ns = max(0, self.clock() - since_hit_ns)
+            status = self.lib.p4_age_start(self.handle, t.id, handle, hit_ns)
         self._check(status, f"table {t.name}, entry {handle}, idle timeout")
 
     def table_age(self, table: str, handle: int) -> tuple[int, int]:
