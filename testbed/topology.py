@@ -42,6 +42,14 @@ class TopologyError(UserError):
         self.option = option
 
 
+def within(option: str, value: int, low: int, high: int) -> None:
+    """Raises TopologyError unless `value` of the key `option` lies from low to high."""
+    if not low <= value <= high:
+        raise TopologyError(
+            f"found {value}; allowed: a whole number from {low} to {high}", option=option
+        )
+
+
 class Topology:
     """Hosts, switches and links; see the module's text.
 

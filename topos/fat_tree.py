@@ -7,8 +7,7 @@ so their number is an option.
 
 from __future__ import annotations
 
-from testbed.topology import Topology, TopologyError
-from testbed.topos.ranges import within
+from testbed.topology import Topology, TopologyError, within
 
 
 class FatTree(Topology):

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UserError
-from testbed.topology import NAME, Topology, TopologyError
-from testbed.topos.ranges import within
+from testbed.topology import NAME, Topology, TopologyError, within
 
 
 class Graph(Topology):

@@ -6,8 +6,7 @@ switch on the way aggregates it, is what a planner decides.
 
 from __future__ import annotations
 
-from testbed.topology import Topology
-from testbed.topos.ranges import within
+from testbed.topology import Topology, within
 
 
 class LeafSpine(Topology):

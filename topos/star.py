@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.topology import Topology
-from testbed.topos.ranges import within
+from testbed.topology import Topology, within
 
 MAX_HOSTS = 4096
 

@@ -6,8 +6,7 @@ racks, its gradients are aggregated twice.
 
 from __future__ import annotations
 
-from testbed.topology import Topology
-from testbed.topos.ranges import within
+from testbed.topology import Topology, within
 
 MAX_TORS = 64
 MAX_HOSTS = 1024

@@ -7,10 +7,10 @@ they explain the times that follow (see data/run_summary.py).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from rich.text import Text
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from testbed.analysis.data.sweep_data import Point
     from testbed.analysis.style.plot_style import PlotStyle
     from testbed.results import Results
-
-Show = Callable[[Any], str]
 
 BUSIEST = 24  # links between switches that are printed
 _LONGEST = 2000  # rows of the table of fidelity

@@ -12,8 +12,8 @@ from typing import Any, get_origin
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from testbed.config.fields import Section
 from testbed.config.problems import Path, Problem
-from testbed.config.section import Section
 from testbed.config.units import FieldError, describe
 
 

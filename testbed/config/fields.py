@@ -3,7 +3,7 @@
 Each kind reads what YAML gave (`parse`), prints it again so that it reads back the same (`show`),
 and says in words what it allows (`allowed`), for errors and for docs/experiment.md alike.
 pydantic's own coercions are not used: they would turn `true` into 1 and "3" into 3. A kind stands
-in an annotation, `Annotated[int, Quantity(TIME, 0, HOUR)]`.
+in an annotation, `Annotated[int, Quantity(TIME, 0, HOUR)]`, in a `Section`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
@@ -29,6 +29,12 @@ US = 1_000
 MS = 1_000_000
 SECOND = 1_000_000_000
 HOUR = 3600 * SECOND
+
+
+class Section(BaseModel):
+    """A part of the file: unknown keys are errors, and nothing changes after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def as_pydantic(error: FieldError) -> PydanticCustomError:

@@ -14,9 +14,8 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from testbed.config.explain import explain
-from testbed.config.fields import ANY_TEXT, Choice, Flag, Number
+from testbed.config.fields import ANY_TEXT, Choice, Flag, Number, Section
 from testbed.config.problems import ExperimentError, Problem
-from testbed.config.section import Section
 from testbed.config.yaml_document import Document
 from testbed.errors import did_you_mean, sentence
 from testbed.results.schema import FIGURE_MEASURES, DeclaredFigure

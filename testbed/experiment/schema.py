@@ -22,10 +22,10 @@ from testbed.config.fields import (
     SECOND,
     Choice,
     Quantity,
+    Section,
     Whole,
     as_pydantic,
 )
-from testbed.config.section import Section
 from testbed.config.units import SIZE, TIME, FieldError
 from testbed.config.units import show as show_quantity
 from testbed.experiment.schema_arrivals import Arrivals

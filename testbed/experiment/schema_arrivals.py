@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from testbed.config.fields import ANY_TEXT, HOUR, Choice, Quantity, Whole, as_pydantic
-from testbed.config.section import Section
+from testbed.config.fields import ANY_TEXT, HOUR, Choice, Quantity, Section, Whole, as_pydantic
 from testbed.config.units import TIME, FieldError
 from testbed.experiment.placement import POLICIES
 from testbed.experiment.schema_jobs import JobShape

@@ -17,6 +17,7 @@ from testbed.config.fields import (
     Nodes,
     Number,
     Quantity,
+    Section,
     Whole,
     WordOr,
 )
@@ -25,7 +26,6 @@ from testbed.config.units import PERCENT, TIME
 if TYPE_CHECKING:
     from testbed.traffic.trace import Trace
 
-from testbed.config.section import Section
 from testbed.experiment.placement import POLICIES
 
 MAX_WORKERS = 256  # the widest bitmap

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from testbed.config.fields import NODE, SECOND, Flag, Quantity
+from testbed.config.fields import NODE, SECOND, Flag, Quantity, Section
 from testbed.config.units import PACKETS, PERCENT, RATE, TIME
 
 if TYPE_CHECKING:
     pass
 
-from testbed.config.section import Section
 
 MAX_RATE = 100 * 10**12
 

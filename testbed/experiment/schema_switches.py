@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from testbed.config.fields import NODE, Flag, Quantity
-from testbed.config.section import Section
+from testbed.config.fields import NODE, Flag, Quantity, Section
 from testbed.config.units import PACKETS, RATE
 from testbed.experiment.schema_links import MAX_RATE
 

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from testbed.config.fields import ANY_TEXT, NAME, Flag, Kind, Text, Whole
-from testbed.config.section import Section
+from testbed.config.fields import ANY_TEXT, NAME, Flag, Kind, Section, Text, Whole
 from testbed.config.units import FieldError, describe
 from testbed.experiment.schema_links import LinkSettings
 

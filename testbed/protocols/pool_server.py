@@ -70,11 +70,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
     filled = 0
     for i in range(count):
         row = packets[i]
-        if (
-            lengths[i] < 4 * base
-            or wire.version(row) != wire.VERSION
-            or wire.job(row) != config.job
-        ):
+        if wire.is_foreign(row, lengths[i], base, config.job):
             counters.foreign += 1
             continue
         kind = wire.kind(row)

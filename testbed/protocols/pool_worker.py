@@ -85,11 +85,7 @@ def receive(worker, scoreboard, now, packets, lengths, count):
     finished = False
     for i in range(count):
         row = packets[i]
-        if (
-            lengths[i] < 4 * base
-            or wire.version(row) != wire.VERSION
-            or wire.job(row) != config.job
-        ):
+        if wire.is_foreign(row, lengths[i], base, config.job):
             counters.foreign += 1
             continue
         kind = wire.kind(row)

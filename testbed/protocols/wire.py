@@ -91,6 +91,12 @@ def job(row):
 
 
 @njit(cache=True)
+def is_foreign(row, length, least_words, own_job):
+    """Whether a packet of `length` bytes is too short, of another version, or of another job."""
+    return length < 4 * least_words or version(row) != VERSION or job(row) != own_job
+
+
+@njit(cache=True)
 def node(row):
     return word(row, 1) & 0xFFFF
 

@@ -20,11 +20,11 @@ from testbed.config.fields import (
     Choice,
     Flag,
     Quantity,
+    Section,
     Text,
     Whole,
     as_pydantic,
 )
-from testbed.config.section import Section
 from testbed.config.units import TIME, FieldError
 
 SWITCHML_ORDER = (

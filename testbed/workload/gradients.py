@@ -25,11 +25,6 @@ def quantisation_scale(largest: float, workers: int) -> float:
     return math.ldexp(1.0, exponent - 2 if share == 0.5 else exponent - 1)
 
 
-def error_bound(scale: float, workers: int) -> float:
-    """Largest difference between a received sum over `scale` and the sum of the floats."""
-    return workers / (2 * scale)
-
-
 def quantise(gradients: np.ndarray, scale: float) -> np.ndarray:
     """round(g * scale) as int32; `gradients` is float32 of any shape, and fits by the scale."""
     return np.rint(gradients.astype(np.float64) * scale).astype(np.int32)

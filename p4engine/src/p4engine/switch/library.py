@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from p4engine.switch.pipeline import Pipeline
+from p4engine.switch.pipeline_arrays import Arrays
+from p4engine.switch.pipeline_tables import Tables
 from p4engine.switch.traffic_manager import Manager
 
 # What a program's objects offer, carried out by `Pipeline`.
@@ -74,6 +75,15 @@ MANAGER_CALLS = (
 # What a traced build tells.
 TRACE_CALLS = ("trace", "trace_lines", "trace_stop")
 CALLS = PROGRAM_CALLS + MANAGER_CALLS + TRACE_CALLS
+
+
+class Pipeline(Tables, Arrays):
+    """An instance of a compiled program, with its control plane by names.
+
+    A thin layer over the C functions of runtime/p4rt.h: it finds objects by their P4 names, turns
+    numbers into the words that cross the border, and turns statuses into errors that name the
+    object. Packets go through the traffic manager. `lib` is the program's ctypes library, `handle`
+    its `p4_instance *`."""
 
 
 class Switch(Manager):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_void_p
-from dataclasses import dataclass
 from typing import Any
 
 from p4engine.switch.traffic_manager_abi import (
@@ -34,22 +33,6 @@ MAX_PORT = 510
 
 class SwitchError(ControlError):
     """A call to a switch that cannot be carried out; the message says why."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """One direction of a port's link, as `Manager.port_shape` takes it; None is unlimited."""
-
-    rate_bps: int
-    rate_pps: int
-    queue_packets: int | None
-    queue_bytes: int | None
-    delay_ns: int
-    jitter_ns: int
-    loss: float
-    duplicate: float
-    reorder: float
-    reorder_ns: int
 
 
 def _whole(value: int | None, name: str) -> int:
