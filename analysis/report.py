@@ -19,6 +19,7 @@ from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import report_tables as tables
+from testbed.paths import command_line
 from testbed.results import Results, ResultsError, hand_over, read
 from testbed.text_table import Table, printed
 
@@ -43,7 +44,7 @@ def report_command(paths: Sequence[str | Path], console: Console | None = None) 
     """
     console = console or _console()
     if not paths:
-        raise ResultsError("name at least one results folder: run.py report RESULTS...")
+        raise ResultsError(f"name at least one results folder: {command_line('report RESULTS...')}")
     folders = list(dict.fromkeys(Path(path).resolve() for path in paths))
     for folder in [each for each in folders if sweeps.is_sweep(each)]:
         folders.remove(folder)
@@ -72,8 +73,8 @@ def sweep_report(folder: str | Path, console: Console | None = None) -> None:
         from testbed.analysis import html
         from testbed.analysis.figures import sweep_figures
 
-        _tell(sweep_figures.draw(sweep, frame, sweep.folder / "figures"), console)
-        _tell_page(html.write_sweep(sweep, frame), console)
+        _print_path(sweep_figures.draw(sweep, frame, sweep.folder / "figures"), console)
+        _print_page_path(html.write_sweep(sweep, frame), console)
 
 
 def render(results: Results) -> RenderableType:
@@ -133,12 +134,12 @@ def _show_and_draw(results: Results, console: Console) -> None:
         from testbed.analysis.figures import run_figures as figures
 
         drawn = figures.draw([results], results.folder / "figures")
-        _tell(drawn, console)
+        _print_path(drawn, console)
     else:
         console.print(f"no figures: {results.notice}", style="yellow", markup=False)
     from testbed.analysis import html
 
-    _tell_page(html.write_run(results), console)
+    _print_page_path(html.write_run(results), console)
 
 
 def _comparison(runs: list[Results], console: Console) -> None:
@@ -158,12 +159,12 @@ def _compare(runs: list[Results], folder: Path, console: Console) -> None:
     if len(finished) > 1:
         from testbed.analysis.figures import run_figures as figures
 
-        _tell(figures.draw(finished, folder), console)
+        _print_path(figures.draw(finished, folder), console)
     else:
         console.print("no figures: fewer than two of these runs have finished", style="yellow")
     from testbed.analysis import html
 
-    _tell_page(html.write_comparison(runs, folder), console)
+    _print_page_path(html.write_comparison(runs, folder), console)
 
 
 def _show(content: RenderableType, console: Console, path: Path) -> None:
@@ -173,11 +174,11 @@ def _show(content: RenderableType, console: Console, path: Path) -> None:
     hand_over(path)
 
 
-def _tell_page(path: Path, console: Console) -> None:
+def _print_page_path(path: Path, console: Console) -> None:
     console.print(f"to look at in a browser: {path}", soft_wrap=True, highlight=False)
 
 
-def _tell(drawn: Sequence[Path], console: Console) -> None:
+def _print_path(drawn: Sequence[Path], console: Console) -> None:
     if drawn:
         names = ", ".join(path.name for path in drawn if path.suffix == ".png")
         console.print(f"\nfigures in {drawn[0].parent}: {names} (and PDF)", soft_wrap=True)

@@ -1,7 +1,7 @@
 """Graph: any network from a file, GraphML or a list of edges (testbed/routing/graph_file.py).
 
-Networks that are published as GraphML have switches only; `hosts` hangs hosts on each. Names in
-such files are of any form, those of nodes here are short, so what does not fit is renamed.
+Networks that are published as GraphML have only switches; `hosts` adds hosts to each of them. Names
+in such files may have any form. Names of nodes here are short, so other names are replaced.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UserError
+from testbed.paths import command_line
 from testbed.topology import NAME, Topology, TopologyError, within
 
 
 class Graph(Topology):
-    """The nodes and links of a graph file, in its order. A name that is not a small letter and up
-    to 7 small letters or digits is written small, or else becomes a number in the file's order
-    (s1, s2, ... and h1, h2, ...). Lines of jobs are for run.py plan alone.
+    """The nodes and links of a graph file, in its order. A name must have a small letter and up to
+    7 more small letters or digits. Other names are converted to small letters. If that is not
+    enough, they become numbers in the file's order (s1, s2, ... and h1, h2, ...). Lines of jobs are
+    only for `run.py plan`.
 
     file: the file, relative to the experiment; GraphML if it ends in .graphml or .xml, else a list
         of edges
-    hosts: hosts to add to each switch beside those of the file, 0 to 256
+    hosts: hosts to add to each switch, beside those of the file, 0 to 256
     """
 
     FILES = ("file",)  # keys that are paths relative to the experiment
@@ -50,8 +52,8 @@ class Graph(Topology):
                 for key in ("slots", "ingress"):
                     if key in graph.nodes[name]:
                         raise UserError(
-                            f"{graph.where(name)}: {key} is for run.py plan; in an experiment the"
-                            " switches' memory and the links' bandwidth say it"
+                            f"{graph.where(name)}: {key} is for {command_line('plan')}; in an"
+                            " experiment the switches' memory and the links' bandwidth decide it"
                         )
                 if name in own:
                     self.add_host(names[name])

@@ -94,7 +94,7 @@ def thin(frame: pd.DataFrame, most: int) -> pd.DataFrame:
     return thinned
 
 
-def some_of_each(owners: Sequence[int], most: int) -> list[int]:
+def limit_per_owner(owners: Sequence[int], most: int) -> list[int]:
     """Numbers of at most `most` of `owners`, as many of each owner as there is room for."""
     if len(owners) <= most:
         return list(range(len(owners)))

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def jct_by_run(
-    per_job: Sequence[pd.DataFrame], styles: Sequence[PlotStyle], most_jobs: int
+    per_job: Sequence[pd.DataFrame], styles: Sequence[PlotStyle], max_jobs: int
 ) -> tuple[BarChart, str]:
     """(chart, what its groups are: "name" or "model"): JCT per job, or per model of more than
-    `most_jobs` jobs, and on average; a bar per run. `per_job`: frame "jobs" of each run."""
+    `max_jobs` jobs, and on average; a bar per run. `per_job`: frame "jobs" of each run."""
     by = "name"
     names = _all(per_job, by)
-    if len(names) > most_jobs:
+    if len(names) > max_jobs:
         by = "model"
         names = _all(per_job, by)
     groups = [*names, "average"] if len(names) > 1 else names
@@ -51,19 +51,19 @@ def _mean_jct(jobs: pd.DataFrame) -> pd.Series:
     return jobs.groupby("repetition")["jct_ns"].mean()
 
 
-def jct_by_job(per_job: pd.DataFrame, most_jobs: int) -> BarChart | None:
+def jct_by_job(per_job: pd.DataFrame, max_jobs: int) -> BarChart | None:
     """JCT, a bar per job; None when no job ended. `per_job`: frame "jobs" of a run."""
-    ended = _first_jobs(per_job.dropna(subset=["jct_ns"]), most_jobs)
+    ended = _first_jobs(per_job.dropna(subset=["jct_ns"]), max_jobs)
     if not len(ended):
         return None
     scale, unit = units.time_unit(float(ended["jct_ns"].max()))
     return _by_job(ended, "jct_ns", f"JCT ({unit})", unit, scale)
 
 
-def ps_packets_by_job(per_job: pd.DataFrame, most_jobs: int) -> BarChart | None:
+def ps_packets_by_job(per_job: pd.DataFrame, max_jobs: int) -> BarChart | None:
     """PS packets per fragment, a bar per job; None without parameter servers."""
     column = "ps_packets_per_fragment"
-    known = _first_jobs(per_job.dropna(subset=[column]), most_jobs)
+    known = _first_jobs(per_job.dropna(subset=[column]), max_jobs)
     return _by_job(known, column, "packets / fragment", "", 1.0) if len(known) else None
 
 
@@ -81,11 +81,11 @@ def _by_job(per_job: pd.DataFrame, column: str, axis: str, unit: str, scale: flo
     return BarChart(axis, unit, groups, tuple(series))
 
 
-def ps_bytes_by_job(per_job: pd.DataFrame, most_jobs: int) -> BarChart | None:
+def ps_bytes_by_job(per_job: pd.DataFrame, max_jobs: int) -> BarChart | None:
     """Bytes on the links of the parameter servers, a bar per job and direction; None without
     servers."""
     columns = ["ps_link_bytes_in", "ps_link_bytes_out"]
-    known = _first_jobs(per_job.dropna(subset=columns), most_jobs)
+    known = _first_jobs(per_job.dropna(subset=columns), max_jobs)
     if not len(known):
         return None
     scale, unit = units.size_unit(float(known[columns].max().max()))

@@ -1,8 +1,8 @@
 """Charts of the switches' memory: who has the aggregators, for what, and what happens to them.
 
-An aggregator is *filling* while its sum lacks workers, *held* when the sum is complete and nobody
-has released it, else *free*. Shares of time come from the switches' own accumulators. Charts over
-time come from samples (tables memory, pool and events) of the first repetition.
+An aggregator is *filling* while workers are missing in its sum, *held* when the sum is complete and
+nobody has released it, else *free*. Shares of time come from the switches' own accumulators. Charts
+over time come from samples (tables memory, pool and events) of the first repetition.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def event_increments(results: Results, switch: str) -> pd.DataFrame:
     rows = first_repetition(results.events)
     rows = rows[rows["switch"] == switch].sort_values(["event", "time_ns"])
     before = rows.groupby("event")["value"].shift(1).fillna(0).astype("int64")
-    # A switch that was restarted counts anew.
+    # A switch that was restarted counts from 0 again.
     count = (rows["value"] - before).where(rows["value"] >= before, rows["value"])
     return rows.assign(count=count)[["time_ns", "event", "count"]]
 

@@ -161,7 +161,7 @@ def _whole_completions(results: Results) -> pd.DataFrame:
         if results.jobs["system"].isin(planned).any():  # a plan chose the paths; they end at the PS
             whole = _at_servers(results)
         else:
-            whole = pd.concat([meeting_switches(results), _roots(results, rows)])
+            whole = pd.concat([common_switches(results), _root_switches(results, rows)])
         found = found.merge(whole, on=[*_JOB, "switch"])
     found = found.groupby(_JOB, as_index=False)["value"].sum()
     return found.rename(columns={"value": "completions"})[[*_JOB, "completions"]]
@@ -177,7 +177,7 @@ def _at_servers(results: Results) -> pd.DataFrame:
     return servers.merge(attached, on=["repetition", "host"])[[*_JOB, "switch"]]
 
 
-def _roots(results: Results, counted: pd.DataFrame) -> pd.DataFrame:
+def _root_switches(results: Results, counted: pd.DataFrame) -> pd.DataFrame:
     """The same of jobs without a PS: of the switches that aggregate for the job, the one whose sums
     are the results, so that none passes it on its way from above. `counted`: the switches' counters
     per job."""
@@ -187,7 +187,7 @@ def _roots(results: Results, counted: pd.DataFrame) -> pd.DataFrame:
     return passed[passed["value"] == 0].merge(aggregating)[[*_JOB, "switch"]]
 
 
-def meeting_switches(results: Results) -> pd.DataFrame:
+def common_switches(results: Results) -> pd.DataFrame:
     """Columns repetition, job, switch: the switches on the shortest paths of all workers of a job
     to its PS. A sum that is complete at one of them is a sum over all workers. A job without a PS
     has no rows.

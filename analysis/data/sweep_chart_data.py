@@ -157,7 +157,7 @@ def _panel(
         series = [bar_series(style, {name: values[name]}) for name, style in styles.items()]
         bars = BarChart(f"{title} ({unit})" if unit else title, unit, tuple(styles), tuple(series))
     else:
-        places = dict(zip(sorted(_asked(sweep)), axis.ticks, strict=True))
+        places = dict(zip(sorted(_axis_labels(sweep)), axis.ticks, strict=True))
         lines = [_line(style, values[name], places, axis) for name, style in styles.items()]
     wide = measure.unit == "time" and axis is not None and _is_wide(frame, measure.column)
     return SweepPanel(measure.column, title, unit, wide, bars, tuple(lines), axis)
@@ -177,7 +177,7 @@ def _line(style: PlotStyle, values: pd.Series, places: dict[float, float], axis:
     )
 
 
-def _asked(sweep: Sweep) -> dict[float, str]:
+def _axis_labels(sweep: Sweep) -> dict[float, str]:
     """The values of the axis in the words of the experiment file."""
     on_axis = [point.values[sweep.axis] for point in sweep.points if sweep.axis in point.values]
     return {value.number: value.short for value in on_axis if value.number is not None}
@@ -188,7 +188,7 @@ def _axis(sweep: Sweep) -> Axis | None:
     only a 0 forbids a logarithmic axis, at its rank."""
     if sweep.axis is None:
         return None
-    words = _asked(sweep)
+    words = _axis_labels(sweep)
     numbers = sorted(words)
     positive = [number for number in numbers if number > 0]
     label = (sweep.figure.x_label if sweep.figure else "") or sweep.axis

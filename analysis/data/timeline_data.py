@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from testbed.analysis.data.chart_data import some_of_each
+from testbed.analysis.data.chart_data import limit_per_owner
 from testbed.analysis.data.run_summary import job_names
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def worker_rows(results: Results) -> WorkerRows:
     repetition = int(rows["repetition"].min())
     rows = rows[rows["repetition"] == repetition]
     workers = sorted(set(zip(rows["job"].astype(int), rows["worker"].astype(int), strict=True)))
-    shown = [workers[number] for number in some_of_each([job for job, _ in workers], WORKERS)]
+    shown = [workers[number] for number in limit_per_owner([job for job, _ in workers], WORKERS)]
     names = job_names(results.jobs)
     labels = [f"{names.get(job, job)} w{worker}" for job, worker in shown]
     return WorkerRows(repetition, tuple(shown), tuple(labels), len(workers))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _LINES = ("-", "--", ":", "-.")
 _TITLE = 25  # letters that fit above one of many panels
-_BARS = 6  # more are drawn lying, with their names beside them
+_BARS = 6  # more are drawn horizontal, with their names beside them
 _ERROR = {"elinewidth": 0.8, "capsize": 2}
 
 
@@ -87,23 +87,23 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
     measured, in one row of panels. `frame`: see `draw`."""
     shown = panels(sweep, frame)
     count = frame["series"].nunique()
-    lying = sweep.axis is None and count > _BARS
+    horizontal = sweep.axis is None and count > _BARS
     figure = new_figure(
-        min(plot_style.PAGE, plot_style.PAGE * len(shown) / 4 + (1.8 if lying else 0.6)),
-        0.8 + 0.17 * count if lying else 2.4,
+        min(plot_style.PAGE, plot_style.PAGE * len(shown) / 4 + (1.8 if horizontal else 0.6)),
+        0.8 + 0.17 * count if horizontal else 2.4,
     )
-    all_axes = np.atleast_1d(figure.subplots(1, len(shown), sharey=lying))
+    all_axes = np.atleast_1d(figure.subplots(1, len(shown), sharey=horizontal))
     for axes, panel in zip(all_axes, shown, strict=True):
         if panel.bars is not None:
             for place, series in enumerate(panel.bars.series):
                 for bar in series.bars:
-                    (_lying_bar if lying else _bar)(axes, place, bar, series.style)
+                    (_horizontal_bar if horizontal else _bar)(axes, place, bar, series.style)
         if panel.axis is not None:
             for line in panel.lines:
                 _line(axes, line)
             _x_axis(axes, panel.axis)
-        _dress(axes, panel, many=len(shown) > 2, lying=lying)
-    if lying:
+        _style_axes(axes, panel, many=len(shown) > 2, horizontal=horizontal)
+    if horizontal:
         names = list(dict.fromkeys(frame["series"]))
         all_axes[0].set_yticks(range(count), names)
         all_axes[0].set_ylim(count - 0.4, -0.6)
@@ -119,13 +119,13 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
     return figure
 
 
-def _dress(axes: Axes, panel: SweepPanel, many: bool, lying: bool) -> None:
+def _style_axes(axes: Axes, panel: SweepPanel, many: bool, horizontal: bool) -> None:
     """A panel's title and the axis of its values. `many`: whether panels are narrow."""
     long = len(panel.title) + len(panel.unit) > _TITLE and many
     between = "\n" if long else " "
     unit = f"({panel.unit})" if panel.unit else ""
     axes.set_title(f"{panel.title}{between}{unit}".strip(), loc="left")
-    if lying:
+    if horizontal:
         axes.set_xlim(left=0)
     elif panel.logarithmic:
         axes.set_yscale("log")
@@ -160,7 +160,7 @@ def _bar(axes: Axes, place: int, bar: Bar, style: PlotStyle) -> None:
     axes.set_xticks([])
 
 
-def _lying_bar(axes: Axes, place: int, bar: Bar, style: PlotStyle) -> None:
+def _horizontal_bar(axes: Axes, place: int, bar: Bar, style: PlotStyle) -> None:
     mean, half = bar.estimate.mean, bar.estimate.shown_half_width
     axes.barh(
         place, mean, color=style.color, linewidth=0, height=0.7,

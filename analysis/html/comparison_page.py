@@ -35,7 +35,7 @@ def comparison_page(runs: Sequence[Results]) -> page.Page:
     blocks: list[page.Block] = []
     for results, style in zip(runs, styles, strict=True):
         words = state(results)
-        blocks.append(page.Words(f"{style.title}: {words.text}", words.tone))
+        blocks.append(page.Paragraph(f"{style.title}: {words.text}", words.tone))
     blocks.append(page.TableView(tables.comparison(runs, frames, styles)))
     sections = [page.Section("summary", "Comparison", blocks)]
     if any(results.finished for results in runs):
@@ -119,7 +119,7 @@ def _ps_packets(frames: Sequence[Frames], styles: Sequence[PlotStyle]) -> page.C
 def _differences(runs: Sequence[Results], styles: Sequence[PlotStyle]) -> page.Section:
     """The keys in which the resolved experiments differ."""
     table = tables.differences([dict(leaves(run.experiment)) for run in runs], styles)
-    block: page.Block = page.Words("The resolved experiments are the same.")
+    block: page.Block = page.Paragraph("The resolved experiments are the same.")
     if table.rows:
         block = page.TableView(table, filtered=len(table.rows) > 20)
     return page.Section("differences", "What differs in the experiments", [block])
@@ -128,5 +128,5 @@ def _differences(runs: Sequence[Results], styles: Sequence[PlotStyle]) -> page.S
 def _experiment(results: Results) -> page.Block:
     path = results.folder / "experiment.yaml"
     if not path.exists():
-        return page.Words("The run did not get so far.")
+        return page.Paragraph("The run did not get so far.")
     return listing(path.read_text(encoding="utf-8"))

@@ -49,7 +49,7 @@ class TableView:
 
 
 @dataclass(frozen=True)
-class Words:
+class Paragraph:
     """A paragraph; `tone` is "", "good" or "bad"."""
 
     text: str
@@ -73,7 +73,7 @@ class Listing:
     kind: str = field(default="listing", init=False)
 
 
-Block = Chart | TableView | Words | Figures | Listing
+Block = Chart | TableView | Paragraph | Figures | Listing
 
 
 @dataclass(frozen=True)

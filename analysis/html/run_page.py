@@ -15,6 +15,7 @@ from testbed.analysis.html import job_charts, memory_charts, topology_chart
 from testbed.analysis.html.timeline_chart import timeline
 from testbed.analysis.style import plot_style, units
 from testbed.analysis.tables import report_tables as tables
+from testbed.paths import program_name
 from testbed.systems import SYSTEMS
 
 if TYPE_CHECKING:
@@ -76,22 +77,24 @@ def _summary(results: Results, frames: Frames) -> page.Section:
         checked = units.number(run["values_checked"].sum())
         if bool(run["exact"].all()):
             end = "all right" if results.finished else "all of these right"
-            blocks.append(page.Words(f"{checked} aggregated values checked, {end}.", "good"))
+            blocks.append(page.Paragraph(f"{checked} aggregated values checked, {end}.", "good"))
         else:
-            blocks.append(page.Words(f"WRONG VALUES among {checked} checked.", "bad"))
+            blocks.append(page.Paragraph(f"WRONG VALUES among {checked} checked.", "bad"))
         blocks.append(page.Figures(_figures(run)))
     if len(results.faults):
         blocks.append(page.TableView(tables.faults(results)))
     return page.Section("summary", "Summary", blocks)
 
 
-def state(results: Results) -> page.Words:
+def state(results: Results) -> page.Paragraph:
     """Whether the run can be trusted, in a sentence."""
     if results.notice:
-        return page.Words(results.notice, "bad")
+        return page.Paragraph(results.notice, "bad")
     if results.fidelity:
-        return page.Words(f"Finished; fidelity {results.fidelity}.", "good")
-    return page.Words("Finished. In virtual time nothing can be late: no fidelity mark is needed.")
+        return page.Paragraph(f"Finished; fidelity {results.fidelity}.", "good")
+    return page.Paragraph(
+        "Finished. In virtual time nothing can be late: no fidelity mark is needed."
+    )
 
 
 def _figures(run: pd.DataFrame) -> list[tuple[str, str, str]]:
@@ -149,7 +152,7 @@ def _memory(results: Results, frames: Frames) -> page.Section:
     count = results.memory["switch"].nunique()
     if count > len(shown):
         blocks.append(
-            page.Words(f"Charts of the {len(shown)} of {count} switches that aggregated most.")
+            page.Paragraph(f"Charts of the {len(shown)} of {count} switches that aggregated most.")
         )
     for switch in shown:
         blocks += _present(
@@ -199,7 +202,9 @@ def _origin(results: Results) -> list[page.Section]:
                 "experiment",
                 "Experiment",
                 [
-                    page.Words("Every default filled in; run.py takes it as it is."),
+                    page.Paragraph(
+                        f"Every default is filled in; {program_name()} accepts it as it is."
+                    ),
                     listing(text),
                 ],
                 folded=True,

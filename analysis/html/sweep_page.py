@@ -17,6 +17,7 @@ from testbed.analysis.html.run_page import FILE
 from testbed.analysis.style.plot_style import HATCHES
 from testbed.analysis.style.units import UNKNOWN, number, significant
 from testbed.analysis.tables import report_tables as tables
+from testbed.paths import command_line
 from testbed.results import ResultsError
 from testbed.text_table import Column, Table
 
@@ -46,20 +47,22 @@ def _summary(sweep: Sweep, frame: pd.DataFrame) -> page.Section:
     blocks: list[page.Block] = []
     missing = len(sweep.points) - done
     if missing:
-        blocks.append(page.Words(f"{missing} of {len(sweep.points)} points are missing.", "bad"))
+        blocks.append(
+            page.Paragraph(f"{missing} of {len(sweep.points)} points are missing.", "bad")
+        )
     else:
-        blocks.append(page.Words(f"All {done} points have finished.", "good"))
+        blocks.append(page.Paragraph(f"All {done} points have finished.", "good"))
     marks = frame.groupby("point")["fidelity"].first()
     degraded = int((marks == "degraded").sum())
     if degraded:
         blocks.append(
-            page.Words(f"DEGRADED: {degraded} of {done} points; the table says which.", "bad")
+            page.Paragraph(f"DEGRADED: {degraded} of {done} points; the table says which.", "bad")
         )
     if bool(frame["exact"].all()):
         checked = number(frame["values_checked"].sum())
-        blocks.append(page.Words(f"{checked} aggregated values checked, all right.", "good"))
+        blocks.append(page.Paragraph(f"{checked} aggregated values checked, all right.", "good"))
     else:
-        blocks.append(page.Words("WRONG VALUES in at least one point.", "bad"))
+        blocks.append(page.Paragraph("WRONG VALUES in at least one point.", "bad"))
     return page.Section("summary", "Summary", blocks)
 
 
@@ -148,5 +151,5 @@ def _points(sweep: Sweep, frame: pd.DataFrame) -> page.TableView:
     return page.TableView(
         Table("points", "", columns, rows),
         filtered=True,
-        note="`run.py report FOLDER` makes the page of one point.",
+        note=f"`{command_line('report FOLDER')}` makes the page of one point.",
     )

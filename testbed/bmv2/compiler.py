@@ -25,12 +25,13 @@ from p4engine.frontend.diagnostics import Diagnostics, Fatal
 from p4engine.frontend.preprocessor.preprocess import preprocess
 
 from testbed.errors import UserError
+from testbed.paths import command_line
 
 BACK_END = "p4c-bm2-ss"
 DRIVER = "p4c"
 TIMEOUT_S = 600
-MOST_FILES = 200  # in the cache: some hundred kB each
-MOST_LINES = 24  # of p4c's words in a message; the first error explains most of the others
+MAX_FILES = 200  # in the cache: some hundred kB each
+MAX_LINES = 24  # of p4c's words in a message; the first error explains most of the others
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class P4c:
                 return P4c(path, name == DRIVER)
         raise UserError(
             f"there is neither {BACK_END} nor {DRIVER} on the PATH, which compile P4 programs for"
-            " BMv2; `run.py doctor` says how to install them (docs/bmv2.md)"
+            f" BMv2; `{command_line('doctor')}` says how to install them (docs/bmv2.md)"
         )
 
     def command(
@@ -73,7 +74,7 @@ class P4c:
         return folder / f"{source.stem}.json"
 
     def identity(self) -> str:
-        """Stands for its version; asking it would take half of a cached start."""
+        """Identifies its version; calling `--version` would take half of a cached start."""
         path = os.path.realpath(self.path)
         status = os.stat(path)
         return f"{path} {status.st_size} {status.st_mtime_ns}"
@@ -103,9 +104,9 @@ def compile_for_bmv2(
         made = p4c.output(source, Path(name))
         # p4c has been seen to end with 0 after an error; then there is no file.
         if done.returncode != 0 or not made.exists():
-            raise UserError(_complaint(p4c, source, done))
+            raise UserError(_error_message(p4c, source, done))
         os.replace(made, kept)
-    prune(folder, MOST_FILES)
+    prune(folder, MAX_FILES)
     return kept
 
 
@@ -125,12 +126,12 @@ def _key(
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def _complaint(p4c: P4c, source: Path, done: subprocess.CompletedProcess[str]) -> str:
+def _error_message(p4c: P4c, source: Path, done: subprocess.CompletedProcess[str]) -> str:
     """What p4c has said, without its warnings, and not all of it if it said much."""
     said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
     lines = _without_warnings(said) or said or [f"it ended with exit code {done.returncode}"]
-    if len(lines) > MOST_LINES:
-        lines = [*lines[:MOST_LINES], f"... and {len(lines) - MOST_LINES} more lines"]
+    if len(lines) > MAX_LINES:
+        lines = [*lines[:MAX_LINES], f"... and {len(lines) - MAX_LINES} more lines"]
     return "\n".join([f"{p4c.path} refuses {source}:", *lines])
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from testbed.bmv2.simple_switch import THRIFT_PORT
 from testbed.errors import RunError, UserError
 from testbed.linux import kernel
+from testbed.paths import command_line
 
 LOOPBACK = "127.0.0.1"
 PATIENCE_S = 30
@@ -126,8 +127,8 @@ def p4utils_api(clients: Clients, json: Path) -> Any:
         from p4utils.utils.sswitch_thrift_API import SimpleSwitchThriftAPI
     except ImportError as error:
         raise UserError(
-            f"p4utils, which controls BMv2, cannot be imported ({error}); `run.py doctor` says how"
-            " to install what is missing (docs/bmv2.md)"
+            f"p4utils, which controls BMv2, cannot be imported ({error});"
+            f" `{command_line('doctor')}` says how to install what is missing (docs/bmv2.md)"
         ) from None
 
     def connect(address: str, port: int, services: Sequence[tuple[str, Any]]) -> list[Any]:

@@ -19,7 +19,7 @@ from typing import Any
 from p4engine.control.client import CallError
 
 WORD = 1 << 64
-COMPLAINTS = ("Error", "Invalid", "Could not")
+ERROR_PREFIXES = ("Error", "Invalid", "Could not")
 
 
 class Client:
@@ -169,10 +169,10 @@ class Client:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             result = self._guarded(getattr(self._api, name), name, *arguments)
-        said = printed.getvalue().strip().splitlines()
-        if said and said[-1].startswith(COMPLAINTS):
+        lines = printed.getvalue().strip().splitlines()
+        if lines and lines[-1].startswith(ERROR_PREFIXES):
             words = ", ".join(map(str, arguments))
-            raise CallError(f"switch {self.name}: {name}({words}): {said[-1]}")
+            raise CallError(f"switch {self.name}: {name}({words}): {lines[-1]}")
         return result
 
     def _guarded(self, call: Callable[..., Any], name: str, *arguments: Any) -> Any:

@@ -17,7 +17,7 @@ from testbed.bmv2.control_client import Client
 
 def dry_run_client(program: Path, name: str) -> Client:
     """A control client of a switch that does not exist. program: p4c's JSON."""
-    absent = Absent(program)
+    absent = FakeThriftClient(program)
 
     def clients(services: Sequence[tuple[str, Any]]) -> list[Any]:
         return [absent] * len(services)
@@ -25,7 +25,7 @@ def dry_run_client(program: Path, name: str) -> Client:
     return Client(p4utils_api(clients, program), name)
 
 
-class Absent:
+class FakeThriftClient:
     """In place of a Thrift client, of any service."""
 
     def __init__(self, program: Path) -> None:

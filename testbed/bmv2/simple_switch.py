@@ -35,7 +35,7 @@ def command(
         notifications: where a build with nanomsg may make its socket file.
     """
     words = [SIMPLE_SWITCH, "--thrift-port", str(thrift_port), "--log-level", "off", *more]
-    if knows("--notifications-addr"):
+    if has_option("--notifications-addr"):
         words += ["--notifications-addr", f"ipc://{notifications}"]
     for port, name in sorted(interfaces.items()):
         words += ["-i", f"{port}@{name}"]
@@ -54,7 +54,7 @@ def version(tool: str) -> str | None:
 
 
 @functools.cache
-def knows(option: str) -> bool:
+def has_option(option: str) -> bool:
     """Whether this build of simple_switch has an option; some depend on how it was built."""
     done = subprocess.run([SIMPLE_SWITCH, "--help"], capture_output=True, text=True)
     return option in done.stdout

@@ -18,6 +18,7 @@ from typing import Any
 from testbed import systems
 from testbed.errors import RunError
 from testbed.machine.calibration import Calibration, Measured, machine, save
+from testbed.paths import command_line
 
 EXPERIMENT = """
 name: calibrate
@@ -143,7 +144,8 @@ def calibrate_command() -> int:
     calibration = Calibration(facts, date, load_before, p50_ns, p99_ns, found)
     path = save(calibration)
     print(
-        f"\nkept in {path} after {time.monotonic() - begun:.0f} s; `run.py check` compares with it"
+        f"\nkept in {path} after {time.monotonic() - begun:.0f} s;"
+        f" `{command_line('check FILE')}` compares with it"
     )
     if failed is not None:
         raise failed

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from testbed.errors import RunError, UserError, did_you_mean, sentence
-from testbed.paths import default_results
+from testbed.paths import command_line, default_results, program_name
 from testbed.runtimes import interrupts
 
 
@@ -181,8 +181,9 @@ def _show(options: Namespace) -> int | None:
         return 0
     if options.file.is_dir():
         raise UserError(
-            f"{options.file} is a folder; `run.py show FILE.yaml` prints an experiment with all"
-            " defaults, `run.py show RESULTS --hash` a number for all that a run has measured"
+            f"{options.file} is a folder; `{command_line('show FILE.yaml')}` prints an experiment"
+            f" with all defaults, `{command_line('show RESULTS --hash')}` a hash of all that a run"
+            " measured"
         )
     _refuse_network(options.file)
     from testbed.cli.experiment_commands import show_command
@@ -194,7 +195,7 @@ def _refuse_network(path: Path) -> None:
     from testbed.netfile.load_network import is_network
 
     if is_network(path):
-        raise UserError(f"{path} is a network file; `run.py check` looks whether it is right")
+        raise UserError(f"{path} is a network file; `{command_line('check FILE')}` checks it")
 
 
 def _import_arguments(parser: Parser) -> None:
@@ -239,7 +240,7 @@ def _clean(options: Namespace) -> int | None:
     from testbed.machine.preflight import require_root
     from testbed.network import registry
 
-    require_root("run.py clean")
+    require_root(f"`{command_line('clean')}`")
     removed = registry.clean()
     for line in removed:
         print(f"removed {line}")
@@ -305,7 +306,9 @@ COMMANDS = {
     "twin": Command(
         "run a Mininet run's experiment in virtual time, and compare", _twin_arguments, _twin
     ),
-    "doctor": Command("what this machine has and lacks, and which runtimes work", _none, _doctor),
+    "doctor": Command(
+        "what this machine has, what is missing, and which runtimes work", _none, _doctor
+    ),
     "calibrate": Command(
         "measure what this machine can carry; `check` compares with it", _none, _calibrate
     ),
@@ -316,11 +319,6 @@ COMMANDS = {
     ),
     "clean": Command("remove what killed runs left on this machine", _none, _clean),
 }
-
-
-def program_name() -> str:
-    """How the user has called this: `run.py` or `ina`."""
-    return "run.py" if Path(sys.argv[0]).name == "run.py" else "ina"
 
 
 def parser_of_all() -> Parser:
@@ -405,7 +403,7 @@ def main(arguments: list[str]) -> int:
 
 def entry() -> int:
     """The command `ina`."""
-    # A PATH that sudo has reset may lack the folders of ip and ifconfig.
+    # A PATH that sudo has reset may not have the folders of ip and ifconfig.
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
     return main(sys.argv[1:])
 

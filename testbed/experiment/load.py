@@ -24,6 +24,7 @@ from testbed.experiment.renamed_keys import with_new_names
 from testbed.experiment.resolve import resolve
 from testbed.experiment.schema import ExperimentFile
 from testbed.experiment.unknown_keys import explain, unknown
+from testbed.paths import command_line
 from testbed.topology import Topology
 
 
@@ -41,7 +42,9 @@ def load_text(
     start, `stem` is its name unless it has one. Raises UserError."""
     document = read_yaml(text, file)
     if isinstance(document.data, dict) and "sweep" in document.data:
-        message = "this file describes several experiments; `run.py sweep FILE` runs them all"
+        message = (
+            f"this file describes several experiments; `{command_line('sweep FILE')}` runs them all"
+        )
         raise ExperimentError(file, [Problem(("sweep",), message, document.line(("sweep",)))])
     return load_document(document, file, folder, stem)
 

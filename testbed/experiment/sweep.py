@@ -34,6 +34,7 @@ from testbed.errors import UserError, sentence
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.figure import Figure, Size, read_figure, resize
 from testbed.experiment.load import load_document, read_file
+from testbed.paths import command_line
 
 MAX_POINTS = 10_000
 RESERVED = ("together", "skip")
@@ -87,7 +88,7 @@ def load_sweep(path: str | Path, size: Size | None = None) -> Sweep:
     file, folder = str(path), path.absolute().parent
     document = read_yaml(read_file(path), file)
     if not isinstance(document.data, dict) or "sweep" not in document.data:
-        raise UserError(f"{path}: this file has no key sweep; `run.py {path}` runs it")
+        raise UserError(f"{path}: this file has no key sweep; `{command_line(str(path))}` runs it")
     choices = _choices(document, file)
     figure = read_figure(document, file, tuple(choices[0]))
     points: dict[str, Point] = {}

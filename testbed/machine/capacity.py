@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from testbed.config.units import RATE, about
 from testbed.machine.calibration import Calibration, Measured
+from testbed.paths import command_line
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -99,8 +100,8 @@ def warnings(experiment: Experiment, calibration: Calibration | None) -> list[st
     rate = sum(each.rate for each in wanted)
     lines = [
         f"this machine is too slow for these links: they carry {rate:,.0f} gradient packets/s,"
-        f" which takes {share:.0%} {whose} (run.py calibrate, {calibration.date}; {HEADROOM:.0%}"
-        " leave JCT as it is)"
+        f" which takes {share:.0%} {whose} ({command_line('calibrate')}, {calibration.date};"
+        f" {HEADROOM:.0%} leave JCT as it is)"
     ]
     if slowest is not None:
         lines.append(
@@ -124,7 +125,7 @@ def _slowest_rate(experiment: Experiment, name: str) -> int | None:
     placement = next(job for job in experiment.jobs if job.name == name).fixed_placement
     topology = experiment.topology_object()
     links = [topology.ports(host)[1][1] for host in (*placement.workers, *placement.servers)]
-    rates = [way.bandwidth_bps for link in links for way in experiment.link(link)]
+    rates = [direction.bandwidth_bps for link in links for direction in experiment.link(link)]
     return min((rate for rate in rates if rate), default=None)
 
 

@@ -1,10 +1,10 @@
 """`run.py doctor`: what this machine has, what it lacks, the command that mends it, and which
 runtimes work here.
 
-Whatever can be tried is tried: a C compiler compiles, Mininet is imported by a Python of its own,
-the kernel's features are used in namespaces that end with the process (`kernel_probe`). What cannot
-be tried, as the kernel's features without root, is said to be unknown. Nothing is installed and
-nothing is left behind. The doctor is for machines on which something is missing, so this module
+Everything that can be tried is tried: a C compiler compiles, Mininet is imported by a Python of its
+own, the kernel's features are used in namespaces that end with the process (`kernel_probe`). What
+cannot be tried, as the kernel's features without root, is said to be unknown. Nothing is installed
+and nothing is left behind. The doctor is for machines on which something is missing, so this module
 imports nothing but the standard library; even `rich` may be what is missing.
 """
 
@@ -25,7 +25,7 @@ from typing import Any
 from p4engine.backend.c_build import find_c_compiler
 
 from testbed.machine import kernel_probe
-from testbed.paths import PACKAGE
+from testbed.paths import PACKAGE, command_line
 
 OK = "ok"
 MISSING = "missing"
@@ -95,7 +95,7 @@ def bmv2_tools() -> list[Finding]:
 
 
 def obstacles(findings: Sequence[Finding], runtime: str) -> list[str]:
-    """What a runtime needs and this machine lacks, or may lack."""
+    """What a runtime needs and is missing here, or may be missing."""
     return [
         finding.thing if finding.state == MISSING else f"{finding.thing} (unknown)"
         for finding in findings
@@ -151,7 +151,7 @@ def _system_package(name: str) -> str:
 def _root() -> Finding:
     if os.geteuid() == 0:
         return Finding("root", OK, "", "", MININET)
-    return Finding("root", MISSING, "", "sudo python3 run.py doctor", MININET)
+    return Finding("root", MISSING, "", command_line("doctor", root=True), MININET)
 
 
 def _mininet() -> Finding:
@@ -217,7 +217,7 @@ def kernel_features() -> Iterator[Finding]:
         needed_by = NOTHING if feature in _QDISCS else MININET
         thing = f"kernel: {feature}"
         if feature not in reasons:
-            yield Finding(thing, UNKNOWN, unknown, "sudo python3 run.py doctor", needed_by)
+            yield Finding(thing, UNKNOWN, unknown, command_line("doctor", root=True), needed_by)
         elif not reasons[feature]:
             yield Finding(thing, OK, "", "", needed_by)
         else:
@@ -279,7 +279,7 @@ def _tool(thing: str, names: Sequence[str], package: str) -> Finding:
 def _p4utils() -> Finding:
     """p4utils' Thrift API, with the modules of BMv2 and Thrift that it stands on."""
     thing = "p4utils"
-    # One by one, because each is mended differently.
+    # One by one, because each has its own remedy.
     lacks = []
     bmv2 = _system_package("p4lang-bmv2")
     for module, remedy in (
@@ -335,7 +335,7 @@ def _show_tables(findings: Sequence[Finding], runtimes: Sequence[Finding]) -> No
 
     console = Console()
     for rows, titles in (
-        (findings, ("", "thing", "found", "what mends it")),
+        (findings, ("", "thing", "found", "remedy")),
         (runtimes, ("", "runtime", "")),
     ):
         table = Table(box=box.SIMPLE_HEAD)

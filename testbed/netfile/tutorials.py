@@ -20,13 +20,14 @@ from p4engine.frontend.diagnostics import P4Error
 from testbed.config.yaml_document import Inline, write_yaml
 from testbed.errors import UserError
 from testbed.netfile.load_network import load_network
+from testbed.paths import command_line, program_name
 
 if TYPE_CHECKING:
     from p4engine.program_info import Table
 
 HEAD = """\
-# Made by `run.py import` out of {source}.
-# `sudo python3 run.py {name}` brings the network up and carries out the checks;
+# Made from {source} by `{program} import`.
+# `{run}` starts the network and runs the checks;
 # with --cli Mininet's command line opens afterwards.
 """
 # What each kind of object may hold; anything else would be lost, so it is an error.
@@ -56,17 +57,19 @@ def import_topology(source: Path, program: Path | None, output: Path | None) -> 
     if output.exists():
         raise UserError(f"{output} is there already: remove it, or name another with -o")
     data = Topology(topology, source, program, output.absolute().parent).data()
-    head = HEAD.format(source=source.name, name=output.name)
+    head = HEAD.format(
+        source=source.name, program=program_name(), run=command_line(output.name, root=True)
+    )
     output.write_text(head + write_yaml(data))
     try:
         load_network(output)
     except UserError as error:
         output.unlink()
         raise UserError(
-            f"{source}: what it says makes no network. Lines are those of the file that"
-            f" would have been written.\n{error}"
+            f"{source}: this topology is not a valid network. Lines are those of the network file"
+            f" that would have been written.\n{error}"
         ) from None
-    print(f"written: {output}; next: sudo python3 run.py {output}")
+    print(f"written: {output}; next: {command_line(str(output), root=True)}")
     return 0
 
 

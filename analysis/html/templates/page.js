@@ -5,7 +5,7 @@
   const { charts } = JSON.parse(document.getElementById("charts").textContent);
   const config = { displaylogo: false, responsive: true, scrollZoom: false };
   const drawn = new Map(); // name -> the chart's element
-  const page = document.documentElement.dataset; // how far it is, for whoever waits for it
+  const page = document.documentElement.dataset; // how far it is, for tests that wait for it
   page.drawn = "0";
 
   async function draw(name) {

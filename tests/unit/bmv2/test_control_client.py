@@ -184,7 +184,7 @@ def test_a_call_that_bmv2_has_not_is_named(api):
 
 @pytest.mark.parametrize("nanomsg", [True, False])
 def test_the_command_line(monkeypatch, nanomsg):
-    monkeypatch.setattr(process, "knows", lambda option: nanomsg)
+    monkeypatch.setattr(process, "has_option", lambda option: nanomsg)
     words = process.command(
         Path("esa.json"), {2: "s1-eth2", 1: "s1-eth1"}, notifications=Path("/run/x/s1.ipc")
     )
@@ -278,7 +278,7 @@ def test_p4c_s_errors_are_shown_and_its_warnings_not(installed, tmp_path):
 
 
 def test_a_machine_without_p4c_is_told_so(installed):
-    with pytest.raises(UserError, match="neither p4c-bm2-ss nor p4c .* `run.py doctor` says how"):
+    with pytest.raises(UserError, match="neither p4c-bm2-ss nor p4c .* `ina doctor` says how"):
         compiler.P4c.find()
 
 

@@ -15,6 +15,7 @@ import pytest
 from testbed.cli import main as commands
 from testbed.cli.main import Command
 from testbed.errors import RunError, UserError
+from testbed.paths import command_line
 from testbed.runtimes import interrupts
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -63,6 +64,27 @@ def test_run_py_calls_itself_run_py(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["/somewhere/run.py", "--help"])
     assert commands.main(["--help"]) == 0
     assert capsys.readouterr().out.startswith("usage: run.py FILE.yaml\n")
+
+
+@pytest.mark.parametrize(
+    ("called", "line", "as_root"),
+    [
+        ("/somewhere/run.py", "python3 run.py check FILE", "sudo python3 run.py check FILE"),
+        ("/venv/bin/ina", "ina check FILE", "sudo /venv/bin/ina check FILE"),
+        ("/venv/bin/pytest", "ina check FILE", "sudo ina check FILE"),
+    ],
+)
+def test_messages_quote_the_program_as_it_was_called(monkeypatch, called, line, as_root):
+    monkeypatch.setattr(sys, "argv", [called])
+    assert command_line("check FILE") == line
+    assert command_line("check FILE", root=True) == as_root
+
+
+@pytest.mark.parametrize(("called", "name"), [("/a/run.py", "python3 run.py"), ("/b/ina", "ina")])
+def test_a_remedy_quotes_the_program_as_it_was_called(monkeypatch, tmp_path, called, name):
+    monkeypatch.setattr(sys, "argv", [called])
+    with pytest.raises(UserError, match=f"`{name} show RESULTS --hash`"):
+        commands.COMMANDS["show"].call(Namespace(file=tmp_path, hash=False))
 
 
 def test_the_version_is_that_of_both_distributions(capsys):

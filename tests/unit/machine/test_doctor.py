@@ -143,7 +143,7 @@ def test_without_root_it_says_what_it_could_not_try(machine, capsys):
     shown = capsys.readouterr().out
     for feature in kernel_probe.FEATURES:
         assert f"unknown  kernel: {feature}: root is needed to try" in shown
-    assert "missing  root -> sudo python3 run.py doctor" in shown
+    assert "missing  root -> sudo ina doctor" in shown
     assert not [command for command in machine.started if PROBE in command]
     assert working() == {doctor.VIRTUAL}
 

@@ -61,7 +61,7 @@ def test_a_file_is_read_and_its_entries_fit_the_program(tmp_path, capsys):
     assert "2 hosts, 2 switches, 3 links, 3 entries, 2 checks" in capsys.readouterr().out
     for command in ("show", "plan"):
         assert main([command, str(path)]) == 2
-        assert "is a network file; `run.py check`" in capsys.readouterr().err
+        assert "is a network file; `ina check FILE`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_what_a_graph_file_says_of_switches_is_heeded(tmp_path) -> None:
     with pytest.raises(ExperimentError, match="topology: switch a: .* has no plan"):
         load_text(others, folder=tmp_path)
     (tmp_path / "net.txt").write_text("switch a slots=3\nw a\np a\n")
-    with pytest.raises(ExperimentError, match="slots is for run.py plan"):
+    with pytest.raises(ExperimentError, match="slots is for ina plan"):
         load_text(text, folder=tmp_path)
 
 
