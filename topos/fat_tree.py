@@ -1,8 +1,8 @@
 """Fat-tree: k pods of edge and aggregation switches below (k/2)^2 core switches, all with k ports.
 
-The network of data centres that is built of equal switches (Al-Fares, Loukissas and Vahdat,
-SIGCOMM 2008). Published set-ups hang more or fewer hosts on an edge switch than its k/2 free ports,
-so their number is an option.
+A data-centre network of equal switches (Al-Fares, Loukissas and Vahdat, SIGCOMM 2008). Published
+set-ups have more or fewer hosts per edge switch than its k/2 free ports, so their number is an
+option.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class FatTree(Topology):
     switches (pod by pod), then cores; hosts edge switch by edge switch.
 
     k: ports of a switch, an even number from 2 to 24; 5 k^2 / 4 switches
-    hosts: hosts of each edge switch, 1 to 256; 0 stands for k / 2
+    hosts: hosts of each edge switch, 1 to 256; 0: k / 2
     """
 
     def __init__(self, k: int, hosts: int = 0) -> None:

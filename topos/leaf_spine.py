@@ -1,7 +1,7 @@
 """Leaf-spine: every leaf switch with hosts is linked to every spine switch.
 
-Between two leaves there are as many shortest paths as spines; which one a gradient takes, and which
-switch on the way aggregates it, is what a planner decides.
+Between two leaves there are as many shortest paths as spines. A planner decides which path a
+gradient takes, and which switch on the path aggregates it.
 """
 
 from __future__ import annotations

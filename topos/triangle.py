@@ -13,7 +13,7 @@ from testbed.topology import Topology, TopologyError
 
 class Triangle(Topology):
     """Switches s1, s2, s3, linked with each other; workers h1 to h4 on s1, h5 and h6 on s2, h7, h8
-    and the parameter server h9 on s3. One job of 8 workers is placed like that without being told.
+    and the parameter server h9 on s3. The default placement puts a job of 8 workers on them.
 
     bandwidth: of every link; that of h9's link is three times as large
     """

@@ -15,8 +15,9 @@ MAX_HOSTS = 1024
 class TwoLevel(Topology):
     """Racks: switches s1 to sT with hosts of their own, all linked to the servers' switch.
 
-    Hosts are numbered rack by rack, the servers' last, so that one job of all hosts of the racks is
-    placed as it should be without being told. The switch of the servers is the last one.
+    Hosts are numbered rack by rack, the servers' hosts last. So the default placement puts a job
+    with as many workers as the racks have hosts on the racks, and its server on a server's host.
+    The servers' switch is the last one.
 
     tors: number of racks, 1 to 64
     hosts: hosts of each rack, 1 to 1024

@@ -1,9 +1,9 @@
 """Filling a switch's tables for an experiment.
 
-Every program has plain routes to every host and switch and congestion marks. What else there is
-depends on the system (hook `tables` of its entry in testbed/systems). With a pool of aggregators:
-which workers make a sum complete *here* and where a job's sums and results go next (from the job's
-tree of switches), and the addresses of each copy of a multicast packet."""
+Every program has routes to every host and switch, and thresholds of congestion marks. The other
+tables depend on the system (hook `tables` of its entry in testbed/systems). With a pool of
+aggregators they say which workers complete a sum at this switch, where a job's sums and results go
+next (from the job's tree of switches), and the addresses of each copy of a multicast packet."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ def program(experiment: Experiment) -> tuple[Path, dict[str, int], tuple[Path, .
 
 
 def switchml_definitions(experiment: Experiment) -> dict[str, int]:
-    """What p4/switchml.p4 is compiled with: the sets of each slot."""
+    """The definitions of p4/switchml.p4: the number of sets per slot."""
     return {"SETS": options_of(experiment, SwitchmlOptions).sets}
 
 
 def grid_definitions(experiment: Experiment) -> dict[str, int]:
-    """What p4/grid.p4 is compiled with: whose rules decide who gets an aggregator."""
+    """The definitions of p4/grid.p4: the system whose rules decide who gets an aggregator."""
     return {"MEMORY": GRID_MEMORY[options_of(experiment, GridOptions).memory]}
 
 
 def holds(experiment: Experiment) -> bool:
-    """Whether a complete sum keeps its aggregator until its result comes: option `release`, where a
-    system has it."""
+    """Whether a complete sum keeps its aggregator until its result comes (option `release`, if the
+    system has it)."""
     release = getattr(experiment.system, "release", "on_completion")
-    if release == "auto":  # GRID: as its memory's own system
+    if release == "auto":  # GRID: as the system whose memory it uses
         return options_of(experiment, GridOptions).memory == "atp"
     return release == "on_result"
 
@@ -89,8 +89,8 @@ def install(experiment: Experiment, switch: str, client: Any) -> None:
 
 
 def install_jobs(experiment: Experiment, switch: str, client: Any) -> None:
-    """Bring the tables and multicast groups of one switch up to date after jobs have come or gone:
-    those that have hosts now, and no others."""
+    """Update the tables and multicast groups of one switch after jobs have come or gone: they then
+    have entries for the jobs that have hosts now, and for no others."""
     calls: list[tuple] = [("table_clear", table) for table in experiment.system_entry.job_tables]
     fill = experiment.system_entry.require("tables")
     fill(experiment, experiment.topology_object(), switch, calls)
@@ -100,7 +100,7 @@ def install_jobs(experiment: Experiment, switch: str, client: Any) -> None:
 def install_forwarder(
     experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
 ) -> None:
-    """What p4/forward.p4 has beside routes and marks."""
+    """The tables of p4/forward.p4 except routes and marks."""
     mac, _ = addresses(topology, switch)
     calls.append(("table_set_default", "node", "set_node", [mac]))
 
@@ -108,7 +108,7 @@ def install_forwarder(
 def install_pool(
     experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
 ) -> None:
-    """What p4/esa.p4 and p4/atp.p4 have beside routes and marks."""
+    """The tables of p4/esa.p4 and p4/atp.p4 except routes and marks."""
     _install_node(experiment, topology, switch, calls)
     receivers: dict[tuple[int, int], str] = {}
     for number, job in experiment.placed_jobs:
@@ -130,7 +130,7 @@ def _install_receivers(
 def install_switchml(
     experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
 ) -> None:
-    """What p4/switchml.p4 has beside routes and marks."""
+    """The tables of p4/switchml.p4 except routes and marks."""
     mac, ip = addresses(topology, switch)
     calls.append(("table_set_default", "node", "set_node", [mac, ip]))
     receivers: dict[tuple[int, int], str] = {}
@@ -138,7 +138,7 @@ def install_switchml(
         workers = job.fixed_placement.workers
         root = root_switch(topology, workers)
         tree = job_tree(topology, workers, root)
-        if switch not in tree.switches:  # what only forwards goes by addresses
+        if switch not in tree.switches:  # a switch that only forwards needs no entries for jobs
             continue
         complete = sum(1 << worker for worker in tree.below[switch])
         part = slots_of(experiment, number)
@@ -147,7 +147,7 @@ def install_switchml(
         copies = tree.receivers(switch)
         _install_copies(experiment, topology, switch, number, copies, receivers, calls)
         if switch != root:
-            _install_way_up(topology, switch, number, tree, calls)
+            _install_route_up(topology, switch, number, tree, calls)
             continue
         for worker, host in enumerate(workers):
             port, neighbour = next_hops(topology, host)[switch]
@@ -162,8 +162,8 @@ def install_switchml(
 def install_grid(
     experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
 ) -> None:
-    """What p4/grid.p4 has beside routes and marks: what the plan means here, its trees for results
-    included."""
+    """The tables of p4/grid.p4 except routes and marks: the plan's entries for this switch, with
+    its trees of results."""
     _install_node(experiment, topology, switch, calls)
     signals = int(options_of(experiment, GridOptions).collision == "drop")
     receivers: dict[tuple[int, int], str] = {}
@@ -203,8 +203,8 @@ def install_grid(
 
 
 def _install_capacity(experiment: Experiment, switch: str, calls: list[tuple]) -> None:
-    """The meter of a switch's aggregation capacity. The burst makes up for what senders that keep
-    to their pace may be ahead of it: see docs/grid-switches.md."""
+    """The meter of a switch's aggregation capacity. The burst allows for the lead that paced
+    senders can have; see docs/grid-switches.md."""
     settings = experiment.switches.of(switch)
     if settings.capacity_bps is None:
         return
@@ -286,19 +286,19 @@ def _install_job(
     receivers: dict[tuple[int, int], str],
     calls: list[tuple],
 ) -> None:
-    if switch in tree.switches:  # else gradients pass by their addresses, results are copied
+    if switch in tree.switches:  # else gradients are only forwarded, and results are copied
         complete = sum(1 << worker for worker in tree.below[switch])
         whole = [complete, 0, WHOLE_INDEX, experiment.aggregators]
         calls.append(("table_add", "job", "aggregate", [number], whole))
-        _install_way_up(topology, switch, number, tree, calls)
+        _install_route_up(topology, switch, number, tree, calls)
     children = tree.children[switch]
     _install_copies(experiment, topology, switch, number, children, receivers, calls)
 
 
-def _install_way_up(
+def _install_route_up(
     topology: Topology, switch: str, number: int, tree: JobTree, calls: list[tuple]
 ) -> None:
-    """How a sum goes on from here to its job's server, or root switch."""
+    """The entry that sends a sum on towards its job's server, or root switch."""
     port, following = tree.parent[switch]
     mac, _ = addresses(topology, following)
     _, ip = addresses(topology, tree.target)
@@ -315,8 +315,8 @@ def _install_copies(
     calls: list[tuple],
     *more_keys: int,
 ) -> None:
-    """How a result goes on from here to `children`, (port, node) of a job's tree. `more_keys`: of
-    table job_route."""
+    """The entries that send a result on to `children`, (port, node) of a job's tree. `more_keys`:
+    further keys of table job_route."""
     copies = []
     workers = experiment.jobs[number].fixed_placement.workers
     for port, child in children:

@@ -181,7 +181,7 @@ class SnapshotHistory:
         last: dict[tuple[str, str], int] = {}
         for switch, time_ns, taken in self._taken:
             for event, value in taken.events.items():
-                # A switch that was restarted counts anew.
+                # A switch that was restarted counts from 0 again.
                 if value == last.get((switch, event), 0):
                     continue
                 last[switch, event] = value

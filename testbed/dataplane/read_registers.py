@@ -127,7 +127,7 @@ def occupancy(experiment: Experiment, client: Any) -> list[tuple[int, int, int]]
 
 
 def occupancy_calls(experiment: Experiment) -> list[tuple]:
-    """What a switch is to be asked for `occupancy_of`."""
+    """The control calls whose answers `occupancy_of` needs."""
     jobs = len(experiment.jobs)
     return [
         ("register_read", "events", 0, jobs * EVENTS_PER_JOB),

@@ -2,9 +2,9 @@
 
 Nobody will ever complete a dead job's sums, and with ATP nobody frees them either. So the control
 plane tells the switch. With a shared pool it marks the job as gone: from then on its aggregators
-count as empty for whatever arrives (event `ghosts`). It does not sweep them itself, because between
-its reading of an aggregator and its writing another job may have taken it. Where a job has a part
-of its own (SwitchML) there is nobody else, and the part is emptied at once.
+count as empty for any fragment that arrives (event `ghosts`). It does not sweep them itself,
+because between its reading of an aggregator and its writing another job may have taken it. Where a
+job has a part of its own (SwitchML) there is nobody else, and the part is emptied at once.
 
 Where jobs come and go, the same is done for each job that ends, since what was sent twice may have
 come after its sum had left. A part of the memory then goes to another job, to which the numbers of

@@ -48,5 +48,5 @@ def communication_bound_ns(experiment: Experiment, number: int) -> int | None:
 def _slower_rate(experiment: Experiment, host: str) -> int | None:
     """Rate in bit/s of the slower direction of a host's link; None if both are unlimited."""
     _, link, _ = experiment.topology_object().ports(host)[1]
-    rates = [way.bandwidth_bps for way in experiment.link(link) if way.bandwidth_bps]
+    rates = [each.bandwidth_bps for each in experiment.link(link) if each.bandwidth_bps]
     return min(rates, default=None)

@@ -47,8 +47,9 @@ if TYPE_CHECKING:
     from testbed.experiment import Experiment
 
 MILLION = 1_000_000
-# A fragment is later than one sent after it by a reminder's delay where its remainder has to be
-# pulled out of a switch. So many of the shortest are waited for before it counts as lost.
+# A fragment whose remainder has to be pulled out of a switch comes later than the fragments sent
+# after it, by a reminder's delay. A worker waits for this many of the shortest such delays before
+# it takes a fragment for lost.
 REMINDERS_OF_PATIENCE = 5
 
 
@@ -181,7 +182,7 @@ def server_part(experiment: Experiment, number: int) -> ServerSpec:
     timers = timers_of(experiment, number)
     return ServerSpec.of(
         worker_options(experiment, number),
-        reminder=True,  # without a switch to remind, of the workers that a fragment lacks
+        reminder=True,  # without switches: asks workers for their missing fragments
         reminder_delay_ns=0,
         min_reminder_delay_ns=timers.min_reminder_delay_ns,
         max_reminder_delay_ns=timers.max_reminder_delay_ns,
@@ -230,7 +231,7 @@ def atp_part(experiment: Experiment, number: int) -> PoolSpec:
 
 
 def grid_part(experiment: Experiment, number: int) -> GridSpec:
-    """GRID's hosts are those of its memory's system; its switches, the plan's."""
+    """GRID: the hosts of the system whose memory it uses, and the switches of its plan."""
     options, topology = options_of(experiment, GridOptions), experiment.topology_object()
     job = plan_entries.plan_of(experiment).jobs[number]
     priority, positions = "esa", None
@@ -239,9 +240,8 @@ def grid_part(experiment: Experiment, number: int) -> GridSpec:
         names = ("rehash", "gap", "fixed_point_scale")
         chosen = {name: defaults[name].default for name in names}
         if any(len(worker.assignments) > 1 for worker in job.workers):
-            chosen["gap"] = (
-                0  # over several paths, an early result does not mean that another is lost
-            )
+            # Over several paths, an early result does not mean that another one is lost.
+            chosen["gap"] = 0
         priority, positions = "constant", WindowPositions(index=options.index, **chosen)
     return GridSpec.of(
         pool_part(experiment, number, options.index, priority, positions),

@@ -15,7 +15,7 @@ import numpy as np
 
 from testbed.derived.system_options import options_of
 from testbed.protocols.host_spec import ServerStripes, WorkerStripes
-from testbed.protocols.sizes import NOBODY
+from testbed.protocols.sizes import NO_NODE
 from testbed.routing.plan import Group, JobPlan, Plan, Range, WorkerPlan
 from testbed.systems.options import GridOptions
 from testbed.topology import Topology
@@ -98,7 +98,7 @@ def worker_stripes(worker: WorkerPlan, topology: Topology, fragments: int) -> Wo
         end = ceil(each.range.end * fragments)
         if end > (ends[-1] if ends else 0):
             ends.append(end)
-            nodes.append(topology.number(each.node) if each.group else NOBODY)
+            nodes.append(topology.number(each.node) if each.group else NO_NODE)
             tags.append(each.tag)
     return WorkerStripes(tuple(ends), tuple(nodes), tuple(tags))
 

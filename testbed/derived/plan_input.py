@@ -6,7 +6,7 @@ from pathlib import Path
 
 from testbed.errors import UserError
 from testbed.experiment import Experiment, load
-from testbed.experiment.resolve_links import LEAST_FRAME_BYTES
+from testbed.experiment.resolve_links import MIN_FRAME_BYTES
 from testbed.experiment.sweep import is_sweep, load_sweep
 from testbed.routing.graph_file import network_of, read_graph
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
@@ -45,8 +45,8 @@ def of_experiment(experiment: Experiment) -> Input:
     links: dict[tuple[str, str], Link] = {}
     for node in (*topology.switches, *topology.hosts):
         for _, (neighbour, index, end) in sorted(topology.ports(node).items()):
-            way = experiment.link(index)[end]
-            link = Link(node, neighbour, way.bandwidth_bps, way.delay_ns)
+            direction = experiment.link(index)[end]
+            link = Link(node, neighbour, direction.bandwidth_bps, direction.delay_ns)
             links.setdefault(link.ends, link)
     # In the topology's order, which decides among equally short paths.
     order = {
@@ -79,7 +79,7 @@ def of_experiment(experiment: Experiment) -> Input:
         hosts=tuple(Host(name) for name in topology.hosts),
         links=tuple(sorted(links.values(), key=lambda link: order[link.ends])),
         host_spread_ns=2 * virtual.worker_jitter_ns if virtual else 0,
-        frame_bytes=LEAST_FRAME_BYTES
+        frame_bytes=MIN_FRAME_BYTES
         + experiment.bitmap_bits // 8
         - 4
         + 4 * experiment.values_per_packet,

@@ -1,9 +1,9 @@
-"""The bounds of a job's adaptive timers, where the experiment does not name them.
+"""The default bounds of a job's adaptive timers.
 
-On a real clock they are what a machine needs: a host is at times not scheduled for milliseconds, so
+On a real clock they depend on the machine: sometimes a host is not scheduled for milliseconds, and
 shorter timers would fire although nothing is lost. In virtual time nothing is late, and times may
-be those of a data centre; there the bounds follow the network, in such a way that at 10 Mbit/s,
-where the quickstart runs, they come to the same.
+be as short as in a data centre. There the bounds follow the network. At 10 Mbit/s, the rate of the
+quickstart, both come to about the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MS = 1_000_000
 
-# Link rate that a job's communication is reckoned with where its links are unlimited.
+# The link rate that is assumed for a job whose links are unlimited.
 NOMINAL_RATE_BPS = 10**9
 
 
@@ -40,20 +40,20 @@ class Bounds:
 
 
 REAL_CLOCK = Bounds(100 * MS, 1000 * MS, 2 * MS, 200 * MS, 5 * MS, 2 * MS)
-# A link that stands idle while its sender sleeps has lost that time. A sender that makes up for its
-# lateness keeps as much in the link's queue from then on. On a busy machine that must outlast some
-# ms; where links are fast, it must stay far below a congestion mark.
+# A link that is idle while its sender sleeps loses that time. A sender that makes up for its
+# lateness afterwards keeps as many packets in the link's queue. On a busy machine the burst must
+# cover some ms. On fast links it must stay far below the threshold of congestion marks.
 LONGEST_BURST_NS = 10 * MS
 BURST_PACKETS = 50
-# What a round trip on a real clock takes beside the links' delays: a process that wakes up at each
-# end. That switches take as long is no matter where links are slow.
+# The part of a round trip on a real clock beside the links' delays: a process wakes up at each end.
+# Switches take time, too, but on slow links it does not matter.
 REAL_HOSTS = VirtualTime.model_validate(
     {"worker_delay": "50 us", "server_delay": "50 us", "switch_latency": 0}
 )
 
 
 def timers_of(experiment: Experiment, number: int) -> Bounds:
-    """The bounds for a job: what the experiment names, and for the rest what suits its runtime."""
+    """The bounds for a job: those of the experiment file, and defaults for its runtime."""
     bounds = (_of_machine if experiment.virtual is None else _of_network)(experiment, number)
     if experiment.system_entry.planned:
         bounds = _of_plan(experiment, number, bounds)
@@ -71,8 +71,8 @@ def _of_machine(experiment: Experiment, number: int) -> Bounds:
 
 
 def _of_plan(experiment: Experiment, number: int, bounds: Bounds) -> Bounds:
-    """A plan's sums meet at the server alone, and one may be a window ahead of another: before that
-    time, nothing is late."""
+    """With a plan, sums of different switches meet only at the server, and one may be a window
+    ahead of another. Before that time, nothing is late."""
     rate_bps = plan_of(experiment).jobs[number].rate_bps
     bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
     options = options_of(experiment, WorkerOptions)
@@ -92,7 +92,7 @@ def _frame_ns(experiment: Experiment, number: int) -> int:
 
 
 def job_rate_bps(experiment: Experiment, number: int) -> int:
-    """Rate of the slowest of a job's hosts' links to their switches."""
+    """The rate in bit/s of the slowest link between a job's hosts and their switches."""
     placement = experiment.jobs[number].fixed_placement
     hosts = (*placement.workers, *placement.servers)
     return min(uplink_rate(experiment, host) or NOMINAL_RATE_BPS for host in hosts)
@@ -114,8 +114,8 @@ def _of_network(experiment: Experiment, number: int) -> Bounds:
 
 
 def round_trip_of(experiment: Experiment, number: int) -> int:
-    """Time in ns that a packet of no length takes through an empty network, from a job's first
-    worker to its server (its root switch, its neighbour) and back."""
+    """Round-trip time in ns of a packet of no length through an empty network, from a job's first
+    worker to its server (or its root switch, or its neighbour) and back."""
     topology, virtual = experiment.topology_object(), experiment.virtual or REAL_HOSTS
     placement = experiment.jobs[number].fixed_placement
     start = placement.workers[0]
@@ -135,7 +135,7 @@ def round_trip_of(experiment: Experiment, number: int) -> int:
     total = 0
     for here, there in zip(path, path[1:], strict=False):
         _, link, _ = next(port for port in topology.ports(here).values() if port[0] == there)
-        total += sum(way.delay_ns for way in experiment.link(link))
+        total += sum(direction.delay_ns for direction in experiment.link(link))
     switches = len(path) - 2 if target in topology.hosts else len(path) - 1
     total += (2 * switches - (target in topology.switches)) * virtual.switch_latency_ns
     total += virtual.worker_delay_ns

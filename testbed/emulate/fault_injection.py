@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from testbed.experiment import Experiment
     from testbed.experiment.schema_jobs import Fault
 
-TURN_S = 0.02  # of a slowed process: it runs for a part of it and stands still for the rest
+TIME_SLICE_S = 0.02  # of a slowed process: it runs for a part of it and stands still for the rest
 KILL_TIMEOUT_S = 10
 
 
 @dataclass
-class Planned:
+class PlannedFault:
     """One fault with its processes. Times are ns since the run's start; `begun_ns` None: not yet,
     or never since there was nobody left."""
 
@@ -45,7 +45,7 @@ class Planned:
     begun_ns: int | None = None
     ended_ns: int | None = None
     waiting: bool = True
-    turns: list[_Turns] = field(default_factory=list)
+    turns: list[_TimeSlices] = field(default_factory=list)
 
     @property
     def underway(self) -> bool:
@@ -90,7 +90,7 @@ class Faults:
         self._plan = []
         for number, fault in enumerate(experiment.faults):
             names, nodes = affected_nodes(experiment, fault)
-            self._plan.append(Planned(number, fault, [by_name[name] for name in names], nodes))
+            self._plan.append(PlannedFault(number, fault, [by_name[name] for name in names], nodes))
 
     def next_ns(self) -> int | None:
         """When `tick` has something to do, on CLOCK_MONOTONIC; None: never."""
@@ -145,7 +145,7 @@ class Faults:
             for each in self._plan
         ]
 
-    def _begin(self, each: Planned, elapsed_ns: int) -> None:
+    def _begin(self, each: PlannedFault, elapsed_ns: int) -> None:
         kind = each.fault.kind
         hosts = [host for host in each.hosts if host.done is None and not host.killed]
         if not hosts and not each.switches:
@@ -167,7 +167,7 @@ class Faults:
             processes += [self._switches.processes[name] for name in each.switches]
             factor = each.fault.factor
             assert factor is not None, "an experiment says how slow"
-            each.turns = [_Turns(process.pid, factor) for process in processes]
+            each.turns = [_TimeSlices(process.pid, factor) for process in processes]
         elif kind == "kill":
             self._kill(each)
             self._end(each)
@@ -175,12 +175,12 @@ class Faults:
             self._restart(each.switches[0], each)
             self._end(each)
 
-    def _end(self, each: Planned) -> None:
+    def _end(self, each: PlannedFault) -> None:
         self._resume(each)
         self._last_ns = time.monotonic_ns()
         each.ended_ns = self._last_ns - self._start_ns
 
-    def _resume(self, each: Planned) -> None:
+    def _resume(self, each: PlannedFault) -> None:
         for turns in each.turns:
             turns.stop()
         if each.fault.kind == "pause":
@@ -189,7 +189,7 @@ class Faults:
             for name in each.switches:
                 self._switches.resume(name)
 
-    def _kill(self, each: Planned) -> None:
+    def _kill(self, each: PlannedFault) -> None:
         for host in each.hosts:
             host.killed = True
             self._hosts.spawner.signal(host.process, signal.SIGKILL)
@@ -212,7 +212,7 @@ class Faults:
             for client in self._switches.clients.values():
                 dataplane.release(self._experiment, job, client)
 
-    def _restart(self, name: str, each: Planned) -> None:
+    def _restart(self, name: str, each: PlannedFault) -> None:
         self._before_loss(name)
         self._switches.restart(name)
         self._after_start(name)
@@ -244,12 +244,12 @@ def _path(topology: Any, source: str, target: str) -> list[str]:
     return path
 
 
-class _Turns:
+class _TimeSlices:
     """Lets a process run for 1/factor of the time, until `stop`."""
 
     def __init__(self, pid: int, factor: float) -> None:
         self._descriptor = os.pidfd_open(pid)  # the id cannot pass on to another process
-        self._on_s = TURN_S / factor
+        self._on_s = TIME_SLICE_S / factor
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"turns of {pid}", daemon=True)
         self._thread.start()
@@ -258,7 +258,7 @@ class _Turns:
         with contextlib.suppress(ProcessLookupError):
             while not self._stop.wait(self._on_s):
                 signal.pidfd_send_signal(self._descriptor, signal.SIGSTOP)
-                self._stop.wait(TURN_S - self._on_s)
+                self._stop.wait(TIME_SLICE_S - self._on_s)
                 signal.pidfd_send_signal(self._descriptor, signal.SIGCONT)
 
     def stop(self) -> None:

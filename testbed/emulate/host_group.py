@@ -52,8 +52,8 @@ class HostProcess:
 
     @property
     def totals(self) -> dict:
-        """What it counted: `done`, or, of a process that could not say it, the counters of its last
-        sign of life; what only the process itself knows is missing then."""
+        """The host's counters: `done`, or, if the process could not send that, the counters of its
+        last sign of life, which are fewer."""
         if self.done is not None:
             return self.done
         row = [int(value) for value in self.row]
@@ -68,14 +68,14 @@ class HostProcess:
     def fileno(self) -> int:
         return self.control.fileno()
 
-    def say(self, **message: object) -> None:
+    def send(self, **message: object) -> None:
         """Send a message; a process that is gone is noticed elsewhere, by its exit."""
         try:
             self.control.send(json.dumps(message).encode())
         except OSError:
             pass
 
-    def hear(self) -> bool:
+    def receive(self) -> bool:
         """Take in what the process has said, without waiting; False once it has hung up.
 
         Raises RunError when it says that it has failed.
@@ -145,9 +145,9 @@ class HostGroup:
 
         def all_ready() -> bool:
             for host in self.hosts:
-                host.hear()
+                host.receive()
                 if host.process.code is not None:
-                    raise died(host)
+                    raise process_died(host)
             return all(host.ready and host.process.pid for host in self.hosts)
 
         missing = "start of the host processes"
@@ -156,7 +156,7 @@ class HostGroup:
     def start(self, start_ns: int) -> None:
         """Have all begin at this instant of CLOCK_MONOTONIC."""
         for host in self.hosts:
-            host.say(start_ns=start_ns)
+            host.send(start_ns=start_ns)
 
     def of_job(self, job: int, role: str) -> list[HostProcess]:
         """The processes of one job that have this role ("worker" or "ps")."""
@@ -187,7 +187,7 @@ class HostGroup:
         os.close(self._board)
 
 
-def died(host: HostProcess) -> RunError:
+def process_died(host: HostProcess) -> RunError:
     """The error for a host process that ended before it was done."""
     code = host.process.code
     how = f"was killed by signal {-code}" if code and code < 0 else f"ended with exit code {code}"

@@ -178,7 +178,7 @@ class Repetition:
                 {number: job.start_ns for number, job in jobs.items()},
                 experiment.timeout_ns,
                 faults,
-                experiment.system.fragile,
+                experiment.system.lossless_reason,
             )
             watch.run()
         tables = self._collect(memory, watch, faults)

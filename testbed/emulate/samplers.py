@@ -67,8 +67,9 @@ class CpuSampler:
         used_ns = cpu_ns(pid)
         return {} if used_ns is None else {pid: used_ns}
 
-    def follow(self, name: str, pid: int) -> None:
-        """From now on this process goes by that name; its share is measured anew."""
+    def watch_process(self, name: str, pid: int) -> None:
+        """Measure this process under that name from now on. A new process starts without
+        samples."""
         if self._processes.get(name) != pid:
             self._processes[name] = pid
             self._samples[name] = deque(maxlen=CPU_WINDOW_STEPS + 1)
@@ -107,9 +108,9 @@ class RunQueueDelay:
         self._first: dict[str, tuple[int, dict[int, tuple[int, int]]]] = {}
         self._last: dict[str, tuple[int, dict[int, tuple[int, int]]]] = {}
         for name, pid in processes.items():
-            self.follow(name, pid, now_ns)
+            self.watch_process(name, pid, now_ns)
 
-    def follow(self, name: str, pid: int, now_ns: int) -> None:
+    def watch_process(self, name: str, pid: int, now_ns: int) -> None:
         """From now on this process goes by that name."""
         if self._processes.get(name) != pid:
             self._processes[name] = pid

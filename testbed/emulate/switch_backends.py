@@ -34,7 +34,7 @@ class Backend(Protocol):
         """What of the switch belongs into the results' environment."""
 
     def network_options(self) -> dict[str, Any]:
-        """What `Network` is to be built with."""
+        """The arguments of `Network`."""
 
     def arguments(self, node: P4Switch, seed: int) -> dict[str, Any]:
         """Those of `target`, for one switch."""

@@ -98,7 +98,7 @@ class SwitchGroup:
         self.clients[name] = self._stopped.pop(name)
 
     def kill(self, name: str) -> None:
-        """End a switch for good, at once."""
+        """End a switch's process at once. It is not started again."""
         node = next(node for node in self.nodes if node.name == name)
         process = self.processes.pop(name)
         client = self.clients.pop(name, None) or self._stopped.pop(name)

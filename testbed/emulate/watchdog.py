@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from testbed.emulate.fault_injection import Faults
-from testbed.emulate.host_group import HostGroup, HostProcess, died
+from testbed.emulate.host_group import HostGroup, HostProcess, process_died
 from testbed.emulate.samplers import CpuSampler, MemorySampler, RunQueueDelay, WaitSampler
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.errors import RunError
@@ -47,11 +47,11 @@ class Watch:
         job_start_ns: dict[int, int],
         timeout_ns: int,
         faults: Faults | None = None,
-        fragile: str = "",
+        lossless_reason: str = "",
     ) -> None:
         """start_ns: the common start, on CLOCK_MONOTONIC. job_start_ns: after it, by job.
-        timeout_ns: how long a job may make no progress, and a host give no sign of life. fragile:
-        why the system cannot make up for a lost packet; "" if it can.
+        timeout_ns: how long a job may make no progress, and a host give no sign of life.
+        lossless_reason: why the system cannot recover from a lost packet; "" if it can.
         """
         self.hosts = hosts
         self.switches = switches
@@ -62,7 +62,7 @@ class Watch:
         self.job_start_ns = job_start_ns
         self.timeout_ns = timeout_ns
         self.faults = faults
-        self.fragile = fragile
+        self.lossless_reason = lossless_reason
         self.unfinished: dict[int, str] = {}
         self.end_ns = start_ns
         processes = {host.spec.host: host.process.pid for host in hosts.hosts}
@@ -89,7 +89,7 @@ class Watch:
                 self.end_ns = time.monotonic_ns()
                 if self.faults is not None:
                     self.faults.close()
-            self._hear_the_last(selector)
+            self._receive_remaining(selector)
 
     def _listen(self, selector: selectors.BaseSelector) -> None:
         """Until somebody says something, or there is something to do."""
@@ -98,7 +98,7 @@ class Watch:
         if due_ns is not None:
             pause_s = min(max((due_ns - time.monotonic_ns()) / 1e9, 0), SELECT_S)
         for key, _ in selector.select(pause_s):
-            if key.data is not None and not key.data.hear():
+            if key.data is not None and not key.data.receive():
                 selector.unregister(key.data)
 
     def _step(self, open_jobs: set[int], now_ns: int) -> None:
@@ -107,22 +107,22 @@ class Watch:
             self.faults.tick(now_ns)
         self._check_processes()
         for job in sorted(open_jobs):
-            if not self._over(job, now_ns):
+            if not self._job_over(job, now_ns):
                 continue
             open_jobs.discard(job)
             self.progress.job_ended(job, now_ns - self.start_ns)
         for name, process in self.switches.processes.items():
-            self.cpu.follow(name, process.pid)
+            self.cpu.watch_process(name, process.pid)
             if name in self.switches.by_thread:
-                self.waits.follow(name, process.pid)
-            self.run_queue.follow(name, process.pid, now_ns)
+                self.waits.watch_process(name, process.pid)
+            self.run_queue.watch_process(name, process.pid, now_ns)
         self.cpu.tick(now_ns)
         self.waits.tick(now_ns)
         self.run_queue.tick(now_ns)
         self.memory.tick(now_ns)
         self.progress.tick(now_ns - self.start_ns, self.memory.latest)
 
-    def _over(self, job: int, now_ns: int) -> bool:
+    def _job_over(self, job: int, now_ns: int) -> bool:
         """Whether a job is done, was killed, or will never be done."""
         if self.faults is not None and job in self.faults.killed:
             return True
@@ -135,7 +135,7 @@ class Watch:
         self._tell_to_stop(job)
         return True
 
-    def _hear_the_last(self, selector: selectors.BaseSelector) -> None:
+    def _receive_remaining(self, selector: selectors.BaseSelector) -> None:
         """What the processes of unfinished jobs have counted, if they say it soon."""
         deadline_ns = time.monotonic_ns() + STOP_NS
         waiting = [host for host in self.hosts.hosts if host.spec.job.number in self.unfinished]
@@ -151,9 +151,9 @@ class Watch:
         for host in self.hosts.hosts:
             if host.process.code is not None and host.done is None and not host.killed:
                 # What it said last may say more than its exit code.
-                host.hear()
+                host.receive()
                 if host.done is None:
-                    raise died(host)
+                    raise process_died(host)
 
     def _job_done(self, job: int) -> bool:
         """Whether a job is done; once all its workers are, its server and they are told to stop."""
@@ -169,7 +169,7 @@ class Watch:
     def _tell_to_stop(self, job: int) -> None:
         for host in (*self.hosts.of_job(job, "worker"), *self.hosts.of_job(job, "ps")):
             host.stopping = True
-            host.say(stop=True)
+            host.send(stop=True)
 
     def _check_progress(self, job: int, now_ns: int) -> str | None:
         """Why a job will never be done, if a planned fault or a lost packet is the cause. Raises
@@ -180,7 +180,7 @@ class Watch:
         if now_ns < begin_ns:
             return None
         for host in members:
-            silent_ns = now_ns - self._excused(
+            silent_ns = now_ns - self._without_pauses(
                 max(int(host.row[board.HEARTBEAT_NS]), self.start_ns)
             )
             if host.done is None and not host.killed and silent_ns > self.timeout_ns:
@@ -190,7 +190,7 @@ class Watch:
         if progress != before:
             self._seen[job] = progress, now_ns
             return None
-        still_ns = now_ns - self._excused(since_ns)
+        still_ns = now_ns - self._without_pauses(since_ns)
         if self.faults is not None and job in self.faults.broken:
             late = still_ns > min(self.timeout_ns, BROKEN_NS)
             return self.faults.broken[job] if late else None
@@ -198,10 +198,10 @@ class Watch:
             return None
         if self.faults is not None and job in self.faults.endangered:
             return self.faults.endangered[job]
-        if self.fragile:
+        if self.lossless_reason:
             return (
                 f"it received no result for {still_ns / 1e9:.0f} s, so a packet was probably lost"
-                f" (tables links and hosts count what was dropped); {self.fragile}"
+                f" (tables links and hosts count what was dropped); {self.lossless_reason}"
             )
         slowest = min(workers, key=lambda host: tuple(host.row[[board.ITERATION, board.FINISHED]]))
         raise self._stalled(
@@ -210,7 +210,7 @@ class Watch:
             f"and this worker is the furthest behind, in iteration {slowest.row[board.ITERATION]}",
         )
 
-    def _excused(self, since_ns: int) -> int:
+    def _without_pauses(self, since_ns: int) -> int:
         """From when on a silence that began then counts."""
         return since_ns if self.faults is None else self.faults.silent_since_ns(since_ns)
 

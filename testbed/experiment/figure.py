@@ -1,7 +1,7 @@
 """The key `figure` of a sweep's file: what is drawn of the sweep, and what it is to show.
 
 The declaration stands beside the sweep that it draws, so that a figure is one file: another one
-needs no code, whatever reports the sweep draws it, and no table of names can fall behind the files.
+needs no code, every report of the sweep draws it, and no list of names can be out of date.
 This module also makes the larger and smaller versions of a file, which show how far a result
 depends on the scale that was chosen.
 """
@@ -25,21 +25,21 @@ QUICK_ITERATIONS = 2
 
 
 class Figure(Section):
-    """How a sweep is drawn, in a file with the key `sweep`; `run.py figure NAME` runs and draws
+    """How to draw the sweep of a file with the key `sweep`. `run.py figure NAME` runs and draws
     experiments/figures/NAME.yaml."""
 
     claim: Annotated[str, ANY_TEXT] = Field(
-        description="What the figure is to show or to refute, in a sentence.",
+        description="What the figure should show or refute, in one sentence.",
     )
     x: Annotated[str, ANY_TEXT] = Field(
         default="",
-        description="The varied key on the x axis; lists of jobs are drawn over their number."
-        " Without it each point is a bar.",
+        description="The varied key on the x axis; for lists of jobs, the axis shows the number of"
+        " jobs. Without `x` each point is a bar.",
         json_schema_extra={"default": "none"},
     )
     x_label: Annotated[str, ANY_TEXT] = Field(
         default="",
-        description="What the x axis says.",
+        description="The label of the x axis.",
         json_schema_extra={"default": "the key"},
     )
     panels: tuple[Annotated[str, Choice(FIGURE_MEASURES)], ...] = Field(
@@ -54,7 +54,7 @@ class Figure(Section):
     )
     against: Annotated[str, ANY_TEXT] = Field(
         default=DeclaredFigure.against,
-        description="The series that `jct_ratio` compares with, as the legend calls it.",
+        description="The series that `jct_ratio` compares with, by its name in the legend.",
     )
     occupancy: Annotated[bool, Flag()] = Field(
         default=False,

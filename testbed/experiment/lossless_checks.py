@@ -1,13 +1,13 @@
-"""What can lose a packet, for systems that cannot make up for it.
+"""Checks for systems that cannot recover from lost packets.
 
 Some options make a system rely on a network that delivers every packet once and in order
-(`SystemOptions.fragile`). Then whatever an experiment has that loses, doubles or reorders packets
-is an error before anything runs, and so is a queue that could overflow. A worker has at most one
-packet of each slot of its window under way, and a switch sends one sum of it in either direction;
-so a queue that has room for the windows of all jobs that use it never drops a sum.
+(`SystemOptions.lossless_reason`). Then settings that lose, duplicate or reorder packets are errors
+before anything runs, and so is a queue that could overflow. A worker has at most one packet of each
+slot of its window in flight, and a switch sends one sum of it in either direction. So a queue with
+room for the windows of all jobs that use it never drops a sum.
 
-What a gradient packet meets on its worker's own link is not counted: without loss on purpose a
-worker's pace keeps that queue short, and one that gets lost there is sent again.
+The queue of gradients on a worker's own link is not counted. The worker's pacing keeps it short,
+and a gradient that is lost there is sent again.
 """
 
 from __future__ import annotations
@@ -27,32 +27,33 @@ from testbed.topology import Topology
 if TYPE_CHECKING:
     from testbed.experiment.experiment import Experiment, LinkDirection
 
-Way = tuple[int, int]  # a link's index, and 0 there or 1 back
+Direction = tuple[int, int]  # a link's index, and 0 there or 1 back
 
 
-def losing_links(
+def lossy_links(
     links: Links,
     topology: Topology,
     directions: Sequence[tuple[LinkDirection, LinkDirection]],
     why: str,
 ) -> list[Problem]:
-    """Links that lose, double or reorder packets on purpose, each place that says so once."""
+    """Links that lose, duplicate or reorder packets on purpose; one problem per place in the
+    file."""
     found: dict[Path, Problem] = {}
-    for index, ways in enumerate(directions):
-        for end, way in enumerate(ways):
+    for index, both in enumerate(directions):
+        for end, direction in enumerate(both):
             for key in ("loss", "duplicate", "reorder"):
-                if not getattr(way, key):
+                if not getattr(direction, key):
                     continue
                 place = _place(links, topology, (index, end), key)
-                what = f"found {shown(way, key)}; allowed: 0, since {why}"
+                what = f"found {shown(direction, key)}; allowed: 0, since {why}"
                 if place == ("topology",):
-                    what = f"{way.source} to {way.target}, {key}: {what}"
+                    what = f"{direction.source} to {direction.target}, {key}: {what}"
                 found.setdefault(place, Problem(place, what))
     return list(found.values())
 
 
 def restarts(faults: Sequence[Fault], why: str) -> list[Problem]:
-    """Planned faults that lose packets and registers of jobs that go on."""
+    """Planned faults that lose packets and registers while jobs go on."""
     return [
         Problem(
             ("faults", number, "fault"),
@@ -64,33 +65,34 @@ def restarts(faults: Sequence[Fault], why: str) -> list[Problem]:
 
 
 def short_queues(experiment: Experiment) -> list[Problem]:
-    """Queues that could overflow where no packet may be lost, the shortest of each place."""
-    why = experiment.system.fragile
+    """Queues that could overflow where no packet may be lost; the worst of each place in the
+    file."""
+    why = experiment.system.lossless_reason
     if not why:
         return []
     topology = experiment.topology_object()
     worst: dict[Path, tuple[int, str]] = {}
     for (index, end), most in _packets(experiment).items():
-        way = experiment.link(index)[end]
-        if way.bandwidth_bps is None or way.queue_packets >= most:
+        direction = experiment.link(index)[end]
+        if direction.bandwidth_bps is None or direction.queue_packets >= most:
             continue
         place = _place(experiment.links, topology, (index, end), "queue_packets")
-        window = way.queue_packets * window_of_slots(experiment, 0) // most
+        window = direction.queue_packets * window_of_slots(experiment, 0) // most
         smaller = f" (or system.window: at most {window})" if window else ""
         message = (
-            f"{way.source} to {way.target}: found {way.queue_packets} packets; allowed: at least"
-            f" {most} packets, all windows that meet there{smaller}, since {why}"
+            f"{direction.source} to {direction.target}: found {direction.queue_packets} packets;"
+            f" allowed: at least {most} packets, the sum of all windows there{smaller}, since {why}"
         )
         worst[place] = max(worst.get(place, (0, "")), (most, message))
     return [Problem(place, message) for place, (_, message) in worst.items()]
 
 
-def _packets(experiment: Experiment) -> dict[Way, int]:
+def _packets(experiment: Experiment) -> dict[Direction, int]:
     """The most sums that can be in each queue of a switch at a time."""
     if experiment.arrivals is not None:
         return _packets_of_any(experiment)
     topology = experiment.topology_object()
-    found: Counter[Way] = Counter()
+    found: Counter[Direction] = Counter()
     for number, job in experiment.placed_jobs:
         workers = job.fixed_placement.workers
         tree = job_tree(topology, workers, root_switch(topology, workers))
@@ -103,9 +105,9 @@ def _packets(experiment: Experiment) -> dict[Way, int]:
     return found
 
 
-def _packets_of_any(experiment: Experiment) -> dict[Way, int]:
-    """The same where jobs come and go, on whatever hosts: a host is one job's, and between
-    switches all that run at once may meet."""
+def _packets_of_any(experiment: Experiment) -> dict[Direction, int]:
+    """The same where jobs come and go. A host belongs to one job at a time; between switches the
+    packets of all running jobs may share a link."""
     topology = experiment.topology_object()
     window = window_of_slots(experiment, 0)
     return {
@@ -115,9 +117,9 @@ def _packets_of_any(experiment: Experiment) -> dict[Way, int]:
     }
 
 
-def _place(links: Links, topology: Topology, way: Way, key: str) -> Path:
+def _place(links: Links, topology: Topology, direction: Direction, key: str) -> Path:
     """The place in the file that set a direction of a link; see resolve_links.py."""
-    index, end = way
+    index, end = direction
     ends = topology.links[index]
     for position, each in enumerate(links.each):
         if frozenset(each.between) == frozenset(ends):
@@ -129,8 +131,7 @@ def _place(links: Links, topology: Topology, way: Way, key: str) -> Path:
 
 
 def _given(options: LinkOptions, key: str, end: int) -> Path:
-    """Where among the options of a link a setting of one of its directions stands; () if it does
-    not."""
+    """The place of a direction's setting in a link's options; () if it is not there."""
     name, own = (("forward", options.forward), ("backward", options.backward))[end]
     if own is not None and key in own.model_fields_set:
         return (name, _written(key))

@@ -22,7 +22,7 @@ def choose(
 ) -> list[str] | None:
     """`count` of the hosts `free`, which are in the topology's order; None if they are too few.
 
-    `seed` and `job` decide a random placement, whatever was drawn for other jobs."""
+    `seed` and `job` decide a random placement, independently of other jobs."""
     if len(free) < count:
         return None
     if policy == "random":

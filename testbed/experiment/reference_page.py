@@ -1,7 +1,6 @@
-"""docs/experiment.md, made from the schema, so that it cannot say anything else than the program
-does.
+"""docs/experiment.md, made from the schema, so that the page and the program always agree.
 
-    python -m testbed.experiment.reference_page > docs/experiment.md
+python -m testbed.experiment.reference_page > docs/experiment.md
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from testbed.topos import KINDS
 OPENING = """\
 # The experiment file
 
-An experiment is one YAML file. `run.py check FILE` says whether it is valid, `run.py show FILE`
-prints it with all defaults, `run.py FILE` runs it. The smallest one:
+An experiment is one YAML file. `run.py check FILE` checks it, `run.py show FILE` prints it with all
+defaults, `run.py FILE` runs it. A small example:
 
 ```yaml
 topology: {kind: star, hosts: 5}
@@ -38,8 +37,8 @@ jobs:
   - {model: resnet50, workers: 4, iterations: 3, scale: 0.02}
 ```
 
-Everything is checked before anything is built. An error names the line, the key, what was
-found, what is allowed and, for a misspelt key, the nearest one; all errors come at once.
+The file is checked completely before anything is built. All errors are printed together. Each names
+the line, the key, the value found, what is allowed and, for a misspelt key, the nearest key.
 
 **Quantities carry units**: rates `bit/s kbit/s Mbit/s Gbit/s Tbit/s` (also `bps`, `Mbps`, ...),
 times `ns us ms s min`, sizes `B KiB MiB GiB` (powers of 1024) and `kB MB GB` (powers of 1000),
@@ -48,10 +47,10 @@ packets).
 
 **Paths** (a trace, a topology, a P4 program of your own) are relative to the experiment file.
 
-**YAML**: a word is a number if it looks like one in decimal (`1e3` is), a boolean if it is
-`true` or `false` (where a boolean is asked, `on`, `off`, `yes` and `no` do too), else text. A
-key without a value, a key given twice, tags and merge keys (`<<`) are errors; anchors and
-aliases work.
+**YAML**: a word is a number if it looks like a decimal number (`1e3` does), a boolean if it is
+`true` or `false`, otherwise text. Keys that take a boolean also accept `on`, `off`, `yes` and `no`.
+A key without a value, a key given twice, tags and merge keys (`<<`) are errors. Anchors and aliases
+work.
 
 This page is made from the schema by `python -m testbed.experiment.reference_page`.
 """
@@ -72,15 +71,14 @@ class Pair(Topology):
             self.add_link(self.add_host(f"h{number}"), "s1", bandwidth="10 Mbit/s")
 ```
 
-Names are a small letter and up to 7 small letters or digits; a host has exactly one link, to a
-switch; everything is connected. `add_link` takes the keys of `links:`, `forward` and
+A name has a small letter and up to 7 more small letters or digits. A host has exactly one link, to
+a switch. All nodes must be connected. `add_link` takes the keys of `links:`, `forward` and
 `backward`.
 """
 
 MEMORY = """\
-The state of one aggregator is counted in full: values, bitmap (as wide as the largest job
-needs: 32, 64, 128 or 256 bits) and what the system keeps beside them. `run.py show` prints its
-size.
+An aggregator's size counts all its state: values, bitmap (as wide as the largest job needs: 32, 64,
+128 or 256 bits) and the system's own record. `run.py show` prints the size.
 """
 
 
@@ -92,17 +90,18 @@ between a worker and its server (or root switch, or neighbour).
 
 | `auto` | real clock | virtual time |
 |---|---|---|
-| timeouts, least and most | 100 ms, 1 s | 400 F + 4 R, ten times that |
-| reminders, least and most | 2 ms, 200 ms | 8 F + R, a hundred times that |
+| timeouts, minimum and maximum | 100 ms, 1 s | 400 F + 4 R, ten times that |
+| reminders, minimum and maximum | 2 ms, 200 ms | 8 F + R, a hundred times that |
 | acknowledgements | 5 ms | 20 F |
-| burst | 50 F, but 2 to 10 ms | 8 F |
+| burst | 50 F, within 2 ms to 10 ms | 8 F |
 
 At 10 Mbit/s both give about the same, except for the burst: in virtual time no sender is late. With
-system grid, the shortest reminder is at least the time of a window at the plan's rate, on both.
+system grid, the minimum of reminders is at least the time of a window at the plan's rate, in both
+runtimes.
 """
 
 VIRTUAL = """\
-What the model is, and where the defaults come from: [virtual.md](virtual.md).
+[virtual.md](virtual.md) explains the model and where the defaults come from.
 """
 
 ARRIVALS = """\
@@ -117,8 +116,8 @@ arrivals:
       - {name: large, model: vgg16, workers: 8, iterations: 3, scale: 0.01}
 ```
 
-A CSV file names its columns in its first line; cells hold what would stand in YAML, an empty one is
-a key left out, and lines that begin with `#` are skipped:
+The first line of a CSV file names its columns. A cell has the value as in YAML; an empty cell
+leaves the key out. Lines that begin with `#` are skipped:
 
 ```csv
 submit, model, workers, iterations, scale
@@ -141,9 +140,9 @@ faults:
   - {at: 5 s, fault: kill, job: small}
 ```
 
-Table `faults` of the results says when each fault took place. If its target had finished before,
-the fault did not take place, and the run is `degraded`. Apart from `kill`, two faults cannot affect
-one process at the same time. [reliability.md](reliability.md) says what each system survives.
+Table `faults` of the results says when each fault took place. If the target had finished before,
+the fault did not take place, and the run is `degraded`. Two faults cannot affect one process at the
+same time, except `kill`. [reliability.md](reliability.md) says what each system survives.
 """
 
 
@@ -157,25 +156,25 @@ sweep:
   system: [esa, {name: atp, release: on_completion}, switchml]   # every value of one key with
   memory.aggregators: {from: 16, to: 256, times: 2}              # every value of the others
   links.loss: [0 %, 1 %]
-  together:                  # values that go side by side: the first with the first, ...
+  together:                  # values that vary together: the first with the first, ...
     - links.delay: [10 us, 1 ms]
       jobs[*].iterations: [4, 2]
   skip:                      # points to leave out, where all of these keys match
     - {system: switchml, links.loss: 1 %}
 ```
 
-A range is `{from, to, step}` or `{from, to, times}`. A value replaces what the file has at that
-place, so a system is named with all its options. A point whose system aggregates nothing in the
-switch does without the file's `memory`; points that become equal that way are one.
+A range is `{from, to, step}` or `{from, to, times}`. A value replaces the whole value of the file
+at that place, so a system needs all its options again. A point whose system does not aggregate in
+the switch ignores the file's `memory`. Points that become equal because of this are one point.
 
 The results are in `results/NAME/`: `report.txt`, `data.csv` and `figures/` of the sweep, and one
-folder per point, named by a hash of its resolved experiment (but its name). Called again, the
-command goes on with what has not finished, so delete a point's folder to have it run again; it says
-how many have finished with other code. A point that fails is reported and does not stop the others;
-the exit code is then 1. Points in virtual time run side by
-side, on all processors, on `--processes N`, or on a Dask cluster that shares the folder
-(`--dask tcp://HOST:PORT`, with the package `distributed` installed); those on Mininet run one after
-the other.
+folder per point. The folder's name is a hash of the resolved experiment without its name. If the
+command is called again, it continues with the points that have not finished. To run a point again,
+delete its folder. The command says how many points have finished with other code. A point that
+fails is reported and does not stop the others; the exit code is then 1. Points in virtual time run
+in parallel: on all processors, on `--processes N`, or on a Dask cluster that shares the folder
+(`--dask tcp://HOST:PORT`, with the package `distributed` installed). Points on Mininet run one
+after the other.
 """
 
 
@@ -187,10 +186,10 @@ figure:
   panels: [ps_packets_per_fragment, jct, jct_ratio]
 ```
 
-The figure has a panel per measure, with 95 % confidence intervals over the repetitions (from three
-on), as PDF and PNG, and the numbers that are drawn beside it as CSV, all in
-`results/NAME/figures/`. [figures.md](figures.md) lists those that are there. `--scale X` multiplies
-the jobs' `scale` and `compute_scale` and writes into `results/NAME-xX`.
+The figure has one panel per measure. With three or more repetitions it shows 95 % confidence
+intervals. `results/NAME/figures/` gets the figure as PDF and PNG and its numbers as CSV.
+[figures.md](figures.md) lists the figures of this repository. `--scale X` multiplies the jobs'
+`scale` and `compute_scale` and writes into `results/NAME-xX`.
 """
 
 
@@ -224,7 +223,7 @@ def _text(model: type) -> str:
 def _options(system: systems.System) -> str:
     """The table of a system's options, with its own name as the only one allowed."""
     table = _table(system.options).split("\n")
-    table[2] = f"| `name` | {system.name} | required | Which system. |"
+    table[2] = f"| `name` | {system.name} | required | The system's name. |"
     return "\n".join(table)
 
 
@@ -284,7 +283,7 @@ def _default(info: FieldInfo) -> str:
 
 
 def _has_word(kind: Kind) -> bool:
-    """Whether it has a word that stands for None."""
+    """Whether it has a word for None."""
     if isinstance(kind, Quantity):
         return any(meaning is None for _, meaning in kind.words)
     return bool(getattr(kind, "word", ""))

@@ -17,7 +17,7 @@ from testbed.config.problems import Problem, key_path
 from testbed.config.units import FieldError
 from testbed.errors import UserError, did_you_mean, sentence
 from testbed.experiment.experiment import Experiment, LinkDirection, bitmap_bits
-from testbed.experiment.lossless_checks import losing_links, restarts, short_queues
+from testbed.experiment.lossless_checks import lossy_links, restarts, short_queues
 from testbed.experiment.placement import choose
 from testbed.experiment.planned_faults import check as check_faults
 from testbed.experiment.printing import shown
@@ -462,12 +462,12 @@ class _Resolver:
     def losses(self) -> None:
         """Where no packet may be lost, nothing may lose one on purpose."""
         options: SystemOptions | None = self.parts.get("system")
-        if options is None or not options.fragile:
+        if options is None or not options.lossless_reason:
             return
         if self.links_sound and self.topology is not None:
             links, topology = self.parts["links"], self.topology
-            self.problems += losing_links(links, topology, self.directions, options.fragile)
-        self.problems += restarts(self.parts.get("faults", ()), options.fragile)
+            self.problems += lossy_links(links, topology, self.directions, options.lossless_reason)
+        self.problems += restarts(self.parts.get("faults", ()), options.lossless_reason)
 
 
 def _mixed_hardware(traces: list[Trace]) -> list[str]:

@@ -33,7 +33,7 @@ DEFAULT_THRESHOLD = 100
 DELAYS = 0x11A7  # what tells the streams of links' delays from others of the same seed
 MILLION = 1_000_000
 # Of a packet without values: Ethernet, IPv4, UDP, the header of p4/ina.p4 and a bitmap of 32 bits.
-LEAST_FRAME_BYTES = 14 + 20 + 8 + 24 + 4
+MIN_FRAME_BYTES = 14 + 20 + 8 + 24 + 4
 
 
 def resolve_links(
@@ -76,7 +76,7 @@ class _Links:
         named = self.exceptions(links)
         for index, (a, b) in enumerate(self.topology.links):
             base = {name: getattr(links, name) for name in LinkSettings.model_fields}
-            ways = [dict(base), dict(base)]
+            settings = [dict(base), dict(base)]
             place: KeyPath = ("topology",)
             options = self.topology_options(index)
             layers: list[tuple[LinkOptions, bool]] = [(options, False)] if options else []
@@ -85,26 +85,26 @@ class _Links:
                 place = ("links", "each", position)
             for layer, flipped in layers:
                 forward, backward = (1, 0) if flipped else (0, 1)
-                for way in ways:
-                    way.update(layer.given())
-                ways[forward].update(layer.forward.given() if layer.forward else {})
-                ways[backward].update(layer.backward.given() if layer.backward else {})
+                for each in settings:
+                    each.update(layer.given())
+                settings[forward].update(layer.forward.given() if layer.forward else {})
+                settings[backward].update(layer.backward.given() if layer.backward else {})
             stated = [layer.failed for layer, _ in layers if "failed" in layer.model_fields_set]
             if stated and stated[-1]:
                 self.fail(index, place)
-            for way in ways:
-                self.spread(index, way)
-            there, back = LinkDirection(a, b, **ways[0]), LinkDirection(b, a, **ways[1])
+            for each in settings:
+                self.spread(index, each)
+            there, back = LinkDirection(a, b, **settings[0]), LinkDirection(b, a, **settings[1])
             if sound:
                 for direction in (there, back):
                     who = f"{direction.source} to {direction.target}: "
                     self.fits(direction, place, who)
             self.directions.append((there, back))
 
-    def spread(self, index: int, way: dict[str, Any]) -> None:
-        """Give a link's direction the delay that is drawn for the link."""
-        most = way["delay_ns"] * round(MILLION * way.pop("delay_spread")) // MILLION
-        way["delay_ns"] += Stream(self.seed, DELAYS, index).below(2 * most + 1) - most
+    def spread(self, index: int, settings: dict[str, Any]) -> None:
+        """Add the link's random part to the delay of one of its directions."""
+        maximum = settings["delay_ns"] * round(MILLION * settings.pop("delay_spread")) // MILLION
+        settings["delay_ns"] += Stream(self.seed, DELAYS, index).below(2 * maximum + 1) - maximum
 
     def fail(self, index: int, place: KeyPath) -> None:
         """A link is down."""
@@ -165,31 +165,33 @@ class _Links:
                 self.add_problem(("topology",), f"link {a}-{b}, {problem}")
             return None
 
-    def fits(self, way: LinkSettings | LinkDirection, path: KeyPath, who: str) -> bool:
+    def fits(self, direction: LinkSettings | LinkDirection, path: KeyPath, who: str) -> bool:
         """Whether the settings of a direction agree with each other."""
         before = len(self.problems)
         at = path if who else (*path, "jitter")
-        if way.jitter_ns > way.delay_ns:
-            jitter, delay = shown(way, "jitter_ns"), shown(way, "delay_ns")
+        if direction.jitter_ns > direction.delay_ns:
+            jitter, delay = shown(direction, "jitter_ns"), shown(direction, "delay_ns")
             self.add_problem(
                 at, f"{who}found jitter {jitter}; allowed: at most the delay, which is {delay}"
             )
-        threshold = way.ecn_threshold_packets
-        if threshold is not None and threshold > way.queue_packets:
+        threshold = direction.ecn_threshold_packets
+        if threshold is not None and threshold > direction.queue_packets:
             at = path if who else (*path, "ecn_threshold")
-            found, queue = f"{threshold} packets", f"{way.queue_packets} packets"
+            found, queue = f"{threshold} packets", f"{direction.queue_packets} packets"
             self.add_problem(
                 at,
                 f"{who}found ecn_threshold {found}; allowed: at most the queue, which is {queue}",
             )
-        if way.reorder and way.reorder_delay_ns <= self.packet_ns(way):
+        if direction.reorder and direction.reorder_delay_ns <= self.packet_ns(direction):
             at = path if who else (*path, "reorder_delay")
-            found, least = shown(way, "reorder_delay_ns"), self.packet_ns(way)
-            time = f"more than {show(least, TIME)}, a packet's time on the link" if least else ""
+            found, minimum = shown(direction, "reorder_delay_ns"), self.packet_ns(direction)
+            time = (
+                f"more than {show(minimum, TIME)}, a packet's time on the link" if minimum else ""
+            )
             self.add_problem(
                 at,
-                f"{who}found reorder {shown(way, 'reorder')} with reorder_delay {found}, so that no"
-                f" packet would overtake another; allowed: {time or 'more than 0'}",
+                f"{who}found reorder {shown(direction, 'reorder')} with reorder_delay {found}, so"
+                f" that no packet would overtake another; allowed: {time or 'more than 0'}",
             )
         return len(self.problems) == before
 
@@ -200,35 +202,39 @@ class _Links:
             marked = self.marked(there, round_trip_ns), self.marked(back, round_trip_ns)
             self.directions[index] = marked
 
-    def marked(self, way: LinkDirection, round_trip_ns: int) -> LinkDirection:
-        if way.ecn_threshold_packets != 0:
-            return way
-        if way.bandwidth_bps is None:
-            return replace(way, ecn_threshold_packets=None)
-        bits = 8 * (LEAST_FRAME_BYTES + 4 * (self.values_per_packet or 64))
-        product = way.bandwidth_bps * round_trip_ns // (bits * SECOND)
-        most = max(way.queue_packets // 2, 1)
-        return replace(way, ecn_threshold_packets=min(max(DEFAULT_THRESHOLD, product), most))
+    def marked(self, direction: LinkDirection, round_trip_ns: int) -> LinkDirection:
+        if direction.ecn_threshold_packets != 0:
+            return direction
+        if direction.bandwidth_bps is None:
+            return replace(direction, ecn_threshold_packets=None)
+        bits = 8 * (MIN_FRAME_BYTES + 4 * (self.values_per_packet or 64))
+        product = direction.bandwidth_bps * round_trip_ns // (bits * SECOND)
+        maximum = max(direction.queue_packets // 2, 1)
+        return replace(
+            direction, ecn_threshold_packets=min(max(DEFAULT_THRESHOLD, product), maximum)
+        )
 
-    def packet_ns(self, way: LinkSettings | LinkDirection) -> int:
+    def packet_ns(self, direction: LinkSettings | LinkDirection) -> int:
         """How long a gradient packet is on the link; 0 where its rate is unlimited."""
         values = self.values_per_packet
-        if way.bandwidth_bps is None or values is None:
+        if direction.bandwidth_bps is None or values is None:
             return 0
-        return (LEAST_FRAME_BYTES + 4 * values) * 8 * SECOND // way.bandwidth_bps
+        return (MIN_FRAME_BYTES + 4 * values) * 8 * SECOND // direction.bandwidth_bps
 
 
 def unmarked(experiment: Experiment) -> list[str]:
     """Without marks, senders learn of a full queue by its drops and delays alone."""
-    ways = [
-        way
+    directions = [
+        direction
         for link in range(len(experiment.topology_object().links))
-        for way in experiment.link(link)
+        for direction in experiment.link(link)
     ]
-    unmarked = [way for way in ways if way.bandwidth_bps and way.ecn_threshold_packets is None]
+    unmarked = [
+        each for each in directions if each.bandwidth_bps and each.ecn_threshold_packets is None
+    ]
     if not unmarked:
         return []
-    where = "all links" if len(unmarked) == len(ways) else f"{len(unmarked)} link directions"
+    where = "all links" if len(unmarked) == len(directions) else f"{len(unmarked)} link directions"
     return [
         f"{where} have a bandwidth and no ecn_threshold: senders do not notice congestion before "
         "timers expire or queues overflow; leave links.ecn_threshold out, or set it"

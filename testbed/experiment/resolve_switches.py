@@ -1,6 +1,6 @@
 """What each switch of an experiment is to do: what the file says, or else the topology's class.
 
-Checked here: whether the exceptions name switches, and whether the system heeds what they say."""
+Checked here: whether the exceptions name switches, and whether the system uses these settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def resolve_switches(
         limits = [name for name, each in found.items() if each.capacity_bps or each.burst_packets]
         if limits:
             message = (
-                f"switch {limits[0]}: {system.title} has no plan that would heed a capacity or"
+                f"switch {limits[0]}: {system.title} has no plan that would use a capacity or"
                 " burst; allowed with system grid. Take it out"
             )
             problems.append(Problem(place, message))

@@ -1,8 +1,8 @@
-"""How far apart the hosts of a network are: what a round trip takes before any packet waits.
+"""The longest round trip between two hosts of an empty network.
 
-Defaults that must suit a network's speed (how long a queue may get before it is marked) follow from
-it. It is found by going to the farthest host twice, which is exact for trees and near enough for
-other networks, at the cost of two searches instead of one per host.
+Defaults that depend on the network follow from it, such as the queue length from which packets are
+marked. It is found by going to the farthest host twice. That is exact for trees and close enough
+for other networks, and takes two searches instead of one per host.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 def round_trip_ns(
-    topology: Topology, ways: Sequence[tuple[LinkDirection, LinkDirection]], switch_ns: int
+    topology: Topology, directions: Sequence[tuple[LinkDirection, LinkDirection]], switch_ns: int
 ) -> int:
-    """Time in ns there and back between the hosts that are farthest apart, with `switch_ns` for
-    each way through a switch; `ways` are both directions of each link. 0 without two hosts."""
+    """Round-trip time in ns between the two hosts that are farthest apart; 0 with fewer than two
+    hosts. `switch_ns`: time through a switch, once. `directions`: both directions of each link."""
     if len(topology.hosts) < 2:
         return 0
-    end, _ = _farthest(topology, ways, switch_ns, topology.hosts[0])
-    _, total = _farthest(topology, ways, switch_ns, end)
+    end, _ = _farthest(topology, directions, switch_ns, topology.hosts[0])
+    _, total = _farthest(topology, directions, switch_ns, end)
     return total
 
 
 def _farthest(
     topology: Topology,
-    ways: Sequence[tuple[LinkDirection, LinkDirection]],
+    directions: Sequence[tuple[LinkDirection, LinkDirection]],
     switch_ns: int,
     start: str,
 ) -> tuple[str, int]:
-    """The host with the longest shortest round trip from `start`, and that."""
+    """The host that is farthest from `start`, and the round trip to it in ns."""
     hosts = set(topology.hosts)
     best = {start: 0}
     queue = [(0, start)]
@@ -44,7 +44,7 @@ def _farthest(
         if spent > best[node] or node in hosts and node != start:
             continue  # hosts do not forward
         for neighbour, link, _ in topology.ports(node).values():
-            total = spent + sum(way.delay_ns for way in ways[link])
+            total = spent + sum(direction.delay_ns for direction in directions[link])
             total += 2 * switch_ns if neighbour not in hosts else 0
             if total < best.get(neighbour, total + 1):
                 best[neighbour] = total

@@ -1,9 +1,9 @@
-"""What an experiment file may say: every key with its unit, range, default and meaning.
+"""The schema of an experiment file: every key with its unit, range, default and meaning.
 
-One model per section of the file; links and jobs have modules of their own. An attribute is called
-like its key, with the unit added where it has one (`bandwidth` in the file is `bandwidth_bps`
-here). Only what one key alone can get wrong is checked here; what several keys must agree on is in
-resolve.py. docs/experiment.md is made from these models.
+There is one model per section of the file; links and jobs have modules of their own. An attribute
+has the name of its key, with the unit if it has one (`bandwidth` in the file is `bandwidth_bps`
+here). These models check single keys. resolve.py checks how several keys fit together.
+docs/experiment.md is made from these models.
 
 A new key is one more field. A new section is one more model and one more field of `ExperimentFile`.
 """
@@ -47,7 +47,8 @@ class Memory(Section):
     size_bytes: Annotated[int | None, Quantity(SIZE, 1, 2**40)] = Field(
         default=None,
         alias="size",
-        description="Memory for aggregators; it holds as many as fit with all their state.",
+        description="Memory for aggregators. The number of aggregators is how many fit with all"
+        " their state.",
     )
 
     @model_validator(mode="after")
@@ -62,7 +63,7 @@ Timer = Annotated[int | None, Quantity(TIME, 1, 100 * SECOND, (("auto", None),))
 
 
 class Timers(Section):
-    """Bounds of the hosts' adaptive timers, and what else goes by the clock of a host."""
+    """Bounds of the hosts' adaptive timers, and other times of hosts."""
 
     min_timeout_ns: Timer = Field(
         default=None,
@@ -88,12 +89,12 @@ class Timers(Section):
     ack_delay_ns: Timer = Field(
         default=None,
         alias="ack_delay",
-        description="How long a member of a ring collects what it acknowledges.",
+        description="How long a worker of a ring collects acknowledgements before it sends them.",
     )
     burst_ns: Timer = Field(
         default=None,
         alias="burst",
-        description="Lateness that a sender's pacing makes up for.",
+        description="How much lateness a sender's pacing makes up for.",
     )
 
 
@@ -101,7 +102,7 @@ HostTime = Annotated[int, Quantity(TIME, 0, SECOND)]
 
 
 class VirtualTime(Section):
-    """What hosts and switches take in virtual time, where no machine decides it."""
+    """How long hosts and switches take in virtual time."""
 
     worker_delay_ns: HostTime = Field(
         default=1750,
@@ -112,7 +113,7 @@ class VirtualTime(Section):
         default=1250,
         alias="worker_jitter",
         description="The delay of each frame is drawn from delay - jitter to delay + jitter;"
-        " frames keep their order. Not more than the delay.",
+        " frames keep their order. At most the delay.",
     )
     worker_packet_time_ns: HostTime = Field(
         default=0,
@@ -122,22 +123,22 @@ class VirtualTime(Section):
     server_delay_ns: HostTime = Field(
         default=1750,
         alias="server_delay",
-        description="The same of a parameter server.",
+        description="`worker_delay` for a parameter server.",
     )
     server_jitter_ns: HostTime = Field(
         default=1250,
         alias="server_jitter",
-        description="The same of a parameter server.",
+        description="`worker_jitter` for a parameter server.",
     )
     server_packet_time_ns: HostTime = Field(
         default=0,
         alias="server_packet_time",
-        description="The same of a parameter server.",
+        description="`worker_packet_time` for a parameter server.",
     )
     switch_latency_ns: HostTime = Field(
         default=400,
         alias="switch_latency",
-        description="What the way through a switch takes a packet, besides waiting.",
+        description="How long a packet takes through a switch, without waiting.",
     )
 
     @model_validator(mode="after")
@@ -173,15 +174,15 @@ class ExperimentFile(BaseModel):
     name: Annotated[str, NAME] = Field(
         default="",
         json_schema_extra={"default": "the file's name without its ending"},
-        description="What the results folder and figures call the experiment.",
+        description="The name of the experiment in figures and of its results folder.",
     )
     seed: Annotated[int, Whole(0, 2 * 10**9)] = Field(
         default=1,
-        description="Where all random numbers come from. Repetition r (from 0) uses seed + r.",
+        description="The seed of all random numbers. Repetition r (from 0) uses seed + r.",
     )
     runtime: Annotated[str, Choice(("mininet", "virtual"))] = Field(
         default="mininet",
-        description="What moves packets and what a clock is: processes on a Mininet network and the"
+        description="What carries out the experiment: processes on a Mininet network with the"
         " machine's clock, or the same programs in virtual time (docs/virtual.md).",
     )
     switch: Annotated[str, Choice(("embedded", "bmv2"))] = Field(
@@ -201,14 +202,14 @@ class ExperimentFile(BaseModel):
     topology: TopologyChoice = Field(description="The network.")
     links: Links = Field(
         default=Links(),
-        description="What the links can carry.",
+        description="Bandwidth, delay, loss and queues of the links.",
     )
     switches: Switches = Field(
         default=Switches(),
-        description="What the switches can aggregate; for systems that plan with it (grid).",
+        description="Aggregation capacities of the switches; only for systems with a plan (grid).",
     )
     system: SystemOptions = Field(
-        description="Who aggregates, and how: a name, or a mapping of `name` and options.",
+        description="The system that aggregates: its name, or a mapping of `name` and options.",
     )
     memory: Memory | None = Field(
         default=None,
@@ -226,7 +227,7 @@ class ExperimentFile(BaseModel):
     virtual: VirtualTime | None = Field(
         default=None,
         json_schema_extra={"default": "all defaults; only with runtime virtual"},
-        description="What hosts and switches take in virtual time.",
+        description="How long hosts and switches take in virtual time.",
     )
     jobs: Annotated[tuple[Job, ...], Field(min_length=1, max_length=256)] = Field(
         default=(),
@@ -235,10 +236,10 @@ class ExperimentFile(BaseModel):
     )
     arrivals: Arrivals | None = Field(
         default=None,
-        description="In place of `jobs`: jobs that come and go, and wait while no host is free"
-        " (only with runtime virtual).",
+        description="Instead of `jobs`: jobs that come and go, and wait while too few hosts are"
+        " free (only with runtime virtual).",
     )
     faults: tuple[Fault, ...] = Field(
         default=(),
-        description="What goes wrong on purpose, and when.",
+        description="Planned faults: what happens to which process, and when.",
     )

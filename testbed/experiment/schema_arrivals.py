@@ -1,4 +1,4 @@
-"""What an experiment file may say about jobs that come and go; see schema.py."""
+"""The keys of an experiment file for jobs that come and go; see schema.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from testbed.config.units import TIME, FieldError
 from testbed.experiment.placement import POLICIES
 from testbed.experiment.schema_jobs import JobShape
 
-MAX_JOBS = 256  # that the switch programs keep apart
+MAX_JOBS = 256  # the switch programs distinguish so many jobs
 
 
 class Kind(JobShape):
@@ -19,7 +19,7 @@ class Kind(JobShape):
 
     weight: Annotated[int, Whole(1, 10**6)] = Field(
         default=1,
-        description="How often it is drawn, in proportion to the others' weights.",
+        description="How often this kind is drawn, relative to the weights of the others.",
     )
 
 
@@ -29,52 +29,53 @@ class Submission(JobShape):
     submit_ns: Annotated[int, Quantity(TIME, 0, HOUR)] = Field(
         default=0,
         alias="submit",
-        description="When, counted from the start of the run.",
+        description="Time of the submission, from the start of the run.",
     )
 
 
 class Poisson(Section):
-    """Jobs that are submitted independently of each other, drawn anew for each repetition."""
+    """Jobs that are submitted independently of each other. Each repetition draws its own."""
 
     jobs: Annotated[int, Whole(1, MAX_JOBS)] = Field(
-        description="How many.",
+        description="Number of jobs.",
     )
     interval_ns: Annotated[int, Quantity(TIME, 1, HOUR)] = Field(
         alias="interval",
         description="Average time from one submission to the next; the first is at 0.",
     )
     kinds: Annotated[tuple[Kind, ...], Field(min_length=1, max_length=MAX_JOBS)] = Field(
-        description="What is submitted: jobs with the keys of [jobs](#jobs) but `start` and"
+        description="The kinds of jobs, each with the keys of [jobs](#jobs) except `start` and"
         " `placement`, and a `weight`.",
     )
 
 
 class Arrivals(Section):
-    """Jobs that come and go, in place of `jobs`: one of `csv`, `poisson`, `submissions`."""
+    """Jobs that come and go, instead of `jobs`: one of `csv`, `poisson`, `submissions`."""
 
     csv: Annotated[str | None, ANY_TEXT] = Field(
         default=None,
         description="A file with one line per job and the columns `submit`, `model`, `workers`,"
-        " `iterations` and what else a job may have.",
+        " `iterations`, and any other key of a job.",
     )
     poisson: Poisson | None = Field(
         default=None,
-        description="Jobs that are drawn.",
+        description="Jobs that are drawn at random.",
     )
     submissions: Annotated[tuple[Submission, ...], Field(max_length=MAX_JOBS)] = Field(
         default=(),
-        description="A list of jobs, each with the keys of [jobs](#jobs) but `start` and"
-        " `placement`, and `submit`: when, counted from the start of the run (default `0 ns`).",
+        description="A list of jobs, each with the keys of [jobs](#jobs) except `start` and"
+        " `placement`, and `submit`: the time of its submission, from the start of the run"
+        " (default `0 ns`).",
     )
     placement: Annotated[str, Choice(POLICIES)] = Field(
         default="packed",
-        description="Which of the free hosts a job gets; the words mean what they mean for"
+        description="Which of the free hosts a job gets; the words are those of"
         " `jobs[].placement`.",
     )
     at_once: Annotated[int | None, Whole(1, MAX_JOBS, word="all")] = Field(
         default=None,
-        description="Most jobs that run at the same time; all: as many as the hosts have room for."
-        " A system that divides its memory among jobs makes so many parts.",
+        description="How many jobs may run at the same time; all: as many as the hosts have room"
+        " for. A system that divides its memory among jobs divides it into this number of parts.",
     )
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""What an experiment file may say about jobs and what goes wrong with them; see schema.py."""
+"""The keys of an experiment file for jobs and planned faults; see schema.py."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Placement(Section):
     """Which hosts a job runs on. A host has one role."""
 
     workers: tuple[Annotated[str, NODE], ...] = Field(
-        description="The workers' hosts, as many as the job has workers.",
+        description="The workers' hosts, one for each worker.",
     )
     servers: Annotated[tuple[str, ...], Nodes()] = Field(
         default=(),
@@ -58,15 +58,15 @@ class Placement(Section):
 
 
 class JobShape(Section):
-    """What a job is, wherever and whenever it runs."""
+    """The keys of a job except its hosts and its start."""
 
     name: Annotated[str, NAME] = Field(
         default="",
         json_schema_extra={"default": "model and number, such as `resnet50-0`"},
-        description="What tables and figures call it.",
+        description="The job's name in tables and figures.",
     )
     model: Annotated[str, ANY_TEXT] = Field(
-        description="A trace: the name of a shipped one, or the path of a file of your own.",
+        description="A trace: the name of a shipped one, or the path of your own file.",
     )
     workers: Annotated[int, Whole(1, MAX_WORKERS)] = Field(
         description="Number of workers, each on a host of its own.",
@@ -85,14 +85,14 @@ class JobShape(Section):
     )
     compute_jitter: Annotated[float, Quantity(PERCENT, 0, 99)] = Field(
         default=0.0,
-        description="By how much the compute time of an iteration differs: a worker's steps of one"
+        description="Variation of the compute time between iterations: a worker's steps of one"
         " iteration take 1 - jitter to 1 + jitter times as long, drawn for each worker and"
-        " iteration (uniform; its standard deviation is jitter / sqrt 3).",
+        " iteration (uniform, with standard deviation jitter / sqrt 3).",
     )
     speed_spread: Annotated[float, Quantity(PERCENT, 0, 99)] = Field(
         default=0.0,
-        description="By how much the workers differ for good: all compute steps of a worker take"
-        " 1 - spread to 1 + spread times as long, drawn once for each worker.",
+        description="Constant differences between workers: all compute steps of a worker take 1 -"
+        " spread to 1 + spread times as long, drawn once for each worker.",
     )
 
 
@@ -109,26 +109,29 @@ class Job(JobShape):
     ] = Field(
         default="packed",
         json_schema_extra={"default": "`packed`"},
-        description="Which hosts it gets, workers first, then the parameter servers, if any."
-        " `packed`: the next free hosts in the topology's order; `spread`: each next one where most"
-        " hosts are free; `random`: drawn from `seed`. Hosts named by any job are not free.",
+        description="Which hosts the job gets, first for its workers, then for its parameter"
+        " servers, if any. `packed`: the next free hosts in the topology's order; `spread`: each"
+        " host on the switch with the most free hosts; `random`: drawn from `seed`. Hosts that any"
+        " job names are not free.",
     )
 
     _trace: Trace | None = PrivateAttr(default=None)
-    # With `arrivals`, of a job that runs: when it was submitted, and which part of the memory is
-    # its own where jobs have parts.
+    # With `arrivals`, for a running job: when it was submitted, and the number of its part of the
+    # memory if jobs have parts.
     _submitted_ns: int | None = PrivateAttr(default=None)
     _part: int | None = PrivateAttr(default=None)
 
     def trace(self) -> Trace:
-        """What the job computes and sends per iteration, scaled (of a loaded experiment only)."""
+        """The job's computation and gradients per iteration, scaled; only in a loaded
+        experiment."""
         if self._trace is None:
             raise ValueError(f"job {self.name}: the model is not resolved")
         return self._trace
 
     @property
     def fixed_placement(self) -> Placement:
-        """The hosts of a job that has some: of a loaded experiment without `arrivals`, of each."""
+        """The hosts of a job that has hosts. In a loaded experiment without `arrivals`, every job
+        has."""
         if not isinstance(self.placement, Placement):
             raise ValueError(f"job {self.name} has no hosts yet")
         return self.placement
@@ -162,15 +165,15 @@ class Fault(Section):
 
     at_ns: Annotated[int, Quantity(TIME, 0, 24 * HOUR)] = Field(
         alias="at",
-        description="When, counted from the start of the run; for a job not before its start.",
+        description="Time of the fault, from the start of the run; for a job not before its start.",
     )
     kind: Annotated[str, Choice(("pause", "slow", "kill", "restart"))] = Field(
         alias="fault",
         description="`pause`: the process is stopped (SIGSTOP), then continues. `slow`: a worker's"
         " compute steps that begin in that time take `factor` times as long; the process of a"
         " server or switch runs 1/`factor` of the time, in periods of 20 ms. `kill`: the process"
-        " ends (SIGKILL). `restart`: a switch's process ends and a new one gets tables, multicast"
-        " groups and link settings again, its registers empty.",
+        " ends (SIGKILL). `restart`: a switch's process ends, and a new one with empty registers"
+        " gets the tables, multicast groups and link settings again.",
     )
     job: Annotated[str | None, NAME] = Field(
         default=None,
@@ -193,17 +196,17 @@ class Fault(Section):
         default=None,
         alias="for",
         json_schema_extra={"default": "`pause`: required; `slow`: to the end of the run"},
-        description="How long; only of `pause` and `slow`.",
+        description="Duration; only with `pause` and `slow`.",
     )
     factor: Annotated[float | None, Number(1, 1000, with_low=False)] = Field(
         default=None,
         json_schema_extra={"default": "required with `slow`"},
-        description="How many times as slow; only of `slow`.",
+        description="How many times as slow; only with `slow`.",
     )
 
     @property
     def end_ns(self) -> int | None:
-        """When what has befallen is over; None: never."""
+        """When the fault's effect ends; None: never."""
         if self.kind == "restart":
             return self.at_ns
         return None if self.duration_ns is None else self.at_ns + self.duration_ns
@@ -215,6 +218,6 @@ class Fault(Section):
 
     @property
     def needs_processes(self) -> bool:
-        """Whether it befalls a process as such, which virtual time has none of."""
+        """Whether it acts on a process. Virtual time has no processes."""
         pauses_hosts = self.kind == "pause" and self.switch is None
         return not (pauses_hosts or self.only_computes_slowly)

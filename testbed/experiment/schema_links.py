@@ -1,4 +1,4 @@
-"""What an experiment file may say about links; see schema.py."""
+"""The keys of an experiment file for links; see schema.py."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class LinkSettings(Section):
         default=0,
         alias="jitter",
         description="The delay of each packet is drawn from delay - jitter to delay + jitter;"
-        " packets keep their order (for another, `reorder`). Not more than the delay.",
+        " packets keep their order (`reorder` changes it). At most the delay.",
     )
     delay_spread: Share = Field(
         default=0.0,
-        description="By how much links differ: each has a delay of its own from delay - spread to"
-        " delay + spread, the same in both directions, drawn once from `seed`. Without any, workers"
-        " at equal distances send in step.",
+        description="Differences between links: each link has its own delay from delay - spread to"
+        " delay + spread, the same in both directions, drawn once from `seed`. With 0, workers at"
+        " equal distances send at the same moments.",
     )
     loss: Share = Field(
         default=0.0,
@@ -63,20 +63,21 @@ class LinkSettings(Section):
     reorder_delay_ns: Delay = Field(
         default=1_000_000,
         alias="reorder_delay",
-        description="How much longer a reordered packet takes. With a bandwidth, more than a"
-        " packet's time on the link, or nothing could overtake it.",
+        description="How much longer a reordered packet takes. If the link has a bandwidth, this"
+        " must be more than a packet's time on the link, so that another packet can overtake.",
     )
     queue_packets: Queue = Field(
         default=1000,
         alias="queue",
-        description="Packets that can wait for the link; more are dropped.",
+        description="Queue length: how many packets can wait for the link. More are dropped.",
     )
     ecn_threshold_packets: Threshold = Field(
         default=0,
         alias="ecn_threshold",
-        description="Packets that leave a queue longer than this carry a congestion mark. Not more"
-        " than the queue. By default, where there is a bandwidth, its product with the longest"
-        " round trip of the empty network, at least 100 packets, at most half of the queue.",
+        description="Packets that leave a queue longer than this get a congestion mark. At most"
+        " the queue length. Default, if the link has a bandwidth: the product of the bandwidth and"
+        " the longest round trip of the empty network, at least 100 packets, at most half of the"
+        " queue.",
     )
 
     def given(self) -> dict[str, Any]:
@@ -86,12 +87,12 @@ class LinkSettings(Section):
 
 
 class LinkOptions(LinkSettings):
-    """What a topology may say about a link: settings of both directions, then of each."""
+    """The settings of a link that a topology may set: for both directions, then for each."""
 
     failed: Annotated[bool, Flag()] = Field(
         default=False,
         description="The link is down from the start, and the control plane knows it: no route and"
-        " no plan uses it. For links between switches.",
+        " no plan uses it. Only for links between switches.",
     )
     forward: LinkSettings | None = Field(default=None)
     backward: LinkSettings | None = Field(default=None)
@@ -100,10 +101,10 @@ class LinkOptions(LinkSettings):
 class LinkException(LinkOptions):
     """Settings for particular links. Takes the keys of `links:` (bandwidth, delay, jitter,
     delay_spread, loss, duplicate, reorder, reorder_delay, queue, ecn_threshold) for both
-    directions; what is not given stays as it is."""
+    directions. Keys that are not given keep the value of `links:`."""
 
     between: Annotated[tuple[Annotated[str, NODE], ...], Field(min_length=2, max_length=2)] = Field(
-        description="The two nodes; all links between them are meant.",
+        description="The two nodes. The settings are for all links between them.",
     )
     forward: LinkSettings | None = Field(
         default=None,
@@ -116,11 +117,11 @@ class LinkException(LinkOptions):
 
 
 class Links(LinkSettings):
-    """What all links have in common, and the exceptions."""
+    """The settings of all links, and the exceptions."""
 
     each: tuple[LinkException, ...] = Field(
         default=(),
-        description="Links that differ, and in what. Where several places set a key, the"
-        " last of these counts: `links:`, the topology's class, `each`, its `forward` and"
+        description="Exceptions: links with settings of their own. If several places set a key,"
+        " the last of these counts: `links:`, the topology's class, `each`, its `forward` and"
         " `backward`.",
     )

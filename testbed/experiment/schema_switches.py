@@ -1,4 +1,4 @@
-"""What an experiment file may say about switches; see schema.py."""
+"""The keys of an experiment file for switches; see schema.py."""
 
 from __future__ import annotations
 
@@ -16,39 +16,41 @@ class SwitchSettings(Section):
 
     aggregates: Annotated[bool, Flag()] = Field(
         default=True,
-        description="Whether it aggregates at all. One that does not only forwards; the others on a"
-        " job's way aggregate what comes through it.",
+        description="Whether the switch aggregates. A switch that does not only forwards; the"
+        " job's next aggregating switch adds up what comes through it.",
     )
     capacity_bps: Annotated[int | None, Quantity(RATE, 1000, MAX_RATE, (("unlimited", None),))] = (
         Field(
             default=None,
             alias="capacity",
-            description="Aggregation capacity: the most that the gradients of all jobs that it is"
-            " to aggregate may come to. What exceeds it goes on to the parameter server as it is."
-            " Counts bytes from the Ethernet header to the end of the payload. System grid only.",
+            description="Aggregation capacity: the largest total rate of gradients, of all jobs,"
+            " that the switch aggregates. Gradients beyond it go on to the parameter server"
+            " unchanged. Counts bytes from the Ethernet header to the end of the payload. System"
+            " grid only.",
         )
     )
     burst_packets: Annotated[int | None, Quantity(PACKETS, 1, 10**6, (("auto", None),))] = Field(
         default=None,
         alias="burst",
-        description="Packets by which its input may run ahead of the capacity. auto: for each"
-        " worker that it aggregates four, what the worker's pacing may make up for (timers.burst),"
-        " and what the fragments that name it are ahead of their share. System grid only.",
+        description="How many packets the switch takes in beyond the capacity at a time. auto: for"
+        " each worker that it aggregates, four packets, plus the worker's burst (timers.burst),"
+        " plus the largest lead of the fragments that name this switch over their share. System"
+        " grid only.",
     )
 
 
 class SwitchException(SwitchSettings):
-    """Settings of one switch; what is not given stays as it is."""
+    """Settings of one switch. Keys that are not given keep the value of `switches:`."""
 
-    switch: Annotated[str, NODE] = Field(description="Which one.")
+    switch: Annotated[str, NODE] = Field(description="The switch's name.")
 
 
 class Switches(SwitchSettings):
-    """What all switches have in common, and the exceptions."""
+    """The settings of all switches, and the exceptions."""
 
     each: tuple[SwitchException, ...] = Field(
         default=(),
-        description="Switches that differ, and in what.",
+        description="Exceptions: switches with settings of their own.",
     )
 
     def of(self, name: str) -> SwitchSettings:

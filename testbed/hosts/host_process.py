@@ -112,8 +112,8 @@ def run_host(spec: HostSpec, output: Path, board: np.ndarray, control: socket.so
     try:
         wake_promptly()
         gc.disable()  # a collection would write to, and so copy, every page shared with the parent
-        _say(control, ready=True, pid=os.getpid())
-        message = _hear(control)
+        _send_message(control, ready=True, pid=os.getpid())
+        message = _receive_message(control)
         if "start_ns" in message:
             _serve(role, packets, board, control, message["start_ns"])
     finally:
@@ -129,16 +129,16 @@ def _serve(
     board[progress_board.STATE] = progress_board.RUNNING
     while True:
         reason = role.run(packets.io, board, origin_ns)
-        if reason == loop.WRONG:
+        if reason == loop.WRONG_VALUE:
             board[progress_board.STATE] = progress_board.FAILED
             _write_tables(role)
-            _say(control, failed=role.failure())
-            _hear(control)
+            _send_message(control, failed=role.failure())
+            _receive_message(control)
             return
         if reason == loop.FINISHED:
             _finish(role, packets, board, control)
             continue
-        message = _hear(control)
+        message = _receive_message(control)
         if not message or "stop" in message:
             if not role.said_done:
                 _finish(role, packets, board, control)
@@ -149,7 +149,7 @@ def _finish(role: _Role, packets: PacketSocket, board: np.ndarray, control: sock
     role.said_done = True
     board[progress_board.STATE] = progress_board.DONE
     _write_tables(role)
-    _say(control, done=_totals(role, packets, board))
+    _send_message(control, done=_totals(role, packets, board))
 
 
 def _totals(role: _Role, packets: PacketSocket, board: np.ndarray) -> dict:
@@ -211,11 +211,11 @@ def _write_tables(role: _Role) -> None:
         )
 
 
-def _say(control: socket.socket, **message: object) -> None:
+def _send_message(control: socket.socket, **message: object) -> None:
     control.send(json.dumps(message).encode())
 
 
-def _hear(control: socket.socket) -> dict:
+def _receive_message(control: socket.socket) -> dict:
     """The runner's next message; {} when the runner is gone."""
     data = control.recv(1 << 16)
     return json.loads(data) if data else {}

@@ -22,13 +22,13 @@ from testbed.workload.placed_machine import call_step
 
 HEARTBEAT_NS = 50_000_000
 LONGEST_SLEEP_NS = 50_000_000
-MODERATION_NS = 200_000  # between wakings by packets, when fewer than FEW arrive in it
-FEW = 16
+MODERATION_NS = 200_000  # between wakings by packets, when fewer than FEW_PACKETS arrive in it
+FEW_PACKETS = 16
 
 # Why the loop returned
 MESSAGE = 0
 FINISHED = 1
-WRONG = 2
+WRONG_VALUE = 2
 RAISED = 3  # an exception, in plain Python
 
 
@@ -79,7 +79,7 @@ def _update(board, status, counters, counted, now):
 
 @njit(cache=True)
 def run(stepped, status, counters, counted, arrived, out, io, board, origin_ns, finished_is_news):
-    """Run until something is to be said; returns MESSAGE, FINISHED, WRONG or RAISED.
+    """Run until there is something to report; returns MESSAGE, FINISHED, WRONG_VALUE or RAISED.
 
     `stepped` is int64[4], the addresses of the step function, the machine and its batches `arrived`
     and `out`; `status` and `counters` are the machine's, and
@@ -102,7 +102,7 @@ def run(stepped, status, counters, counted, arrived, out, io, board, origin_ns, 
             beat = clock
             _update(board, status, counters, counted, clock)
         if status[0].failed == 1:
-            return WRONG
+            return WRONG_VALUE
         if finished_is_news and status[0].finished == 1:
             _update(board, status, counters, counted, clock)
             return FINISHED
@@ -113,7 +113,7 @@ def run(stepped, status, counters, counted, arrived, out, io, board, origin_ns, 
         )
         if pause <= 0:
             continue
-        if 0 < count < FEW and clock - woken < MODERATION_NS:
+        if 0 < count < FEW_PACKETS and clock - woken < MODERATION_NS:
             socket_calls.pause(min(pause, MODERATION_NS), io.scratch)
             woken = socket_calls.monotonic_ns(io.scratch)
             continue

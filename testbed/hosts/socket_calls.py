@@ -87,7 +87,7 @@ def _write_timespec(timespec, duration_ns):
 
 @njit(cache=True)
 def pause(duration_ns, scratch):
-    """Sleep for a time, whatever arrives."""
+    """Sleep for a time, without a look at packets."""
     _write_timespec(scratch, duration_ns)
     _ppoll(0, 0, scratch.ctypes.data, 0)
 

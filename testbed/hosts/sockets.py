@@ -44,7 +44,7 @@ class Io(NamedTuple):
 class PacketSocket:
     """A UDP socket bound to its host's address, with the descriptors of its two batches.
 
-    `peers` are the IPv4 addresses that the machine's destinations stand for; `control` is the file
+    `peers` are the IPv4 addresses of the machine's destinations; `control` is the file
     descriptor of the socket to the runner, which ends every wait."""
 
     def __init__(

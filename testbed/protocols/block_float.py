@@ -19,8 +19,8 @@ from numba import njit
 
 from testbed.protocols.wire import swap
 
-LEAST = -128
-MOST = 127
+MIN_EXPONENT = -128
+MAX_EXPONENT = 127
 LARGEST_SUM = 2**31 - 1
 
 
@@ -31,10 +31,10 @@ def exponents(values: np.ndarray) -> np.ndarray:
     largest = np.abs(values.astype(np.float64)).max(axis=-1)
     if not np.isfinite(largest).all():
         raise ValueError("gradients must be finite")
-    result = np.where(largest > 0, np.frexp(largest)[1], LEAST)
-    if result.max(initial=LEAST) > MOST:
-        raise ValueError(f"gradients must be below 2^{MOST}")
-    return np.maximum(result, LEAST).astype(np.int8)
+    result = np.where(largest > 0, np.frexp(largest)[1], MIN_EXPONENT)
+    if result.max(initial=MIN_EXPONENT) > MAX_EXPONENT:
+        raise ValueError(f"gradients must be below 2^{MAX_EXPONENT}")
+    return np.maximum(result, MIN_EXPONENT).astype(np.int8)
 
 
 @njit(cache=True)

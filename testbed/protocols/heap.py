@@ -27,7 +27,7 @@ def push(items, size, due, item):
 
 
 @njit(cache=True)
-def hasten(items, size, due, item, when):
+def decrease_due(items, size, due, item, when):
     """Let an item of the heap be due earlier, at `when`. It is looked for: for rare events."""
     for place in range(size):
         if items[place] == item:

@@ -157,11 +157,11 @@ class SystemSpec(Part):
 class ServerSpec(SystemSpec):
     """Options of a system with parameter servers."""
 
-    reminder: bool  # False: what an incomplete fragment lacks is never asked for
+    reminder: bool  # False: missing parts of an incomplete fragment are never requested
     reminder_delay_ns: int  # before the first reminder; 0: adaptive, between the next two
     min_reminder_delay_ns: int
     max_reminder_delay_ns: int
-    switches: tuple[AggregatingSwitch, ...] = ()  # that may hold what an incomplete fragment lacks
+    switches: tuple[AggregatingSwitch, ...] = ()  # that may hold the missing part of a fragment
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class Compute(Part):
 
     slow: tuple[tuple[int, int, int], ...] = ()  # from, to (ns): steps that begin then take so many
     #                                              thousandths of their time
-    speed_spread: int = 0  # a worker is faster or slower by up to so many millionths, for good,
+    speed_spread: int = 0  # a worker is faster or slower by up to so many millionths, always,
     jitter: int = 0  # and by up to so many millionths in each iteration
 
 
@@ -239,7 +239,7 @@ class WorkerStripes(Part):
     """Which way a worker's fragments take (testbed.protocols.stripes); S stripes."""
 
     ends: tuple[int, ...]  # [S], the rank before which each ends
-    nodes: tuple[int, ...]  # [S], number of the switch that aggregates it, or sizes.NOBODY
+    nodes: tuple[int, ...]  # [S], number of the switch that aggregates it, or sizes.NO_NODE
     tags: tuple[int, ...]  # [S], by which switches steer it
 
 
@@ -259,7 +259,7 @@ class HostSpec(Part):
     number: int  # of the worker or of the server in its job
     host: str
     address: str  # IPv4
-    peers: tuple[str, ...]  # IPv4 addresses that a machine's destinations stand for
+    peers: tuple[str, ...]  # IPv4 addresses of a machine's destinations
     rate_bps: int  # of its link, towards the switch; 0: unlimited
     job: JobSpec
     options: SystemSpec  # of its system

@@ -1,4 +1,4 @@
-"""How a parameter server gets what a fragment lacks: reminders to switches, requests to workers.
+"""How a parameter server gets missing contributions: reminders to switches, requests to workers.
 
 A fragment that is here in part may have a remainder in a switch, which can never complete there:
 the *reminder* pulls it out. If the switch has nothing, the server sends each missing worker a
@@ -55,7 +55,8 @@ def request_from(server, place, worker, packets, lengths, destinations, filled):
 
 @njit(cache=True)
 def request_missing(server, place, packets, lengths, destinations, filled):
-    """Ask each worker that the row lacks, as far as the batch has room; returns the new count."""
+    """Ask each worker that is missing in the row, as far as the batch has room; returns the new
+    count."""
     config = server.config[0]
     for worker in range(config.workers):
         word = config.bitmap_words - 1 - worker // 32

@@ -147,8 +147,8 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
 
         # How does the packet's set of workers lie to the row's?
         common = False  # they share workers
-        more = False  # the packet has workers that the row lacks
-        lacks = False  # the row has workers that the packet lacks
+        more = False  # the packet has workers that the row does not have
+        fewer = False  # the row has workers that the packet does not have
         whole_set = True
         outside = False
         for j in range(config.bitmap_words):
@@ -156,7 +156,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
             have = server.bitmap[place, j]
             common |= (bits & have) != 0
             more |= (bits & ~have) != 0
-            lacks |= (have & ~bits) != 0
+            fewer |= (have & ~bits) != 0
             whole_set &= bits == server.everyone[j]
             outside |= (bits & ~server.everyone[j]) != 0
         if outside:
@@ -197,7 +197,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
                             )
                         continue
             server.flags[place] |= np.uint16(kept)
-        elif not lacks:
+        elif not fewer:
             counters.ps_replaced += 1
             for j in range(config.values):
                 server.sums[place, j] = np.int32(wire.swap(row[base + j]))

@@ -31,7 +31,7 @@ from testbed.protocols import (
 from testbed.protocols.index import POSITION, index_of
 
 TO_SERVER = 0  # the only destination
-ANEW = 1 << 40  # added to a fragment in Worker.retransmit_requests
+DROPPED = 1 << 40  # added to a fragment in Worker.retransmit_requests
 
 
 class Worker(NamedTuple):
@@ -41,7 +41,7 @@ class Worker(NamedTuple):
     retransmit_requests: (
         np.ndarray
     )  # int64[*], what to send again: f, the server wants it; ~f, it is missing;
-    #                   f + ANEW, a switch has dropped it and may take it next time
+    #                   f + DROPPED, a switch has dropped it and may take it next time
     recorded: np.ndarray  # int32[I, F * V], this worker's gradients if the trace has values
     sums: np.ndarray  # int32[I, F * V], their sums over the workers
     positions: positions.Positions
@@ -169,7 +169,7 @@ def _take_back(worker, scoreboard, now, iteration, fragment):
         return
     flow.cut_window(state, send_scoreboard.sent_ns(scoreboard, fragment), now)
     if state.retransmit_requests < worker.retransmit_requests.size:
-        worker.retransmit_requests[state.retransmit_requests] = fragment + ANEW
+        worker.retransmit_requests[state.retransmit_requests] = fragment + DROPPED
         state.retransmit_requests += 1
 
 
@@ -275,8 +275,8 @@ def _write_gradient(worker, scoreboard, row, fragment, flags):
 def _fill_gaps(worker, scoreboard, now, packets, filled):
     """Send again what has no result while results of fragments sent later are here: once per gap.
 
-    A fragment that has been sent again is missing anew when results are here of fragments that were
-    sent for the first time after that."""
+    A fragment that was sent again counts as missing again when results are here of fragments that
+    were sent for the first time after that."""
     config, state, counters, window_positions = (
         worker.config[0],
         worker.state[0],
@@ -312,10 +312,10 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
     while state.retransmit_requests > 0 and filled < capacity:
         state.retransmit_requests -= 1
         entry = worker.retransmit_requests[state.retransmit_requests]
-        fragment = entry % ANEW if entry >= 0 else ~entry
+        fragment = entry % DROPPED if entry >= 0 else ~entry
         if scoreboard.status[fragment] & send_scoreboard.RECEIVED == 0:
             flags = 0
-            if entry >= ANEW:
+            if entry >= DROPPED:
                 send_scoreboard.mark_tried_again(scoreboard, fragment, now)
             else:
                 send_scoreboard.mark_sent_again(scoreboard, fragment, now, retry)
@@ -323,7 +323,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
             _write_gradient(worker, scoreboard, packets[filled], fragment, flags)
             flow.take_pace(state, config, now)
             counters.retransmissions += 1
-            if 0 <= entry < ANEW:
+            if 0 <= entry < DROPPED:
                 counters.answered_asks += 1
             elif entry < 0:
                 counters.gap_resends += 1

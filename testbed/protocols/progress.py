@@ -3,7 +3,7 @@
 Workers send a tensor's fragments in order, and a path keeps the order. So when something of a later
 fragment has come from a worker, its contributions to the earlier ones have passed the switches, and
 what they could bring to the server is here. Once that holds for all workers, an earlier fragment
-that is here in part cannot be completed by waiting: what it lacks lies in a switch, in an
+that is here in part cannot be completed by waiting: its missing part is in a switch, in an
 aggregator that can never fill. Its row is to be *pulled* at once, without a guess at how long is
 too long. That guess (loss_recovery.delay_ns) is left to the last fragments of a tensor and to what
 got lost.

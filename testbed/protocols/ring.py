@@ -95,7 +95,7 @@ def add_ready(member, scoreboard, now):
             place = offset + fragment
             if (
                 ring_state.position_of(member, fragment) == 0
-                or member.stage[place] & ring_state.CAME
+                or member.stage[place] & ring_state.RECEIVED
             ):
                 finished |= _add_own(member, scoreboard, fragment, place, now)
         state.tensor -= 1
@@ -106,10 +106,10 @@ def add_ready(member, scoreboard, now):
 def _take_partial(member, scoreboard, row, iteration, fragment, place, now):
     """A sum over the workers before this one. True if that ends the iteration."""
     words = member.worker.config[0].bitmap_words
-    if member.stage[place] & ring_state.CAME:
+    if member.stage[place] & ring_state.RECEIVED:
         member.worker.counters[0].duplicate_results += 1
         return False
-    member.stage[place] |= ring_state.CAME
+    member.stage[place] |= ring_state.RECEIVED
     member.flags[place] = np.uint16(wire.flags(row) & wire.OVERFLOW)
     member.sums[place, :] = row[
         wire.HEADER_WORDS : wire.HEADER_WORDS + words + scoreboard.state[0].values
@@ -131,7 +131,9 @@ def _take_whole(member, scoreboard, row, step, fragment, place, now):
         worker.counters[0].duplicate_results += 1
         return False
     if member.sending[2 * place] == ring_state.UNDERWAY:
-        ring_link.settle(member, 2 * place)  # it has been all around: its acknowledgement was lost
+        ring_link.mark_acknowledged(
+            member, 2 * place
+        )  # it has been all around: its acknowledgement was lost
     member.flags[place] = np.uint16(wire.flags(row) & wire.OVERFLOW)
     member.sums[place, :] = row[
         wire.HEADER_WORDS : wire.HEADER_WORDS + words + scoreboard.state[0].values

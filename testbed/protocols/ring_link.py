@@ -65,7 +65,7 @@ def acknowledge(member, number, flags, now):
 
 
 @njit(cache=True)
-def settle(member, item):
+def mark_acknowledged(member, item):
     """The neighbour has what the item carries."""
     member.sending[item] = ring_state.DONE
     member.state[0].in_flight -= 1
@@ -92,7 +92,7 @@ def take_ack(member, scoreboard, row, now):
             continue
         if member.attempts[item] == 0:
             flow.measure_round_trip(worker.state[0], now - member.sent_ns[item])
-        settle(member, item)
+        mark_acknowledged(member, item)
         flow.adapt_window(worker, marked, member.sent_ns[item], now)
         marked = False
 
@@ -178,7 +178,7 @@ def send(member, scoreboard, now, packets, lengths, destinations):
         if item < 0 or member.due_ns[item] > now:
             break
         state.timers = heap.pop(member.timers, state.timers, member.due_ns)
-        member.attempts[item] = min(member.attempts[item] + 1, send_scoreboard.MOST_ATTEMPTS)
+        member.attempts[item] = min(member.attempts[item] + 1, send_scoreboard.MAX_ATTEMPTS)
         _transmit(member, scoreboard, item, packets[filled], wire.RESEND, now)
         member.due_ns[item] = now + send_scoreboard.backoff_ns(retry, member.attempts[item])
         state.timers = heap.push(member.timers, state.timers, member.due_ns, item)
@@ -201,7 +201,7 @@ def send(member, scoreboard, now, packets, lengths, destinations):
         state.in_flight += 1
         member.due_ns[item] = now + timeout
         state.timers = heap.push(member.timers, state.timers, member.due_ns, item)
-        _book_first(member, scoreboard, item, now)
+        _note_first_sent(member, scoreboard, item, now)
         filled += 1
     worker.state[0].more = 1 if filled == capacity else 0
     for i in range(acks, filled):
@@ -211,7 +211,7 @@ def send(member, scoreboard, now, packets, lengths, destinations):
 
 
 @njit(cache=True)
-def _book_first(member, scoreboard, item, now):
+def _note_first_sent(member, scoreboard, item, now):
     """Note when a tensor's first fragment leaves, unless the tensor is done: a worker that
     completes all of its sums itself waits for nothing, and sends them for the others only."""
     place = item >> 1

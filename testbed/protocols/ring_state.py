@@ -41,7 +41,7 @@ STATE = record(
 )
 
 # Bits of Ring.stage, per row
-CAME = 1  # the sum of the workers before this one is here
+RECEIVED = 1  # the sum of the workers before this one is here
 ADDED = 2  # and this worker's own values are in it
 WHOLE = 4  # the sum of all workers is here
 
@@ -116,7 +116,7 @@ def new_ring(spec: HostSpec, gradients: esa.Gradients | None = None) -> Ring:
 @njit(cache=True)
 def open_rows(member, scoreboard, iteration):
     """The first that is heard of an iteration: its rows are those of two iterations ago, which
-    everybody has finished, whatever acknowledgement is still missing."""
+    everybody has finished, even if some acknowledgement is still missing."""
     state = member.state[0]
     state.latest = iteration
     rows = scoreboard.state[0].fragments

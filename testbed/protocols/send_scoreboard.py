@@ -55,7 +55,7 @@ FIFO = 1
 
 LONGEST_BACKOFF_NS = 500_000_000
 EQUAL_RETRIES = 2
-MOST_ATTEMPTS = 20  # that count for the backoff
+MAX_ATTEMPTS = 20  # that count for the backoff
 PROBES = 4  # of a tensor; more than one, since one may get lost
 SHARE_OF_URGENT = 8  # of the window is for urgent fragments whatever else is in flight
 NONE = -1
@@ -72,7 +72,7 @@ STATE = record(
     "fragments",  # per iteration
     "values",  # per fragment
     "in_flight",  # fragments, of all tensors
-    "front_most",  # of the tensors that are ready; their number if none is
+    "frontmost",  # of the tensors that are ready; their number if none is
     "probing",  # tensor whose probes are to be sent, or NONE
     "finishing",  # tensor that is to come to its stop, or NONE
     "window",
@@ -176,7 +176,7 @@ def begin(scoreboard, iteration):
     state.unfinished = state.tensors
     state.cursor = NONE
     state.in_flight = 0
-    state.front_most = state.tensors
+    state.frontmost = state.tensors
     state.probing = NONE
     state.finishing = NONE
     scoreboard.status[:] = 0
@@ -196,7 +196,7 @@ def make_ready(scoreboard, tensor, now):
     state = scoreboard.state[0]
     scoreboard.ready[tensor] = 1
     scoreboard.ready_ns[state.iteration, tensor] = now
-    state.front_most = tensor  # tensors become ready from the last to the first
+    state.frontmost = tensor  # tensors become ready from the last to the first
     _choose(scoreboard)
 
 
@@ -215,11 +215,11 @@ def _choose(scoreboard):
     state.probing = NONE
     state.finishing = NONE
     state.cursor = NONE
-    rear_most = NONE
-    for tensor in range(state.front_most, state.tensors):
+    rearmost = NONE
+    for tensor in range(state.frontmost, state.tensors):
         if scoreboard.unsent[tensor] == scoreboard.first[tensor + 1]:
             continue
-        rear_most = tensor
+        rearmost = tensor
         if front and _shared(scoreboard, tensor):
             if scoreboard.unsent[tensor] < scoreboard.stop[tensor]:
                 state.finishing = tensor
@@ -229,9 +229,9 @@ def _choose(scoreboard):
             state.probing = tensor
     state.urgent = 0
     if state.cursor == NONE:
-        state.cursor = rear_most
+        state.cursor = rearmost
     else:
-        for tensor in range(state.front_most, state.cursor + 1):
+        for tensor in range(state.frontmost, state.cursor + 1):
             if _shared(scoreboard, tensor):
                 state.urgent += scoreboard.inflight[tensor]
 
@@ -326,7 +326,7 @@ def mark_sent_again(scoreboard, fragment, now, retry):
     _count_attempt(scoreboard, flight, now)
     due = now + backoff_ns(retry, scoreboard.attempts[flight])
     if due < scoreboard.due_ns[flight]:
-        heap.hasten(scoreboard.timers, state.timers, scoreboard.due_ns, flight, due)
+        heap.decrease_due(scoreboard.timers, state.timers, scoreboard.due_ns, flight, due)
 
 
 @njit(cache=True)
@@ -334,7 +334,7 @@ def _count_attempt(scoreboard, flight, now):
     scoreboard.status[scoreboard.fragment[flight]] |= RESENT
     scoreboard.sent_ns[flight] = now
     scoreboard.armed_ns[flight] = now
-    scoreboard.attempts[flight] = min(scoreboard.attempts[flight] + 1, MOST_ATTEMPTS)
+    scoreboard.attempts[flight] = min(scoreboard.attempts[flight] + 1, MAX_ATTEMPTS)
 
 
 @njit(cache=True)
@@ -392,7 +392,7 @@ def backoff_ns(retry, attempts):
 
 @njit(cache=True)
 def resend(scoreboard, now, timeout, retry):
-    """Take the earliest due fragment and arm its timer anew; -1 if none is due.
+    """Take the earliest due fragment and arm its timer again; -1 if none is due.
 
     What has been sent once waits for `timeout` ns, what has been sent again for `backoff_ns` of
     `retry`. A timer that was armed when round trips were shorter is put off to what they are by

@@ -11,7 +11,7 @@ import numpy as np
 HEADER_WORDS = 6
 FRAME_OVERHEAD = 14 + 20 + 8  # bytes: Ethernet, IPv4, UDP
 MAX_FRAGMENTS = 1 << 32  # of a job, all iterations
-NOBODY = 0xFFFF  # in a header instead of a switch's number: no switch aggregates the fragment
+NO_NODE = 0xFFFF  # in a header instead of a switch's number: no switch aggregates the fragment
 
 
 def fragments_of(sizes: list[int], values: int) -> np.ndarray:

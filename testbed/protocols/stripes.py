@@ -33,7 +33,7 @@ class Stripes(NamedTuple):
 
 
 def one_stripe(switches: int = 0) -> Stripes:
-    """All fragments alike, for every one of so many switches."""
+    """The same stripe for all fragments and switches."""
     nothing = np.zeros(1, np.int64)
     return Stripes(np.zeros(1, np.int16), nothing, nothing, np.ones((1, switches), np.uint8))
 

@@ -47,7 +47,7 @@ def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> switchml_worke
         attempts=np.zeros(slots, np.uint8),
         sent_ns=np.zeros(slots, np.int64),
         due_ns=np.zeros(slots, np.int64),
-        free=np.arange(slots, dtype=np.int32),  # in order, hence a heap
+        free=np.arange(slots, dtype=np.int32),  # in order, so it is a heap
         exponent=np.full(int(first[-1]), switchml_worker.UNKNOWN, np.int16),
         own_exponent=blocks.exponents,
         recorded=blocks.own,

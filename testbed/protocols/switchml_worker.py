@@ -216,7 +216,7 @@ def _resend(worker, scoreboard, now, packets):
             if (
                 worker.attempts[slot] == 0
                 or late
-                and worker.attempts[slot] < send_scoreboard.MOST_ATTEMPTS
+                and worker.attempts[slot] < send_scoreboard.MAX_ATTEMPTS
             ):
                 worker.attempts[slot] += 1
             worker.counters[0].gap_resends += 0 if late else 1

@@ -1,9 +1,9 @@
-"""The counters that a switch's P4 program keeps, by the names that all systems share.
+"""The counters of the switches' P4 programs, with the same names for all systems.
 
-A system fills those that it has; a counter that it has not has no row, which reads as null, not 0.
-Event counters are disjoint: a packet that reaches the aggregation logic counts in exactly one, so
-their sum is the number of such packets. They belong to the arriving packet's job; endings, times
-and releases belong to the job that owned the aggregator.
+A counter that a system does not have has no row, which reads as null, not 0. Event counters are
+disjoint: a packet that reaches the aggregation logic counts in exactly one of them, so their sum is
+the number of such packets. An event counts for the arriving packet's job. Endings, times and
+releases count for the job that owned the aggregator.
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ EVENTS: Mapping[str, str] = {
     "overlaps": "gradient overlapped the sum in part: to the PS unchanged, if there is one",
     "preemptions": "gradient evicted a partial sum and took its aggregator",
     "preemptions_held": "gradient took the aggregator of a sum that had left already",
-    "collisions": "gradient found another fragment: to its PS, the owner's priority unchanged",
-    "downgrades": "the same, and the owner's priority was halved",
+    "collisions": "gradient found its aggregator taken: to its PS, the owner's priority unchanged",
+    "downgrades": "gradient found its aggregator taken: to its PS, and the owner's priority was"
+    " halved",
     "ghosts": "gradient claimed an aggregator untouched for max_age, or of a killed job",
-    "flushes": "retransmission took along a sum that had its values already",
-    "flush_additions": "retransmission took along a sum to which it was added",
+    "flushes": "retransmission took along a sum that already had its values",
+    "flush_additions": "retransmission was added to a sum and took it along",
     "reminders": "reminder from a PS pulled a partial sum",
     "reminders_empty": "reminder from a PS found nothing",
     "releases": "result from a PS freed its aggregator",
     "results_passed": "result from a PS found no aggregator to free",
-    "passes": "gradient that is not to be aggregated here",
+    "passes": "gradient that this switch is not to aggregate",
     "outside": "gradient's index fell outside its job's part of the pool: to its PS, or dropped",
     "over_rate": "gradient beyond the switch's aggregation capacity: to its PS unchanged",
-    "stale_chunks": "gradient of a chunk that is over: dropped",
+    "stale_chunks": "gradient of a chunk that has ended: dropped",
 }
 
 ENDINGS: Mapping[str, str] = {
     "completed": "the sum was complete",
-    "evicted": "left as a partial because another fragment preempted it",
-    "pulled": "left as a partial because of a reminder or a retransmission",
-    "discarded": "freed without leaving: a ghost, a killed job's, or its result came first",
-    "open": "still open when the run ended",
+    "evicted": "the sum left as a partial because another fragment preempted it",
+    "pulled": "the sum left as a partial because of a reminder or a retransmission",
+    "discarded": "the aggregator was freed without the sum: a ghost, a killed job's, or its result"
+    " came first",
+    "open": "the sum was still open when the run ended",
 }
 
 ENDED: Mapping[str, str] = {
-    f"ended_{ending}": f"occupations that ended so: {meaning}"
-    for ending, meaning in ENDINGS.items()
+    f"ended_{ending}": f"occupations: {meaning}" for ending, meaning in ENDINGS.items()
 }
 
 TIMES: Mapping[str, str] = {
@@ -53,13 +54,13 @@ TIMES: Mapping[str, str] = {
         for ending, meaning in ENDINGS.items()
     },
     "held_ns": "aggregator-time from completion to release",
-    "held_open_ns": "the same for sums that were still held when the run ended",
+    "held_open_ns": "held_ns for sums that were still held when the run ended",
 }
 
 COUNTERS: Mapping[str, str] = {**EVENTS, **ENDED, **TIMES}
 
-# A contribution is *absorbed* when its values went into an aggregator instead of travelling to the
-# PS in a packet of their own. (A retransmission that flushes a sum travels on: not absorbed.)
+# A contribution is *absorbed* if its values went into an aggregator and not to the PS in a packet
+# of their own. (A retransmission that flushes a sum goes on to the PS, so it is not absorbed.)
 ABSORBED = (
     "allocations",
     "additions",

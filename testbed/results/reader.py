@@ -1,4 +1,4 @@
-"""A results folder as data frames, whatever became of its run.
+"""A results folder as data frames, also of runs that failed or were killed.
 
 An unfinished folder is readable as far as it got, but it says so: `Results.finished` is false and
 `Results.notice` holds the sentence that a report must print. Tables are loaded when first asked
@@ -102,7 +102,7 @@ def read(folder: str | Path) -> Results:
         )
     missing = [key for key in STATUS if key not in status]
     if missing:
-        raise ResultsError(f"{folder / 'status.json'} is damaged: it lacks {', '.join(missing)}")
+        raise ResultsError(f"{folder / 'status.json'} is damaged: {', '.join(missing)} is missing")
     state = status["state"]
     if state == "finished" and not (folder / "tables" / "jobs.parquet").exists():
         raise ResultsError(
@@ -185,7 +185,9 @@ def _load(table: Table, path: Path) -> pd.DataFrame:
             if column.name in rows.column_names:
                 continue
             if not column.nullable:
-                raise ResultsError(f"{path} lacks column {column.name}: it is of another version")
+                raise ResultsError(
+                    f"{path} has no column {column.name}: it is from another version"
+                )
             # A table may have grown since: what was not recorded then is null.
             rows = rows.append_column(declared, pa.nulls(len(rows), declared.type))
         rows = rows.select([column.name for column in table.columns])

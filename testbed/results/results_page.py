@@ -1,4 +1,4 @@
-"""docs/results.md, written from the declarations so that it can't fall behind them.
+"""docs/results.md, generated from the declarations, so that both always agree.
 
 python -m testbed.results.results_page > docs/results.md
 """
@@ -30,13 +30,13 @@ Every run leaves one folder, `results/<name>-<UTC time>-<id>/`:
 The [glossary](glossary.md) explains the terms.
 
 `status.json` is written first and says `running`. It is replaced in one step when the run ends, by
-`finished`, `failed` or `interrupted`. If a folder says `running` although the process that it names
-is gone, the run was killed. It is read as far as it got, and as unfinished. Files belong to the
-user who called sudo.
+`finished`, `failed` or `interrupted`. If a folder says `running` but the process that it names does
+not exist any more, the run was killed. Its tables are read as far as they were written, and the run
+counts as unfinished. Files belong to the user who called sudo.
 
-A run is `finished` only when every value was checked and right, and every job ended, apart from
-those that its planned faults killed. Its fidelity mark is `ok` when all of these hold, else
-`degraded`, with the reasons ([fidelity.md](fidelity.md) explains the limits):
+A run is `finished` only if every value was checked and right, and every job ended, except jobs that
+planned faults killed. Its fidelity mark is `ok` if all of these are true, otherwise `degraded`,
+with the reasons ([fidelity.md](fidelity.md) explains the limits):
 
 - no socket and no queue outside the experiment dropped a packet;
 - no switch or host used more than {CPU_LIMIT:.0%} of a core in any second;
@@ -45,10 +45,10 @@ those that its planned faults killed. Its fidelity mark is `ok` when all of thes
   {WINDOW_LIMIT:.1%} of the time that its window takes at the links' rate;
 - every planned fault took place.
 
-Hosts and switches that a planned fault paused, slowed, killed or restarted are left out of the
-first four. A runtime that records no invariants has no mark.
+The first four leave out hosts and switches that a planned fault paused, slowed, killed or
+restarted. A runtime that records no invariants has no mark.
 
-Reading them in Python:
+To read the results in Python:
 
 ```python
 from testbed.results import read

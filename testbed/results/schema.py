@@ -1,8 +1,8 @@
 """Every table of a results folder: columns, dtypes, units and meanings, declared once.
 
-Every runtime and every switch fills the same columns, so that analysis needs no special case and a
-virtual run can be laid beside an emulated one. What a runtime can't measure is null, never 0, and
-only where the declaration allows it. docs/results.md is generated from this module.
+Every runtime and every switch fills the same columns, so that analysis needs no special cases and a
+virtual run can be compared with an emulated one. A value that a runtime cannot measure is null,
+never 0, and only where the declaration allows it. docs/results.md is generated from this module.
 
 Dtypes are those of Arrow ("int64", "bool", "string", ...), because the files are Parquet. A unit
 is "ns", "bytes", "count", "share" (0..1, more where a limit is broken), "aggregators", or "" where
@@ -17,7 +17,7 @@ from typing import Any
 
 from testbed.results.counters import COUNTERS, EVENTS
 
-SWEEP_FILE = "sweep.json"  # says in the folder of a sweep what was varied
+SWEEP_FILE = "sweep.json"  # in the folder of a sweep: what was varied
 FORMAT = 1  # of the folder; raised when a reader of the old format would misread the new one
 
 # The measures that a figure of a sweep can show. analysis/data/sweep_measures.py describes each.
@@ -39,8 +39,8 @@ FIGURE_MEASURES = (
 
 @dataclass(frozen=True)
 class DeclaredFigure:
-    """What the file of a sweep says about its drawing, as SWEEP_FILE stores it under "figure". Keys
-    that a file leaves out have these defaults. testbed/experiment/figure.py explains the keys."""
+    """How a sweep is drawn, as SWEEP_FILE stores it under "figure". Keys that are left out have
+    these defaults. testbed/experiment/figure.py explains the keys."""
 
     x: str = ""
     x_label: str = ""
@@ -109,11 +109,11 @@ _WAITS = (
         "wait_share",
         "float64",
         "share",
-        "share of the time in which its process was ready to run and had no processor",
+        "share of the time in which its process was ready to run but had no processor",
         True,
         minimum=0,
     ),
-    _time("wait_mean_ns", "mean of these waits, over the times that it got a processor", True),
+    _time("wait_mean_ns", "mean wait, over the times that it got a processor", True),
 )
 _REPETITION = _number("repetition", "which repetition of the run, from 0", dtype="int16")
 _JOB = _number("job", "job, in the order of the experiment file, from 0")
@@ -124,8 +124,8 @@ _SWITCH = _name("switch", "name of the switch")
 _DECLARED = (
     Table(
         "jobs",
-        "One row per job: what it was, how long it took, what it cost, whether its values were "
-        "right.",
+        "One row per job: its settings, its completion time, its traffic, and whether its values"
+        " were right.",
         (
             _REPETITION,
             _JOB,
@@ -133,23 +133,23 @@ _DECLARED = (
             _name("model", "model whose trace it replays"),
             _name("system", "system that aggregated its gradients"),
             Column("workers", "int32", "count", "workers", minimum=1),
-            Column("iterations", "int32", "count", "iterations asked for", minimum=1),
+            Column("iterations", "int32", "count", "iterations of the experiment file", minimum=1),
             Column("values", "int64", "count", "values per iteration and worker", minimum=1),
             Column("fragments", "int64", "count", "fragments per iteration and worker", minimum=1),
-            _time("submitted_ns", "when it was submitted; where jobs do not wait, its start", True),
-            _time("start_ns", "the job's start: it has its hosts"),
+            _time("submitted_ns", "when it was submitted; its start if jobs do not wait", True),
+            _time("start_ns", "the job's start, from which it has its hosts"),
             _time("waiting_ns", "start_ns - submitted_ns", True),
             _time("end_ns", "end of its last iteration at its last worker; null: never", True),
             _time("jct_ns", "job completion time (JCT): end_ns - submitted_ns; null: never", True),
             _name(
                 "outcome",
-                "finished, killed by a planned fault, or unfinished because of one",
+                "finished; killed by a planned fault; or unfinished because of a planned fault",
                 allowed=("finished", "killed", "unfinished"),
             ),
             Column("exact", "bool", "", "every value that was checked was right"),
             _count("values_checked", "values compared with the expected sum, all workers"),
             _count("gradient_packets", "gradient packets that its workers sent, of every kind"),
-            _count("retransmissions", "of these, those that were sent again"),
+            _count("retransmissions", "gradient packets that were sent again"),
             _count("ps_packets", "gradient packets that reached its PS; null: no PS", True),
             _count("ps_link_bytes_in", "bytes on the PS's link towards the PS", True, "bytes"),
             _count("ps_link_bytes_out", "bytes on the PS's link from the PS", True, "bytes"),
@@ -159,7 +159,7 @@ _DECLARED = (
             _count("saturated", "values that quantisation or addition saturated", True),
             _time(
                 "communication_bound_ns",
-                "lower bound of the communication time of all its iterations; null: none known",
+                "lower bound of the communication time of all its iterations; null: not known",
                 True,
             ),
         ),
@@ -211,12 +211,12 @@ _DECLARED = (
     ),
     Table(
         "hosts",
-        "One row per role on its host: its traffic and how well it kept up with its schedule. "
-        "Where jobs come and go, a host has several, one after the other.",
+        "One row per role of a host: its traffic, and how well it kept its schedule. If jobs come"
+        " and go, a host has several roles, one after the other.",
         (
             _REPETITION,
             _name("host", "name of the host"),
-            _name("role", "what it does in its job", allowed=("worker", "ps")),
+            _name("role", "its role in the job", allowed=("worker", "ps")),
             _JOB,
             _number("worker", "worker within its job; null for a PS", True),
             _count("packets_sent", "packets sent"),
@@ -224,9 +224,9 @@ _DECLARED = (
             _count("bytes_sent", "bytes sent, from the Ethernet header on", unit="bytes"),
             _count("bytes_received", "bytes received, from the Ethernet header on", unit="bytes"),
             _count("retransmissions", "packets that it sent again"),
-            _count("duplicate_results", "results that it had already"),
+            _count("duplicate_results", "results that it already had"),
             _count("socket_drops", "packets that its socket dropped", True),
-            _time("lag_p50_ns", "how late it sent against its own schedule: median", True),
+            _time("lag_p50_ns", "how late it sent, compared with its own schedule: median", True),
             _time("lag_p99_ns", "the same: 99th percentile", True),
             _time("lag_max_ns", "the same: maximum", True),
             _time("cpu_ns", "processor time used", True),
@@ -234,7 +234,7 @@ _DECLARED = (
                 "cpu_peak_share",
                 "float64",
                 "share",
-                "largest share of a core used in any second",
+                "largest share of a core that it used in any second",
                 True,
                 minimum=0,
             ),
@@ -246,7 +246,8 @@ _DECLARED = (
     ),
     Table(
         "switches",
-        "One row per switch of a real-clock run: what its process did.",
+        "One row per switch of a real-clock run: the traffic and the processor time of its"
+        " process.",
         (
             _REPETITION,
             _SWITCH,
@@ -270,7 +271,7 @@ _DECLARED = (
             ),
             *_WAITS,
             _count("late_events", "events of its links handled more than 100 us late", True),
-            Column("late_max_ns", "int64", "ns", "the latest of them", True, 0),
+            Column("late_max_ns", "int64", "ns", "the largest lateness of such an event", True, 0),
             _count("unmodelled_drops", "packets lost outside the model", True),
         ),
         key=("repetition", "switch"),
@@ -282,10 +283,10 @@ _DECLARED = (
         (
             _REPETITION,
             _SWITCH,
-            _number("job", "job that it counts for; null: the whole switch", True),
+            _number("job", "job that is counted; null: the whole switch", True),
             _name(
                 "counter",
-                "name of the counter; its ending _ns says that it is a time",
+                "name of the counter; the ending _ns means a time",
                 allowed=tuple(COUNTERS),
             ),
             _count("value", "its value", unit="count or ns"),
@@ -294,9 +295,9 @@ _DECLARED = (
     ),
     Table(
         "memory",
-        "Aggregators in use, sampled. For pictures: shares of time come from switch_counters, "
-        "which do not depend on a sampling period. A switch has at least one row, which tells "
-        "its pool size.",
+        "Samples of the number of aggregators in use, for pictures. Shares of time come from"
+        " switch_counters, which do not depend on a sampling period. A switch has at least one"
+        " row, so that its pool size is known.",
         (
             _REPETITION,
             _SWITCH,
@@ -316,30 +317,36 @@ _DECLARED = (
     ),
     Table(
         "events",
-        "How often an event had happened in a switch, all jobs together, at the moments of table "
-        "memory. A row for each event that has happened since the moment before; a switch that is "
-        "restarted counts from 0 again. Sampled, for pictures: totals are in switch_counters.",
+        "Samples of the event counters of a switch, all jobs together, at the times of table"
+        " memory, for pictures. There is a row for each event that has happened since the sample"
+        " before. A switch that is restarted counts from 0 again. Totals are in switch_counters.",
         (
             _REPETITION,
             _SWITCH,
             _time("time_ns", "time of the sample"),
             _name("event", "name of the event counter", allowed=tuple(EVENTS)),
-            _count("value", "how often so far"),
+            _count("value", "its total so far"),
         ),
         key=("repetition", "switch", "time_ns", "event"),
     ),
     Table(
         "pool",
-        "Where in a switch's pool aggregators are in use, at some of the moments of table memory "
-        "(at most 400, evenly spaced). A pool is divided into at most 64 blocks of neighbours, "
-        "fewer with many switches. The first 64 aggregators of a block are read (in SwitchML, 64 "
-        "slots of two). Not sampled on BMv2.",
+        "Where in a switch's pool aggregators are in use, at some of the times of table memory (at"
+        " most 400, evenly spaced). A pool is divided into at most 64 blocks of neighbouring"
+        " aggregators, fewer with many switches. The first 64 aggregators of a block are read (in"
+        " SwitchML, 64 slots of two). Not sampled on BMv2.",
         (
             _REPETITION,
             _SWITCH,
             _time("time_ns", "time of the sample"),
             Column("first", "int64", "", "the block's first aggregator, from 0", minimum=0),
-            Column("seen", "int64", "aggregators", "how many of them were read", minimum=1),
+            Column(
+                "seen",
+                "int64",
+                "aggregators",
+                "how many aggregators of the block were read",
+                minimum=1,
+            ),
             _count("filling", "of these, filling (incomplete)", unit="aggregators"),
             _count("held", "of these, complete and not yet released", unit="aggregators"),
         ),
@@ -348,10 +355,10 @@ _DECLARED = (
     ),
     Table(
         "links",
-        "One row per node, port and direction: what went over a link, and what got lost where.",
+        "One row per node, port and direction: the traffic of a link, and its losses by cause.",
         (
             _REPETITION,
-            _name("node", "switch or host that counts"),
+            _name("node", "switch or host that counted"),
             _number("port", "its port, from 1"),
             _name("neighbour", "node at the other end"),
             _name("direction", "as the node sees it", allowed=("ingress", "egress")),
@@ -362,14 +369,14 @@ _DECLARED = (
             _count("bytes", "bytes carried, from the Ethernet header on", unit="bytes"),
             _count(
                 "mean_bps",
-                "rate achieved: of these bytes, over the time in which jobs ran; null: none ended",
+                "mean rate: bytes divided by the time in which jobs ran; null: no job ended",
                 True,
                 "bit/s",
             ),
             _count("queue_drops", "dropped because the modelled queue was full", True),
             _count("losses", "dropped by the experiment's loss rate", True),
-            _count("duplicates", "doubled by the experiment's rate of duplicates", True),
-            _count("reordered", "held up by the experiment's rate of reordering", True),
+            _count("duplicates", "duplicated by the experiment's rate of duplicates", True),
+            _count("reordered", "delayed by the experiment's rate of reordering", True),
             _count("unmodelled_drops", "dropped where the experiment has no queue", True),
             _count("max_queue", "longest modelled queue in packets", True),
         ),
@@ -377,16 +384,18 @@ _DECLARED = (
     ),
     Table(
         "faults",
-        "One row per planned fault of the experiment: what was to happen, and when it did.",
+        "One row per planned fault of the experiment: when it was planned, and when it took place.",
         (
             _REPETITION,
             _number("fault", "fault, in the order of the experiment file, from 0"),
-            _name("kind", "what happened", allowed=("pause", "slow", "kill", "restart")),
-            _name("target", "what it was applied to, in words"),
-            _number("job", "job that it was applied to; null: a switch", True),
-            _time("at_ns", "when it was to happen"),
-            _time("begun_ns", "when it happened; null: never, what it was for had finished", True),
-            _time("ended_ns", "when it was over, at the latest the run's end", True),
+            _name("kind", "the kind of fault", allowed=("pause", "slow", "kill", "restart")),
+            _name("target", "its target, in words"),
+            _number("job", "job that it affects; null: a switch", True),
+            _time("at_ns", "when it was planned"),
+            _time(
+                "begun_ns", "when it took place; null: never, since its target had finished", True
+            ),
+            _time("ended_ns", "when it was over; at the latest the end of the run", True),
             Column("factor", "float64", "", "how many times as slow; null: not a slow-down", True),
         ),
         key=("repetition", "fault"),
@@ -394,14 +403,20 @@ _DECLARED = (
     ),
     Table(
         "fidelity",
-        "One row per invariant of a real-clock run. The run is `ok` when all rows are, else "
-        "`degraded`. An invariant that should have been measured and was not is not ok.",
+        "One row per invariant of a real-clock run. The run is `ok` if all rows are, otherwise"
+        " `degraded`. An invariant that could not be measured is not ok.",
         (
             _REPETITION,
             _name("scope", "what was measured", allowed=("run", "host", "switch", "link")),
-            _name("name", "which one"),
+            _name("name", "name of the host, switch or link"),
             _name("measure", "the invariant"),
-            Column("value", "float64", "that of the measure", "measured; null: could not be", True),
+            Column(
+                "value",
+                "float64",
+                "that of the measure",
+                "measured value; null: could not be measured",
+                True,
+            ),
             Column("limit", "float64", "that of the measure", "largest value that is ok"),
             Column("ok", "bool", "", "the value is known and within the limit"),
         ),

@@ -90,7 +90,7 @@ def _columns(table: Table, data: Any) -> dict[str, Any]:
             if column is None or not column.nullable:
                 for number, row in enumerate(rows):
                     if name not in row:
-                        raise SchemaError(f"table {table.name}: row {number} lacks {name}")
+                        raise SchemaError(f"table {table.name}: row {number} has no {name}")
             columns[name] = [row.get(name) for row in rows]
         return columns
     raise SchemaError(f"table {table.name}: rows or columns wanted, not {type(data).__name__}")

@@ -133,7 +133,7 @@ class Writer:
         return self._status["fidelity"]
 
     def fail(self, error: str) -> None:
-        """Marks the run failed; `error` names the cause, for whoever reads the folder."""
+        """Marks the run failed; `error` names the cause, for readers of the folder."""
         self._status["fidelity"], self._status["reasons"] = self._fidelity()
         self._end("failed", error)
 

@@ -71,7 +71,7 @@ class Cluster:
         begun = list(iter(lambda: admission.begin(now_ns), None))
         if begun:
             nodes.experiment = admission.experiment
-            self._tell_switches()
+            self._update_tables()
         for job in begun:
             specs = plan_job(nodes.experiment, job, admission.repetition)
             nodes.enter(specs, self._numbers[job][0], now_ns)
@@ -95,11 +95,11 @@ class Cluster:
             with_hosts = admission.experiment
             admission.end(job)
             nodes.experiment = admission.experiment
-            self._tell_switches()
+            self._update_tables()
             for switch in nodes.switches.values():
                 dataplane.release(with_hosts, job, switch)
 
-    def _tell_switches(self) -> None:
+    def _update_tables(self) -> None:
         for name, switch in self._nodes.switches.items():
             dataplane.install_jobs(self._admission.experiment, name, switch)
 

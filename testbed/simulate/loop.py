@@ -2,9 +2,9 @@
 
 Three things happen: a host handles what has arrived or keeps a deadline, a frame from one switch
 reaches another, a switch's traffic manager does what is due (a frame has crossed a host's link, a
-queue moves on). Whatever a switch gives out is put into the inbox behind the port at once, together
-with the time at which it will be there: links are modelled by the traffic managers alone, so that
-the rules for rates, queues, marks and losses are those of the switch process.
+queue moves on). The frames that a switch sends are put into the inbox behind the port at once,
+together with the time at which it will be there: links are modelled by the traffic managers alone,
+so that the rules for rates, queues, marks and losses are those of the switch process.
 
 Time is int64 ns. Links and pacing keep exact fractions of their own, so rates are exact although a
 frame of 320 bytes takes 25.6 ns at 100 Gbit/s.
@@ -24,13 +24,13 @@ from testbed.workload.native import INTERPRETED, copy, foreign, peek
 from testbed.workload.placed_machine import Placed, PlacedTuple, at, call_step, raised
 
 # Why the loop returned
-REACHED = 0  # nothing happens before the time that was asked for
+TIME_REACHED = 0  # nothing happens before the time that was asked for
 FINISHED = 1  # all workers have
-WRONG = 2  # a value, at the host World.state.who
-NOTHING = 3  # can ever happen
-CROWDED = 4  # more frames are on their way than there is room for
-PAUSE = 5  # as many events have been handled as were asked for
-ENDED = 6  # a worker has finished, where jobs come and go
+WRONG_VALUE = 2  # a value, at the host World.state.who
+NO_EVENTS = 3  # can ever happen
+NO_ROOM = 4  # more frames are on their way than there is room for
+EVENTS_HANDLED = 5  # as many events have been handled as were asked for
+WORKER_FINISHED = 6  # a worker has finished, where jobs come and go
 RAISED = 7  # an exception, in plain Python
 
 # Where a machine's status has these fields, in bytes
@@ -120,7 +120,7 @@ def _take(world, inbox):
 
 
 @njit(cache=True)
-def _for(identity, frame):
+def _is_addressed_to(identity, frame):
     """Whether a frame is for the host with these addresses and this UDP port."""
     for i in range(6):
         if frame[i] != identity[i]:
@@ -132,7 +132,7 @@ def _for(identity, frame):
 
 
 @njit(cache=True)
-def _hand_in(world, host, now):
+def _deliver(world, host, now):
     """Fill the batch of arrivals with the frames that a host handles by `now`; returns their
     number."""
     frames, arrived, row = world.frames, world.arrived, world.hosts[host]
@@ -141,7 +141,7 @@ def _hand_in(world, host, now):
     while count < rows and world.first[host] >= 0 and frames.when_ns[world.first[host]] <= now:
         frame = frames.bytes[_take(world, host)]
         length = (np.int64(frame[LENGTH]) << 8 | np.int64(frame[LENGTH + 1])) - 8  # of its payload
-        if length < 0 or length > 4 * words or not _for(world.identity[host], frame):
+        if length < 0 or length > 4 * words or not _is_addressed_to(world.identity[host], frame):
             row.discarded += 1
             continue
         copy(
@@ -192,7 +192,7 @@ def _send(world, host, filled, now):
 def _step_host(world, host, now):
     """What a host does at `now`; returns packets sent, or less than 0: why the loop must end."""
     row = world.hosts[host]
-    count = _hand_in(world, host, now)
+    count = _deliver(world, host, now)
     filled = call_step(
         row.step,
         (row.machine, world.places[0], world.places[1], now, count, world.places[2]),
@@ -200,14 +200,14 @@ def _step_host(world, host, now):
     if filled < 0:
         return -RAISED
     if peek(row.status + FAILED_OFFSET) == 1:
-        world.state[0].who = host
-        return -WRONG
+        world.state[0].failed_host = host
+        return -WRONG_VALUE
     if filled > 0:
         _send(world, host, filled, now)
     if row.is_worker == 1 and row.done == 0 and peek(row.status + FINISHED_OFFSET) == 1:
         row.done = 1
         world.state[0].open -= 1
-        world.state[0].ended += world.state[0].heeded
+        world.state[0].finished_workers += world.state[0].report_finished
     row.deadline_ns = max(world.deadline[0], now)
     due = row.deadline_ns
     if world.first[host] >= 0:
@@ -237,19 +237,19 @@ def _run(world, until_ns, events):
     while True:
         if state.pending >= 0:
             if not _collect(world, state.pending):
-                return CROWDED
+                return NO_ROOM
             state.pending = -1
         if state.open == 0:
             return FINISHED
-        if state.ended > 0:
-            state.ended = 0
-            return ENDED
+        if state.finished_workers > 0:
+            state.finished_workers = 0
+            return WORKER_FINISHED
         source = event_queue.first(queue)
         now = queue.time[source]
         if now > until_ns:
-            return NOTHING if now >= event_queue.NEVER else REACHED
+            return NO_EVENTS if now >= event_queue.NEVER else TIME_REACHED
         if state.events == last:
-            return PAUSE
+            return EVENTS_HANDLED
         state.events += 1
         state.now = now
         while state.pauses < world.pauses.shape[0] and world.pauses[state.pauses, 0] <= now:

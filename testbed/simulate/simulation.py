@@ -26,7 +26,7 @@ from testbed.workload.machine import wrong_value
 
 EVENTS_AT_ONCE = 200_000  # a fraction of a second
 FIRST_SAMPLE_STEP_NS = 1000
-MOST_SAMPLES = 1000
+MAX_SAMPLES = 1000
 POOL_STEPS = 4  # of samples to one that looks at places in the pool
 
 
@@ -66,31 +66,31 @@ class Simulation:
             submitted_ns = self.cluster.next_ns() if self.cluster else NEVER
             stop_ns = min(sample_ns, check_ns, submitted_ns, NEVER - 1)
             reason = loop.run(self.nodes.placed, stop_ns, EVENTS_AT_ONCE)
-            if reason == loop.NOTHING and submitted_ns < NEVER:
-                reason = loop.REACHED  # nothing but the next job
-            if reason == loop.CROWDED:
+            if reason == loop.NO_EVENTS and submitted_ns < NEVER:
+                reason = loop.TIME_REACHED  # nothing but the next job
+            if reason == loop.NO_ROOM:
                 self.nodes.grow()
                 continue
             if reason == loop.FINISHED:
                 if self.cluster:
                     self.cluster.end(self.now_ns)
                 break
-            if reason == loop.WRONG:
-                node = self.nodes.present_at(int(self.nodes.world.state[0].who))
+            if reason == loop.WRONG_VALUE:
+                node = self.nodes.present_at(int(self.nodes.world.state[0].failed_host))
                 raise RunError(wrong_value(node.spec, node.machine))
-            if reason == loop.ENDED and self.cluster:
+            if reason == loop.WORKER_FINISHED and self.cluster:
                 self.cluster.end(self.now_ns)
                 self.cluster.begin(self.now_ns)
-            if reason == loop.REACHED and stop_ns == submitted_ns and self.cluster:
+            if reason == loop.TIME_REACHED and stop_ns == submitted_ns and self.cluster:
                 self.cluster.begin(stop_ns)
-            if reason == loop.NOTHING:
+            if reason == loop.NO_EVENTS:
                 self._fail(f"at {_seconds(self.now_ns)} nothing more can happen")
-            if reason == loop.REACHED and stop_ns == sample_ns:
+            if reason == loop.TIME_REACHED and stop_ns == sample_ns:
                 self._sample(sample_ns)
                 sample_ns += self._step_ns - sample_ns % self._step_ns
                 tick(self)
-            if reason == loop.PAUSE or reason == loop.REACHED and stop_ns == check_ns:
-                now_ns = self.now_ns if reason == loop.PAUSE else stop_ns
+            if reason == loop.EVENTS_HANDLED or reason == loop.TIME_REACHED and stop_ns == check_ns:
+                now_ns = self.now_ns if reason == loop.EVENTS_HANDLED else stop_ns
                 self._check_progress(now_ns)
                 check_ns = now_ns + self.experiment.timeout_ns
                 tick(self)
@@ -101,8 +101,8 @@ class Simulation:
 
     def _sample(self, time_ns: int, last: bool = False) -> None:
         """A sample of each switch. When there are many, every second one goes and the step doubles,
-        so that a run of any length gets between half of MOST_SAMPLES and that."""
-        if self._samples == MOST_SAMPLES:
+        so that a run of any length gets between half of MAX_SAMPLES and that."""
+        if self._samples == MAX_SAMPLES:
             self._step_ns *= 2
             self.snapshots.keep_multiples(self._step_ns)
             self._samples //= 2
@@ -143,12 +143,12 @@ class Simulation:
                 name = self.experiment.jobs[job].name
                 waited = _seconds(now - since)
                 what = f"at {_seconds(now)} job {name} has received no result for {waited}"
-                fragile = self.experiment.system.fragile
-                if fragile and (lost := self._lost()):
-                    what += f", and links have lost {lost} packets; {fragile}"
+                lossless_reason = self.experiment.system.lossless_reason
+                if lossless_reason and (lost := self._lost_packets()):
+                    what += f", and links have lost {lost} packets; {lossless_reason}"
                 self._fail(what)
 
-    def _lost(self) -> int:
+    def _lost_packets(self) -> int:
         """Packets that links have lost, by chance or for want of room in their queues."""
         return sum(
             row["queue_drops"] + row["losses"]

@@ -26,13 +26,13 @@ STATE = record(
     "open",  # workers that have not finished
     "free",  # entries in Frames.free
     "pending",  # switch whose packets have to be collected first, -1: none
-    "who",  # host of which the loop says something
+    "failed_host",  # host of which the loop says something
     "events",
     "oversized",  # frames longer than any of ours, which a program has made
     "now",
     "pauses",  # of World.pauses that have begun
-    "heeded",  # 1: jobs come and go, so the loop says when a worker has finished
-    "ended",  # workers that have finished since it last said so
+    "report_finished",  # 1: jobs come and go, so the loop says when a worker has finished
+    "finished_workers",  # workers that have finished since it last said so
 )
 
 # A row of World.hosts

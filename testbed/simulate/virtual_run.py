@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from testbed.runtimes.program import Program
     from testbed.simulate.simulation import Simulation
 
-TELL_S = 5.0
+NOTICE_S = 5.0
 
 
 def run_experiment(
@@ -73,7 +73,7 @@ def run_repetition(
 def _patience(console: Console | None) -> Iterator[None]:
     """Says what takes long where compiled code is not in the cache yet."""
     text = "compiling the hosts' protocols (once for each version and system, up to some minutes)"
-    timer = threading.Timer(TELL_S, console.print if console else str, [text])
+    timer = threading.Timer(NOTICE_S, console.print if console else str, [text])
     timer.daemon = True
     timer.start()
     try:

@@ -60,10 +60,10 @@ class VirtualView:
         per_s = (simulation.events - self._events) * 1e9 / (now_ns - self._last_ns)
         self._last_ns, self._events = now_ns, simulation.events
         self._view.remark = f"{self._repetition}virtual time, {per_s / 1e3:.0f} thousand events/s"
-        self._see(simulation)
+        self._read_state(simulation)
         self._view.tick(simulation.now_ns, simulation.snapshots.latest, now_ns - self._began_ns)
 
-    def _see(self, simulation: Simulation) -> None:
+    def _read_state(self, simulation: Simulation) -> None:
         """How far the workers are that are there; which jobs there are, and which have ended."""
         rows = simulation.nodes.world.hosts
         sent: dict[int, int] = {}

@@ -55,7 +55,7 @@ def _worker(node: Node) -> str:
         int(scoreboard.first[t + 1] - scoreboard.unsent[t]) for t in lacking if scoreboard.ready[t]
     )
     missing = int(scoreboard.missing.sum())
-    words = [f"iteration {iteration} lacks {missing} results of {_named(names)}"]
+    words = [f"iteration {iteration} waits for {missing} results of {_named(names)}"]
     words.append(f"{unanswered} fragments are sent and unanswered")
     if unsent:
         words.append(f"{unsent} are ready and not sent")
@@ -80,7 +80,7 @@ def _server(protocol: Any) -> str | None:
         fragment = int(row) % int(server.config[0].fragments)
         iteration = int(server.iteration[row])
         numbers = ", ".join(map(str, missing))
-        lacks.append(f"fragment {fragment} of iteration {iteration} lacks {numbers}")
+        lacks.append(f"fragment {fragment} of iteration {iteration}: {numbers}")
     more = f", and {rows.size - NAMED} more" if rows.size > NAMED else ""
     return f"{rows.size} fragments incomplete: workers missing: {'; '.join(lacks)}{more}"
 

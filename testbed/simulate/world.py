@@ -160,7 +160,7 @@ def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> No
     nodes = Nodes(experiment, seed, [None] * hosts, switches, Placed(world), batches)
     world.state[0].open = sum(job.workers for job in experiment.jobs)
     if experiment.arrivals is not None:
-        world.state[0].heeded = 1
+        world.state[0].report_finished = 1
         return nodes
     nodes.enter(plan(experiment, repetition), 0, 0)
     nodes.placed = Placed(nodes.world._replace(pauses=_pauses(experiment, nodes)))
@@ -200,7 +200,7 @@ def _switch(experiment: Experiment, name: str, compiled: Compiled, seed: int) ->
     # A packet's arrival at the far end is known when its transmission begins, and arrivals of a
     # link come in order, unless some of them are held up on the way.
     leaving = [experiment.link(ring_link)[end].reorder for _, ring_link, end in ports.values()]
-    switch.early(not any(leaving))
+    switch.output_early(not any(leaving))
     return switch
 
 

@@ -1,7 +1,7 @@
-"""What an experiment file may set under `system:`, one model per system.
+"""The keys of an experiment file under `system:`, one model per system.
 
-`SystemOptions` is what every system has, `WorkerOptions` what every system's hosts have, and
-`PoolOptions` what systems with a shared pool of aggregators and a parameter server have.
+`SystemOptions` has the options of every system, `WorkerOptions` those of every system's workers,
+and `PoolOptions` those of systems with a shared pool of aggregators and a parameter server.
 """
 
 from __future__ import annotations
@@ -28,28 +28,27 @@ from testbed.config.fields import (
 from testbed.config.units import TIME, FieldError
 
 SWITCHML_ORDER = (
-    "SwitchML's slots go by the place in the stream, so all workers must send in the one order in"
-    " which tensors become ready (fifo)"
+    "in SwitchML the place in the stream decides the slot, so all workers must send tensors in the"
+    " same order, in which they become ready (fifo)"
 )
 ONE_SET = (
-    "with sets: 1 every packet must arrive, once and in order: the switch keeps no result that it"
-    " could serve again; with sets: 2 it does"
+    "with sets: 1 every packet must arrive, once and in order: the switch keeps no result to send"
+    " again; with sets: 2 it does"
 )
-# The planners of testbed/routing/planners, and those of other packages, which have the names of
-# their entry points.
+# The planners of testbed/routing/planners and of other packages (by the names of entry points).
 PLANNERS = ("grid-links", "striped", "grid", "nearest", "none", *plugins.found(plugins.PLANNERS))
 PRIORITIES = ("esa", "communication", "remaining", "layer", "constant", "random")
 ATP_ORDER = (
-    "an aggregator of ATP belongs to a window position, so all workers must send in the one order"
-    " in which tensors become ready (fifo)"
+    "an aggregator of ATP belongs to a window position, so all workers must send tensors in the"
+    " same order, in which they become ready (fifo)"
 )
 
 
 class SystemOptions(Section):
-    """What every system has; each system adds the options of its own ."""
+    """Options of every system; each system adds its own."""
 
     name: Annotated[str, NAME] = Field(
-        description="Which system.",
+        description="The system's name.",
     )
     program: Annotated[str, Text(ANY_TEXT.pattern, "the path of a P4 file, or default")] = Field(
         default="default",
@@ -57,33 +56,34 @@ class SystemOptions(Section):
     )
 
     @property
-    def fragile(self) -> str:
-        """Why no packet may be lost with these options; "" if it may."""
+    def lossless_reason(self) -> str:
+        """Why no packet may be lost with these options; "" if packets may be lost."""
         return ""
 
 
 class ServerOptions(Protocol):
-    """What the options of a system with several parameter servers for each job have."""
+    """The options of a system with several parameter servers for each job."""
 
     servers: int
 
 
 class SlotOptions(Protocol):
-    """What the options of a system have whose jobs have slots of their own."""
+    """The options of a system in which each job has its own slots."""
 
     sets: int
     window: int | None
 
 
 class WorkerOptions(SystemOptions):
-    """Options of every system's workers. A system that must differ in one declares it anew."""
+    """Options of every system's workers. A system may declare one of them again to change it."""
 
-    usual_window: ClassVar[int] = 128  # the least that `auto` gives
+    usual_window: ClassVar[int] = 128  # the smallest window of `auto`
 
     window: Annotated[int | None, Whole(1, 65_536, word="auto")] = Field(
         default=None,
-        description="Fragments that a worker may have in flight, at most (congestion marks halve"
-        " it); auto: twice the bandwidth-delay product of the job's own empty path, at least 128.",
+        description="The largest number of fragments that a worker may have in flight (congestion"
+        " marks halve the window); auto: twice the bandwidth-delay product of the job's own empty"
+        " path, at least 128.",
     )
     order: Annotated[str, Choice(("front", "fifo"))] = Field(
         default="front",
@@ -118,8 +118,8 @@ class PoolOptions(WorkerOptions):
         Field(
             default=None,
             alias="reminder_delay",
-            description="How long the parameter server waits before it reminds; adaptive: about one"
-            " round-trip time beyond the spread of arrivals.",
+            description="How long the parameter server waits before it sends a reminder; adaptive:"
+            " about one round-trip time longer than the spread of arrivals.",
         )
     )
 
@@ -129,24 +129,24 @@ class EsaOptions(PoolOptions):
 
     index: Annotated[str, Choice(("consecutive", "hash"))] = Field(
         default="consecutive",
-        description="How a fragment finds its aggregator: neighbouring fragments side by side,"
-        " or each anywhere.",
+        description="How a fragment finds its aggregator: neighbouring fragments have neighbouring"
+        " aggregators, or a hash decides.",
     )
     priority: Annotated[str, Choice(PRIORITIES)] = Field(
         default="esa",
-        description="What a fragment's priority follows: the whole score (communication over"
-        " computation time, remaining work, layer), one of its factors, nothing (constant), or"
-        " chance (random).",
+        description="What decides a fragment's priority: the whole score (communication over"
+        " computation time, remaining work, layer), one of its factors, nothing (constant), or a"
+        " random number (random).",
     )
     preempt: Annotated[str, Choice(("priority", "always", "coin"))] = Field(
         default="priority",
         description="When an arriving fragment evicts another: if its priority is higher, always,"
-        " or by the toss of a coin.",
+        " or with probability 1/2.",
     )
     downgrading: Annotated[bool, Flag()] = Field(
         default=True,
-        description="Whether an aggregator that defends itself against an arriving fragment loses"
-        " half of its priority.",
+        description="Whether an arriving fragment that cannot evict the owner of an aggregator"
+        " halves the owner's priority.",
     )
     release: Annotated[str, Choice(("on_completion", "on_result"))] = Field(
         default="on_completion",
@@ -162,9 +162,9 @@ class AtpOptions(PoolOptions):
 
     window: Annotated[int | None, Whole(1, 65_536, word="auto")] = Field(
         default=None,
-        description="Fragments that a worker may have in flight, at most (congestion marks halve"
-        " it): window positions; auto: twice the bandwidth-delay product of the job's own empty"
-        " path, at least 100.",
+        description="The largest number of fragments that a worker may have in flight, which are"
+        " its window positions (congestion marks halve the window); auto: twice the"
+        " bandwidth-delay product of the job's own empty path, at least 100.",
     )
     order: Annotated[str, Choice(("fifo",), later=(("front", ATP_ORDER),))] = Field(
         default="fifo",
@@ -172,8 +172,8 @@ class AtpOptions(PoolOptions):
     )
     index: Annotated[str, Choice(("hash", "consecutive"))] = Field(
         default="hash",
-        description="Which aggregators the window positions have at first: each anywhere, or"
-        " neighbours side by side.",
+        description="Which aggregators the window positions have at first: a hash decides, or"
+        " neighbours have neighbouring aggregators.",
     )
     rehash: Annotated[bool, Flag()] = Field(
         default=True,
@@ -187,8 +187,8 @@ class AtpOptions(PoolOptions):
     )
     gap: Annotated[int, Whole(0, 65_536)] = Field(
         default=3,
-        description="A worker sends a fragment again at once, for one time, when it has the result"
-        " of one that it sent so many places later; 0: only when the timeout is over.",
+        description="A worker sends a fragment again at once, but only one time, when it has the"
+        " result of a fragment that it sent this many places later; 0: only after the timeout.",
     )
     fixed_point_scale: Annotated[int, Whole(1, 1_000_000_000)] = Field(
         default=1_000_000,
@@ -203,17 +203,17 @@ class GridOptions(PoolOptions):
 
     order: Annotated[str, Choice(("fifo", "front"))] = Field(
         default="fifo",
-        description="Which ready tensor a worker sends first: the one that was ready first, or,"
-        " but with ATP's memory, the one nearest to the model's front.",
+        description="Which ready tensor a worker sends first: the one that was ready first, or the"
+        " one nearest to the model's front (not with ATP's memory).",
     )
     planner: Annotated[str, Choice(PLANNERS)] = Field(
         default="grid-links",
-        description="Who plans: see [grid.md](grid.md).",
+        description="The planner; see [grid.md](grid.md).",
     )
     memory: Annotated[str, Choice(("esa", "atp", "plain"))] = Field(
         default="esa",
-        description="Whose rules decide who gets an aggregator: ESA's (priorities, with all its"
-        " defaults), ATP's (first come, first served, with indices that move away from"
+        description="The rules that decide which fragment gets an aggregator: ESA's (priorities,"
+        " with all its defaults), ATP's (first come, first served, with new indices after"
         " collisions), or plain (first come, first served).",
     )
     release: Annotated[str, Choice(("auto", "on_completion", "on_result"))] = Field(
@@ -223,14 +223,15 @@ class GridOptions(PoolOptions):
     )
     index: Annotated[str, Choice(("consecutive", "hash"))] = Field(
         default="consecutive",
-        description="How a fragment finds its aggregator: neighbours side by side, or each"
-        " anywhere. With ATP's memory, window positions at first.",
+        description="How a fragment finds its aggregator: neighbouring fragments have neighbouring"
+        " aggregators, or a hash decides. With ATP's memory: the first aggregators of the window"
+        " positions.",
     )
     collision: Annotated[str, Choice(("server", "drop"))] = Field(
         default="server",
-        description="What becomes of a fragment that finds its aggregator taken: it goes to the"
-        " parameter server as it is, or it is dropped and its worker told, who halves its window"
-        " and sends it again.",
+        description="What happens to a fragment that finds its aggregator taken: it goes to the"
+        " parameter server unchanged, or the switch drops it and tells its worker, which halves"
+        " its window and sends the fragment again.",
     )
 
     @model_validator(mode="after")
@@ -245,13 +246,13 @@ class GridOptions(PoolOptions):
 
 
 class SwitchmlOptions(WorkerOptions):
-    """Options of SwitchML: each job has slots of its own, and no parameter server."""
+    """Options of SwitchML: each job has its own slots and no parameter server."""
 
     window: Annotated[int | None, Whole(1, 65_536, word="all")] = Field(
         default=None,
-        description="Chunks that a worker may have in flight, one per slot; all: as many as its job"
-        " has slots. It is fixed: SwitchML knows no marks. A slot takes an aggregator for each of"
-        " its `sets`.",
+        description="How many chunks a worker may have in flight, one per slot; all: as many as"
+        " its job has slots. The window is fixed, since SwitchML has no congestion marks. A slot"
+        " takes an aggregator for each of its `sets`.",
     )
     order: Annotated[str, Choice(("fifo",), later=(("front", SWITCHML_ORDER),))] = Field(
         default="fifo",
@@ -259,15 +260,15 @@ class SwitchmlOptions(WorkerOptions):
     )
     sets: Annotated[int, Whole(1, 2)] = Field(
         default=2,
-        description="Sets of each slot, an aggregator each. 2, as in the released program: one"
-        " keeps a result, to be served again, until all workers have gone on to the other. 1: twice"
-        " the slots in the same memory, where no packet can be lost; so links with `loss`,"
-        " `duplicate` or `reorder`, queues shorter than all windows that meet there, and restarts"
-        " of switches are errors.",
+        description="Sets of each slot; each set is an aggregator. 2, as in the released program:"
+        " one set keeps a result, so that the switch can send it again, until all workers use the"
+        " other. 1: twice as many slots in the same memory, but no packet may be lost. So links"
+        " with `loss`, `duplicate` or `reorder`, queues shorter than the sum of all windows there,"
+        " and restarts of switches are errors.",
     )
 
     @property
-    def fragile(self) -> str:
+    def lossless_reason(self) -> str:
         return ONE_SET if self.sets == 1 else ""
 
 
@@ -278,15 +279,15 @@ class PsOptions(WorkerOptions):
 
     window: Annotated[int | None, Whole(1, 65_536, word="auto")] = Field(
         default=None,
-        description="Fragments that a worker may have in flight, at most (congestion marks halve"
-        " it). All workers' windows together wait in the queue in front of the server. auto: the"
-        " worker's share of twice the bandwidth-delay product of the job's own empty path, at least"
-        " 64.",
+        description="The largest number of fragments that a worker may have in flight (congestion"
+        " marks halve the window). The windows of all workers share the queue in front of the"
+        " server. auto: the worker's share of twice the bandwidth-delay product of the job's own"
+        " empty path, at least 64.",
     )
     servers: Annotated[int, Whole(1, 64)] = Field(
         default=1,
-        description="Parameter servers of each job, each on a host of its own; server m of k has"
-        " the fragments with m = fragment modulo k.",
+        description="Number of parameter servers of each job, each on its own host; server m of k"
+        " has the fragments with m = fragment modulo k.",
     )
 
 
@@ -295,7 +296,7 @@ class RingOptions(WorkerOptions):
 
     window: Annotated[int | None, Whole(1, 65_536, word="auto")] = Field(
         default=None,
-        description="Fragments that a worker may have on the way to its neighbour, at most"
-        " (congestion marks halve it); auto: twice the bandwidth-delay product of the way there and"
-        " back, at least 128.",
+        description="The largest number of fragments that a worker may have in flight to its"
+        " neighbour (congestion marks halve the window); auto: twice the bandwidth-delay product"
+        " of the path there and back, at least 128.",
     )

@@ -20,7 +20,7 @@ from testbed.workload.gradients import recorded_gradients
 def of_worker(spec: HostSpec) -> Blocks | None:
     """The recorded gradients of a worker's specification; None if values are generated.
 
-    Workers beyond the recorded ones take the recorded ones' in turn, iterations likewise. Raises
+    Workers beyond the recorded ones take the recorded ones' in turn, and iterations, too. Raises
     UserError for gradients that block floating point cannot carry."""
     source = spec.job.gradients
     if source is None:

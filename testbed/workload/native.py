@@ -1,4 +1,4 @@
-"""C functions and memory by address, from compiled code and from plain Python alike.
+"""C functions and memory by address, from compiled code and from plain Python.
 
 Every switch may run another shared object, and machines of many types are stepped by one loop, so
 what is called is known only as a number when the loop runs. numba cannot cache code that holds a

@@ -53,12 +53,12 @@ def example(
 
 @st.composite
 def small_networks(
-    draw: st.DrawFn, jobs: int = 2, workers: int = 3, most_switches: int = 4
+    draw: st.DrawFn, jobs: int = 2, workers: int = 3, max_switches: int = 4
 ) -> tuple[Network, tuple[PlanJob, ...]]:
-    """Up to `most_switches` connected switches with directed capacities of their own, some of which
+    """Up to `max_switches` connected switches with directed capacities of their own, some of which
     aggregate, and up to `jobs` jobs of up to `workers` workers."""
     capacity = st.integers(1, 12)
-    switches = [f"s{i}" for i in range(1, draw(st.integers(1, most_switches)) + 1)]
+    switches = [f"s{i}" for i in range(1, draw(st.integers(1, max_switches)) + 1)]
     links: list[Link] = []
     for number, switch in enumerate(switches[1:], 1):
         # A tree first, so that everything is connected, then perhaps more.

@@ -42,7 +42,7 @@ SYSTEMS = {
     "ps": ("{name: ps, window: 32}", ""),
     "ring": ("{name: ring, window: 64}", ""),
 }
-LEAST_PACKETS = 20_000
+MIN_PACKETS = 20_000
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from testbed import results
-from tests.support.reliability import CELLS, LEAST_PACKETS, TROUBLES, Outcome, run
+from tests.support.reliability import CELLS, MIN_PACKETS, TROUBLES, Outcome, run
 
 ALWAYS = {
     ("esa", "kill"),
@@ -45,7 +45,7 @@ def test_every_value_is_right_or_the_reason_is_clear(tmp_path: Path, system: str
     assert set(left.index) == ({"a"} if trouble == "kill" else {"a", "b"})
     assert left.exact.all()
     assert (left.values_checked == left["values"] * left.iterations * left.workers).all()
-    assert jobs.gradient_packets.sum() >= LEAST_PACKETS
+    assert jobs.gradient_packets.sum() >= MIN_PACKETS
     took_place(read, trouble)
 
 

@@ -76,7 +76,7 @@ def group(tmp_path, monkeypatch):
 
 
 def watch(
-    hosts: HostGroup, timeout_s: float = 30, late_s: float = 0, fragile: str = ""
+    hosts: HostGroup, timeout_s: float = 30, late_s: float = 0, lossless_reason: str = ""
 ) -> tuple[Watch, str]:
     """Start the hosts and watch them to their end; returns what was shown, too."""
     hosts.wait_ready()
@@ -98,7 +98,7 @@ def watch(
             start_ns,
             late,
             int(timeout_s * SECOND),
-            fragile=fragile,
+            lossless_reason=lossless_reason,
         )
         watched.run()
     return watched, text.getvalue()
@@ -133,7 +133,7 @@ def test_what_goes_wrong_is_named(group, behaviour, words, log):
 def test_where_a_lost_packet_stays_lost_a_job_that_stalls_ends_with_the_reason(group, monkeypatch):
     monkeypatch.setattr(watch_module, "STOP_NS", SECOND // 10)  # this host does not listen
     hosts = group(["", "idle", ""], ["", ""])
-    watched, _ = watch(hosts, timeout_s=1, fragile="every packet must arrive")
+    watched, _ = watch(hosts, timeout_s=1, lossless_reason="every packet must arrive")
     assert set(watched.unfinished) == {0}  # the other job has finished
     why = watched.unfinished[0]
     assert "so a packet was probably lost" in why and why.endswith("every packet must arrive")

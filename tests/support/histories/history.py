@@ -23,8 +23,8 @@ from tests.support.fabric import MS, NEVER, US, Fabric, Host
 
 LIMIT_NS = 30_000 * MS  # virtual; retransmission timers are at most a second
 FAULTY_FRAMES = 100  # of each wire, from its first: a run must be able to end
-LEAST_HELD_NS = 2 * US
-MOST_HELD_NS = 8 * MS
+MIN_HELD_NS = 2 * US
+MAX_HELD_NS = 8 * MS
 TOLD_LINES = 60
 
 
@@ -121,7 +121,7 @@ class Chances:
 
     def _held(self, draw: random.Random) -> int:
         """Log-uniform: from overtaking the next frame to outliving the whole exchange."""
-        return int(LEAST_HELD_NS * (MOST_HELD_NS / LEAST_HELD_NS) ** draw.random()) // US * US
+        return int(MIN_HELD_NS * (MAX_HELD_NS / MIN_HELD_NS) ** draw.random()) // US * US
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def test_links_and_sources_are_turned_to_their_places_in_the_site():
         "docs/esa.md": "esa.md",
         "labs/lab1/README.md": "labs/lab1/readme.md",
     }
-    text, sources = hooks.turned(
+    text, sources = hooks.with_site_links(
         "[a](docs/esa.md#x) [b](p4/esa.p4) [c](p4/) [d](https://x.y) [e](gone.md)\n"
         "```\n[f](p4/esa.p4)\n```\n",
         "README.md",
@@ -68,7 +68,7 @@ def test_links_and_sources_are_turned_to_their_places_in_the_site():
         "[a](esa.md#x) [b](source/p4/esa.p4.md) c [d](https://x.y) [e](gone.md)"
     )
     assert sources == {"p4/esa.p4"} and "[f](p4/esa.p4)" in text
-    text, _ = hooks.turned(
+    text, _ = hooks.with_site_links(
         "[up](../../README.md)", "labs/lab1/README.md", "labs/lab1/readme.md", pages
     )
     assert text == "[up](../../index.md)"

@@ -10,7 +10,7 @@ from testbed import dataplane
 from testbed.derived.plan_entries import plan_of
 from testbed.dissect import Ina
 from testbed.protocols import wire
-from testbed.protocols.sizes import NOBODY
+from testbed.protocols.sizes import NO_NODE
 from testbed.topology import host_ip
 from tests.support.grid import text_of
 from tests.support.switches import Sent, experiment, start_switches
@@ -41,7 +41,7 @@ class Switch:
         """A worker's fragment comes in as the plan's first assignment of the worker says."""
         topology = self.spec.topology_object()
         way = self.job.workers[worker].assignments[0]
-        node = topology.number(way.node) if way.group else NOBODY
+        node = topology.number(way.node) if way.group else NO_NODE
         host = self.job.workers[worker].host
         packet = Ina(
             kind=wire.GRADIENT,
@@ -140,7 +140,7 @@ def test_who_keeps_the_pace_is_never_marked(pace_ns, marked):
 def test_the_capacity_is_shared_by_all_whose_fragments_name_the_switch():
     one = star(burst=1)
     one.gradient(0, 0)
-    one.gradient(0, 1, node=NOBODY)  # takes nothing of it
+    one.gradient(0, 1, node=NO_NODE)  # takes nothing of it
     one.now += 1000
     one.gradient(1, 0)
     assert "over_rate" not in one.counters()

@@ -61,8 +61,8 @@ def test_what_a_pencil_finds_is_what_happens(name, planner, tmp_path):
     assert sum(r["value"] for r in tables["switch_counters"] if r["counter"] == "over_rate") == 0
     for job, part in zip(tables["jobs"], plan_of(spec).jobs, strict=True):
         assert job["exact"] and job["retransmissions"] == 0
-        least_ns = job["fragments"] * FRAME_BITS * 10**9 / part.results_bps
-        assert least_ns * 0.999 <= job["jct_ns"] < 1.02 * least_ns + 15_000
+        min_ns = job["fragments"] * FRAME_BITS * 10**9 / part.results_bps
+        assert min_ns * 0.999 <= job["jct_ns"] < 1.02 * min_ns + 15_000
 
 
 def test_those_that_run_always_are_there():

@@ -76,8 +76,8 @@ def test_what_is_planned_is_what_happens(change, planner):
     assert {ends: packets for ends, packets in links.items() if packets} == +planned(spec)
     assert counters["over_rate"] == 0
     # As fast as planned; what comes on top is the last packet's way and its result's.
-    least_ns = FRAGMENTS * FRAME_BITS * 10**9 / plan_of(spec).rate_bps
-    assert least_ns <= job["jct_ns"] < 1.02 * least_ns + 15_000
+    min_ns = FRAGMENTS * FRAME_BITS * 10**9 / plan_of(spec).rate_bps
+    assert min_ns <= job["jct_ns"] < 1.02 * min_ns + 15_000
 
 
 @pytest.mark.parametrize("memory", ["atp", "plain"])
@@ -126,6 +126,6 @@ def test_bad_input(change, message):
 def test_other_systems_do_not_plan():
     text = text_of().replace("{name: grid, planner: grid-links, memory: esa}", "esa")
     with pytest.raises(
-        UserError, match="switches: switch s1: ESA has no plan that would heed a cap"
+        UserError, match="switches: switch s1: ESA has no plan that would use a cap"
     ):
         experiment(text)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from testbed.analysis.data.run_summary import meeting_switches
+from testbed.analysis.data.run_summary import common_switches
 from testbed.routing.tree import job_tree
 from testbed.topos.fat_tree import FatTree
 from testbed.topos.leaf_spine import LeafSpine
@@ -43,7 +43,7 @@ def test_they_are_the_switches_that_all_workers_are_below(name):
         *workers, server = draw.sample(topology.hosts, draw.randint(2, 5))
         tree = job_tree(topology, tuple(workers), server)
         expected = {switch for switch, below in tree.below.items() if len(below) == len(workers)}
-        found = meeting_switches(recorded(topology, workers, server))
+        found = common_switches(recorded(topology, workers, server))
         assert set(found["switch"]) == expected
         several += len(expected) > 1
     assert several or name == "star"
@@ -52,11 +52,11 @@ def test_they_are_the_switches_that_all_workers_are_below(name):
 def test_a_failed_link_is_gone_around():
     topology = NETWORKS["leaf_spine"]
     workers, server = ("h1", "h4"), "h7"
-    before = set(meeting_switches(recorded(topology, workers, server))["switch"])
+    before = set(common_switches(recorded(topology, workers, server))["switch"])
     assert before == {"s4", "s3"}, "the first spine, and the leaf of the server"
     cut = topology.ports("s1")[4][1]  # to the first spine
     without = topology.failing([cut])
-    found = set(meeting_switches(recorded(without, workers, server))["switch"])
+    found = set(common_switches(recorded(without, workers, server))["switch"])
     tree = job_tree(without, workers, server)
     assert found == {switch for switch, below in tree.below.items() if len(below) == 2}
 
@@ -64,4 +64,4 @@ def test_a_failed_link_is_gone_around():
 def test_a_job_without_a_server_meets_nowhere():
     tables = recorded(NETWORKS["star"], ("h1", "h2"), "h3")
     tables.hosts = tables.hosts[tables.hosts["role"] == "worker"]
-    assert meeting_switches(tables).empty
+    assert common_switches(tables).empty

@@ -64,7 +64,7 @@ def test_a_rate_of_exactly_the_limits_is_allowed():
 
 def test_virtual_time_has_no_bmv2():
     said = message(ON_BMV2 + "runtime: virtual\n")
-    assert "switch: found 'bmv2' with runtime virtual, which has the embedded switch alone" in said
+    assert "switch: found 'bmv2' with runtime virtual, which only has the embedded switch" in said
 
 
 def test_a_bandwidth_is_as_many_whole_packets():
@@ -114,5 +114,5 @@ def test_delay_without_bandwidth_needs_no_htb():
 
 
 def test_the_mtu_is_that_of_a_full_packet():
-    assert queues.mtu_bytes(load_text(ON_BMV2)) == queues.LEAST_MTU_BYTES
+    assert queues.mtu_bytes(load_text(ON_BMV2)) == queues.MIN_MTU_BYTES
     assert queues.mtu_bytes(load_text(ON_BMV2 + "values_per_packet: 256\n")) == 20 + 8 + 28 + 1024

@@ -41,8 +41,8 @@ def test_a_run_shorter_than_a_second_counts_as_one_window(processor_time):
 def test_a_process_that_takes_anothers_place_starts_from_nothing(processor_time):
     sampler = CpuSampler({"s1": 1}, 0)
     processor_time[1] = 100 * S
-    sampler.follow("s1", 2)
-    sampler.follow("s1", 2)
+    sampler.watch_process("s1", 2)
+    sampler.watch_process("s1", 2)
     for quarter in range(1, 7):
         processor_time[2] += S // 40
         sampler.tick(quarter * S // 4)
@@ -104,7 +104,7 @@ def test_waits_are_those_of_the_thread_that_waits_longest(monkeypatch):
     assert found.of("s1") == (pytest.approx(0.3), 2000)
     assert found.of("gone") == (None, None)
     waits[11] = {11: (50, 5)}
-    found.follow("s1", 11, 40_000)
+    found.watch_process("s1", 11, 40_000)
     waits[11] = {11: (150, 15)}
     found.tick(41_000)
     assert found.of("s1") == (pytest.approx(0.1), 10)

@@ -74,7 +74,7 @@ def test_a_topologys_links_must_deliver_everything(tmp_path):
     ("queue", "aggregators", "options", "expected"),
     [
         ("1000 packets", 2000, "", None),
-        ("1000 packets", 2002, "", "1001 packets, all windows that meet there"),
+        ("1000 packets", 2002, "", "1001 packets, the sum of all windows there"),
         ("1000 packets", 2002, "", "(or system.window: at most 1000)"),
         ("1000 packets", 4096, ", window: 1000", None),
         ("100 packets", 4096, ", window: 1000", "found 100 packets; allowed: at least 1000"),
@@ -94,12 +94,12 @@ def test_between_switches_the_windows_of_several_jobs_meet():
     load_text(text(", queue: 1000 packets", aggregators=1000, **racks))
     found = message(text(", queue: 1000 packets", aggregators=1002, **racks))
     assert (
-        "at least 1002 packets, all windows that meet there (or system.window: at most 500)"
+        "at least 1002 packets, the sum of all windows there (or system.window: at most 500)"
         in found
     )
     # No window is small enough for one packet of two jobs.
     found = message(text(", queue: 1 packets, ecn_threshold: none", **racks))
-    assert "at least 64 packets, all windows that meet there, since" in found
+    assert "at least 64 packets, the sum of all windows there, since" in found
     # Within a rack each job is alone.
     inside = ", placement: {workers: [h1, h2, h3, h4]}", ", placement: {workers: [h5, h6, h7, h8]}"
     load_text(text(", queue: 1000 packets", aggregators=1002, **racks | {"jobs": JOBS % inside}))

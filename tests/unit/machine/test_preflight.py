@@ -69,6 +69,6 @@ def test_what_bmv2_lacks_is_named_at_once_with_what_mends_it(monkeypatch):
         with pytest.raises(UserError) as caught:
             preflight.require_bmv2([experiment])
         first, *lines, last = str(caught.value).splitlines()
-        assert first == "switch: bmv2 cannot work here. What is missing, and what mends it:"
+        assert first == "switch: bmv2 cannot work here. What is missing, and the remedy:"
         assert [line.split(" -> ")[1].removeprefix("get ") for line in lines] == lacking
         assert last.startswith("`switch: embedded` needs none of it")

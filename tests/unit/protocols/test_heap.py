@@ -32,7 +32,7 @@ def test_items_that_are_hastened_come_out_by_their_new_time(times, hastened):
         size = heap.push(items, size, due, item)
     for item, when in hastened:
         if item < due.size and when < due[item]:
-            heap.hasten(items, size, due, item, when)
+            heap.decrease_due(items, size, due, item, when)
     out = []
     while size:
         out.append(int(items[0]))

@@ -237,7 +237,7 @@ def test_what_is_no_results_folder_is_the_users_error(tmp_path):
     for key in ("name", "fidelity"):
         less = {other: value for other, value in status.items() if other != key}
         (folder / "status.json").write_text(json.dumps(less))
-        with pytest.raises(UserError, match=f"status.json is damaged: it lacks {key}"):
+        with pytest.raises(UserError, match=f"status.json is damaged: {key} is missing"):
             read(folder)
     (folder / "status.json").write_text("[]")
     with pytest.raises(UserError, match="status.json is damaged: found no keys and values"):

@@ -69,7 +69,7 @@ def test_a_nullable_column_may_be_left_out_but_no_other():
     del data["start_ns"]
     with pytest.raises(SchemaError, match="column start_ns is missing"):
         to_arrow(ITERATIONS, data)
-    with pytest.raises(SchemaError, match="row 1 lacks start_ns"):
+    with pytest.raises(SchemaError, match="row 1 has no start_ns"):
         to_arrow(ITERATIONS, rows() + [{name: values[0] for name, values in data.items()}])
 
 

@@ -18,8 +18,8 @@ from tests.support.plan_networks import both_ways, example, small_networks
 
 CHECKS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 TINY = st.one_of(
-    small_networks(jobs=1, workers=3, most_switches=3),
-    small_networks(jobs=2, workers=1, most_switches=3),
+    small_networks(jobs=1, workers=3, max_switches=3),
+    small_networks(jobs=2, workers=1, max_switches=3),
 )
 
 
