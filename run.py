@@ -1,8 +1,8 @@
 """Entry point of the testbed: `sudo python3 run.py experiments/quickstart.yaml`, `run.py --help`.
 
-Whatever Python this is started with, from whatever folder and PATH (sudo resets it), it hands over
-to the environment that ./demo has set up, and only then imports the testbed. So this file keeps to
-what every Python understands.
+It may be started with any Python, from any folder and with any PATH (sudo resets it). It continues
+in the environment that ./demo has set up, and imports the testbed only there. So this file uses
+only what every Python understands.
 """
 
 import os

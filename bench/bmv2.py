@@ -36,7 +36,7 @@ sys.path[:0] = [str(ROOT), str(HERE)]
 
 from switch_alone import (  # noqa: E402
     FAN_IN,
-    MOST_MISSING,
+    MAX_MISSING,
     Case,
     Wires,
     build,
@@ -158,7 +158,7 @@ def _row(values: int, kept: dict[str, list[dict]]) -> str:
         good = [
             each
             for each in rounds
-            if each["fragments"] - each["returned"] <= MOST_MISSING * each["sent"]
+            if each["fragments"] - each["returned"] <= MAX_MISSING * each["sent"]
             and not each["wrong"]
         ]
         if not good:

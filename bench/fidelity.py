@@ -125,7 +125,7 @@ def run(system: str, rate: float, known: calibration.Calibration | None) -> dict
         return found | {"asked": asked(text, known)}
 
 
-def wrongs(rows: list[dict], measure: str, limit: float) -> tuple[int, int]:
+def misjudged(rows: list[dict], measure: str, limit: float) -> tuple[int, int]:
     """(runs above the tolerated excess that a limit lets pass, runs below it that it accuses)."""
     missed = sum(row["excess"] > TOLERATED and row[measure] <= limit for row in rows)
     accused = sum(row["excess"] <= TOLERATED and row[measure] > limit for row in rows)
@@ -135,7 +135,7 @@ def wrongs(rows: list[dict], measure: str, limit: float) -> tuple[int, int]:
 def best_limit(rows: list[dict], measure: str) -> float:
     """The least limit with the fewest runs judged wrongly."""
     values = sorted({row[measure] for row in rows})
-    return min(values, key=lambda limit: sum(wrongs(rows, measure, limit)))
+    return min(values, key=lambda limit: sum(misjudged(rows, measure, limit)))
 
 
 def shown(measure: str, value: float | None) -> str:
@@ -157,9 +157,9 @@ def judgements(rows: list[dict]) -> Iterator[str]:
         if any(row[measure] is None for row in rows):
             continue
         best = best_limit(rows, measure)
-        judged = ("", "") if limit is None else wrongs(rows, measure, limit)
+        judged = ("", "") if limit is None else misjudged(rows, measure, limit)
         cells = (measure, shown(measure, limit), *judged)
-        yield line((*cells, shown(measure, best), *wrongs(rows, measure, best)))
+        yield line((*cells, shown(measure, best), *misjudged(rows, measure, best)))
     missed = sum(row["excess"] > TOLERATED and row["mark"] == "ok" for row in rows)
     accused = sum(row["excess"] <= TOLERATED and row["mark"] != "ok" for row in rows)
     yield line(("the mark", "", missed, accused, "", "", ""))

@@ -31,19 +31,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef VIRTIO_NET_HDR_GSO_UDP_L4 /* Linux 5.x headers lack it */
+#ifndef VIRTIO_NET_HDR_GSO_UDP_L4 /* Linux 5.x headers do not have it */
 #define VIRTIO_NET_HDR_GSO_UDP_L4 5
 #endif
 
 #define BATCH 64 /* the kernel's limit of segments, before 6.4 */
-#define UDP_MOST 65000 /* bytes of a datagram before it is cut up */
+#define MAX_UDP_BYTES 65000 /* bytes of a datagram before it is cut up */
 #define FRAME 1664
 #define BLOCK (1 << 20)
 #define BLOCKS 13
 #define INA 42 /* Ethernet, IPv4 and UDP headers come first */
 #define VALUES_AT (INA + 28)
 #define STALL_NS 500000000ull
-#define PAYLOAD_MOST (28 + 4 * 256)
+#define MAX_PAYLOAD_BYTES (28 + 4 * 256)
 
 static uint64_t now(void) {
     struct timespec t;
@@ -90,7 +90,7 @@ static uint32_t base_value(uint32_t fragment, uint32_t i) {
 static struct {
     struct virtio_net_hdr offload;
     uint8_t headers[INA];
-    uint8_t payloads[BATCH * PAYLOAD_MOST];
+    uint8_t payloads[BATCH * MAX_PAYLOAD_BYTES];
 } __attribute__((packed)) batch;
 
 int main(int argc, char **argv) {
@@ -149,7 +149,7 @@ int main(int argc, char **argv) {
     if (!from.sll_ifindex || !to.sll_ifindex) die("interface");
     if (bind(in, (void *)&from, sizeof from) < 0) die("bind");
 
-    uint32_t payload = length - INA, most = UDP_MOST / payload < BATCH ? UDP_MOST / payload : BATCH;
+    uint32_t payload = length - INA, most = MAX_UDP_BYTES / payload < BATCH ? MAX_UDP_BYTES / payload : BATCH;
     const uint8_t ethernet[] = {2, 0, 0, 1, 0, 1, 2, 0, 0, 0, 0, 1, 8, 0};
     uint8_t *h = batch.headers;
     memcpy(h, ethernet, sizeof ethernet);

@@ -3,9 +3,9 @@
     sudo .venv/bin/python bench/where.py [--systems esa,atp,switchml]
 
 The experiment of end_to_end.py under `perf record` (Debian: linux-perf), which looks at all cores a
-thousand times a second. A sample counts for the part whose system call is on its stack; so what
-the kernel does in the sender's name is part of its sending: a host's packet as far as into the
-switch's ring, a switch's packet as far as into the host's socket, and the waking of whoever waits
+thousand times a second. A sample counts for the part whose system call is on its stack; so what the
+kernel does in the sender's name is part of its sending: a host's packet as far as into the switch's
+ring, a switch's packet as far as into the host's socket, and the waking of the process that waits
 for it. All in microseconds of processor time per gradient packet.
 
 Generating and checking values is part of a host's machine; compiled code has no names that perf

@@ -13,7 +13,7 @@
 
 /* State of an aggregator. */
 const bit<8> EMPTY   = 0;
-const bit<8> FILLING = 1;                // holds a sum that lacks workers
+const bit<8> FILLING = 1;                // holds an incomplete sum
 const bit<8> HELD    = 2;                // complete; the sum has left and waits for its result
 
 const bit<16> KEPT_FLAGS = FLAG_ECN | FLAG_OVERFLOW;   // what a sum inherits from its parts

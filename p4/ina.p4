@@ -36,7 +36,7 @@ const bit<4> KIND_CONTROL        = 7;   // between hosts: neither values nor a s
 const bit<4> KIND_COLLIDED       = 8;   // switch to a worker: I have dropped this fragment, slow down
 
 /* What has happened to it. */
-const bit<16> FLAG_PARTIAL   = 0x0001;  // a sum that lacks workers; not aggregated further up
+const bit<16> FLAG_PARTIAL   = 0x0001;  // an incomplete sum; not aggregated further up
 const bit<16> FLAG_COLLISION = 0x0002;  // found its slot taken; not aggregated further up
 const bit<16> FLAG_RESEND    = 0x0004;  // a retransmission: takes a matching slot along
 const bit<16> FLAG_ECN       = 0x0008;  // passed a queue above its threshold

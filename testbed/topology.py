@@ -1,7 +1,7 @@
 """A topology: which hosts and switches there are, and which are linked. Pure data.
 
-A topology knows nothing of Mininet, processes or time. Whatever needs it (the network builder, the
-control plane, virtual time, a planner) reads the same lists, so all agree on the same numbering:
+A topology knows nothing of Mininet, processes or time. Its users (the network builder, the
+control plane, virtual time, a planner) read the same lists, so all agree on the same numbering:
 hosts and switches are numbered from 1 in order of creation, links from 0, and the ports of a node
 from 1 in the order of its links. Addresses follow from the numbers.
 

@@ -114,7 +114,7 @@ class Trace:
         Every layer keeps at least one value, and the total is `round(scale * self.values)`, or the
         number of layers where that is larger. Layers shrink in proportion; the rounding error of a
         layer is carried to the next one. Times shrink by `compute_scale` (default: `scale`; 0 = no
-        compute time at all); their totals are rounded likewise.
+        compute time at all); their totals are rounded in the same way.
         Raises TraceError unless scale > 0 and compute_scale >= 0, both finite.
         """
         compute_scale = scale if compute_scale is None else compute_scale

@@ -30,7 +30,7 @@ CALL_S = 5.0  # of CPU time, for a call of the student's Python
 PACKETS_S = 2.0  # for the packets of one call to a switch; they take milliseconds
 LIFE_S = 30.0
 SETTLE_S = 5.0  # on the clock, until a switch on a network has nothing more to do
-MOST_FRAMES = 1024  # that are captured at a port for one packet
+MAX_FRAMES = 1024  # that are captured at a port for one packet
 
 
 class Broken(Exception):
@@ -82,10 +82,10 @@ class WiredSwitch(BoxedSwitch):
         self.bench.carried[0] += len(packets)
         if not done:
             raise Failure(f"the switch is not done with a packet after {SETTLE_S:.0f} s")
-        outputs = self.wires.capture({port: min(n, MOST_FRAMES) for port, n in sent.items()})
+        outputs = self.wires.capture({port: min(n, MAX_FRAMES) for port, n in sent.items()})
         self.bench.carried[1] += len(outputs)
         count = sum(sent.values())
-        if len(outputs) < min(count, MOST_FRAMES):
+        if len(outputs) < min(count, MAX_FRAMES):
             raise Failure(f"of {count} packets that left the switch {len(outputs)} have arrived")
         return outputs, count, log
 

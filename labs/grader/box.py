@@ -1,4 +1,4 @@
-"""The grader's end of a confined process: start it, ask it, stop it whatever it does.
+"""The grader's end of a confined process: start it, call it, and stop it in any case.
 
 A `Box` is one process with a folder of its own. It answers calls (worker.py says which). Each has a
 time limit, in CPU time, so that a busy machine does not cost a student points; a process that
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.labs.grader import channel
-from testbed.labs.grader.confine import ENGINE, ROOT, Walls
+from testbed.labs.grader.confine import ENGINE, ROOT, Confinement
 from testbed.linux.kernel import enter_network
 
 PRINTED_BYTES = 4096  # of a process's output that are kept
@@ -106,7 +106,7 @@ class Box:
         for descriptor in (requests, replies, output):
             os.close(descriptor)
         try:
-            self.walls = Walls(**self._receive("start", START_S))
+            self.walls = Confinement(**self._receive("start", START_S))
         except BaseException:
             self.close()
             raise
@@ -176,7 +176,7 @@ class Box:
             del self._buffer[:size]
             status, value = message
             value = channel.decode(value)
-        except (channel.Garbled, ValueError, TypeError, RecursionError) as error:
+        except (channel.MalformedMessage, ValueError, TypeError, RecursionError) as error:
             self.close()
             raise BoxDied(f"your program sent no proper answer to {what} ({error})") from None
         except BoxDied:

@@ -20,7 +20,7 @@ DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8", "uin
 _HEAD = struct.Struct("<I")
 
 
-class Garbled(Exception):
+class MalformedMessage(Exception):
     """What came is not a message."""
 
 
@@ -49,7 +49,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """The inverse of `encode`; tuples and sets come back as lists. Raises Garbled."""
+    """The inverse of `encode`; tuples and sets come back as lists. Raises MalformedMessage."""
     if isinstance(value, list):
         return [decode(each) for each in value]
     if not isinstance(value, dict):
@@ -68,7 +68,7 @@ def decode(value: Any) -> Any:
             return {decode(k): decode(v) for k, v in content}
     except (ValueError, TypeError, OverflowError):
         pass
-    raise Garbled("not a value")
+    raise MalformedMessage("not a value")
 
 
 def pack(message: Any) -> bytes:
@@ -78,19 +78,19 @@ def pack(message: Any) -> bytes:
 
 
 def unpack(data: bytes | bytearray) -> tuple[Any, int] | None:
-    """(message, bytes used) if `data` begins with a whole message. Raises Garbled."""
+    """(message, bytes used) if `data` begins with a whole message. Raises MalformedMessage."""
     if len(data) < _HEAD.size:
         return None
     (size,) = _HEAD.unpack_from(data)
     if size > LONGEST:
-        raise Garbled(f"more than {LONGEST >> 20} MB at once")
+        raise MalformedMessage(f"more than {LONGEST >> 20} MB at once")
     end = _HEAD.size + size
     if len(data) < end:
         return None
     try:
         return json.loads(bytes(data[_HEAD.size : end])), end
     except (ValueError, RecursionError):
-        raise Garbled("not a message") from None
+        raise MalformedMessage("not a message") from None
 
 
 def write(descriptor: int, message: Any) -> None:

@@ -2,7 +2,8 @@
 
 Several walls stand behind each other, because not every kernel has them all: limits on what the
 process may use up, a network namespace of its own, Landlock for files, seccomp for the rest. The
-process tells the grader which of them stand (`Walls`), and the grader tells its user which do not.
+process tells the grader which of them are active (`Confinement`), and the grader tells its user
+which are not.
 
 There are three kinds of process. *compile* runs our P4 compiler and the system's C compiler on a
 student's program: it may start programs and write to its scratch folder. *run* executes what came
@@ -46,7 +47,7 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 
 
 @dataclass(frozen=True)
-class Walls:
+class Confinement:
     """Which walls stand: "" or the reason for which one does not."""
 
     files: str = ""  # Landlock
@@ -128,8 +129,8 @@ def _own_namespaces(kind: str) -> str:
 
 def confine(
     kind: str, scratch: Path, cpu_s: int, start_threads: Callable[[], None] = lambda: None
-) -> Walls:
-    """Shut this process in, for good.
+) -> Confinement:
+    """Confine this process permanently.
 
     Args:
         cpu_s: seconds of CPU time until it is killed.
@@ -159,4 +160,4 @@ def confine(
         seccomp.restrict(kind == "compile", FRAMES if kind == "network" else ())
     except OSError as error:
         calls = f"no filter ({error.strerror or error})"
-    return Walls(files, network, calls)
+    return Confinement(files, network, calls)

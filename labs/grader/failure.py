@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from testbed.labs.grader.packets import Difference, summary
 
-MOST_DIFFERENCES = 12
-MOST_HISTORY = 8
+MAX_DIFFERENCES = 12
+MAX_HISTORY = 8
 LINE = 400  # characters
 
 
@@ -40,9 +40,9 @@ class Failure(Exception):
         """The message and what belongs to it, for a terminal."""
         made = [self.message, *self.details]
         if self.history:
-            left = len(self.history) - MOST_HISTORY
+            left = len(self.history) - MAX_HISTORY
             made.append("before it" + (f" (and {left} packets earlier)" if left > 0 else ""))
-            made += [f"    {_packet(p)}" for p in self.history[-MOST_HISTORY:]]
+            made += [f"    {_packet(p)}" for p in self.history[-MAX_HISTORY:]]
         if self.sent is not None:
             made.append(f"sent      {_packet(self.sent)}")
         for name, packets in (("expected", self.expected), ("got", self.got)):
@@ -50,14 +50,14 @@ class Failure(Exception):
                 made += _packets(name, packets)
         if self.differences:
             made.append(self.where)
-            width = max(len(d.field) for d in self.differences[:MOST_DIFFERENCES])
-            for d in self.differences[:MOST_DIFFERENCES]:
+            width = max(len(d.field) for d in self.differences[:MAX_DIFFERENCES])
+            for d in self.differences[:MAX_DIFFERENCES]:
                 made.append(
                     f"    {d.field:<{width}}  expected {d.expected or 'no such field'},"
                     f" got {d.got or 'no such field'}"
                 )
-            if len(self.differences) > MOST_DIFFERENCES:
-                made.append(f"    and {len(self.differences) - MOST_DIFFERENCES} fields more")
+            if len(self.differences) > MAX_DIFFERENCES:
+                made.append(f"    and {len(self.differences) - MAX_DIFFERENCES} fields more")
         return [line[:LINE] for line in made]
 
 
@@ -74,10 +74,10 @@ def _packets(name: str, packets: Sequence[tuple[int, bytes]]) -> list[str]:
     for port, data in packets:
         ports.setdefault(data, []).append(port)
     made = []
-    for number, (data, where) in enumerate(list(ports.items())[:MOST_HISTORY]):
+    for number, (data, where) in enumerate(list(ports.items())[:MAX_HISTORY]):
         label = name if number == 0 else ""
         listed = ", ".join(map(str, where[:12]))
         made.append(f"{label:<9} port{'s' if len(where) > 1 else ''} {listed}: {summary(data)}")
-    if len(ports) > MOST_HISTORY:
-        made.append(f"{'':<9} and {len(ports) - MOST_HISTORY} packets more")
+    if len(ports) > MAX_HISTORY:
+        made.append(f"{'':<9} and {len(ports) - MAX_HISTORY} packets more")
     return made

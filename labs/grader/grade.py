@@ -229,14 +229,14 @@ class _Grading:
             limit = f"{SUBMISSION_S * self.patience:g} s"
             return Outcome(check, "not run", [f"all {limit} for a submission are used up"])
         bench = self._bench(check, begin)
-        outcome = self._judged(check, bench)
+        outcome = self._run_check(check, bench)
         if outcome.status == "fail":
             outcome.lines += [f"log: {text}" for text in bench.log[:5]]
         outcome.notes = bench.notes
         outcome.printed = bench.printed()
         outcome.seconds = time.monotonic() - begin
         if self.network:
-            outcome.played = _played(bench)
+            outcome.played = _network_counts(bench)
         self.made.gaps = self.made.gaps or bench.gaps or self.builder.gaps
         self.made.warnings = self.builder.warnings
         for each in {self.switches, self.node}:
@@ -269,7 +269,7 @@ class _Grading:
         )
         return bench
 
-    def _judged(self, check: Check, bench: Bench) -> Outcome:
+    def _run_check(self, check: Check, bench: Bench) -> Outcome:
         outcome = Outcome(check, "pass")
         try:
             check.run(bench)
@@ -290,7 +290,7 @@ class _Grading:
         return outcome
 
 
-def _played(bench: Bench) -> str:
+def _network_counts(bench: Bench) -> str:
     """Where a check has been played, for somebody who has asked for a network."""
     if bench.wired is not None:
         sent, captured = bench.carried

@@ -1,4 +1,4 @@
-"""Landlock: a process gives up the right to touch files outside of a few folders, for good.
+"""Landlock: a process permanently gives up access to files outside a few folders.
 
 A kernel feature since Linux 5.13 that needs no privileges, has no wrapper in libc and none in
 Python, so the three system calls are made by number; they are the same on all architectures. What

@@ -1,13 +1,12 @@
-"""What a link does to packets where the switch is BMv2, which has an egress queue per port and
-nothing else.
+"""The model of links for BMv2, whose only means is an egress queue per port.
 
-Bandwidth and queue of what leaves a switch are BMv2's own queue, so that a P4 program sees its real
-length. Its rate counts packets, not bits: a link's bandwidth becomes as many packets/s of full
-length, rounded down, and a short packet takes as long as a full one. What a host sends is limited
-in the host's namespace by HTB with a queue of as many packets, so that the link holds whatever the
-host does. Delay and loss of either direction are netem's, as Mininet's TCLink has them, on the
-interface that sends. Nothing shapes what a switch receives from another one: it has been shaped
-there.
+BMv2's own queue models the bandwidth and queue towards a switch's port, so that a P4 program sees
+the real queue length. Its rate counts packets, not bits: a link's bandwidth becomes a number of
+full packets per second, rounded down, and a short packet takes as long as a full one. HTB in the
+host's namespace limits what the host sends, with a queue of as many packets, so that the host
+cannot exceed the link's rate. netem on the sending interface adds delay and loss in both
+directions, as in Mininet's TCLink. Packets from another switch are not shaped again: that switch
+has shaped them.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
     from testbed.experiment.experiment import LinkDirection
     from testbed.topology import Topology
 
-# Where the link has no queue: what waits there waits for a processor, and nothing is dropped.
+# Queue length where the link has no queue: packets there wait for a processor, none is dropped.
 DEEP_PACKETS = 1_000_000
 ETHERNET_BYTES = 14
-LEAST_MTU_BYTES = 576
+MIN_MTU_BYTES = 576
 BURST_FRAMES = 2  # HTB needs room for a whole packet
 
 
@@ -36,25 +35,27 @@ def full_frame(experiment: Experiment) -> int:
 
 
 def mtu_bytes(experiment: Experiment) -> int:
-    """MTU of all interfaces: a full packet, and what the kernel wants at least.
+    """MTU of all interfaces: that of a full packet, but at least the kernel's minimum.
 
-    simple_switch's packet sockets have a ring of 2 MB with room for a packet of the MTU in each of
-    its places; with the network's usual MTU that is some hundred packets."""
-    return max(full_frame(experiment) - ETHERNET_BYTES, LEAST_MTU_BYTES)
+    simple_switch's packet sockets have a ring of 2 MB in which every packet takes the space of an
+    MTU. With the network's usual MTU that is only some hundred packets."""
+    return max(full_frame(experiment) - ETHERNET_BYTES, MIN_MTU_BYTES)
 
 
 def impaired(experiment: Experiment) -> bool:
     """Whether some link has delay or loss."""
-    return any(way.delay_ns or way.loss for way in _ways(experiment))
+    return any(direction.delay_ns or direction.loss for direction in _directions(experiment))
 
 
 def disciplines(experiment: Experiment) -> set[str]:
-    """What of `kernel_probe.FEATURES` the experiment's links need."""
+    """The entries of `kernel_probe.FEATURES` that the experiment's links need."""
     needed = {"netem"} if impaired(experiment) else set()
-    return needed | ({"HTB"} if any(way.bandwidth_bps for way in _ways(experiment)) else set())
+    if any(direction.bandwidth_bps for direction in _directions(experiment)):
+        needed.add("HTB")
+    return needed
 
 
-def _ways(experiment: Experiment) -> Iterator[LinkDirection]:
+def _directions(experiment: Experiment) -> Iterator[LinkDirection]:
     for link in range(len(experiment.topology_object().links)):
         yield from experiment.link(link)
 
@@ -92,16 +93,17 @@ def qdiscs(experiment: Experiment, topology: Topology) -> dict[str, list[str]]:
     return {node: lines for node, lines in commands.items() if lines}
 
 
-def _of_host(interface: str, way: LinkDirection, frame: int) -> list[str]:
-    """What the interface of a host does to packets on their way to the switch."""
-    if way.bandwidth_bps is None:
-        netem = _netem(way, DEEP_PACKETS)
+def _of_host(interface: str, direction: LinkDirection, frame: int) -> list[str]:
+    """Commands for the queue of a host's interface towards the switch."""
+    if direction.bandwidth_bps is None:
+        netem = _netem(direction, DEEP_PACKETS)
         return [f"qdisc add dev {interface} root {netem}"] if netem else []
     burst = BURST_FRAMES * frame
-    rate = f"rate {way.bandwidth_bps}bit burst {burst} cburst {burst} quantum {burst}"
-    # HTB sends what netem has done with: in there are those on the wire and those that queue.
-    on_the_wire = -(-way.delay_ns * packets_per_s(way.bandwidth_bps, frame) // 10**9)
-    leaf = _netem(way, way.queue_packets + on_the_wire) or f"pfifo limit {way.queue_packets}"
+    rate = f"rate {direction.bandwidth_bps}bit burst {burst} cburst {burst} quantum {burst}"
+    # HTB sends what netem releases. So netem holds the packets on the wire and those in the queue.
+    on_the_wire = -(-direction.delay_ns * packets_per_s(direction.bandwidth_bps, frame) // 10**9)
+    queue = direction.queue_packets
+    leaf = _netem(direction, queue + on_the_wire) or f"pfifo limit {queue}"
     return [
         f"qdisc add dev {interface} root handle 1: htb default 1",
         f"class add dev {interface} parent 1: classid 1:1 htb {rate}",
@@ -109,10 +111,10 @@ def _of_host(interface: str, way: LinkDirection, frame: int) -> list[str]:
     ]
 
 
-def _netem(way: LinkDirection, limit_packets: int) -> str:
+def _netem(direction: LinkDirection, limit_packets: int) -> str:
     """netem for a direction's delay and loss, "" where it has neither."""
-    if not way.delay_ns and not way.loss:
+    if not direction.delay_ns and not direction.loss:
         return ""
-    delay = f" delay {way.delay_ns / 1000:.3f}us" if way.delay_ns else ""
-    loss = f" loss {100 * way.loss:.6f}%" if way.loss else ""
+    delay = f" delay {direction.delay_ns / 1000:.3f}us" if direction.delay_ns else ""
+    loss = f" loss {100 * direction.loss:.6f}%" if direction.loss else ""
     return f"netem{delay}{loss} limit {limit_packets}"

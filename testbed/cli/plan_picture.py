@@ -1,9 +1,9 @@
 """A picture of a network with the loads that a plan puts on it.
 
-Several plans of one network stand side by side, drawn alike, so that what differs between them is
-what they do: which links are full, where gradients are added, how much reaches the parameter server
-(PS). How full a link is shows twice, in its colour and in its width, and colours are those of
-cividis, whose order people with a colour deficiency see as well.
+Several plans of one network stand side by side, drawn in the same way, so that what differs between
+them is what they do: which links are full, where gradients are added, how much reaches the
+parameter server (PS). How full a link is shows twice, in its colour and in its width, and colours
+are those of cividis, whose order people with a colour deficiency see as well.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from testbed.experiment import Experiment
     from testbed.results import Results
 
-MOST_DELAY_NS = 10**9  # that virtual time allows
+MAX_DELAY_NS = 10**9  # that virtual time allows
 
 
 def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
@@ -75,8 +75,8 @@ def _hosts(results: Results) -> dict[str, str]:
         packets = rows["packets_sent"] + rows["packets_received"]
         each = (rows["cpu_ns"] / packets.clip(lower=1)).median() if len(rows) else 0
         found |= {
-            f"{name}_delay": f"{min(delay_ns, MOST_DELAY_NS)} ns",
-            f"{name}_jitter": f"{min(delay_ns, MOST_DELAY_NS)} ns",
+            f"{name}_delay": f"{min(delay_ns, MAX_DELAY_NS)} ns",
+            f"{name}_jitter": f"{min(delay_ns, MAX_DELAY_NS)} ns",
             f"{name}_packet_time": f"{int(each)} ns",
         }
     return found

@@ -18,7 +18,7 @@ import yaml
 from testbed.config.problems import ExperimentError, Path, Problem
 
 MAX_BYTES = 4 * 2**20
-MAX_VALUES = 500_000  # a few aliases of aliases could otherwise stand for billions
+MAX_VALUES = 500_000  # a few aliases of aliases could otherwise become billions
 
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(
@@ -30,7 +30,7 @@ _TEXT, _LIST, _MAPPING = (f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq",
 @dataclass
 class Document:
     """`data`: dicts, lists, text, numbers and booleans. `lines`: line (from 1) of each key path.
-    `problems`: what is wrong already; data then lacks what could not be read."""
+    `problems`: the problems found so far; values that could not be read are not in data."""
 
     data: Any = None
     lines: dict[Path, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The few Linux calls that Python 3.10 lacks or that a shell command would make slow.
+"""A few Linux calls that Python 3.10 does not have, or that would be slow as shell commands.
 
 `setns` and `unshare` came to the os module with Python 3.12, `prctl` never did, and one `ethtool`
 process per interface and setting costs more than building the rest of a small network. All

@@ -1,4 +1,4 @@
-"""How the kernel should treat hosts and switches: woken at once, not after whoever is running.
+"""How the kernel should treat hosts and switches: woken at once, not after the running process.
 
 Such a process sleeps most of the time and works for microseconds. With the defaults its sleeps end
 up to 50 us late, and a process that has used little of its share still waits for another's time

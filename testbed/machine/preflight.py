@@ -1,4 +1,4 @@
-"""Whether this machine can do a run, looked at before anything is built; lacks have remedies."""
+"""Checks whether this machine can do a run, before anything is built. Errors have remedies."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def require_bmv2(experiments: Iterable[Experiment]) -> None:
         raise UserError(
             "\n".join(
                 [
-                    "switch: bmv2 cannot work here. What is missing, and what mends it:",
+                    "switch: bmv2 cannot work here. What is missing, and the remedy:",
                     *(f"  {one.thing}: {one.detail} -> {one.remedy}" for one in lacks),
                     "`switch: embedded` needs none of it and takes the same experiment.",
                 ]

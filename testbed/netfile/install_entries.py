@@ -29,26 +29,26 @@ def install(name: str, settings: SwitchSettings, client: Any) -> None:
     names = Names(ProgramInfo.from_json(client.info()["program"]))
     for number, entry in enumerate(settings.entries):
         with_place = f"switches.{name}.entries[{number}] ({entry.table})"
-        _carry_out(with_place, _install_entry, client, names, entry)
+        _call(with_place, _install_entry, client, names, entry)
     for group in settings.multicast:
         members = [(each.port, each.instance) for each in group.replicas]
         where = f"switches.{name}.multicast, group {group.group}"
-        _carry_out(where, client.multicast_group, group.group, members)
+        _call(where, client.multicast_group, group.group, members)
     for clone in settings.clones:
         where = f"switches.{name}.clones, session {clone.session}"
         members = [(each.port, each.instance) for each in clone.replicas]
         if len(members) == 1 and not members[0][1]:
-            _carry_out(where, client.mirror_session, clone.session, members[0][0])
+            _call(where, client.mirror_session, clone.session, members[0][0])
         else:
             group_number = FIRST_OF_SESSIONS + clone.session
-            _carry_out(where, client.multicast_group, group_number, members)
-            _carry_out(where, client.mirror_session, clone.session, None, group_number)
+            _call(where, client.multicast_group, group_number, members)
+            _call(where, client.mirror_session, clone.session, None, group_number)
     commands = Commands(client)
     for number, line in enumerate(settings.commands):
-        _carry_out(f"switches.{name}.commands[{number}]", commands.run, line)
+        _call(f"switches.{name}.commands[{number}]", commands.run, line)
 
 
-def _carry_out(where: str, function: Any, *arguments: Any) -> None:
+def _call(where: str, function: Any, *arguments: Any) -> None:
     try:
         function(*arguments)
     except (P4Error, UserError) as error:

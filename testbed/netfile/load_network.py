@@ -45,7 +45,7 @@ def is_network(path: str | Path) -> bool:
     try:
         data = read_yaml(read_file(path), str(path)).data
     except UserError:
-        return False  # whoever reads it as an experiment says what is wrong
+        return False  # the reader of experiments reports what is wrong
     return isinstance(data, dict) and "network" in data
 
 

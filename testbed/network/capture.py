@@ -54,7 +54,7 @@ def capture(arguments: dict, descriptors: list[int]) -> int:
             ready = select.select([end for end, _ in ends], [], [], 0.2)[0]
             seen += _take(ends, file)
             if not ready:
-                file.flush()  # whoever kills us leaves a file that can be read
+                file.flush()  # if this process is killed, the file can be read
         seen += _take(ends, file)
         missed = sum(_missed(end) for end, _ in ends)
         file.write(statistics(seen + missed, missed))

@@ -6,7 +6,7 @@ runner, a killed run usually leaves only its record and that folder; `clean` rem
 what of the recorded processes still lives, should the chain have been broken. It goes by process
 identity and never by name, so it cannot touch another run, nor anything that is not ours.
 
-The folder belongs to root and is closed to others: whoever could write a record could have
+The folder belongs to root and is closed to others: anybody who could write a record could have
 processes killed.
 """
 

@@ -49,7 +49,7 @@ MAX_DESCRIPTORS = 16
 
 
 class HasFileno(Protocol):
-    """Whatever select can wait for."""
+    """Anything that select can wait for."""
 
     def fileno(self) -> int: ...
 
@@ -161,7 +161,7 @@ class Spawner:
             except ConnectionError:
                 data = b""
             if not data:
-                raise self._lost()
+                raise self._broken()
             message = json.loads(data)
             if "started" in message:
                 self.processes[message["started"]].pid = message["pid"]
@@ -215,7 +215,7 @@ class Spawner:
         )
 
     def wait_ended(self, processes: Sequence[Process], timeout: float, what: str) -> None:
-        """Wait until all of these have ended, whatever their exit codes."""
+        """Wait until all of these have ended, with any exit codes."""
         self.wait(lambda: all(p.code is not None for p in processes), timeout, what)
 
     def close(self, timeout: float = 5) -> None:
@@ -241,9 +241,9 @@ class Spawner:
                 self._receive()
                 select.select([self._socket], [self._socket], [], 1)
             except OSError as error:
-                raise self._lost() from error
+                raise self._broken() from error
 
-    def _lost(self) -> RunError:
+    def _broken(self) -> RunError:
         return RunError(f"the {self.name} (process {self.pid}) ended", self._tail(), str(self.log))
 
     def _tail(self) -> str:
@@ -297,16 +297,16 @@ class _Server:
         watch = os.pidfd_open(pid)
         self.children[message["spawn"]] = pid, watch
         self.selector.register(watch, selectors.EVENT_READ, message["spawn"])
-        self._tell({"started": message["spawn"], "pid": pid})
+        self._report({"started": message["spawn"], "pid": pid})
 
     def _reap(self, key: str) -> None:
         pid, watch = self.children.pop(key)
         self.selector.unregister(watch)
         os.close(watch)
         _, status = os.waitpid(pid, 0)
-        self._tell({"exited": key, "code": os.waitstatus_to_exitcode(status)})
+        self._report({"exited": key, "code": os.waitstatus_to_exitcode(status)})
 
-    def _tell(self, message: dict) -> None:
+    def _report(self, message: dict) -> None:
         # A runner that no longer listens is noticed at the next select.
         with contextlib.suppress(OSError):
             self.channel.send(json.dumps(message).encode())
@@ -365,7 +365,7 @@ def main(arguments: list[str]) -> int:
         traceback.print_exc()
         channel.send(json.dumps({"failed": f"{type(error).__name__}: {error}"}).encode())
         return 1
-    # What is imported stays: neither the collector nor its marks shall touch (and copy) those
+    # What is imported stays: the collector must not touch (and so copy) those
     # pages.
     gc.collect()
     gc.freeze()

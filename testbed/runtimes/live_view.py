@@ -41,7 +41,7 @@ _DROPS = ("queue_drops", "losses", "unmodelled_drops")
 
 @dataclass(frozen=True)
 class JobTitle:
-    """What the table says of a job, whatever happens."""
+    """The constant facts of a job in the table."""
 
     name: str
     iterations: int
@@ -57,7 +57,7 @@ class Work(NamedTuple):
 
 
 class Drops:
-    """Packets that each switch has dropped so far, for whatever reason; asked for now and then."""
+    """Packets that each switch has dropped so far, for any reason; read from time to time."""
 
     def __init__(self, switches: Mapping[str, Any] | None) -> None:
         """switches: what `port_stats` of each can be asked of, by name; None: nobody is asked."""
@@ -147,7 +147,7 @@ class Progress:
         self._seen: dict[str, tuple[MemorySnapshot, int]] = {}  # by switch, and when it was new
         self._preemptions_per_s: dict[str, float] = {}
         self._last_ns = 0
-        self._shown_ns = 0  # by the clock of whoever looks
+        self._shown_ns = 0  # by the viewer's clock
         self._live: Live | None = None
         if console.is_terminal and not console.quiet:
             self._live = Live(console=console, auto_refresh=False, transient=True)
@@ -201,7 +201,7 @@ class Progress:
             if snapshot is before:  # nobody has looked since
                 continue
             count = _preempted(snapshot)
-            # A switch that was restarted counts anew.
+            # A switch that was restarted counts from 0 again.
             more = max(count - _preempted(before), 0)
             self._preemptions_per_s[switch] = more * 1e9 / max(elapsed_ns - then_ns, 1)
             self._seen[switch] = snapshot, elapsed_ns

@@ -43,7 +43,7 @@ class Program:
 def prepare(experiment: Experiment) -> Program:
     """Compile the switches' program into the cache and try it on the experiment.
 
-    Raises UserError in the compiler's words, or with what the program lacks."""
+    Raises UserError in the compiler's words, or with what is missing in the program."""
     from p4engine.backend.build import compile_program
 
     path, defines, include_dirs = dataplane.program(experiment)

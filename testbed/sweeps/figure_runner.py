@@ -13,7 +13,7 @@ from testbed.experiment.sweep import Sweep, load_sweep
 from testbed.paths import EXPERIMENTS
 
 FOLDER = EXPERIMENTS / "figures"
-LEAST_SCALE, MOST_SCALE = 0.001, 100.0
+MIN_SCALE, MAX_SCALE = 0.001, 100.0
 
 
 def names(folder: Path = FOLDER) -> list[str]:
@@ -62,8 +62,8 @@ def size_of(path: Path, scale: float | None, quick: bool) -> Size:
         return Size.quick(path.stem, declared(path)[1])
     if scale is None or scale == 1:
         return Size(path.stem)
-    if not math.isfinite(scale) or not LEAST_SCALE <= scale <= MOST_SCALE:
-        allowed = f"a number from {LEAST_SCALE:g} to {MOST_SCALE:g}"
+    if not math.isfinite(scale) or not MIN_SCALE <= scale <= MAX_SCALE:
+        allowed = f"a number from {MIN_SCALE:g} to {MAX_SCALE:g}"
         raise UserError(f"--scale: found {scale:g}; allowed: {allowed}")
     return Size(f"{path.stem}-x{scale:g}", scale)
 

@@ -18,7 +18,7 @@ from testbed.topos import KINDS
 
 LINK_BPS = 100 * 10**9
 LINK_DELAY_NS = 1_000
-LEAST_BPS, MOST_BPS = 100 * 10**9, 3_200 * 10**9
+MIN_BPS, MAX_BPS = 100 * 10**9, 3_200 * 10**9
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def draw(
     random = np.random.default_rng(seed)
     switches = topology.switches
     chosen = set(random.permutation(len(switches))[: round(programmable * len(switches))])
-    capacities = random.integers(LEAST_BPS // 10**6, MOST_BPS // 10**6, len(switches)) * 10**6
+    capacities = random.integers(MIN_BPS // 10**6, MAX_BPS // 10**6, len(switches)) * 10**6
     hosts = [topology.hosts[place] for place in random.permutation(len(topology.hosts))]
     network = Network(
         switches=tuple(

@@ -25,7 +25,8 @@ def finished(parent: Path) -> list[Results]:
 
 
 def take_over(points: Sequence[Point], folder: Path) -> int:
-    """Copy what sweeps beside `folder` have of `points`, which it lacks; returns how many."""
+    """Copy what sweeps beside `folder` have of `points` that are missing in it; returns how
+    many."""
     code = checkout()
     if code["commit"] is None or code["dirty"] is not False:
         return 0

@@ -146,7 +146,7 @@ def _run_points(
     """Run points with their programs, by the points' keys; returns those that failed, with why."""
     for point in todo:
         shutil.rmtree(folder / point.key, ignore_errors=True)
-    teller = _Teller(len(todo), console)
+    teller = _PointReporter(len(todo), console)
     virtual = [point for point in todo if point.experiment.runtime == VIRTUAL]
     if virtual:
         with executor(processes, dask) as pool:
@@ -165,7 +165,7 @@ def _run_points(
     return teller.failed
 
 
-class _Teller:
+class _PointReporter:
     """Says which point begins and ends, and about how long the rest will take."""
 
     def __init__(self, count: int, console: Console) -> None:

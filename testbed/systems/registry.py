@@ -75,7 +75,7 @@ SHIPPED: dict[str, System] = {
             servers="none",
             divided=True,
             lost_with_registers="SwitchML keeps results in switch registers alone, so one that some"
-            " workers had and others lacked is gone for good",
+            " workers had and others did not is lost",
             host_part="testbed.derived.host_specs:switchml_part",
             peers="testbed.derived.host_specs:root_of",
             machine="testbed.workload.machine:switchml_machine",

@@ -1,6 +1,6 @@
 """The page of all claims: one row for each, made of the pages where they stand.
 
-Whoever wants to check the project's claims needs them in one place; whoever writes a result needs
+Readers who check the project's claims need them in one place. Authors of a result need
 one place to write it to. So a claim stands in its own section of a page (`PAGES`), and this page is
 made when the site is built. A section makes a claim by these paragraphs:
 
@@ -47,10 +47,10 @@ class Claim:
 def claims(page: str, text: str) -> list[Claim]:
     """The claims of a page, in its order."""
     head, *rest = _HEADING.split(text)
-    common = _said(head, "Tolerance:")
+    common = _sentence_after(head, "Tolerance:")
     found = []
     for name, section in zip(rest[::2], rest[1::2], strict=True):
-        claim = _said(section, "Claim:")
+        claim = _sentence_after(section, "Claim:")
         if not claim:
             continue
         command = _COMMAND.search(section)
@@ -60,15 +60,16 @@ def claims(page: str, text: str) -> list[Claim]:
                 name.strip(),
                 claim,
                 command.group(1).strip() if command else "",
-                _said(section, "Minutes on 2 cores:"),
-                _said(section, "So") or _said(section, "Came out:", anywhere=True),
-                _said(section, "Tolerance:") or common,
+                _sentence_after(section, "Minutes on 2 cores:"),
+                _sentence_after(section, "So")
+                or _sentence_after(section, "Came out:", anywhere=True),
+                _sentence_after(section, "Tolerance:") or common,
             )
         )
     return found
 
 
-def _said(text: str, begin: str, anywhere: bool = False) -> str:
+def _sentence_after(text: str, begin: str, anywhere: bool = False) -> str:
     """The sentence behind `begin` at the head of a paragraph (or anywhere), on one line; "" where
     there is none."""
     for paragraph in re.split(r"\n\s*\n", text):

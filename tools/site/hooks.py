@@ -2,7 +2,7 @@
 
 The pages are written to be read in the checkout, so they link to each other and to source files by
 their places there. The site has the README, DEVELOPERS.md, the P4 engine's pages and the labs'
-hand-outs as pages too, and a page for each source file that a page links to; links are turned to
+hand-outs as pages too, and a page for each source file that a page links to; links are changed to
 match. A link or an anchor that leads nowhere is reported by MkDocs, and `strict` makes an error of
 it.
 """
@@ -79,7 +79,9 @@ def on_files(files: Files, *, config: Any) -> Files:
     pages = places()
     sources: set[str] = set()
     for place, page in pages.items():
-        text, linked = turned((ROOT / place).read_text(encoding="utf-8"), place, page, pages)
+        text, linked = with_site_links(
+            (ROOT / place).read_text(encoding="utf-8"), place, page, pages
+        )
         sources |= linked
         old = files.get_file_from_path(page)
         if old is not None:
@@ -104,7 +106,9 @@ def all_claims() -> list[claims.Claim]:
     ]
 
 
-def turned(text: str, place: str, page: str, pages: dict[str, str]) -> tuple[str, set[str]]:
+def with_site_links(
+    text: str, place: str, page: str, pages: dict[str, str]
+) -> tuple[str, set[str]]:
     """A page's text with its links as they are in the site, and the source files that it links to.
 
     A link to a folder becomes its words; one to what is not there stays, for MkDocs to report."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 import pytest
-from p4engine.p4runtime.arbitration import MOST_CONTROLLERS, MOST_ROLES, Arbitration
+from p4engine.p4runtime.arbitration import MAX_CONTROLLERS, MAX_ROLES, Arbitration
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Refused
 from p4engine_testing.controller import Controller, Failed, Ids, ServedSwitch, entity
@@ -667,17 +667,17 @@ def test_controllers_and_roles_are_limited():
             message.election_id.high = election
         elections.update(stream, message)
 
-    for number in range(MOST_CONTROLLERS):
+    for number in range(MAX_CONTROLLERS):
         ask(number, election=number)
     with pytest.raises(Refused, match="controllers are connected"):
         ask("one more")
     elections.leave(0)
     ask("one more")
-    for number in range(1, MOST_ROLES):
+    for number in range(1, MAX_ROLES):
         ask(f"of role {number}", role=f"role {number}")
     with pytest.raises(Refused, match="roles are known"):
         ask("another role", role="another role")
-    assert elections.primary() == MOST_CONTROLLERS - 1
+    assert elections.primary() == MAX_CONTROLLERS - 1
 
 
 # ---- nonsense ----

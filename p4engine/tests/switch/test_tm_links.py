@@ -229,7 +229,7 @@ def test_time_never_runs_backwards(make, packet):
 
 def test_early_output_knows_the_time_in_advance(make, packet):
     tm = make(ports=[1, 2])
-    tm.early(True)
+    tm.output_early(True)
     tm.port_shape(2, "egress", rate_bps=512_000_000, delay_ns=10_000)
     tm.receive(1, packet("U", 2), 0)
     assert [time_ns for time_ns, _, _ in tm.outputs()] == [11_000]

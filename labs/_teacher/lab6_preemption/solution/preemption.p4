@@ -2,7 +2,7 @@
  *
  * A fragment of higher priority takes a slot from one of lower priority. The packet that it came in
  * carries the evicted sum, a partial, to the evicted job's parameter server (PS); so nothing is
- * lost. What a partial lacks, the PS gets with a reminder.
+ * lost. The PS gets the missing part of a partial with a reminder.
  */
 #include <core.p4>
 #include <v1model.p4>

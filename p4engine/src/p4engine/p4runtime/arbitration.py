@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, invalid, unimplemented
 
-MOST_CONTROLLERS = 64  # per role
-MOST_ROLES = 64  # a role is never forgotten: its largest election id counts for ever
+MAX_CONTROLLERS = 64  # per role
+MAX_ROLES = 64  # a role is never forgotten: its largest election id counts for ever
 
 
 class Stream(Protocol):
@@ -78,10 +78,10 @@ class Arbitration:
             taken == election for s, taken in role.streams.items() if s is not stream
         ):
             invalid(f"another controller has the election id {election}")
-        if first and len(role.streams) >= MOST_CONTROLLERS:
-            raise Refused(Code.RESOURCE_EXHAUSTED, f"{MOST_CONTROLLERS} controllers are connected")
-        if name not in self.roles and len(self.roles) >= MOST_ROLES:
-            raise Refused(Code.RESOURCE_EXHAUSTED, f"{MOST_ROLES} roles are known already")
+        if first and len(role.streams) >= MAX_CONTROLLERS:
+            raise Refused(Code.RESOURCE_EXHAUSTED, f"{MAX_CONTROLLERS} controllers are connected")
+        if name not in self.roles and len(self.roles) >= MAX_ROLES:
+            raise Refused(Code.RESOURCE_EXHAUSTED, f"{MAX_ROLES} roles are known already")
         self.roles[name] = role
         self.role_of[stream] = name
         role.streams[stream] = election

@@ -17,7 +17,7 @@ from p4engine.p4runtime.transactions import Undo
 from p4engine.p4runtime.values import encoded
 
 LONGEST_LIST = 1024  # where the controller sets no limit
-MOST_UNACKNOWLEDGED = 65536  # messages; older ones are forgotten
+MAX_UNACKNOWLEDGED = 65536  # messages; older ones are forgotten
 
 
 @dataclass
@@ -107,7 +107,7 @@ class Digests:
             stream.lists.pop(message.list_id, None)
 
     def due(self, now_ns: int, timestamp_ns: int) -> Iterator[Any]:
-        """The lists that are to be sent now, as stream messages."""
+        """The lists to send now, as stream messages."""
         for id_, stream in list(self.streams.items()):
             config = stream.entry.config
             limit = config.max_list_size or LONGEST_LIST
@@ -157,7 +157,7 @@ class Digests:
     def _forget(stream: _Stream, now_ns: int) -> None:
         limit = stream.entry.config.ack_timeout_ns
         old = [n for n, (sent_ns, _) in stream.lists.items() if now_ns - sent_ns >= limit]
-        while sum(len(sent) for _, sent in stream.lists.values()) > MOST_UNACKNOWLEDGED:
+        while sum(len(sent) for _, sent in stream.lists.values()) > MAX_UNACKNOWLEDGED:
             old.append(next(iter(stream.lists)))
             stream.lists.pop(old[-1])
         for number in old:

@@ -22,7 +22,7 @@ HEAVIEST = 1024  # the sum of a group's weights
 
 @dataclass
 class _Member:
-    """The engine's members of one member, all alike, and what the controller sent."""
+    """The engine's equal copies of one member, and what the controller sent."""
 
     numbers: list[int]
     action: tuple[str, list[int]]

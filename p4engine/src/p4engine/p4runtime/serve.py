@@ -1,7 +1,7 @@
 """P4Runtime for a switch process: its command line's options, put together.
 
-Whoever can open the address can program the switch: there are no passwords and no encryption. So it
-is on the machine itself unless the user names another address.
+Anybody who can open the address can program the switch: there are no passwords and no encryption.
+So it is on the machine itself unless the user names another address.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ int io_open(io_loop *io, char *error) {
         setsockopt(io->receiver, SOL_PACKET, PACKET_RESERVE, &reserve, sizeof reserve) < 0 ||
         setsockopt(io->receiver, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on) < 0 ||
         attach_filter(io) < 0)
-        return io_set_error(error, "this kernel's packet sockets lack something: %s", strerror(errno));
+        return io_set_error(error, "this kernel's packet sockets have no such feature: %s", strerror(errno));
 
     /* A frame size that is no power of two spreads the frames over the cache's sets. */
     io->frame_bytes = (TPACKET2_HDRLEN + 16 + (uint32_t)reserve + longest + IO_VLAN_BYTES + 63) & ~63u;

@@ -1,4 +1,4 @@
-/* The border between a compiled P4 program and whatever moves its packets.
+/* The border between a compiled P4 program and the code that moves its packets.
  *
  * A program compiled by p4engine is one shared object: the generated pipeline, this runtime and the
  * traffic manager. It exports `p4_program_get()`, whose structure says how large a packet's state is and

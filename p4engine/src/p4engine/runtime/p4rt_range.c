@@ -1,4 +1,4 @@
-/* Ranges. In a table with range keys the entries of a slot (those that are alike in all keys but the ranges)
+/* Ranges. In a table with range keys the entries of a slot (those with equal keys except the ranges)
  * form a search tree over the first range key: by its lower end, and every node knows which entry of its subtree
  * ends last and which one wins. A lookup walks only where an entry both contains the key and beats the best one
  * so far: for ranges that overlap little that is the depth of the tree. The tree is a treap (the nodes' weights

@@ -5,7 +5,7 @@
 
 /* ---- storage ---- */
 
-#define SLAB_LEAST (64u << 10)
+#define MIN_SLAB_BYTES (64u << 10)
 #define PREFETCHED_LINES 7 /* a frame's head and 384 bytes */
 
 static const uint32_t frame_bytes[FRAME_SIZES] = {512, 2048, 16384, 0};
@@ -18,7 +18,7 @@ static void *slab_alloc(tm_switch *tm, uint64_t bytes) {
     if (!s || s->used + bytes > s->size) {
         uint64_t size = bytes + 64;
 #ifndef __SANITIZE_ADDRESS__ /* which sees what goes beyond a piece only where it is on its own */
-        size = !s ? SLAB_LEAST : s->size < LARGE_PAGE ? 2 * s->size : LARGE_PAGE;
+        size = !s ? MIN_SLAB_BYTES : s->size < LARGE_PAGE ? 2 * s->size : LARGE_PAGE;
         while (size < bytes + 64) size *= 2;
 #endif
         s = pages_alloc(size);

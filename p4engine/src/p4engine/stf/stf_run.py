@@ -28,7 +28,7 @@ from p4engine.control.commands import Commands
 from p4engine.frontend.diagnostics import P4Error
 from p4engine.program_info import Table
 from p4engine.stf.stf_parser import DIRECT, Statement, StfError, parse
-from p4engine.stf.stf_values import find_key, match_value, meant
+from p4engine.stf.stf_values import find_key, find_name, match_value
 from p4engine.switch.library import Switch
 from p4engine.values.matches import anything
 from p4engine.values.numbers import ControlError
@@ -152,12 +152,12 @@ class Run:
 
     def _table(self, name: str) -> Table:
         tables = [(table.name, table) for table in self.info.tables]
-        return meant(tables, name, "table", any_ending=True)
+        return find_name(tables, name, "table", any_ending=True)
 
     def _action(self, table: Table, s: Statement) -> tuple[str, list[int]]:
         actions = [(action.name, action) for action in table.actions]
         owner = f"table {table.name}"
-        action = meant(actions, s.action, "action", owner, any_ending=True)
+        action = find_name(actions, s.action, "action", owner, any_ending=True)
         expected = action.params
         given: dict[str, str] = {}
         for i, (name, value) in enumerate(s.arguments):
@@ -204,7 +204,7 @@ class Run:
             number = int(index, 0)
         direct = [t.direct_counter for t in self.info.tables if t.direct_counter is not None]
         names = [*(counter.name for counter in self.info.counters), *direct]
-        name = meant([(n, n) for n in names], s.table, "counter", any_ending=True)
+        name = find_name([(n, n) for n in names], s.table, "counter", any_ending=True)
         got = self.switch.counter_read(name, number)
         if len(s.words) == 1:
             return
@@ -230,7 +230,7 @@ class Run:
                     return Difference(port, i, s.line, s.data, data, reason)
             counts = f"{len(wanted)} packets are expected on port {port}, {len(sent)} left"
             if len(wanted) > len(sent):
-                counts += self._elsewhere()
+                counts += self._extra_packets()
             if len(wanted) > len(sent) and found is None:
                 s = wanted[len(sent)]
                 found = Difference(port, len(sent), s.line, s.data, None, counts)
@@ -238,7 +238,7 @@ class Run:
                 found = Difference(port, len(wanted), None, None, sent[len(wanted)], counts)
         return found
 
-    def _elsewhere(self) -> str:
+    def _extra_packets(self) -> str:
         """Where a missing packet may have gone."""
         more = [p for p, d in sorted(self.sent.items()) if len(d) > len(self.expected.get(p, []))]
         if not more:

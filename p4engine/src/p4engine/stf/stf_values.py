@@ -23,7 +23,7 @@ T = TypeVar("T")
 _DIGIT_BITS = {"0x": 4, "0b": 1, "0o": 3}
 
 
-def meant(
+def find_name(
     candidates: Iterable[tuple[str, T]],
     wanted: str,
     what: str,
@@ -57,7 +57,7 @@ def find_key(table: Table, wanted: str) -> int:
         valid = wish[: -len("valid")] + "$valid$"
         if not any(name == wish or name.endswith(f".{wish}") for name, _ in named):
             wish = valid
-    return meant(named, wish, "key", f"table {table.name}")
+    return find_name(named, wish, "key", f"table {table.name}")
 
 
 def _digits(text: str) -> tuple[str, int]:

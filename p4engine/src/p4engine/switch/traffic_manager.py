@@ -169,7 +169,7 @@ class Manager:
         made: int = self.lib.tm_timestamp(self._tm, now_ns)
         return made
 
-    def early(self, on: bool) -> None:
+    def output_early(self, on: bool) -> None:
         """Give out packets as soon as their time of leaving is known, with that time."""
         self.lib.tm_set_early(self._tm, on)
 

@@ -93,7 +93,7 @@ MATCHES = (ExactMatch, LpmMatch, TernaryMatch, RangeMatch, OptionalMatch)
 
 
 def anything(key: Kind) -> Match:
-    """What matches whatever the key is; for an exact key, for which there is no such thing, 0."""
+    """A match for every key; 0 for an exact key, which has no such match."""
     if key.kind == "lpm":
         return LpmMatch(0, 0)
     if key.kind == "ternary":
@@ -104,7 +104,7 @@ def anything(key: Kind) -> Match:
 
 
 def is_anything(key: Kind, match: Match) -> bool:
-    """Does it match whatever the key is?"""
+    """Whether it matches every key."""
     if isinstance(match, LpmMatch):
         return match.length == 0
     if isinstance(match, TernaryMatch):

@@ -23,7 +23,7 @@ from p4engine.program_info import (
 )
 from p4engine.values.numbers import ControlError
 
-MOST_NAMES = 12  # in an error
+MAX_NAMES = 12  # in an error
 T = TypeVar("T")
 
 
@@ -157,6 +157,6 @@ def _listed(names: Sequence[str], wanted: str) -> str:
     by_end = {name.rpartition(".")[2]: name for name in names}
     near = [by_end[end] for end in difflib.get_close_matches(last, by_end, 3)]
     ordered = [*near, *(name for name in dict.fromkeys(names) if name not in near)]
-    more = len(ordered) - MOST_NAMES
-    text = ", ".join(ordered[:MOST_NAMES]) or "none"
+    more = len(ordered) - MAX_NAMES
+    text = ", ".join(ordered[:MAX_NAMES]) or "none"
     return f"{text} and {more} more" if more > 0 else text
