@@ -3,8 +3,8 @@
  * A switch has a pool of aggregators, shared by all jobs. An aggregator holds one fragment's
  * running sum. The fragment that finds its aggregator empty takes it, and keeps it until its
  * result passes back from the job's parameter server (PS), also while the complete sum is on its
- * way there and back. Whoever finds the aggregator taken goes on to its own PS, which then does the
- * adding: the fallback. The PS hands out another index for what collided, so collisions become
+ * way there and back. A fragment that finds it taken goes on to its own PS, which then does the
+ * adding. After a collision the PS gives the window position another index, so collisions become
  * rarer.
  *
  *   arriving packet                           what the switch does
@@ -23,7 +23,7 @@
  *   result from the PS                        RELEASE if the owner matches; multicast
  *
  * The apply block of AtpIngress is this table. It reads the aggregator's record, names the event,
- * moves the values, writes the record, counts, and routes by the job of whatever leaves. What all
+ * moves the values, writes the record, counts, and routes by the job of the packet that leaves. What all
  * systems with a pool share (the record, the registers, counting, routing) is in pool.p4. The
  * record's priority is not used.
  *
@@ -61,7 +61,7 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
         }
 
         if (meta.aggregated == 1) {
-            /* ---- 1. What does the packet meet? ---- */
+            /* ---- 1. What does the packet find? ---- */
             bit<1> inside = 1;
             if (meta.offset >= meta.slots) {
                 inside = 0;
@@ -136,7 +136,7 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
                 }
             }
 
-            /* ---- 3. What becomes of the aggregator and of the packet? ---- */
+            /* ---- 3. What happens to the aggregator and the packet? ---- */
             if (meta.event == CLAIM) {
                 occupy();
             } else if (meta.event == ADD) {

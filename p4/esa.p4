@@ -22,7 +22,7 @@
  *   result from the PS                        RELEASE if the owner matches; multicast
  *
  * The apply block of EsaIngress is this table. It reads the aggregator's record, names the event,
- * moves the values, writes the record, counts, and routes by the job of whatever leaves. What all
+ * moves the values, writes the record, counts, and routes by the job of the packet that leaves. What all
  * systems with a pool share (the record, the registers, counting, routing) is in pool.p4.
  *
  * Compile-time parameters: AGGREGATORS (pool size), VALUES, BITMAP_WIDTH.
@@ -33,7 +33,7 @@
 #include "egress.p4"
 
 /* Whether an arriving fragment may evict another one's sum. A program that only differs in this
- * rule defines it otherwise and includes this file. */
+ * rule defines this macro and includes this file. */
 #ifndef MAY_EVICT
 #define MAY_EVICT (hdr.ina.priority > slot.priority)
 #endif
@@ -69,7 +69,7 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
         }
 
         if (meta.aggregated == 1) {
-            /* ---- 1. What does the packet meet? ---- */
+            /* ---- 1. What does the packet find? ---- */
             bit<1> inside = 1;
             if (meta.offset >= meta.slots) {
                 inside = 0;
@@ -158,7 +158,7 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
                 }
             }
 
-            /* ---- 3. What becomes of the aggregator and of the packet? ---- */
+            /* ---- 3. What happens to the aggregator and the packet? ---- */
             if (meta.event == CLAIM) {
                 occupy();
             } else if (meta.event == ADD) {

@@ -2,8 +2,8 @@
  *
  *     Ethernet / IPv4 / UDP (port 18766) / ina / workers / [values]
  *
- * One header serves all systems, so that one dissector, one trace and one capture filter do.
- * A field that a system has no use for is 0. docs/wire.md describes every field. The parser and
+ * One header serves all systems, so that one dissector, one trace and one capture filter are enough.
+ * A field that a system does not use is 0. docs/wire.md describes every field. The parser and
  * the deparser are in parser.p4.
  *
  * Compile-time parameters: VALUES (see values.p4) and BITMAP_WIDTH, the number of workers that
@@ -81,7 +81,7 @@ header udp_t {
 header ina_t {
     bit<4>  version;
     bit<4>  kind;
-    bit<8>  priority;        // 1..255, the higher the more urgent
+    bit<8>  priority;        // 1..255, 255 is the most urgent
     bit<16> flags;
     bit<16> job;
     bit<16> node;            // the switch that aggregates; 0 = every switch on the way

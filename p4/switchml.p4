@@ -107,7 +107,7 @@ struct metadata_t {
     bit<32>  overflow;
     /* where the packet goes */
     bit<2>   heading;
-    bit<1>   to_asker;                   // to the worker that has sent it, whatever the heading
+    bit<1>   to_asker;                   // to the worker that has sent it, not along the tree
 }
 
 #include "parser.p4"

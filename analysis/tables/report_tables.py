@@ -71,7 +71,7 @@ TRAFFIC = (
     _count("gradient_packets", "gradient\npackets"),
     _count("retransmissions", "resent"),
     _count("reminders", "reminders"),
-    _count("asks", "asks"),
+    _count("asks", "retransmit\nrequests"),
     TO_PS,
     FROM_PS,
 )

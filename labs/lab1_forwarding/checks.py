@@ -1,4 +1,4 @@
-"""What lab 1 must do: forward along routes, and read a packet's way in the trace."""
+"""What lab 1 must do: forward along routes, and read a packet's path in the trace."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def ttl(t: Bench) -> None:
         switch.expect_one(4, frame, forwarded(frame, 1), "each hop takes one", only=["IP.ttl"])
 
 
-@LAB.check(10, "A packet at the end of its TTL goes no further")
+@LAB.check(10, "A packet at the end of its TTL is dropped")
 def expired(t: Bench) -> None:
     switch = start(t)
     for value in (1, 0):
@@ -122,7 +122,7 @@ def checksum(t: Bench) -> None:
             raise Failure("nothing left the switch", sent=(4, bytes(frame)), got=[])
 
 
-@LAB.check(5, "What has no route, and what is not IPv4, is dropped")
+@LAB.check(5, "Packets without a route, and packets that are not IPv4, are dropped")
 def dropped(t: Bench) -> None:
     switch = start(t)
     switch.expect(4, packet(t, "172.16.0.1"), {}, "there is no route to 172.16.0.1")

@@ -68,7 +68,7 @@ def one_round(
     switch.expect_one(order[-1] + 1, last, result(total, round_), why, only)
 
 
-@LAB.check(5, "A gradient that is not the last of its round goes no further")
+@LAB.check(5, "A gradient that is not the last of its round does not leave the switch")
 def absorbed(t: Bench) -> None:
     switch = start(t, 4)
     for worker in range(3):
@@ -115,7 +115,7 @@ def rounds(t: Bench) -> None:
         one_round(t, switch, 3, round_, why, only=["Sum.values", "Sum.round"])
 
 
-@LAB.check(10, "The number of workers is the control plane's")
+@LAB.check(10, "The control plane sets the number of workers")
 def any_number(t: Bench) -> None:
     for workers in (2, t.random.randrange(5, 9), 1):
         switch = start(t, workers)
@@ -129,7 +129,7 @@ def any_number(t: Bench) -> None:
         switch.expect_one(workers, last, result([workers] * 4), why, only)
 
 
-@LAB.check(5, "What is no gradient is dropped and changes nothing")
+@LAB.check(5, "Packets that are not gradients are dropped and change nothing")
 def others(t: Bench) -> None:
     switch = start(t, 2)
     first, second = numbers(t), numbers(t)

@@ -66,7 +66,7 @@ def finish(t: Bench, only: Sequence[str], why: str) -> None:
     switch.expect(3, gradient(2, sent[2], slot), leaving, why, only)
 
 
-@LAB.check(5, "A gradient that is not the last of its sum goes no further")
+@LAB.check(5, "A gradient that is not the last of its sum does not leave the switch")
 def absorbed(t: Bench) -> None:
     switch = start(t)
     for worker in (0, 1):

@@ -1,4 +1,4 @@
-"""What lab 4 must do: exact sums although packets are lost, doubled and late."""
+"""What lab 4 must do: exact sums although packets are lost, duplicated and late."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def whole(
     return sent, total(sent)
 
 
-@LAB.check(10, "Without losses every sum is right, in whatever order the workers send")
+@LAB.check(10, "Without losses every sum is right, for every order of the workers")
 def lossless(t: Bench) -> None:
     switch = start(t)
     for number in range(4 * SLOTS):
@@ -169,7 +169,9 @@ def late(t: Bench) -> None:
     switch.expect_one(1, gradient(0, sent[0], 2, 1), want, why, only=SUM)
 
 
-@LAB.check(10, "Workers that retransmit get every sum through a network that loses and doubles")
+@LAB.check(
+    10, "Workers that retransmit get every sum through a network that loses and duplicates packets"
+)
 def lossy(t: Bench) -> None:
     """Workers with a window of SLOTS fragments; what they wait for they send again, in rounds."""
     switch, fragments = start(t), 6 * SLOTS

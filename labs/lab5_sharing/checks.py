@@ -157,7 +157,7 @@ def owner(t: Bench) -> None:
         switch.expect_one(port(0, 2), last, want, why, only=SUM)
 
 
-@LAB.check(10, "A duplicate is not added, and is answered with the sum once that is complete")
+@LAB.check(10, "A duplicate is not added; when the sum is complete, it is sent again")
 def duplicate(t: Bench) -> None:
     switch = start(t)
     sent = [numbers(t, VALUES) for _ in range(WORKERS)]
@@ -174,7 +174,7 @@ def duplicate(t: Bench) -> None:
     switch.expect(port(0, 0), again, leaving, why, only=SUM)
 
 
-@LAB.check(10, "A retransmission takes what the slot holds along to the PS, and claims nothing")
+@LAB.check(10, "A retransmission takes the slot's sum along to the PS, and claims no slot")
 def resend(t: Bench) -> None:
     switch = start(t)
     sent = give(t, switch, 0, [0, 1], number=5, slot=1)

@@ -115,7 +115,7 @@ def home(t: Bench) -> None:
     switch.expect(port(1, 2), new, {SERVERS[0]: want}, why, only=["Agg.worker"])
 
 
-@LAB.check(10, "After a swap the newcomer is in the slot, with its values and its bit")
+@LAB.check(10, "After a swap the new fragment is in the slot, with its values and its worker's bit")
 def newcomer(t: Bench) -> None:
     switch = start(t)
     _, new, _ = evict(t, switch)
@@ -158,7 +158,7 @@ def downgrade(t: Bench) -> None:
     switch.expect_one(port(1, 0), packet, content(packet, 0, 1, 1, sent), why, only=SUM)
 
 
-@LAB.check(10, "A reminder gets what the slot holds, or the answer that it holds nothing")
+@LAB.check(10, "A reminder gets the slot's sum, or the answer that there is none")
 def remind(t: Bench) -> None:
     switch = start(t)
     old, _, _ = evict(t, switch)
@@ -177,7 +177,7 @@ def remind(t: Bench) -> None:
     switch.expect(port(1, 0), gradient(1, 0, numbers(t, VALUES), 2, 2, 1), {}, "the slot is free")
 
 
-@LAB.check(5, "With preemption the memory does more: a stalled job does not keep it")
+@LAB.check(5, "With preemption the memory completes more sums: a stalled job does not keep it")
 def utilisation(t: Bench) -> None:
     shares = [_useful(t, start(t, preemption)) for preemption in (False, True)]
     t.note(f"slot-time spent on sums that were completed: {shares[0]:.0%} without preemption,")

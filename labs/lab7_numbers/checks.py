@@ -56,7 +56,7 @@ def rounding(t: Bench) -> None:
         compare("quantise", {"value": values}, got, want, f"values times {scale:g}, rounded")
 
 
-@LAB.check(10, "What does not fit into int32 saturates")
+@LAB.check(10, "Values that do not fit into int32 saturate")
 def saturation(t: Bench) -> None:
     p = t.python()
     values = np.array([3e9, -3e9, 1e30, -1e30, 2.0**31, -(2.0**31), 5.0], np.float32)
@@ -100,7 +100,7 @@ def overflow(t: Bench) -> None:
     compare("overflow", given, flags, (exact > LARGEST) | (exact < SMALLEST), why)
 
 
-@LAB.check(10, "The safe scale never overflows and gives nothing away")
+@LAB.check(10, "The safe scale never overflows and is the largest such scale")
 def scales(t: Bench) -> None:
     p = t.python()
     cases = [(1.0, 1), (1.0, 2), (1.0, 3), (0.7, 8), (1000.0, 5), (2.0**-20, 64)]

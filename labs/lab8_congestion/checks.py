@@ -159,7 +159,7 @@ def decrease(t: Bench) -> None:
             raise Failure(f"a window of {first} is {got} after a mark, not {first // 2}")
 
 
-@LAB.check(10, "However many marks belong to one window, they halve it once")
+@LAB.check(10, "All marks of one window halve it once")
 def once(t: Bench) -> None:
     p = t.python()
     flow = Flow(p, 32, 100)

@@ -91,7 +91,7 @@ def baseline(t: Bench, name: str, right: Callable[[dict, str], str], on_triangle
             raise Failure(f"{name} on the triangle has rate {on_triangle}, not {got:.6g}")
 
 
-@LAB.check(10, "Without aggregation everything goes to the server by a shortest path")
+@LAB.check(10, "Without aggregation all gradients go to the server over a shortest path")
 def none(t: Bench) -> None:
     baseline(t, "plan_none", lambda network, worker: network["ps"], 0.75)
 

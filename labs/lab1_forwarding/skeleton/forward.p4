@@ -86,7 +86,7 @@ control MyIngress(inout headers_t hdr, inout metadata_t meta,
 
     apply {
         node.apply();
-        /* TODO (task 2): which packets may go on, and where do they go? */
+        /* TODO (task 2): which packets are forwarded, and where to? */
         route.apply();
         drop();
     }

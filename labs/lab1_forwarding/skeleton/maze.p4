@@ -1,6 +1,6 @@
-/* A maze for packets: run one through it with `python -m p4engine trace` and see its way.
+/* A maze for packets: run a packet through it with `python -m p4engine trace` and follow its path.
  *
- * It does nothing sensible. Given; the questions about it are in answers.txt.
+ * It does nothing useful. Leave it as it is; the questions about it are in answers.txt.
  */
 #include <core.p4>
 #include <v1model.p4>

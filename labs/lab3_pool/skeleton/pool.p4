@@ -11,7 +11,7 @@
 #endif
 
 struct metadata_t {
-    bit<8>  workers;                     // that a sum waits for
+    bit<8>  workers;                     // number of workers in a complete sum
     bit<16> group;                       // their multicast group
     bit<48> mac;                         // of this switch
     bit<32> ip;
@@ -61,7 +61,7 @@ control PoolIngress(inout headers_t hdr, inout metadata_t meta,
 
 control PoolEgress(inout headers_t hdr, inout metadata_t meta,
                    inout standard_metadata_t standard) {
-    /* Control plane: who is at a port. */
+    /* Control plane: the host at a port. */
     action address(bit<48> mac, bit<32> ip) {
         hdr.ethernet.destination = mac;
         hdr.ip.destination = ip;
@@ -74,7 +74,7 @@ control PoolEgress(inout headers_t hdr, inout metadata_t meta,
     }
 
     apply {
-        /* TODO (task 3): address this copy, and take care of UDP's checksum. */
+        /* TODO (task 3): address this copy, and set the UDP checksum. */
         receiver.apply();
     }
 }

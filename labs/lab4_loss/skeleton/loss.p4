@@ -1,9 +1,9 @@
-/* Lab 4: aggregation that survives lost and doubled packets (SwitchML's idea).
+/* Lab 4: aggregation that survives lost and duplicated packets (SwitchML's idea).
  *
  * A slot has two sets. A fragment goes to the set that the top bit of `slot` names; a worker uses the
  * two sets of a slot in turn, and sends its next fragment when it has the result of the last one.
  *
- * This works while no packet is lost or doubled. Parts marked TODO are yours. Names of tables,
+ * This works while no packet is lost or duplicated. Parts marked TODO are yours. Names of tables,
  * actions and parameters have to stay, because the control plane uses them.
  */
 #include <core.p4>
@@ -21,14 +21,14 @@ struct metadata_t {
     bit<32> ip;
     bit<32> own;                         // the packet's set: 2 * slot + set
     bit<8>  count;                       // gradients that are in it
-    /* TODO: what else does a packet have to know of its set, and of the other one? */
+    /* TODO: what else does the program need to know about this set, and about the other one? */
 }
 
 #include "packet.p4"
 
 control LossIngress(inout headers_t hdr, inout metadata_t meta,
                     inout standard_metadata_t standard) {
-    /* TODO (task 1): who is in? A count cannot tell. */
+    /* TODO (task 1): which workers are in the sum? A count does not say it. */
     register<bit<8>>(2 * SLOTS) set_count;
 #define VALUE_REGISTER(n) register<bit<32>>(2 * SLOTS) value_##n;
     EACH_VALUE(VALUE_REGISTER)

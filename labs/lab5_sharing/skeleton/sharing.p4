@@ -3,8 +3,8 @@
  * A slot belongs to the fragment that came first, until the result of that fragment has passed. A
  * fragment that finds its slot taken goes to its own job's PS, which adds up there.
  *
- * So far every gradient goes to the PS, and results to the workers: a plain parameter server. Parts
- * marked TODO are yours. Names of tables, actions and parameters have to stay.
+ * At first every gradient goes to the PS, and results go to the workers: a plain parameter server.
+ * Parts marked TODO are yours. Names of tables, actions and parameters have to stay.
  */
 #include <core.p4>
 #include <v1model.p4>
@@ -15,7 +15,7 @@
 
 const bit<8> EMPTY   = 0;
 const bit<8> FILLING = 1;
-const bit<8> HELD    = 2;                // complete and sent; waits for its result
+const bit<8> HELD    = 2;                // complete and sent, waits for its result
 
 struct metadata_t {
     bit<32> complete;                    // the bitmap of all workers of the packet's job
@@ -116,7 +116,7 @@ control SharingIngress(inout headers_t hdr, inout metadata_t meta,
             meta.merged = meta.bitmap | hdr.agg.bitmap;
 
             if (hdr.agg.kind == RESULT) {
-                /* TODO (task 3): whose slot is free now? */
+                /* TODO (task 3): which slot is free now? */
                 standard.mcast_grp = meta.group;
             } else {
                 /* TODO (tasks 1, 2, 4): the table of events in the hand-out. */

@@ -1,7 +1,7 @@
 /* Lab 6: slots that can be taken away (ESA's idea).
  *
- * So far the first fragment keeps its slot until its sum is complete; whoever comes in between goes
- * to its parameter server (PS). Parts marked TODO are yours. Names of tables, actions and parameters
+ * At first a fragment keeps its slot until its sum is complete. Fragments that come in between go to
+ * their parameter server (PS). Parts marked TODO are yours. Names of tables, actions and parameters
  * have to stay.
  */
 #include <core.p4>
@@ -58,7 +58,7 @@ control PreemptionIngress(inout headers_t hdr, inout metadata_t meta,
         size = 256;
     }
 
-    /* Where a job's PS is. Applied last, with the job of whatever leaves. */
+    /* The way to each job's PS. Applied last, with the job of the packet that leaves. */
     action to_port(bit<9> port) {
         standard.egress_spec = port;
     }
@@ -104,9 +104,9 @@ control PreemptionIngress(inout headers_t hdr, inout metadata_t meta,
         EACH_VALUE(TAKE_VALUE)
     }
 
-    /* TODO (task 1): an action in which the packet's values and the slot's change places. */
+    /* TODO (task 1): an action that swaps the values of packet and slot. */
 
-    /* The packet becomes what the slot holds ... */
+    /* The packet gets the content of the slot ... */
     action become_content() {
         hdr.agg.kind = GRADIENT;
         hdr.agg.job = meta.job;
@@ -115,7 +115,7 @@ control PreemptionIngress(inout headers_t hdr, inout metadata_t meta,
         hdr.agg.priority = meta.priority;
     }
 
-    /* ... and the slot takes the packet in, as the first of its sum. */
+    /* ... and the slot gets the packet, as the first of its sum. */
     action occupy() {
         meta.state = FILLING;
         meta.job = hdr.agg.job;
@@ -124,7 +124,7 @@ control PreemptionIngress(inout headers_t hdr, inout metadata_t meta,
         meta.priority = hdr.agg.priority;
     }
 
-    /* A reminder has no values; what answers it has. */
+    /* A reminder has no values, but its answer has. */
     action add_value_header() {
         hdr.values.setValid();
         hdr.ip.length = hdr.ip.length + 4 * VALUES;
@@ -156,7 +156,7 @@ control PreemptionIngress(inout headers_t hdr, inout metadata_t meta,
                     write_slot();
                 }
             } else if (hdr.agg.kind == REMINDER) {
-                /* TODO (task 3): what the slot holds of this fragment leaves, or NOTHING. */
+                /* TODO (task 3): send the slot's sum of this fragment, or NOTHING. */
                 drop();
             } else if (hdr.agg.kind != GRADIENT) {
                 drop();
@@ -185,7 +185,7 @@ control PreemptionIngress(inout headers_t hdr, inout metadata_t meta,
             } else {
                 hdr.agg.flags = hdr.agg.flags | COLLISION;
                 leaves = 1;
-                /* TODO (task 2): what does waiting cost the slot's owner? */
+                /* TODO (task 2): what happens to the priority of the slot's owner? */
             }
         } else {
             drop();

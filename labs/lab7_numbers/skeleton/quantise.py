@@ -21,7 +21,7 @@ def dequantise(numbers: np.ndarray, scale: float) -> np.ndarray:
 
 
 def switch_add(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What a switch does with int32 arrays: (sum that wraps, bool array: has it overflowed?)."""
+    """Add int32 arrays as a switch does: (sum that wraps, bool array: where it overflowed)."""
     return a + b, np.zeros(len(a), bool)  # TODO (task 2)
 
 
@@ -37,7 +37,7 @@ def block_exponents(values: np.ndarray) -> np.ndarray:
 
 
 def shared_exponents(exponents: list[np.ndarray]) -> np.ndarray:
-    """What the workers agree on: int8, one per block, of their `block_exponents`."""
+    """The exponents that the workers agree on (int8, one per block), from all `block_exponents`."""
     return exponents[0]  # TODO (task 3)
 
 

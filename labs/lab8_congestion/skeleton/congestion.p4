@@ -1,4 +1,4 @@
-/* Lab 8: a switch that forwards, and marks packets that have met a long queue.
+/* Lab 8: a switch that forwards packets, and marks those that have found a long queue.
  *
  * Parts marked TODO are yours. Names of tables, actions and parameters have to stay.
  */
@@ -39,7 +39,7 @@ control CongestionEgress(inout headers_t hdr, inout metadata_t meta,
                          inout standard_metadata_t standard) {
     bit<19> threshold = 0;
 
-    /* Control plane: from which queue length on packets are marked at a port; 0: never. */
+    /* Control plane: the queue length from which packets are marked at a port; 0: never. */
     action set_threshold(bit<19> packets) {
         threshold = packets;
     }

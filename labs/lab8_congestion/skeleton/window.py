@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Window:
-    """How many fragments a worker may have on their way.
+    """How many fragments a worker may have in flight.
 
     Args:
         start, largest: fragments, at first and at most.
@@ -15,12 +15,12 @@ class Window:
         self.largest = largest
 
     def allowed(self) -> int:
-        """Fragments that may be on their way now; at least 1."""
+        """Fragments that may be in flight now; at least 1."""
         return max(1, int(self.size + 1e-9))
 
     def sent(self, fragment: int) -> None:
         """Fragment number `fragment` has just been sent; numbers only grow."""
 
     def result(self, fragment: int, ecn: bool) -> None:
-        """The result of `fragment` has come; `ecn`: on its way it met a long queue."""
-        self.size = self.largest  # TODO (task 2): this is no way to share a network
+        """The result of `fragment` has come; `ecn`: it has met a long queue."""
+        self.size = self.largest  # TODO (task 2): this does not share a network

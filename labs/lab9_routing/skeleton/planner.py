@@ -1,4 +1,4 @@
-"""Lab 9: who aggregates whose gradient, and which way does everything take?
+"""Lab 9: which node aggregates whose gradient, and over which path?
 
 A network is a dictionary:
 
@@ -22,12 +22,12 @@ def rate(network: dict, plan: dict) -> float:
 
 
 def plan_none(network: dict) -> dict:
-    """No switch aggregates: everything goes to the PS, by a shortest path."""
+    """No switch aggregates: all gradients go to the PS over a shortest path."""
     return {"workers": {}, "aggregates": {}}  # TODO (task 2)
 
 
 def plan_nearest(network: dict) -> dict:
-    """Each worker's own switch aggregates, and sends the sum to the PS by a shortest path."""
+    """Each worker's own switch aggregates, and sends the sum to the PS over a shortest path."""
     return {"workers": {}, "aggregates": {}}  # TODO (task 2)
 
 

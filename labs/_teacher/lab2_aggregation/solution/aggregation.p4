@@ -15,7 +15,7 @@ header ethernet_t {
 
 header sum_t {
     bit<8>  kind;
-    bit<8>  worker;                      // who has sent it; in a result 255
+    bit<8>  worker;                      // the sender; 255 in a result
     bit<16> round;                       // counts the sums; comes back in the result
     bit<32> v0;                          // int32, two's complement
     bit<32> v1;
@@ -29,7 +29,7 @@ struct headers_t {
 }
 
 struct metadata_t {
-    bit<8>  workers;                     // that a sum waits for
+    bit<8>  workers;                     // number of workers in a complete sum
     bit<48> mac;                         // of this switch
 }
 

@@ -1,4 +1,4 @@
-/* Lab 4: aggregation that survives lost and doubled packets (SwitchML's idea).
+/* Lab 4: aggregation that survives lost and duplicated packets (SwitchML's idea).
  *
  * A slot has two sets. A fragment goes to the set that the top bit of `slot` names; a worker uses the
  * two sets of a slot in turn, and sends its next fragment when it has the result of the last one.

@@ -12,7 +12,7 @@
 
 const bit<8> EMPTY   = 0;
 const bit<8> FILLING = 1;
-const bit<8> HELD    = 2;                // complete and sent; waits for its result
+const bit<8> HELD    = 2;                // complete and sent, waits for its result
 
 struct metadata_t {
     bit<32> complete;                    // the bitmap of all workers of the packet's job

@@ -58,7 +58,7 @@ control PreemptionIngress(inout headers_t hdr, inout metadata_t meta,
         size = 256;
     }
 
-    /* Where a job's PS is. Applied last, with the job of whatever leaves. */
+    /* The way to each job's PS. Applied last, with the job of the packet that leaves. */
     action to_port(bit<9> port) {
         standard.egress_spec = port;
     }
@@ -114,7 +114,7 @@ control PreemptionIngress(inout headers_t hdr, inout metadata_t meta,
         EACH_VALUE(TRADE_VALUE)
     }
 
-    /* The packet becomes what the slot holds ... */
+    /* The packet gets the content of the slot ... */
     action become_content() {
         hdr.agg.kind = GRADIENT;
         hdr.agg.job = meta.job;
@@ -123,7 +123,7 @@ control PreemptionIngress(inout headers_t hdr, inout metadata_t meta,
         hdr.agg.priority = meta.priority;
     }
 
-    /* ... and the slot takes the packet in, as the first of its sum. */
+    /* ... and the slot gets the packet, as the first of its sum. */
     action occupy() {
         meta.state = FILLING;
         meta.job = hdr.agg.job;
@@ -132,7 +132,7 @@ control PreemptionIngress(inout headers_t hdr, inout metadata_t meta,
         meta.priority = hdr.agg.priority;
     }
 
-    /* A reminder has no values; what answers it has. */
+    /* A reminder has no values, but its answer has. */
     action add_value_header() {
         hdr.values.setValid();
         hdr.ip.length = hdr.ip.length + 4 * VALUES;

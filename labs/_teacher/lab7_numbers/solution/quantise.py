@@ -22,7 +22,7 @@ def dequantise(numbers: np.ndarray, scale: float | np.ndarray) -> np.ndarray:
 
 
 def switch_add(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What a switch does with int32 arrays: (sum that wraps, bool array: has it overflowed?)."""
+    """Add int32 arrays as a switch does: (sum that wraps, bool array: where it overflowed)."""
     exact = a.astype(np.int64) + b.astype(np.int64)
     wrapped = exact.astype(np.int32)
     return wrapped, wrapped != exact
@@ -48,7 +48,7 @@ def block_exponents(values: np.ndarray) -> np.ndarray:
 
 
 def shared_exponents(exponents: list[np.ndarray]) -> np.ndarray:
-    """What the workers agree on: int8, one per block, of their `block_exponents`."""
+    """The exponents that the workers agree on (int8, one per block), from all `block_exponents`."""
     return np.max(np.stack(exponents), axis=0)
 
 

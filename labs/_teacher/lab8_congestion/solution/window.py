@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Window:
-    """How many fragments a worker may have on their way.
+    """How many fragments a worker may have in flight.
 
     Args:
         start, largest: fragments, at first and at most.
@@ -16,7 +16,7 @@ class Window:
         self.until = -1  # results up to this fragment belong to a window that has been halved
 
     def allowed(self) -> int:
-        """Fragments that may be on their way now; at least 1."""
+        """Fragments that may be in flight now; at least 1."""
         return max(1, int(self.size + 1e-9))
 
     def sent(self, fragment: int) -> None:
@@ -24,7 +24,7 @@ class Window:
         self.last = fragment
 
     def result(self, fragment: int, ecn: bool) -> None:
-        """The result of `fragment` has come; `ecn`: on its way it met a long queue."""
+        """The result of `fragment` has come; `ecn`: it has met a long queue."""
         if ecn:
             if fragment > self.until:
                 self.size = max(1.0, self.size / 2)

@@ -1,4 +1,4 @@
-"""Lab 9: who aggregates whose gradient, and which way does everything take?
+"""Lab 9: which node aggregates whose gradient, and over which path?
 
 The planner is a local search: it changes one worker's node or one path at a time, as long as the
 fullest link, switch or server becomes less full. What ties is decided by the next fullest. It ends
@@ -61,14 +61,14 @@ def rate(network: dict, plan: dict) -> float:
 
 
 def plan_none(network: dict) -> dict:
-    """No switch aggregates: everything goes to the PS, by a shortest path."""
+    """No switch aggregates: all gradients go to the PS over a shortest path."""
     graph, ps = _graph(network), network["ps"]
     workers = {w: [ps, networkx.shortest_path(graph, w, ps)] for w in network["workers"]}
     return {"workers": workers, "aggregates": {}}
 
 
 def plan_nearest(network: dict) -> dict:
-    """Each worker's own switch aggregates, and sends the sum to the PS by a shortest path."""
+    """Each worker's own switch aggregates, and sends the sum to the PS over a shortest path."""
     graph = _graph(network)
     own = {w: next(iter(graph[w])) for w in network["workers"]}
     return {
