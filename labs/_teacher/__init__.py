@@ -1,7 +1,7 @@
-"""The teacher's side of the labs: solutions, and wrong submissions with what they should lose.
+"""The teacher's part of the labs: solutions, and typical mistakes with the checks that must fail.
 
-Left out of what students get (`python -m labs export`). A wrong submission is the solution with
-some lines replaced, so that it stays true when the solution changes.
+`python -m labs export` leaves it out of the students' copy. A submission with a mistake is the
+solution with some lines replaced, so that it follows changes of the solution.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ HERE = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
-class Wrong:
+class Mistake:
     """A typical mistake.
 
     Args:
         name: of the mistake.
         why: what the student has overlooked.
-        edits: (old, new) texts; each old one occurs once in the solution's file.
-        loses: names of the checks that must fail, and no others.
-        file: of the solution; "" where there is only one.
+        edits: (old, new) texts; each old one occurs exactly once in the solution's file.
+        loses: names of the checks that must fail; all others must pass.
+        file: of the solution; "" if it has only one.
     """
 
     name: str
@@ -38,13 +38,14 @@ def solution(lab: str) -> Path:
     return HERE / lab / "solution"
 
 
-def wrong(lab: str) -> list[Wrong]:
-    """The lab's wrong submissions."""
-    return importlib.import_module(f"testbed.labs._teacher.{lab}.wrong").WRONG
+def mistakes(lab: str) -> list[Mistake]:
+    """The typical mistakes of a lab."""
+    return importlib.import_module(f"testbed.labs._teacher.{lab}.mistakes").MISTAKES
 
 
-def write_wrong(lab: str, mistake: Wrong, target: Path) -> None:
-    """Write a wrong submission to the folder `target`. Raises ValueError where it does not fit."""
+def write_mistake(lab: str, mistake: Mistake, target: Path) -> None:
+    """Write the solution with a mistake to the folder `target`. Raises ValueError if an edit does
+    not fit the solution."""
     shutil.copytree(solution(lab), target)
     name = mistake.file or next(p.name for p in sorted(target.iterdir()) if p.is_file())
     text = (target / name).read_text()

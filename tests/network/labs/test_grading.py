@@ -13,7 +13,7 @@ import pytest
 from p4engine_testing.leftovers import children_of
 
 from testbed.labs.__main__ import main
-from testbed.labs._teacher import solution, write_wrong, wrong
+from testbed.labs._teacher import mistakes, solution, write_mistake
 from testbed.labs.grader import network
 from testbed.labs.grader.box import Box, remove, scratch_folder
 from testbed.labs.grader.grade import NODE, Grade, grade
@@ -80,13 +80,13 @@ MISTAKES = [
         ("lab2_aggregation", ()),
         ("lab4_loss", pytest.mark.slow),
     )
-    for mistake in wrong(lab)[:1]
+    for mistake in mistakes(lab)[:1]
 ]
 
 
 @pytest.mark.parametrize("lab, mistake", MISTAKES)
 def test_a_mistake_loses_the_same_as_without_network(lab, mistake, tmp_path):
-    write_wrong(lab, mistake, tmp_path / "wrong")
+    write_mistake(lab, mistake, tmp_path / "wrong")
     assert _failed(graded(lab, tmp_path / "wrong")) == mistake.loses
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.labs._teacher import solution, write_wrong, wrong
+from testbed.labs._teacher import mistakes, solution, write_mistake
 from testbed.labs.grader.grade import Grade, grade
 from testbed.labs.grader.lab import find_lab, lab_names
 
@@ -39,7 +39,7 @@ LABS = [pytest.param(lab, marks=_slow(lab)) for lab in lab_names()]
 MISTAKES = [
     pytest.param(lab, mistake, id=f"{lab}-{mistake.name}", marks=_slow(lab, number == 0))
     for lab in lab_names()
-    for number, mistake in enumerate(wrong(lab))
+    for number, mistake in enumerate(mistakes(lab))
 ]
 
 
@@ -60,7 +60,7 @@ def test_the_skeleton_runs_and_gets_few_points(lab):
 
 @pytest.mark.parametrize("lab, mistake", MISTAKES)
 def test_a_mistake_loses_what_it_deserves(lab, mistake, tmp_path):
-    write_wrong(lab, mistake, tmp_path / "wrong")
+    write_mistake(lab, mistake, tmp_path / "wrong")
     made = graded(lab, tmp_path / "wrong")
     assert _failed(made) == mistake.loses, _told(made)
 
@@ -86,7 +86,7 @@ def test_a_lab_is_complete(lab):
     assert skeleton <= {*found.hand_in, *found.given} and skeleton >= set(found.hand_in)
     assert all(path.exists() for path in found.given_files())
     assert {p.name for p in solution(lab).iterdir()} == set(found.hand_in)
-    assert len(wrong(lab)) >= 4
+    assert len(mistakes(lab)) >= 4
     text = (found.folder / "README.md").read_text()
     for part in ("You learn", "Time", "## Background", "## Tasks", "## Questions", "## Rubric"):
         assert part in text, part

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from testbed.labs._teacher import Wrong
+from testbed.labs._teacher import Mistake
 
 P4, PYTHON = "congestion.p4", "window.py"
-WRONG = [
-    Wrong(
+MISTAKES = [
+    Mistake(
         "the queue behind it",
         "looks at the queue when the packet leaves, not when it came",
         (("standard.enq_qdepth >= threshold", "standard.deq_qdepth >= threshold"),),
         frozenset({"marked_flags", "marked_ip", "per_port", "others"}),
         P4,
     ),
-    Wrong(
+    Mistake(
         "off-by-one threshold",
         "marks only from one packet above the threshold on",
         (("standard.enq_qdepth >= threshold", "standard.enq_qdepth > threshold"),),
         frozenset({"marked_flags", "marked_ip", "per_port"}),
         P4,
     ),
-    Wrong(
+    Mistake(
         "never is always",
         "takes a threshold of 0 for an empty queue",
         (("threshold != 0 && ", ""),),
         frozenset({"per_port"}),
         P4,
     ),
-    Wrong(
+    Mistake(
         "other flags lost",
         "sets the mark and clears the packet's other flags",
         (
@@ -40,28 +40,28 @@ WRONG = [
         frozenset({"others"}),
         P4,
     ),
-    Wrong(
+    Mistake(
         "halves for each mark",
         "a window full of marks takes the window down to one packet",
         (("            if fragment > self.until:\n", "            if True:\n"),),
         frozenset({"once", "together"}),
         PYTHON,
     ),
-    Wrong(
+    Mistake(
         "one more for each result",
         "doubles the window every round trip",
         (("self.size + 1 / self.size)", "self.size + 1)"),),
         frozenset({"increase", "together"}),
         PYTHON,
     ),
-    Wrong(
+    Mistake(
         "marks ignored",
         "grows, whatever comes",
         (("        if ecn:\n", "        if ecn and self.size < 0:\n"),),
         frozenset({"decrease", "once", "limits", "together"}),
         PYTHON,
     ),
-    Wrong(
+    Mistake(
         "no limit",
         "grows beyond the largest window",
         (("min(float(self.largest), self.size + 1 / self.size)", "self.size + 1 / self.size"),),

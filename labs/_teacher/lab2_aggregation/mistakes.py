@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from testbed.labs._teacher import Wrong
+from testbed.labs._teacher import Mistake
 
-WRONG = [
-    Wrong(
+MISTAKES = [
+    Mistake(
         "off-by-one fan-in",
         "compares before counting the packet itself, so a round ends one gradient too late",
         (
@@ -14,13 +14,13 @@ WRONG = [
         ),
         frozenset({"multicast", "sums", "negative", "header", "rounds", "any_number", "others"}),
     ),
-    Wrong(
+    Mistake(
         "count never reset",
         "the second round starts with the count of the first",
         (("                n = 0;\n", ""),),
         frozenset({"rounds"}),
     ),
-    Wrong(
+    Mistake(
         "sum never reset",
         "adds the first gradient of a round to what the last round has left",
         (
@@ -31,31 +31,31 @@ WRONG = [
         ),
         frozenset({"rounds"}),
     ),
-    Wrong(
+    Mistake(
         "reply to the last worker only",
         "sends the result back where the packet came from",
         (("standard.mcast_grp = WORKERS_GROUP;", "standard.egress_spec = standard.ingress_port;"),),
         frozenset({"multicast"}),
     ),
-    Wrong(
+    Mistake(
         "copy and paste",
         "the fourth value is added to the third register's content",
         (("        sum3.read(old, 0);", "        sum2.read(old, 0);"),),
         frozenset({"sums", "negative", "rounds", "others"}),
     ),
-    Wrong(
+    Mistake(
         "everything counts",
         "does not look at the packet's kind",
         (("hdr.sum.isValid() && hdr.sum.kind == GRADIENT", "hdr.sum.isValid()"),),
         frozenset({"others"}),
     ),
-    Wrong(
+    Mistake(
         "gradient instead of result",
         "forgets to make the packet a result",
         (("        hdr.sum.kind = RESULT;\n", ""),),
         frozenset({"header"}),
     ),
-    Wrong(
+    Mistake(
         "hard-coded fan-in",
         "ignores the control plane's number of workers",
         (("if (n == meta.workers)", "if (n == 3)"),),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from testbed.labs._teacher import Wrong
+from testbed.labs._teacher import Mistake
 
-WRONG = [
-    Wrong(
+MISTAKES = [
+    Mistake(
         "frees another owner's slot",
         "a result frees whatever it finds",
         (
@@ -16,19 +16,19 @@ WRONG = [
         ),
         frozenset({"owner"}),
     ),
-    Wrong(
+    Mistake(
         "owner without the job",
         "compares fragment numbers only, so the jobs' fragments mix",
         (("meta.state != EMPTY && meta.job == hdr.agg.job &&\n", "meta.state != EMPTY &&\n"),),
         frozenset({"collision", "held", "owner", "resend"}),
     ),
-    Wrong(
+    Mistake(
         "free when complete",
         "does not keep a sum until its result has passed",
         (("                    meta.state = HELD;", "                    meta.state = EMPTY;"),),
         frozenset({"held", "duplicate"}),
     ),
-    Wrong(
+    Mistake(
         "never freed",
         "results pass, and slots stay taken",
         (
@@ -39,7 +39,7 @@ WRONG = [
         ),
         frozenset({"released"}),
     ),
-    Wrong(
+    Mistake(
         "double counting",
         "adds a worker that is in the sum already",
         (
@@ -50,7 +50,7 @@ WRONG = [
         ),
         frozenset({"duplicate"}),
     ),
-    Wrong(
+    Mistake(
         "own bitmap",
         "sends a sum with the bitmap of the last packet",
         (
@@ -61,7 +61,7 @@ WRONG = [
         ),
         frozenset({"complete", "collision", "owner", "duplicate", "partition"}),
     ),
-    Wrong(
+    Mistake(
         "no collision flag",
         "sends what found no slot on its way without a word",
         (
@@ -72,7 +72,7 @@ WRONG = [
         ),
         frozenset({"collision", "held"}),
     ),
-    Wrong(
+    Mistake(
         "partition ignored",
         "maps slots into the whole pool",
         (("(bit<32>) (meta.base + hdr.agg.slot)", "(bit<32>) hdr.agg.slot"),),

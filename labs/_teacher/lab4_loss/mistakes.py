@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from testbed.labs._teacher import Wrong
+from testbed.labs._teacher import Mistake
 
-WRONG = [
-    Wrong(
+MISTAKES = [
+    Mistake(
         "double counting",
         "adds a duplicate, since the bitmap hides that it is one",
         (
@@ -16,7 +16,7 @@ WRONG = [
         ),
         frozenset({"doubled", "lossy"}),
     ),
-    Wrong(
+    Mistake(
         "result to everybody",
         "answers a retransmission with another multicast",
         (
@@ -27,13 +27,13 @@ WRONG = [
         ),
         frozenset({"retransmission", "shadow"}),
     ),
-    Wrong(
+    Mistake(
         "retransmissions dropped",
         "treats a retransmission like any duplicate, so a lost result is lost for ever",
         (("if (known == 1 && meta.state == COMPLETE)", "if (known == 1 && meta.state == 9)"),),
         frozenset({"retransmission", "shadow", "lossy"}),
     ),
-    Wrong(
+    Mistake(
         "no shadow copy",
         "uses one set per slot, whatever the packet asks for",
         (
@@ -42,13 +42,13 @@ WRONG = [
         ),
         frozenset({"shadow", "lossy"}),
     ),
-    Wrong(
+    Mistake(
         "own packet instead of the sum",
         "answers a retransmission with the values that it brought",
         (("                take_values();\n", ""),),
         frozenset({"retransmission", "shadow", "lossy"}),
     ),
-    Wrong(
+    Mistake(
         "late copies start a sum",
         "does not compare fragment numbers",
         (
@@ -64,7 +64,7 @@ WRONG = [
         ),
         frozenset({"late"}),
     ),
-    Wrong(
+    Mistake(
         "set never emptied",
         "forgets that a worker in one set has left the other",
         (

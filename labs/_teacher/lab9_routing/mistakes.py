@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from testbed.labs._teacher import Wrong
+from testbed.labs._teacher import Mistake
 
-WRONG = [
-    Wrong(
+MISTAKES = [
+    Mistake(
         "nearest switch is the plan",
         "does not look at the switches' capacities",
         (
@@ -16,13 +16,13 @@ WRONG = [
         ),
         frozenset({"on_triangle", "on_leaf_spine", "never_worse"}),
     ),
-    Wrong(
+    Mistake(
         "sums not counted at the server",
         "forgets that a sum is a flow into the server, too",
         (("            at_ps += 1\n", "            at_ps += 0\n"),),
         frozenset({"rates"}),
     ),
-    Wrong(
+    Mistake(
         "links of one direction",
         "adds up what flows both ways over a link",
         (
@@ -33,13 +33,13 @@ WRONG = [
         ),
         frozenset({"rates"}),
     ),
-    Wrong(
+    Mistake(
         "switches are unlimited",
         "leaves the aggregation capacity out",
         (("into[name] / capacity for name", "into[name] / 1e9 for name"),),
         frozenset({"rates", "on_triangle", "on_leaf_spine", "never_worse"}),
     ),
-    Wrong(
+    Mistake(
         "sum not routed",
         "plans the way to the switch, and not from there to the server",
         (
@@ -50,7 +50,7 @@ WRONG = [
         ),
         frozenset({"valid", "on_triangle", "on_leaf_spine", "never_worse"}),
     ),
-    Wrong(
+    Mistake(
         "through other hosts",
         "lets a path pass through the server or a worker; their links have two ends",
         (

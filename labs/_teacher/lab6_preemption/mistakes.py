@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from testbed.labs._teacher import Wrong
+from testbed.labs._teacher import Mistake
 
-WRONG = [
-    Wrong(
+MISTAKES = [
+    Mistake(
         "newcomer's bit lost",
         "the swap puts the newcomer's values into the slot, but not its worker",
         (("bit<32> bitmap_in = hdr.agg.bitmap;", "bit<32> bitmap_in = 0;"),),
         frozenset({"newcomer", "utilisation"}),
     ),
-    Wrong(
+    Mistake(
         "partial to the wrong PS",
         "looks the port up for the job that the packet came with",
         (
@@ -26,19 +26,19 @@ WRONG = [
         ),
         frozenset({"home"}),
     ),
-    Wrong(
+    Mistake(
         "equal priority preempts",
         "takes the slot when the priorities are equal",
         (("hdr.agg.priority > meta.priority", "hdr.agg.priority >= meta.priority"),),
         frozenset({"refused"}),
     ),
-    Wrong(
+    Mistake(
         "eviction without the values",
         "evicts the owner and lets the newcomer's own values travel on",
         (("                trade_values();\n", "                store_values();\n"),),
         frozenset({"swap", "downgrade"}),
     ),
-    Wrong(
+    Mistake(
         "partial not flagged",
         "an evicted sum looks like a complete one",
         (
@@ -49,13 +49,13 @@ WRONG = [
         ),
         frozenset({"partial"}),
     ),
-    Wrong(
+    Mistake(
         "no downgrading",
         "an owner of high priority keeps its slot for ever, even when it is dead",
         (("meta.priority = meta.priority >> 1;", "meta.priority = meta.priority;"),),
         frozenset({"downgrade"}),
     ),
-    Wrong(
+    Mistake(
         "reminder frees whoever is there",
         "does not compare the owner",
         (
@@ -66,7 +66,7 @@ WRONG = [
         ),
         frozenset({"remind"}),
     ),
-    Wrong(
+    Mistake(
         "new owner's name on the old sum",
         "writes the newcomer into the slot before the packet has taken the old owner out",
         (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from testbed.labs._teacher import Wrong
+from testbed.labs._teacher import Mistake
 
-WRONG = [
-    Wrong(
+MISTAKES = [
+    Mistake(
         "one slot for all",
         "has a pool, but always uses its first element",
         (
@@ -21,43 +21,43 @@ WRONG = [
         ),
         frozenset({"slots"}),
     ),
-    Wrong(
+    Mistake(
         "off-by-one pool",
         "lets the slot behind the last one pass",
         (("hdr.agg.slot < SLOTS", "hdr.agg.slot <= SLOTS"),),
         frozenset({"outside"}),
     ),
-    Wrong(
+    Mistake(
         "no limit",
         "does not look whether the slot is in the pool",
         ((" && hdr.agg.slot < SLOTS", ""),),
         frozenset({"outside"}),
     ),
-    Wrong(
+    Mistake(
         "stale IPv4 checksum",
         "changes the addresses and leaves the checksum",
         (("update_checksum(hdr.ip.isValid(),", "update_checksum(hdr.ip.ttl == 0,"),),
         frozenset({"ip_checksum"}),
     ),
-    Wrong(
+    Mistake(
         "stale UDP checksum",
         "keeps the sender's UDP checksum",
         (("        hdr.udp.checksum = 0;\n", ""),),
         frozenset({"udp_checksum"}),
     ),
-    Wrong(
+    Mistake(
         "addressed once",
         "does not address the copies; all go to the same host",
         (("        receiver.apply();\n", ""),),
         frozenset({"addresses", "ip_checksum"}),
     ),
-    Wrong(
+    Mistake(
         "keeps the sender's address",
         "a host drops packets that seem to come from itself",
         (("        hdr.ip.source = meta.ip;\n", ""),),
         frozenset({"addresses", "ip_checksum"}),
     ),
-    Wrong(
+    Mistake(
         "hidden clearing",
         "forgets the count after a result",
         (("                n = 0;\n", ""),),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from testbed.labs._teacher import Wrong
+from testbed.labs._teacher import Mistake
 
-WRONG = [
-    Wrong(
+MISTAKES = [
+    Mistake(
         "truncates",
         "cuts the fraction off instead of rounding",
         (
@@ -16,7 +16,7 @@ WRONG = [
         ),
         frozenset({"rounding", "inverse"}),
     ),
-    Wrong(
+    Mistake(
         "wraps instead of saturating",
         "a large gradient changes its sign",
         (
@@ -27,31 +27,31 @@ WRONG = [
         ),
         frozenset({"saturation"}),
     ),
-    Wrong(
+    Mistake(
         "overflow of positive numbers only",
         "does not look at negative sums",
         (("wrapped != exact", "exact > LARGEST"),),
         frozenset({"overflow"}),
     ),
-    Wrong(
+    Mistake(
         "workers forgotten",
         "scales each worker's values to the whole range, so that their sum overflows",
         (("LARGEST / workers)", "LARGEST / 1)"),),
         frozenset({"block_sums", "training"}),
     ),
-    Wrong(
+    Mistake(
         "exponent off by one",
         "covers a power of two with the next one",
         (("np.where(mantissa == 0.5, exponent - 1, exponent)", "exponent"),),
         frozenset({"exponents"}),
     ),
-    Wrong(
+    Mistake(
         "smallest exponent",
         "the workers agree on the smallest exponent, and the larger values saturate",
         (("np.max(np.stack", "np.min(np.stack"),),
         frozenset({"block_sums"}),
     ),
-    Wrong(
+    Mistake(
         "scale with a margin",
         "gives a bit away to be safe",
         (("    return float(scale)", "    return float(scale) / 2"),),

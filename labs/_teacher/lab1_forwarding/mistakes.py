@@ -2,46 +2,46 @@
 
 from __future__ import annotations
 
-from testbed.labs._teacher import Wrong
+from testbed.labs._teacher import Mistake
 
 FILE = "forward.p4"
-WRONG = [
-    Wrong(
+MISTAKES = [
+    Mistake(
         "TTL forgotten",
         "forwards without making the TTL smaller",
         (("        hdr.ip.ttl = hdr.ip.ttl - 1;\n", ""),),
         frozenset({"ttl"}),
         FILE,
     ),
-    Wrong(
+    Mistake(
         "TTL 1 forwarded",
         "drops only what has no hop left at all, so that a packet leaves with TTL 0",
         (("hdr.ip.ttl > 1", "hdr.ip.ttl > 0"),),
         frozenset({"expired"}),
         FILE,
     ),
-    Wrong(
+    Mistake(
         "TTL not looked at",
         "lets the TTL wrap from 0 to 255",
         ((" && hdr.ip.ttl > 1", ""),),
         frozenset({"expired"}),
         FILE,
     ),
-    Wrong(
+    Mistake(
         "stale checksum",
         "does not compute the checksum again",
         (("update_checksum(hdr.ip.isValid(),", "update_checksum(hdr.ip.ttl == 0,"),),
         frozenset({"checksum"}),
         FILE,
     ),
-    Wrong(
+    Mistake(
         "source address kept",
         "a frame leaves with the MAC address of its first sender",
         (("        hdr.ethernet.source = meta.mac;\n", ""),),
         frozenset({"ports"}),
         FILE,
     ),
-    Wrong(
+    Mistake(
         "everything is IPv4",
         "extracts an IPv4 header from whatever comes",
         (
@@ -51,7 +51,7 @@ WRONG = [
         frozenset({"dropped"}),
         FILE,
     ),
-    Wrong(
+    Mistake(
         "guessed answers",
         "has looked at the ports that packets leave on, and not at the trace",
         (("02 00 00     walk    trap    trap", "02 00 00     walk    jump    trap"),),
