@@ -10,7 +10,7 @@ import pytest
 from p4engine.p4runtime.arbitration import MAX_CONTROLLERS, MAX_ROLES, Arbitration
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Refused
-from p4engine_testing.controller import Controller, Failed, Ids, ServedSwitch, entity
+from p4engine_testing.controller import PROGRAM, Controller, Failed, Ids, ServedSwitch, entity
 
 FRAME = bytes.fromhex("000000000002 02000000000a 0800") + b"payload"
 
@@ -246,6 +246,73 @@ def test_reads_filter_and_wildcard(controller):
     assert controller.read(entity("table_entry {}"), entity("counter_entry {}"))
 
 
+def test_a_read_gives_what_it_can_and_says_what_it_cannot(controller):
+    ids = controller.ids
+    controller.write(("INSERT", ids.station("01")), ("INSERT", ids.station("02")))
+    asked = [
+        ids.entity("table_entry { table_id: $stations }"),
+        entity("table_entry { table_id: 77 }"),
+        entity("counter_entry { counter_id: 5 }"),
+        ids.entity("counter_entry { counter_id: $ports index { index: 2 } }"),
+        p4runtime_pb2.Entity(),
+    ]
+    request = p4runtime_pb2.ReadRequest(device_id=1, entities=asked)
+    found = []
+    with pytest.raises(grpc.RpcError) as caught:
+        for reply in controller._call("Read", "ReadResponse", "unary_stream")(request, timeout=10):
+            found += reply.entities
+    assert [e.WhichOneof("entity") for e in found] == ["table_entry"] * 2 + ["counter_entry"]
+    failed = Failed(caught.value)
+    assert failed.code == "UNKNOWN"
+    assert failed.codes == ["OK", "NOT_FOUND", "NOT_FOUND", "OK", "INVALID_ARGUMENT"]
+
+
+def test_everything_can_be_asked_for_at_once(controller):
+    ids = controller.ids
+    group = "packet_replication_engine_entry { multicast_group_entry { multicast_group_id: 1 } }"
+    session = "packet_replication_engine_entry { clone_session_entry { session_id: 1 } }"
+    controller.write(
+        ("INSERT", ids.station()),
+        ("INSERT", member(ids, 1, 1)),
+        ("INSERT", ids.entity("action_profile_group { action_profile_id: $paths group_id: 1 }")),
+        ("INSERT", entity(group)),
+        ("INSERT", entity(session)),
+        ("INSERT", ids.entity("digest_entry { digest_id: $learned_t }")),
+    )
+    kinds = {
+        "extern_entry": 0,
+        "table_entry": 3,
+        "action_profile_member": 1,
+        "action_profile_group": 1,
+        "meter_entry": 4,
+        "direct_meter_entry": 1,
+        "counter_entry": 4,
+        "direct_counter_entry": 1,
+        "packet_replication_engine_entry": 2,
+        "value_set_entry": 1,
+        "register_entry": 20,
+        "digest_entry": 1,
+    }
+    assert set(kinds) == {f.name for f in p4runtime_pb2.Entity.DESCRIPTOR.fields}
+    found = controller.read(*(entity(f"{kind} {{}}") for kind in kinds))
+    names = [e.WhichOneof("entity") for e in found]
+    assert {kind: names.count(kind) for kind in kinds} == kinds
+    with pytest.raises(Failed, match="NOT_FOUND"):
+        controller.read(entity("extern_entry { extern_type_id: 129 }"))
+
+
+def test_what_cannot_be_changed_reads_as_const(controller):
+    ids = controller.ids
+    default = "table_entry { table_id: $%s is_default_action: true }"
+    names = ("stations", "fixed", "spread")
+    found = [controller.read(ids.entity(default % name))[0].table_entry for name in names]
+    assert [each.is_const for each in found] == [False, True, True]
+    const = ids.station(more="is_const: true")
+    controller.write(("INSERT", ids.station()))
+    codes = refused(controller, *((kind, const) for kind in ("INSERT", "MODIFY", "DELETE")))
+    assert codes == ["INVALID_ARGUMENT"] * 3
+
+
 # ---- direct resources and arrays ----
 
 
@@ -269,6 +336,9 @@ def test_direct_counters_and_meters(served, controller):
         ids.entity("table_entry { table_id: $stations counter_data {} meter_config {} }")
     )
     assert found.table_entry.counter_data.packet_count == 3
+    controller.write(("MODIFY", ids.entity(f"direct_counter_entry {{ {key} }}")))
+    (count,) = controller.read(ids.entity(f"direct_counter_entry {{ {key} }}"))
+    assert count.direct_counter_entry.data.packet_count == 3, "without data nothing changes"
     assert found.table_entry.meter_config.pir == 2000
     controller.write(("MODIFY", ids.entity(f"direct_meter_entry {{ {key} }}")))
     (found,) = controller.read(ids.entity("table_entry { table_id: $stations meter_config {} }"))
@@ -338,6 +408,12 @@ def test_counters_and_meters_by_index(served, controller):
     assert meters[2].meter_entry.config.pir == 5
     bad = "meter_entry { meter_id: $speed config { cir: 9 pir: 5 } }"
     assert refused(controller, ("MODIFY", ids.entity(bad))) == ["INVALID_ARGUMENT"]
+    at = "counter_entry { counter_id: $ports index { index: %d } }"
+    controller.write(("MODIFY", ids.entity(at % 1)))
+    controller.write(("MODIFY", ids.entity("counter_entry { counter_id: $ports }")))
+    assert controller.read(entity("counter_entry {}")) == counts, "without data nothing changes"
+    codes = refused(controller, ("MODIFY", ids.entity(at % -1)), ("MODIFY", ids.entity(at % 4)))
+    assert codes == ["INVALID_ARGUMENT", "OUT_OF_RANGE"]
 
 
 def test_a_value_set_is_replaced_as_a_whole(served, controller):
@@ -455,6 +531,65 @@ def test_a_profile_without_selector_has_members_only(served, controller):
     assert refused(controller, ("INSERT", group)) == ["INVALID_ARGUMENT"]
 
 
+def test_profiles_and_groups_have_sizes(controller):
+    ids = controller.ids
+    members = [("INSERT", member(ids, n, 1, "targets")) for n in range(1, 10)]
+    assert refused(controller, *members) == [*["OK"] * 8, "RESOURCE_EXHAUSTED"]
+    group = (
+        "action_profile_group { action_profile_id: $paths group_id: 5 max_size: %d"
+        " members { member_id: 1 weight: %d } }"
+    )
+    controller.write(("INSERT", member(ids, 1, 1)), ("INSERT", ids.entity(group % (3, 3))))
+    codes = refused(
+        controller,
+        ("MODIFY", ids.entity(group % (3, 4))),
+        ("MODIFY", ids.entity(group % (4, 1))),
+        ("MODIFY", ids.entity(group % (3, 0))),
+        ("MODIFY", ids.entity(group % (3, 2))),
+    )
+    assert codes == ["RESOURCE_EXHAUSTED", "INVALID_ARGUMENT", "INVALID_ARGUMENT", "OK"]
+
+
+@pytest.mark.parametrize("by_members", [False, True])
+def test_the_program_limits_the_size_of_groups(tmp_path, by_members):
+    marks = "@max_group_size(4) "
+    if by_members:
+        marks += '@selector_size_semantics("sum_of_members") @max_member_weight(9) '
+    program = tmp_path / "program.p4"
+    program.write_text(PROGRAM.read_text().replace("action_selector(", marks + "action_selector("))
+    made = ServedSwitch(program)
+    with Controller(made.address) as controller:
+        controller.arbitrate()
+        ids = Ids(made.info)
+        controller.write(*(("INSERT", member(ids, n, 1)) for n in (1, 2, 3)))
+        group = "action_profile_group { action_profile_id: $paths group_id: %d max_size: %d %s }"
+        weights = [(1, 0, (1,)), (2, 5, (1,)), (3, 4, (2, 2)), (4, 4, (2, 3)), (5, 2, (1, 1, 1))]
+        weights.append((6, 4, (10,)))
+        updates = []
+        for number, size, each in weights:
+            inside = " ".join(
+                f"members {{ member_id: {n} weight: {w} }}" for n, w in enumerate(each, 1)
+            )
+            updates.append(("INSERT", ids.entity(group % (number, size, inside))))
+        codes = refused(controller, *updates)
+        full, bad = "RESOURCE_EXHAUSTED", "INVALID_ARGUMENT"
+        if by_members:
+            assert codes == [bad, bad, "OK", "OK", full, bad]
+        else:
+            assert codes == [bad, bad, "OK", full, full, full]
+        actions = (
+            "action_profile_actions { weight: 1 action { action_id: $send"
+            " params { param_id: 1 value: '\\1' } } }"
+        )
+        text = (
+            "table_entry { table_id: $spread match { field_id: 1 exact { value: '\\1' } }"
+            " action { action_profile_action_set { %s } } }"
+        )
+        assert refused(controller, ("INSERT", ids.entity(text % (actions * 5)))) == [bad]
+        controller.write(("INSERT", ids.entity(text % (actions * 4))))
+    made.close()
+
+
 # ---- replication ----
 
 
@@ -560,6 +695,12 @@ def test_digests_come_in_lists_without_duplicates(served, controller):
     ack = p4runtime_pb2.StreamMessageRequest()
     ack.digest_ack.digest_id, ack.digest_ack.list_id = digest.digest_id, digest.list_id
     controller.send(ack)
+    wrong = p4runtime_pb2.StreamMessageRequest()
+    wrong.digest_ack.digest_id = 7
+    controller.send(wrong)
+    error = controller.hear().error
+    assert error.canonical_code == 3
+    assert error.digest_list_ack.digest_list_ack == wrong.digest_ack
     at_once = "config { max_list_size: 1 }"
     controller.write(("MODIFY", ids.entity(entry % at_once)))
     served.receive(3, FRAME[:6] + b"\2\0\0\0\0\1" + FRAME[12:])
@@ -637,6 +778,13 @@ def test_roles_elect_apart_and_devices_are_checked(served):
         made.write(("DELETE", Ids(served.info).station("55")))
     with Controller(served.address) as made, pytest.raises(Failed, match="NOT_FOUND"):
         made.arbitrate(1, device=2)
+    with Controller(served.address, role="limited") as made:
+        request = p4runtime_pb2.StreamMessageRequest()
+        request.arbitration.device_id, request.arbitration.role.name = 1, "limited"
+        request.arbitration.role.config.type_url = "type.googleapis.com/of.another.Scheme"
+        made.send(request)
+        with pytest.raises(Failed, match="INVALID_ARGUMENT.*role"):
+            made.hear()
     with Controller(served.address) as made:
         with pytest.raises(Failed, match="NOT_FOUND"):
             made.read(entity("table_entry {}"), device=3)

@@ -277,7 +277,7 @@ def test_the_first_failure_decides_and_is_named(served, controller, atomicity):
     assert caught.value.codes == ["ABORTED", "ALREADY_EXISTS", "ABORTED", "ABORTED"]
     assert "update 1 failed" in caught.value.texts[0]
     many = [("INSERT", ids.rule("01", "ff", n)) for n in range(1, 400)]
-    with pytest.raises(Failed, match="first update 399: NOT_FOUND"):
+    with pytest.raises(Failed, match="index 399: NOT_FOUND"):
         controller.write(*many, impossible(ids), atomicity=atomicity)
     assert controller.read(ids.entity("table_entry { table_id: $rules }")) == []
 

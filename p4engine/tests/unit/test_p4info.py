@@ -204,3 +204,30 @@ assert status.details[0].type_url.endswith("/p4.v1.Error")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_externs_have_their_numbers_and_annotations(tmp_path):
+    path = tmp_path / "program.p4"
+    path.write_text(
+        source(
+            locals="""@id(0x77) @brief("how many") counter(4, CounterType.packets) c;
+            @single_rate_two_color meter(4, MeterType.bytes) m;
+            @max_group_size(8) @mark
+            action_selector(HashAlgorithm.crc16, 32w16, 32w16) s;
+            table t { key = { hdr.h.a: exact; hdr.h.b: selector; } actions = { NoAction; }
+                      implementation = s; support_timeout = true; }
+            table plain { key = { hdr.h.a: exact; } actions = { NoAction; }
+                      support_timeout = false; }""",
+            apply="c.count(1); m.execute_meter(1, hdr.h.a); t.apply(); plain.apply();",
+        )
+    )
+    info = p4info(path)
+    (counter,) = info.counters
+    assert counter.preamble.id == 0x12000077
+    assert list(counter.preamble.annotations) == ['@brief("how many")']
+    assert info.meters[0].spec.type == p4info_pb2.MeterSpec.SINGLE_RATE_TWO_COLOR
+    (profile,) = info.action_profiles
+    assert profile.max_group_size == 8
+    assert list(profile.preamble.annotations) == ["@mark"]
+    ages = {t.preamble.alias: t.idle_timeout_behavior for t in info.tables}
+    assert ages == {"t": p4info_pb2.Table.NOTIFY_CONTROL, "plain": 0}

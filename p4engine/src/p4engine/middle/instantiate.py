@@ -41,6 +41,7 @@ class ExternInstance:
     arguments: dict[str, Value]
     number: int
     place: Place
+    decl: ast.Decl | None = None  # None: made where a table names it
 
     @property
     def size(self) -> int:
@@ -149,6 +150,7 @@ class Instances:
         for decl in checker.globals.names.values():
             if isinstance(decl, ast.Instance) and isinstance(decl.type, ExternType):
                 made = self._extern(decl.type, decl.constructor, local_name(decl), {}, decl.place)
+                made.decl = decl
                 self.global_externs[id(decl)] = made
         assert checker.main.constructor is not None
         for parameter, value in checker.main.constructor.arguments:
@@ -255,9 +257,9 @@ class Instances:
         visible = block.values | block.members  # what a constructor's argument may name
         if isinstance(local, ast.Instance):
             if isinstance(local.type, ExternType):
-                block.members[id(local)] = self._extern(
-                    local.type, local.constructor, name, visible, local.place
-                )
+                extern = self._extern(local.type, local.constructor, name, visible, local.place)
+                extern.decl = local
+                block.members[id(local)] = extern
             elif isinstance(local.type, BlockType):
                 block.members[id(local)] = self.block(
                     _block_of(local.type), name, local.constructor, visible, local.place

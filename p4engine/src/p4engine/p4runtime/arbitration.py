@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from p4engine.p4runtime.proto import p4runtime_pb2
-from p4engine.p4runtime.status import Code, Refused, invalid, unimplemented
+from p4engine.p4runtime.status import Code, Refused, invalid
 
 MAX_CONTROLLERS = 64  # per role
 MAX_ROLES = 64  # a role is never forgotten: its largest election id counts for ever
@@ -71,7 +71,7 @@ class Arbitration:
         if not first and self.role_of[stream] != name:
             raise Refused(Code.FAILED_PRECONDITION, "a stream keeps its role")
         if message.role.HasField("config"):
-            unimplemented("roles have no configurations here: each may do everything")
+            invalid("this switch knows no format of role configurations: each may do everything")
         election = election_number(message.election_id) if message.HasField("election_id") else None
         role = self.roles.get(name, _Role())
         if election is not None and any(

@@ -73,9 +73,11 @@ class Arrays:
     # ---- counters ----
 
     def write_counter(self, kind: str, entry: Any) -> None:
-        """Set one element, or without an index all; without data to 0."""
+        """Set one element, or without an index all; without data nothing changes."""
         counter = self._target(kind, "counters", entry.counter_id, entry)
         data = check_count(entry.data, f"counter {counter.name}")
+        if not entry.HasField("data"):
+            return
         for index in _indices(counter, entry):
             self.program.counter_write(counter.name, index, data.packet_count, data.byte_count)
 
@@ -108,19 +110,25 @@ class Arrays:
         """Set one element, or all; without a configuration all packets are green again."""
         meter = self._target(kind, "meters", entry.meter_id, entry)
         config = entry.config if entry.HasField("config") else None
-        rates = decode_rates(config, f"meter {meter.name}")
+        rates = decode_rates(config, meter.kind, f"meter {meter.name}")
+        if entry.HasField("counter_data"):
+            check_zero(entry.counter_data, f"meter {meter.name}")
         for index in _indices(meter, entry):
             self.program.meter_set(meter.name, index, rates)
+            if entry.HasField("counter_data"):
+                self.program.meter_counts_set(meter.name, index)
 
     def undo_meter(self, kind: str, entry: Any) -> Undo:
         """What will take back a `write_meter` that comes now."""
         name = self._target(kind, "meters", entry.meter_id, entry).name
         indices = _indices(self.catalog.meters[entry.meter_id], entry)
-        old = [(index, self.program.meter_get(name, index)) for index in indices]
+        get, counts = self.program.meter_get, self.program.meter_counts
+        old = [(index, get(name, index), counts(name, index)) for index in indices]
 
         def restore() -> None:
-            for index, rates in old:
+            for index, rates, counted in old:
                 self.program.meter_set(name, index, rates)
+                self.program.meter_counts_set(name, index, counted)
 
         return restore
 
@@ -134,6 +142,9 @@ class Arrays:
                 rates = self.program.meter_get(meter.name, index)
                 if rates is not None:
                     encode_rates(rates, made.meter_entry.config)
+                if entry.HasField("counter_data"):
+                    counts = self.program.meter_counts(meter.name, index)
+                    put_colours(made.meter_entry.counter_data, counts)
                 yield made
 
     # ---- value sets ----
@@ -226,7 +237,9 @@ def _indices(array: Array, entry: Any) -> range:
     if not entry.HasField("index"):
         return range(array.size)
     index = entry.index.index
-    if not 0 <= index < array.size:
+    if index < 0:
+        invalid(f"{array.name}: the index {index} is negative")
+    if index >= array.size:
         raise Refused(
             Code.OUT_OF_RANGE, f"{array.name} has elements 0 to {array.size - 1}, not {index}"
         )
@@ -247,26 +260,54 @@ def put_count(target: Any, value: dict[str, int]) -> None:
     target.byte_count = min(value["bytes"], LARGEST)
 
 
-def decode_rates(config: Any, what: str) -> list[tuple[float, float]] | None:
-    """A MeterConfig (None: all is green) to the engine's two rates."""
+COLOURS = ("green", "yellow", "red")
+
+
+def check_zero(data: Any, what: str) -> None:
+    """A MeterCounterData that can be written: it only sets to 0."""
+    for name in COLOURS:
+        count = getattr(data, name)
+        if count.packet_count or count.byte_count:
+            invalid(f"{what}: counts per colour can only be set to 0")
+
+
+def put_colours(target: Any, counts: list[dict[str, int]]) -> None:
+    """The engine's counts into a MeterCounterData."""
+    for name, count in zip(COLOURS, counts, strict=True):
+        put_count(getattr(target, name), count)
+
+
+def decode_rates(config: Any, kind: str, what: str) -> list[tuple[float, float]] | None:
+    """A MeterConfig (None: all is green) to the engine's rates.
+
+    Args:
+        kind: the name of the meter's MeterSpec.Type.
+    """
     if config is None:
         return None
-    if config.eburst:
-        unimplemented(f"{what}: single-rate meters (eburst) are not supported")
-    values = (config.cir, config.cburst, config.pir, config.pburst)
+    values = (config.cir, config.cburst, config.pir, config.pburst, config.eburst)
     if min(values) < 0:
         invalid(f"{what}: a rate or burst cannot be negative")
     if config.cir > config.pir:
         invalid(f"{what}: the committed rate is above the peak rate")
-    return [
+    if kind != "SINGLE_RATE_THREE_COLOR" and config.eburst:
+        invalid(f"{what}: only a meter of the type SINGLE_RATE_THREE_COLOR has an excess burst")
+    rates = [
         (config.cir / PER_SECOND, float(config.cburst)),
         (config.pir / PER_SECOND, float(config.pburst)),
     ]
+    if kind == "TWO_RATE_THREE_COLOR":
+        return rates
+    if (config.cir, config.cburst) != (config.pir, config.pburst):
+        invalid(f"{what}: in a meter of the type {kind}, pir is cir and pburst is cburst")
+    return [*rates, (0.0, float(config.eburst))] if config.eburst else rates
 
 
 def encode_rates(rates: list[tuple[float, float]], target: Any) -> None:
-    """The engine's two rates into a MeterConfig."""
+    """The engine's rates into a MeterConfig."""
     target.SetInParent()
     (target.cir, target.cburst), (target.pir, target.pburst) = (
-        (round(rate * PER_SECOND), round(burst)) for rate, burst in rates
+        (round(rate * PER_SECOND), round(burst)) for rate, burst in rates[:2]
     )
+    if len(rates) == 3:
+        target.eburst = round(rates[2][1])

@@ -6,7 +6,7 @@ request may name is in here, so that everything else works with names that exist
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,12 +58,24 @@ class Table:
 
 @dataclass(frozen=True)
 class Profile:
-    """An action profile; `tables` are those that use it."""
+    """An action profile; `tables` are those that use it. Limits are 0 where there is none.
+
+    size: members; largest_group: of a group's size, which is the number of its members where
+    `by_members`, else the sum of their weights; heaviest_member: a member's weight.
+    """
 
     id: int
     name: str
     selector: bool
     tables: tuple[int, ...]
+    size: int
+    largest_group: int
+    by_members: bool
+    heaviest_member: int
+
+    def group_size(self, weights: Sequence[int]) -> int:
+        """The size of a group whose members have these weights."""
+        return len(weights) if self.by_members else sum(weights)
 
 
 @dataclass(frozen=True)
@@ -74,7 +86,7 @@ class Array:
     name: str
     size: int
     width: int = 0
-    kind: str = ""
+    kind: str = ""  # of a register: bit, int or bool; of a meter: its type
 
 
 @dataclass(frozen=True)
@@ -101,12 +113,28 @@ class Catalog:
         self.tables = {t.preamble.id: _table(t, engine[t.preamble.name]) for t in info.tables}
         self.profiles = {
             p.preamble.id: Profile(
-                p.preamble.id, p.preamble.name, p.with_selector, tuple(p.table_ids)
+                p.preamble.id,
+                p.preamble.name,
+                p.with_selector,
+                tuple(p.table_ids),
+                p.size,
+                p.max_group_size,
+                p.HasField("sum_of_members"),
+                p.sum_of_members.max_member_weight,
             )
             for p in info.action_profiles
         }
         self.counters = _arrays(info.counters)
-        self.meters = _arrays(info.meters)
+        meter_type = p4info_pb2.MeterSpec.Type.Name
+        self.meters = {
+            m.preamble.id: Array(
+                m.preamble.id, m.preamble.name, m.size, kind=meter_type(m.spec.type)
+            )
+            for m in info.meters
+        }
+        self.meter_types = {
+            m.preamble.id: meter_type(m.spec.type) for m in (*info.meters, *info.direct_meters)
+        }
         self.direct_counters = {c.preamble.id: c.direct_table_id for c in info.direct_counters}
         self.direct_meters = {m.preamble.id: m.direct_table_id for m in info.direct_meters}
         widths = {r.name: r for r in known.registers}

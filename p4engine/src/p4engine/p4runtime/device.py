@@ -45,6 +45,13 @@ class _Program:
     cookie: int | None = None
 
 
+def _read_externs(entry: Any) -> Iterator[Any]:
+    """All externs that are none of the other entities: v1model has none."""
+    if entry.extern_type_id or entry.extern_id:
+        raise Refused(Code.NOT_FOUND, "v1model has no other externs")
+    return iter(())
+
+
 def _shortened(text: str) -> str:
     if len(text) <= LONGEST_MESSAGE:
         return text
@@ -161,27 +168,34 @@ class Device:
 
     # ---- Read ----
 
-    def read(self, entities: Any) -> Iterator[list[Any]]:
+    def read(self, entities: Any, results: list[Result]) -> Iterator[list[Any]]:
         """What a request asks for, some entities at a time, between which packets may pass.
 
-        Raises Refused.
+        Args:
+            results: gets what came of each entity of the request, in order.
         """
         for entity in entities:
-            which = entity.WhichOneof("entity")
-            if which is None:
-                invalid("an entity of the request is empty")
-            if which not in self._readers():
-                unimplemented("v1model has no other externs")
-            found = self._readers()[which](getattr(entity, which))
-            while True:
-                try:
-                    with self.lock():
-                        batch = list(islice(found, AT_ONCE))
-                except P4Error as error:
-                    raise of_engine(error) from None
-                if not batch:
-                    break
-                yield batch
+            try:
+                yield from self._read_one(entity)
+            except Refused as error:
+                results.append((error.code, error.message))
+            except P4Error as error:
+                refused = of_engine(error)
+                results.append((refused.code, refused.message))
+            else:
+                results.append((Code.OK, ""))
+
+    def _read_one(self, entity: Any) -> Iterator[list[Any]]:
+        which = entity.WhichOneof("entity")
+        if which is None:
+            invalid("an entity of the request is empty")
+        found = self._readers()[which](getattr(entity, which))
+        while True:
+            with self.lock():
+                batch = list(islice(found, AT_ONCE))
+            if not batch:
+                break
+            yield batch
 
     def _readers(self) -> dict[str, Callable[[Any], Iterator[Any]]]:
         return {
@@ -196,6 +210,7 @@ class Device:
             "value_set_entry": self.arrays.read_value_sets,
             "packet_replication_engine_entry": self.replication.read,
             "digest_entry": self.digests.read,
+            "extern_entry": _read_externs,
         }
 
     # ---- pipeline configuration ----

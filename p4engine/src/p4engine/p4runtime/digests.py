@@ -101,7 +101,12 @@ class Digests:
         stream.waiting[key] = None
 
     def acknowledge(self, message: Any) -> None:
-        """A DigestListAck; one for a list that is forgotten means nothing."""
+        """A DigestListAck; one for a list that is forgotten means nothing.
+
+        Raises Refused: the program has no such digest.
+        """
+        if message.digest_id not in self.catalog.digests:
+            invalid(f"the program has no digest {message.digest_id:#010x}")
         stream = self.streams.get(message.digest_id)
         if stream is not None:
             stream.lists.pop(message.list_id, None)

@@ -32,6 +32,8 @@ PREFIX = {
     "digest": 0x17,
 }
 OWN = {"name", "id", "hidden", "tableonly", "defaultonly", "table_name"}
+OF_PROFILES = {"max_group_size", "selector_size_semantics", "max_member_weight"}
+METER_TYPES = ("two_rate_three_color", "single_rate_three_color", "single_rate_two_color")
 DEFAULT_SIZE = 1024
 
 
@@ -79,9 +81,13 @@ def aliases(names: Iterable[str]) -> dict[str, str]:
 
 def _wanted(decl: Any) -> int | None:
     """The number in @id(..)."""
+    return _number(annotation(decl, "id")) if decl is not None else None
+
+
+def _number(found: Any) -> int | None:
+    """The number in an annotation; None: there is none."""
     from p4engine.frontend.lexer import parse_number
 
-    found = annotation(decl, "id") if decl is not None else None
     number = parse_number(found.body[0]) if found is not None and found.body else None
     return number[0] if number else None
 
@@ -89,7 +95,7 @@ def _wanted(decl: Any) -> int | None:
 def _annotations(decl: Any, keep: frozenset[str] = frozenset()) -> list[str]:
     texts = []
     for a in decl.annotations if decl is not None else []:
-        if a.name not in OWN or a.name in keep:
+        if a.name not in OWN | OF_PROFILES or a.name in keep:
             body = "".join(t + (" " if t == "," else "") for t in a.body).strip()
             texts.append(f"@{a.name}({body})" if body else f"@{a.name}")
     return texts
@@ -224,15 +230,20 @@ class _Builder:
         }
         for profile in self.objects["action_profile"]:
             made = self.info.action_profiles.add()
-            self.preamble(made, "action_profile", profile.name)
+            self.preamble(made, "action_profile", profile.name, profile.decl)
             users = [t.name for t in self.tables if t.profile is profile]
             made.table_ids.extend(self.ids["table"][n] for n in users)
             made.with_selector = profile.kind == "action_selector"
             made.size = profile.size
+            if made.with_selector and profile.decl is not None:
+                self.sizes(made, profile.decl)
         for kind in ("counter", "direct_counter", "meter", "direct_meter"):
             for extern in self.objects[kind]:
                 made = getattr(self.info, f"{kind}s").add()
-                self.preamble(made, kind, extern.name)
+                self.preamble(made, kind, extern.name, extern.decl)
+                for word in METER_TYPES if "meter" in kind and extern.decl is not None else ():
+                    if annotation(extern.decl, word) is not None:
+                        made.spec.type = getattr(p4info_pb2.MeterSpec, word.upper())
                 made.spec.unit = type(made.spec).Unit.Value(units[extern.unit.name])
                 if kind in direct:
                     made.direct_table_id = self.ids["table"][direct[kind][extern.name]]
@@ -240,7 +251,7 @@ class _Builder:
                     made.size = extern.size
         for extern in self.objects["register"]:
             register = self.info.registers.add()
-            self.preamble(register, "register", extern.name)
+            self.preamble(register, "register", extern.name, extern.decl)
             self.type_spec(register.type_spec, extern.type.arguments[0])
             register.size = extern.size
         for value_set in self.objects["value_set"]:
@@ -261,6 +272,19 @@ class _Builder:
             digest = self.info.digests.add()
             self.preamble(digest, "digest", name)
             self.type_spec(digest.type_spec, type_)
+
+    def sizes(self, made: Any, decl: Any) -> None:
+        """What annotations say of the sizes of a selector's groups."""
+        largest = _number(annotation(decl, "max_group_size"))
+        made.max_group_size = largest or 0
+        how = annotation(decl, "selector_size_semantics")
+        word = "".join(how.body).strip('"').lower() if how is not None else ""
+        if word == "sum_of_weights":
+            made.sum_of_weights.SetInParent()
+        elif word == "sum_of_members":
+            weight = _number(annotation(decl, "max_member_weight"))
+            made.sum_of_members.max_member_weight = weight or 0
+            made.sum_of_members.SetInParent()
 
     def type_spec(self, spec: Any, type_: Any) -> None:
         under = underlying(type_)

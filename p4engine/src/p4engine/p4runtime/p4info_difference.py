@@ -25,6 +25,7 @@ IGNORED = {
     "has_initial_entries",
     "other_properties",
     "externs",  # v1model has none
+    "type",  # of a meter: from an annotation that not all compilers know
 }
 
 

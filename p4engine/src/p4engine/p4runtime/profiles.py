@@ -84,6 +84,11 @@ class Profiles:
             del self.members[key]
             return
         action = self._action(profile, entry.action, what)
+        full = profile.size and sum(of == profile.id for of, _ in self.members) >= profile.size
+        if kind == "INSERT" and full:
+            raise Refused(
+                Code.RESOURCE_EXHAUSTED, f"{what}: the profile has room for {profile.size}"
+            )
         stored = type(entry).FromString(entry.SerializeToString())
         if kind == "INSERT":
             self.members[key] = _Member([self._add(profile, action)], action, stored)
@@ -148,6 +153,11 @@ class Profiles:
             self.program.group_delete(profile.name, self.groups[key].number)
             del self.groups[key]
             return
+        if kind == "MODIFY" and entry.max_size != self.groups[key].entry.max_size:
+            invalid(f"{what}: max_size cannot change, it is {self.groups[key].entry.max_size}")
+        largest = profile.largest_group
+        if largest and not 0 < entry.max_size <= largest:
+            invalid(f"{what}: max_size is 1 to {largest} in this program, not {entry.max_size}")
         weights = self._weights(profile, entry, what)
         numbers = [n for member, weight in weights for n in self._copies(profile, member, weight)]
         if kind == "INSERT":
@@ -183,7 +193,7 @@ class Profiles:
             seen.add(each.member_id)
             _check_watch(each, what)
             result.append((member, each.weight))
-        _check_weights([weight for _, weight in result], entry.max_size, what)
+        _check_weights(profile, [weight for _, weight in result], entry.max_size, what)
         return result
 
     def _copies(self, profile: Profile, member: _Member, weight: int) -> list[int]:
@@ -207,7 +217,10 @@ class Profiles:
         for each in entry.action_profile_actions:
             _check_watch(each, what)
             wanted.append((self._action(profile, each.action, what), each.weight))
-        _check_weights([weight for _, weight in wanted], 0, what)
+        weights = [weight for _, weight in wanted]
+        _check_weights(profile, weights, 0, what)
+        if profile.largest_group and profile.group_size(weights) > profile.largest_group:
+            invalid(f"{what}: a group of this program has at most {profile.largest_group}")
         made: list[int] = []
         try:
             for action, weight in wanted:
@@ -264,12 +277,15 @@ def _check_watch(member: Any, what: str) -> None:
         unimplemented(f"{what}: ports are not watched")
 
 
-def _check_weights(weights: list[int], limit: int, what: str) -> None:
+def _check_weights(profile: Profile, weights: list[int], limit: int, what: str) -> None:
+    """limit: of the group's size; 0: it has none of its own."""
     if any(weight < 1 for weight in weights):
         invalid(f"{what}: a weight is at least 1")
-    if limit and sum(weights) > limit:
+    if profile.heaviest_member and max(weights, default=0) > profile.heaviest_member:
+        invalid(f"{what}: a weight of this program is at most {profile.heaviest_member}")
+    if limit and profile.group_size(weights) > limit:
         raise Refused(
-            Code.RESOURCE_EXHAUSTED, f"{what}: the weights' sum is above max_size, {limit}"
+            Code.RESOURCE_EXHAUSTED, f"{what}: the size of the group is above max_size, {limit}"
         )
     if sum(weights) > HEAVIEST:
         raise Refused(Code.RESOURCE_EXHAUSTED, f"{what}: the weights' sum is above {HEAVIEST}")

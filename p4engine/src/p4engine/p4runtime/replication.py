@@ -55,10 +55,14 @@ class Replication:
         return opposite(kind, session, self.sessions.get(session.session_id), self._write_session)
 
     def read(self, entry: Any) -> Iterator[Any]:
-        """The entries that a request asks for; number 0 stands for all."""
+        """The entries that a request asks for; number 0 stands for all, and an
+        empty request for groups and sessions."""
         which = entry.WhichOneof("type")
         if which is None:
-            invalid("the packet replication engine entry is empty")
+            both = type(entry)(multicast_group_entry={}), type(entry)(clone_session_entry={})
+            for each in both:
+                yield from self.read(each)
+            return
         of_groups = which == "multicast_group_entry"
         stored = self.groups if of_groups else self.sessions
         message = getattr(entry, which)

@@ -24,7 +24,7 @@ from p4engine.p4runtime.arbitration import Arbitration, Notice
 from p4engine.p4runtime.device import API_VERSION, Device
 from p4engine.p4runtime.packets import packet_in, packet_out
 from p4engine.p4runtime.proto import p4runtime_pb2, status_pb2
-from p4engine.p4runtime.status import Code, Refused, invalid
+from p4engine.p4runtime.status import Code, Refused, Result, invalid
 
 LONGEST_MESSAGE = 32 << 20
 WAITING = 1024  # stream messages that a slow controller may leave before packets are dropped
@@ -279,14 +279,19 @@ class Service:
 
     async def _read(self, request: Any, context: Any) -> AsyncIterator[bytes]:
         self.arbitration.check_device(request.device_id)
-        for reply in await self._work(self._read_all, request.entities):
+        replies, results = await self._work(self._read_all, request.entities)
+        for reply in replies:
             yield reply
+        if any(code for code, _ in results):
+            await _fail_batch(context, results)
 
-    def _read_all(self, entities: Any) -> list[bytes]:
-        """All replies, before the first is sent: no write comes between them."""
+    def _read_all(self, entities: Any) -> tuple[list[bytes], list[Result]]:
+        """All replies, before the first is sent: no write comes between them; and what came of
+        each entity of the request."""
+        results: list[Result] = []
         response = p4runtime_pb2.ReadResponse
-        batches = self.device.read(entities)
-        return [response(entities=batch).SerializeToString() for batch in batches]
+        batches = self.device.read(entities, results)
+        return [response(entities=batch).SerializeToString() for batch in batches], results
 
     async def _set_config(self, request: Any, context: Any) -> Any:
         election = request.election_id if request.HasField("election_id") else None
@@ -420,12 +425,13 @@ def _refusals(
     return many if stream else one
 
 
-async def _fail_batch(context: Any, results: list[tuple[Code, str]]) -> None:
-    """End a Write with the fate of each update."""
+async def _fail_batch(context: Any, results: list[Result]) -> None:
+    """End a Write or Read with what came of each update, or of each entity that was asked for."""
     import grpc
 
     failed = [(index, *result) for index, result in enumerate(results) if result[0]]
-    text = f"{len(failed)} of {len(results)} updates failed"
+    index, code, message = min(failed, key=lambda each: each[1] is Code.ABORTED)
+    text = f"{len(failed)} of {len(results)} failed; index {index}: {code.name}: {message}"
     status = status_pb2.Status(code=int(Code.UNKNOWN), message=text)
     for code, message in results:
         space = "p4engine" if code else ""
@@ -435,7 +441,5 @@ async def _fail_batch(context: Any, results: list[tuple[Code, str]]) -> None:
         detail.value = error.SerializeToString()
     trailing: tuple[tuple[str, bytes], ...] = ((DETAILS, status.SerializeToString()),)
     if len(trailing[0][1]) > LONGEST_DETAILS:  # clients would refuse the whole reply
-        index, code, message = min(failed, key=lambda each: each[1] is Code.ABORTED)
-        text += f"; first update {index}: {code.name}: {message}"
         trailing = ()
     await context.abort(grpc.StatusCode.UNKNOWN, text, trailing_metadata=trailing)

@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from p4engine.p4runtime.arrays import check_count, decode_rates, encode_rates, put_count
+from p4engine.p4runtime.arrays import (
+    check_count,
+    check_zero,
+    decode_rates,
+    encode_rates,
+    put_colours,
+    put_count,
+)
 from p4engine.p4runtime.catalog import Catalog, Table
 from p4engine.p4runtime.matches import (
     decode_match,
@@ -18,7 +25,7 @@ from p4engine.p4runtime.matches import (
 )
 from p4engine.p4runtime.profiles import OneShot, Profiles
 from p4engine.p4runtime.proto import p4runtime_pb2
-from p4engine.p4runtime.status import Code, Refused, invalid, unimplemented
+from p4engine.p4runtime.status import Code, Refused, invalid
 from p4engine.p4runtime.transactions import Undo
 from p4engine.switch.pipeline_tables import Entry
 from p4engine.values.matches import Match
@@ -45,6 +52,7 @@ class _Saved:
     group: int = 0
     count: dict[str, int] | None = None
     rates: Any = None
+    colours: Any = None
     age: tuple[int, int] | None = None
 
 
@@ -112,7 +120,9 @@ class Tables:
         if entry.idle_timeout_ns < 0:
             invalid(f"{what}: an idle timeout cannot be negative")
         if entry.HasField("meter_counter_data"):
-            unimplemented(f"{what}: meters do not count per colour")
+            if not table.direct_meter:
+                invalid(f"{what}: the table has no direct meter")
+            check_zero(entry.meter_counter_data, what)
         if entry.HasField("counter_data"):
             if not table.direct_counter:
                 invalid(f"{what}: the table has no direct counter")
@@ -120,7 +130,11 @@ class Tables:
         if entry.HasField("meter_config"):
             if not table.direct_meter:
                 invalid(f"{what}: the table has no direct meter")
-            decode_rates(entry.meter_config, what)
+            self._rates(table, entry.meter_config)
+
+    def _rates(self, table: Table, config: Any) -> list[tuple[float, float]] | None:
+        kind = self.catalog.meter_types[table.direct_meter]
+        return decode_rates(config, kind, f"table {table.name}")
 
     def _write_default(self, kind: str, table: Table, entry: Any) -> None:
         what = f"the default entry of {table.name}"
@@ -133,6 +147,7 @@ class Tables:
         if not entry.HasField("action"):
             self.program.table_reset_default(table.name)
             self.notes.pop((table.id, DEFAULT), None)
+            self._reset_resources(table)
         else:
             name, params = self._action(table, entry.action, default=True)
             self.program.table_set_default(table.name, name, params)
@@ -203,10 +218,19 @@ class Tables:
                 self.on_timeout(entry.idle_timeout_ns)
         if table.direct_meter:
             config = entry.meter_config if entry.HasField("meter_config") else None
-            self.program.meter_set(table.name, handle, decode_rates(config, table.name))
+            self.program.meter_set(table.name, handle, self._rates(table, config))
+        if entry.HasField("meter_counter_data"):
+            self.program.meter_counts_set(table.name, handle)
         if entry.HasField("counter_data"):
             data = entry.counter_data
             self.program.counter_write(table.name, handle, data.packet_count, data.byte_count)
+
+    def _reset_resources(self, table: Table) -> None:
+        """Those of the default entry, which is reset."""
+        if table.direct_counter:
+            self.program.counter_write(table.name, DEFAULT, 0, 0)
+        if table.direct_meter:
+            self.program.meter_counts_set(table.name, DEFAULT)
 
     # ---- taking back ----
 
@@ -246,6 +270,7 @@ class Tables:
             made.count = self.program.counter_read(table.name, handle)
         if table.direct_meter:
             made.rates = self.program.meter_get(table.name, handle)
+            made.colours = self.program.meter_counts(table.name, handle)
         if table.ages and handle != DEFAULT:
             made.age = self.program.table_age(table.name, handle)
         return made
@@ -279,6 +304,7 @@ class Tables:
             program.counter_write(table.name, handle, **saved.count)
         if table.direct_meter:
             program.meter_set(table.name, handle, saved.rates)
+            program.meter_counts_set(table.name, handle, saved.colours)
         if saved.age is not None:
             program.table_set_timeout(table.name, handle, *saved.age)
 
@@ -308,10 +334,12 @@ class Tables:
         """As `undo`, for `write_meter`."""
         table, handle = self._locate(kind, entry.table_entry, "meter")
         old = self.program.meter_get(table.name, handle)
+        counts = self.program.meter_counts(table.name, handle)
 
         def restore() -> None:
             _, now = self._locate(kind, entry.table_entry, "meter")
             self.program.meter_set(table.name, now, old)
+            self.program.meter_counts_set(table.name, now, counts)
 
         return restore
 
@@ -330,6 +358,9 @@ class Tables:
                 rates = self.program.meter_get(table.name, handle)
                 if rates is not None:
                     encode_rates(rates, made.table_entry.meter_config)
+            if entry.HasField("meter_counter_data") and table.direct_meter:
+                counts = self.program.meter_counts(table.name, handle)
+                put_colours(made.table_entry.meter_counter_data, counts)
             if entry.HasField("time_since_last_hit") and table.ages:
                 _, elapsed_ns = self.program.table_age(table.name, handle)
                 made.table_entry.time_since_last_hit.elapsed_ns = elapsed_ns
@@ -392,6 +423,7 @@ class Tables:
         target.metadata, target.controller_metadata = note.metadata, note.controller_metadata
         if found.match is None:
             target.is_default_action = True
+            target.is_const = table.const_default or bool(table.profile)
         else:
             encode_match(table.keys, found.match, target.match)
             target.priority = self._read_priority(table, found)
@@ -448,16 +480,22 @@ class Tables:
         return table, self.program.table_find(table.name, match, priority)
 
     def write_counter(self, kind: str, entry: Any) -> None:
-        """Set an entry's counter; without data to 0."""
+        """Set an entry's counter; without data nothing changes."""
         table, handle = self._locate(kind, entry.table_entry, "counter")
         data = check_count(entry.data, f"table {table.name}")
-        self.program.counter_write(table.name, handle, data.packet_count, data.byte_count)
+        if entry.HasField("data"):
+            self.program.counter_write(table.name, handle, data.packet_count, data.byte_count)
 
     def write_meter(self, kind: str, entry: Any) -> None:
         """Set an entry's meter; without a configuration all packets are green."""
         table, handle = self._locate(kind, entry.table_entry, "meter")
         config = entry.config if entry.HasField("config") else None
-        self.program.meter_set(table.name, handle, decode_rates(config, table.name))
+        rates = self._rates(table, config)
+        if entry.HasField("counter_data"):
+            check_zero(entry.counter_data, f"table {table.name}")
+        self.program.meter_set(table.name, handle, rates)
+        if entry.HasField("counter_data"):
+            self.program.meter_counts_set(table.name, handle)
 
     def read_direct(self, entry: Any, resource: str) -> Iterator[Any]:
         """The direct counters or meters (`resource`) of the entries that are asked for."""
@@ -476,4 +514,8 @@ class Tables:
                 rates = self.program.meter_get(table.name, found.handle)
                 if rates is not None:
                     encode_rates(rates, target.config)
+                if entry.HasField("counter_data"):
+                    put_colours(
+                        target.counter_data, self.program.meter_counts(table.name, found.handle)
+                    )
             yield made

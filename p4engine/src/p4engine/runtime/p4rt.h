@@ -284,14 +284,22 @@ P4_EXPORT int p4_direct_counter_read(p4_instance *, uint32_t table, int64_t hand
 P4_EXPORT int p4_direct_counter_write(p4_instance *, uint32_t table, int64_t handle, const p4_count *);
 P4_EXPORT int p4_direct_counter_reset(p4_instance *, uint32_t table);
 
-/* Two-rate three-colour meter as on BMv2: rates in units (packets or bytes) per microsecond, bursts in
- * units; rate[0] committed, rate[1] peak. A meter that was never set, or is set with `set` 0, says green (0). */
+/* Two-rate three-colour meter as on BMv2 (RFC 2698): rates in units (packets or bytes) per microsecond, bursts in
+ * units; [0] committed, [1] peak. Or a single-rate one (RFC 2697): burst[1] is the excess burst, rate[1] unused. A
+ * meter that was never set, or is set with P4_NO_RATES, says green (0). */
+enum { P4_NO_RATES = 0, P4_TWO_RATES = 1, P4_SINGLE_RATE = 2 };
 typedef struct p4_rates { double rate[2]; double burst[2]; uint32_t set; } p4_rates;
+#define P4_COLOURS 3 /* green, yellow, red */
 P4_EXPORT int p4_meter_set(p4_instance *, uint32_t meter, uint64_t index, const p4_rates *);
 P4_EXPORT int p4_meter_set_all(p4_instance *, uint32_t meter, const p4_rates *);
 P4_EXPORT int p4_meter_get(p4_instance *, uint32_t meter, uint64_t index, p4_rates *);
 P4_EXPORT int p4_direct_meter_set(p4_instance *, uint32_t table, int64_t handle, const p4_rates *);
 P4_EXPORT int p4_direct_meter_get(p4_instance *, uint32_t table, int64_t handle, p4_rates *);
+/* How many packets and bytes have got each colour: P4_COLOURS counts. */
+P4_EXPORT int p4_meter_counts_get(p4_instance *, uint32_t meter, uint64_t index, p4_count *);
+P4_EXPORT int p4_meter_counts_set(p4_instance *, uint32_t meter, uint64_t index, const p4_count *);
+P4_EXPORT int p4_direct_meter_counts_get(p4_instance *, uint32_t table, int64_t handle, p4_count *);
+P4_EXPORT int p4_direct_meter_counts_set(p4_instance *, uint32_t table, int64_t handle, const p4_count *);
 
 /* Value sets of parsers: members are matches in the coding of a ternary table (value, mask per field). */
 P4_EXPORT int p4_value_set_add(p4_instance *, uint32_t set, const uint64_t *match);

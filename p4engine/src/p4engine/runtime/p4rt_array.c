@@ -118,13 +118,31 @@ int p4_direct_counter_reset(p4_instance *I, uint32_t table) {
 
 /* ---- meters ---- */
 
-static uint32_t meter_run(p4_meter_state *m, double size, uint64_t now_ns) {
-    if (!m->rates.set) return 0;
+/* What has come in since the last packet; a single-rate meter fills the excess bucket with what the first one has
+ * no room for. */
+static void meter_fill(p4_meter_state *m, uint64_t now_ns) {
+    const p4_rates *r = &m->rates;
     double elapsed_us = now_ns > m->last_ns ? (double)(now_ns - m->last_ns) / 1000.0 : 0.0;
     if (now_ns > m->last_ns) m->last_ns = now_ns;
-    for (int i = 0; i < 2; i++) {
-        m->tokens[i] += elapsed_us * m->rates.rate[i];
-        if (m->tokens[i] > m->rates.burst[i]) m->tokens[i] = m->rates.burst[i];
+    m->tokens[0] += elapsed_us * r->rate[0];
+    m->tokens[1] += elapsed_us * (r->set == P4_SINGLE_RATE ? 0.0 : r->rate[1]);
+    if (m->tokens[0] > r->burst[0]) {
+        if (r->set == P4_SINGLE_RATE) m->tokens[1] += m->tokens[0] - r->burst[0];
+        m->tokens[0] = r->burst[0];
+    }
+    if (m->tokens[1] > r->burst[1]) m->tokens[1] = r->burst[1];
+}
+
+static uint32_t meter_colour(p4_meter_state *m, double size, uint64_t now_ns) {
+    if (m->rates.set == P4_NO_RATES) return 0;
+    meter_fill(m, now_ns);
+    if (m->rates.set == P4_SINGLE_RATE) {
+        for (uint32_t i = 0; i < 2; i++)
+            if (m->tokens[i] >= size) {
+                m->tokens[i] -= size;
+                return i;
+            }
+        return 2;
     }
     if (m->tokens[1] < size) return 2;
     m->tokens[1] -= size;
@@ -133,12 +151,18 @@ static uint32_t meter_run(p4_meter_state *m, double size, uint64_t now_ns) {
     return 0;
 }
 
+static uint32_t meter_run(p4_meter_state *m, int by_bytes, uint32_t bytes, uint64_t now_ns) {
+    uint32_t colour = meter_colour(m, by_bytes ? bytes : 1, now_ns);
+    p4_count_one(&m->counts[colour], bytes);
+    return colour;
+}
+
 uint32_t p4_meter_run(const p4_meter *m, uint64_t index, uint32_t bytes, uint64_t now_ns) {
-    return index < m->count ? meter_run(&m->states[index], m->bytes ? bytes : 1, now_ns) : 0;
+    return index < m->count ? meter_run(&m->states[index], m->bytes, bytes, now_ns) : 0;
 }
 
 uint32_t p4_direct_meter_run(p4_table *t, const p4_entry *e, uint32_t bytes, uint64_t now_ns) {
-    return e ? meter_run(&((p4_entry *)e)->meter, t->desc->direct_meter == 2 ? bytes : 1, now_ns) : 0;
+    return e ? meter_run(e->meter, t->desc->direct_meter == 2, bytes, now_ns) : 0;
 }
 
 static void meter_put(p4_meter_state *m, const p4_rates *rates) {
@@ -170,14 +194,49 @@ int p4_meter_get(p4_instance *I, uint32_t meter, uint64_t index, p4_rates *out) 
 int p4_direct_meter_set(p4_instance *I, uint32_t table, int64_t handle, const p4_rates *rates) {
     int status;
     p4_entry *e = direct_entry(I, table, handle, 1, &status);
-    if (e) meter_put(&e->meter, rates);
+    if (e) meter_put(e->meter, rates);
     return status;
 }
 
 int p4_direct_meter_get(p4_instance *I, uint32_t table, int64_t handle, p4_rates *out) {
     int status;
     p4_entry *e = direct_entry(I, table, handle, 1, &status);
-    if (e) *out = e->meter.rates;
+    if (e) *out = e->meter->rates;
+    return status;
+}
+
+static p4_count *meter_counts(p4_instance *I, uint32_t meter, uint64_t index, int *status) {
+    *status = P4_NO_SUCH_OBJECT;
+    if (meter >= I->program->meter_count) return NULL;
+    *status = index < I->meters[meter].count ? P4_OK : P4_BAD_INDEX;
+    return *status ? NULL : I->meters[meter].states[index].counts;
+}
+
+int p4_meter_counts_get(p4_instance *I, uint32_t meter, uint64_t index, p4_count *out) {
+    int status;
+    p4_count *counts = meter_counts(I, meter, index, &status);
+    if (counts) memcpy(out, counts, P4_COLOURS * sizeof *out);
+    return status;
+}
+
+int p4_meter_counts_set(p4_instance *I, uint32_t meter, uint64_t index, const p4_count *values) {
+    int status;
+    p4_count *counts = meter_counts(I, meter, index, &status);
+    if (counts) memcpy(counts, values, P4_COLOURS * sizeof *counts);
+    return status;
+}
+
+int p4_direct_meter_counts_get(p4_instance *I, uint32_t table, int64_t handle, p4_count *out) {
+    int status;
+    p4_entry *e = direct_entry(I, table, handle, 1, &status);
+    if (e) memcpy(out, e->meter->counts, P4_COLOURS * sizeof *out);
+    return status;
+}
+
+int p4_direct_meter_counts_set(p4_instance *I, uint32_t table, int64_t handle, const p4_count *values) {
+    int status;
+    p4_entry *e = direct_entry(I, table, handle, 1, &status);
+    if (e) memcpy(e->meter->counts, values, P4_COLOURS * sizeof *values);
     return status;
 }
 

@@ -16,13 +16,16 @@ int p4_params_fit(const p4_action_desc *a, const uint64_t *params) {
     return 1;
 }
 
-p4_entry *p4_entry_new(uint32_t key_words, uint32_t param_words, int ages) {
+p4_entry *p4_entry_new(uint32_t key_words, uint32_t param_words, const p4_table_desc *table) {
     size_t words = 2 * (size_t)key_words + param_words;
-    p4_entry *e = calloc(1, sizeof *e + words * sizeof(uint64_t) + (ages ? sizeof(p4_age) : 0));
+    size_t age = table && table->ages ? sizeof(p4_age) : 0;
+    size_t meter = table && table->direct_meter ? sizeof(p4_meter_state) : 0;
+    p4_entry *e = calloc(1, sizeof *e + words * sizeof(uint64_t) + age + meter);
     if (e) {
         e->mask = e->key + key_words;
         e->params = e->mask + key_words;
-        if (ages) e->age = (p4_age *)(e->key + words);
+        if (age) e->age = (p4_age *)(e->key + words);
+        if (meter) e->meter = (p4_meter_state *)((uint8_t *)(e->key + words) + age);
     }
     return e;
 }

@@ -13,8 +13,9 @@ static inline int p4_fits(const uint64_t *value, uint32_t width, uint32_t words)
 int p4_params_fit(const p4_action_desc *a, const uint64_t *params);
 uint32_t p4_longest_params(const p4_action_desc *actions, uint32_t count); /* words */
 
-/* One block with room for the longest action's data, so that a hit touches little memory; NULL: no memory. */
-p4_entry *p4_entry_new(uint32_t key_words, uint32_t param_words, int ages);
+/* One block with room for the longest action's data, so that a hit touches little memory, and for what `table`
+ * (NULL: none) keeps for each entry. NULL: no memory. */
+p4_entry *p4_entry_new(uint32_t key_words, uint32_t param_words, const p4_table_desc *table);
 void p4_entry_set(p4_entry *e, const p4_action_desc *a, uint32_t action, const uint64_t *params);
 
 int p4_hash_insert(p4_hash_table *t, p4_entry *e); /* a status; e->hash is set */

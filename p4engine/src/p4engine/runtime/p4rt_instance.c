@@ -78,7 +78,7 @@ p4_instance *p4_create(const p4_config *config) {
             at += key->words;
         }
         t->param_words = p4_longest_params(t->desc->actions, t->desc->action_count);
-        t->default_entry = p4_entry_new(0, t->param_words, 0);
+        t->default_entry = p4_entry_new(0, t->param_words, t->desc);
         good = good && t->default_entry != NULL;
         if (good) t->default_entry->handle = -1;
         if (good && t->desc->action_count)

@@ -38,7 +38,7 @@ int64_t p4_profile_add_member(p4_instance *I, uint32_t profile, uint32_t action,
         p->members = grown;
         p->member_room = room;
     }
-    p4_entry *e = p4_entry_new(0, p4_longest_params(p->desc->actions, p->desc->action_count), 0);
+    p4_entry *e = p4_entry_new(0, p4_longest_params(p->desc->actions, p->desc->action_count), NULL);
     if (!e) return P4_NO_MEMORY;
     p4_entry_set(e, &p->desc->actions[action], action, params);
     p->members[i] = e;

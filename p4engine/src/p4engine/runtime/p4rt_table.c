@@ -118,7 +118,7 @@ int64_t p4_table_add_initial(p4_instance *I, uint32_t table, const uint64_t *mat
     if (!t) return P4_NO_SUCH_OBJECT;
     if (action >= t->desc->action_count) return P4_BAD_ACTION;
     if (!p4_params_fit(&t->desc->actions[action], params)) return P4_BAD_VALUE;
-    p4_entry *e = p4_entry_new(t->desc->key_words, t->param_words, t->desc->ages);
+    p4_entry *e = p4_entry_new(t->desc->key_words, t->param_words, t->desc);
     if (!e) return P4_NO_MEMORY;
     p4_entry_set(e, &t->desc->actions[action], action, params);
     return add(t, match, priority, e);
@@ -147,7 +147,7 @@ int64_t p4_table_add_indirect(p4_instance *I, uint32_t table, const uint64_t *ma
     if (t->desc->const_entries) return P4_CONSTANT;
     int status = profile_has(I, t, group, number);
     if (status) return status;
-    p4_entry *e = p4_entry_new(t->desc->key_words, t->param_words, t->desc->ages);
+    p4_entry *e = p4_entry_new(t->desc->key_words, t->param_words, t->desc);
     if (!e) return P4_NO_MEMORY;
     e->target = group ? 2 : 1;
     e->number = number;
@@ -281,7 +281,7 @@ int64_t p4_table_find(p4_instance *I, uint32_t table, const uint64_t *match, int
     p4_table *t = p4_table_of(I, table);
     if (!t) return P4_NO_SUCH_OBJECT;
     if (!t->desc->key_count) return P4_NO_SUCH_ENTRY;
-    p4_entry *e = p4_entry_new(t->desc->key_words, t->param_words, 0);
+    p4_entry *e = p4_entry_new(t->desc->key_words, t->param_words, NULL);
     if (!e) return P4_NO_MEMORY;
     int64_t result = parse_match(t, match, e);
     e->priority = t->desc->strategy == P4_PRIORITY ? priority : 0;

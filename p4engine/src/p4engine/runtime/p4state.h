@@ -9,6 +9,7 @@ typedef struct p4_meter_state {
     p4_rates rates;
     double tokens[2];
     uint64_t last_ns;
+    p4_count counts[P4_COLOURS];
 } p4_meter_state;
 
 /* When packets have hit an entry of a table with idle timeouts. */
@@ -28,11 +29,11 @@ typedef struct p4_entry {
     uint64_t hash;
     uint64_t order;   /* among equal priorities the older entry wins */
     p4_count count;
-    p4_meter_state meter;
     /* What a lookup touches stands together, at best in one cache line. */
     uint64_t *mask;   /* key_words words behind `key`: mask of ternary, upper end of range */
     uint64_t *params; /* behind `mask` */
     p4_age *age;      /* behind `params`; NULL in a table without idle timeouts */
+    p4_meter_state *meter; /* behind these; NULL in a table without direct meter */
     uint32_t action;
     uint32_t target;  /* 0: action and params; 1: member `number`; 2: group `number` */
     uint32_t number;

@@ -53,6 +53,7 @@ PROGRAM_CALLS = (
     "counter_reset",
     "meter_set",
     "meter_get",
+    "meter_counts",
     "value_set_add",
     "value_set_clear",
 )

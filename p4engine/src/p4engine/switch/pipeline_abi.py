@@ -24,6 +24,9 @@ class Rates(ctypes.Structure):
     _fields_ = [("rate", c_double * 2), ("burst", c_double * 2), ("set", c_uint32)]
 
 
+NO_RATES, TWO_RATES, SINGLE_RATE = 0, 1, 2
+
+
 class Count(ctypes.Structure):
     _fields_ = [("packets", c_uint64), ("bytes", c_uint64)]
 
@@ -98,6 +101,10 @@ SIGNATURES = {
     "p4_meter_get": (c_int, [c_void_p, c_uint32, c_uint64, POINTER(Rates)]),
     "p4_direct_meter_set": (c_int, [c_void_p, c_uint32, c_int64, POINTER(Rates)]),
     "p4_direct_meter_get": (c_int, [c_void_p, c_uint32, c_int64, POINTER(Rates)]),
+    "p4_meter_counts_get": (c_int, [c_void_p, c_uint32, c_uint64, POINTER(Count)]),
+    "p4_meter_counts_set": (c_int, [c_void_p, c_uint32, c_uint64, POINTER(Count)]),
+    "p4_direct_meter_counts_get": (c_int, [c_void_p, c_uint32, c_int64, POINTER(Count)]),
+    "p4_direct_meter_counts_set": (c_int, [c_void_p, c_uint32, c_int64, POINTER(Count)]),
     "p4_value_set_add": (c_int, [c_void_p, c_uint32, WORDS]),
     "p4_value_set_clear": (c_int, [c_void_p, c_uint32]),
 }

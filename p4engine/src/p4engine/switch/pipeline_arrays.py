@@ -8,7 +8,7 @@ from ctypes import c_uint64
 from typing import Any
 
 from p4engine.program_info import Key, Register, Table
-from p4engine.switch.pipeline_abi import Count, Rates
+from p4engine.switch.pipeline_abi import NO_RATES, SINGLE_RATE, TWO_RATES, Count, Rates
 from p4engine.switch.pipeline_instance import Instance
 from p4engine.values.matches import key_words
 from p4engine.values.numbers import (
@@ -19,6 +19,8 @@ from p4engine.values.numbers import (
     word_array,
     word_count,
 )
+
+COLOURS = 3
 
 
 class Arrays(Instance):
@@ -135,14 +137,21 @@ class Arrays(Instance):
         self, name: str, index: int | None, rates: Sequence[tuple[float, float]] | None
     ) -> None:
         """rates: [(committed per microsecond, burst), (peak per microsecond, burst)], or None: as
-        if never set. index None: all."""
-        if rates is not None and len(rates) != 2:
+        if never set. A third pair, (0, excess burst), makes it a single-rate meter (RFC 2697),
+        where peak is the same as committed. index None: all; for a direct meter it is the entry's
+        handle."""
+        if rates is not None and len(rates) not in (2, 3):
             raise ControlError(f"meter {name}: two rates are needed, committed and peak")
-        value = Rates(set=rates is not None)
-        for i, (rate, burst) in enumerate(rates or ()):
+        value = Rates(set=NO_RATES if rates is None else TWO_RATES)
+        for rate, burst in rates or ():
             if not (rate >= 0 and burst >= 0):
                 raise ControlError(f"meter {name}: rates and bursts cannot be negative")
+        for i, (rate, burst) in enumerate((rates or ())[:2]):
             value.rate[i], value.burst[i] = rate, burst
+        if rates is not None and len(rates) == 3:
+            if tuple(rates[0]) != tuple(rates[1]):
+                raise ControlError(f"meter {name}: a meter with an excess burst has a single rate")
+            value.set, value.burst[1] = SINGLE_RATE, rates[2][1]
         meter = self.names.meter(name)
         if isinstance(meter, Table):
             status = self.lib.p4_direct_meter_set(
@@ -156,7 +165,7 @@ class Arrays(Instance):
         self._check(status, f"meter {name}[{index}]")
 
     def meter_get(self, name: str, index: int) -> list[tuple[float, float]] | None:
-        """The two (rate, burst), or None if the meter was never set."""
+        """The (rate, burst) as `meter_set` takes them, or None if the meter was never set."""
         value = Rates()
         meter = self.names.meter(name)
         if isinstance(meter, Table):
@@ -164,9 +173,34 @@ class Arrays(Instance):
         else:
             status = self.lib.p4_meter_get(self.handle, meter.id, index, ctypes.byref(value))
         self._check(status, f"meter {name}[{index}]")
-        if not value.set:
+        if value.set == NO_RATES:
             return None
-        return [(value.rate[0], value.burst[0]), (value.rate[1], value.burst[1])]
+        committed = (value.rate[0], value.burst[0])
+        if value.set == SINGLE_RATE:
+            return [committed, committed, (0.0, value.burst[1])]
+        return [committed, (value.rate[1], value.burst[1])]
+
+    def meter_counts(self, name: str, index: int) -> list[dict[str, int]]:
+        """[green, yellow, red]: {"packets", "bytes"} that have got the colour; `index` as for
+        `counter_read`."""
+        values = (Count * COLOURS)()
+        self._meter_counts("get", name, index, values)
+        return [{"packets": each.packets, "bytes": each.bytes} for each in values]
+
+    def meter_counts_set(
+        self, name: str, index: int, counts: Sequence[dict[str, int]] | None = None
+    ) -> None:
+        """Set what `meter_counts` gives; None: to 0."""
+        values = (Count * COLOURS)()
+        for value, count in zip(values, counts or (), strict=False):
+            value.packets, value.bytes = count["packets"], count["bytes"]
+        self._meter_counts("set", name, index, values)
+
+    def _meter_counts(self, do: str, name: str, index: int, values: Any) -> None:
+        meter = self.names.meter(name)
+        direct = "direct_" if isinstance(meter, Table) else ""
+        function = getattr(self.lib, f"p4_{direct}meter_counts_{do}")
+        self._check(function(self.handle, meter.id, index, values), f"meter {name}[{index}]")
 
     # ---- value sets ----
 
