@@ -1,5 +1,5 @@
-"""The programs and packets of data/p4_language.txt, in which a new case is a few lines of P4 and
-hexadecimal digits."""
+"""The programs and packets of data/p4_language.txt and data/p4_specification.txt, in which a new
+case is a few lines of P4 and hexadecimal digits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from p4engine_testing import DATA
 
-CASES = DATA / "p4_language.txt"
+CASES = (DATA / "p4_language.txt", DATA / "p4_specification.txt")
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Case:
 
 def cases() -> list[Case]:
     result = []
-    for block in CASES.read_text().split("\n== ")[1:]:
+    for block in (block for path in CASES for block in path.read_text().split("\n== ")[1:]):
         name, *lines = block.splitlines()
         parts: dict[str, list[str]] = {}
         packets: list[tuple[bytes, list]] = []

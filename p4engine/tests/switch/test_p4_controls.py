@@ -275,3 +275,20 @@ def test_priorities_among_many_masks(tmp_path):
             ]
             want = min(fitting)[1] if fitting else 0
             assert send(s, words(a, b, 0)) == [(1, words(a, b, want))]
+
+
+def test_names_of_instances_that_are_arguments(tmp_path):
+    """An instance that is made as an argument has the name of the parameter; one with a name of its
+    own keeps it, and has its tables once."""
+    s = switch(
+        tmp_path,
+        top="control CT(inout bit<32> x); control Add(inout bit<32> x) {"
+        " action add(bit<32> n) { x = x + n; }"
+        " table t { actions = { add; NoAction; } default_action = NoAction; }"
+        " apply { t.apply(); } } control Use(inout bit<32> x)(CT c) { apply { c.apply(x); } }",
+        locals="Add() own; Use(own) u; Use(Add()) v;",
+        apply="own.apply(hdr.h.a); u.apply(hdr.h.b); v.apply(hdr.h.c);",
+    )
+    s.table_set_default("MyIngress.own.t", "add", [1])
+    s.table_set_default("MyIngress.v.c.t", "add", [2])
+    assert out_words(send(s, words(0, 0, 0))) == [1, 1, 2]

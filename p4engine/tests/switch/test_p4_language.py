@@ -1,6 +1,6 @@
 """Many small programs over the whole language and v1model, packets in and packets out.
 
-They are in p4engine_testing/data/p4_language.txt.
+They are in p4engine_testing/data/p4_language.txt and p4_specification.txt.
 """
 
 from __future__ import annotations

@@ -99,8 +99,12 @@ class CallEmitter:
 
     def _apply(self, call: ast.BlockCall) -> None:
         block = self._applied_block(call)
-        write = self.parsers.body if isinstance(call.decl, ast.Parser) else self.inline.control_body
-        self.inline.body(call.arguments, lambda: write(block))
+        is_parser = isinstance(block.decl, ast.Parser)
+        write = self.parsers.body if is_parser else self.inline.control_body
+        # What is called may be a type; the instance then has parameters of its own.
+        values = [value for _, value in call.arguments]
+        arguments = list(zip(block.decl.parameters, values, strict=True))
+        self.inline.body(arguments, lambda: write(block))
 
     def _applied_block(self, call: ast.BlockCall) -> BlockInstance:
         if call.receiver is None:

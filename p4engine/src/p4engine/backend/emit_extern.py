@@ -5,6 +5,7 @@ packets, registers, counters and meters.
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 
 from p4engine.backend.context import Context
 from p4engine.backend.emit_expr import ExpressionEmitter, has_effect
@@ -53,19 +54,36 @@ class ExternEmitter:
         """Write the call of an extern function; returns the C expression of its value."""
         name = call.decl.name
         if name not in self._functions:
-            raise self.context.fatal(call.place, f"extern function {name} is not supported")
+            known = ", ".join(sorted(n for n in self._functions if "." not in n))
+            raise self.context.fatal(
+                call.place,
+                f"extern function {name} is not one of core.p4 or v1model.p4. This switch has"
+                f" {known}",
+            )
         return self._write(call, name)
 
     def method_call(self, call: ast.MethodCall) -> str | None:
         """Write the call of a method of an extern; returns the C expression of its value."""
         name = f"{call.extern.name}.{call.decl.name}"
         if name not in self._functions:
-            raise self.context.fatal(call.place, f"{name} is not supported")
+            known = ", ".join(n for n in self._functions if n.startswith(f"{call.extern.name}."))
+            raise self.context.fatal(
+                call.place,
+                f"{name} is not a method of core.p4 or v1model.p4"
+                + (f". This switch has {known}" if known else ""),
+            )
         return self._write(call, name)
 
     def _write(self, call: ast.ExternCall, name: str) -> str | None:
+        write, arguments = self._functions[name], [v for _, v in call.arguments]
+        try:
+            signature(write).bind(call, *arguments)
+        except TypeError:
+            raise self.context.fatal(
+                call.place, f"{name} is declared with other parameters than those of v1model.p4"
+            ) from None
         with self.context.trace.extern_called(call):
-            return self._functions[name](call, *[v for _, v in call.arguments])
+            return write(call, *arguments)
 
     # ---- packets ----
 

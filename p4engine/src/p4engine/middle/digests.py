@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from p4engine.frontend import ast
 from p4engine.frontend.checker.check_usage import children
 from p4engine.frontend.types import Composite, Stack, Tuple, Type, underlying, width_of
-from p4engine.middle.instantiate import BLOCKS, Instances
+from p4engine.middle.architecture import BLOCKS
+from p4engine.middle.instantiate import Instances
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class _Calls:
     def __init__(self, instances: Instances) -> None:
         self.found: list[ast.ExternCall] = []
         self._seen: set[int] = set()  # by id: declarations and calls that were visited
-        for name in BLOCKS:
+        for name, _, _ in BLOCKS:
             self._body(instances.blocks[name].decl)
 
     def _first(self, thing: object) -> bool:

@@ -26,8 +26,19 @@ from p4engine.frontend.types import (
     underlying,
     width_of,
 )
+from p4engine.middle.architecture import BLOCKS, PACKAGE, check_architecture
 
-BLOCKS = ("p", "vr", "ig", "eg", "ck", "dep")  # parameters of V1Switch: the stages in order
+# The externs of which there can be instances, with the constructor's parameters that are needed.
+KINDS: dict[str, tuple[str, ...]] = {
+    "register": ("size",),
+    "counter": ("size", "type"),
+    "direct_counter": ("type",),
+    "meter": ("size", "type"),
+    "direct_meter": ("type",),
+    "action_profile": ("size",),
+    "action_selector": ("algorithm", "size", "outputWidth"),
+    "Checksum16": (),
+}
 MATCH_KINDS = {"exact": 0, "lpm": 1, "ternary": 2, "range": 3, "optional": 4, "selector": 5}
 
 
@@ -127,17 +138,6 @@ Value: TypeAlias = "ast.Const | Member | None"
 class Instances:
     """All instances that the package instance `main` needs, directly and indirectly."""
 
-    KINDS = (
-        "register",
-        "counter",
-        "direct_counter",
-        "meter",
-        "direct_meter",
-        "action_profile",
-        "action_selector",
-        "Checksum16",
-    )
-
     def __init__(self, checker: Checker, diagnostics: Diagnostics) -> None:
         self.checker, self.diagnostics = checker, diagnostics
         self.externs: dict[str, list[ExternInstance]] = {}
@@ -153,10 +153,14 @@ class Instances:
                 made.decl = decl
                 self.global_externs[id(decl)] = made
         assert checker.main.constructor is not None
-        for parameter, value in checker.main.constructor.arguments:
+        for (name, _, _), (_, value) in zip(
+            BLOCKS, checker.main.constructor.arguments, strict=True
+        ):
             block = self._block_argument(value)
-            if block is not None:
-                self.blocks[parameter.name] = block
+            if block is None:
+                place = value.place if value is not None else checker.main.place
+                raise diagnostics.fatal(place, f"{PACKAGE} needs an instance of a block here")
+            self.blocks[name] = block
 
     def _block_argument(self, value: ast.Expr | None) -> BlockInstance | None:
         if isinstance(value, ast.Call) and isinstance(value.call, ast.Construction):
@@ -170,8 +174,9 @@ class Instances:
 
     # ---- values of constructor arguments ----
 
-    def value(self, e: ast.Expr | None, values: Mapping[int, Value]) -> Value:
-        """The value of a constructor argument; `values` are those of the enclosing block."""
+    def value(self, e: ast.Expr | None, values: Mapping[int, Value], name: str = "") -> Value:
+        """The value of a constructor argument; `values` are those of the enclosing block, `name` is
+        that of an instance that the argument makes."""
         if e is None:
             return None
         if e.const is not None:
@@ -199,9 +204,9 @@ class Instances:
         if isinstance(e, ast.Call) and isinstance(e.call, ast.Construction):
             if isinstance(e.call.type, BlockType):
                 decl = _block_of(e.call.type)
-                return self.block(decl, decl.name, e.call, values, e.place)
+                return self.block(decl, name or decl.name, e.call, values, e.place)
             assert isinstance(e.call.type, ExternType)
-            return self._extern(e.call.type, e.call, e.call.name, values, e.place)
+            return self._extern(e.call.type, e.call, name or e.call.name, values, e.place)
         self.diagnostics.error(e.place, "this must be known when the instance is made")
         return 0
 
@@ -225,7 +230,7 @@ class Instances:
         inner = {}
         if call is not None:
             for parameter, value in call.arguments:
-                inner[id(parameter)] = self.value(value, values)
+                inner[id(parameter)] = self.value(value, values, join(name, parameter))
         made = BlockInstance(decl, name, inner)
         self.all_blocks.append(made)
         for local in decl.locals:
@@ -290,8 +295,17 @@ class Instances:
         kind = type_.decl.name
         given = call.arguments if call is not None else []
         arguments = {p.name: self.value(v, values) for p, v in given}
-        if kind not in self.KINDS:
-            self.diagnostics.error(place, f"extern {kind} is not supported by v1model")
+        if kind not in KINDS:
+            raise self.diagnostics.fatal(
+                place,
+                f"extern {kind} is not one that v1model.p4 lets a program instantiate. This switch"
+                f" has {', '.join(KINDS)}",
+            )
+        missing = [p for p in KINDS[kind] if p not in arguments]
+        if missing:
+            raise self.diagnostics.fatal(
+                place, f"the constructor of {kind} must have the parameter '{missing[0]}'"
+            )
         known = self.externs.setdefault(kind, [])
         made = ExternInstance(kind, name, type_, arguments, len(known), place)
         size = arguments.get("size")
@@ -376,15 +390,9 @@ class Instances:
 def instantiate(checker: Checker, diagnostics: Diagnostics) -> Instances:
     """The instances of a checked program for V1Switch, with a block for each of BLOCKS. Raises
     Fatal, or P4Error, after reporting what is wrong."""
-    place, package = checker.main.place, checker.main.type
-    if not isinstance(package, BlockType) or package.decl.name != "V1Switch":
-        raise diagnostics.fatal(
-            place, f"only the v1model package V1Switch is supported, not {package}"
-        )
+    check_architecture(checker, diagnostics)
+    diagnostics.stop_on_errors()
     instances = Instances(checker, diagnostics)
-    missing = [name for name in BLOCKS if name not in instances.blocks]
-    if missing:
-        raise diagnostics.fatal(place, f"V1Switch: no block for parameter '{missing[0]}'")
     diagnostics.stop_on_errors()
     return instances
 

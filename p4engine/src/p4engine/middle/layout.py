@@ -24,6 +24,7 @@ from p4engine.frontend.types import (
     is_header,
     underlying,
 )
+from p4engine.middle.architecture import further_metadata
 
 RUN = 4
 
@@ -153,6 +154,7 @@ class Layout:
         under = underlying(type_)
         assert isinstance(under, Composite)
         if under.name == "standard_metadata_t":
-            return field
+            further = further_metadata(under)
+            return f"further[{further.index(field)}]" if field in further else field
         self.c_type(under)
         return self._paths[id(under)][field]

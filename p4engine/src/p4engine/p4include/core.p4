@@ -1,6 +1,6 @@
 /* The declarations that every P4-16 program may use (P4-16 specification, core library). */
-#ifndef P4ENGINE_CORE_P4
-#define P4ENGINE_CORE_P4
+#ifndef _CORE_P4_
+#define _CORE_P4_
 
 error {
     NoError, PacketTooShort, NoMatch, StackOutOfBounds, HeaderTooShort, ParserTimeout,

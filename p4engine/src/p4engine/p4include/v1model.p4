@@ -1,15 +1,15 @@
 /* The v1model architecture as BMv2's simple_switch implements it. */
-#ifndef P4ENGINE_V1MODEL_P4
-#define P4ENGINE_V1MODEL_P4
+#ifndef _V1_MODEL_P4_
+#define _V1_MODEL_P4_
 
 #include <core.p4>
 
 #ifndef V1MODEL_VERSION
 #define V1MODEL_VERSION 20180101
 #endif
-#define __v1model_version V1MODEL_VERSION
-
 match_kind { range, optional, selector }
+
+const bit<32> __v1model_version = V1MODEL_VERSION;
 
 #if V1MODEL_VERSION >= 20200408
 typedef bit<9>  PortId_t;

@@ -36,6 +36,7 @@
 
 #define P4_ABI_VERSION 3
 #define P4_DROP_PORT 511
+#define P4_FURTHER_METADATA 4
 #define P4_EXPORT __attribute__((visibility("default")))
 
 enum p4_instance_type {
@@ -66,6 +67,7 @@ typedef struct p4_std {
     uint32_t priority;      /* 3 bits */
     uint64_t ingress_global_timestamp; /* 48 bits, in the switch's timestamp unit */
     uint64_t egress_global_timestamp;  /* 48 bits */
+    uint64_t further[P4_FURTHER_METADATA]; /* fields that a program's own v1model.p4 adds */
 } p4_std;
 
 /* What the pipeline asks of the traffic manager. The last call in the program wins, as on BMv2. */

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from p4engine.frontend import ast
+from p4engine.frontend.checker.check_block_types import BlockTypeChecker
 from p4engine.frontend.checker.check_conversions import ConversionChecker
 from p4engine.frontend.checker.check_expressions import ExpressionChecker
 from p4engine.frontend.checker.context import Context
@@ -34,9 +35,14 @@ class ArgumentChecker:
     """Binds arguments to parameters and fits them to their types."""
 
     def __init__(
-        self, context: Context, conversions: ConversionChecker, expressions: ExpressionChecker
+        self,
+        context: Context,
+        conversions: ConversionChecker,
+        expressions: ExpressionChecker,
+        blocks: BlockTypeChecker,
     ) -> None:
         self.context, self.conversions, self.expressions = context, conversions, expressions
+        self.blocks = blocks
 
     def bind(
         self,
@@ -111,7 +117,9 @@ class ArgumentChecker:
             if value is None:
                 continue
             want = substitute(parameter.type, bindings)
-            if want == INT or isinstance(want, TypeVar) or has_variable(want):
+            if isinstance(want, BlockType):
+                good = self.blocks.fits(parameter, value, want, bindings) and good
+            elif want == INT or isinstance(want, TypeVar) or has_variable(want):
                 pass
             elif parameter.direction in ("out", "inout"):
                 have = value.type

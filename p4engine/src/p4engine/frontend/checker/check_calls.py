@@ -235,7 +235,9 @@ class CallChecker:
                 e.place, f"{decl.name} needs constructor arguments; make an instance"
             )
         bound = self.arguments.bind(e.place, decl.parameters, e.arguments, f"{decl.name}.apply")
-        if bound is not None and self.arguments.fit(bound, {}):
+        variables = [p.type for p in decl.type_parameters]
+        bindings = dict(zip(variables, block.arguments, strict=False))
+        if bound is not None and self.arguments.fit(bound, bindings):
             e.call = ast.BlockCall(e.place, decl, receiver, arguments=bound)
         return VOID
 

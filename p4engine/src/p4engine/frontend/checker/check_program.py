@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from p4engine.frontend import ast
 from p4engine.frontend.checker.check_arguments import ArgumentChecker
+from p4engine.frontend.checker.check_block_types import BlockTypeChecker
 from p4engine.frontend.checker.check_calls import CallChecker
 from p4engine.frontend.checker.check_constructors import ConstructorChecker
 from p4engine.frontend.checker.check_controls import ControlChecker
@@ -47,7 +48,8 @@ class Checker:
         parameters = ParameterChecker(context, expressions, types, generic_blocks)
         statements = StatementChecker(context, conversions, expressions, types)
         functions = FunctionChecker(context, types, parameters, statements)
-        arguments = ArgumentChecker(context, conversions, expressions)
+        blocks = BlockTypeChecker(context, conversions)
+        arguments = ArgumentChecker(context, conversions, expressions, blocks)
         constructors = ConstructorChecker(context, arguments)
         keysets = KeysetChecker(context, conversions, expressions)
 
@@ -64,7 +66,7 @@ class Checker:
             context, expressions, types, parameters, statements, keysets, declarations
         )
         controls = ControlChecker(context, parameters, statements, declarations)
-        instances = InstanceChecker(context, conversions, types, parameters, constructors)
+        instances = InstanceChecker(context, types, parameters, constructors)
         for part in (statements, functions, named_types, tables, parsers, controls, instances):
             declarations.add(part.rules())
 

@@ -187,10 +187,10 @@ class Preprocessor:
             return
         if depth >= MAX_INCLUDE_DEPTH:
             raise self.diagnostics.fatal(place, "includes are nested too deeply")
+        # The built-in files come last, so that a folder of the user's can hold a newer v1model.p4.
+        folders = [*self.include_dirs, BUILTIN_INCLUDE]
         if quoted:
-            folders = [path.parent, *self.include_dirs, BUILTIN_INCLUDE]
-        else:
-            folders = [BUILTIN_INCLUDE, *self.include_dirs]
+            folders.insert(0, path.parent)
         for folder in folders:
             candidate = folder / name
             if self._readable(candidate):
