@@ -14,8 +14,32 @@ from p4engine_testing.programs import source
 from p4engine import P4Error
 
 BLOCKS = "control CT(inout bit<8> x); control Use(inout bit<8> x)(CT c) { apply { c.apply(x); } }"
+TABLE = "action a() {} action b() {} table t { key = { hdr.h.a: exact; } %s }"
 
 CASES = [
+    # ---- lexical constructs ----
+    ({"apply": "hdr.h.a = 32w1 $ 2;"}, "unexpected character '$'"),
+    ({"apply": "hdr.h.a = 8'd7;"}, 'unexpected character "\'"'),
+    ({"apply": 'log_msg("never closed);'}, "this string is never closed"),
+    # ---- annotations ----
+    ({"top": "@x[a=1, 2] const bit<8> K = 1;"}, "mixes values with and without a key"),
+    ({"top": "@x[a=1, a=2] const bit<8> K = 1;"}, "has the key 'a' twice"),
+    ({"top": "@x[1] @x[2] const bit<8> K = 1;"}, "the element has @x already"),
+    ({"top": "@x(1) @x[2] const bit<8> K = 1;"}, "with (..) and with [..]"),
+    ({"locals": '@name("a") @name("b") action a() {}'}, "the element has @name already"),
+    ({"locals": "@name action a() {}"}, "@name needs an argument"),
+    ({"locals": "@hidden(1) action a() {}"}, "@hidden takes no argument"),
+    ({"metadata": "@field_list(X) bit<8> a;"}, "'X' is not declared"),
+    ({"metadata": '@field_list("a") bit<8> a;'}, "@field_list needs numbers"),
+    ({"metadata": "@field_list(1 2) bit<8> a;"}, "expected ','"),
+    (
+        {"locals": TABLE % "actions = { @tableonly a; b; } default_action = a;"},
+        "default_action: action 'a' is @tableonly",
+    ),
+    (
+        {"locals": TABLE % "actions = { @defaultonly a; b; } entries = { 1: a; }"},
+        "entry: action 'a' is @defaultonly",
+    ),
     # ---- types of parsers and controls ----
     (
         {
@@ -50,6 +74,24 @@ def messages(folder, text):
     except P4Error as error:
         return [d.message for d in error.diagnostics if d.severity == "error"]
     return []
+
+
+RESERVED = (
+    "abstract action bit bool break const continue control default else enum error exit extern"
+    " false for header header_union if in inout int match_kind out package parser return select"
+    " string struct switch table this transition true tuple typedef value_set varbit void _"
+)
+
+
+@pytest.mark.parametrize("word", RESERVED.split())
+def test_reserved_words(tmp_path, word):
+    found = messages(tmp_path, source(metadata=f"bit<8> {word};"))
+    assert len(found) == 1 and f"'{word}'" in found[0], found
+
+
+def test_text_that_is_skipped_may_hold_anything(tmp_path):
+    text = "\n#if 0\n don't `look\n#endif\n hdr.h.a = 1;"
+    assert messages(tmp_path, source(apply=text)) == []
 
 
 @pytest.mark.parametrize(("parts", "message"), CASES, ids=[c[1][:40] for c in CASES])

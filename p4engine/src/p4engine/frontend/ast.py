@@ -337,6 +337,7 @@ class ForIn(Node):
 class Annotation(Node):
     name: str
     body: list[str]  # the texts of the tokens
+    structured: bool = False  # @name[..] rather than @name(..)
 
 
 @dataclass(slots=True, eq=False)
@@ -381,7 +382,10 @@ class Instance(Decl):
 
 @dataclass(slots=True, eq=False)
 class Field(Decl):
+    """`lists` are the numbers of @field_list."""
+
     target: Node
+    lists: list[int] = field(default_factory=list, init=False)
 
 
 @dataclass(slots=True, eq=False)

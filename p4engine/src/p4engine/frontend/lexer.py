@@ -17,6 +17,9 @@ from typing import NamedTuple
 from p4engine.frontend.diagnostics import Diagnostics, Place
 
 ID, NUMBER, STRING, OP, NEWLINE, END = "id", "number", "string", "op", "newline", "end"
+OTHER = (
+    "other"  # a character that begins no token; only annotations and text that is skipped have it
+)
 
 
 class Token(NamedTuple):
@@ -36,18 +39,17 @@ _PATTERN = re.compile(
   | (?P<number>\d\w*)
   | (?P<line>//(?:\\\r?\n|[^\n])*)
   | (?P<block>/\*.*?\*/)
-  | (?P<string>"(?:[^"\\\n]|\\.)*")
+  | (?P<string>"(?:[^"\\\n]|\\.|\n(?![ \t]*\#))*")  # may go over lines, not over directives
   | (?P<op>\|\+\|=|\|-\|=|<<=|&&&|\|\+\||\|-\||\.\.\.|\#\#|\.\.|\+\+|&&|\|\||==|!=|<=|>=|<<
       |\+:|\+=|-=|\*=|/=|%=|&=|\|=|\^=|[-+*/%&|^~!<>=?:;,.(){}\[\]@\#])
-  | (?P<bad>.)
+  | (?P<other>.)
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
 
 
 def tokenize(text: str, file: int, diagnostics: Diagnostics) -> list[Token]:
-    """All tokens of one file with NEWLINE tokens between lines; bad characters are reported and
-    dropped."""
+    """All tokens of one file with NEWLINE tokens between lines."""
     tokens: list[Token] = []
     append = tokens.append
     line, start, spaced = 1, 0, False
@@ -67,16 +69,6 @@ def tokenize(text: str, file: int, diagnostics: Diagnostics) -> list[Token]:
         elif kind == "block":
             spaced = True
             newlines = match.group().count("\n")
-        elif kind == "bad":
-            place = Place(file, line, begin - start + 1)
-            if text.startswith("/*", begin) or match.group() == "/":
-                diagnostics.error(place, "this comment is never closed")
-                break
-            if match.group() == '"':
-                diagnostics.error(place, "this string is not closed on its line")
-            else:
-                diagnostics.error(place, f"unexpected character {match.group()!r}")
-            continue
         else:
             if kind == "op" and match.group() == "/" and text.startswith("/*", begin):
                 diagnostics.error(
@@ -85,7 +77,9 @@ def tokenize(text: str, file: int, diagnostics: Diagnostics) -> list[Token]:
                 break
             append(Token(kind, match.group(), Place(file, line, begin - start + 1), spaced))
             spaced = False
-            continue
+            if kind != "string":
+                continue
+            newlines = match.group().count("\n")
         if newlines:
             line += newlines
             start = begin + match.group().rindex("\n") + 1

@@ -16,6 +16,7 @@ from p4engine.frontend import ast, fold
 from p4engine.frontend.checker.check_program import Checker
 from p4engine.frontend.checker.check_usage import children
 from p4engine.frontend.diagnostics import Diagnostics, InternalError, Place
+from p4engine.frontend.parser.parse_annotations import string_value
 from p4engine.frontend.types import (
     Bits,
     BlockType,
@@ -423,15 +424,13 @@ def annotation(node: ast.Decl | ast.Key | ActionInstance, name: str) -> ast.Anno
 def local_name(decl: ast.Decl) -> str:
     """The control-plane name of a declaration at the top level."""
     a = annotation(decl, "name")
-    if a is not None and a.body:
-        return "".join(a.body).strip('"').lstrip(".")
-    return decl.name
+    return decl.name if a is None else string_value(a).lstrip(".")
 
 
 def join(prefix: str, decl: ast.Decl) -> str:
     """The control-plane name of a local declaration."""
     a = annotation(decl, "name")
-    if a is not None and a.body:
-        text = "".join(a.body).strip('"')
+    if a is not None:
+        text = string_value(a)
         return text[1:] if text.startswith(".") else f"{prefix}.{text}"
     return f"{prefix}.{decl.name}"

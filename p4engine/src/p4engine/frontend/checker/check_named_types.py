@@ -8,6 +8,7 @@ from p4engine.frontend.checker.check_expressions import ExpressionChecker
 from p4engine.frontend.checker.check_parameters import ParameterChecker
 from p4engine.frontend.checker.check_types import TypeResolver
 from p4engine.frontend.checker.context import Context
+from p4engine.frontend.parser.parse_expressions import parse_list
 from p4engine.frontend.types import (
     BOOL,
     INT,
@@ -69,6 +70,18 @@ class NamedTypeChecker:
                         f.place, f"a {d.kind} cannot have a field of type {f.type}"
                     )
                 type_.fields[f.name] = f.type
+                for mark in f.annotations:
+                    if mark.name == "field_list":
+                        self._field_list(f, mark)
+
+    def _field_list(self, f: ast.Field, mark: ast.Annotation) -> None:
+        """@field_list(1, NAME, E.member): the lists of v1model that a field of metadata is in."""
+        for e in parse_list(mark.body, mark.place, self.context.diagnostics):
+            number = self.expressions.constant(e, None, "the number of a field list")
+            if isinstance(number, int) and not isinstance(number, bool):
+                f.lists.append(number)
+            elif number is not None:
+                self.context.error(mark.place, "@field_list needs numbers")
 
     def _enum(self, d: ast.Enum) -> None:
         base = None

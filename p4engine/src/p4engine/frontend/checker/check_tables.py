@@ -10,6 +10,7 @@ from p4engine.frontend.checker.check_expressions import ExpressionChecker
 from p4engine.frontend.checker.check_keysets import KeysetChecker
 from p4engine.frontend.checker.context import Context
 from p4engine.frontend.diagnostics import did_you_mean
+from p4engine.frontend.parser.parse_annotations import string_value
 from p4engine.frontend.spelling import spell
 from p4engine.frontend.types import (
     BOOL,
@@ -53,8 +54,6 @@ class TableChecker:
             if ref.decl is not None:
                 d.info.actions.append(ref)
                 d.info.by_decl[id(ref.decl)] = ref
-        if not d.actions and d.default is None:
-            self.context.error(d.place, f"table {d.name} has no actions")
         if d.default is not None:
             self._chosen_action(d, d.default, "default_action")
         else:
@@ -90,8 +89,8 @@ class TableChecker:
         if width is None or not (isinstance(under, Bits | EnumType) or under in (BOOL, ERROR)):
             self.context.error(key.value.place, f"a value of {got} cannot be a key")
             return
-        given = next((a.body for a in key.annotations if a.name == "name"), None)
-        name = given[0].strip('"') if given else spell(key.value)
+        given = next((a for a in key.annotations if a.name == "name"), None)
+        name = string_value(given) if given is not None else spell(key.value)
         info.keys.append(ast.KeyInfo(key.value, key.match_kind, width, name))
 
     def _no_action(self, d: ast.Table) -> ast.ActionRef:
@@ -172,6 +171,9 @@ class TableChecker:
             )
             return
         ref.decl = decl
+        barred = "tableonly" if ref is d.default else "defaultonly"
+        if any(a.name == barred for a in listed.annotations):
+            self.context.error(ref.place, f"{what}: action '{ref.name}' is @{barred} in this table")
         if listed.binding is None:
             return
         data = [p for p, v in listed.binding if v is None]

@@ -71,7 +71,7 @@ class BlockParser:
 
     def _parser_item(self, d: ast.Parser) -> None:
         annotations = parse_annotations(self.tokens)
-        if self.tokens.at("state"):
+        if self.tokens.at("state") and self.tokens.peek().kind == ID:
             state = self.states.state()
             state.annotations = annotations
             d.states.append(state)
@@ -101,7 +101,7 @@ class BlockParser:
 
     def _control_item(self, d: ast.Control) -> None:
         annotations = parse_annotations(self.tokens)
-        if self.tokens.at("apply"):
+        if self.tokens.at("apply") and self.tokens.peek().text in ("{", "@"):
             if d.body is not None:
                 self.tokens.fail("a control has one apply block", self.tokens.place)
             self.tokens.advance()

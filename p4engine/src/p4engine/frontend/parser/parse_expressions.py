@@ -10,10 +10,20 @@ from __future__ import annotations
 import copy
 
 from p4engine.frontend import ast
-from p4engine.frontend.diagnostics import Place
-from p4engine.frontend.lexer import ID, NUMBER, OP, STRING, parse_number
+from p4engine.frontend.diagnostics import Diagnostics, Place
+from p4engine.frontend.lexer import (
+    END,
+    ID,
+    NEWLINE,
+    NUMBER,
+    OP,
+    STRING,
+    Token,
+    parse_number,
+    tokenize,
+)
 from p4engine.frontend.parser.parse_types import TypeParser
-from p4engine.frontend.parser.token_stream import BASE_TYPES, TokenStream
+from p4engine.frontend.parser.token_stream import SyntaxFailure, TokenStream
 
 PRECEDENCE = {
     "||": 1,
@@ -197,7 +207,7 @@ class ExpressionParser:
             if token.text == "this":
                 self.tokens.advance()
                 return ast.Name(place, "this")
-            if token.text in BASE_TYPES:
+            if self.tokens.at_base_type():
                 return ast.TypeExpr(place, self.types.type())
             if token.text == "_" or token.text == "default":
                 self.tokens.advance()
@@ -281,3 +291,20 @@ class ExpressionParser:
                 break
         self.tokens.expect("}", "after the fields")
         return ast.StructExpr(place, fields, None, dots)
+
+
+def parse_list(texts: list[str], place: Place, diagnostics: Diagnostics) -> list[ast.Expr]:
+    """The expressions in the body of an annotation; errors are reported at `place`."""
+    tokens = [t._replace(place=place) for t in tokenize(" ".join(texts), place.file, diagnostics)]
+    tokens = [t for t in tokens if t.kind != NEWLINE]
+    stream = TokenStream([*tokens, Token(END, "", place)], diagnostics)
+    parser = ExpressionParser(stream)
+    result = []
+    try:
+        while not stream.at_end:
+            result.append(parser.expression())
+            if not stream.at_end:
+                stream.expect(",")
+    except SyntaxFailure:
+        return []
+    return result

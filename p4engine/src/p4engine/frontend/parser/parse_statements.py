@@ -10,7 +10,7 @@ from p4engine.frontend.lexer import ID, OP
 from p4engine.frontend.parser.parse_annotations import parse_annotations
 from p4engine.frontend.parser.parse_expressions import ExpressionParser
 from p4engine.frontend.parser.parse_variables import VariableParser
-from p4engine.frontend.parser.token_stream import BASE_TYPES, TokenStream
+from p4engine.frontend.parser.token_stream import TokenStream
 
 ASSIGNMENTS = {
     "=": "",
@@ -74,7 +74,8 @@ class StatementParser:
             return result
         if text == "for" and self.tokens.peek().text == "(":
             return self._for()
-        if text in ("action", "table", "state", "parser", "control"):
+        at_state = text == "state" and self.tokens.peek().kind == ID
+        if text in ("action", "table", "parser", "control") or at_state:
             self.tokens.fail(f"a {text} cannot be declared inside a block", place)
         if text == "else":
             self.tokens.fail("'else' without 'if'", place)
@@ -103,7 +104,7 @@ class StatementParser:
         return self.tokens.ahead(self._type_and_name)
 
     def _type_and_name(self) -> bool:
-        base = self.tokens.token.text in BASE_TYPES
+        base = self.tokens.at_base_type()
         self.expressions.types.type()
         if self.tokens.at("(") and not base:
             self.expressions.arguments()

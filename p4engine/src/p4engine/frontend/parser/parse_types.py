@@ -7,7 +7,7 @@ from typing import Protocol
 from p4engine.frontend import ast
 from p4engine.frontend.diagnostics import Place
 from p4engine.frontend.lexer import ID, NUMBER
-from p4engine.frontend.parser.token_stream import BASE_TYPES, TokenStream
+from p4engine.frontend.parser.token_stream import TokenStream
 
 
 class ExpressionGrammar(Protocol):
@@ -47,7 +47,7 @@ class TypeParser:
         if token.kind == ID and token.text in ("bit", "int", "varbit"):
             self.tokens.advance()
             return ast.TypeBase(place, token.text, self._width(token.text, place))
-        if token.kind == ID and token.text in ("tuple", "list"):
+        if token.text in ("tuple", "list") and self.tokens.at_base_type():
             self.tokens.advance()
             self.tokens.expect("<")
             elements = self._arguments()
@@ -56,7 +56,7 @@ class TypeParser:
             if len(elements) != 1:
                 self.tokens.fail("list<> takes one type", place)
             return ast.TypeList(place, elements[0])
-        if token.kind == ID and (token.text in BASE_TYPES or token.text == "_"):
+        if self.tokens.at_base_type() or (token.kind == ID and token.text == "_"):
             self.tokens.advance()
             return ast.TypeBase(place, token.text)
         absolute = self.tokens.accept(".")

@@ -11,49 +11,19 @@ from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
 from p4engine.frontend.diagnostics import Diagnostics, Fatal, Place
-from p4engine.frontend.lexer import END, ID, OP, STRING, Token
+from p4engine.frontend.lexer import END, ID, OP, OTHER, STRING, Token
 
 BASE_TYPES = frozenset(
     ["bit", "int", "varbit", "bool", "error", "match_kind", "string", "void", "tuple", "list"]
 )
-RESERVED = BASE_TYPES | frozenset(
-    [
-        "abstract",
-        "action",
-        "apply_",
-        "break",
-        "const",
-        "continue",
-        "control",
-        "default",
-        "else",
-        "enum",
-        "exit",
-        "extern",
-        "false",
-        "for",
-        "header",
-        "header_union",
-        "if",
-        "in",
-        "inout",
-        "out",
-        "package",
-        "parser",
-        "return",
-        "select",
-        "state_",
-        "struct",
-        "switch",
-        "table_",
-        "this",
-        "transition",
-        "true",
-        "type_",
-        "typedef",
-        "value_set",
-    ]
-)
+# `list` is a keyword only before `<`; apply, key, actions, state, entries, type and priority are
+# keywords only where they mean something.
+_RESERVED = """
+    _ abstract action break const continue control default else enum exit extern false for header
+    header_union if in inout out package parser return select struct switch table this transition
+    true typedef value_set
+"""
+RESERVED = BASE_TYPES - {"list"} | frozenset(_RESERVED.split())
 MAX_DEPTH = 120
 T = TypeVar("T")
 
@@ -133,10 +103,8 @@ class TokenStream:
     def name(self, what: str = "a name") -> str:
         """Go past a name that is not reserved; `what` is for the message."""
         token = self.token
-        if token.kind == ID and token.text == "list":  # a keyword, but only before types
-            return self.advance().text
-        if token.kind != ID or token.text in RESERVED or token.text == "_":
-            if token.kind == ID and token.text in RESERVED:
+        if token.kind != ID or token.text in RESERVED:
+            if token.kind == ID and token.text != "_":
                 self.fail(f"expected {what}; '{token.text}' is a reserved word", token.place)
             self.fail(f"expected {what}")
         self.position += 1
@@ -160,10 +128,19 @@ class TokenStream:
         if not self._speculating:
             token = self.token
             found = "the end of the file" if token.kind == END else f"'{token.text}'"
-            if place is None:
+            if token.kind == OTHER and token.text == '"':
+                place, message = token.place, "this string is never closed"
+            elif token.kind == OTHER:
+                place, message = token.place, f"unexpected character {token.text!r}"
+            elif place is None:
                 message += f", found {found}"
             self.diagnostics.error(place or token.place, message)
         raise SyntaxFailure
+
+    def report(self, place: Place, message: str) -> None:
+        """Report an error behind which parsing can go on."""
+        if not self._speculating:
+            self.diagnostics.error(place, message)
 
     def enter(self, place: Place) -> None:
         """Count a level of nesting, until `leave`; reports too many."""
@@ -266,12 +243,19 @@ class TokenStream:
         """Is `name` the name of a type here?"""
         return any(name in scope for scope in self._types)
 
+    def at_base_type(self) -> bool:
+        """Does a type follow that begins with a keyword?"""
+        token = self.token
+        if token.text == "list":
+            return token.kind == ID and self.peek().text == "<"
+        return token.kind == ID and token.text in BASE_TYPES
+
     def at_type(self) -> bool:
         """Does a type follow?"""
         token = self.token
         if token.kind != ID:
             return token.text == "."
-        return token.text in BASE_TYPES or self.is_type(token.text)
+        return self.at_base_type() or self.is_type(token.text)
 
     def add_type(self, name: str) -> None:
         """`name` is a type in the whole program."""
