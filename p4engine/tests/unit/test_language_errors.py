@@ -14,6 +14,7 @@ from p4engine_testing.programs import source
 from p4engine import P4Error
 
 BLOCKS = "control CT(inout bit<8> x); control Use(inout bit<8> x)(CT c) { apply { c.apply(x); } }"
+ODD = "header odd_t { bit<7> a; }"
 TABLE = "action a() {} action b() {} table t { key = { hdr.h.a: exact; } %s }"
 
 CASES = [
@@ -39,6 +40,62 @@ CASES = [
     (
         {"locals": TABLE % "actions = { @defaultonly a; b; } entries = { 1: a; }"},
         "entry: action 'a' is @defaultonly",
+    ),
+    # ---- types ----
+    (
+        {"metadata": "odd_t odd;", "top": ODD, "deparser": "odd_t x = { 1 }; packet.emit(x);"},
+        "odd_t has 7 bits; only headers of whole bytes can be emitted",
+    ),
+    (
+        {"top": ODD, "parser": "state start { packet.extract<odd_t>(_); transition accept; }"},
+        "odd_t has 7 bits; only whole bytes can be extracted",
+    ),
+    ({"top": "struct s { error e; } header x { s e; }"}, "a header cannot have a field of type s"),
+    ({"top": "header x { h_t[2] e; } ", "headers": ""}, "'h_t' is not declared"),
+    ({"top": "header x { tuple<bit<8>> e; }"}, "a header cannot have a field of type tuple"),
+    ({"top": "enum E { A } header x { E e; }"}, "a header cannot have a field of type E"),
+    ({"top": "struct s { match_kind m; }"}, "a struct cannot have a field of type match_kind"),
+    ({"top": "struct s { list<bit<8>> m; }"}, "a struct cannot have a field of type list"),
+    ({"apply": "match_kind m = exact;"}, "a variable cannot have the type match_kind"),
+    ({"top": "match_kind { lpm }"}, "match kind 'lpm' is already declared"),
+    # ---- values known at compile time ----
+    ({"apply": "hdr.h.a = (bit<32>)(int)hdr.h.b;"}, "bit<32> cannot be cast to int"),
+    ({"top": "bit<8> f(in int x) { return 1; }"}, "so it cannot have a direction"),
+    ({"locals": "action a(int x) { }"}, "'x' needs a width"),
+    (
+        {"top": "bit<8> f(int x) { return 1; }", "apply": "hdr.h.a[7:0] = f((int)hdr.h.b);"},
+        "cannot be cast to int",
+    ),
+    (
+        {"top": "bit<8> f(bit<8> x) { return x; }", "apply": "hdr.h.a[7:0] = f(hdr.h.b[7:0]);"},
+        "'x' has no direction, so its value must be known",
+    ),
+    (
+        {
+            "top": "control C(inout bit<8> x, bit<8> y) { apply { x = y; } }",
+            "locals": "C() c;",
+            "apply": "c.apply(hdr.h.a[7:0], hdr.h.b[7:0]);",
+        },
+        "'y' has no direction, so its value must be known",
+    ),
+    (
+        {"top": "control C(in bit<32> n) { counter(n, CounterType.bytes) c; apply { } }"},
+        "known at compile time",
+    ),
+    (
+        {"top": "control C()(in bit<8> n) { apply { } }"},
+        "parameter cannot have a direction",
+    ),
+    ({"top": "bit<8> f(out bit<8> x = 1) { return 1; }"}, "that is 'out' has no default"),
+    (
+        {"locals": "action a(packet_in p) { }"},
+        "an action's parameter cannot be of the type packet_in",
+    ),
+    ({"top": "control C(in packet_in p) { apply { } }"}, "cannot be of the type packet_in"),
+    ({"top": BLOCKS + "control C(CT c) { apply { } }"}, "only constructors have parameters"),
+    (
+        {"locals": "action a(h_t h) {} table t { key = { hdr.h.a: exact; } actions = { a; } }"},
+        "a value of h_t cannot be the data of a table's entries",
     ),
     # ---- types of parsers and controls ----
     (

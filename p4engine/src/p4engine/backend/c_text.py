@@ -8,7 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from p4engine.frontend.types import BOOL, ERROR, Bits, EnumType, Type, underlying
+from p4engine.frontend.ast import Symbol
+from p4engine.frontend.diagnostics import InternalError
+from p4engine.frontend.types import (
+    BOOL,
+    ERROR,
+    Bits,
+    Composite,
+    EnumType,
+    Stack,
+    Tuple,
+    Type,
+    underlying,
+    width_of,
+)
 from p4engine.middle.instantiate import Value, known_number
 from p4engine.middle.layout import c_int, words
 
@@ -94,3 +107,30 @@ def to_words(value: Value, width: int) -> list[int]:
     """A compile-time number as little-endian 64-bit words."""
     number = known_number(value) & ((1 << width) - 1)
     return [number >> (64 * i) & WORD for i in range(words(width) or 1)]
+
+
+def packed(value: Value, type_: Type) -> int:
+    """The bits of a value known at compile time, the first field of a struct uppermost."""
+    under = underlying(type_)
+    if isinstance(under, Composite | Tuple | Stack):
+        types: list[Type]
+        if isinstance(under, Stack):
+            types = [under.element] * under.size
+        else:
+            types = list(under.fields.values() if isinstance(under, Composite) else under.elements)
+        if isinstance(value, dict) and isinstance(under, Composite):
+            parts = [value[name] for name in under.fields]
+        elif isinstance(value, list):
+            parts = value
+        else:
+            raise InternalError(f"{value!r} is no {type_}")
+        number = 0
+        for part, t in zip(parts, types, strict=True):
+            number = number << (width_of(t) or 0) | packed(part, t)
+        return number
+    return known_number(value) & ((1 << (width_of(under) or 0)) - 1)
+
+
+def symbol_number(value: Value) -> int:
+    """The number of an enum's member; 0 for anything else."""
+    return value.number if isinstance(value, Symbol) else 0

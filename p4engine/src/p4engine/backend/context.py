@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from p4engine.backend.trace_hooks import Trace
 from p4engine.frontend import ast
@@ -54,6 +55,7 @@ class Context:
         self.out: list[str] = []
         self.names: dict[int, str] = {}  # id(declaration) -> C text of a variable
         self.kept: list[ast.Node] = []  # nodes made here, whose ids are keys of `names`
+        self.constants: dict[int, Any] = {}  # id(parameter of type int) -> its value
         self.extern_arguments: dict[int, ast.Expr | None] = {}  # by id(parameter)
         self.block_parents: dict[int, BlockInstance] = {}  # by id(block)
         self.frame = Frame()

@@ -5,7 +5,7 @@ program's text.
 
 from __future__ import annotations
 
-from p4engine.backend.c_text import c_array, c_words, to_words
+from p4engine.backend.c_text import c_array, c_words, packed, to_words
 from p4engine.frontend import ast
 from p4engine.frontend.ast import KeyInfo
 from p4engine.frontend.diagnostics import Diagnostics
@@ -49,8 +49,8 @@ def action_data(
             by_name = {p.name: v for p, v in ref.binding or []}
             for p in a.data:
                 e = by_name.get(p.name)
-                value = instances.value(e, t.block.values) if e is not None else 0
-                data += to_words(value, width_of(p.type) or 1)
+                number = packed(instances.value(e, t.block.values), p.type) if e is not None else 0
+                data += to_words(number, width_of(p.type) or 1)
             return i, data
     return 0, []
 

@@ -21,6 +21,7 @@ from p4engine.frontend import ast
 from p4engine.frontend.ast import Const, Symbol
 from p4engine.frontend.types import (
     BOOL,
+    INT,
     Bits,
     Composite,
     Special,
@@ -81,6 +82,17 @@ def has_effect(e: ast.Expr | None) -> bool:
     return any(map(has_effect, inside))
 
 
+def _has_int_operand(e: ast.Expr) -> bool:
+    """Is this an operator on values of type int? These exist at compile time only."""
+    if isinstance(e, ast.Binary):
+        return e.left.type == INT
+    if isinstance(e, ast.Unary | ast.Cast):
+        return e.operand.type == INT
+    if isinstance(e, ast.Slice):
+        return e.base.type == INT
+    return isinstance(e, ast.Ternary) and INT in (e.type, e.yes.type)
+
+
 class ExpressionEmitter:
     """The values of expressions."""
 
@@ -122,9 +134,16 @@ class ExpressionEmitter:
             if isinstance(e.type, Special):
                 raise self.context.fatal(e.place, "this has no value")
             return self.numbers.literal(e.const, e.type)
+        if _has_int_operand(e):
+            return self.numbers.literal(self.known(e), e.type)
         if type(e) in WITHOUT_VALUE:
             raise self.context.fatal(e.place, f"{WITHOUT_VALUE[type(e)]} cannot be used here")
         return self._by_node[type(e)](e)
+
+    def known(self, e: ast.Expr) -> Any:
+        """The value of an expression that parameters known at compile time are part of."""
+        values = self.context.block.values | self.context.constants
+        return self.context.instances.value(e, values)
 
     def small(self, e: ast.Expr) -> str:
         """An unsigned number as at most 64 bits, larger values saturated."""
@@ -151,9 +170,11 @@ class ExpressionEmitter:
         known = self.context.names.get(id(decl))
         if known is not None:
             return known
-        value = self.context.block.values.get(id(decl))
+        value = self.context.constants.get(id(decl), self.context.block.values.get(id(decl)))
         if isinstance(decl, ast.Decl) and isinstance(value, int | Symbol):
-            return self.numbers.literal(value, decl.type)
+            return self.numbers.literal(value, e.type if decl.type == INT else decl.type)
+        if isinstance(decl, ast.Decl) and isinstance(value, list | dict):
+            return self._constant(value, decl.type)
         raise self.context.fatal(e.place, f"'{e.name}' cannot be used here")
 
     def _constant(self, value: Const, type_: Type) -> str:
@@ -168,7 +189,7 @@ class ExpressionEmitter:
         """Assign a compile-time value to the C lvalue `target`, part by part."""
         under, out = underlying(type_), self.context.out
         if not isinstance(value, list | dict):
-            out.append(f"{target} = {self.numbers.literal(value, type_)};")
+            out.append(f"{target} = {self.numbers.literal(value, under)};")
             return
         if is_header(under):
             out.append(f"{target}.valid = 1;")

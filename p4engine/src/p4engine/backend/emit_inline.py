@@ -115,6 +115,9 @@ class InlineEmitter:
                 context.names[id(parameter)] = context.names.get(id(decl), "")
                 context.extern_arguments[id(parameter)] = value
                 continue
+            if type_ == INT and value is not None:
+                context.constants[id(parameter)] = self.expressions.known(value)
+                continue
             if value is not None and value.type == INT and isinstance(type_, Bits):
                 value.type = type_
             actual = type_ if value is None else value.type

@@ -10,7 +10,17 @@ from p4engine.backend.context import Context
 from p4engine.backend.emit_composite import CompositeEmitter, composite, stack_size
 from p4engine.backend.emit_numbers import NumberEmitter
 from p4engine.frontend import ast
-from p4engine.frontend.types import BOOL, INT, Bits, EnumType, Stack, Type, is_union, underlying
+from p4engine.frontend.types import (
+    BOOL,
+    INT,
+    Bits,
+    EnumType,
+    Stack,
+    Tuple,
+    Type,
+    is_union,
+    underlying,
+)
 from p4engine.middle.layout import c_int
 
 
@@ -72,6 +82,8 @@ class LeftEmitter:
                 return self.stack_member(e)
             return self.composites.part(self.left(e.base), underlying(e.base.type), e.name)
         if isinstance(e, ast.Index):
+            if isinstance(e.base.type, Tuple):
+                return f"{self.left(e.base)}.f{e.index.const}"
             return self.element(self.left(e.base), e)
         if isinstance(e, ast.Cast):
             return self.left(e.operand)

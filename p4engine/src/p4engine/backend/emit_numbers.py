@@ -93,6 +93,27 @@ class NumberEmitter:
                 parts += [f"{name}.w[{i}]" for i in range(words(width))]
         return parts
 
+    def cut(self, base: str, at: int, low: int, type_: Type) -> str:
+        """A scalar from the bits of the C array of words `base` that begin at bit `low` of word
+        `at` or behind it."""
+        width = width_of(type_) or 1
+        parts = []
+        for i in range(words(width) or 1):
+            word, shift = divmod(low + 64 * i, 64)
+            text = f"({base}[{at + word}] >> {shift})"
+            used = min(64, width - 64 * i)
+            if shift + used > 64:
+                text = f"({text} | {base}[{at + word + 1}] << {64 - shift})"
+            parts.append(norm(text, used) if used < 64 else text)
+        under = underlying(type_)
+        if under == BOOL:
+            return f"(uint8_t)({parts[0]} != 0)"
+        if width <= 64:
+            return f"({self.context.layout.c_type(type_)}){parts[0]}"
+        if width <= 128:
+            return f"P4_U128({parts[1]}, {parts[0]})"
+        return f"(({self.big(width)}){{{{{', '.join(parts)}}}}})"
+
     def from_words(self, base: str, at: int, type_: Type) -> str:
         """A value of `type_` from the 64-bit words of the C array `base`, from number `at` on."""
         under = underlying(type_)

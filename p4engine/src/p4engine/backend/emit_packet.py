@@ -103,12 +103,14 @@ class PacketEmitter:
         leaves = self.composites.leaves(name, type_)
         sizes = [t for _, t in leaves if not isinstance(t, Varbit)]
         fixed = sum(width_of(t) or 0 for t in sizes)
+        if fixed % 8:
+            raise context.fatal(
+                place, f"{type_} has {fixed} bits; only whole bytes can be extracted"
+            )
         if len(sizes) < len(leaves):
             assert bits is not None, "the size of a varbit is given"
             self._extract_variable(place, name, type_, fixed, self.expressions.small(bits))
             return
-        if fixed % 8:
-            raise context.fatal(place, f"{type_} has {fixed} bits; BMv2 extracts only whole bytes")
         size = fixed // 8
         if size:
             error = context.parser_error("PacketTooShort")
@@ -180,6 +182,7 @@ class PacketEmitter:
         """Emit the value of the C variable `text`, in P4 `what`."""
         under = underlying(type_)
         if is_header(under):
+            self._whole_bytes(under)
             with self.context.trace.emitted(text, under, what):
                 self._emit_header(text, under)
         elif isinstance(under, Stack):
@@ -189,6 +192,16 @@ class PacketEmitter:
             for name, t in flat(under):
                 part = self.composites.part(text, under, name)
                 self._emit(part, t, what if isinstance(under, Tuple) else f"{what}.{name}")
+
+    def _whole_bytes(self, type_: Composite) -> None:
+        """Refuse headers that do not end at a byte, as p4c does for BMv2."""
+        leaves = [t for _, t in self.composites.leaves("", type_)]
+        bits = sum(width_of(t) or 0 for t in leaves if not isinstance(t, Varbit))
+        if bits % 8:
+            raise self.context.fatal(
+                self.context.here or type_.decl.place,
+                f"{type_} has {bits} bits; only headers of whole bytes can be emitted",
+            )
 
     def _emit_header(self, text: str, type_: Type) -> None:
         """Append the header to `out` if it is valid."""

@@ -10,7 +10,7 @@ from p4engine.backend.emit_left import LeftEmitter, root
 from p4engine.backend.emit_numbers import NumberEmitter
 from p4engine.frontend import ast
 from p4engine.frontend.checker.check_usage import children
-from p4engine.frontend.types import is_header, width_of
+from p4engine.frontend.types import Composite, Stack, Tuple, Type, is_header, underlying, width_of
 from p4engine.middle.instantiate import ActionInstance, TableInstance
 from p4engine.middle.layout import words
 
@@ -139,7 +139,7 @@ class TableEmitter:
     def _key_value(self, e: ast.Expr, text: str) -> str:
         """A field of an invalid header is matched as 0, as on BMv2; what is computed is not."""
         base = e
-        while isinstance(base, ast.Member) and not is_header(base.type):
+        while isinstance(base, ast.Member | ast.Index) and not is_header(base.type):
             base = base.base
         if base is e or not is_header(base.type) or not self.context.is_path(base):
             return text
@@ -170,11 +170,23 @@ class TableEmitter:
         arguments: ast.Bound = []
         for parameter, value in action.binding:
             if value is None:
-                text = self.numbers.from_words(f"{entry}->params", at, parameter.type)
+                text = self._data(f"{entry}->params", at, parameter.type)
                 value = self.context.variable(parameter.place, parameter.name, parameter.type, text)
                 at += words(width_of(parameter.type) or 1) or 1
             arguments.append((parameter, value))
         self.inline.action(action.decl, arguments)
+
+    def _data(self, base: str, at: int, type_: Type) -> str:
+        """C expression of the action data that begins at word `at`; a struct's are packed."""
+        if not isinstance(underlying(type_), Composite | Tuple | Stack):
+            return self.numbers.from_words(base, at, type_)
+        name = self.context.temp(type_, "{0}")
+        low = width_of(type_) or 0
+        for text, leaf in self.left.composites.leaves(name, type_):
+            low -= width_of(leaf) or 0
+            if width_of(leaf):
+                self.context.out.append(f"{text} = {self.numbers.cut(base, at, low, leaf)};")
+        return name
 
 
 def _lookup(table: TableInstance, key: str) -> str:

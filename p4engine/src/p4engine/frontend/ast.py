@@ -362,9 +362,12 @@ class Variable(Decl):
 
 @dataclass(slots=True, eq=False)
 class Parameter(Decl):
+    """`known`: its value is known when the instance is made (a constructor's), or is an int."""
+
     direction: str  # "", "in", "out", "inout"
     target: Node
     default: Expr | None = None
+    known: bool = field(default=False, init=False)
 
 
 @dataclass(slots=True, eq=False)

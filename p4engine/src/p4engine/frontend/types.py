@@ -282,6 +282,11 @@ def underlying(type_: Type) -> Type:
     return type_
 
 
+def number_type(type_: Type) -> Type:
+    """The type of the numbers that the values of a serializable enum become; else `type_`."""
+    return type_.base if isinstance(type_, EnumType) and type_.base is not None else type_
+
+
 def is_header(type_: Type) -> TypeGuard[Composite]:
     """Is the type a header?"""
     return isinstance(type_, Composite) and type_.kind == "header"

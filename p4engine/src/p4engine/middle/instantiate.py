@@ -20,6 +20,7 @@ from p4engine.frontend.parser.parse_annotations import string_value
 from p4engine.frontend.types import (
     Bits,
     BlockType,
+    Composite,
     ExternType,
     SetOf,
     Stack,
@@ -194,6 +195,28 @@ class Instances:
             except fold.FoldError as error:
                 self.diagnostics.error(e.place, str(error))
                 return 0
+        if isinstance(e, ast.Ternary):
+            return self.value(e.yes if self.value(e.condition, values) else e.no, values)
+        if isinstance(e, ast.Slice):
+            number, low = self.value(e.base, values), e.low.const
+            width = width_of(e.type) or 0
+            assert isinstance(number, int) and isinstance(low, int)
+            return number >> low & ((1 << width) - 1)
+        if isinstance(e, ast.ListExpr):
+            return [self._known(i, values) for i in e.items]
+        if isinstance(e, ast.StructExpr):
+            return {n: self._known(v, values) for n, v in e.fields}
+        if isinstance(e, ast.Member):
+            whole = self.value(e.base, values)
+            under = underlying(e.base.type)
+            if isinstance(whole, dict):
+                return whole[e.name]
+            assert isinstance(whole, list) and isinstance(under, Composite)
+            return whole[list(under.fields).index(e.name)]
+        if isinstance(e, ast.Index):
+            whole, number = self.value(e.base, values), self.value(e.index, values)
+            assert isinstance(whole, list) and isinstance(number, int)
+            return whole[number]
         if isinstance(e, ast.Unary):
             return fold.unary(e.op, self._known(e.operand, values), underlying(e.type))
         if isinstance(e, ast.Cast):
@@ -363,11 +386,6 @@ class Instances:
                 made.counter = extern
             else:
                 made.meter = extern
-        selectors = [k for k in made.keys if k.kind == "selector"]
-        if selectors and (made.profile is None or made.profile.kind != "action_selector"):
-            self.diagnostics.error(
-                decl.place, f"table {decl.name} has selector keys but no action_selector"
-            )
         for key in made.keys:
             if key.kind not in MATCH_KINDS:
                 self.diagnostics.error(key.value.place, f"match kind '{key.kind}' is not supported")

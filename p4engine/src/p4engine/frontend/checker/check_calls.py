@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from p4engine.frontend import ast
 from p4engine.frontend.checker.check_arguments import ArgumentChecker, accepts
-from p4engine.frontend.checker.check_constructors import ConstructorChecker
+from p4engine.frontend.checker.check_constructors import ConstructorChecker, known_at_instantiation
 from p4engine.frontend.checker.check_expressions import ExpressionChecker, ExpressionRules
 from p4engine.frontend.checker.check_functions import FunctionChecker
 from p4engine.frontend.checker.check_types import TypeResolver
@@ -136,19 +136,20 @@ class CallChecker:
                     e.place,
                     f"{what}: the type argument {parameter.name} cannot be inferred; give it",
                 )
+        if not self._known_arguments(bound):
+            return substitute(decl.type, bindings)
         if decl.body is not None:
+            generic = bool(decl.type_parameters)
             constants: dict[str, int] = {}
             plain: ast.Bound = []
             for p, value in bound:
-                if substitute(p.type, bindings) != INT:
-                    plain.append((p, value))
-                elif value is not None and isinstance(value.const, int):
+                is_int = substitute(p.type, bindings) == INT
+                generic = generic or is_int
+                if is_int and value is not None and isinstance(value.const, int):
                     constants[p.name] = value.const
                 else:
-                    return self.context.error(
-                        (value or e).place, f"'{p.name}' must be known at compile time"
-                    )
-            if decl.type_parameters or constants:
+                    plain.append((p, value))
+            if generic:
                 decl = self.functions.instantiate(decl, bindings, constants, e.place)
                 bound = [(p, v) for p, (_, v) in zip(decl.parameters, plain, strict=False)]
         result = substitute(decl.type, bindings)
@@ -166,6 +167,20 @@ class CallChecker:
                 subject = bindings[variables[0]] if variables else UNKNOWN
                 self._packet_method(e, decl.name, subject, bound)
         return result
+
+    def _known_arguments(self, bound: ast.Bound) -> bool:
+        """Are the arguments of parameters without a direction known at compile time? Reports if
+        not. (Those of actions need not be.)"""
+        for p, value in bound:
+            if p.direction or value is None or isinstance(value.type, ExternType | BlockType):
+                continue
+            if not known_at_instantiation(value):
+                self.context.error(
+                    value.place,
+                    f"'{p.name}' has no direction, so its value must be known at compile time",
+                )
+                return False
+        return True
 
     def _packet_method(self, e: ast.Call, name: str, what: Type, bound: ast.Bound) -> None:
         """Methods of packet_in and packet_out have demands on their type argument `what`."""
@@ -237,7 +252,11 @@ class CallChecker:
         bound = self.arguments.bind(e.place, decl.parameters, e.arguments, f"{decl.name}.apply")
         variables = [p.type for p in decl.type_parameters]
         bindings = dict(zip(variables, block.arguments, strict=False))
-        if bound is not None and self.arguments.fit(bound, bindings):
+        if (
+            bound is not None
+            and self.arguments.fit(bound, bindings)
+            and self._known_arguments(bound)
+        ):
             e.call = ast.BlockCall(e.place, decl, receiver, arguments=bound)
         return VOID
 

@@ -62,12 +62,23 @@ class ConstructorChecker:
 
 def known_at_instantiation(value: ast.Expr) -> bool:
     """Is the value known at compile time, if those of the constructor's parameters are?"""
+    known = known_at_instantiation
     if value.const is not None:
         return True
     if isinstance(value, ast.Name):
-        return isinstance(value.decl, ast.Parameter)
+        return isinstance(value.decl, ast.Parameter) and value.decl.known
     if isinstance(value, ast.Binary):
-        return known_at_instantiation(value.left) and known_at_instantiation(value.right)
+        return known(value.left) and known(value.right)
     if isinstance(value, ast.Unary | ast.Cast):
-        return known_at_instantiation(value.operand)
+        return known(value.operand)
+    if isinstance(value, ast.Ternary):
+        return known(value.condition) and known(value.yes) and known(value.no)
+    if isinstance(value, ast.Member | ast.Slice):
+        return known(value.base)
+    if isinstance(value, ast.Index):
+        return known(value.base) and known(value.index)
+    if isinstance(value, ast.ListExpr):
+        return not value.dots and all(map(known, value.items))
+    if isinstance(value, ast.StructExpr):
+        return not value.dots and all(known(v) for _, v in value.fields)
     return False

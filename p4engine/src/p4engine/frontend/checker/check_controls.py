@@ -29,7 +29,7 @@ class ControlChecker:
 
     def _action(self, d: ast.Action) -> None:
         with self.context.inner_scope():
-            self.parameters.declare(d.parameters, at_run_time=True)
+            self.parameters.declare(d.parameters, "action")
             seen_data = False
             for p in d.parameters:
                 if not p.direction:
@@ -51,9 +51,9 @@ class ControlChecker:
         self.context.declare(d)
         with self.context.inner_scope():
             self.parameters.declare_types(d.type_parameters)
-            self.parameters.declare(d.parameters, at_run_time=True)
+            self.parameters.declare(d.parameters)
             if d.body is not None:
-                self.parameters.declare(d.constructor_parameters)
+                self.parameters.declare(d.constructor_parameters, "constructor")
                 with self.context.inner_scope():
                     for local in d.locals:
                         self.declarations.check(local)

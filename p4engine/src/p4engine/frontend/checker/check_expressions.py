@@ -21,7 +21,6 @@ from p4engine.frontend.types import (
     ExternType,
     Special,
     Stack,
-    Tuple,
     Type,
 )
 
@@ -91,11 +90,7 @@ class ExpressionChecker:
                 message = f".{e.name} cannot be changed"
             elif not isinstance(e.base.type, Special):
                 return self.left_value(e.base)
-        elif isinstance(e, ast.Index):
-            if not isinstance(e.base.type, Tuple):
-                return self.left_value(e.base)
-            message = "elements of a tuple cannot be changed"
-        elif isinstance(e, ast.Slice):
+        elif isinstance(e, ast.Index | ast.Slice):
             return self.left_value(e.base)
         self.context.error(e.place, message)
         return False

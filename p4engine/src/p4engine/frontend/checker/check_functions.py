@@ -23,7 +23,7 @@ from p4engine.frontend.types import INT, VOID, ExternType, Type
 MAX_NESTED_INSTANCES = 20
 
 # The id of the declaration, the type arguments, and the values of parameters of type int.
-InstanceKey: TypeAlias = tuple[int, tuple[Type, ...], tuple[int, ...]]
+InstanceKey: TypeAlias = tuple[int, tuple[Type, ...], tuple[tuple[str, int], ...]]
 
 
 class FunctionChecker:
@@ -91,7 +91,8 @@ class FunctionChecker:
         with self.context.inner_scope():
             self.parameters.declare_types(d.type_parameters)
             for method in d.methods:
-                self.parameters.declare_function(method)
+                of = "constructor" if method.name == d.name else ""
+                self.parameters.declare_function(method, of)
 
     def instantiate(
         self,
@@ -103,7 +104,7 @@ class FunctionChecker:
         """The checked copy of a function for these type arguments and these values of parameters
         of type int; `place` is that of the call."""
         arguments = {p: bindings[p.type] for p in decl.type_parameters}
-        key = (id(decl), tuple(arguments.values()), tuple(constants.values()))
+        key = (id(decl), tuple(arguments.values()), tuple(constants.items()))
         made = self._instances.get(key)
         if made is not None:
             return made

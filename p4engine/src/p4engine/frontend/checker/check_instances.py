@@ -32,7 +32,7 @@ class InstanceChecker:
         self.context.declare(d)
         with self.context.inner_scope():
             self.parameters.declare_types(d.type_parameters)
-            self.parameters.declare(d.parameters)
+            self.parameters.declare(d.parameters, "constructor")
         d.type = BlockType(d)
 
     def _instance(self, d: ast.Instance) -> None:

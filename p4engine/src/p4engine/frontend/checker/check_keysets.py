@@ -15,7 +15,7 @@ from p4engine.frontend.types import (
     SetOf,
     Special,
     Type,
-    underlying,
+    number_type,
     width_of,
 )
 
@@ -52,9 +52,9 @@ class KeysetChecker:
 
     def _parts(self, first: ast.Expr, second: ast.Expr, want: Type) -> None:
         for part in (first, second):
-            # Masks of an enum may be written in its base type.
-            in_base = part.type != INT and isinstance(part.type, Bits)
-            self.conversions.coerce(part, underlying(want) if in_base else want)
+            # Masks and ranges of a serializable enum may be written as numbers.
+            as_number = part.type == INT or isinstance(part.type, Bits)
+            self.conversions.coerce(part, number_type(want) if as_number else want)
             if part.type != UNKNOWN:
                 self._constant(part)
 

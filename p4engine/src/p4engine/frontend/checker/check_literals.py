@@ -20,6 +20,8 @@ from p4engine.frontend.types import (
     StructLiteral,
     Tuple,
     Type,
+    number_type,
+    underlying,
 )
 
 
@@ -92,12 +94,18 @@ class LiteralChecker:
         left, right = self.expressions.value(a), self.expressions.value(b)
         if UNKNOWN in (left, right):
             return UNKNOWN
+        for side in (a, b):
+            if not isinstance(underlying(side.type), Bits) and side.type != INT:
+                return self.context.error(side.place, f"a number is needed, not {side.type}")
+        if left != right:  # a serializable enum becomes a number where the other part is one
+            left, right = number_type(left), number_type(right)
         if left == INT and right != INT:
             self.conversions.coerce(a, right)
+            left = a.type
         elif right == INT and left != INT:
             self.conversions.coerce(b, left)
         elif not self.conversions.same(left, right):
             return self.context.error(
                 e.place, f"the two parts have different types, {left} and {right}"
             )
-        return SetOf(a.type)
+        return SetOf(left)

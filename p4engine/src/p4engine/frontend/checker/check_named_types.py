@@ -12,6 +12,7 @@ from p4engine.frontend.parser.parse_expressions import parse_list
 from p4engine.frontend.types import (
     BOOL,
     INT,
+    MATCH_KIND,
     STRING,
     UNKNOWN,
     VOID,
@@ -20,7 +21,9 @@ from p4engine.frontend.types import (
     Composite,
     EnumType,
     ExternType,
+    ListOf,
     NewType,
+    Stack,
     Type,
     TypeVar,
     Varbit,
@@ -118,7 +121,15 @@ class NamedTypeChecker:
             self.context.errors.setdefault(name, len(self.context.errors))
 
     def _match_kind(self, d: ast.MatchKindDecl) -> None:
-        self.context.match_kinds |= {name for name, _ in d.members}
+        for name, place in d.members:
+            if name in self.context.match_kinds:
+                self.context.error(place, f"match kind '{name}' is already declared")
+            number = len(self.context.match_kinds)
+            made = ast.Constant(
+                place, name, ast.TypeBase(place, "match_kind"), ast.String(place, name)
+            )
+            made.type, made.const = MATCH_KIND, ast.Symbol(name, number)
+            self.context.match_kinds[name] = made
 
     def _typedef(self, d: ast.Typedef) -> None:
         base = self.types.resolve(d.target)
@@ -129,13 +140,23 @@ class NamedTypeChecker:
 def _can_be_field(kind: str, type_: Type) -> bool:
     if isinstance(type_, TypeVar):
         return True
-    under = underlying(type_)
     if kind == "header":
-        return (
-            isinstance(under, Bits | Varbit)
-            or under == BOOL
-            or (isinstance(under, Composite) and under.kind == "struct")
-        )
+        return isinstance(type_, Varbit) or _fixed_in_headers(type_)
     if kind == "header_union":
         return is_header(type_)
-    return not isinstance(type_, ExternType | BlockType) and type_ not in (VOID, INT, STRING)
+    return not isinstance(type_, ExternType | BlockType | ListOf) and type_ not in (
+        VOID,
+        INT,
+        STRING,
+        MATCH_KIND,
+    )
+
+
+def _fixed_in_headers(type_: Type) -> bool:
+    """Can a header have a field of this type, which has a fixed size?"""
+    under = underlying(type_)
+    if isinstance(under, Stack):
+        return _fixed_in_headers(under.element)
+    if isinstance(under, Composite):
+        return under.kind == "struct" and all(map(_fixed_in_headers, under.fields.values()))
+    return isinstance(under, Bits | TypeVar) or under == BOOL

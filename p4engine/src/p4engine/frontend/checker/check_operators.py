@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from p4engine.frontend import ast, fold
+from p4engine.frontend.checker.check_constructors import known_at_instantiation
 from p4engine.frontend.checker.check_conversions import ConversionChecker
 from p4engine.frontend.checker.check_expressions import ExpressionChecker, ExpressionRules
 from p4engine.frontend.checker.check_types import TypeResolver
@@ -284,6 +285,6 @@ class OperatorChecker:
                 self.conversions.coerce(e.no, yes, "both results must have one type; expected")
         if e.condition.const is not None:
             e.const = (e.yes if e.condition.const else e.no).const
-        elif e.yes.type == INT:
+        elif e.yes.type == INT and not known_at_instantiation(e.condition):
             return self.context.error(e.place, "one of the results of '?:' needs a width")
         return e.yes.type

@@ -7,7 +7,7 @@ from p4engine.frontend.checker.check_expressions import ExpressionChecker
 from p4engine.frontend.checker.check_generic_blocks import GenericBlockChecker
 from p4engine.frontend.checker.check_types import TypeResolver
 from p4engine.frontend.checker.context import Context
-from p4engine.frontend.types import INT, BlockType, TypeVar
+from p4engine.frontend.types import INT, STRING, UNKNOWN, BlockType, ExternType, TypeVar
 
 
 class ParameterChecker:
@@ -29,22 +29,47 @@ class ParameterChecker:
             parameter.type = TypeVar(parameter.name, parameter)
             self.context.declare(parameter)
 
-    def declare(self, parameters: list[ast.Parameter], at_run_time: bool = False) -> None:
-        """Declare parameters; `at_run_time` if their values cannot be of type int."""
+    def declare(self, parameters: list[ast.Parameter], of: str = "") -> None:
+        """Declare parameters; `of` is "constructor" or "action" where these have further rules."""
         for p in parameters:
             p.type = self.types.resolve(p.target)
-            if at_run_time and p.type == INT:
+            p.known = of == "constructor" or p.type == INT
+            if p.type in (INT, STRING) and p.direction:
+                p.type = self.context.error(
+                    p.place, f"'{p.name}' has the type {p.type}, so it cannot have a direction"
+                )
+            elif p.type == INT and of == "action":
                 p.type = self.context.error(p.place, f"'{p.name}' needs a width, such as bit<32>")
+            elif p.direction and of == "constructor":
+                self.context.error(p.place, "a constructor's parameter cannot have a direction")
+            elif isinstance(p.type, ExternType) and (p.direction or of == "action"):
+                what = "an action's parameter" if of == "action" else "a parameter with a direction"
+                p.type = self.context.error(p.place, f"{what} cannot be of the type {p.type}")
+            elif isinstance(p.type, BlockType) and of != "constructor":
+                p.type = self.context.error(
+                    p.place, f"'{p.name}': only constructors have parameters of the type {p.type}"
+                )
             if p.default is not None:
-                self.expressions.value(p.default, p.type)
+                self._default(p, p.default)
             self.context.declare(p)
 
-    def declare_function(self, d: ast.Function) -> None:
+    def _default(self, p: ast.Parameter, value: ast.Expr) -> None:
+        """The value that a parameter has if the call gives none."""
+        if isinstance(p.type, BlockType):
+            self.expressions.check(value)
+            return
+        self.expressions.value(value, p.type)
+        if p.direction in ("out", "inout"):
+            self.context.error(value.place, f"a parameter that is '{p.direction}' has no default")
+        elif value.type != UNKNOWN and value.const is None:
+            self.context.error(value.place, "a default must be known at compile time")
+
+    def declare_function(self, d: ast.Function, of: str = "") -> None:
         """Check what a generic function, an extern function or a method says before its body."""
         with self.context.inner_scope():
             self.declare_types(d.type_parameters)
             d.type = self.types.resolve(d.result)
-            self.declare(d.parameters)
+            self.declare(d.parameters, of)
 
     def declare_generic_block(self, d: ast.Parser | ast.Control) -> None:
         """Declare a generic parser or control.

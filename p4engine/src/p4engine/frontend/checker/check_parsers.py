@@ -61,9 +61,9 @@ class ParserChecker:
         self.context.declare(d)
         with self.context.inner_scope():
             self.parameters.declare_types(d.type_parameters)
-            self.parameters.declare(d.parameters, at_run_time=True)
+            self.parameters.declare(d.parameters)
             if not d.is_type:
-                self.parameters.declare(d.constructor_parameters)
+                self.parameters.declare(d.constructor_parameters, "constructor")
                 self.context.in_parser = True
                 with self.context.inner_scope():
                     for local in d.locals:

@@ -15,6 +15,7 @@ from p4engine.frontend.diagnostics import did_you_mean
 from p4engine.frontend.types import (
     BOOL,
     INT,
+    MATCH_KIND,
     STRING,
     UNKNOWN,
     VOID,
@@ -105,7 +106,8 @@ class StatementChecker:
 
     def _variable(self, s: ast.Variable) -> None:
         s.type = self.types.resolve(s.target)
-        if isinstance(s.type, ExternType | BlockType) or s.type in (VOID, INT, STRING):
+        nothing = (VOID, INT, STRING, MATCH_KIND)
+        if isinstance(s.type, ExternType | BlockType | ListOf) or s.type in nothing:
             s.type = self.context.error(s.place, f"a variable cannot have the type {s.type}")
         if s.value is not None:
             self.expressions.value(s.value, s.type)

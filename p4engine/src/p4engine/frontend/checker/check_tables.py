@@ -20,6 +20,10 @@ from p4engine.frontend.types import (
     Bits,
     EnumType,
     ExternType,
+    Type,
+    Varbit,
+    has_header,
+    minimum_width,
     underlying,
     width_of,
 )
@@ -153,6 +157,11 @@ class TableChecker:
         bound: ast.Bound = [(p, a.value) for p, a in zip(decl.parameters, arguments, strict=False)]
         if self.arguments.fit(bound, {}):
             ref.binding = bound + [(p, None) for p in decl.parameters[len(arguments) :]]
+        for p in decl.parameters[len(arguments) :]:
+            if p.type != UNKNOWN and (has_header(p.type) or not _fixed(p.type)):
+                self.context.error(
+                    p.place, f"a value of {p.type} cannot be the data of a table's entries"
+                )
 
     def _chosen_action(self, d: ast.Table, ref: ast.ActionRef, what: str) -> None:
         """The action of an entry or the default: its data must be known at compile time."""
@@ -212,3 +221,8 @@ class TableChecker:
             self.expressions.constant(entry.priority, None, "a priority")
         self._chosen_action(d, entry.action, "entry")
         d.info.entries.append(entry)
+
+
+def _fixed(type_: Type) -> bool:
+    """Do all values of the type have the same number of bits?"""
+    return not isinstance(underlying(type_), Varbit) and width_of(type_) == minimum_width(type_)

@@ -50,7 +50,7 @@ class Context:
         self.loops = 0
         # What it found.
         self.errors: dict[str, int] = {}
-        self.match_kinds: set[str] = set()
+        self.match_kinds: dict[str, ast.Constant] = {}  # names that a declaration can hide
         self.composites: list[Composite] = []
         self.main: ast.Instance | None = None
 
@@ -85,7 +85,7 @@ class Context:
 
     def lookup(self, name: str, absolute: bool, place: Place) -> ast.Declared | None:
         """What `name` means here, or (`absolute`) at the top level; None after reporting."""
-        decl = (self.globals if absolute else self.scope).find(name)
+        decl = (self.globals if absolute else self.scope).find(name) or self.match_kinds.get(name)
         if decl is None:
             hint = did_you_mean(name, self.scope.visible())
             self.error(place, f"'{name}' is not declared{hint}")
