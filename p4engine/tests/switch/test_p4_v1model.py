@@ -218,3 +218,16 @@ def test_digests_reach_the_hook(tmp_path):
     send(s, words(9, 7, 8))
     assert [receiver for _, receiver, _ in heard] == [5, 6]
     assert heard[1][2] == [7, 8]
+
+
+def test_names_of_profiles_made_by_a_property(tmp_path):
+    s = switch(
+        tmp_path,
+        locals="action a(bit<32> v) { hdr.h.b = v; }"
+        " table t { key = { hdr.h.a: exact; } actions = { a; NoAction; }"
+        ' @name("ap") implementation = action_profile(4); }'
+        " table u { key = { hdr.h.a: exact; } actions = { a; NoAction; }"
+        ' @name(".all.ap") implementation = action_profile(4); }',
+        apply="t.apply(); u.apply();",
+    )
+    assert [p.name for p in s.pipeline.info.profiles] == ["MyIngress.ap", "all.ap"]

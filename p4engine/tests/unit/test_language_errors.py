@@ -14,6 +14,7 @@ from p4engine_testing.programs import source
 from p4engine import P4Error
 
 BLOCKS = "control CT(inout bit<8> x); control Use(inout bit<8> x)(CT c) { apply { c.apply(x); } }"
+TERNARY = "action a() {} table t { key = { hdr.h.a: ternary; } actions = { a; } %s }"
 ODD = "header odd_t { bit<7> a; }"
 TABLE = "action a() {} action b() {} table t { key = { hdr.h.a: exact; } %s }"
 
@@ -97,6 +98,105 @@ CASES = [
         {"locals": "action a(h_t h) {} table t { key = { hdr.h.a: exact; } actions = { a; } }"},
         "a value of h_t cannot be the data of a table's entries",
     ),
+    # ---- statements ----
+    ({"apply": "for (i in 8w1..8w6) { }"}, "the variable of the loop needs its type"),
+    ({"apply": "bit<8> i; for (i in 8w1..8w6) { }"}, "the variable of the loop needs its type"),
+    ({"apply": "for (bit<8> i in 8w1..16w6) { }"}, "different types, bit<8> and bit<16>"),
+    ({"apply": "for (bit<8> i in hdr.h.a..hdr.h.b) { }"}, "expected bit<8>, but this is bit<32>"),
+    # ---- parsers ----
+    (
+        {"parser": "state start { transition s; } state s { transition start; }"},
+        "parser MyParser never ends",
+    ),
+    (
+        {"parser": "state start { transition select(8w1) { 1: start; default: start; } }"},
+        "parser MyParser never ends",
+    ),
+    (
+        {
+            "top": "header v_t { varbit<8> v; } struct p_t { v_t v; }",
+            "parser": "state start { p_t p = packet.lookahead<p_t>(); transition accept; }",
+        },
+        "lookahead needs a type of fixed size",
+    ),
+    (
+        {
+            "top": "header v_t { bit<8> v; } header_union u_t { v_t v; }",
+            "parser": "state start { u_t p = packet.lookahead<u_t>(); transition accept; }",
+        },
+        "lookahead needs a type of fixed size",
+    ),
+    # ---- tables ----
+    ({"locals": "table t { size = 1; size = 2; }"}, "the table has 'size' already"),
+    ({"locals": TABLE % "actions = { a; } actions = { b; }"}, "the table has 'actions' already"),
+    ({"locals": TABLE % "default_action = a; actions = { a; }"}, "'actions' must stand before"),
+    ({"locals": "table t { entries = { } key = { } }"}, "'key' must stand before 'entries'"),
+    ({"locals": TABLE % "actions = { a; } size = true;"}, "the size of a table must be a number"),
+    (
+        {"locals": TABLE % "actions = { a; } priority_delta = 0;"},
+        "priority_delta must be a positive number",
+    ),
+    (
+        {"locals": TABLE % "actions = { a; } largest_priority_wins = 1;"},
+        "largest_priority_wins must be true or false",
+    ),
+    (
+        {"locals": "table t { actions = { NoAction; } entries = { 1: NoAction; } }"},
+        "table t has entries, but no key",
+    ),
+    (
+        {"locals": TABLE % "actions = { a; } entries = { priority=1: 1: a; }"},
+        "entries have a priority only where a key is not exact or lpm",
+    ),
+    (
+        {"locals": TERNARY % "entries = { 1: a; priority=1: 2: a; }"},
+        "if any entry has a priority, the first one must have one",
+    ),
+    (
+        {"locals": TERNARY % "const entries = { priority=1: 1: a; }"},
+        "const entries have no priorities",
+    ),
+    ({"locals": TERNARY % "entries = { priority=(-1): 1: a; }"}, "priority -1 is not from 0"),
+    ({"locals": TERNARY % "entries = { priority=1: 1: a; 2: a; 3: a; }"}, "priority -1 is not"),
+    (
+        {
+            "locals": "table u { actions = { NoAction; } } action a(in bool x) {}"
+            " table t { actions = { a(u.apply().hit); } }"
+        },
+        "a table cannot be applied in an argument of an action",
+    ),
+    (
+        {
+            "locals": "table u { actions = { NoAction; } } action a(in bool x) {}",
+            "apply": "a(u.apply().hit);",
+        },
+        "a table cannot be applied in an argument of an action",
+    ),
+    # ---- control plane names ----
+    (
+        {"locals": '@name("x") table t { } @name("x") table u { }'},
+        "two tables of the name 'MyIngress.x'",
+    ),
+    ({"locals": '@name("t") table u { } table t { }'}, "two tables of the name 'MyIngress.t'"),
+    (
+        {"locals": '@name(".a.b") table t { }', "egress_locals": '@name(".a.b") table t { }'},
+        "two tables of the name 'a.b'",
+    ),
+    (
+        {"locals": ('@name("a") action b() {} action a() {} table t { actions = { a; b; } }')},
+        "two actions of the name 'MyIngress.a'",
+    ),
+    (
+        {"locals": '@name("r") register<bit<8>>(1) x; @name("r") counter(1, CounterType.bytes) y;'},
+        "two objects of the name 'MyIngress.r'",
+    ),
+    (
+        {
+            "top": "control C() { table t { } apply { t.apply(); } }",
+            "apply": "C.apply(); C.apply();",
+        },
+        "two tables of the name 'MyIngress.C.t'",
+    ),
     # ---- types of parsers and controls ----
     (
         {
@@ -120,8 +220,8 @@ CASES = [
 ]
 
 
-def messages(folder, text):
-    """The errors of a program; none if it can be translated to C."""
+def messages(folder, text, severity="error"):
+    """The errors or warnings of a program, which is translated to C and not compiled further."""
     path = folder / "program.p4"
     path.write_text(text)
     diagnostics = Diagnostics()
@@ -129,8 +229,30 @@ def messages(folder, text):
         tokens, _ = preprocess(path, {}, (), diagnostics)
         translate(tokens, diagnostics, "program")
     except P4Error as error:
-        return [d.message for d in error.diagnostics if d.severity == "error"]
-    return []
+        return [d.message for d in error.diagnostics if d.severity == severity]
+    return [d.message for d in diagnostics.warnings if severity == "warning"]
+
+
+WARNINGS = [
+    ({"parser": "state start { transition reject; }"}, "parser MyParser never accepts"),
+    ({"parser": "state start { }"}, "parser MyParser never accepts"),
+    (
+        {"locals": TERNARY % "entries = { priority=2: 1: a; priority=2: 2: a; }"},
+        "an earlier entry has the priority 2, too",
+    ),
+    (
+        {"locals": TERNARY % "entries = { priority=2: 1: a; priority=3: 2: a; }"},
+        "this entry (priority 3) wins against the one before it",
+    ),
+    (
+        {
+            "locals": TERNARY
+            % '@noWarn("entries_out_of_priority_order") entries = { priority=2: 1: a;'
+            " priority=3: 2: a; }"
+        },
+        "",
+    ),
+]
 
 
 RESERVED = (
@@ -138,6 +260,14 @@ RESERVED = (
     " false for header header_union if in inout int match_kind out package parser return select"
     " string struct switch table this transition true tuple typedef value_set varbit void _"
 )
+
+
+@pytest.mark.parametrize(("parts", "message"), WARNINGS)
+def test_warned_of(tmp_path, parts, message):
+    text = source(**({"apply": "t.apply();"} if "locals" in parts else {}) | parts)
+    assert messages(tmp_path, text) == []
+    found = messages(tmp_path, text, "warning")
+    assert found == [] if not message else [message] == found
 
 
 @pytest.mark.parametrize("word", RESERVED.split())

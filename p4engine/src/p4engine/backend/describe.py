@@ -215,16 +215,7 @@ def _priorities(t: TableInstance, diagnostics: Diagnostics) -> list[int]:
         return list(range(1, len(entries) + 1))
     largest = t.decl.properties.get("largest_priority_wins")
     largest_wins = largest is None or largest.value.const is not False
-    delta_property = t.decl.properties.get("priority_delta")
-    delta = delta_property.value.known_number if delta_property is not None else 1
-    for entry in entries:
-        if entry.priority is not None:
-            value = entry.priority.known_number
-        elif not values:
-            value = (len(entries) - 1) * delta + 1 if largest_wins else 1
-        else:
-            value = values[-1] - delta if largest_wins else values[-1] + delta
-        values.append(value)
+    values = t.decl.info.priorities
     order = sorted(range(len(values)), key=lambda i: -values[i] if largest_wins else values[i])
     rank = {i: position for position, i in enumerate(order, 1)}
     return [rank[i] for i in range(len(values))]

@@ -108,7 +108,7 @@ class CallEmitter:
 
     def _applied_block(self, call: ast.BlockCall) -> BlockInstance:
         if call.receiver is None:
-            return self.context.instances.apply_direct(call.decl, self.context.block)
+            return self.context.instances.apply_direct(call, self.context.block)
         block = self.context.find_instance(call.receiver)
         if not isinstance(block, BlockInstance):
             raise self.context.fatal(call.place, "this instance cannot be found")

@@ -151,6 +151,18 @@ class CompositeEmitter:
             for name, t in flat(under):
                 self.invalidate(self.part(text, under, name), t)
 
+    def validate(self, text: str, type_: Type) -> None:
+        """Make all headers within a variable valid, whatever their fields are."""
+        under = underlying(type_)
+        if is_header(under):
+            self.context.out.append(f"{text}.valid = 1;")
+        elif isinstance(under, Stack) and has_header(under):
+            for i in range(under.size):
+                self.validate(f"{text}.e[{i}]", under.element)
+        elif isinstance(under, Composite | Tuple):
+            for name, t in flat(under):
+                self.validate(self.part(text, under, name), t)
+
     def any_valid(self, base: str, union: Composite) -> str:
         """C condition: a member of the union is valid."""
         parts = [f"{self.part(base, union, n)}.valid" for n in union.fields]

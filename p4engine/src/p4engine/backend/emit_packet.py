@@ -158,8 +158,7 @@ class PacketEmitter:
         if isinstance(under, Composite | Tuple | Stack):
             name = context.temp(type_, "{0}")
             context.out += self._read_fields(name, type_)
-            if is_header(under):
-                context.out.append(f"{name}.valid = 1;")
+            self.composites.validate(name, type_)
             return name
         return context.temp(type_, self._load("p", 0, type_))
 

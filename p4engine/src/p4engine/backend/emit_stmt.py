@@ -257,13 +257,10 @@ class StatementEmitter:
 
     def _for_in(self, s: ast.ForIn) -> None:
         context = self.context
-        if isinstance(s.variable, ast.Variable):
-            name = f"{s.variable.name}_{context.depth}v"
-            c = context.layout.c_type(s.variable.type)
-            context.out.append(f"{c} {name} = {zero(s.variable.type)};")
-            context.names[id(s.variable)] = name
-        else:
-            name = self.left.left(s.variable)
+        name = f"{s.variable.name}_{context.depth}v"
+        c = context.layout.c_type(s.variable.type)
+        context.out.append(f"{c} {name} = {zero(s.variable.type)};")
+        context.names[id(s.variable)] = name
         kind = s.collection.type
         if isinstance(s.collection, ast.Range):
             self._for_range(s.collection, s.body, name)

@@ -325,7 +325,7 @@ class For(Node):
 
 @dataclass(slots=True, eq=False)
 class ForIn(Node):
-    variable: Variable | Expr
+    variable: Variable
     collection: Expr
     body: Node
 
@@ -488,6 +488,7 @@ class Property(Node):
     name: str
     value: Expr
     const: bool
+    annotations: list[Annotation] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -498,6 +499,7 @@ class Table(Decl):
     const_default: bool
     entries: list[Entry] | None
     const_entries: bool
+    entries_annotations: list[Annotation]
     properties: dict[str, Property]
     info: TableInfo = field(default_factory=lambda: TableInfo(), init=False)
 
@@ -664,12 +666,14 @@ class TableInfo:
     """What the checker found out about a table.
 
     `default` runs at a miss until the control plane sets another action; `by_decl` finds an element
-    of `actions` by the id of its declaration.
+    of `actions` by the id of its declaration. `priorities` are those of `entries` (none if they are
+    const: the first that matches wins).
     """
 
     keys: list[KeyInfo] = field(default_factory=list)
     actions: list[ActionRef] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
+    priorities: list[int] = field(default_factory=list)
     size: int = 0
     applied: bool = False
     default: ActionRef | None = None

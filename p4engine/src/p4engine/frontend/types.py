@@ -337,6 +337,18 @@ def width_of(type_: Type) -> int | None:
     return max(widths, default=0) if is_union(under) else sum(widths)
 
 
+def fixed_size(type_: Type) -> bool:
+    """Do all values of the type take the same number of bits in a packet?"""
+    under = underlying(type_)
+    if isinstance(under, Stack):
+        return fixed_size(under.element)
+    if isinstance(under, Composite):
+        return not is_union(under) and all(map(fixed_size, under.fields.values()))
+    if isinstance(under, Tuple):
+        return all(map(fixed_size, under.elements))
+    return isinstance(under, Bits) or under == BOOL
+
+
 def minimum_width(type_: Type) -> int:
     """As width_of, but a varbit counts as empty."""
     under = underlying(type_)

@@ -54,7 +54,7 @@ class ExternInstance:
     arguments: dict[str, Value]
     number: int
     place: Place
-    decl: ast.Decl | None = None  # None: made where a table names it
+    decl: ast.Instance | None = None  # None if it is made as an argument or a property
 
     @property
     def size(self) -> int:
@@ -163,6 +163,7 @@ class Instances:
                 place = value.place if value is not None else checker.main.place
                 raise diagnostics.fatal(place, f"{PACKAGE} needs an instance of a block here")
             self.blocks[name] = block
+        self._check_names()
 
     def _block_argument(self, value: ast.Expr | None) -> BlockInstance | None:
         if isinstance(value, ast.Call) and isinstance(value.call, ast.Construction):
@@ -173,6 +174,30 @@ class Instances:
             decl = _block_of(instance.type)
             return self.block(decl, local_name(instance), instance.constructor, {}, value.place)
         return None
+
+    def _check_names(self) -> None:
+        """No two tables, actions, or other objects may have one name for the control plane."""
+        seen: dict[tuple[str, str], object] = {}
+
+        def check(kind: str, name: str, what: object, decl: ast.Decl | None, place: Place) -> None:
+            if decl is not None and annotation(decl, "hidden") is not None:
+                return
+            if seen.setdefault((kind, name), what) != what:
+                self.diagnostics.error(
+                    place, f"the control plane has two {kind} of the name '{name}'"
+                )
+
+        for table in self.tables:
+            check("tables", table.name, table, table.decl, table.decl.place)
+            for action in table.actions:
+                decl = action.decl
+                is_global = self.checker.globals.names.get(decl.name) is decl
+                owner = None if is_global else id(table.block)
+                check("actions", action.name, (id(decl), owner), decl, decl.place)
+        for extern in (x for known in self.externs.values() for x in known):
+            check("objects", extern.name, extern, extern.decl, extern.place)
+        for value_set in self.value_sets:
+            check("objects", value_set.name, value_set, value_set.decl, value_set.decl.place)
 
     # ---- values of constructor arguments ----
 
@@ -301,11 +326,14 @@ class Instances:
             self.value_sets.append(made)
             block.members[id(local)] = made
 
-    def apply_direct(self, decl: Block, block: BlockInstance) -> BlockInstance:
-        """The instance that `C.apply(..)` of a type stands for: one per block that does so."""
-        key = (id(decl), id(block))
+    def apply_direct(self, call: ast.BlockCall, block: BlockInstance) -> BlockInstance:
+        """The instance that `C.apply(..)` of a type stands for, in the `block` that does so."""
+        key = (id(call), id(block))
         if key not in self.direct:
-            self.direct[key] = self.block(decl, f"{block.name}.{decl.name}", None, {}, decl.place)
+            self.direct[key] = self.block(
+                call.decl, f"{block.name}.{call.decl.name}", None, {}, call.place
+            )
+            self._check_names()
         return self.direct[key]
 
     def _extern(
@@ -369,7 +397,7 @@ class Instances:
             if prop not in decl.properties:
                 continue
             value = decl.properties[prop].value
-            extern = self._property_extern(block, value)
+            extern = self._property_extern(block, decl.properties[prop])
             kind = extern.kind if extern is not None else "something else"
             allowed = {
                 "implementation": ("action_profile", "action_selector"),
@@ -393,15 +421,20 @@ class Instances:
             self.diagnostics.error(decl.place, f"table {decl.name} has more than one lpm key")
         return made
 
-    def _property_extern(self, block: BlockInstance, value: ast.Expr) -> ExternInstance | None:
+    def _property_extern(self, block: BlockInstance, prop: ast.Property) -> ExternInstance | None:
         """The extern object that a property of a table names or makes."""
+        value = prop.value
         if isinstance(value, ast.Name):
             key = id(value.decl)
             found = block.members.get(key) or self.global_externs.get(key) or block.values.get(key)
             return found if isinstance(found, ExternInstance) else None
         if isinstance(value, ast.Call) and isinstance(value.call, ast.Construction):
             assert isinstance(value.call.type, ExternType)
+            given = next((a for a in prop.annotations if a.name == "name"), None)
             name = f"{block.name}.{value.call.name}_{len(self.tables) - 1}"
+            if given is not None:
+                text = string_value(given)
+                name = text[1:] if text.startswith(".") else f"{block.name}.{text}"
             return self._extern(value.call.type, value.call, name, block.values, value.place)
         return None
 

@@ -25,6 +25,7 @@ from p4engine.frontend.types import (
     Type,
     TypeMeant,
     Varbit,
+    fixed_size,
     is_header,
     is_union,
     minimum_width,
@@ -185,7 +186,7 @@ class CallChecker:
     def _packet_method(self, e: ast.Call, name: str, what: Type, bound: ast.Bound) -> None:
         """Methods of packet_in and packet_out have demands on their type argument `what`."""
         if name == "lookahead":
-            if width_of(what) is None or isinstance(what, Varbit):
+            if what != UNKNOWN and not fixed_size(what):
                 self.context.error(e.place, f"lookahead needs a type of fixed size, not {what}")
         elif name == "extract":
             if not is_header(what):
@@ -220,8 +221,9 @@ class CallChecker:
 
     def _action(self, e: ast.Call, decl: ast.Action) -> Type:
         bound = self.arguments.bind(e.place, decl.parameters, e.arguments, f"action {decl.name}")
-        if bound is not None and self.arguments.fit(bound, {}):
-            e.call = ast.ActionCall(e.place, decl, arguments=bound)
+        with self.context.argument_of_action():
+            if bound is not None and self.arguments.fit(bound, {}):
+                e.call = ast.ActionCall(e.place, decl, arguments=bound)
         if self.context.in_parser:
             return self.context.error(e.place, "actions cannot be called in a parser")
         return VOID
@@ -229,8 +231,9 @@ class CallChecker:
     def _table(self, e: ast.Call, decl: ast.Table) -> Type:
         if e.arguments:
             self.context.error(e.place, "apply of a table takes no arguments")
-        if self.context.in_action:
-            return self.context.error(e.place, "a table cannot be applied in an action")
+        if self.context.in_action or self.context.in_argument_of_action:
+            where = "an action" if self.context.in_action else "an argument of an action"
+            return self.context.error(e.place, f"a table cannot be applied in {where}")
         decl.info.applied = True
         e.call = ast.TableCall(e.place, decl)
         return TableMeant("the result of apply", decl)

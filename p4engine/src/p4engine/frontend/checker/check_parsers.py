@@ -104,7 +104,7 @@ class ParserChecker:
             if complete:
                 self.context.warning(case.place, "an earlier label matches everything")
                 complete = False
-            if len(case.keys) == 1 and isinstance(case.keys[0], ast.DontCare):
+            if _is_default(case):
                 self.expressions.check(case.keys[0])
                 complete = True
             else:
@@ -145,17 +145,31 @@ class ParserChecker:
         seen, todo = set(), ["start"]
         while todo:
             name = todo.pop()
-            if name in seen or name not in by_name:
+            if name in seen:
                 continue
             seen.add(name)
+            if name not in by_name:
+                continue
             transition = by_name[name].transition
-            if isinstance(transition, ast.Name):
+            if transition is None:
+                todo.append("reject")
+            elif isinstance(transition, ast.Name):
                 todo.append(transition.name)
-            elif transition is not None:
+            else:
                 todo += [c.state for c in transition.cases]
+                if not any(_is_default(c) for c in transition.cases):
+                    todo.append("reject")
         for state in d.states:
             if state.name not in seen:
                 self.context.warning(state.place, f"state {state.name} is never reached")
+        if not seen & {"accept", "reject"}:
+            self.context.error(d.place, f"parser {d.name} never ends: no path leads to accept")
+        elif "accept" not in seen:
+            self.context.warning(d.place, f"parser {d.name} never accepts")
+
+
+def _is_default(case: ast.SelectCase) -> bool:
+    return len(case.keys) == 1 and isinstance(case.keys[0], ast.DontCare)
 
 
 def _number_of_parts(type_: Type) -> int:

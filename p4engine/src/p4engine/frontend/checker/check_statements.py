@@ -195,15 +195,9 @@ class StatementChecker:
 
     def _for_in(self, s: ast.ForIn) -> None:
         with self.context.inner_scope():
-            element: Type = UNKNOWN
-            if isinstance(s.variable, ast.Variable):
-                s.variable.type = element = self.types.resolve(s.variable.target)
-            elif self.expressions.value(s.variable) != UNKNOWN:
-                self.expressions.left_value(s.variable)
-                element = s.variable.type
-            self._collection(s.collection, element)
-            if isinstance(s.variable, ast.Variable):
-                self.context.declare(s.variable)
+            s.variable.type = self.types.resolve(s.variable.target)
+            self._collection(s.collection, s.variable.type)
+            self.context.declare(s.variable)
             self._loop_body(s.body)
 
     def _collection(self, e: ast.Expr, element: Type) -> None:

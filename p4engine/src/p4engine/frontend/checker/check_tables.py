@@ -20,10 +20,8 @@ from p4engine.frontend.types import (
     Bits,
     EnumType,
     ExternType,
-    Type,
     Varbit,
     has_header,
-    minimum_width,
     underlying,
     width_of,
 )
@@ -72,8 +70,12 @@ class TableChecker:
             d.info.default = self._no_action(d)
         for prop in d.properties.values():
             self._property(d.info, prop)
-        for entry in d.entries or []:
-            self._entry(d, entry)
+        if d.entries and not d.keys:
+            self.context.error(d.place, f"table {d.name} has entries, but no key")
+        else:
+            for entry in d.entries or []:
+                self._entry(d, entry)
+            self._priorities(d)
         self.context.declare(d)
 
     def _key(self, info: ast.TableInfo, key: ast.Key) -> None:
@@ -116,8 +118,17 @@ class TableChecker:
         value = prop.value
         if prop.name in ("size", "support_timeout", "largest_priority_wins", "priority_delta"):
             const = self.expressions.constant(value, None, f"the property {prop.name}")
-            if prop.name == "size" and isinstance(const, int):
-                info.size = max(0, const)
+            is_number = isinstance(const, int) and not isinstance(const, bool)
+            if prop.name == "size" and const is not None:
+                if isinstance(const, int) and is_number and const >= 0:
+                    info.size = const
+                else:
+                    self.context.error(value.place, "the size of a table must be a number")
+            elif prop.name == "priority_delta" and const is not None:
+                if not (isinstance(const, int) and is_number and const > 0):
+                    self.context.error(value.place, "priority_delta must be a positive number")
+            elif const is not None and not isinstance(const, bool):
+                self.context.error(value.place, f"{prop.name} must be true or false")
         elif prop.name in ("counters", "meters", "implementation"):
             got = self.expressions.check(value)
             if got != UNKNOWN and not isinstance(got, ExternType):
@@ -155,10 +166,13 @@ class TableChecker:
             )
             return
         bound: ast.Bound = [(p, a.value) for p, a in zip(decl.parameters, arguments, strict=False)]
-        if self.arguments.fit(bound, {}):
+        with self.context.argument_of_action():
+            good = self.arguments.fit(bound, {})
+        if good:
             ref.binding = bound + [(p, None) for p in decl.parameters[len(arguments) :]]
         for p in decl.parameters[len(arguments) :]:
-            if p.type != UNKNOWN and (has_header(p.type) or not _fixed(p.type)):
+            has_size = width_of(p.type) is not None and not isinstance(p.type, Varbit)
+            if p.type != UNKNOWN and (has_header(p.type) or not has_size):
                 self.context.error(
                     p.place, f"a value of {p.type} cannot be the data of a table's entries"
                 )
@@ -222,7 +236,60 @@ class TableChecker:
         self._chosen_action(d, entry.action, "entry")
         d.info.entries.append(entry)
 
+    # ---- priorities of entries ----
 
-def _fixed(type_: Type) -> bool:
-    """Do all values of the type have the same number of bits?"""
-    return not isinstance(underlying(type_), Varbit) and width_of(type_) == minimum_width(type_)
+    def _priorities(self, d: ast.Table) -> None:
+        """Give the entries their priorities, if the author gives some, or asks for an order."""
+        info, entries = d.info, d.info.entries
+        given = [e for e in entries if e.priority is not None]
+        if given and d.const_entries:
+            self.context.error(
+                given[0].place, "const entries have no priorities; the first that matches wins"
+            )
+        elif given and all(k.kind in ("exact", "lpm") for k in info.keys):
+            self.context.error(
+                given[0].place, "entries have a priority only where a key is not exact or lpm"
+            )
+        elif given and entries[0].priority is None:
+            self.context.error(
+                entries[0].place, "if any entry has a priority, the first one must have one"
+            )
+        if d.const_entries or not entries:
+            return
+        largest = d.properties.get("largest_priority_wins")
+        delta = d.properties.get("priority_delta")
+        largest_wins = largest is None or largest.value.const is not False
+        step = delta.value.const if delta is not None else 1
+        assert isinstance(step, int)
+        next_step = -step if largest_wins else step
+        priority = 1 if not largest_wins else (len(entries) - 1) * step + 1
+        for entry in entries:
+            value = entry.priority.const if entry.priority is not None else None
+            if isinstance(value, int):
+                priority = value
+            if not 0 <= priority < 1 << 31:
+                self.context.error(
+                    entry.place, f"the priority {priority} is not from 0 to 2^31 - 1"
+                )
+            info.priorities.append(priority)
+            priority += next_step
+        if given:
+            self._unusual_priorities(d, largest_wins)
+
+    def _unusual_priorities(self, d: ast.Table, largest_wins: bool) -> None:
+        """Warn of equal priorities, and of those against the order of the text."""
+        silent = {string_value(a) for a in d.entries_annotations if a.name == "noWarn"}
+        seen: set[int] = set()
+        last: int | None = None
+        for entry, priority in zip(d.info.entries, d.info.priorities, strict=True):
+            if priority in seen and "duplicate_priorities" not in silent:
+                self.context.warning(
+                    entry.place, f"an earlier entry has the priority {priority}, too"
+                )
+            wrong = last is not None and (priority > last if largest_wins else priority < last)
+            if wrong and "entries_out_of_priority_order" not in silent:
+                self.context.warning(
+                    entry.place, f"this entry (priority {priority}) wins against the one before it"
+                )
+            seen.add(priority)
+            last = priority

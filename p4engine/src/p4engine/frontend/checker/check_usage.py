@@ -79,10 +79,7 @@ class Uses:
                 self.events.append(("write", node, node))
         elif isinstance(node, ast.ForIn):
             self._visit(node.collection)
-            if isinstance(node.variable, ast.Variable):
-                self.events.append(("write", node.variable, node))
-            else:
-                self._write(node.variable, "write")
+            self.events.append(("write", node.variable, node))
             self._visit(node.body)
         else:
             for child in children(node):
@@ -229,7 +226,7 @@ def _both(ends: list[set[int] | None]) -> set[int] | None:
 def _variables(node: ast.Node) -> Iterator[ast.Variable]:
     if isinstance(node, ast.Variable):
         yield node
-    if isinstance(node, ast.ForIn) and isinstance(node.variable, ast.Variable):
+    if isinstance(node, ast.ForIn):
         yield from _variables(node.body)  # a loop may run for its number of rounds only
         return
     for child in children(node):

@@ -46,6 +46,7 @@ class Context:
         self.globals = self.scope = Scope(None)
         self.in_parser = False
         self.in_action = False
+        self.in_argument_of_action = False
         self.returns: Type | None = None  # the result type of the function around, if any
         self.loops = 0
         # What it found.
@@ -76,6 +77,16 @@ class Context:
             yield self.scope
         finally:
             self.scope = outer
+
+    @contextmanager
+    def argument_of_action(self) -> Iterator[None]:
+        """Check what follows as an argument of an action, in which no table can be applied."""
+        outer = self.in_argument_of_action
+        self.in_argument_of_action = True
+        try:
+            yield
+        finally:
+            self.in_argument_of_action = outer
 
     def declare(self, decl: ast.Decl) -> None:
         """Enter a declaration into the innermost scope."""

@@ -136,13 +136,19 @@ class ExpressionParser:
             elif self.tokens.at("("):
                 left = ast.Call(left.place, left, [], self.arguments())
             elif self.tokens.at("<") and isinstance(left, ast.Name | ast.Member | ast.TypeExpr):
+                names_type = isinstance(left, ast.Name) and self.tokens.is_type(left.name)
                 arguments = self.types.try_arguments("(")
+                applied = None  # C<bit<8>>.apply(..)
+                if arguments is None and names_type:
+                    applied = arguments = self.types.try_arguments(".")
                 if arguments is None:
                     return left
-                if isinstance(left, ast.Name) and self.tokens.is_type(left.name):
+                if isinstance(left, ast.Name) and names_type:
                     base = ast.TypeName(left.place, left.name, left.absolute)
                     target = ast.TypeSpecialized(left.place, base, arguments)
                     left, arguments = ast.TypeExpr(left.place, target), []
+                if applied is not None:
+                    continue
                 left = ast.Call(left.place, left, arguments, self.arguments())
             elif self.tokens.at("{") and isinstance(left, ast.TypeExpr) and self._at_struct_body():
                 value = self._braces()

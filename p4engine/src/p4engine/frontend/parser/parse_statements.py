@@ -100,7 +100,7 @@ class StatementParser:
         if not self.tokens.at_type():
             # An unknown type's name before a name reads as a declaration all the same.
             after = self.tokens.peek()
-            return after.kind == ID and token.text != "_" and after.text != "in"
+            return after.kind == ID and token.text != "_"
         return self.tokens.ahead(self._type_and_name)
 
     def _type_and_name(self) -> bool:
@@ -226,14 +226,12 @@ class StatementParser:
         return items
 
     def _for_in(self, place: Place) -> ast.ForIn:
-        variable: ast.Variable | ast.Expr
-        if self._at_declaration():
-            target = self.expressions.types.type()
-            where = self.tokens.place
-            name = self.tokens.name("the variable's name")
-            variable = ast.Variable(where, name, target, None)
-        else:
-            variable = self.expressions.name_path()
+        if self.tokens.peek().text == "in":
+            self.tokens.fail("the variable of the loop needs its type: for (bit<8> i in ..)", place)
+        target = self.expressions.types.type()
+        where = self.tokens.place
+        name = self.tokens.name("the variable's name")
+        variable = ast.Variable(where, name, target, None)
         self.tokens.expect("in")
         values = self.expressions.expression()
         where = self.tokens.place

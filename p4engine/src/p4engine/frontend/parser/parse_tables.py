@@ -8,6 +8,9 @@ from p4engine.frontend.parser.parse_expressions import ExpressionParser
 from p4engine.frontend.parser.parse_keysets import KeysetParser
 from p4engine.frontend.parser.token_stream import TokenStream
 
+# Properties that must stand behind the one that is the key here.
+AFTER = {"actions": ("default_action", "entries"), "key": ("entries",)}
+
 
 class TableParser:
     """The grammar of tables."""
@@ -22,17 +25,24 @@ class TableParser:
         self.tokens.expect("table")
         place = self.tokens.place
         name = self.tokens.name("the table's name")
-        table = ast.Table(place, name, [], [], None, False, None, False, {})
+        table = ast.Table(place, name, [], [], None, False, None, False, [], {})
         self.tokens.expect("{", "before the properties of the table")
-        self.tokens.repeat(lambda: self._property(table))
+        seen: set[str] = set()
+        self.tokens.repeat(lambda: self._property(table, seen))
         return table
 
-    def _property(self, table: ast.Table) -> None:
-        parse_annotations(self.tokens)
+    def _property(self, table: ast.Table, seen: set[str]) -> None:
+        """One property; `seen` are the names of those before it."""
+        annotations = parse_annotations(self.tokens)
         const = self.tokens.accept("const")
         place = self.tokens.place
         name = self.tokens.word("a property of the table")
         self.tokens.expect("=", f"after {name}")
+        if name in seen:
+            self.tokens.report(place, f"the table has '{name}' already")
+        for late in seen.intersection(AFTER.get(name, ())):
+            self.tokens.report(place, f"'{name}' must stand before '{late}'")
+        seen.add(name)
         if name == "default_action":
             table.default = self._action()
             self.tokens.expect(";", "after the action")
@@ -46,12 +56,13 @@ class TableParser:
                 table.actions += self.tokens.repeat(self._listed_action)
             else:
                 table.const_entries = const
+                table.entries_annotations = annotations
                 table.entries = self.tokens.repeat(self._entry)
             self.tokens.accept(";")
         else:
             value = self.expressions.expression()
             self.tokens.expect(";", f"after the property {name}")
-            table.properties[name] = ast.Property(place, name, value, const)
+            table.properties[name] = ast.Property(place, name, value, const, annotations)
 
     def _key(self) -> ast.Key:
         place = self.tokens.place
