@@ -103,7 +103,7 @@ class CallEmitter:
         write = self.parsers.body if is_parser else self.inline.control_body
         # What is called may be a type; the instance then has parameters of its own.
         values = [value for _, value in call.arguments]
-        arguments = list(zip(block.decl.parameters, values, strict=True))
+        arguments = list(zip(block.decl.parameters, values, strict=False))
         self.inline.body(arguments, lambda: write(block))
 
     def _applied_block(self, call: ast.BlockCall) -> BlockInstance:

@@ -13,7 +13,7 @@ from p4engine.frontend import ast
 from p4engine.frontend.checker.check_usage import children
 from p4engine.frontend.types import Composite, Stack, Tuple, Type, underlying, width_of
 from p4engine.middle.architecture import BLOCKS
-from p4engine.middle.instantiate import Instances
+from p4engine.middle.instantiate import BlockInstance, Instances
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,7 @@ class _Calls:
 
     def __init__(self, instances: Instances) -> None:
         self.found: list[ast.ExternCall] = []
+        self._instances = instances
         self._seen: set[int] = set()  # by id: declarations and calls that were visited
         for name, _, _ in BLOCKS:
             self._body(instances.blocks[name].decl)
@@ -119,6 +120,11 @@ class _Calls:
             is_digest = call.decl.name == "digest" and not isinstance(call, ast.MethodCall)
             if is_digest and self._first(call):
                 self.found.append(call)
+        elif isinstance(call, ast.BlockCall) and call.decl.is_type:
+            for block in self._instances.all_blocks:  # what a constructor may have been given
+                for given in block.values.values():
+                    if isinstance(given, BlockInstance):
+                        self._body(given.decl)
         elif isinstance(call, ast.FunctionCall | ast.ActionCall | ast.BlockCall):
             self._body(call.decl)
         elif isinstance(call, ast.TableCall) and self._first(call.decl):
