@@ -231,3 +231,42 @@ def test_names_of_profiles_made_by_a_property(tmp_path):
         apply="t.apply(); u.apply();",
     )
     assert [p.name for p in s.pipeline.info.profiles] == ["MyIngress.ap", "all.ap"]
+
+
+@pytest.mark.parametrize("kind", ["I2E", "E2E"])
+@pytest.mark.parametrize("queued", [False, True])
+def test_clones_are_shortened_to_the_length_of_their_session(tmp_path, kind, queued):
+    clone = f"if (standard.instance_type == 0) clone(CloneType.{kind}, 9);"
+    grown = "header g_t { bit<16> size; } struct headers_t { g_t g; h_t h; }"
+    s = switch(
+        tmp_path,
+        headers="header h_t { bit<32> a; bit<32> b; } " + grown,
+        apply=clone if kind == "I2E" else "",
+        egress=(clone if kind == "E2E" else "")
+        + "if (standard.instance_type != 0) { hdr.g.setValid();"
+        " hdr.g.size = (bit<16>) standard.packet_length; }",
+    )
+    data = words(1, 2, 3, 4)  # two headers' fields, two words of payload
+    if queued:  # the clone waits behind another packet
+        s.port_shape(4, "egress", rate_bps=8_000_000)
+    for length, expected in (
+        (None, data),
+        (16, data),
+        (100, data),
+        (15, data[:15]),
+        (9, data[:9]),
+        (8, data[:8]),
+        (0, data),
+    ):
+        s.mirror_session(9, 4, length=length)
+        start = s.now_ns() + 10**6
+        for _ in range(2):
+            s.receive(0, data, start)
+        left = [(port, packet) for _, port, packet in s.run()]
+        size = len(expected).to_bytes(2, "big")
+        wanted = [(1, data)] * 2 + [(4, size + expected)] * 2
+        assert sorted(left) == wanted, length
+    s.mirror_session(9, 4, length=5)
+    s.receive(0, data, s.now_ns() + 10**6)
+    left = sorted((port, packet) for _, port, packet in s.run())
+    assert left == [(1, data), (4, b"\0\5" + data[:3])], "headers alone are longer"

@@ -640,9 +640,13 @@ def test_clone_sessions(served, controller):
     codes = refused(
         controller,
         ("MODIFY", entity(session % "class_of_service: 1")),
-        ("MODIFY", entity(session % "packet_length_bytes: 64")),
+        ("MODIFY", entity(session % "packet_length_bytes: -64")),
     )
-    assert codes == ["UNIMPLEMENTED"] * 2
+    assert codes == ["UNIMPLEMENTED", "INVALID_ARGUMENT"]
+    short = entity(session % "replicas { port: '\\3' } packet_length_bytes: 17")
+    controller.write(("MODIFY", short))
+    assert sorted(served.receive(1, FRAME)) == [(2, FRAME), (3, FRAME[:17])]
+    assert controller.read(entity(asked)) == [short]
     controller.write(("DELETE", entity(session % "")))
     assert served.receive(1, FRAME) == [(2, FRAME)]
 

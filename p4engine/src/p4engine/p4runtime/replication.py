@@ -125,16 +125,17 @@ class Replication:
             return
         if entry.class_of_service:
             unimplemented(f"{what}: ports have one queue, there is no class of service")
-        if entry.packet_length_bytes:
-            unimplemented(f"{what}: clones are not truncated (truncate() in P4 does that)")
-        members = self._members(entry.replicas, what)
+        if entry.packet_length_bytes < 0:
+            invalid(f"{what}: packet_length_bytes cannot be negative")
+        members, length = self._members(entry.replicas, what), entry.packet_length_bytes
         if session in self.sessions:
             self._delete_session(session)
         if len(members) == 1 and members[0][1] == 0:
-            self.switch.mirror_session(session, port=members[0][0])
+            self.switch.mirror_session(session, port=members[0][0], length=length)
         elif members:
             self.switch.multicast_group(FIRST_OF_SESSIONS + session, members)
-            self.switch.mirror_session(session, group=FIRST_OF_SESSIONS + session)
+            group = FIRST_OF_SESSIONS + session
+            self.switch.mirror_session(session, group=group, length=length)
         self.sessions[session] = type(entry).FromString(entry.SerializeToString())
 
     def _delete_session(self, session: int) -> None:

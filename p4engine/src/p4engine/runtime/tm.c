@@ -46,6 +46,7 @@ static void clone_to_egress(tm_switch *tm, const p4_packet *packet) {
     program->reset_metadata(tm->instance, clone);
     program->copy_fields(tm->instance, clone, packet, packet->req.clone_fields);
     clone->std.instance_type = P4_INGRESS_CLONE;
+    tm_shorten(tm, session, clone, clone->length);
     tm->stats.clones++;
     send_to_session(tm, session, clone);
     tm_packet_free(tm, q);

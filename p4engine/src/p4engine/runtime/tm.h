@@ -120,8 +120,9 @@ P4_EXPORT int64_t tm_port_queue(tm_switch *, uint32_t port, uint32_t direction);
 P4_EXPORT int tm_group_set(tm_switch *, uint32_t group, const tm_member *, uint32_t count);
 P4_EXPORT int tm_group_delete(tm_switch *, uint32_t group);
 P4_EXPORT int64_t tm_group_get(const tm_switch *, uint32_t group, tm_member *, uint32_t capacity);
-/* port or group may be -1: not used. Both -1 removes the session. */
-P4_EXPORT int tm_mirror_set(tm_switch *, uint32_t session, int32_t port, int32_t group);
+/* port or group may be -1: not used. Both -1 removes the session. length: clones carry at most so many bytes of the
+ * packet; 0: all. */
+P4_EXPORT int tm_mirror_set(tm_switch *, uint32_t session, int32_t port, int32_t group, uint32_t length);
 
 /* Times never run backwards: a time before the last one counts as the last one. tm_receive handles all
  * events up to its time first. `data` need not outlive the call. */

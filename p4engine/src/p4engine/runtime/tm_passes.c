@@ -27,6 +27,14 @@ int tm_session_exists(const tm_switch *tm, uint32_t session) {
     return session < SESSIONS && (tm->sessions[session].port >= 0 || tm->sessions[session].group >= 0);
 }
 
+void tm_shorten(const tm_switch *tm, uint32_t session, p4_packet *clone, uint32_t bytes) {
+    uint32_t limit = tm->sessions[session].length, headers = bytes - clone->payload_length;
+    if (!limit || bytes <= limit) return;
+    clone->payload_length = limit > headers ? limit - headers : 0;
+    if (limit < headers) clone->req.truncate = limit;
+    clone->req.growth = (int32_t)limit - (int32_t)clone->length; /* packet_length is the shorter one */
+}
+
 /* The clone is the packet as it leaves egress; it starts egress again. */
 void tm_clone_from_egress(tm_switch *tm, const p4_packet *packet) {
     uint32_t session = packet->req.clone_session;
@@ -43,6 +51,7 @@ void tm_clone_from_egress(tm_switch *tm, const p4_packet *packet) {
     tm->program->reset_metadata(tm->instance, clone);
     tm->program->copy_fields(tm->instance, clone, packet, packet->req.clone_fields);
     clone->std.instance_type = P4_EGRESS_CLONE;
+    tm_shorten(tm, session, clone, packet->length + (uint32_t)packet->req.growth);
     q->kind = FOR_SESSION;
     q->session = session;
     tm->stats.clones++;

@@ -201,10 +201,11 @@ int64_t tm_group_get(const tm_switch *tm, uint32_t number, tm_member *members, u
     return g->count;
 }
 
-int tm_mirror_set(tm_switch *tm, uint32_t session, int32_t number, int32_t group) {
+int tm_mirror_set(tm_switch *tm, uint32_t session, int32_t number, int32_t group, uint32_t length) {
     if (session >= SESSIONS || number >= TM_PORTS || group >= GROUPS || group == 0) return TM_BAD_VALUE;
     tm->sessions[session].port = number < 0 ? -1 : number;
     tm->sessions[session].group = group < 0 ? -1 : group;
+    tm->sessions[session].length = length;
     return TM_OK;
 }
 

@@ -92,7 +92,7 @@ struct tm_switch {
     queued_packet *free_packets;
     slab *slabs; /* the one in use first */
     group **groups;
-    struct { int32_t port, group; } *sessions;
+    struct { int32_t port, group; uint32_t length; } *sessions;
     tm_output *outputs; /* the built-in sink */
     uint8_t *bytes;
     uint64_t output_count, output_capacity, byte_count, byte_capacity;
@@ -136,6 +136,9 @@ void tm_start_again(tm_switch *tm, p4_packet *to, const p4_packet *from, int32_t
                     const uint8_t *data, uint32_t length);
 void tm_push_pending(tm_switch *tm, queued_packet *q); /* a pass for the end of this arrival or event */
 int tm_session_exists(const tm_switch *tm, uint32_t session);
+/* Shorten a clone, whose headers and payload have `bytes`, to what its session allows. Headers stay whole in its
+ * state; those that are too long are cut when it leaves. */
+void tm_shorten(const tm_switch *tm, uint32_t session, p4_packet *clone, uint32_t bytes);
 void tm_clone_from_egress(tm_switch *tm, const p4_packet *packet);
 
 /* ---- tm_egress.c ---- */

@@ -29,6 +29,7 @@ NEVER = 2**64 - 1
 UNLIMITED = 2**64 - 1
 CERTAIN = 1 << 63
 MAX_PORT = 510
+LONGEST_CLONE = 2**31 - 1  # of those that are shortened
 
 
 class SwitchError(ControlError):
@@ -315,10 +316,21 @@ class Manager:
         return [(m.port, m.rid) for m in array[:count]]
 
     def mirror_session(
-        self, session: int, port: int | None = None, group: int | None = None
+        self,
+        session: int,
+        port: int | None = None,
+        group: int | None = None,
+        length: int | None = None,
     ) -> None:
-        """Clones for `session` (0..32767) go to a port, a multicast group, or both (or nowhere)."""
+        """Clones for `session` (0..32767) go to a port, a multicast group, or both (or nowhere).
+
+        length: they carry at most so many bytes of the packet; None: all.
+        """
         status = self.lib.tm_mirror_set(
-            self._tm, session, -1 if port is None else port, -1 if group is None else group
+            self._tm,
+            session,
+            -1 if port is None else port,
+            -1 if group is None else group,
+            min(_whole(length or 0, "length"), LONGEST_CLONE),
         )
         self._check(status, f"mirror session {session}")
