@@ -206,6 +206,29 @@ assert status.details[0].type_url.endswith("/p4.v1.Error")
     assert done.returncode == 0, done.stderr
 
 
+def test_types_with_names_are_described(tmp_path):
+    path = tmp_path / "program.p4"
+    path.write_text(
+        source(
+            top="""enum bit<12> why_t { NEW = 1, OLD = 0xabc }
+            type bit<9> place_t;
+            @controller_header("packet_in") 
+            header in_t { why_t why; place_t place; bit<3> pad; }""",
+            headers="header h_t { bit<8> a; } struct headers_t { h_t h; in_t i; }",
+        )
+    )
+    info = p4info(path)
+    (header,) = info.controller_packet_metadata
+    assert [(m.name, m.bitwidth, m.type_name.name) for m in header.metadata] == [
+        ("why", 12, ""),
+        ("place", 9, "place_t"),
+        ("pad", 3, ""),
+    ]
+    why = info.type_info.serializable_enums["why_t"]
+    assert why.underlying_type.bitwidth == 12
+    assert [(m.name, m.value) for m in why.members] == [("NEW", b"\0\1"), ("OLD", b"\x0a\xbc")]
+
+
 def test_externs_have_their_numbers_and_annotations(tmp_path):
     path = tmp_path / "program.p4"
     path.write_text(

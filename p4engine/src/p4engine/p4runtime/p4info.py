@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from p4engine.frontend.diagnostics import Diagnostics, Fatal
-from p4engine.frontend.types import Bits, Composite, NewType, Tuple, underlying, width_of
+from p4engine.frontend.types import Bits, Composite, EnumType, NewType, Tuple, underlying, width_of
 from p4engine.middle.digests import find_digests
 from p4engine.middle.instantiate import Instances, annotation, instantiate, known_number, local_name
 from p4engine.p4runtime.proto import p4info_pb2
@@ -155,6 +155,14 @@ class _Builder:
             target.type_name.name = type_.name
             original = self.info.type_info.new_types[type_.name].original_type
             original.bitstring.bit.bitwidth = width_of(type_) or 0
+        elif isinstance(type_, EnumType) and type_.base is not None:
+            made = self.info.type_info.serializable_enums[type_.name]
+            if not made.members:
+                width = type_.base.width
+                made.underlying_type.bitwidth = width
+                for name, number in type_.members.items():
+                    value = number & ((1 << width) - 1)
+                    made.members.add(name=name, value=value.to_bytes((width + 7) // 8, "big"))
 
     def build(self, digests: dict[str, Any]) -> Any:
         self.number(digests)
@@ -311,7 +319,8 @@ class _Builder:
             made = self.info.controller_packet_metadata.add()
             self.preamble(made, "controller_header", name, header.decl)
             for i, (field, t) in enumerate(header.fields.items(), 1):
-                made.metadata.add(id=i, name=field, bitwidth=width_of(t) or 0)
+                metadata = made.metadata.add(id=i, name=field, bitwidth=width_of(t) or 0)
+                self.named_type(metadata, t)
 
 
 def p4info(
