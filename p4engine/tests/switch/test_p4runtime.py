@@ -603,10 +603,12 @@ def test_multicast_groups(served, controller):
     )
     controller.write(("INSERT", entity(group % ports)), ("MODIFY", flood))
     assert served.receive(2, FRAME) == [(1, FRAME), (3, FRAME)]
-    controller.write(("MODIFY", entity(group % "replicas { port: '\\4' }")))
+    controller.write(("MODIFY", entity(group % "replicas { port: '\\4' } metadata: 'm'")))
     assert served.receive(2, FRAME) == [(4, FRAME)]
     asked = "packet_replication_engine_entry { multicast_group_entry { } }"
-    assert controller.read(entity(asked)) == [entity(group % "replicas { port: '\\4' }")]
+    assert controller.read(entity(asked)) == [
+        entity(group % "replicas { port: '\\4' } metadata: 'm'")
+    ]
     codes = refused(
         controller,
         ("INSERT", entity(group % "")),
@@ -743,6 +745,25 @@ def test_the_configuration_is_what_runs(served, controller):
             controller.set_config(action, info)
 
 
+def test_parts_of_the_configuration_are_read(served, controller):
+    controller.set_config("VERIFY_AND_COMMIT", served.info, cookie=5, device=b"{}")
+    name = "GetForwardingPipelineConfig"
+    request = p4runtime_pb2.GetForwardingPipelineConfigRequest(device_id=1)
+    parts = {
+        "ALL": {"p4info", "p4_device_config", "cookie"},
+        "COOKIE_ONLY": {"cookie"},
+        "P4INFO_AND_COOKIE": {"p4info", "cookie"},
+        "DEVICE_CONFIG_AND_COOKIE": {"p4_device_config", "cookie"},
+    }
+    for kind, expected in parts.items():
+        request.response_type = request.ResponseType.Value(kind)
+        config = controller.raw(name, request, f"{name}Response").config
+        assert {field.name for field, _ in config.ListFields()} == expected, kind
+    request.device_id = 2
+    with pytest.raises(Failed, match="NOT_FOUND"):
+        controller.raw(name, request, f"{name}Response")
+
+
 # ---- controllers ----
 
 
@@ -801,11 +822,44 @@ def test_roles_elect_apart_and_devices_are_checked(served):
 def test_unimplemented_things_say_so(controller):
     with pytest.raises(Failed, match="INVALID_ARGUMENT"):
         controller.write(("INSERT", controller.ids.station()), atomicity=3)
-    assert refused(controller, ("INSERT", entity("extern_entry {}"))) == ["UNIMPLEMENTED"]
+    ids = controller.ids
+    controller.write(("INSERT", member(ids, 1, 1)))
+    group = (
+        "action_profile_group { action_profile_id: $paths group_id: 1"
+        " members { member_id: 1 weight: 1 %s } }"
+    )
+    one_shot = (
+        "table_entry { table_id: $spread match { field_id: 1 exact { value: '\\1' } }"
+        " action { action_profile_action_set { %s action_profile_actions { weight: 1 %s"
+        " action { action_id: $drop } } } } }"
+    )
+    replica = "replicas { port: '\\1' backup_replicas { port: '\\2' } }"
+    multicast = f"multicast_group_entry {{ multicast_group_id: 1 {replica} }}"
+    texts = (
+        "extern_entry {}",
+        group % "watch_port: '\\1'",
+        group % "watch: 1",
+        one_shot % ("", "watch_port: '\\1'"),
+        one_shot % ("", "watch: 1"),
+        one_shot % ("action_selection_mode: HASH", ""),
+        one_shot % ("size_semantics: SUM_OF_WEIGHTS", ""),
+        one_shot % ("group_action { action_id: 1 }", ""),
+        f"packet_replication_engine_entry {{ {multicast} }}",
+    )
+    updates = [("INSERT", ids.entity(text)) for text in texts]
+    assert refused(controller, *updates) == ["UNIMPLEMENTED"] * len(texts)
+    request = p4runtime_pb2.StreamMessageRequest()
+    request.other.type_url = "type.googleapis.com/of.another.Scheme"
+    controller.send(request)
+    error = controller.hear().error
+    assert (error.canonical_code, error.WhichOneof("details")) == (12, "other")
     reply = controller.raw(
         "Capabilities", p4runtime_pb2.CapabilitiesRequest(), "CapabilitiesResponse"
     )
     assert reply.p4runtime_api_version.startswith("1.")
+    with pytest.raises(Failed, match="NOT_FOUND"):
+        of_another = p4runtime_pb2.CapabilitiesRequest(device_id=7)
+        controller.raw("Capabilities", of_another, "CapabilitiesResponse")
 
 
 def test_controllers_and_roles_are_limited():
