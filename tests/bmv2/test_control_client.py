@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 
 import pytest
 from p4engine.control.client import CallError
@@ -16,6 +15,7 @@ from testbed.bmv2.dry_run import dry_run_client
 from tests.support.bmv2.cases import CASES, calls_of, surroundings
 from tests.support.bmv2.compare import outputs
 from tests.support.bmv2.simple_switch import MARK, SimpleSwitch, why_not
+from tests.support.paths import DATA
 
 pytestmark = [pytest.mark.bmv2, pytest.mark.skipif(why_not() is not None, reason=str(why_not()))]
 
@@ -66,7 +66,7 @@ def test_time_goes_on(switch):
 
 def test_counters_and_meters_are_the_embedded_switch_s(tmp_path):
     """By the third packet the meter's burst is used up, and its rate is next to nothing."""
-    source = Path(__file__).parents[1] / "data" / "colors.p4"
+    source = DATA / "colors.p4"
     packets = [(1, bytes(100)), (1, bytes(100)), (1, bytes(84) + MARK)]
     tight = [("meter_set", "limit", 1, [(1e-9, 150), (1e-9, 250)])]
     colors = [("counter_read", "colors", color) for color in range(4)]

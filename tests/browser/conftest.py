@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from testbed.results import hand_over
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "results" / "browser-tests"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.paths import ROOT
+
 _STARTS = (
     "./",
     "python",

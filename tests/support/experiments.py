@@ -1,4 +1,4 @@
-"""A valid experiment that tests change one thing of."""
+"""Experiments from text, and a valid one that tests change one thing of."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import UserError
-from testbed.experiment import load_text
+from testbed.experiment import Experiment, load_text
+from tests.support.paths import ROOT
 
 BASE = """\
 name: base
@@ -34,3 +35,8 @@ def message(text: str, folder: Path | str = ".") -> str:
     with pytest.raises(UserError) as caught:
         load_text(text, file="file.yaml", folder=folder)
     return str(caught.value)
+
+
+def experiment(text: str) -> Experiment:
+    """An experiment file's text, as one of experiments/: its links to other files start there."""
+    return load_text(text, folder=ROOT / "experiments")

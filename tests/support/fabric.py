@@ -13,7 +13,8 @@ import itertools
 import random
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import numpy as np
 
@@ -23,10 +24,13 @@ from testbed.protocols.counters import as_dict
 from testbed.protocols.host_spec import HostSpec
 from testbed.workload import machine
 from testbed.workload.placed_machine import Placed, Stepper, raised
+from tests.support.experiments import experiment
+from tests.support.switches import start_switches
 
 ROWS = 256
 US = 1000
 MS = 1000 * US
+MINUTE_NS = 60_000 * MS
 NEVER = (1 << 62) - 1
 
 # A schedule sees (time, node, frame) of each frame put on a wire and answers with the delays in ns
@@ -200,3 +204,33 @@ class Fabric:
             if self._wake.get(name) != when:
                 self._wake[name] = when
                 self._call(when, name)
+
+
+def run_exact(
+    text: str, schedule: Schedule, program: Path | None = None, until_ns: int = MINUTE_NS, **parts
+) -> Fabric:
+    """Run the experiment `text` % `parts` to its end: AssertionError unless every worker has
+    received and checked every value. `program` replaces the switches' P4."""
+    return run_experiment(experiment(text % parts), schedule, program, until_ns)
+
+
+def run_experiment(spec, schedule: Schedule, program: Path | None = None, until_ns=MINUTE_NS):
+    """The same with an experiment that is loaded already."""
+    fabric = Fabric(spec, start_switches(spec, program), schedule)
+    fabric.run(until_ns)
+    check_values(fabric)
+    return fabric
+
+
+def check_values(fabric: Fabric) -> None:
+    """AssertionError unless every worker has checked every value of every iteration."""
+    for worker in fabric.workers():
+        s = worker.spec
+        values = sum(tensor.values for tensor in s.job.tensors) * s.job.iterations
+        checked = worker.counters()["values_checked"]
+        assert checked == values, f"{s.host}: {checked} of {values} values checked"
+
+
+def total(hosts: Iterable[Host], name: str) -> int:
+    """A counter's sum over hosts."""
+    return sum(host.counters()[name] for host in hosts)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from testbed.derived.plan_entries import plan_of
 from testbed.experiment import Experiment
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-GRAPHS = ROOT / "tests" / "support" / "topologies.py"
 FRAGMENTS = 1300
 
 TEXT = """

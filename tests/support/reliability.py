@@ -18,8 +18,7 @@ from pathlib import Path
 import pandas as pd
 
 from testbed import results
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.paths import ROOT
 
 TEXT = """
 name: {name}

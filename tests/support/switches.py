@@ -1,4 +1,4 @@
-"""Helpers of the switch ring: a compiled system program in one switch, and its packets by name."""
+"""Switches of an experiment without a network; one of them with its packets by name."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from scapy.layers.l2 import Ether
 from p4engine import compile_program
 from testbed import dataplane
 from testbed.dissect import Ina
-from testbed.experiment import load_text
 from testbed.protocols import wire
 from testbed.topology import host_ip
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.experiments import experiment
 
 TWO_JOBS = """
 name: test
@@ -28,10 +26,6 @@ jobs:
   - {model: alexnet, workers: 3, iterations: 1}
   - {model: alexnet, workers: 3, iterations: 1}
 """
-
-
-def experiment(text: str):
-    return load_text(text, folder=ROOT / "experiments")
 
 
 def start_switches(experiment, program: Path | None = None) -> dict[str, Switch]:
@@ -129,3 +123,13 @@ class OneSwitch:
 
     def occupancy(self) -> list[tuple[int, int, int]]:
         return dataplane.occupancy(self.experiment, self.switch)
+
+
+class Recorder:
+    """A switch that only keeps the calls that it gets: `calls` is [(name, *arguments), ...]."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple] = []
+
+    def batch(self, calls: list[tuple]) -> None:
+        self.calls += calls

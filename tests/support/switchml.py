@@ -1,9 +1,14 @@
-"""A SwitchML switch with two jobs, and its packets by name."""
+"""SwitchML: a switch with two jobs and its packets by name, and an experiment with late copies."""
 
 from __future__ import annotations
 
+import random
+
+from testbed import dataplane
 from testbed.protocols import wire
-from tests.support.switches import OneSwitch, Sent, experiment, start_switches
+from tests.support.experiments import experiment
+from tests.support.fabric import US
+from tests.support.switches import OneSwitch, Sent, start_switches
 
 TWO_JOBS = """
 name: test
@@ -14,6 +19,16 @@ values_per_packet: 4
 jobs:
   - {model: alexnet, workers: 3, iterations: 1}
   - {model: alexnet, workers: 3, iterations: 1}
+"""
+TEXT = """
+name: test
+topology: {kind: star, hosts: 8}
+system: {name: switchml%(options)s}
+memory: {aggregators: %(aggregators)d}
+values_per_packet: 16
+jobs:
+  - {model: resnet18, workers: 4, iterations: 2, scale: 0.002}
+  - {model: vgg16, workers: 4, iterations: 2, scale: 0.0002, start: 50 us}
 """
 SECOND_SET = 1 << 31
 
@@ -48,3 +63,23 @@ class SlotSwitch(OneSwitch):
         for worker in range(3):
             sent = self.chunk(job, worker, number, **fields)
         return sent
+
+
+def late_copies(seed):
+    """Every tenth packet of a worker comes a second time, some chunks later."""
+    draw = random.Random(seed)
+
+    def schedule(now, node, frame):
+        if node.startswith("h") and draw.random() < 0.1:
+            return 0, draw.randrange(10, 100) * US
+        return (0,)
+
+    return schedule
+
+
+def fabric_counters(fabric):
+    total: dict[str, int] = {}
+    for switch in fabric.switches.values():
+        for _, name, value in dataplane.counters(fabric.experiment, switch):
+            total[name] = total.get(name, 0) + value
+    return total

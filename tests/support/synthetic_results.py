@@ -21,11 +21,23 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from testbed.results import SWEEP_FILE, Writer
+from testbed.experiment import load_text
+from testbed.results import SWEEP_FILE, Writer, read
 from testbed.results.fidelity import rows as fidelity_rows
 
 FRAME = 14 + 20 + 8 + 24 + 4 + 256
 ENVIRONMENT = {"kernel": "Linux test", "timestamp_unit_ns": 1000}
+EXPERIMENT = """
+name: real
+topology: {kind: star, hosts: 6}
+links: {bandwidth: 10 Mbit/s}
+system: {name: esa}
+memory: {aggregators: 64}
+timers: {ack_delay: 3 ms}
+jobs:
+  - {name: big, model: vgg16, workers: 2, iterations: 2, scale: 0.001}
+  - {name: small, model: resnet50, workers: 2, iterations: 3, scale: 0.001}
+"""
 
 COUNTERS = {
     0: {
@@ -259,3 +271,18 @@ def write_sweep(folder: Path) -> Path:
             stretches = (1.0, 1.1, 1.2) if key == "b" else (2.0,)
             write_run(folder / key, system=system, stretches=stretches)
     return folder
+
+
+def write_experiment_run(parent, runtime="mininet", stretch=1.0, finish=True):
+    """The same numbers as the results of a whole experiment file, which can be run again."""
+    environment = {**ENVIRONMENT, "runtime": runtime}
+    text = EXPERIMENT.replace("topology:", f"runtime: {runtime}\ntopology:")
+    resolved = load_text(text).resolved_yaml()
+    with Writer.create(parent, runtime, resolved, environment) as writer:
+        for table, rows in tables("esa", stretch, 0.5).items():
+            writer.write(table, rows, repetition=0)
+        if finish:
+            writer.finish()
+        else:
+            writer.fail("it was tired")
+    return read(writer.folder)

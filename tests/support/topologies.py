@@ -3,7 +3,11 @@ is down. Workers of a job meet on different levels, the parameter servers are h7
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from testbed.topology import Topology
+
+FILE = Path(__file__).resolve()
 
 
 class Deep(Topology):

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +15,8 @@ from testbed.bmv2.link_queues import qdiscs
 from testbed.bmv2.ports import interface_counters, queue_drops, socket_drops
 from testbed.experiment import load_text
 from tests.support.experiments import BASE
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 FRAMES = 300
 # A pair of interfaces, as those of a host and its switch, and a socket with little room that is
 # read only at the end: what BMv2 is when it is too slow.

@@ -16,10 +16,10 @@ from p4engine_testing.leftovers import children_of
 from testbed import results
 from testbed.machine import kernel_probe
 from tests.support.bmv2.simple_switch import why_not
+from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.bmv2, pytest.mark.skipif(why_not() is not None, reason=str(why_not()))]
 
-ROOT = Path(__file__).resolve().parents[3]
 # Small, since simple_switch forwards some thousand packets/s of a whole machine.
 SMALL = """
 name: small

@@ -11,8 +11,8 @@ from __future__ import annotations
 import pytest
 
 from testbed.analysis.data.run_summary import summary
-from tests.network.emulate.test_exact_runs import finished
 from tests.support.bounds import SYSTEMS, WINDOW, text_of
+from tests.support.runs import finished
 
 ATTEMPTS = 4
 

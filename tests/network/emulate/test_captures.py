@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 from scapy.utils import RawPcapNgReader
 
 from testbed.results import read
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 PYTHON = "/usr/bin/python3"
 SMALL = """
 name: captured

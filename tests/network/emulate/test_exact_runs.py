@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-from pathlib import Path
 
 from testbed import results
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support.paths import ROOT
+from tests.support.runs import events, finished, run
 
 LOSSY = """
 name: lossy
@@ -30,29 +28,6 @@ memory: {{aggregators: 256}}
 jobs:
   - {{name: victim, model: resnet18, workers: 3, iterations: 2, scale: 0.001, compute_scale: 0}}
 """
-
-
-def run(path: Path, folder: Path) -> subprocess.CompletedProcess:
-    command = ["/usr/bin/python3", str(ROOT / "run.py"), str(path), "--results", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=280)
-
-
-def finished(path: Path, folder: Path) -> results.Results:
-    """Run an experiment that must end well; returns its results after checking every value."""
-    done = run(path, folder)
-    assert done.returncode == 0, done.stderr
-    (made,) = folder.iterdir()
-    read = results.read(made)
-    jobs = read.jobs
-    assert read.state == "finished" and jobs.exact.all()
-    assert (jobs.values_checked == jobs["values"] * jobs.iterations * jobs.workers).all()
-    assert read.tensors.done_ns.notna().all()
-    return read
-
-
-def events(read: results.Results) -> dict[str, int]:
-    """How often each event occurred, over all switches and jobs."""
-    return read.switch_counters.groupby("counter").value.sum().to_dict()
 
 
 def test_the_quickstart_is_exact(tmp_path):

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from testbed import results
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 TEXT = """
 name: fault
 topology: {{kind: star, hosts: 6}}

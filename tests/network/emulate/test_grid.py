@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from testbed.protocols.sizes import frame_bytes
-from tests.network.emulate.test_exact_runs import finished
 from tests.support.grid import FRAGMENTS, SCHEMES, UPWARDS, passed, text_of
+from tests.support.runs import finished
 
 ATTEMPTS = 4
 

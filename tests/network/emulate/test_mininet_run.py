@@ -16,8 +16,8 @@ from p4engine_testing.leftovers import children_of
 
 from testbed import results
 from testbed.network import registry
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 PYTHON = "/usr/bin/python3"
 
 # Seconds long, and small: what ends it is what these tests are about.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.network.emulate.test_exact_runs import finished
+from tests.support.runs import finished
 
 TEXT = """
 name: slots

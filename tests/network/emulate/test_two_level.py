@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.network.emulate.test_exact_runs import finished
+from tests.support.runs import finished
 
 TEXT = """
 name: two-level

@@ -19,9 +19,9 @@ from testbed.labs.grader.box import Box, remove, scratch_folder
 from testbed.labs.grader.grade import NODE, Grade, grade
 from testbed.labs.grader.lab import find_lab
 from testbed.labs.grader.network import Wires
-from tests.switch.labs.test_hostile_submissions import ATTEMPTS, NO_LANDLOCK
+from tests.support.hostile_submission import ATTEMPTS, NO_LANDLOCK
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 SEED = 20
 PATIENCE = 5  # tests may find the machine busy
 pytestmark = NO_LANDLOCK

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-L3 = ROOT / "tests" / "data" / "l3.p4"
+from tests.support.paths import DATA, ROOT
+
+L3 = DATA / "l3.p4"
 
 FILE = f"""
 network:

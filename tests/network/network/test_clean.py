@@ -21,8 +21,7 @@ import pytest
 from testbed.linux.processes import Identity
 from testbed.network import registry
 from testbed.network.registry import Record
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support.paths import ROOT
 
 # A runner that holds a network and then waits to be killed, as a run does.
 RUNNER = """

@@ -6,11 +6,11 @@ import importlib.util
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.support.paths import ROOT
+
 EXAMPLE = ROOT / "examples" / "learning.py"
 
 

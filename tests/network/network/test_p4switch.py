@@ -17,9 +17,8 @@ from testbed.network.mininet_network import Network
 from testbed.network.spawner import Spawner
 from testbed.topology import host_ip, host_mac
 from testbed.topos.star import Star
+from tests.support.paths import DATA, ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
-DATA = ROOT / "tests" / "data"
 L3 = DATA / "l3.p4"
 
 

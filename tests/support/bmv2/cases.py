@@ -10,7 +10,6 @@ colors.p4).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from testbed import dataplane
 from testbed.derived.plan_entries import next_nodes_by_tag, plan_of
@@ -18,9 +17,9 @@ from testbed.experiment import Experiment, load_text
 from testbed.experiment.memory_shares import slots_of
 from testbed.topology import host_ip, switch_ip
 from tests.support.bmv2.packets import Surroundings
-from tests.support.bmv2.recorder import Recorder
+from tests.support.paths import ROOT
+from tests.support.switches import Recorder
 
-ROOT = Path(__file__).resolve().parents[3]
 WORKERS = 3
 AGGREGATORS = 16
 STAR = "{kind: star, hosts: 12}"

@@ -14,20 +14,20 @@ from p4engine.switch.library import Switch
 
 from p4engine import compile_program
 from testbed import dataplane
+from tests.support import topologies
+from tests.support.experiments import experiment
 from tests.support.histories.history import LIMIT_NS, Run, run_of
-from tests.support.switches import experiment
+from tests.support.paths import DATA
 
-TINY = Path(__file__).resolve().parents[2] / "data" / "tiny.csv"
-
-GRAPHS = Path(__file__).resolve().parents[1] / "topologies.py"
+TINY = DATA / "tiny.csv"
 
 STAR = "{kind: star, hosts: 10}"
 RACKS = "{kind: two_level, tors: 2, hosts: 3, servers: 2}"
 NETWORKS = {
     "star": STAR,
     "racks": RACKS,
-    "deep": f"{{class: '{GRAPHS}:Deep'}}",
-    "cycle": f"{{class: '{GRAPHS}:Cycle'}}",
+    "deep": f"{{class: '{topologies.FILE}:Deep'}}",
+    "cycle": f"{{class: '{topologies.FILE}:Cycle'}}",
 }
 TEXT = """
 name: history

@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 
 from testbed.dissect import Ina
 from testbed.protocols import send_scoreboard, sizes
-from tests.support import exact
-from tests.support.fabric import MS, NEVER, US, Fabric, Host
+from tests.support.fabric import MS, NEVER, US, Fabric, Host, check_values
 
 LIMIT_NS = 30_000 * MS  # virtual; retransmission timers are at most a second
 FAULTY_FRAMES = 100  # of each wire, from its first: a run must be able to end
@@ -233,7 +232,7 @@ def run_of(spec, switches: Callable[[], dict], limit_ns: int = LIMIT_NS) -> Run:
         network = Network(spec, switches(), cause, telling)
         try:
             network.run(limit_ns)
-            exact.check(network)
+            check_values(network)
             for name, host in network.hosts.items():
                 assert host.counters()["foreign"] == 0, f"{name}: foreign packets"
         except AssertionError as error:

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from testbed import dataplane
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 BUDGET = 40  # histories until a mutation must have been noticed
 
 

@@ -16,8 +16,8 @@ from testbed.cli import main as commands
 from testbed.routing import planners
 from testbed.sweeps import figure_runner as figure_run
 from tests.support import docs
-from tests.support.synthetic_results import write_run
-from tests.unit.cli.test_twin import run as run_on_mininet
+from tests.support.paths import ROOT
+from tests.support.synthetic_results import write_experiment_run, write_run
 
 SMALL = """
 name: small
@@ -35,7 +35,7 @@ HERE = [(pattern, how) for pattern, how in docs.COMMANDS if not isinstance(how, 
 def test_the_site_is_built_and_no_link_is_broken(tmp_path):
     pytest.importorskip("mkdocs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    done = subprocess.run(command, cwd=docs.ROOT, capture_output=True, text=True, timeout=250)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stderr
     for page in (
         "index.html",
@@ -80,7 +80,7 @@ def test_every_claim_has_all_that_the_table_of_claims_tells():
     assert not {f"{each.page}, {each.name}": each.missing for each in found if each.missing}
     # Nothing is claimed elsewhere: each figure and each experiment on Mininet has its row.
     assert {each.name for each in found if each.page == "figures.md"} == {
-        path.stem for path in (docs.ROOT / "experiments" / "figures").glob("*.yaml")
+        path.stem for path in (ROOT / "experiments" / "figures").glob("*.yaml")
     }
     assert {each.name for each in found if each.page == "experiments.md"} == {
         "compare",
@@ -151,7 +151,7 @@ def test_the_tests_that_run_a_command_exist():
     for _, how in docs.COMMANDS:
         if isinstance(how, docs.Elsewhere):
             path, _, function = how.test.partition("::")
-            assert f"\ndef {function}(" in (docs.ROOT / path).read_text(), how.test
+            assert f"\ndef {function}(" in (ROOT / path).read_text(), how.test
 
 
 def test_the_figures_that_the_docs_name_exist():
@@ -164,11 +164,11 @@ def test_the_figures_that_the_docs_name_exist():
 
 
 def test_the_model_and_the_topology_of_the_docs_are_taken_as_they_stand(tmp_path, capsys):
-    extending = (docs.ROOT / "docs" / "extending.md").read_text()
+    extending = (ROOT / "docs" / "extending.md").read_text()
     block = re.search(r"(?m)^ {4}from testbed.topology import.*\n(?:(?: {4}.*)?\n)+", extending)[0]
     (tmp_path / "pair.py").write_text(textwrap.dedent(block))
     named = re.search(r"`(topology: \{class: pair\.py:Pair.*?\})`", extending)[1]
-    models = (docs.ROOT / "docs" / "models.md").read_text()
+    models = (ROOT / "docs" / "models.md").read_text()
     (tmp_path / "my_model.csv").write_text(re.search(r"(?s)```text\n(.*?)```", models)[1])
     text = re.sub(r"topology: .*", named, SMALL)
     text = re.sub(r"model: .*\}", "model: my_model.csv, workers: 4, iterations: 2}", text)
@@ -179,14 +179,14 @@ def test_the_model_and_the_topology_of_the_docs_are_taken_as_they_stand(tmp_path
 
 
 def test_the_planner_of_the_docs_plans_as_it_stands(monkeypatch, capsys):
-    extending = (docs.ROOT / "docs" / "extending.md").read_text()
+    extending = (ROOT / "docs" / "extending.md").read_text()
     block = re.search(r"(?m)^ {4}from testbed.routing.*\n(?:(?: {4}.*)?\n)+", extending)[0]
     module = {}
     exec(textwrap.dedent(block), module)
     entry = re.search(r"`(Planner\(\"at-ps\".*?\))`", extending)[1]
     names = {"Planner": planners.Planner, "at_ps": SimpleNamespace(**module)}
     monkeypatch.setitem(planners.PLANNERS, "at-ps", eval(entry, names))
-    graph = str(docs.ROOT / "topos" / "graphs" / "grid-example.txt")
+    graph = str(ROOT / "topos" / "graphs" / "grid-example.txt")
     assert commands.main(["plan", graph, "--planner", "at-ps", "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)
     (job,) = plan["jobs"]
@@ -204,7 +204,7 @@ def files(tmp_path):
         "results": tmp_path / "results",
         "run": write_run(tmp_path / "a"),
         "other": write_run(tmp_path / "b", system="atp"),
-        "real": run_on_mininet(tmp_path / "c").folder,
+        "real": write_experiment_run(tmp_path / "c").folder,
         "new": tmp_path / "my_lab",
     }
 
@@ -217,7 +217,7 @@ def files(tmp_path):
     ],
 )
 def test_a_command_does_what_it_says(how, files, monkeypatch, capsys):
-    monkeypatch.chdir(docs.ROOT)
+    monkeypatch.chdir(ROOT)
     monkeypatch.setattr(commands.interrupts, "install", lambda: None)
     words = docs.words(how.words, files)
     if isinstance(how, docs.Run):

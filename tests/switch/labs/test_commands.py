@@ -19,8 +19,8 @@ from testbed.labs.grader.grade import grade
 from testbed.labs.grader.lab import find_lab, lab_names
 from testbed.labs.grader.mark import mark, submissions
 from testbed.labs.grader.pack import export, start
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 LAB = "lab2_aggregation"
 P4 = "aggregation.p4"
 SKELETON = str(ROOT / "labs" / LAB / "skeleton")

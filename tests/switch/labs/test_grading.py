@@ -11,6 +11,7 @@ import pytest
 from testbed.labs._teacher import mistakes, solution, write_mistake
 from testbed.labs.grader.grade import Grade, grade
 from testbed.labs.grader.lab import find_lab, lab_names
+from tests.support.paths import ROOT
 
 QUICK = ("lab2_aggregation", "lab7_numbers")  # the others run with --slow
 FEW = 0.25  # of the points
@@ -90,4 +91,4 @@ def test_a_lab_is_complete(lab):
     text = (found.folder / "README.md").read_text()
     for part in ("You learn", "Time", "## Background", "## Tasks", "## Questions", "## Rubric"):
         assert part in text, part
-    assert (Path(__file__).parents[3] / "labs" / "README.md").read_text().count(f"({lab}/") == 1
+    assert (ROOT / "labs" / "README.md").read_text().count(f"({lab}/") == 1

@@ -12,8 +12,9 @@ from testbed.dissect import Ina
 from testbed.protocols import wire
 from testbed.protocols.sizes import NO_NODE
 from testbed.topology import host_ip
+from tests.support.experiments import experiment
 from tests.support.grid import text_of
-from tests.support.switches import Sent, experiment, start_switches
+from tests.support.switches import Sent, start_switches
 
 # At 2608 Mbit/s a frame takes a microsecond, to the nanosecond.
 STAR = """

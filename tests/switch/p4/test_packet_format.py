@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +10,8 @@ import pytest
 from p4engine import compile_program
 from testbed import dissect
 from testbed.protocols import sizes, wire
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = sorted(
     path for path in (ROOT / "p4").glob("*.p4") if "V1Switch(" in path.read_text("utf-8")
 )

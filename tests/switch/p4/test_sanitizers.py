@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from p4engine_testing.sanitizers import fuzz
 
-P4 = Path(__file__).parents[3] / "p4"
+from tests.support.paths import P4
+
 PROGRAMS = ("esa.p4", "atp.p4", "switchml.p4")
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from testbed import dataplane
 from testbed.protocols import wire
-from tests.support.switches import experiment, start_switches
+from tests.support.experiments import experiment
+from tests.support.switches import start_switches
 from tests.support.switchml import SECOND_SET, SlotSwitch
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from testbed.paths import import_path
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "plugin"
 RUN = "import sys; from testbed.cli.main import main; sys.exit(main(sys.argv[1:]))"
 

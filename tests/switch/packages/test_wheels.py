@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support.paths import ROOT
+
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 RUN = "import sys; from testbed.cli.main import entry; sys.exit(entry())"
 # What travels as data, one of each kind.

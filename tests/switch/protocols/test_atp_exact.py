@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import exact
-from tests.support.exact import total
-from tests.support.fabric import Fabric, lossy, perfect
-from tests.support.switches import experiment, start_switches
+from tests.support.experiments import experiment
+from tests.support.fabric import Fabric, lossy, perfect, run_exact, total
+from tests.support.switches import start_switches
 
 TEXT = """
 name: test
@@ -31,7 +30,7 @@ jobs:
 
 
 def run(schedule, aggregators=32, options="", text=TEXT):
-    return exact.run(text, schedule, aggregators=aggregators, options=options)
+    return run_exact(text, schedule, aggregators=aggregators, options=options)
 
 
 def test_without_faults_nothing_is_sent_twice():

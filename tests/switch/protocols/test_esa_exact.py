@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import exact
-from tests.support.fabric import lossy, perfect
+from tests.support.fabric import lossy, perfect, run_exact
 
 TEXT = """
 name: test
@@ -20,7 +19,7 @@ jobs:
 
 
 def run(schedule, aggregators=32, options="", text=TEXT):
-    return exact.run(text, schedule, aggregators=aggregators, options=options)
+    return run_exact(text, schedule, aggregators=aggregators, options=options)
 
 
 def test_without_faults_nothing_is_sent_twice():

@@ -18,7 +18,8 @@ from tests.support import mutations
 from tests.support.fabric import MS
 from tests.support.histories import cases
 from tests.support.histories.history import Chances, explain, hunt, shrink, tell
-from tests.support.mutations.mutation import ROOT, install
+from tests.support.mutations.mutation import install
+from tests.support.paths import ROOT
 
 # A case is one experiment; that many histories of each.
 HISTORIES = 4

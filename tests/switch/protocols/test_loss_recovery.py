@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.experiments import experiment
 from tests.support.fabric import MS, Fabric
-from tests.support.switches import experiment, start_switches
+from tests.support.switches import start_switches
 
 TEXT = """
 name: test

@@ -14,7 +14,8 @@ import pytest
 from tests.support.histories import cases
 from tests.support.histories.history import LIMIT_NS, hunt
 from tests.support.mutations import MUTATIONS
-from tests.support.mutations.mutation import ROOT, Histories, Mutation, Test, install, mutate_hosts
+from tests.support.mutations.mutation import Histories, Mutation, Test, install, mutate_hosts
+from tests.support.paths import ROOT
 from tests.switch.protocols.test_histories import PATIENCE_NS
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from testbed.protocols import sizes, wire
-from tests.support import exact
-from tests.support.fabric import MS, Fabric, lossy, perfect
-from tests.support.switches import experiment, start_switches
+from tests.support.experiments import experiment
+from tests.support.fabric import MS, Fabric, lossy, perfect, run_exact
+from tests.support.switches import start_switches
 
 TEXT = """
 name: test
@@ -22,7 +22,7 @@ jobs:
 
 
 def run(schedule, options="", links=""):
-    return exact.run(TEXT, schedule, until_ns=900_000 * MS, options=options, links=links)
+    return run_exact(TEXT, schedule, until_ns=900_000 * MS, options=options, links=links)
 
 
 def test_every_fragment_goes_once_to_the_server_and_back():

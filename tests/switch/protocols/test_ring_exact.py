@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import exact
-from tests.support.fabric import MS, Fabric, lossy, perfect
-from tests.support.switches import experiment, start_switches
+from tests.support.experiments import experiment
+from tests.support.fabric import MS, Fabric, check_values, lossy, perfect, run_exact
+from tests.support.switches import start_switches
 
 TEXT = """
 name: test
@@ -20,7 +20,7 @@ jobs:
 
 
 def run(schedule, options="", workers=4, window=32):
-    fabric = exact.run(TEXT, schedule, options=options, workers=workers, window=window)
+    fabric = run_exact(TEXT, schedule, options=options, workers=workers, window=window)
     check_results(fabric)
     return fabric
 
@@ -76,7 +76,7 @@ def test_a_member_that_pauses_delays_but_changes_nothing():
     fabric.hosts["h2"].paused_until = 700 * MS
     fabric.run()
     assert fabric.now > 700 * MS
-    exact.check(fabric)
+    check_values(fabric)
     check_results(fabric)
 
 
@@ -88,5 +88,5 @@ system: ring
 jobs:
   - {model: smallcnn, workers: 4, iterations: 3}
 """
-    fabric = exact.run(text, lossy(3, loss=0.01))
+    fabric = run_exact(text, lossy(3, loss=0.01))
     assert fabric.workers()[0].machine.protocol.worker.recorded.any()

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 
 import numpy as np
 import pytest
 
-from testbed import dataplane
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.protocols import block_float, wire
-from tests.support import exact
-from tests.support.fabric import MS, US, Fabric, lossy, perfect
-from tests.support.switches import ROOT, experiment, start_switches
+from tests.support.experiments import experiment
+from tests.support.fabric import MS, Fabric, lossy, perfect, run_experiment
+from tests.support.paths import ROOT
+from tests.support.switches import start_switches
+from tests.support.switchml import TEXT, fabric_counters, late_copies
 
-TEXT = """
-name: test
-topology: {kind: star, hosts: 8}
-system: {name: switchml%(options)s}
-memory: {aggregators: %(aggregators)d}
-values_per_packet: 16
-jobs:
-  - {model: resnet18, workers: 4, iterations: 2, scale: 0.002}
-  - {model: vgg16, workers: 4, iterations: 2, scale: 0.0002, start: 50 us}
-"""
 FLOATS = """
 name: test
 topology: {kind: star, hosts: 4}
@@ -60,7 +50,7 @@ class TwoLevels(Topology):
 
 def run(schedule, aggregators=64, options="", text=TEXT, load=experiment, program=None):
     spec = load(text % {"aggregators": aggregators, "options": options})
-    return exact.run_experiment(spec, schedule, program)
+    return run_experiment(spec, schedule, program)
 
 
 def test_without_faults_nothing_is_sent_twice():
@@ -102,26 +92,6 @@ def test_the_check_of_the_chunk_is_what_makes_late_copies_harmless(tmp_path):
     source.write_text(text.replace(check, "if (own.state > 100) {"))
     with pytest.raises(AssertionError, match="wrong value"):
         run(late_copies(1), aggregators=4, program=source)
-
-
-def late_copies(seed):
-    """Every tenth packet of a worker comes a second time, some chunks later."""
-    draw = random.Random(seed)
-
-    def schedule(now, node, frame):
-        if node.startswith("h") and draw.random() < 0.1:
-            return 0, draw.randrange(10, 100) * US
-        return (0,)
-
-    return schedule
-
-
-def fabric_counters(fabric):
-    total: dict[str, int] = {}
-    for switch in fabric.switches.values():
-        for _, name, value in dataplane.counters(fabric.experiment, switch):
-            total[name] = total.get(name, 0) + value
-    return total
 
 
 @pytest.mark.parametrize("aggregators", [8, 4096])

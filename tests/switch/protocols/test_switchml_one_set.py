@@ -16,12 +16,10 @@ from testbed.errors import RunError
 from testbed.protocols import wire
 from testbed.runtimes.program import prepare
 from testbed.simulate.simulation import Simulation
-from testbed.simulate.virtual_run import run_repetition
-from tests.support import exact
-from tests.support.fabric import US, perfect
-from tests.support.switches import experiment
-from tests.support.switchml import SECOND_SET, SlotSwitch
-from tests.switch.protocols.test_switchml_exact import TEXT, fabric_counters, late_copies
+from tests.support.experiments import experiment
+from tests.support.fabric import US, perfect, run_experiment, total
+from tests.support.switchml import SECOND_SET, TEXT, SlotSwitch, fabric_counters, late_copies
+from tests.support.virtual import run_virtual
 
 STAR = "{kind: star, hosts: 8}"
 RACKS = "{kind: two_level, tors: 2, hosts: 4, servers: 1}"
@@ -101,7 +99,7 @@ def test_the_part_of_a_killed_job_is_emptied():
 
 def run(schedule, aggregators, options="", **more):
     text = TEXT % {"aggregators": aggregators, "options": f", sets: 1{options}"}
-    return exact.run_experiment(experiment(text), schedule, **more)
+    return run_experiment(experiment(text), schedule, **more)
 
 
 def test_the_same_memory_has_twice_the_slots():
@@ -124,10 +122,10 @@ def test_timers_that_expire_too_early_do_no_harm():
 
     fabric = run(schedule, 16, ", timeout: 10 us")
     counted = fabric_counters(fabric)
-    sent_again = exact.total(fabric.workers(), "retransmissions")
+    sent_again = total(fabric.workers(), "retransmissions")
     assert counted["duplicates"] > 100 and counted["stale_chunks"] > 100
     # Each wait is twice as long as the one before, so a chunk is sent again few times.
-    assert sent_again < 6 * exact.total(fabric.workers(), "results")
+    assert sent_again < 6 * total(fabric.workers(), "results")
 
 
 def lose_one(kind):
@@ -146,7 +144,7 @@ def lose_one(kind):
 
 def test_a_lost_gradient_is_made_up_for():
     fabric = run(lose_one(wire.GRADIENT), 16, ", timeout: 2 ms")
-    assert exact.total(fabric.workers(), "retransmissions") > 0
+    assert total(fabric.workers(), "retransmissions") > 0
 
 
 def test_a_lost_result_is_lost_for_good():
@@ -167,7 +165,7 @@ def occupied(tables):
 @pytest.mark.parametrize("topology", [STAR, RACKS])
 def test_runs_are_exact(topology):
     spec = experiment(VIRTUAL % (topology, *ACROSS))
-    tables = run_repetition(spec, prepare(spec).compiled, 0)
+    tables = run_virtual(spec)
     assert all(job["exact"] for job in tables["jobs"])
     assert all(host["retransmissions"] == 0 for host in tables["hosts"])
     counted = occupied(tables)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed import dataplane
-from tests.support import exact
-from tests.support.fabric import lossy, perfect
+from tests.support.fabric import lossy, perfect, run_exact
 
 TEXT = """
 name: test
@@ -29,7 +28,7 @@ jobs:
 
 
 def run(system, schedule, aggregators):
-    return exact.run(TEXT, schedule, system=system, aggregators=aggregators)
+    return run_exact(TEXT, schedule, system=system, aggregators=aggregators)
 
 
 @pytest.mark.parametrize("system", ["esa", "atp"])

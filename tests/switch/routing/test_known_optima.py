@@ -1,4 +1,4 @@
-"""The networks of tests/unit/routing/test_known_optima.py in virtual time: what a pencil finds is
+"""The networks of tests/support/known_optima.py in virtual time: what a pencil finds is
 what happens, as long as results have room."""
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import pytest
 from testbed.derived.plan_entries import plan_of
 from testbed.derived.plan_input import of_file
 from testbed.protocols.sizes import frame_bytes
-from testbed.runtimes.program import prepare
-from testbed.simulate.virtual_run import run_repetition
+from tests.support.experiments import experiment
 from tests.support.grid import DEFAULTS, passed, planned
-from tests.support.switches import experiment
-from tests.unit.routing.test_known_optima import INPUTS
+from tests.support.known_optima import INPUTS
+from tests.support.virtual import run_virtual
 
 FRAME_BITS = 8 * frame_bytes(64, 32)
 TEXT = """
@@ -54,7 +53,7 @@ def test_what_a_pencil_finds_is_what_happens(name, planner, tmp_path):
         for job in of_file(path)[1]
     ]
     spec = experiment(TEXT % {"file": path, "planner": planner, "jobs": ", ".join(jobs)})
-    tables = run_repetition(spec, prepare(spec).compiled, 0)
+    tables = run_virtual(spec)
     links = passed(tables["links"])
     expected = sum((planned(spec, job) for job in range(len(jobs))), Counter())
     assert {ends: packets for ends, packets in links.items() if packets} == +expected

@@ -7,11 +7,12 @@ import pytest
 from testbed.derived.plan_entries import plan_of
 from testbed.errors import UserError
 from testbed.protocols.sizes import frame_bytes
-from testbed.runtimes.program import prepare
-from testbed.simulate.virtual_run import run_repetition
 from testbed.systems import PLANNERS
-from tests.support.grid import FRAGMENTS, GRAPHS, ROOT, SCHEMES, UPWARDS, passed, planned, text_of
-from tests.support.switches import experiment
+from tests.support import topologies
+from tests.support.experiments import experiment
+from tests.support.grid import FRAGMENTS, SCHEMES, UPWARDS, passed, planned, text_of
+from tests.support.paths import ROOT
+from tests.support.virtual import run_virtual
 
 FRAME_BITS = 8 * frame_bytes(64, 32)
 
@@ -19,7 +20,7 @@ FRAME_BITS = 8 * frame_bytes(64, 32)
 def run(**changes):
     """(experiment, the job's row, packets by link, sum of each switch counter)."""
     spec = experiment(text_of(**changes))
-    tables = run_repetition(spec, prepare(spec).compiled, 0)
+    tables = run_virtual(spec)
     (job,) = tables["jobs"]
     assert job["exact"] and job["fragments"] == FRAGMENTS
     counters: dict[str, int] = {}
@@ -46,7 +47,7 @@ def test_the_worked_example(memory, planners):
 
 CHANGES = {
     "other names, a third of the rates": {
-        "topology": f"{{class: '{GRAPHS}:Corner'}}",
+        "topology": f"{{class: '{topologies.FILE}:Corner'}}",
         "capacity": "3 Gbit/s",
         "job": ", placement: {workers: [a, k, y, z, d, f, e, c], ps: ps}",
     },
@@ -93,7 +94,7 @@ def test_64_workers_on_a_leaf_spine_network():
     """A small part of experiments/grid-leaf-spine.yaml."""
     text = (ROOT / "experiments" / "grid-leaf-spine.yaml").read_text().split("sweep:")[0]
     spec = experiment(text.replace("scale: 0.0005", "scale: 0.00005"))
-    tables = run_repetition(spec, prepare(spec).compiled, 0)
+    tables = run_virtual(spec)
     (job,) = tables["jobs"]
     links = passed(tables["links"])
     assert job["exact"] and job["workers"] == 64

@@ -10,8 +10,8 @@ from testbed.cli.main import main
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.runtimes.program import prepare
+from tests.support.paths import P4
 
-P4 = Path(__file__).parents[3] / "p4"
 TEXT = """
 topology: {{kind: {topology}}}
 system: {{name: {system}, program: {program}}}

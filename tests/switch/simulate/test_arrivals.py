@@ -6,8 +6,8 @@ import pytest
 
 from testbed.runtimes.program import prepare
 from testbed.simulate.simulation import Simulation
-from testbed.simulate.virtual_run import run_repetition
-from tests.support.switches import experiment
+from tests.support.experiments import experiment
+from tests.support.virtual import run_virtual
 
 # Ten hosts, and jobs of three to six roles: some wait.
 TEXT = """
@@ -40,7 +40,7 @@ def spec(system="esa", placement="random", topology=TWO_LEVEL, loss="0 %"):
 @pytest.mark.parametrize("system", ["esa", "atp", "switchml", "ps", "ring"])
 def test_jobs_take_turns(system):
     drawn = spec(system, loss="0.2 %")
-    jobs = run_repetition(drawn, prepare(drawn).compiled, 0)["jobs"]
+    jobs = run_virtual(drawn)["jobs"]
     assert len(jobs) == 7 and all(job["exact"] for job in jobs)
     assert any(job["waiting_ns"] > 0 for job in jobs)
     for job in jobs:
@@ -57,7 +57,7 @@ def test_jobs_take_turns(system):
 
 def test_a_host_changes_hands():
     drawn = spec(placement="packed")
-    tables = run_repetition(drawn, prepare(drawn).compiled, 0)
+    tables = run_virtual(drawn)
     roles = [(row["host"], row["job"]) for row in tables["hosts"]]
     assert len(set(roles)) == len(roles) == sum(job["workers"] + 1 for job in tables["jobs"])
     assert len({host for host, _ in roles}) <= 10 < len(roles)
@@ -87,7 +87,7 @@ def test_what_a_job_leaves_behind_is_free():
 def test_placement_and_repetitions_make_a_difference_and_repeating_none():
     def ends(placement, repetition=0):
         drawn = spec(placement=placement)
-        jobs = run_repetition(drawn, prepare(drawn).compiled, repetition)["jobs"]
+        jobs = run_virtual(drawn, repetition)["jobs"]
         return [(job["name"], job["end_ns"]) for job in jobs]
 
     found = [ends("packed"), ends("spread"), ends("random"), ends("random", 1)]

@@ -6,9 +6,8 @@ from __future__ import annotations
 import pytest
 
 from testbed.errors import UserError
-from testbed.runtimes.program import prepare
-from testbed.simulate.virtual_run import run_repetition
-from tests.support.switches import experiment
+from tests.support.experiments import experiment
+from tests.support.virtual import run_virtual
 
 TEXT = """
 name: forwarding
@@ -69,7 +68,7 @@ def loaded(network, off: str, system: str):
 @pytest.mark.parametrize(("network", "off", "to_server", "to_root"), CASES)
 def test_the_others_aggregate(network, off, to_server, to_root, system):
     spec = loaded(network, off, system)
-    tables = run_repetition(spec, prepare(spec).compiled, 0)
+    tables = run_virtual(spec)
     (job,) = tables["jobs"]
     assert job["exact"]
     # What collided in one rack goes up raw and marked, so that ATP's sum above it has to be pulled.

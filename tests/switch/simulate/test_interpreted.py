@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support.paths import ROOT
+
 SCRIPT = """
 import hashlib
-from tests.switch.simulate.test_virtual_run import content, run
+from tests.support.experiments import experiment
+from tests.support.virtual import content, run_virtual
 text = '''
 name: test
 runtime: virtual
@@ -22,7 +23,7 @@ values_per_packet: 4
 jobs:
   - {model: alexnet, workers: 3, iterations: 2, scale: 0.000003, compute_jitter: 10 %}
 '''
-tables = content(run(text))
+tables = content(run_virtual(experiment(text)))
 print(sum(len(table) for table in tables.values()))
 print(hashlib.sha256(repr(tables).encode()).hexdigest())
 """

@@ -13,9 +13,9 @@ from testbed.protocols.sizes import frame_bytes
 from testbed.runtimes.program import prepare
 from testbed.simulate import event_queue
 from testbed.simulate.simulation import Simulation
-from testbed.simulate.virtual_run import run_repetition
+from tests.support.experiments import experiment
 from tests.support.histories.cases import NETWORKS
-from tests.support.switches import experiment
+from tests.support.virtual import content, run_virtual
 
 MEMORY = "memory: {aggregators: 48}"
 TEXT = """
@@ -40,12 +40,11 @@ def text(system="esa", topology=STAR, links="loss: 0 %"):
     return TEXT % {"system": system, "topology": topology, "links": links, "memory": memory}
 
 
-def run(source):
-    spec = experiment(source)
-    return run_repetition(spec, prepare(spec).compiled, 0)
-
-
 GRAPHS = NETWORKS["deep"], NETWORKS["cycle"]
+
+
+def run(source):
+    return run_virtual(experiment(source))
 
 
 @pytest.mark.parametrize("topology", [STAR, TWO_LEVEL, *GRAPHS])
@@ -68,18 +67,6 @@ def test_losses_are_made_good(system):
     assert sum(link["losses"] for link in tables["links"]) > 0
     assert sum(job["retransmissions"] for job in tables["jobs"]) > 0
     assert all(job["exact"] for job in tables["jobs"])
-
-
-def content(tables):
-    """All values of a repetition's tables, for comparison."""
-
-    def plain(column):
-        return column.tolist() if hasattr(column, "tolist") else column
-
-    return {
-        name: repr({c: plain(v) for c, v in rows.items()} if isinstance(rows, dict) else rows)
-        for name, rows in tables.items()
-    }
 
 
 JITTERY = "loss: 0.5 %, jitter: 200 ns"

@@ -11,8 +11,8 @@ from testbed.errors import UserError
 from testbed.experiment.sweep import load_sweep
 from testbed.results import find, read
 from testbed.sweeps.sweep_runner import run_sweep
+from tests.support.paths import P4
 
-P4 = Path(__file__).parents[3] / "p4"
 TEXT = """
 name: swept
 runtime: virtual

@@ -24,9 +24,9 @@ from testbed.results import SWEEP_FILE
 from testbed.results.schema import FIGURE_MEASURES
 from testbed.sweeps import figure_runner as figure_run
 from tests.support.experiments import BASE
+from tests.support.paths import ROOT
 from tests.support.synthetic_results import write_run
 
-ROOT = Path(__file__).resolve().parents[3]
 PANELS = ("ps_packets_per_fragment", "jct", "jct_ratio", "ps_link_bytes")
 SWEEP = "sweep: {system: [esa, atp], memory.aggregators: [16, 32]}\n"
 FIGURE = "figure: {claim: It works., x: memory.aggregators, quick: 0.5}\n"

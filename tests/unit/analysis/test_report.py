@@ -16,9 +16,8 @@ from testbed.analysis.report import after_run, render, report_command
 from testbed.analysis.style.plot_style import PlotStyle, job_color, job_hatch, plot_styles
 from testbed.errors import UserError
 from testbed.results import Writer, read
+from tests.support.paths import ROOT
 from tests.support.synthetic_results import ENVIRONMENT, tables, write_run
-
-CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -265,7 +264,7 @@ def test_the_report_is_printed_before_matplotlib_is_imported():
         "import testbed.analysis.tables.report_tables; "
         "print('matplotlib' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True)
     assert done.stdout == b"False\n", done.stderr
 
 

@@ -7,6 +7,7 @@ import pytest
 from testbed.bmv2 import link_queues as queues
 from testbed.experiment import load_text
 from tests.support.experiments import BASE, message
+from tests.support.switches import Recorder
 
 ON_BMV2 = BASE + "switch: bmv2\n"
 FRAME = 14 + 20 + 8 + 24 + 4 + 4 * 64
@@ -15,16 +16,6 @@ FRAME = 14 + 20 + 8 + 24 + 4 + 4 * 64
 def links(text: str) -> str:
     """An experiment with other links; `text` is what stands below `links:`."""
     return ON_BMV2.replace("bandwidth: 100 Mbit/s\n  delay: 10 us", text)
-
-
-class Recorder:
-    """A control client that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple] = []
-
-    def batch(self, calls: list[tuple]) -> None:
-        self.calls += calls
 
 
 def shaped(text: str) -> list[tuple]:

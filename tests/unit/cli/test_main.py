@@ -17,8 +17,8 @@ from testbed.cli.main import Command
 from testbed.errors import RunError, UserError
 from testbed.paths import command_line
 from testbed.runtimes import interrupts
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 

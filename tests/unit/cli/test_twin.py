@@ -10,37 +10,11 @@ from testbed.analysis.tables import report_tables as tables
 from testbed.cli.twin_command import twin_of
 from testbed.errors import UserError
 from testbed.experiment import load_text
-from testbed.results import Writer, read
-from tests.support import synthetic_results as synthetic
-
-TEXT = """
-name: real
-topology: {kind: star, hosts: 6}
-links: {bandwidth: 10 Mbit/s}
-system: {name: esa}
-memory: {aggregators: 64}
-timers: {ack_delay: 3 ms}
-jobs:
-  - {name: big, model: vgg16, workers: 2, iterations: 2, scale: 0.001}
-  - {name: small, model: resnet50, workers: 2, iterations: 3, scale: 0.001}
-"""
-
-
-def run(parent, runtime="mininet", stretch=1.0, finish=True):
-    environment = {**synthetic.ENVIRONMENT, "runtime": runtime}
-    text = load_text(TEXT.replace("topology:", f"runtime: {runtime}\ntopology:")).resolved_yaml()
-    with Writer.create(parent, runtime, text, environment) as writer:
-        for table, rows in synthetic.tables("esa", stretch, 0.5).items():
-            writer.write(table, rows, repetition=0)
-        if finish:
-            writer.finish()
-        else:
-            writer.fail("it was tired")
-    return read(writer.folder)
+from tests.support.synthetic_results import EXPERIMENT, write_experiment_run
 
 
 def test_a_twin_has_all_but_the_clock(tmp_path):
-    original, twin = load_text(TEXT), twin_of(run(tmp_path))
+    original, twin = load_text(EXPERIMENT), twin_of(write_experiment_run(tmp_path))
     assert twin.runtime == "virtual" and twin.name == "real-virtual"
     assert [job.fixed_placement for job in twin.jobs] == [
         job.fixed_placement for job in original.jobs
@@ -54,7 +28,7 @@ def test_a_twin_has_all_but_the_clock(tmp_path):
 
 
 def test_hosts_may_be_as_late_as_the_run_was(tmp_path):
-    results = run(tmp_path)
+    results = write_experiment_run(tmp_path)
     virtual = twin_of(results, measured_hosts=True).virtual
     assert virtual.worker_delay_ns == results.hosts.lag_p50_ns.median() > 0
     assert virtual.worker_jitter_ns == virtual.server_delay_ns == virtual.worker_delay_ns
@@ -65,13 +39,13 @@ def test_hosts_may_be_as_late_as_the_run_was(tmp_path):
 
 def test_what_has_no_twin(tmp_path):
     with pytest.raises(UserError, match="name a run on Mininet"):
-        twin_of(run(tmp_path, "virtual"))
+        twin_of(write_experiment_run(tmp_path, "virtual"))
     with pytest.raises(UserError, match="it was tired.*a twin needs a finished run"):
-        twin_of(run(tmp_path, finish=False))
+        twin_of(write_experiment_run(tmp_path, finish=False))
 
 
 def test_twins_are_laid_side_by_side(tmp_path):
-    runs = [run(tmp_path, stretch=1.1), run(tmp_path, "virtual")]
+    runs = [write_experiment_run(tmp_path, stretch=1.1), write_experiment_run(tmp_path, "virtual")]
     table = tables.twins(runs, [summary(each) for each in runs])
     cells = [table.cells(row) for row in table.rows]
     assert cells[0][:2] == ["big", "JCT"] and cells[0][4] == "+10.0 %"

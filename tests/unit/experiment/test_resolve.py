@@ -16,8 +16,7 @@ from testbed.experiment.reference_page import reference
 from testbed.experiment.sweep import is_sweep, load_sweep
 from testbed.systems import SYSTEMS
 from tests.support.experiments import BASE, changed
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support.paths import ROOT
 
 
 def test_defaults_and_base_units() -> None:

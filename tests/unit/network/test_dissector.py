@@ -17,8 +17,9 @@ from scapy.layers.l2 import Ether
 from testbed.dissect import FLAGS, KINDS, Ina
 from testbed.network import capture
 from testbed.protocols import wire
+from tests.support.paths import ROOT
 
-SCRIPT = Path(__file__).resolve().parents[3] / "tools" / "wireshark" / "ina.lua"
+SCRIPT = ROOT / "tools" / "wireshark" / "ina.lua"
 VALUES = {wire.GRADIENT, wire.RESULT, wire.RESULT_ONE}
 NUMBERS = {
     "ina.version": "version",

@@ -2,9 +2,9 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support.paths import ROOT
+
 HEAVY = ("numba", "matplotlib", "scipy", "scapy")
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import grimp
 import networkx as nx
 import pytest
 from importlinter.cli import lint_imports
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support.paths import ROOT
 
 
 @pytest.fixture(scope="module")

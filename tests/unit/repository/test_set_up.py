@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support.paths import ROOT
+
 CALLED = 'printf "%s\\n" "$*" >> {calls}\n'
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support.paths import ROOT
+
 # What users of the package import.
 PUBLIC = ("testbed.topology", "testbed.errors", "testbed.paths", "testbed.plugins")
 

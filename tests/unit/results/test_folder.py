@@ -20,9 +20,8 @@ from testbed.results import SchemaError, Writer, describe, find, hand_over, read
 from testbed.results.fidelity import broken, wait_rows
 from testbed.results.fidelity import rows as fidelity_rows
 from testbed.results.results_page import markdown
+from tests.support.paths import ROOT
 from tests.support.synthetic_results import ENVIRONMENT, FRAME, tables, write_run
-
-CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 def new(parent: Path) -> Writer:
@@ -85,7 +84,7 @@ def test_a_killed_run_leaves_a_readable_unfinished_folder(tmp_path):
         "time.sleep(60)\n"
     )
     child = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path)], cwd=CHECKOUT, stdout=subprocess.PIPE
+        [sys.executable, "-c", script, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE
     )
     try:
         assert child.stdout.readline() == b"ready\n"
@@ -311,7 +310,7 @@ def test_without_a_user_behind_sudo_nothing_changes_hands(monkeypatch, uid):
 
 
 def test_the_environment_names_what_the_run_ran_on():
-    before = (CHECKOUT / ".git" / "index").stat().st_mtime_ns
+    before = (ROOT / ".git" / "index").stat().st_mtime_ns
     found = describe(1000, switch="embedded")
     assert (found["timestamp_unit_ns"], found["switch"]) == (1000, "embedded")
     assert found["cores"] >= found["cores_usable"] >= 1
@@ -320,7 +319,7 @@ def test_the_environment_names_what_the_run_ran_on():
     if found["commit"] is not None:
         assert len(found["commit"]) == 40 and found["dirty"] in (True, False)
     json.dumps(found)
-    assert (CHECKOUT / ".git" / "index").stat().st_mtime_ns == before
+    assert (ROOT / ".git" / "index").stat().st_mtime_ns == before
 
 
 def test_importing_the_store_imports_nothing_heavy():
@@ -328,12 +327,12 @@ def test_importing_the_store_imports_nothing_heavy():
         "import sys, testbed.results; "
         "print([m for m in ('numpy', 'pandas', 'pyarrow', 'matplotlib') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True)
     assert done.stdout == b"[]\n"
 
 
 def test_the_documentation_is_that_of_the_schema():
-    written = (CHECKOUT / "docs" / "results.md").read_text(encoding="utf-8")
+    written = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert written == markdown(), "run: python -m testbed.results.results_page > docs/results.md"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import networkx
 import pytest
@@ -14,9 +13,8 @@ from testbed.errors import UserError
 from testbed.routing.network import Host, Link, PlanJob, Switch
 from testbed.routing.plan import from_json
 from testbed.routing.plan_check import violations
+from tests.support.paths import GRID_EXAMPLE
 from tests.support.plan_networks import example
-
-EXAMPLE = Path(__file__).resolve().parents[3] / "topos" / "graphs" / "grid-example.txt"
 
 
 def test_a_list_of_edges_says_everything(tmp_path) -> None:
@@ -69,11 +67,11 @@ def test_graphml_says_the_same(tmp_path, directed) -> None:
 
 
 def test_the_command_prints_a_plan(capsys) -> None:
-    assert main(["plan", str(EXAMPLE), "--planner", "nearest", "--json"]) == 0
+    assert main(["plan", str(GRID_EXAMPLE), "--planner", "nearest", "--json"]) == 0
     plan = from_json(json.loads(capsys.readouterr().out))
     assert float(plan.rate_bps) == 2.4375e9
-    assert violations(*of_file(EXAMPLE), plan) == []
-    assert main(["plan", str(EXAMPLE), "--planner", "nearest"]) == 0
+    assert violations(*of_file(GRID_EXAMPLE), plan) == []
+    assert main(["plan", str(GRID_EXAMPLE), "--planner", "nearest"]) == 0
     text = capsys.readouterr().out
     assert "2.4375 Gbit/s" in text and "W1 S1 S3" in text and "link S1 -> S3" in text
 
@@ -182,5 +180,5 @@ def test_files_that_are_none(tmp_path, content) -> None:
 
 
 def test_a_planner_that_is_not_there(capsys) -> None:
-    assert main(["plan", str(EXAMPLE), "--planner", "grid-link"]) == 2
+    assert main(["plan", str(GRID_EXAMPLE), "--planner", "grid-link"]) == 2
     assert "did you mean grid-links?" in capsys.readouterr().err

@@ -12,8 +12,8 @@ from testbed.cli import plan_picture
 from testbed.routing.planners import PLANNERS, make_plan
 from testbed.sweeps import planner_comparison as planner_figures
 from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario, draw
+from tests.support.paths import GRID_EXAMPLE
 from tests.support.plan_networks import example
-from tests.unit.routing.test_graph_file import EXAMPLE
 
 LITTLE = Scenario("little", "little", "leaf_spine", {"leaves": 3, "spines": 2, "hosts": 3})
 
@@ -44,13 +44,13 @@ def test_a_picture_of_a_large_network_has_no_hosts() -> None:
 
 def test_the_command_draws(tmp_path, capsys) -> None:
     path = tmp_path / "example.png"
-    words = ["plan", str(EXAMPLE), "--planner", "none,grid-links", "--picture", str(path)]
+    words = ["plan", str(GRID_EXAMPLE), "--planner", "none,grid-links", "--picture", str(path)]
     assert commands.main(words) == 0
     out = capsys.readouterr().out
     assert "grid-links" in out and path.stat().st_size > 5000
     assert commands.main([*words, "--json"]) == 2
     assert "name one planner" in capsys.readouterr().err
-    assert commands.main(["plan", str(EXAMPLE), "--picture", "x.doc"]) == 2
+    assert commands.main(["plan", str(GRID_EXAMPLE), "--picture", "x.doc"]) == 2
     assert ".pdf" in capsys.readouterr().err
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import networkx
 import pytest
 
@@ -14,8 +12,9 @@ from testbed.topos.fat_tree import FatTree
 from testbed.topos.graph import Graph
 from testbed.topos.leaf_spine import LeafSpine
 from testbed.topos.triangle import Triangle
+from tests.support.paths import ROOT
 
-GRAPHS = Path(__file__).resolve().parents[3] / "topos" / "graphs"
+GRAPHS = ROOT / "topos" / "graphs"
 
 
 def switch_graph(topology: Topology) -> networkx.Graph:

@@ -12,8 +12,9 @@ import pytest
 
 from testbed.traffic.models_page import model_table
 from testbed.traffic.trace import MODELS_FOLDER, TIMES, load_gradients, load_trace, shipped
+from tests.support.paths import ROOT
 
-PAGE = Path(__file__).parents[3] / "docs" / "models.md"
+PAGE = ROOT / "docs" / "models.md"
 
 VALUES = {
     "alexnet": 61_100_840,

@@ -1,0 +1,32 @@
+"""Whole runs on Mininet: run.py in a process of its own, and what came of it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from testbed import results
+from tests.support.paths import ROOT
+
+
+def run(path: Path, folder: Path) -> subprocess.CompletedProcess:
+    command = ["/usr/bin/python3", str(ROOT / "run.py"), str(path), "--results", str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=280)
+
+
+def finished(path: Path, folder: Path) -> results.Results:
+    """Run an experiment that must end well; returns its results after checking every value."""
+    done = run(path, folder)
+    assert done.returncode == 0, done.stderr
+    (made,) = folder.iterdir()
+    read = results.read(made)
+    jobs = read.jobs
+    assert read.state == "finished" and jobs.exact.all()
+    assert (jobs.values_checked == jobs["values"] * jobs.iterations * jobs.workers).all()
+    assert read.tensors.done_ns.notna().all()
+    return read
+
+
+def events(read: results.Results) -> dict[str, int]:
+    """How often each event occurred, over all switches and jobs."""
+    return read.switch_counters.groupby("counter").value.sum().to_dict()

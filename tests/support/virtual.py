@@ -1,0 +1,24 @@
+"""Repetitions in virtual time, and their tables."""
+
+from __future__ import annotations
+
+from testbed.experiment import Experiment
+from testbed.runtimes.program import prepare
+from testbed.simulate.virtual_run import run_repetition
+
+
+def run_virtual(spec: Experiment, repetition: int = 0) -> dict:
+    """The tables of a repetition."""
+    return run_repetition(spec, prepare(spec).compiled, repetition)
+
+
+def content(tables):
+    """All values of a repetition's tables, for comparison."""
+
+    def plain(column):
+        return column.tolist() if hasattr(column, "tolist") else column
+
+    return {
+        name: repr({c: plain(v) for c, v in rows.items()} if isinstance(rows, dict) else rows)
+        for name, rows in tables.items()
+    }
