@@ -1,6 +1,6 @@
 """The commands that the docs show, and what runs each of them.
 
-A command is run by `tests/switch/docs/test_documentation.py` itself where that is quick, with small
+A command is run by `tests/switch/docs/test_commands.py` itself where that is quick, with small
 files in the place of those that a reader has; `Elsewhere` names the test that runs it, with smaller
 numbers where it is long. A command in the docs that nothing here knows fails the test.
 """
@@ -17,6 +17,17 @@ from types import ModuleType
 
 from tests.support.paths import ROOT
 
+# An experiment that takes the place of a reader's.
+SMALL = """
+name: small
+runtime: virtual
+topology: {kind: star, hosts: 3}
+links: {bandwidth: 1 Gbit/s}
+system: esa
+memory: {aggregators: 16}
+jobs:
+  - {model: alexnet, workers: 2, iterations: 1, scale: 0.00005, compute_scale: 0}
+"""
 _STARTS = (
     "./",
     "python",
@@ -141,11 +152,11 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"RUN figure (?P<figure>\w+)( --quick| --scale \d+)?", _FIGURE),
     (
         r"RUN figure grid-\w+( --quick)?",
-        Elsewhere("tests/unit/routing/test_plan_pictures.py::test_figures"),
+        Elsewhere("tests/unit/sweeps/test_planner_comparison.py::test_figures"),
     ),
     (
         r"RUN plan topos/graphs/grid-example\.txt.* --picture \S+",
-        Elsewhere("tests/unit/routing/test_plan_pictures.py::test_the_command_draws"),
+        Elsewhere("tests/unit/cli/test_plan_command.py::test_the_command_draws"),
     ),
     (
         r"RUN plan (topos/graphs/grid-example\.txt|FILE).*",
@@ -154,7 +165,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (
         r"RUN import \S+\.json( --program \S+)?",
         Elsewhere(
-            "tests/unit/netfile/test_load_network.py::test_a_topology_of_the_tutorials_becomes_a_network_file"
+            "tests/unit/netfile/test_tutorials.py::test_a_topology_of_the_tutorials_becomes_a_network_file"
         ),
     ),
     (
@@ -166,9 +177,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"RUN basic\.yaml( --cli)?", _NETFILE),
     (
         r"\.venv/bin/mkdocs (build|serve)",
-        Elsewhere(
-            "tests/switch/docs/test_documentation.py::test_the_site_is_built_and_no_link_is_broken"
-        ),
+        Elsewhere("tests/switch/docs/test_site.py::test_the_site_is_built_and_no_link_is_broken"),
     ),
     (
         r"tshark -X lua_script:tools/wireshark/ina\.lua -r \S+",

@@ -24,6 +24,14 @@ jobs:
 """
 
 
+ON_BMV2 = BASE + "switch: bmv2\n"
+
+
+def bmv2_links(text: str) -> str:
+    """ON_BMV2 with other links; `text` is what stands below `links:`."""
+    return ON_BMV2.replace("bandwidth: 100 Mbit/s\n  delay: 10 us", text)
+
+
 def changed(old: str, new: str) -> str:
     """BASE with one piece of text replaced, which must be there once."""
     assert BASE.count(old) == 1

@@ -1,9 +1,12 @@
-"""Whole runs in which every value counts: the quickstart, lossy links, a switch that errs."""
+"""Whole runs in which every value counts: the quickstart, lossy links, two levels of switches,
+a switch that errs."""
 
 from __future__ import annotations
 
 import re
 import shutil
+
+import pytest
 
 from testbed import results
 from tests.support.paths import ROOT
@@ -27,6 +30,38 @@ system: {{name: esa, window: 32, program: {program}}}
 memory: {{aggregators: 256}}
 jobs:
   - {{name: victim, model: resnet18, workers: 3, iterations: 2, scale: 0.001, compute_scale: 0}}
+"""
+
+SWITCHML = """
+name: slots
+topology: {kind: star, hosts: 8}
+links: {bandwidth: 20 Mbit/s, loss: 0.3 %}
+system: switchml
+memory: {aggregators: 256}
+jobs:
+  - {name: a, model: resnet50, workers: 4, iterations: 2, scale: 0.003, compute_scale: 0}
+  - {name: floats, model: smallcnn, workers: 4, iterations: 2}
+"""
+
+TWO_LEVEL = """
+name: two-level
+topology: {{kind: two_level, tors: 2, hosts: 4, servers: 2}}
+links: {{bandwidth: 20 Mbit/s, loss: 1 %}}
+system: {{name: {system}, window: 64}}
+memory: {{aggregators: 96}}
+jobs:
+  - model: resnet50
+    workers: 4
+    iterations: 2
+    scale: 0.006
+    compute_scale: 0
+    placement: {{workers: [h1, h2, h5, h6], ps: h9}}
+  - model: vgg16
+    workers: 4
+    iterations: 2
+    scale: 0.0008
+    compute_scale: 0
+    placement: {{workers: [h3, h4, h7, h8], ps: h10}}
 """
 
 
@@ -93,3 +128,36 @@ def test_a_switch_that_adds_a_value_twice_fails_the_run_and_is_located(tmp_path)
     assert int(found.group(2)) % 64 == 5
     (made,) = (tmp_path / "results").iterdir()
     assert results.read(made).state == "failed"
+
+
+def test_a_lossy_run_of_two_jobs_without_servers_is_exact(tmp_path):
+    path = tmp_path / "slots.yaml"
+    path.write_text(SWITCHML)
+    read = finished(path, tmp_path / "results")
+    assert (read.jobs.saturated == 0).all()
+    assert (read.jobs.retransmissions > 0).all()
+    assert read.jobs.ps_packets.isna().all() and set(read.hosts.role) == {"worker"}
+    counted = read.switch_counters.groupby("counter").value.sum()
+    assert counted["re_emissions"] > 0 and counted["held_ns"] > 0
+    assert "stale_chunks" in counted and "preemptions" not in counted
+
+
+def test_a_run_with_one_set_per_slot_is_exact(tmp_path):
+    text = SWITCHML.replace(", loss: 0.3 %", "").replace("switchml", "{name: switchml, sets: 1}")
+    path = tmp_path / "one.yaml"
+    path.write_text(text.replace("aggregators: 256", "aggregators: 64"))
+    read = finished(path, tmp_path / "results")
+    counted = read.switch_counters.groupby("counter").value.sum()
+    assert counted["completions"] > 0 and counted["held_ns"] == counted["re_emissions"] == 0
+
+
+@pytest.mark.parametrize("system", ["esa", "atp"])
+def test_jobs_across_racks_are_exact_at_one_percent_loss(system, tmp_path):
+    path = tmp_path / "two_level.yaml"
+    path.write_text(TWO_LEVEL.format(system=system))
+    read = finished(path, tmp_path / "results")
+    assert read.jobs.gradient_packets.sum() >= 20_000
+    assert (read.jobs.retransmissions > 0).all() and read.links.losses.sum() > 500
+    completions = read.switch_counters.query("counter == 'completions'")
+    by_switch = completions.groupby("switch").value.sum()
+    assert set(by_switch.index) == {"s1", "s2", "s3"} and (by_switch > 1000).all()

@@ -16,6 +16,7 @@ from p4engine import compile_program
 from testbed import dataplane
 from tests.support import topologies
 from tests.support.experiments import experiment
+from tests.support.fabric import MS
 from tests.support.histories.history import LIMIT_NS, Run, run_of
 from tests.support.paths import DATA
 
@@ -92,6 +93,7 @@ OPTIONS = {
 PLANNED = """links: {bandwidth: 100 Mbit/s}
 switches: {capacity: 150 Mbit/s, burst: 3 packets}"""
 AGGREGATORS = (4, 16)
+PATIENCE_NS = 5_000 * MS  # a quarter of a patient worker's timeout
 SYSTEMS = tuple(OPTIONS)
 IN_NETWORK = ("esa", "atp", "grid", "switchml")  # that aggregate in several switches
 

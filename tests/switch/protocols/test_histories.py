@@ -15,7 +15,6 @@ from dataclasses import replace
 import pytest
 
 from tests.support import mutations
-from tests.support.fabric import MS
 from tests.support.histories import cases
 from tests.support.histories.history import Chances, explain, hunt, shrink, tell
 from tests.support.mutations.mutation import install
@@ -23,7 +22,6 @@ from tests.support.paths import ROOT
 
 # A case is one experiment; that many histories of each.
 HISTORIES = 4
-PATIENCE_NS = 5_000 * MS  # a quarter of a patient worker's timeout
 CASES = [
     *((system, "star") for system in cases.SYSTEMS),
     *((system, network) for system in cases.IN_NETWORK for network in ("racks", "deep", "cycle")),
@@ -42,7 +40,7 @@ def survive_without_timers(system: str, network: str, numbers: range, **fixed: o
     """What is doubled and held up, but not lost, never makes anybody wait for a timeout."""
     for number in numbers:
         text = cases.drawn(system, number, network, **cases.patient(system), **fixed)
-        run = cases.run_of_text(text, PATIENCE_NS)
+        run = cases.run_of_text(text, cases.PATIENCE_NS)
         found = hunt(run, range(HISTORIES * number, HISTORIES * (number + 1)), lossless=True)
         assert found is None, text + explain(run, found)
 

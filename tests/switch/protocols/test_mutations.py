@@ -16,7 +16,6 @@ from tests.support.histories.history import LIMIT_NS, hunt
 from tests.support.mutations import MUTATIONS
 from tests.support.mutations.mutation import Histories, Mutation, Test, install, mutate_hosts
 from tests.support.paths import ROOT
-from tests.switch.protocols.test_histories import PATIENCE_NS
 
 
 def text_and_limit(proof: Histories) -> tuple[str, int]:
@@ -24,7 +23,7 @@ def text_and_limit(proof: Histories) -> tuple[str, int]:
     text = cases.text_of(
         proof.system, "racks" if proof.racks else "star", **patient | proof.options
     )
-    return text, PATIENCE_NS if proof.lossless else LIMIT_NS
+    return text, cases.PATIENCE_NS if proof.lossless else LIMIT_NS
 
 
 def seed_with_mutated_hosts(mutation: Mutation, folder) -> int | None:

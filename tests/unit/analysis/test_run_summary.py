@@ -1,12 +1,8 @@
 """The numbers of the synthetic run, worked out by hand (its packets are counted in its module)."""
 
-import ast
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
-import testbed
 from testbed.analysis.data.run_summary import interval, iteration_times, spans, summary
 from testbed.analysis.style import units
 from testbed.analysis.tables.report_tables import comparable
@@ -270,14 +266,3 @@ def test_interval():
 )
 def test_quantities_as_people_read_them(text, expected):
     assert text == expected
-
-
-def test_analysis_imports_no_part_that_runs_experiments():
-    folder = Path(testbed.__file__).parent / "analysis"
-    found = set()
-    for path in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [node.module] if isinstance(node, ast.ImportFrom) else []
-            names += [each.name for each in node.names] if isinstance(node, ast.Import) else []
-            found |= {name.split(".")[1] for name in names if name.startswith("testbed.")}
-    assert found == {"analysis", "paths", "results", "systems", "text_table"}

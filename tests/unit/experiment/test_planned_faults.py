@@ -1,23 +1,13 @@
-"""Planned faults in an experiment: what may stand there, whom they befall, what becomes of time."""
+"""Planned faults in an experiment: what is allowed, and which hosts and switches they concern."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
-from p4engine.control.client import CallError
 
 from testbed.derived.host_specs import plan
-from testbed.emulate.mininet_run import Repetition
-from testbed.errors import RunError
 from testbed.experiment import load_text
 from testbed.experiment.planned_faults import NEVER, affected_nodes, slow_windows, title
-from testbed.protocols import lag, send_scoreboard
-from testbed.protocols.host_spec import Compute, Tensor
-from testbed.runtimes.result_rows import add_mean_rates, together
-from testbed.workload import training
 from tests.support.experiments import BASE, message
-from tests.support.host_specs import host_spec
 
 MS = 1_000_000
 FAULTS = """\
@@ -112,52 +102,3 @@ def test_a_system_without_server_has_none_to_pause():
     text = BASE.replace("esa, window: 64", "switchml")
     text += "faults:\n  - {at: 1 s, fault: pause, job: vgg16-1, ps: 0, for: 1 s}\n"
     assert "faults[0].ps: found 0; the system has no server" in message(text)
-
-
-def test_compute_steps_that_begin_in_the_time_take_longer():
-    """Two layers of 10 and 20 ms forward, 30 and 40 ms backward; slow by 1.5 from 10 to 70 ms."""
-    tensors = Tensor("a", 4, 10 * MS, 30 * MS), Tensor("b", 4, 20 * MS, 40 * MS)
-    slow = Compute(slow=((10 * MS, 70 * MS, 1500),))
-    t = training.of_spec(host_spec({"tensors": tensors}, compute=slow), lag.new_lag())
-    b = send_scoreboard.new_scoreboard([4, 4], 4, 1, send_scoreboard.FRONT, 8)
-    assert training.advance(t, b, 200 * MS) == 0  # forward is over, the exchange begins
-    send_scoreboard.begin(b, 0)
-    assert training.advance(t, b, 200 * MS) == -1
-    # Forward 0..10 and, slow, 10..40; backward slow 40..100, then at its own speed 100..130.
-    assert b.ready_ns.tolist() == [[130 * MS, 100 * MS]]
-    assert t.compute_end_ns.tolist() == [130 * MS]
-
-
-def test_what_a_switch_counted_before_its_restart_is_kept():
-    port = {"port": 1, "direction": "egress", "packets": 5, "bytes": 50, "max_queue": 9}
-    port |= {"unmodelled_drops": None}
-    first = [(0, "completions", 3), (1, "completions", 4)], [port]
-    second = [(0, "completions", 10), (1, "completions", 0)], [port | {"max_queue": 2}]
-    registers, ports = together([first, second])
-    assert registers == [(0, "completions", 13), (1, "completions", 4)]
-    (found,) = ports
-    assert (found["packets"], found["bytes"], found["max_queue"]) == (10, 100, 9)
-    assert together([first]) == first
-
-
-def test_links_have_a_rate_while_jobs_run_that_have_ended():
-    links = [{"bytes": 1000}, {"bytes": 0}]
-    lives = [(5, 25), (10, None), (15, 105)]
-    add_mean_rates(links, [{"start_ns": begun, "end_ns": end} for begun, end in lives])
-    assert [link["mean_bps"] for link in links] == [1000 * 8 * 10**9 // 100, 0]
-    add_mean_rates(untouched := [{"bytes": 1}], [{"start_ns": 0, "end_ns": None}])
-    assert untouched == [{"bytes": 1}]
-
-
-def test_a_switch_that_cannot_be_read_at_the_end_is_named():
-    class Gone:
-        def __getattr__(self, name):
-            raise CallError("connection refused")
-
-    ended = []
-    switches = SimpleNamespace(clients={"s1": Gone()}, check=lambda: ended.append(True))
-    experiment = load_text(BASE)
-    repetition = SimpleNamespace(switches=switches, experiment=experiment, lives={}, stats={})
-    with pytest.raises(RunError, match="switch s1 cannot be read: connection refused"):
-        Repetition._keep_counts(repetition, "s1")
-    assert ended and not repetition.lives

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 
-from testbed.linux.processes import Identity, cpu_ns, stat_fields
+from testbed.linux.processes import Identity, cpu_ns, stat_fields, thread_cpu_ns
 
 
 def test_a_living_process_is_itself():
@@ -50,3 +51,31 @@ def test_processor_time_grows_with_work():
     while time.process_time() < end:
         pass
     assert cpu_ns(os.getpid()) - before >= 80_000_000
+
+
+def test_the_threads_of_a_process_share_its_processor_time():
+    code = (
+        "import threading, time\n"
+        "def work():\n"
+        "    end = time.thread_time() + 0.3\n"
+        "    while time.thread_time() < end: pass\n"
+        "thread = threading.Thread(target=work)\n"
+        "thread.start()\n"
+        "while True:\n"
+        "    time.sleep(0.05)\n"
+        "    if not thread.is_alive() or thread.native_id is None: break\n"
+        "    if open(f'/proc/self/task/{thread.native_id}/stat').read().split()[13] >= '2':\n"
+        "        print(flush=True)\n"
+        "        break\n"
+        "input()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        child.stdout.readline()
+        threads = thread_cpu_ns(child.pid)
+        whole = cpu_ns(child.pid)
+        assert len(threads) == 2
+        assert 0 < max(threads.values()) <= whole
+        child.stdin.close()
+    assert thread_cpu_ns(child.pid) == {}

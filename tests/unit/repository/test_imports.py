@@ -1,8 +1,14 @@
-"""What only reads an experiment must not wait for compilers and plots."""
+"""Who imports what: reading an experiment must not wait for compilers and plots, and reports read
+results alone."""
 
+from __future__ import annotations
+
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
+import testbed
 from tests.support.paths import ROOT
 
 HEAVY = ("numba", "matplotlib", "scipy", "scapy")
@@ -21,3 +27,14 @@ print([name for name in {HEAVY!r} if name in sys.modules])
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+def test_analysis_imports_no_part_that_runs_experiments():
+    folder = Path(testbed.__file__).parent / "analysis"
+    found = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module] if isinstance(node, ast.ImportFrom) else []
+            names += [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            found |= {name.split(".")[1] for name in names if name.startswith("testbed.")}
+    assert found == {"analysis", "paths", "results", "systems", "text_table"}

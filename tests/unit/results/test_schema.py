@@ -9,7 +9,9 @@ import pytest
 
 from testbed.results import TABLES, SchemaError
 from testbed.results.counters import ABSORBED, COUNTERS, ENDINGS, EVENTS, FILLING, HELD
+from testbed.results.results_page import markdown
 from testbed.results.schema_check import to_arrow
+from tests.support.paths import ROOT
 
 ITERATIONS = TABLES["iterations"]
 
@@ -137,3 +139,8 @@ def test_counters_are_told_apart():
     assert len(COUNTERS) == len(EVENTS) + 2 * len(ENDINGS) + 2
     assert set(ABSORBED) <= set(EVENTS)
     assert set(FILLING) | set(HELD) == {name for name in COUNTERS if name.endswith("_ns")}
+
+
+def test_the_documentation_is_that_of_the_schema():
+    written = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert written == markdown(), "run: python -m testbed.results.results_page > docs/results.md"

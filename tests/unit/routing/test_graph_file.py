@@ -1,8 +1,6 @@
-"""Networks from files, and `run.py plan`: what it prints, and how it complains."""
+"""Networks to plan for from text and GraphML files, and mistakes in them."""
 
 from __future__ import annotations
-
-import json
 
 import networkx
 import pytest
@@ -11,9 +9,6 @@ from testbed.cli.main import main
 from testbed.derived.plan_input import of_file
 from testbed.errors import UserError
 from testbed.routing.network import Host, Link, PlanJob, Switch
-from testbed.routing.plan import from_json
-from testbed.routing.plan_check import violations
-from tests.support.paths import GRID_EXAMPLE
 from tests.support.plan_networks import example
 
 
@@ -64,51 +59,6 @@ def test_graphml_says_the_same(tmp_path, directed) -> None:
     found, found_jobs = of_file(path)
     assert found.switches == network.switches and found.hosts == network.hosts
     assert set(found.links) == set(network.links) and found_jobs == jobs
-
-
-def test_the_command_prints_a_plan(capsys) -> None:
-    assert main(["plan", str(GRID_EXAMPLE), "--planner", "nearest", "--json"]) == 0
-    plan = from_json(json.loads(capsys.readouterr().out))
-    assert float(plan.rate_bps) == 2.4375e9
-    assert violations(*of_file(GRID_EXAMPLE), plan) == []
-    assert main(["plan", str(GRID_EXAMPLE), "--planner", "nearest"]) == 0
-    text = capsys.readouterr().out
-    assert "2.4375 Gbit/s" in text and "W1 S1 S3" in text and "link S1 -> S3" in text
-
-
-EXPERIMENT = """\
-topology: {kind: triangle, bandwidth: 3 Mbit/s}
-switches: {capacity: 9 Mbit/s, each: [{switch: s2, aggregates: false}]}
-system: {name: grid, planner: nearest}
-memory: {aggregators: 64}
-jobs: [{model: resnet18, workers: 8, iterations: 1, scale: 0.01}]
-"""
-
-
-def test_an_experiment_is_planned_for_as_it_says(tmp_path, capsys) -> None:
-    path = tmp_path / "e.yaml"
-    path.write_text(EXPERIMENT)
-    network, (job,) = of_file(path)
-    assert network.switches == (
-        Switch("s1", True, 9 * 10**6, 64),
-        Switch("s2", False, 9 * 10**6, 64),
-        Switch("s3", True, 9 * 10**6, 64),
-    )
-    assert job.workers == tuple(f"h{i}" for i in range(1, 9)) and job.ps == "h9"
-    assert network.link["h9", "s3"].capacity_bps == 9 * 10**6
-    assert main(["plan", str(path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["planner"] == "nearest"
-
-
-def test_a_sweep_of_planners_is_planned_for_by_each(tmp_path, capsys) -> None:
-    path = tmp_path / "e.yaml"
-    path.write_text(EXPERIMENT + "sweep: {system.planner: [none, grid-links]}\n")
-    assert main(["plan", str(path)]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("none") and "\ngrid-links" in out
-    path.write_text(EXPERIMENT + "sweep: {switches.capacity: [1 Mbit/s, 2 Mbit/s]}\n")
-    assert main(["plan", str(path)]) == 2
-    assert "varies the network" in capsys.readouterr().err
 
 
 BASE = """\
@@ -177,8 +127,3 @@ def test_files_that_are_none(tmp_path, content) -> None:
             of_file(path)
     with pytest.raises(UserError, match="cannot be read"):
         of_file(tmp_path / "missing.txt")
-
-
-def test_a_planner_that_is_not_there(capsys) -> None:
-    assert main(["plan", str(GRID_EXAMPLE), "--planner", "grid-link"]) == 2
-    assert "did you mean grid-links?" in capsys.readouterr().err

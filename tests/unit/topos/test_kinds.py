@@ -8,10 +8,13 @@ import pytest
 from testbed.config.problems import ExperimentError
 from testbed.experiment import load_text
 from testbed.topology import Topology, TopologyError
+from testbed.topos import KINDS
 from testbed.topos.fat_tree import FatTree
 from testbed.topos.graph import Graph
 from testbed.topos.leaf_spine import LeafSpine
+from testbed.topos.star import Star
 from testbed.topos.triangle import Triangle
+from testbed.topos.two_level import TwoLevel
 from tests.support.paths import ROOT
 
 GRAPHS = ROOT / "topos" / "graphs"
@@ -151,3 +154,35 @@ def test_a_graph_file_that_makes_no_sense(tmp_path, text) -> None:
             "jobs: [{model: resnet18, workers: 1, iterations: 1, scale: 0.01}]\n",
             folder=tmp_path,
         )
+
+
+def test_star() -> None:
+    star = Star(3)
+    assert star.hosts == ("h1", "h2", "h3") and star.switches == ("s1",)
+    assert star.links == (("h1", "s1"), ("h2", "s1"), ("h3", "s1"))
+    assert star.ports("s1") == {1: ("h1", 0, 1), 2: ("h2", 1, 1), 3: ("h3", 2, 1)}
+    assert star.ports("h2") == {1: ("s1", 1, 0)}
+    assert star.switch_of("h2") == "s1"
+    assert [star.number(name) for name in ("h1", "h3", "s1")] == [1, 3, 1]
+    star.check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_built_in_topologies_are_sound(kind: str) -> None:
+    assert issubclass(KINDS[kind], Topology) and KINDS[kind].__doc__
+
+
+@pytest.mark.parametrize("hosts", (-1, 0, 1, 5000))
+def test_star_of_a_wrong_size(hosts: int) -> None:
+    with pytest.raises(TopologyError, match="allowed: a whole number from 2 to 4096"):
+        Star(hosts)
+
+
+def test_two_level() -> None:
+    topology = TwoLevel(tors=2, hosts=2, servers=1)
+    assert topology.switches == ("s1", "s2", "s3") and len(topology.hosts) == 5
+    assert [topology.switch_of(f"h{n}") for n in range(1, 6)] == ["s1", "s1", "s2", "s2", "s3"]
+    assert topology.links[-2:] == (("s1", "s3"), ("s2", "s3"))
+    topology.check()
+    with pytest.raises(TopologyError, match="allowed: a whole number from 1 to 64"):
+        TwoLevel(tors=0, hosts=2)

@@ -1,11 +1,10 @@
-"""Figures: their files, their sizes, what the command says, and drawing from made-up results."""
+"""Figures of sweeps, drawn from made-up results."""
 
 from __future__ import annotations
 
 import io
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import matplotlib.figure
 import pandas as pd
@@ -16,123 +15,12 @@ from testbed.analysis.data import sweep_chart_data
 from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.figures import memory_figures, sweep_figures
 from testbed.analysis.report import report_command
-from testbed.cli import main as commands
-from testbed.errors import UserError
-from testbed.experiment.figure import Figure, Size
-from testbed.experiment.sweep import load_sweep
+from testbed.experiment.figure import Figure
 from testbed.results import SWEEP_FILE
 from testbed.results.schema import FIGURE_MEASURES
-from testbed.sweeps import figure_runner as figure_run
-from tests.support.experiments import BASE
-from tests.support.paths import ROOT
 from tests.support.synthetic_results import write_run
 
 PANELS = ("ps_packets_per_fragment", "jct", "jct_ratio", "ps_link_bytes")
-SWEEP = "sweep: {system: [esa, atp], memory.aggregators: [16, 32]}\n"
-FIGURE = "figure: {claim: It works., x: memory.aggregators, quick: 0.5}\n"
-
-
-@pytest.fixture
-def file(tmp_path):
-    """file(text): BASE and `text` as small.yaml, the only figure of its folder."""
-
-    def write(text: str) -> Path:
-        path = tmp_path / "small.yaml"
-        path.write_text(BASE.replace("name: base", "repetitions: 9") + text)
-        return path
-
-    return write
-
-
-@pytest.fixture(scope="module")
-def shipped():
-    """The figures that there are: name -> (sweep, figure)."""
-    return {name: figure_run.declared(figure_run.find(name)) for name in figure_run.names()}
-
-
-def test_every_figure_is_listed_and_has_its_place_in_the_docs(shipped, capsys):
-    page = (ROOT / "docs" / "figures.md").read_text()
-    assert commands.main(["figure"]) == 0
-    # What compares planners is listed too, and has pages of its own.
-    listed = [line for line in capsys.readouterr().out.splitlines() if line.split()[0] in shipped]
-    assert len(shipped) == len(listed) >= 11
-    for (name, (sweep, figure)), line in zip(shipped.items(), listed, strict=True):
-        assert line.split()[0] == name and line.endswith(figure.claim)
-        assert {point.experiment.runtime for point in sweep.points} == {"virtual"}
-        assert {point.experiment.name for point in sweep.points} == {name}
-        assert all(point.experiment.repetitions >= 10 for point in sweep.points)
-        assert f"run.py figure {name}\n" in page and figure.claim in page
-
-
-def test_where_esa_and_atp_are_compared_atp_also_releases_on_completion(shipped):
-    compared = 0
-    for sweep, figure in shipped.values():
-        entries = {(p.experiment.system.name, getattr(p.experiment.system, "release", None))
-                   for p in sweep.points}  # fmt: skip
-        if {"esa", "atp"} <= {system for system, _ in entries}:
-            compared += 1
-            assert {("atp", "on_result"), ("atp", "on_completion")} <= entries
-            assert figure.panels[0] == "ps_packets_per_fragment"
-    assert compared >= 6
-
-
-def test_the_command_knows_near_names_and_its_options(capsys):
-    assert commands.main(["figure", "memry"]) == 2
-    assert "there is no figure `memry`; did you mean memory?" in capsys.readouterr().err
-    assert commands.main(["figure", "zzz"]) == 2
-    assert "figures are: ablation, baselines" in capsys.readouterr().err
-    assert commands.main(["figure", "grid-rat"]) == 2
-    assert "there is no figure `grid-rat`; did you mean grid-rate?" in capsys.readouterr().err
-    assert commands.main(["figure", "memory", "--quick", "--scale", "2"]) == 2
-    assert "give one of them" in capsys.readouterr().err
-    assert commands.main(["figure", "memory", "--scale", "1000"]) == 2
-    assert "found 1000; allowed: a number from 0.001 to 100" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("figure: {claim: It works., x: memory.agregators}\n", "did you mean memory.aggregators?"),
-        ("figure: {claim: It works., x: seed}\n", "seed is not varied"),
-        ("figure: {claim: It works., panels: [jtc]}\n", "did you mean jct?"),
-        ("figure: {claim: It works., panels: []}\n", "a list of at least 1"),
-        ("figure: {x: memory.aggregators}\n", "figure.claim: missing"),
-        ("figure: [1]\n", "a mapping with the keys claim"),
-        ("", "the key figure is missing"),
-    ],
-)
-def test_a_wrong_declaration(file, text, said):
-    with pytest.raises(UserError) as caught:
-        figure_run.declared(file(SWEEP + text))
-    assert said in str(caught.value)
-    if text:
-        assert f"line {BASE.count(chr(10)) + 2}" in str(caught.value)
-
-
-def test_sizes(file):
-    path = file(SWEEP + FIGURE)
-    plain = load_sweep(path)
-    assert plain.name == "small" and plain.figure.panels == ("ps_packets_per_fragment", "jct")
-    assert figure_run.size_of(path, 1.0, False) == Size("small")
-    double = load_sweep(path, figure_run.size_of(path, 2.0, False))
-    quick = load_sweep(path, figure_run.size_of(path, None, True))
-    assert (double.name, quick.name) == ("small-x2", "small-quick")
-    for sweep, scale, repetitions, iterations in ((double, 2, 9, [2, 1]), (quick, 0.5, 2, [2, 1])):
-        assert [point.values for point in sweep.points] == [point.values for point in plain.points]
-        for point in sweep.points:
-            jobs = point.experiment.jobs
-            assert point.experiment.repetitions == repetitions
-            assert [job.scale for job in jobs] == pytest.approx([0.01 * scale, 0.001 * scale])
-            assert [job.compute_scale for job in jobs] == [job.scale for job in jobs]
-            assert [job.iterations for job in jobs] == iterations
-
-
-def test_lists_of_jobs_are_numbers_and_resized_too(file):
-    jobs = "[{model: vgg16, workers: 2, iterations: 5, scale: 0.002, compute_scale: 0.5}]"
-    path = file(f"sweep: {{jobs: [{jobs}, {jobs}]}}\nfigure: {{claim: It works., x: jobs}}\n")
-    (point,) = load_sweep(path, Size("other", 0.5, iterations=3)).points
-    (job,) = point.experiment.jobs
-    assert (job.scale, job.compute_scale, job.iterations) == (0.001, 0.25, 3)
 
 
 @pytest.fixture

@@ -1,0 +1,80 @@
+"""Every command that the docs show is run by a test; the quick ones by these."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+
+import pytest
+
+from testbed.cli import main as commands
+from testbed.sweeps import figure_runner as figure_run
+from tests.support import docs
+from tests.support.paths import ROOT
+from tests.support.synthetic_results import write_experiment_run, write_run
+
+HERE = [(pattern, how) for pattern, how in docs.COMMANDS if not isinstance(how, docs.Elsewhere)]
+
+
+def test_every_command_that_the_docs_show_is_run_by_a_test():
+    shown = docs.shown()
+    assert len(shown) > 50
+    unknown = [
+        f"{each.place}:{each.line}: {each.text}" for each in shown if not docs.how(each.text)
+    ]
+    assert not unknown, "nothing runs these (see tests/support/docs.py):\n" + "\n".join(unknown)
+
+
+def test_the_tests_that_run_a_command_exist():
+    for _, how in docs.COMMANDS:
+        if isinstance(how, docs.Elsewhere):
+            path, _, function = how.test.partition("::")
+            assert f"\ndef {function}(" in (ROOT / path).read_text(), how.test
+
+
+def test_the_figures_that_the_docs_name_exist():
+    names = set()
+    for each in docs.shown():
+        pattern, _ = docs.how(each.text)
+        names.add(re.fullmatch(pattern, each.text).groupdict().get("figure"))
+    names.discard(None)
+    assert names and names <= set(figure_run.names())
+
+
+@pytest.fixture
+def files(tmp_path):
+    """What stands for the files of whoever reads the docs."""
+    small = tmp_path / "small.yaml"
+    small.write_text(docs.SMALL)
+    return {
+        "small": small,
+        "results": tmp_path / "results",
+        "run": write_run(tmp_path / "a"),
+        "other": write_run(tmp_path / "b", system="atp"),
+        "real": write_experiment_run(tmp_path / "c").folder,
+        "new": tmp_path / "my_lab",
+    }
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(how, id=pattern, marks=[pytest.mark.slow] if how.slow else [])
+        for pattern, how in HERE
+    ],
+)
+def test_a_command_does_what_it_says(how, files, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(commands.interrupts, "install", lambda: None)
+    words = docs.words(how.words, files)
+    if isinstance(how, docs.Run):
+        assert commands.main(words) == 0, capsys.readouterr().err
+        return
+    module, *arguments = words
+    monkeypatch.setattr(sys, "argv", [module, *arguments])
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=False)
+    except SystemExit as ended:
+        assert not ended.code, capsys.readouterr().err
+    assert capsys.readouterr().out

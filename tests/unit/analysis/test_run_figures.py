@@ -1,0 +1,128 @@
+"""Figures of runs: their bars, areas, titles and marks."""
+
+import pytest
+from matplotlib.collections import FillBetweenPolyCollection, PolyCollection
+from matplotlib.container import ErrorbarContainer
+
+from testbed.analysis.figures import run_figures as figures
+from testbed.analysis.style.plot_style import PlotStyle, job_color, job_hatch, plot_styles
+from testbed.results import Writer, read
+from tests.support.synthetic_results import ENVIRONMENT, tables, write_run
+
+
+def test_jct_has_one_bar_per_run_and_job_and_average(tmp_path):
+    runs = [read(write_run(tmp_path, name)) for name in ("first", "second")]
+    axes = figures.jct(runs).axes[0]
+    heights = [round(bar.get_height(), 6) for bar in axes.patches]
+    assert heights == [100, 60, 80] * 2
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["big", "small", "average"]
+    assert axes.get_ylabel() == "JCT (ms)"
+    # one system: one colour, told apart by the hatch
+    assert len({bar.get_facecolor() for bar in axes.patches}) == 1
+    assert len({bar.get_hatch() for bar in axes.patches}) == 2
+
+
+def test_jct_of_repetitions_has_intervals_and_a_dot_each(tmp_path):
+    axes = figures.jct([read(write_run(tmp_path, stretches=(1.2, 1.25, 1.3)))]).axes[0]
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx([125, 75, 100])
+    assert sum(isinstance(each, ErrorbarContainer) for each in axes.containers) == 3
+    dots = [line for line in axes.lines if len(line.get_xdata()) == 3]
+    assert sorted(dots[0].get_ydata()) == pytest.approx([120, 125, 130])
+
+
+def test_many_jobs_are_drawn_by_model(tmp_path):
+    jobs = []
+    for number in range(30):
+        job = tables()["jobs"][number % 2]
+        jobs.append(job | {"job": number, "name": f"job{number}"})
+    with Writer.create(tmp_path, "many", "", ENVIRONMENT) as writer:
+        writer.write("jobs", jobs, repetition=0)
+        writer.finish()
+    axes = figures.jct([read(writer.folder)]).axes[0]
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx([100, 60, 80])
+
+
+def test_occupancy_stacks_states_and_jobs_up_to_the_pool(tmp_path):
+    states, owners = figures.occupancy(read(write_run(tmp_path, stretches=(1.0, 2.0)))).axes
+    for axes, labels in ((states, ["filling", "held", "free"]), (owners, ["big", "small"])):
+        areas = [each for each in axes.collections if isinstance(each, FillBetweenPolyCollection)]
+        assert [area.get_label() for area in areas] == labels
+        assert axes.get_ylim() == (0, 8)
+    top = states.collections[-1].get_paths()[0].vertices
+    assert top[:, 1].max() == 8
+    # at 30..40 ms: 2 + 3 filling, 1 held
+    filling, held = (area.get_paths()[0].vertices for area in states.collections[:2])
+    assert filling[:, 1].max() == 5 and held[:, 1].max() == 6
+    assert "repetition 0" in owners.get_xlabel()
+
+
+def test_the_timeline_has_every_iteration_of_every_worker(tmp_path):
+    axes = figures.timeline(read(write_run(tmp_path))).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "big w0",
+        "big w1",
+        "small w0",
+        "small w1",
+    ]
+    bars = [path for each in axes.collections for path in each.get_paths()]
+    assert all(isinstance(each, PolyCollection) for each in axes.collections)
+    assert len(bars) == 2 * (2 + 2 + 3 + 3)
+    spans = sorted((bar.vertices[:, 0].min(), bar.vertices[:, 0].max()) for bar in bars)
+    # first iteration of big w0: compute 0..30 ms, communication from its rear tensor's start at 15
+    assert (0, 30) in spans and (15, 50) in spans
+
+
+def test_memory_shares_fill_each_bar(tmp_path):
+    runs = [read(write_run(tmp_path, name)) for name in ("first", "second")]
+    axes = figures.memory_shares(runs).axes[0]
+    heights = {c.get_label(): [bar.get_height() for bar in c] for c in axes.containers}
+    assert heights == {
+        "filling, completed": pytest.approx([20, 20]),
+        "filling, evicted": pytest.approx([5, 5]),
+        "filling, pulled": pytest.approx([3, 3]),
+        "held": pytest.approx([10, 10]),
+        "free": pytest.approx([62, 62]),
+    }
+
+
+@pytest.mark.parametrize(("cpu", "mark"), [(0.5, None), (0.9, "DEGRADED: cpu peak share 0.9")])
+def test_a_degraded_run_carries_its_mark_on_the_figure(tmp_path, monkeypatch, cpu, mark):
+    saved = []
+    monkeypatch.setattr(figures, "save", lambda figure, path: saved.append(figure) or [])
+    figures.draw([read(write_run(tmp_path, cpu=cpu))], tmp_path / "out")
+    assert len(saved) == 3
+    for figure in saved:
+        shown = figure.get_supxlabel()
+        assert shown.startswith(mark) if mark else shown == ""
+
+
+def test_titles_are_short_and_never_equal(tmp_path):
+    esa = [read(write_run(tmp_path, name)) for name in ("same", "same", "other")]
+    plain = read(write_run(tmp_path, "mine", system="unheard of"))
+    found = plot_styles([*esa, plain])
+    titles = [look.title for look in found]
+    assert titles[2:] == ["other", "unheard of"]
+    assert titles[:2] == [results.folder.name for results in esa[:2]]
+    assert len({(look.color, look.hatch) for look in found}) == 4
+    assert isinstance(found[0], PlotStyle) and plot_styles(esa[:1])[0].title == "ESA"
+
+
+def test_64_jobs_are_told_apart():
+    assert len({(job_color(job), job_hatch(job)) for job in range(64)}) == 64
+
+
+def test_a_long_timeline_shows_some_workers_of_every_job(tmp_path):
+    iterations = [
+        row | {"job": job, "worker": worker}
+        for row in tables()["iterations"][:2]
+        for job in (0, 1)
+        for worker in range(20)
+    ]
+    with Writer.create(tmp_path, "wide", "", ENVIRONMENT) as writer:
+        writer.write("jobs", tables()["jobs"], repetition=0)
+        writer.write("iterations", iterations, repetition=0)
+        writer.finish()
+    axes = figures.timeline(read(writer.folder)).axes[0]
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == [f"{job} w{worker}" for job in ("big", "small") for worker in range(16)]
+    assert axes.get_title(loc="left") == "32 of 40 workers"

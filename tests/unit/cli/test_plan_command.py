@@ -1,0 +1,102 @@
+"""`run.py plan`: plans as text, as JSON and as pictures."""
+
+from __future__ import annotations
+
+import json
+
+from testbed.cli import plan_picture
+from testbed.cli.main import main
+from testbed.derived.plan_input import of_file
+from testbed.routing.network import Switch
+from testbed.routing.plan import from_json
+from testbed.routing.plan_check import violations
+from testbed.routing.planners import make_plan
+from testbed.sweeps.planner_scenarios import SCENARIOS, draw
+from tests.support.paths import GRID_EXAMPLE
+from tests.support.plan_networks import example
+
+
+def test_the_command_prints_a_plan(capsys) -> None:
+    assert main(["plan", str(GRID_EXAMPLE), "--planner", "nearest", "--json"]) == 0
+    plan = from_json(json.loads(capsys.readouterr().out))
+    assert float(plan.rate_bps) == 2.4375e9
+    assert violations(*of_file(GRID_EXAMPLE), plan) == []
+    assert main(["plan", str(GRID_EXAMPLE), "--planner", "nearest"]) == 0
+    text = capsys.readouterr().out
+    assert "2.4375 Gbit/s" in text and "W1 S1 S3" in text and "link S1 -> S3" in text
+
+
+EXPERIMENT = """\
+topology: {kind: triangle, bandwidth: 3 Mbit/s}
+switches: {capacity: 9 Mbit/s, each: [{switch: s2, aggregates: false}]}
+system: {name: grid, planner: nearest}
+memory: {aggregators: 64}
+jobs: [{model: resnet18, workers: 8, iterations: 1, scale: 0.01}]
+"""
+
+
+def test_an_experiment_is_planned_for_as_it_says(tmp_path, capsys) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text(EXPERIMENT)
+    network, (job,) = of_file(path)
+    assert network.switches == (
+        Switch("s1", True, 9 * 10**6, 64),
+        Switch("s2", False, 9 * 10**6, 64),
+        Switch("s3", True, 9 * 10**6, 64),
+    )
+    assert job.workers == tuple(f"h{i}" for i in range(1, 9)) and job.ps == "h9"
+    assert network.link["h9", "s3"].capacity_bps == 9 * 10**6
+    assert main(["plan", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["planner"] == "nearest"
+
+
+def test_a_sweep_of_planners_is_planned_for_by_each(tmp_path, capsys) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text(EXPERIMENT + "sweep: {system.planner: [none, grid-links]}\n")
+    assert main(["plan", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("none") and "\ngrid-links" in out
+    path.write_text(EXPERIMENT + "sweep: {switches.capacity: [1 Mbit/s, 2 Mbit/s]}\n")
+    assert main(["plan", str(path)]) == 2
+    assert "varies the network" in capsys.readouterr().err
+
+
+def test_a_planner_that_is_not_there(capsys) -> None:
+    assert main(["plan", str(GRID_EXAMPLE), "--planner", "grid-link"]) == 2
+    assert "did you mean grid-links?" in capsys.readouterr().err
+
+
+def texts(figure, panel):
+    return [text.get_text() for text in figure.axes[panel].texts]
+
+
+def test_a_picture_shows_loads_and_rates() -> None:
+    network, jobs = example()
+    plans = [make_plan(network, jobs, name) for name in ("none", "nearest", "grid-links")]
+    figure = plan_picture.draw(network, plans)
+    titles = [axes.get_title() for axes in figure.axes[:3]]
+    assert titles[1] == "nearest: 2.4375 Gbit/s, LP bound 3"
+    none, nearest, links = (texts(figure, panel) for panel in range(3))
+    assert {"S1", "W4", "PS", "1 / 3", "3 / 3", "9 / 9", "1.5"} <= set(none)
+    assert nearest.count("2.4375") == 4 and "6.75 / 9" in nearest
+    assert links.count("3 / 3") == 3
+
+
+def test_a_picture_of_a_large_network_has_no_hosts() -> None:
+    network, jobs = draw(SCENARIOS["fat-tree"], workers=10, seed=1)
+    figure = plan_picture.draw(network, [make_plan(network, jobs, "nearest", paths=2)])
+    assert texts(figure, 0) == []
+    places = plan_picture.positions(network)
+    assert len({round(places[switch.name][1], 3) for switch in network.switches}) == 3  # layers
+
+
+def test_the_command_draws(tmp_path, capsys) -> None:
+    path = tmp_path / "example.png"
+    words = ["plan", str(GRID_EXAMPLE), "--planner", "none,grid-links", "--picture", str(path)]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "grid-links" in out and path.stat().st_size > 5000
+    assert main([*words, "--json"]) == 2
+    assert "name one planner" in capsys.readouterr().err
+    assert main(["plan", str(GRID_EXAMPLE), "--picture", "x.doc"]) == 2
+    assert ".pdf" in capsys.readouterr().err

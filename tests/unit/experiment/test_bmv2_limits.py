@@ -1,0 +1,37 @@
+"""What an experiment may ask for with `switch: bmv2`."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.experiment import load_text
+from tests.support.experiments import ON_BMV2, bmv2_links, message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("bandwidth: 2 Gbit/s", "links.bandwidth: h1 to s1: found 2 Gbit/s; allowed with BMv2"),
+        ("bandwidth: 100 kbit/s", "260.8 kbit/s (100 packets of 326 B) to 1 Gbit/s, or unlimited"),
+        ("delay: 1 ms\n  jitter: 1 us", "links.jitter: h1 to s1: found 1 us; BMv2 has none"),
+        ("duplicate: 1 %", "links.duplicate: h1 to s1: found 1 %; BMv2 has none. Allowed: 0"),
+        ("reorder: 1 %", "links.reorder: h1 to s1: found 1 %; BMv2 has none"),
+        (
+            "each: [{between: [h4, s1], backward: {reorder: 1 %}}]",
+            "s1 to h4: found 1 %; BMv2 has none. Allowed: 0; take this key out",
+        ),
+    ],
+)
+def test_what_bmv2_cannot_do_is_an_error(text, expected):
+    assert expected in message(bmv2_links(text))
+    assert "1 error in the experiment" in message(bmv2_links(text))
+
+
+def test_a_rate_of_exactly_the_limits_is_allowed():
+    assert load_text(bmv2_links("bandwidth: 1 Gbit/s")).switch == "bmv2"
+    assert load_text(bmv2_links("bandwidth: 260.8 kbit/s")).switch == "bmv2"
+
+
+def test_virtual_time_has_no_bmv2():
+    said = message(ON_BMV2 + "runtime: virtual\n")
+    assert "switch: found 'bmv2' with runtime virtual, which only has the embedded switch" in said

@@ -1,0 +1,52 @@
+"""How far a run's results can be trusted: what is compared with which limit."""
+
+from testbed.results import read
+from testbed.results.fidelity import broken, wait_rows
+from testbed.results.fidelity import rows as fidelity_rows
+from tests.support.synthetic_results import write_run
+
+
+def test_a_degraded_run_says_why(tmp_path):
+    results = read(write_run(tmp_path, cpu=0.9))
+    assert results.fidelity == "degraded"
+    assert results.reasons == ["cpu peak share 0.9, limit 0.8, at host h1 (and 5 more)"]
+    assert results.notice.startswith("DEGRADED: cpu peak share 0.9")
+
+
+def test_fidelity_rows_by_hand():
+    job = {"job": 0, "jct_ns": 1000, "iterations": 2}
+    host = {
+        "host": "h1",
+        "role": "worker",
+        "job": 0,
+        "socket_drops": 1,
+        "cpu_peak_share": 0.8,
+        "lag_p99_ns": 6,
+    }
+    link = {"node": "s1", "port": 2, "direction": "egress", "unmodelled_drops": None}
+    found = fidelity_rows([job], [host], [link], {"s1": 0.81}, {"s1": 9.0})
+    assert [(row["name"], row["measure"], row["value"], row["ok"]) for row in found] == [
+        ("h1", "socket drops", 1, False),
+        ("h1", "cpu peak share", 0.8, True),
+        ("h1", "lag p99 / iteration", 0.012, False),
+        ("s1-eth2 egress", "unmodelled drops", None, False),
+        ("s1", "cpu peak share", 0.81, False),
+        ("s1", "waited for a processor", 9.0, False),
+    ]
+    assert "unmodelled drops could not be measured, limit 0, at link s1-eth2 egress" in broken(
+        found
+    )
+
+
+def test_waits_are_compared_with_the_window():
+    worker = {"host": "h1", "role": "worker", "job": 0, "wait_mean_ns": 80}
+    server = {"host": "h2", "role": "ps", "job": 0, "wait_mean_ns": 50}
+    other = {"host": "h3", "role": "worker", "job": 1, "wait_mean_ns": 100}
+    switches = [{"switch": "s1", "wait_mean_ns": 20}, {"switch": "s2", "wait_mean_ns": 10}]
+    found = wait_rows([worker, server, other], switches, {0: 10_000, 1: None})
+    assert [(row["name"], row["value"], row["ok"]) for row in found] == [("h1", 0.025, True)]
+    worker["wait_mean_ns"] = 81
+    found = wait_rows([worker, server], switches, {0: 10_000})
+    assert not found[0]["ok"] and "wait / window 0.0252, limit 0.025, at host h1" in broken(found)
+    silent = [{"switch": "s1", "wait_mean_ns": None}]
+    assert wait_rows([worker, server], silent, {0: 10_000}) == []

@@ -1,0 +1,26 @@
+"""Rows of the results tables: counts around a switch's restart, and mean rates."""
+
+from __future__ import annotations
+
+from testbed.runtimes.result_rows import add_mean_rates, together
+
+
+def test_what_a_switch_counted_before_its_restart_is_kept():
+    port = {"port": 1, "direction": "egress", "packets": 5, "bytes": 50, "max_queue": 9}
+    port |= {"unmodelled_drops": None}
+    first = [(0, "completions", 3), (1, "completions", 4)], [port]
+    second = [(0, "completions", 10), (1, "completions", 0)], [port | {"max_queue": 2}]
+    registers, ports = together([first, second])
+    assert registers == [(0, "completions", 13), (1, "completions", 4)]
+    (found,) = ports
+    assert (found["packets"], found["bytes"], found["max_queue"]) == (10, 100, 9)
+    assert together([first]) == first
+
+
+def test_links_have_a_rate_while_jobs_run_that_have_ended():
+    links = [{"bytes": 1000}, {"bytes": 0}]
+    lives = [(5, 25), (10, None), (15, 105)]
+    add_mean_rates(links, [{"start_ns": begun, "end_ns": end} for begun, end in lives])
+    assert [link["mean_bps"] for link in links] == [1000 * 8 * 10**9 // 100, 0]
+    add_mean_rates(untouched := [{"bytes": 1}], [{"start_ns": 0, "end_ns": None}])
+    assert untouched == [{"bytes": 1}]

@@ -1,0 +1,48 @@
+"""Which of the submitted jobs begins when, and on which hosts."""
+
+from __future__ import annotations
+
+from testbed.experiment import load_text
+from testbed.simulate.admission import Admission
+
+TEXT = """
+runtime: virtual
+topology: {kind: two_level, tors: 2, hosts: 4, servers: 2}
+system: ps
+arrivals:
+  submissions: [%(listed)s]
+  at_once: %(at_once)s
+"""
+
+
+def admission(at_once="all"):
+    shape = "model: resnet18, iterations: 1, scale: 0.001"
+    listed = ", ".join(
+        f"{{name: {name}, workers: {workers}, submit: {submit} ms, {shape}}}"
+        for name, workers, submit in (("c", 2, 2), ("a", 6, 0), ("b", 6, 1))
+    )
+    return Admission(load_text(TEXT % {"listed": listed, "at_once": at_once}), 0)
+
+
+def test_first_come_first_served():
+    queue = admission()
+    assert queue.next_ns() == 0
+    assert queue.begin(0) == 1 and queue.begin(0) is None
+    assert queue.next_ns() == 10**6
+    # b needs seven hosts of which three are free, and c, which would fit, does not overtake it.
+    assert queue.begin(2 * 10**6) is None
+    queue.end(1)
+    assert not queue.experiment.jobs[1].placed
+    assert [queue.begin(3 * 10**6) for _ in range(3)] == [2, 0, None]
+    job = queue.experiment.jobs[2]
+    assert (job.submitted_ns, job.start_ns) == (10**6, 3 * 10**6)
+    assert job.fixed_placement.workers == tuple(f"h{n}" for n in range(1, 7))
+    assert queue.experiment.jobs[0].fixed_placement.servers == ("h10",)
+    assert queue.running == {0, 2} and queue.next_ns() is None
+
+
+def test_no_more_at_once_than_asked_for():
+    queue = admission(at_once=1)
+    assert queue.begin(10**9) == 1 and queue.begin(10**9) is None
+    queue.end(1)
+    assert queue.begin(10**9) == 2 and queue.begin(10**9) is None
