@@ -1,4 +1,4 @@
-"""An experiment for each system whose communication time has a bound: tests/*/test_*bounds.py."""
+"""An experiment for each system whose communication time has a bound."""
 
 from __future__ import annotations
 
