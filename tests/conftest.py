@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from p4engine_testing.load import pytest_addoption
 
+pytest.register_assert_rewrite("tests.support.runs")  # failures there show values, as in tests
+
 __all__ = ["pytest_addoption"]
 NETWORK = Path(__file__).parent / "network"
 

@@ -1,4 +1,4 @@
-"""The control client on a real simple_switch, without a network: what it is told is what it has."""
+"""The control client on a real simple_switch, without a network: what is written is read back."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_counters_and_meters_are_the_embedded_switch_s(tmp_path):
     assert theirs == [{"packets": 1, "bytes": 100}] * 3 + [{"packets": 0, "bytes": 0}]
 
 
-def test_what_the_switch_refuses_is_an_error(switch):
+def test_a_refused_call_is_an_error(switch):
     client = switch.client
     with pytest.raises(CallError, match=r"table_add.*route"):
         client.table_add("route", "forward", [("10.0.0.1", 33)], [1, "02:00:00:00:00:01"])

@@ -81,7 +81,7 @@ def test_aggregators_in_use_are_the_same_by_counts_and_by_looking(case):
     assert (True, False) in used
 
 
-def test_what_is_missing_is_named(monkeypatch):
+def test_missing_tools_are_named(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     reason = simple_switch.why_not()

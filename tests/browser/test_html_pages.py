@@ -81,7 +81,7 @@ new MutationObserver((changes) => {
 """
 
 
-def test_what_is_looked_at_is_drawn_first_and_what_is_folded_waits(view, run):
+def test_visible_charts_are_drawn_first_and_folded_ones_later(view, run):
     page = view.page
     page.add_init_script(ORDER)
     page.goto(f"{run.as_uri()}#memory")

@@ -83,7 +83,9 @@ _SET_UP = Elsewhere(
     "tests/unit/repository/test_set_up.py::test_demo_runs_the_quickstart_and_ci_runs_the_tests"
 )
 _PYTEST = Elsewhere("tests/unit/repository/test_set_up.py::test_arguments_go_to_pytest_as_they_are")
-_FIGURE = Elsewhere("tests/switch/sweeps/test_figure_runner.py::test_a_figure_small")
+_FIGURE = Elsewhere(
+    "tests/switch/sweeps/test_figure_runner.py::test_a_figure_is_made_at_small_scale"
+)
 _EMULATED = Elsewhere(
     "tests/network/emulate/test_mininet_run.py::test_a_run_leaves_complete_results"
 )
@@ -91,7 +93,7 @@ _CAPTURE = Elsewhere(
     "tests/network/emulate/test_captures.py::test_captures_hold_what_passed_their_ports"
 )
 _NETFILE = Elsewhere(
-    "tests/network/netfile/test_network_run.py::test_a_network_comes_up_and_its_checks_are_told"
+    "tests/network/netfile/test_network_run.py::test_a_network_comes_up_and_its_checks_are_reported"
 )
 _GRADE = Elsewhere("tests/switch/labs/test_grading.py::test_the_solution_gets_full_points")
 _SERVED = Elsewhere(
@@ -132,7 +134,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"RUN report results/<run> results/<another> \.\.\.", Run("report {run} {other}", slow=True)),
     (
         r"RUN doctor",
-        Elsewhere("tests/network/machine/test_doctor.py::test_it_finds_what_these_tests_stand_on"),
+        Elsewhere("tests/network/machine/test_doctor.py::test_it_finds_what_these_tests_need"),
     ),
     (
         r"RUN clean",
@@ -146,17 +148,19 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     ),
     (
         r"RUN (sweep )?experiments/\w+\.yaml",
-        Elsewhere("tests/switch/sweeps/test_sweep_runner.py::test_a_sweep_goes_on_where_it_was"),
+        Elsewhere("tests/switch/sweeps/test_sweep_runner.py::test_a_sweep_resumes"),
     ),
     (r"RUN figure", Run("figure")),
     (r"RUN figure (?P<figure>\w+)( --quick| --scale \d+)?", _FIGURE),
     (
         r"RUN figure grid-\w+( --quick)?",
-        Elsewhere("tests/unit/sweeps/test_planner_comparison.py::test_figures"),
+        Elsewhere(
+            "tests/unit/sweeps/test_planner_comparison.py::test_a_figure_is_made_by_its_command"
+        ),
     ),
     (
         r"RUN plan topos/graphs/grid-example\.txt.* --picture \S+",
-        Elsewhere("tests/unit/cli/test_plan_command.py::test_the_command_draws"),
+        Elsewhere("tests/unit/cli/test_plan_command.py::test_the_command_writes_a_picture"),
     ),
     (
         r"RUN plan (topos/graphs/grid-example\.txt|FILE).*",

@@ -1,4 +1,4 @@
-"""Small networks whose best rates can be found with a pencil; the comment at each says how.
+"""Small networks whose best rates are worked out by hand; the comment at each says how.
 
 `INPUTS` are graph files.
 """

@@ -98,7 +98,7 @@ def start() -> Iterator[Callable[[list[str], int], Child]]:
         child.close()
 
 
-def test_what_a_socket_dropped_is_known_from_outside(start):
+def test_drops_of_a_socket_are_visible_from_outside(start):
     child = start([], 10_000)
     dropped = socket_drops(child.pid)
     assert dropped["s1-eth1"] > 0
@@ -112,7 +112,7 @@ def test_what_a_socket_dropped_is_known_from_outside(start):
     assert counters["h1-eth0"]["drops"] == 0
 
 
-def test_a_host_s_queue_drops_what_it_has_no_room_for(start):
+def test_a_full_host_queue_drops(start):
     links = "bandwidth: 1 Mbit/s\n  queue: 20 packets"
     text = BASE.replace("bandwidth: 100 Mbit/s\n  delay: 10 us", links) + "switch: bmv2\n"
     experiment = load_text(text)

@@ -55,7 +55,7 @@ def all_exact(jobs) -> bool:
         "fault: pause, switch: s1, for: 500 ms",
     ],
 )
-def test_what_slows_down_ends_exactly(tmp_path, system, fault):
+def test_a_slowed_run_ends_exactly(tmp_path, system, fault):
     code, errors, read = run(tmp_path, system, fault)
     assert code == 0, errors
     assert set(read.jobs.outcome) == {"finished"} and all_exact(read.jobs)

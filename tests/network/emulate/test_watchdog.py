@@ -122,7 +122,7 @@ def test_all_begin_at_the_same_instant_and_the_watch_ends_with_the_last(group):
         ("idle", r"h2 \(worker 1 of job job-0\) stalled: its job received no result", "began"),
     ],
 )
-def test_what_goes_wrong_is_named(group, behaviour, words, log):
+def test_a_failing_host_is_named(group, behaviour, words, log):
     hosts = group(["", behaviour, ""], ["", ""])
     with pytest.raises(RunError, match=words) as caught:
         watch(hosts, timeout_s=0.3 if behaviour in ("freeze", "idle") else 30)
@@ -130,7 +130,7 @@ def test_what_goes_wrong_is_named(group, behaviour, words, log):
     assert caught.value.log.endswith("h2.log")
 
 
-def test_where_a_lost_packet_stays_lost_a_job_that_stalls_ends_with_the_reason(group, monkeypatch):
+def test_without_retransmission_a_stalled_job_ends_with_the_reason(group, monkeypatch):
     monkeypatch.setattr(watch_module, "STOP_NS", SECOND // 10)  # this host does not listen
     hosts = group(["", "idle", ""], ["", ""])
     watched, _ = watch(hosts, timeout_s=1, lossless_reason="every packet must arrive")

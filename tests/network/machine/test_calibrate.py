@@ -37,7 +37,7 @@ def test_a_calibration_is_printed_and_kept(tmp_path, monkeypatch, capsys):
     assert "too slow for these links" in warning
 
 
-def test_what_fails_is_said_and_the_rest_is_kept(tmp_path, monkeypatch, capsys):
+def test_a_failed_measurement_is_reported_and_the_rest_kept(tmp_path, monkeypatch, capsys):
     def measure(system: str, switch: str) -> calibration.Measured:
         if system == "ring":
             raise RunError("nobody answered")

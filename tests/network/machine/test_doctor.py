@@ -1,4 +1,4 @@
-"""`run.py doctor` on a real machine; that it leaves nothing behind is the fixture's to see."""
+"""`run.py doctor` on a real machine. This ring's fixture checks that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from tests.support.paths import ROOT
 
 
-def test_it_finds_what_these_tests_stand_on():
+def test_it_finds_what_these_tests_need():
     command = [sys.executable, str(ROOT / "run.py"), "doctor"]
     done = subprocess.run(command, capture_output=True, text=True)
     lines = done.stdout.splitlines()

@@ -56,7 +56,7 @@ def run(path: Path) -> subprocess.CompletedProcess:
     )
 
 
-def test_a_network_comes_up_and_its_checks_are_told(tmp_path):
+def test_a_network_comes_up_and_its_checks_are_reported(tmp_path):
     path = tmp_path / "two.yaml"
     path.write_text(FILE)
     done = run(path)

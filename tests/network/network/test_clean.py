@@ -176,7 +176,7 @@ def test_clean_kills_by_identity_never_by_id():
             process.wait()
 
 
-def test_records_that_mean_nothing_are_removed():
+def test_invalid_records_are_removed():
     """Half-written ones, and those of an earlier boot, whose process ids mean nothing any more."""
     broken = registry.DIRECTORY / "1-broken.json"
     broken.write_text('{"run": ')

@@ -120,7 +120,7 @@ def test_mininets_interface_works(build):
     assert network.linksBetween(network["h1"], network["s1"])
 
 
-def test_nothing_of_it_shows_outside(build):
+def test_the_network_is_invisible_from_outside(build):
     before = set(os.listdir("/sys/class/net"))
     build(Star(hosts=4))
     assert set(os.listdir("/sys/class/net")) == before
@@ -139,7 +139,7 @@ def test_stop_ends_the_processes_that_a_user_started(build, spawner):
         assert time.monotonic() < deadline
 
 
-def test_what_the_kernel_refuses_is_named(build, monkeypatch):
+def test_a_refusal_of_the_kernel_is_named(build, monkeypatch):
     monkeypatch.setattr(net, "MTU_BYTES", 10**6)
     with pytest.raises(RunError, match="cannot build the network") as caught:
         build(Star(hosts=2))

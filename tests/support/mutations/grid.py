@@ -61,7 +61,7 @@ MUTATIONS = (
         ARRIVAL,
         "if (meta.color != GREEN) {",
         "if (meta.color == 3) {",
-        grid_test("what_is_beyond_the_capacity_goes_on_as_it_is"),
+        grid_test("packets_beyond_the_capacity_pass_unchanged"),
     ),
     Mutation(
         "GRID: what is over the rate is not added",
@@ -69,7 +69,7 @@ MUTATIONS = (
         ARRIVAL,
         "                        meta.aggregated = 0;\n                        meta.event",
         "                        meta.event",
-        grid_test("what_is_beyond_the_capacity_goes_on_as_it_is"),
+        grid_test("packets_beyond_the_capacity_pass_unchanged"),
     ),
     Mutation(
         "GRID: retransmissions are not metered",
@@ -77,7 +77,7 @@ MUTATIONS = (
         ARRIVAL,
         "meta.aggregated == 1 && (hdr.ina.flags & NOT_AGGREGATED) == 0",
         "meta.aggregated == 1",
-        grid_test("what_is_beyond_the_capacity_goes_on_as_it_is"),
+        grid_test("packets_beyond_the_capacity_pass_unchanged"),
     ),
     Mutation(
         "GRID: collisions are signalled",

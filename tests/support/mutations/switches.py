@@ -187,7 +187,9 @@ MUTATIONS = (
         ESA,
         "(FLAG_PARTIAL | FLAG_COLLISION)) != 0",
         "(FLAG_PARTIAL | FLAG_COLLISION)) == 0xffff",
-        Test("protocols.test_abandoned_aggregators.test_what_left_a_rack_is_not_aggregated_above"),
+        Test(
+            "protocols.test_abandoned_aggregators.test_partial_and_collided_packets_are_not_aggregated_above"
+        ),
     ),
     # ---- ATP's switch ----
     Mutation(

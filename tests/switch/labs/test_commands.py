@@ -95,7 +95,7 @@ def test_a_wrong_field_is_named(tmp_path):
         (["grade", "2", SKELETON, "--json", "."], "this is a folder; name a file"),
     ],
 )
-def test_mistakes_at_the_keyboard_are_told_in_a_line(words, told, tmp_path, monkeypatch, capsys):
+def test_wrong_arguments_are_one_line(words, told, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("kept").write_text("marks")
     assert main(words) == 2
@@ -105,7 +105,7 @@ def test_mistakes_at_the_keyboard_are_told_in_a_line(words, told, tmp_path, monk
     assert Path("kept").read_text() == "marks"
 
 
-def test_a_folder_of_somebody_else_is_told_in_a_line(tmp_path, capsys):
+def test_a_folder_of_another_user_is_one_line(tmp_path, capsys):
     (tmp_path / "theirs").mkdir(mode=0)
     user = os.geteuid()
     if user == 0:

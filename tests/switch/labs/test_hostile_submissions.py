@@ -42,7 +42,7 @@ def hostile(scratch):
 
 
 @NO_LANDLOCK
-def test_it_touches_nothing_and_reaches_nobody(hostile, tmp_path):
+def test_a_submission_reaches_no_file_process_or_network(hostile, tmp_path):
     victim, secret = tmp_path / "victim", tmp_path / "secret"
     victim.write_text("untouched")
     secret.write_text("the seed")
@@ -53,7 +53,7 @@ def test_it_touches_nothing_and_reaches_nobody(hostile, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["secret", "victim"]
 
 
-def test_it_is_told_nothing_of_the_grader(hostile, monkeypatch):
+def test_a_submission_sees_nothing_of_the_grader(hostile, monkeypatch):
     environment, arguments, descriptors = hostile.call("function", "surroundings", [])
     assert not {"HOME", "USER", "SUDO_USER", "SSH_AUTH_SOCK"} & set(environment)
     assert arguments == [""]
@@ -64,7 +64,7 @@ RARE = [pytest.param(n, marks=pytest.mark.slow) for n in ("sleep", "abort", "lea
 
 
 @pytest.mark.parametrize("name", ["loop", "spam", "forged", *RARE])
-def test_it_is_stopped(hostile, name):
+def test_a_submission_that_does_not_end_well_is_stopped(hostile, name):
     with pytest.raises(BoxDied):
         hostile.call("function", name, [], limit_s=0.3)
     with pytest.raises(BoxDied):
@@ -72,12 +72,12 @@ def test_it_is_stopped(hostile, name):
     assert len(hostile.printed) <= 4096
 
 
-def test_an_answer_that_nests_without_end_is_an_error(hostile):
+def test_a_deeply_nested_answer_is_an_error(hostile):
     with pytest.raises(BoxError):
         hostile.call("function", "nested", [])
 
 
-def test_an_error_that_cannot_be_told_is_named(hostile):
+def test_an_error_without_a_text_is_named(hostile):
     with pytest.raises(Refused, match=r"^Unspeakable\n  hostile.py, line \d+, in strange"):
         hostile.call("function", "strange", [])
     assert hostile.alive
@@ -99,7 +99,7 @@ print("\\x1b]0;title\\x07")
 
 
 @pytest.mark.parametrize("end", ["raise Weird", "def __getattr__(name): raise Weird"])
-def test_what_a_submission_says_cannot_harm_a_terminal_or_a_file(end, tmp_path):
+def test_output_of_a_submission_cannot_harm_a_terminal_or_a_file(end, tmp_path):
     (tmp_path / "quantise.py").write_text(WEIRD + end)
     made = grade(find_lab("7"), tmp_path)
     output = io.StringIO()
@@ -139,7 +139,7 @@ def test_no_wall_is_missing_unnoticed(hostile):
     assert bool(walls.gaps()) == bool(walls.files or walls.calls)
 
 
-def test_what_a_killed_grader_has_left_goes_with_the_next(monkeypatch, tmp_path):
+def test_leftovers_of_a_killed_grader_are_removed_by_the_next(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / f"ina-labs-{2**30}-left" / "source").mkdir(parents=True)  # no process has this id
     (tmp_path / f"ina-labs-{os.getpid()}-mine").mkdir()

@@ -125,7 +125,7 @@ def test_resend_never_claims():
 
 
 @pytest.mark.parametrize("flag", [wire.PARTIAL, wire.COLLISION, wire.FLOAT])
-def test_what_is_not_to_be_aggregated_passes(flag):
+def test_flagged_packets_pass(flag):
     atp = atp_switch()
     atp.gradient(0, 0, fragment=1)
     sent = only(atp.gradient(0, 1, flags=flag, values=[9] * 4))

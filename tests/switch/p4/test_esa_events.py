@@ -38,7 +38,7 @@ def test_claim_add_complete():
     assert counted["ended_completed"] == 1 and counted["filling_completed_ns"] == 2000
 
 
-def test_what_leaves_is_valid_on_the_wire():
+def test_packets_leave_valid_on_the_wire():
     esa = OneSwitch()
     for worker in range(3):
         sent = esa.gradient(0, worker)
@@ -173,7 +173,7 @@ def test_resend_never_claims():
 
 
 @pytest.mark.parametrize("flag", [wire.PARTIAL, wire.COLLISION])
-def test_what_left_an_aggregator_is_not_aggregated_again(flag):
+def test_a_flagged_packet_is_not_aggregated_again(flag):
     esa = OneSwitch()
     esa.gradient(0, 0)
     sent = only(esa.gradient(0, 1, flags=flag))

@@ -115,7 +115,7 @@ def test_a_raw_gradient_and_a_sum_leave_on_different_links_for_the_same_server()
     assert sorted(ports) == [5, 5, 5, 6]
 
 
-def test_what_is_beyond_the_capacity_goes_on_as_it_is():
+def test_packets_beyond_the_capacity_pass_unchanged():
     one = star(burst=2)
     assert one.gradient(0, 0) == one.gradient(1, 0) == []
     third = only(one.gradient(2, 0))
@@ -130,7 +130,7 @@ def test_what_is_beyond_the_capacity_goes_on_as_it_is():
 
 
 @pytest.mark.parametrize("pace_ns, marked", [(1000, False), (990, True)])
-def test_who_keeps_the_pace_is_never_marked(pace_ns, marked):
+def test_a_sender_that_keeps_the_pace_is_never_marked(pace_ns, marked):
     one = star(burst=1)
     for number in range(600):
         one.gradient(number % 3, number // 3)

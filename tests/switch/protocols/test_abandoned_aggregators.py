@@ -52,7 +52,7 @@ def test_a_dead_jobs_aggregators_age():
     assert occupied(network)[0] == 0
 
 
-def test_what_left_a_rack_is_not_aggregated_above():
+def test_partial_and_collided_packets_are_not_aggregated_above():
     """A partial or a collided packet never claims an aggregator of the servers' switch."""
     text = cases.text_of("esa", "racks")
     network, failure = cases.run_of_text(text)(History(), True)

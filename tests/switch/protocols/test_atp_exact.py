@@ -105,7 +105,7 @@ def test_recorded_gradients_are_exact_in_fixed_point():
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_what_does_not_fit_is_summed_as_floats(seed):
+def test_values_that_overflow_are_summed_as_floats(seed):
     """At 10^9 steps per unit some values are over, and some sums overflow although none is."""
     options = ", fixed_point_scale: 1000000000"
     fabric = run(lossy(seed, 0.02, 0.02, 0.02), text=RECORDED, options=options)

@@ -69,7 +69,7 @@ def losing_again(number: int, times: int):
 
 @pytest.mark.parametrize("lost", [a_result, a_gradient], ids=["result", "gradient"])
 @pytest.mark.parametrize("system", ["esa", "atp", "switchml", "ps"])
-def test_a_single_loss_is_made_up_for_before_any_timer_ends(system, lost):
+def test_a_single_loss_is_repaired_before_any_timer_ends(system, lost):
     memory = "" if system == "ps" else "memory: {aggregators: 128}"
     spec = experiment(TEXT % (system, memory))
     fabric = Fabric(spec, start_switches(spec), losing(700, lost), delay_ns=MS)
@@ -81,7 +81,7 @@ def test_a_single_loss_is_made_up_for_before_any_timer_ends(system, lost):
 
 
 @pytest.mark.parametrize("system", ["esa", "atp", "switchml", "ps"])
-def test_a_retransmission_that_is_lost_as_well_waits_for_no_timeout(system):
+def test_a_lost_retransmission_is_repaired_before_a_timeout(system):
     memory = "" if system == "ps" else "memory: {aggregators: 128}"
     spec = experiment(TEXT % (system, memory) + "timers: {min_timeout: 400 ms}\n")
     fabric = Fabric(spec, start_switches(spec), losing_again(700, 3), delay_ns=MS)

@@ -1,5 +1,5 @@
-"""Each defence, taken out of a copy of the source, is missed by its test:
-tests/support/mutations."""
+"""Each defence of tests/support/mutations is removed from a copy of the source: its test must
+fail."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -48,12 +49,16 @@ def seed_with_mutated_hosts(mutation: Mutation, folder) -> int | None:
     return json.loads(done.stdout)["seed"]
 
 
+def proof_test(proof: Test) -> Callable[[], None]:
+    module, _, name = proof.name.rpartition(".")
+    return getattr(importlib.import_module(f"tests.switch.{module}"), name)
+
+
 def is_noticed(mutation: Mutation, folder, monkeypatch) -> None:
     """The proof fails with the mutation; a proof by histories passes the same ones without."""
     proof = mutation.proof
     if isinstance(proof, Test):
-        module, _, name = proof.name.rpartition(".")
-        test = getattr(importlib.import_module(f"tests.switch.{module}"), name)
+        test = proof_test(proof)
         with monkeypatch.context() as patched:
             install(mutation, folder, patched)
             with pytest.raises(AssertionError):
@@ -91,8 +96,10 @@ def test_other_mutation_is_noticed(mutation, tmp_path, monkeypatch):
 
 
 def test_every_mutation_still_fits_the_source():
-    """Names are unique, and each piece of source occurs once."""
+    """Names are unique, each piece of source occurs once, and each test exists."""
     assert len({mutation.name for mutation in MUTATIONS}) == len(MUTATIONS)
     for mutation in MUTATIONS:
         text = (ROOT / mutation.file).read_text()
         assert text.count(mutation.old) == 1 and mutation.new != mutation.old, mutation.name
+        if isinstance(mutation.proof, Test):
+            assert callable(proof_test(mutation.proof))

@@ -142,12 +142,12 @@ def lose_one(kind):
     return schedule
 
 
-def test_a_lost_gradient_is_made_up_for():
+def test_a_lost_gradient_is_sent_again():
     fabric = run(lose_one(wire.GRADIENT), 16, ", timeout: 2 ms")
     assert total(fabric.workers(), "retransmissions") > 0
 
 
-def test_a_lost_result_is_lost_for_good():
+def test_a_lost_result_cannot_be_recovered():
     with pytest.raises(AssertionError, match="still not finished.*h2"):
         run(lose_one(wire.RESULT), 16, ", timeout: 2 ms", until_ns=10**9)
 

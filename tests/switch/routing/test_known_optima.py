@@ -1,5 +1,5 @@
-"""The networks of tests/support/known_optima.py in virtual time: what a pencil finds is
-what happens, as long as results have room."""
+"""The networks of tests/support/known_optima.py in virtual time: runs reach the rates that are
+worked out by hand, as long as results have room."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "planner"), CASES)
-def test_what_a_pencil_finds_is_what_happens(name, planner, tmp_path):
+def test_runs_reach_the_rates_worked_out_by_hand(name, planner, tmp_path):
     path = tmp_path / "network.txt"
     path.write_text(INPUTS[name][0])
     jobs = [
@@ -64,5 +64,5 @@ def test_what_a_pencil_finds_is_what_happens(name, planner, tmp_path):
         assert min_ns * 0.999 <= job["jct_ns"] < 1.02 * min_ns + 15_000
 
 
-def test_those_that_run_always_are_there():
+def test_the_inputs_that_always_run_exist():
     assert not ALWAYS - ALL

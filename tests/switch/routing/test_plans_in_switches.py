@@ -72,7 +72,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("nearest", "none
 
 @pytest.mark.parametrize("planner", ["grid-links", "striped", *SLOW])
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_is_planned_is_what_happens(change, planner):
+def test_runs_match_their_plan(change, planner):
     spec, job, links, counters = run(planner=planner, **CHANGES[change])
     assert {ends: packets for ends, packets in links.items() if packets} == +planned(spec)
     assert counters["over_rate"] == 0

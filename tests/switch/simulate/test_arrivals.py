@@ -72,7 +72,7 @@ def test_a_host_changes_hands():
         assert job["ps_link_bytes_in"] >= job["ps_packets"] * 64
 
 
-def test_what_a_job_leaves_behind_is_free():
+def test_memory_of_an_ended_job_is_free():
     drawn = spec("switchml", loss="0.5 %")
     simulation = Simulation(drawn, prepare(drawn).compiled)
     simulation.run()
@@ -84,7 +84,7 @@ def test_what_a_job_leaves_behind_is_free():
     assert all(node is None for node in simulation.nodes.hosts)
 
 
-def test_placement_and_repetitions_make_a_difference_and_repeating_none():
+def test_placements_and_repetitions_differ_and_reruns_do_not():
     def ends(placement, repetition=0):
         drawn = spec(placement=placement)
         jobs = run_virtual(drawn, repetition)["jobs"]

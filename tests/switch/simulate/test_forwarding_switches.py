@@ -82,7 +82,7 @@ def test_the_others_aggregate(network, off, to_server, to_root, system):
     assert not [row for row in tables["switch_counters"] if row["switch"] == off and row["value"]]
 
 
-def test_a_switch_must_be_left():
+def test_one_switch_must_aggregate():
     text = TEXT.split("switches:")[0] + (
         "switches: {aggregates: false}\nsystem: %(system)s\nmemory: {aggregators: 64}\n"
         "jobs: [{model: resnet18, workers: 2, iterations: 1}]\n"

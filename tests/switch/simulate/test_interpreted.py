@@ -41,7 +41,7 @@ def tables_with(**environment: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_compiled_code_does_what_the_source_says():
+def test_compiled_and_interpreted_code_agree():
     size, found = tables_with(NUMBA_DISABLE_JIT="1")
     assert int(size) > 1000
     assert [size, found] == tables_with()

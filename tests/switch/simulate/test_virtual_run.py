@@ -62,7 +62,7 @@ def test_every_system_is_exact(system, topology):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_losses_are_made_good(system):
+def test_losses_are_repaired(system):
     tables = run(text(system, links="loss: 1 %"))
     assert sum(link["losses"] for link in tables["links"]) > 0
     assert sum(job["retransmissions"] for job in tables["jobs"]) > 0
@@ -136,7 +136,7 @@ jobs:
     assert set(taken) == {4 * frame_ns + 4 * 3000 + 2 * 500 + 700 + 900}
 
 
-def test_a_halt_names_who_waits_for_what():
+def test_a_stalled_job_names_its_waiting_hosts():
     spec = experiment(text() + "timeout: 1 s\n")
     simulation = Simulation(spec, prepare(spec).compiled)
     simulation.nodes.switches["s1"].table_clear("job_route")
@@ -184,7 +184,7 @@ def test_a_paused_host_holds_up_its_job_alone(system):
     assert (row["begun_ns"], row["ended_ns"]) == (500_000, 500_000 + pause_ns)
 
 
-def test_a_pause_after_the_end_never_was():
+def test_a_pause_after_the_end_is_not_recorded():
     fault = "faults: [{at: 10 s, fault: pause, job: resnet18-0, for: 1 s}]\n"
     (row,) = run(text() + fault)["faults"]
     assert row["begun_ns"] is None and row["ended_ns"] is None

@@ -19,7 +19,7 @@ IN_EVERY_TEST = "ablation"
         for name in figure_run.names()
     ],
 )
-def test_a_figure_small(name, tmp_path, monkeypatch, capsys):
+def test_a_figure_is_made_at_small_scale(name, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(commands.interrupts, "install", lambda: None)
     assert commands.main(["figure", name, "--quick", "--results", str(tmp_path)]) == 0
     capsys.readouterr()

@@ -40,7 +40,7 @@ def swept(tmp_path: Path):
     return run
 
 
-def test_a_sweep_goes_on_where_it_was(swept, capsys):
+def test_a_sweep_resumes(swept, capsys):
     code, first = swept("memory.aggregators: [16, 64]", processes=2)
     assert code == 0 and len(first) == 2
     assert all(read(run).finished for (run,) in first.values())
@@ -79,6 +79,6 @@ def test_a_point_without_a_sound_program_is_named_first(swept, tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-def test_no_scheduler_is_one_message(swept):
+def test_a_missing_scheduler_is_one_message(swept):
     with pytest.raises(UserError, match="Dask scheduler|package distributed"):
         swept("seed: [1]", dask="tcp://127.0.0.1:9")

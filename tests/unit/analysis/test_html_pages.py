@@ -195,7 +195,7 @@ def test_the_file_needs_nothing_else(results):
     assert len(ids) == len(set(ids))
 
 
-def test_what_users_name_is_text_and_not_markup(tmp_path):
+def test_names_from_users_are_text_and_not_markup(tmp_path):
     name = "</script><b>&amp;"
     folder = write_run(tmp_path, name=name)
     run = tables()

@@ -164,7 +164,7 @@ def test_the_report_is_printed_before_matplotlib_is_imported():
     assert done.stdout == b"False\n", done.stderr
 
 
-def test_a_report_that_can_not_be_written_is_the_users_error_after_the_table(tmp_path, console):
+def test_a_report_that_cannot_be_written_is_a_user_error_after_the_table(tmp_path, console):
     folder = write_run(tmp_path)
     (folder / "report.txt").mkdir()
     with pytest.raises(UserError, match="can't write the report into .*report.txt"):

@@ -224,7 +224,7 @@ def restarted(found):
     ],
     ids=["in vain", "loss", "queue", "unmodelled", "socket", "restart", "uncounted"],
 )
-def test_what_is_sent_again_in_vain_is_no_loss(tmp_path, change, lossless):
+def test_spurious_retransmissions_are_no_loss(tmp_path, change, lossless):
     changed = tables()
     big, small = changed["jobs"]
     big.update(retransmissions=3, communication_bound_ns=40_000_000)

@@ -74,6 +74,6 @@ def test_p4c_s_errors_are_shown_and_its_warnings_not(installed, tmp_path):
     assert not list((tmp_path / "cache").iterdir())
 
 
-def test_a_machine_without_p4c_is_told_so(installed):
+def test_a_missing_p4c_is_named(installed):
     with pytest.raises(UserError, match="neither p4c-bm2-ss nor p4c .* `ina doctor` says how"):
         compiler.P4c.find()

@@ -80,7 +80,7 @@ def api(monkeypatch) -> Api:
     return Api()
 
 
-def test_calls_are_carried_out_in_order_and_say_nothing(api, capsys):
+def test_calls_run_in_order_and_print_nothing(api, capsys):
     client = Client(api, "s1")
     results = client.batch(
         [
@@ -109,7 +109,7 @@ def test_calls_are_carried_out_in_order_and_say_nothing(api, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_a_group_that_is_set_again_is_replaced(api):
+def test_setting_a_group_again_replaces_it(api):
     client = Client(api, "s1")
     client.multicast_group(4, [(1, 7)])
     del api.calls[:]
@@ -155,7 +155,7 @@ def test_counters_and_clock(api):
     assert told.stats() == {"timestamp": 77, "received": 5, "cpu_ns": None}
 
 
-def test_what_p4utils_prints_of_an_error_is_an_error(api, capsys):
+def test_an_error_that_p4utils_prints_is_raised(api, capsys):
     client = Client(api, "s1")
     with pytest.raises(CallError, match=r"switch s1: table_add\(nowhere, .*Invalid table name"):
         client.table_add("nowhere", "x", [1], [2])
@@ -167,7 +167,7 @@ def test_a_switch_that_does_not_answer_is_named(api):
         Client(api, "s1").queue_rate(1, 9)
 
 
-def test_a_call_that_bmv2_has_not_is_named(api):
+def test_an_unsupported_call_is_named(api):
     with pytest.raises(CallError, match="BMv2 has no 'port_shape'"):
         Client(api, "s1").batch([("port_shape", 1, "egress", 0)])
 

@@ -22,7 +22,7 @@ def qdiscs(text: str) -> dict[str, list[str]]:
     return queues.qdiscs(experiment, experiment.topology_object())
 
 
-def test_a_bandwidth_is_as_many_whole_packets():
+def test_a_bandwidth_becomes_whole_packets_per_second():
     assert queues.packets_per_s(1_000_000, FRAME) == 383  # 383.4
     calls = shaped(bmv2_links("bandwidth: 1 Mbit/s\n  queue: 70 packets"))
     assert calls[:2] == [("queue_rate", 383, 1), ("queue_depth", 70, 1)]

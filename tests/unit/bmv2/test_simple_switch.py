@@ -23,7 +23,7 @@ def test_the_command_line(monkeypatch, nanomsg):
     assert words[-5:] == ["-i", "1@s1-eth1", "-i", "2@s1-eth2", "esa.json"]
 
 
-def test_a_tool_that_is_missing_has_no_version(tmp_path, monkeypatch):
+def test_a_missing_tool_has_no_version(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert process.version("simple_switch") is None
     tool = tmp_path / "simple_switch"
@@ -32,7 +32,7 @@ def test_a_tool_that_is_missing_has_no_version(tmp_path, monkeypatch):
     assert process.version("simple_switch") == "1.15.5"
 
 
-def test_p4utils_that_is_missing_is_named(monkeypatch):
+def test_missing_p4utils_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "p4utils", None)
     with pytest.raises(UserError, match="p4utils, which .* cannot be imported .*doctor"):
         p4utils_api(list, Path("esa.json"))

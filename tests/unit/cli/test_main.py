@@ -103,7 +103,7 @@ def test_a_command_for_one_file_wants_one_file(arguments, capsys):
 
 
 @pytest.mark.parametrize("word", commands.COMMANDS)
-def test_a_command_says_how_it_is_used(word, capsys):
+def test_help_shows_the_usage_of_a_command(word, capsys):
     for flag in ("-h", "--help"):
         assert commands.main([word, flag]) == 0
         shown = capsys.readouterr().out
@@ -137,7 +137,7 @@ def test_a_failed_run_shows_the_log_that_explains_it(one_command, capsys):
     ]
 
 
-def test_ctrl_c_is_130(one_command):
+def test_ctrl_c_gives_exit_code_130(one_command):
     one_command.raised.append(KeyboardInterrupt())
     assert commands.main(["go"]) == 130
 
@@ -155,7 +155,7 @@ def run_py(*arguments: str, python: str = SYSTEM_PYTHON, script: Path = ROOT / "
 
 
 @pytest.mark.skipif(not (ROOT / ".venv").exists(), reason="the project is not set up here")
-def test_any_python_and_any_folder_will_do(tmp_path):
+def test_run_py_works_with_any_python_in_any_folder(tmp_path):
     bare = {"PATH": "/usr/bin:/bin"}
     done = run_py("--help", python=SYSTEM_PYTHON, cwd=tmp_path, env=bare)
     assert done.returncode == 0, done.stderr

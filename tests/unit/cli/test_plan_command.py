@@ -61,7 +61,7 @@ def test_a_sweep_of_planners_is_planned_for_by_each(tmp_path, capsys) -> None:
     assert "varies the network" in capsys.readouterr().err
 
 
-def test_a_planner_that_is_not_there(capsys) -> None:
+def test_an_unknown_planner_gets_a_suggestion(capsys) -> None:
     assert main(["plan", str(GRID_EXAMPLE), "--planner", "grid-link"]) == 2
     assert "did you mean grid-links?" in capsys.readouterr().err
 
@@ -90,7 +90,7 @@ def test_a_picture_of_a_large_network_has_no_hosts() -> None:
     assert len({round(places[switch.name][1], 3) for switch in network.switches}) == 3  # layers
 
 
-def test_the_command_draws(tmp_path, capsys) -> None:
+def test_the_command_writes_a_picture(tmp_path, capsys) -> None:
     path = tmp_path / "example.png"
     words = ["plan", str(GRID_EXAMPLE), "--planner", "none,grid-links", "--picture", str(path)]
     assert main(words) == 0

@@ -13,7 +13,7 @@ from testbed.experiment import load_text
 from tests.support.synthetic_results import EXPERIMENT, write_experiment_run
 
 
-def test_a_twin_has_all_but_the_clock(tmp_path):
+def test_a_twin_differs_only_in_its_clock(tmp_path):
     original, twin = load_text(EXPERIMENT), twin_of(write_experiment_run(tmp_path))
     assert twin.runtime == "virtual" and twin.name == "real-virtual"
     assert [job.fixed_placement for job in twin.jobs] == [
@@ -37,7 +37,7 @@ def test_hosts_may_be_as_late_as_the_run_was(tmp_path):
     assert virtual.worker_packet_time_ns == int((workers.cpu_ns / packets).median())
 
 
-def test_what_has_no_twin(tmp_path):
+def test_other_runs_have_no_twin(tmp_path):
     with pytest.raises(UserError, match="name a run on Mininet"):
         twin_of(write_experiment_run(tmp_path, "virtual"))
     with pytest.raises(UserError, match="it was tired.*a twin needs a finished run"):

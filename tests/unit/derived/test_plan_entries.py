@@ -46,7 +46,7 @@ def test_a_burst_is_enough_and_no_larger_than_by_one(sizes, one, other):
         assert not holds(first, share, ahead - 1)
 
 
-def test_what_has_no_others_is_never_ahead():
+def test_a_single_share_is_never_ahead():
     assert max_lead_packets(fragments_of([1300], 1), Range()) == 0
 
 

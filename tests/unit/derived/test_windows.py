@@ -73,7 +73,7 @@ def test_delays_of_links_may_be_spread():
     assert delays(", delay_spread: 20 %") == drawn != delays(", delay_spread: 20 %", seed=2)
 
 
-def test_a_window_of_its_own_stays_open_in_the_file():
+def test_a_default_window_stays_auto_in_the_resolved_file():
     experiment = load()
     assert "window: auto" in experiment.resolved_yaml()
 

@@ -40,7 +40,7 @@ def test_a_port_is_named_by_its_number_or_its_neighbour():
         ("s1:", "no port ''"),
     ],
 )
-def test_a_port_that_is_not_there_is_refused_with_what_there_is(wanted, words):
+def test_an_unknown_port_is_refused_with_the_known_ones(wanted, words):
     with pytest.raises(UserError) as refused:
         ports(experiment(), [wanted])
     assert words in str(refused.value)

@@ -66,7 +66,7 @@ def test_a_process_that_is_gone_has_no_share(processor_time):
     assert sampler.peaks() == {"h1": None}
 
 
-def test_where_threads_count_one_by_one_the_busiest_is_the_share(processor_time, monkeypatch):
+def test_the_share_is_that_of_the_busiest_thread(processor_time, monkeypatch):
     threads = {11: 0, 12: 0}
     monkeypatch.setattr(samples, "thread_cpu_ns", lambda pid: dict(threads))
     sampler = CpuSampler({"h1": 1, "s1": 2}, 0, by_thread=["s1"])
@@ -79,7 +79,7 @@ def test_where_threads_count_one_by_one_the_busiest_is_the_share(processor_time,
     assert sampler.peaks() == {"h1": pytest.approx(0.5), "s1": pytest.approx(0.5)}
 
 
-def test_threads_that_wait_are_added_up_second_by_second(monkeypatch):
+def test_waiting_threads_are_added_up_per_second(monkeypatch):
     waited = {"ns": 0}
     monkeypatch.setattr(
         samples, "thread_waits", lambda pid: {1: (waited["ns"], 1), 2: (waited["ns"], 1)}
@@ -92,7 +92,7 @@ def test_threads_that_wait_are_added_up_second_by_second(monkeypatch):
     assert WaitSampler({}, 0).peaks() == {}
 
 
-def test_waits_are_those_of_the_thread_that_waits_longest(monkeypatch):
+def test_the_wait_is_that_of_the_longest_waiting_thread(monkeypatch):
     waits: dict[int, dict[int, tuple[int, int]]] = {7: {7: (100, 1), 8: (0, 0)}}
     monkeypatch.setattr(samples, "thread_waits", lambda pid: waits.get(pid, {}))
     found = RunQueueDelay({"s1": 7, "gone": 9}, 0)
@@ -110,7 +110,7 @@ def test_waits_are_those_of_the_thread_that_waits_longest(monkeypatch):
     assert found.of("s1") == (pytest.approx(0.1), 10)
 
 
-def test_the_kernel_tells_of_waits():
+def test_the_kernel_reports_waits():
     threads = thread_waits(os.getpid())
     if not threads:
         pytest.skip("this kernel keeps no accounts of waits")

@@ -126,13 +126,13 @@ def test_mininet_has_no_arrivals():
     assert "is for runtime virtual" in str(error.value) and "jobs with a start" in str(error.value)
 
 
-def test_a_plan_needs_hosts():
+def test_a_planned_system_needs_jobs_with_hosts():
     with pytest.raises(UserError) as error:
         load(DRAWN, "grid")
     assert "GRID plans for jobs that have their hosts from the start" in str(error.value)
 
 
-def test_divided_memory_must_do_for_those_that_run_at_once():
+def test_divided_memory_must_suffice_for_concurrent_jobs():
     assert load(DRAWN, "switchml").memory_parts == 2
     with pytest.raises(UserError) as error:
         load_text(TEXT.replace("64", "3") % {"arrivals": DRAWN, "system": "switchml"})

@@ -169,7 +169,7 @@ def test_all_errors_come_at_once_in_the_order_of_the_file() -> None:
     assert "found 43 workers and 2 parameter servers" in lines[4]
 
 
-def test_a_misspelt_key_beside_the_right_one_hides_no_error_of_that() -> None:
+def test_a_misspelt_key_does_not_hide_errors_of_the_right_one() -> None:
     text = message(changed("workers: 4", "workers: 0, worker: 4"))
     assert "2 errors" in text and "jobs[0].workers: found 0" in text
 
@@ -207,7 +207,7 @@ def test_deep_nesting_and_alias_bombs_end_quickly() -> None:
     assert "more than 500000 values" in message(bomb)
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_unreadable_files(tmp_path: Path) -> None:
     def refused(path: Path) -> str:
         with pytest.raises(UserError) as caught:
             load(path)
@@ -230,7 +230,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     assert load(tmp_path / "bom.yaml").name == "base"
 
 
-def test_hosts_that_run_out_with_an_unsound_system_are_no_crash(tmp_path):
+def test_an_invalid_system_with_too_few_hosts_is_an_error_message(tmp_path):
     text = BASE.replace("{name: esa, window: 64}", "{name: ps, servers: many}")
     placed = "{workers: [h1, h2, h3, h4], ps: [h5, h6, h7]}"
     text = text.replace("scale: 0.01}", f"scale: 0.01, placement: {placed}}}")

@@ -59,7 +59,7 @@ def test_links_must_deliver_everything(links, expected):
     load_text(text(links, sets=2))
 
 
-def test_loss_that_no_link_has_is_none():
+def test_a_default_loss_that_no_link_uses_is_allowed():
     each = ", ".join(f"{{between: [s1, h{n}], loss: 0 %}}" for n in range(1, 9))
     load_text(text(f", loss: 1 %, each: [{each}]"))
 
@@ -105,7 +105,7 @@ def test_between_switches_the_windows_of_several_jobs_meet():
     load_text(text(", queue: 1000 packets", aggregators=1002, **racks | {"jobs": JOBS % inside}))
 
 
-def test_a_queue_of_its_own_is_named_where_it_stands():
+def test_an_explicit_queue_is_named_at_its_place():
     short = ", each: [{between: [h2, s1], backward: {queue: 30 packets}}]"
     assert "links.each[0].backward.queue: s1 to h2: found 30 packets" in message(text(short))
     load_text(text(short.replace("backward", "forward")))  # h2 sends again what it loses there

@@ -21,7 +21,7 @@ faults:
 """
 
 
-def test_whom_faults_befall():
+def test_faults_affect_the_named_hosts_and_switches():
     experiment = load_text(BASE + FAULTS)
     assert [affected_nodes(experiment, fault) for fault in experiment.faults] == [
         (("h2",), ()),
@@ -88,7 +88,7 @@ def test_the_workers_know_when_they_are_slow():
          "faults[1]: every job is killed; leave one"),
     ],
 )  # fmt: skip
-def test_faults_that_cannot_be(fault, expected):
+def test_invalid_faults_are_refused(fault, expected):
     assert expected in message(f"{BASE}faults:\n  - {fault}\n")
 
 
@@ -98,7 +98,7 @@ def test_a_worker_without_compute_time_cannot_be_slow():
     assert "faults[0].fault: job vgg16-1 has no compute time" in message(text)
 
 
-def test_a_system_without_server_has_none_to_pause():
+def test_a_system_without_servers_cannot_pause_one():
     text = BASE.replace("esa, window: 64", "switchml")
     text += "faults:\n  - {at: 1 s, fault: pause, job: vgg16-1, ps: 0, for: 1 s}\n"
     assert "faults[0].ps: found 0; the system has no server" in message(text)

@@ -103,7 +103,7 @@ def _preprocessed(program: Path) -> str:
     return " ".join(text for _, text, *_ in tokens)
 
 
-def test_traps_of_yaml() -> None:
+def test_yaml_words_and_numbers_become_what_the_key_needs() -> None:
     text = changed("name: base", "name: on\nseed: 1e3")
     text = text.replace("window: 64", "downgrading: off, reminder: yes").replace("4, it", "+4, it")
     experiment = load_text(text)
@@ -203,7 +203,7 @@ def test_shipped_experiments(file: Path, capsys: pytest.CaptureFixture[str]) -> 
         assert load_text(shown, folder=file.parent) == load(file)
 
 
-def test_quickstart_is_what_it_promises() -> None:
+def test_the_quickstart_matches_its_description() -> None:
     quickstart = load(ROOT / "experiments" / "quickstart.yaml")
     servers = {job.fixed_placement.ps for job in quickstart.jobs}
     assert len(quickstart.jobs) >= 2 and len(servers) == len(quickstart.jobs)

@@ -10,7 +10,7 @@ from testbed.experiment import load_text
 from tests.support.experiments import changed, message
 
 
-def test_the_user_s_own_topology(tmp_path: Path) -> None:
+def test_a_topology_class_of_the_user(tmp_path: Path) -> None:
     mine = tmp_path / "my.py"
 
     def refused(python: str, choice: str = "class: my.py:Mine") -> str:

@@ -107,7 +107,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "message"), WRONG, ids=[text[:30] for text, _ in WRONG])
-def test_what_is_wrong_is_named(sweep_of, text: str, message: str):
+def test_mistakes_are_named(sweep_of, text: str, message: str):
     with pytest.raises(UserError) as caught:
         sweep_of(text)
     assert message in str(caught.value)
@@ -118,7 +118,7 @@ def test_an_impossible_point_is_named(sweep_of):
         sweep_of("jobs[0].workers: [2, 40]\nseed: [1]")
 
 
-def test_a_sweep_is_no_experiment(tmp_path, capsys):
+def test_a_sweep_is_refused_as_an_experiment(tmp_path, capsys):
     path = tmp_path / "swept.yaml"
     path.write_text(BASE + "sweep: {seed: [1, 2]}\n")
     with pytest.raises(UserError, match="line 11, sweep: this file describes several experiments"):
@@ -130,7 +130,7 @@ def test_a_sweep_is_no_experiment(tmp_path, capsys):
     assert [line.split()[1] for line in printed[1::2]] == ["seed=1", "seed=2"]
 
 
-def test_a_plain_file_is_no_sweep(tmp_path):
+def test_an_experiment_is_refused_as_a_sweep(tmp_path):
     path = tmp_path / "plain.yaml"
     path.write_text(BASE)
     assert not is_sweep(path)

@@ -44,7 +44,7 @@ def test_handing_over_follows_no_link_and_takes_no_file_with_two_names(tmp_path)
 
 
 @pytest.mark.parametrize("uid", ["0", "", "me"])
-def test_without_a_user_behind_sudo_nothing_changes_hands(monkeypatch, uid):
+def test_without_a_user_behind_sudo_owners_stay(monkeypatch, uid):
     monkeypatch.setenv("SUDO_UID", uid)
     monkeypatch.setenv("SUDO_GID", "0")
     assert ownership.user_behind() is None

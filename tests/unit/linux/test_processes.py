@@ -15,7 +15,7 @@ def test_a_living_process_is_itself():
     assert me is not None and me.alive()
 
 
-def test_an_id_that_passed_on_is_not_the_same_process():
+def test_a_reused_id_is_not_the_same_process():
     me = Identity.of(os.getpid())
     assert not Identity(me.pid, me.start - 1).alive()
     assert not Identity(me.pid, me.start - 1).kill()

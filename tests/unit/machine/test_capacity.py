@@ -40,7 +40,7 @@ def test_demand_is_what_the_links_carry():
     assert capacity.demands(experiment("unlimited")) == []
 
 
-def test_the_scarcest_thing_counts():
+def test_the_scarcest_resource_counts():
     wanted = capacity.demands(experiment("10 Mbit/s"))
     rate = wanted[0].rate
     share, whose = capacity.load_share(wanted, SPEED, 2)
@@ -78,7 +78,7 @@ def test_values_are_what_bmv2_pays_for():
         assert len(capacity.warnings(made, kept)) == warned
 
 
-def test_nothing_known_nothing_said():
+def test_an_unknown_demand_gives_no_warning():
     assert capacity.warnings(experiment("1 Gbit/s"), None) == []
     assert capacity.warnings(experiment("unlimited"), known()) == []
     atp = experiment("1 Gbit/s", "{name: atp}\nmemory: {aggregators: 64}")

@@ -116,7 +116,7 @@ def without(machine: Machine, lack: str) -> None:
         ("import p4utils", "p4utils", "nsg-ethz/p4-utils", doctor.ONLY_BMV2),
     ],
 )
-def test_a_lack_is_named_with_its_remedy(machine, lack, thing, remedy, broken, capsys):
+def test_a_missing_part_is_named_with_its_remedy(machine, lack, thing, remedy, broken, capsys):
     without(machine, lack)
     found = finding(thing)
     assert found.state == doctor.MISSING
@@ -126,7 +126,7 @@ def test_a_lack_is_named_with_its_remedy(machine, lack, thing, remedy, broken, c
     assert f"missing  {thing}" in capsys.readouterr().out
 
 
-def test_the_newer_name_of_the_p4_compiler_does(machine):
+def test_the_newer_name_of_the_p4_compiler_is_accepted(machine):
     machine.commands = machine.commands - {"p4c-bm2-ss"} | {"p4c"}
     assert finding("P4 compiler p4c").detail.startswith("/usr/bin/p4c,")
 
@@ -172,7 +172,7 @@ def test_the_dependencies_are_those_of_no_extra_for_this_python():
     assert found == [("numpy", ">=1.26"), ("new", ">=2")]
 
 
-def test_a_testbed_that_is_not_installed_is_told(machine, monkeypatch):
+def test_a_testbed_that_is_not_installed_is_reported(machine, monkeypatch):
     monkeypatch.setattr(doctor, "DISTRIBUTION", "no-such-distribution")
     found = finding("Python packages")
     assert found.state == doctor.MISSING and found.remedy == "sudo ./demo"

@@ -97,7 +97,7 @@ def test_mistakes_are_named_with_their_place(tmp_path, old, new, said):
         ("register_write words 3 77", "register_wrote words 3 77", "did you mean"),
     ],
 )
-def test_entries_that_the_program_has_no_place_for(tmp_path, old, new, said):
+def test_entries_that_do_not_fit_the_program_are_named(tmp_path, old, new, said):
     assert old in FILE
     plan = load_network(written(tmp_path, FILE.replace(old, new)))
     if not said:

@@ -127,7 +127,7 @@ def test_the_list_of_packets_says_what_each_is(tmp_path):
     assert "INA" in text and "gradient job 3 fragment 7 [resend] {0, 2} 2 values" in text
 
 
-def test_what_is_too_short_is_marked_and_other_versions_are_left_alone(tmp_path):
+def test_short_packets_are_marked_and_other_versions_ignored(tmp_path):
     cut = Ether() / IP() / UDP(sport=wire.PORT, dport=wire.PORT) / bytes(Ina(kind=1))[:26]
     other = Ether() / IP() / UDP(sport=wire.PORT, dport=wire.PORT) / bytes([0x21] + [0] * 40)
     with (tmp_path / "a.pcapng").open("wb") as file:

@@ -24,7 +24,7 @@ def test_items_come_out_by_time(times):
     st.lists(st.integers(0, 50), min_size=1, max_size=40),
     st.lists(st.tuples(st.integers(0, 39), st.integers(0, 50)), max_size=20),
 )
-def test_items_that_are_hastened_come_out_by_their_new_time(times, hastened):
+def test_items_whose_time_is_brought_forward_come_out_by_the_new_time(times, hastened):
     due = np.array(times, np.int64)
     items = np.zeros(due.size, np.int32)
     size = 0

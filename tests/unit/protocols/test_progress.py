@@ -1,4 +1,4 @@
-"""What a server concludes from the workers' progress."""
+"""What a server learns from the workers' progress."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def new(workers=3):
     return made
 
 
-def test_what_all_have_sent_is_named_once():
+def test_a_fragment_that_all_have_sent_is_named_once():
     p = new()
     assert progress.note(p, 4, packet(0), 2) == (4, 4)
     assert progress.note(p, 9, packet(0, 1), 2) == (4, 4)

@@ -68,7 +68,7 @@ def test_a_stop_is_the_same_whatever_a_worker_has_sent():
     assert stops == {20}
 
 
-def test_what_not_all_workers_have_stays_within_the_window():
+def test_fragments_that_not_all_workers_have_stay_within_the_window():
     scoreboard = new([40, 40, 40], window=6)
     for tensor in (2, 1, 0):
         send_scoreboard.make_ready(scoreboard, tensor, 0)
@@ -113,7 +113,7 @@ def test_fifo_sends_as_produced_under_one_window():
     assert sent_until_blocked(scoreboard, 3) == [1]
 
 
-def test_two_workers_with_other_readiness_do_not_dead_lock():
+def test_two_workers_with_different_readiness_do_not_deadlock():
     """One has only the rear tensor ready, the other both: with a common window they would hold
     each other up for ever (the first full of rear, the second full of front fragments)."""
     scoreboards = [new([40, 40]), new([40, 40])]
@@ -193,7 +193,7 @@ def test_a_first_timer_is_put_off_when_round_trips_have_grown():
     assert send_scoreboard.resend(scoreboard, due, 10**9, 20) == 0
 
 
-def test_what_is_missed_is_due_soon_after_it_has_been_sent_again():
+def test_a_missed_fragment_is_due_soon_after_it_has_been_sent_again():
     scoreboard = new([32])
     send_scoreboard.make_ready(scoreboard, 0, 0)
     for now in range(8):
@@ -217,7 +217,7 @@ def test_what_is_missed_is_due_soon_after_it_has_been_sent_again():
     assert send_scoreboard.next_resend_ns(scoreboard) == 1001
 
 
-def test_what_a_switch_refuses_again_and_again_still_comes_to_its_timer():
+def test_a_fragment_that_a_switch_keeps_refusing_still_times_out():
     scoreboard = new([16])
     send_scoreboard.make_ready(scoreboard, 0, 0)
     send_scoreboard.mark_sent(scoreboard, int(send_scoreboard.next_fragment(scoreboard, 9)), 0, 100)

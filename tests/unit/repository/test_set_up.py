@@ -73,7 +73,7 @@ def test_the_second_time_nothing_is_set_up(checkout):
     assert checkout.calls() == TESTING
 
 
-def test_what_tests_need_is_installed_for_tests_alone(checkout):
+def test_tools_of_the_tests_are_installed_by_test_only(checkout):
     checkout.run("demo")
     checkout.calls()
     checkout.run("test")
@@ -170,7 +170,7 @@ def test_without_root_and_sudo_there_is_one_clear_error(open_folder):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files away, so it has to be root")
 @pytest.mark.parametrize(("owner", "expected"), [(1234, 1234), (0, 0)])
-def test_what_root_made_in_a_users_checkout_becomes_the_users(tmp_path, owner, expected):
+def test_files_that_root_made_become_the_users(tmp_path, owner, expected):
     checkout = tmp_path / "checkout"
     (checkout / "deep").mkdir(parents=True)
     made = checkout / "deep" / "file"

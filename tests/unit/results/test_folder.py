@@ -134,7 +134,7 @@ def test_a_block_that_does_not_say_how_it_ended_has_failed(tmp_path):
         ({"end_ns": None, "jct_ns": None}, "did not end"),
     ],
 )
-def test_a_run_with_unchecked_or_wrong_values_can_not_finish(tmp_path, changes, message):
+def test_a_run_with_unchecked_or_wrong_values_cannot_finish(tmp_path, changes, message):
     jobs = tables()["jobs"]
     jobs[0] |= changes
     with pytest.raises(SchemaError, match=message), new(tmp_path) as writer:
@@ -165,7 +165,7 @@ def test_units_stand_in_the_files(tmp_path):
     assert not schema.field("host").nullable
 
 
-def test_what_is_no_results_folder_is_the_users_error(tmp_path):
+def test_other_folders_are_a_user_error(tmp_path):
     folder = write_run(tmp_path)
     with pytest.raises(UserError, match="no such results folder; the newest one there is"):
         read(tmp_path / "missing")
@@ -196,7 +196,7 @@ def test_what_is_no_results_folder_is_the_users_error(tmp_path):
         read(folder)
 
 
-def test_a_folder_of_somebody_else_is_the_users_error(tmp_path):
+def test_a_folder_of_another_user_is_a_user_error(tmp_path):
     folder = write_run(tmp_path)
     folder.chmod(0)
     user = os.geteuid()
@@ -212,7 +212,7 @@ def test_a_folder_of_somebody_else_is_the_users_error(tmp_path):
     assert re.fullmatch(r"\S+ can't be read: Permission denied", str(error.value))
 
 
-def test_a_folder_that_can_not_be_made_is_the_users_error(tmp_path):
+def test_a_folder_that_cannot_be_made_is_a_user_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="can't make a results folder in"):
         new(tmp_path / "file")

@@ -87,7 +87,7 @@ def test_a_nullable_column_may_be_left_out_but_no_other():
         ({"strat_ns": 1}, "iterations has no column strat_ns; did you mean start_ns?"),
     ],
 )
-def test_refused(changes, message):
+def test_wrong_rows_are_refused(changes, message):
     with pytest.raises(SchemaError, match=message.replace("?", r"\?")):
         to_arrow(ITERATIONS, rows(**changes))
 

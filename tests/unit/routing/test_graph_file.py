@@ -119,7 +119,7 @@ def test_too_few_slots_are_one_clear_line(tmp_path, capsys) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"<graphml", b"<other/>"])
-def test_files_that_are_none(tmp_path, content) -> None:
+def test_unreadable_files(tmp_path, content) -> None:
     for name in ("net.graphml", "net.txt"):
         path = tmp_path / name
         path.write_bytes(content)

@@ -23,7 +23,7 @@ def test_a_tree_of_three_levels():
     assert [child for _, child in tree.children["l1"]] == ["h1", "h2"]
 
 
-def test_what_only_forwards_is_passed_and_never_the_root():
+def test_a_forwarding_switch_is_passed_and_never_the_root():
     workers = ("h1", "h2", "h4")
     assert root_switch(Deep(), workers) == "a1"
     topology = Deep().only_forwarding(["a1"])

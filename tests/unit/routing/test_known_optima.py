@@ -1,4 +1,4 @@
-"""Plans of small networks against their best rates, which are worked out with a pencil."""
+"""Plans of small networks have the best rates, which are worked out by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("text", "planner", "rates"), CASES)
-def test_what_a_pencil_finds(text, planner, rates, tmp_path) -> None:
+def test_plans_have_the_rates_worked_out_by_hand(text, planner, rates, tmp_path) -> None:
     path = tmp_path / "network.txt"
     path.write_text(text)
     network, jobs = of_file(path)
@@ -60,7 +60,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("message", BAD)
-def test_what_cannot_be_planned_is_one_clear_error(message, tmp_path) -> None:
+def test_an_impossible_plan_is_one_clear_error(message, tmp_path) -> None:
     path = tmp_path / "network.txt"
     text, _ = INPUTS["the narrow direction is the gradients'"]
     old, new = BAD[message]

@@ -181,7 +181,7 @@ def test_two_jobs_share_the_worked_example() -> None:
     assert float(plan.rate_bps) == pytest.approx(float(alone.rate_bps) / 2, rel=1e-3)
 
 
-def test_a_direction_of_its_own() -> None:
+def test_only_the_direction_towards_the_server_counts() -> None:
     """Only the direction towards the PS counts."""
     network, jobs = example()
 
@@ -211,7 +211,7 @@ LITTLE = Scenario("little", "", "leaf_spine", {"leaves": 5, "spines": 3, "hosts"
         pytest.param(SCENARIOS["fat-tree"], 60, marks=pytest.mark.slow),
     ],
 )
-def test_a_data_centre(scenario, workers, monkeypatch) -> None:
+def test_plans_for_data_centre_networks(scenario, workers, monkeypatch) -> None:
     monkeypatch.setattr(whole, "SMALL", 0)  # by search
     network, jobs = draw(scenario, workers, seed=3)
     plans = {name: make_plan(network, jobs, name) for name in ("none", "nearest", "grid-links")}
@@ -221,7 +221,7 @@ def test_a_data_centre(scenario, workers, monkeypatch) -> None:
     assert plans["nearest"].rate_bps >= plans["none"].rate_bps
 
 
-def test_a_seed_is_a_plan() -> None:
+def test_equal_seeds_give_equal_plans() -> None:
     network, jobs = draw(LITTLE, workers=10, seed=1)
     first, again = (make_plan(network, jobs, "grid", seed=5) for _ in range(2))
     assert first == again and 5 <= first.seed < 25

@@ -68,6 +68,6 @@ def test_a_plan_survives_json() -> None:
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"format": "ina-plan/1"}, {"format": "other"}])
-def test_what_is_no_plan(data) -> None:
+def test_other_json_is_refused(data) -> None:
     with pytest.raises(UserError, match="plan"):
         from_json(data)

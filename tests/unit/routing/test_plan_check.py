@@ -91,7 +91,7 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("finding", SPOILT)
-def test_what_is_spoilt_is_found(finding) -> None:
+def test_a_spoilt_plan_is_found(finding) -> None:
     network, jobs = example()
     plan = make_plan(network, jobs, "grid-links")
     found = violations(network, jobs, SPOILT[finding](plan))

@@ -117,7 +117,7 @@ def reaches(left, root, width):
 
 
 @pytest.mark.parametrize("enough", [Fraction(2), Fraction(3)])
-def test_what_is_enough_is_not_widened(enough) -> None:
+def test_a_sufficient_tree_is_not_widened(enough) -> None:
     """The direct way is 3 wide, the way around 9."""
     network, jobs = example(l1=9, l2=9, l3=3)
     left = {link.ends: Fraction(link.capacity_bps, GBIT) for link in network.links}

@@ -85,7 +85,7 @@ def test_the_picture_has_jobs_and_switches():
     assert switch.split()[-5:] == ["5", "4", "16", "30", "6"]
 
 
-def test_what_does_not_fit_is_counted():
+def test_jobs_that_do_not_fit_are_counted():
     progress, _, _ = view(jobs=30, height=20)
     with progress:
         progress.tick(S, {})

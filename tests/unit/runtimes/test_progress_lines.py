@@ -47,7 +47,7 @@ def test_a_line_every_five_seconds(shown):
     assert [line.split()[0] for line in text().splitlines()] == ["5.0", "10.0"]
 
 
-def test_a_line_comes_by_the_clock_of_who_looks_and_tells_the_time_of_the_run():
+def test_lines_follow_the_watchers_clock_and_show_the_time_of_the_run():
     text = io.StringIO()
     sent = iter((10**6, 10**6, 3 * 10**6, 3 * 10**6))
     console = Console(file=text, force_terminal=False)

@@ -41,7 +41,7 @@ def test_first_come_first_served():
     assert queue.running == {0, 2} and queue.next_ns() is None
 
 
-def test_no_more_at_once_than_asked_for():
+def test_at_once_limits_the_running_jobs():
     queue = admission(at_once=1)
     assert queue.begin(10**9) == 1 and queue.begin(10**9) is None
     queue.end(1)

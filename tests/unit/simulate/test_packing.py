@@ -55,7 +55,7 @@ def test_arrays_keep_what_they_hold_and_their_kind():
             np.testing.assert_array_equal(one, other)
 
 
-def test_arrays_are_apart_but_for_those_that_were_one():
+def test_shared_arrays_stay_shared_and_others_stay_apart():
     after, rooms = packed([machine(1), machine(20)])
     first, second = after
     assert first.counters is first.again
@@ -69,7 +69,7 @@ def test_arrays_are_apart_but_for_those_that_were_one():
     assert all(end <= begin for (_, end), (begin, _) in zip(spans, spans[1:], strict=False))
 
 
-def test_a_machine_is_one_piece_and_large_arrays_stay():
+def test_a_machine_is_packed_but_for_large_arrays():
     before = [machine(1), machine(20)]
     after, rooms = packed(before)
     for old, new, room in zip(before, after, rooms, strict=True):

@@ -17,7 +17,7 @@ LITTLE = Scenario("little", "little", "leaf_spine", {"leaves": 3, "spines": 2, "
 
 
 @pytest.mark.parametrize("name", planner_comparison.FIGURES)
-def test_figures(name, tmp_path, monkeypatch, capsys) -> None:
+def test_a_figure_is_made_by_its_command(name, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setitem(SCENARIOS, "little", LITTLE)
     points = planner_comparison._points({"little": (3,)}, 1)
     figure = replace(planner_comparison.FIGURES[name], quick=points)

@@ -32,7 +32,7 @@ def figures(tmp_path, monkeypatch):
     return tmp_path / "one", tmp_path / "two"
 
 
-def test_what_another_figure_has_run_is_copied_once(figures):
+def test_a_point_of_another_figure_is_copied_once(figures):
     one, two = figures
     (two / "k" / "unfinished").mkdir(parents=True)
     assert known_points.take_over([Named("k"), Named("other")], two) == 1
@@ -46,7 +46,7 @@ def test_what_another_figure_has_run_is_copied_once(figures):
     "code", [{"commit": "def", "dirty": False}, {"commit": "abc", "dirty": True},
              {"commit": None, "dirty": None}]
 )  # fmt: skip
-def test_nothing_is_taken_over_from_other_code(figures, monkeypatch, code):
+def test_results_of_other_code_are_not_reused(figures, monkeypatch, code):
     one, two = figures
     assert known_points.of_other_code([Named("k"), Named("other")], one) == 0
     monkeypatch.setattr(known_points, "checkout", lambda: code)

@@ -82,7 +82,7 @@ def test_triangle_is_the_worked_example() -> None:
         (lambda: Graph(str(GRAPHS / "grid-example.txt"), 257), "hosts"),
     ],
 )
-def test_what_cannot_be(make, option) -> None:
+def test_invalid_options_are_refused(make, option) -> None:
     with pytest.raises(TopologyError) as error:
         make()
     assert error.value.option == option
@@ -108,7 +108,7 @@ def test_a_graph_file_in_an_experiment(tmp_path) -> None:
     assert load_text(experiment.resolved_yaml()).topology_object() == topology
 
 
-def test_what_a_graph_file_says_of_switches_is_heeded(tmp_path) -> None:
+def test_switch_options_of_a_graph_file_count(tmp_path) -> None:
     (tmp_path / "net.txt").write_text(
         "switch a aggregation=9Mbit/s\nswitch b aggregation=none\nswitch c\n"
         "a b\nb c\nc a\nw a\np c\n"
@@ -146,7 +146,7 @@ def test_hosts_for_a_graph_of_switches(tmp_path) -> None:
 @pytest.mark.parametrize(
     "text", ["b c 1Mbit/s 1Mbit/s 1Mbit/s\n", "b c 1\nc d\n", "b b\n", "x\n", "b c foo=3\n"]
 )
-def test_a_graph_file_that_makes_no_sense(tmp_path, text) -> None:
+def test_an_invalid_graph_file_is_refused(tmp_path, text) -> None:
     (tmp_path / "net.txt").write_text(text)
     with pytest.raises(ExperimentError, match="topology"):
         load_text(

@@ -56,7 +56,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("change, message", WRONG)
-def test_what_cannot_be(change: object, message: str) -> None:
+def test_invalid_topologies_are_refused(change: object, message: str) -> None:
     topology = Star(2).plain()
     with pytest.raises(TopologyError, match=message):
         change(topology)

@@ -25,7 +25,7 @@ def test_text_reads_back(name: str) -> None:
     assert generate.trace_text(trace) == (MODELS_FOLDER / f"{name}.csv").read_text()
 
 
-def test_missing_torch_is_said(
+def test_missing_torch_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
