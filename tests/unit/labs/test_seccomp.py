@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from testbed.labs.__main__ import main
+from tests.support.paths import ROOT
 
-SKELETON = Path(__file__).resolve().parents[2] / "labs" / "lab1_forwarding" / "skeleton"
+SKELETON = ROOT / "labs" / "lab1_forwarding" / "skeleton"
 
 
 def test_a_missing_library_is_named_with_its_packages(monkeypatch, capsys):
