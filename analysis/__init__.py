@@ -1,4 +1,4 @@
-"""What a run's tables mean: numbers, printed tables and figures. Reads only the results store."""
+"""Numbers, printed tables and figures of runs. Reads only the results store."""
 
 import os
 import pwd

@@ -1,6 +1,6 @@
 """`python -m labs`: list the labs, grade a submission, mark many, pack the student's kit.
 
-Exit codes: 0 full points (or done), 1 points lost, 2 a mistake of the person at the keyboard.
+Exit codes: 0 full points (or done), 1 points lost, 2 a mistake of the user.
 """
 
 from __future__ import annotations

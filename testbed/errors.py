@@ -1,10 +1,10 @@
-"""The two ways in which a run can end badly, kept apart because they need different help, and the
-words that all messages share.
+"""The two kinds of errors of a run, and the words that all messages share. The two are separate
+because users need different help.
 
-A *user error* is something that the person at the keyboard can put right before anything runs: a
-misspelt key, a missing package, no root. `run.py` prints its message and exits with 2. A *run
-error* is a run that started and failed: a host died, a value was wrong. It exits with 1 and leaves
-a results folder marked failed. Anything else that escapes is a defect of the testbed and keeps its
+A *user error* is something that the user can correct before anything runs: a misspelt key, a
+missing package, no root. The command prints the message and exits with 2. A *run error* is a run
+that started and failed: a host died, a value was wrong. The command exits with 1 and leaves a
+results folder marked failed. Any other exception is a defect of the testbed and keeps its
 traceback.
 """
 

@@ -1,8 +1,8 @@
-"""What is the same on every runtime: get ready, run an experiment, report.
+"""The steps that are the same on every runtime: get ready, run an experiment, report.
 
-The runtimes differ in what they need of the machine and in how packets move; `experiment_run` is
-Mininet, `virtual_run` virtual time. Each is imported only when it is wanted, since virtual time
-works where Mininet is missing.
+The runtimes differ in what they need from the machine and in how packets move: `mininet_run` is
+Mininet, `virtual_run` virtual time. Each is imported only when it is needed, since virtual time
+works without Mininet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Triangle: the three switches of the worked example by which GRID is explained (docs/grid.md).
+"""Triangle: the three switches of GRID's worked example (docs/grid.md).
 
-The parameter server's switch can be reached directly and around the corner, so it matters where a
-gradient is aggregated: the way that looks shortest is not the best for all.
+The parameter server's switch can be reached directly and over another switch. So it matters where a
+gradient is aggregated: the shortest path is not the best for all workers.
 """
 
 from __future__ import annotations

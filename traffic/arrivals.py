@@ -1,8 +1,8 @@
-"""When jobs are submitted to a cluster, and which.
+"""Submissions of jobs to a cluster: their times and kinds.
 
-A Poisson process is what many independent users make: gaps between submissions are exponential and
-know nothing of each other. Times and kinds have streams of their own, so that a larger cluster of
-kinds to choose from does not move the times.
+Many independent users form a Poisson process: gaps between submissions are exponential and
+independent. Times and kinds have separate random streams, so that other kinds of jobs do not change
+the times.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shrinking integers in proportion without losing any: the arithmetic behind `Trace.scaled`.
+"""Scaling integers in proportion without losing any: the arithmetic of `Trace.scaled`.
 
 A model that is scaled to a hundredth must not lose its small tensors (each still costs a packet
 and a slot), and its total must be what the experiment says. Integer arithmetic throughout, so a

@@ -1,12 +1,11 @@
 """A trace: what one training iteration of a model computes and sends, layer by layer.
 
-The testbed replays models, it does not train them. All that it has to know of a model is the list
-of its tensors in forward order, the number of values in each, and how long the forward and
-backward step of each takes. That is a small table, so a trace is a text file that a person can
-read, compare with diff and write by hand: header lines `# key: value`, then comma-separated
-columns (docs/models.md). Reading one must cost nothing beside starting a host, so this module
-needs only the standard library; numpy is loaded when somebody asks for the float gradients of a
-trace that has them.
+The testbed replays models, it does not train them. For this it needs the list of a model's tensors
+in forward order, the number of values in each, and how long the forward and backward step of each
+takes. That is a small table, so a trace is a text file that a person can read, compare with diff
+and write by hand: header lines `# key: value`, then comma-separated columns (docs/models.md).
+Reading a trace must not slow the start of a host. So this module needs only the standard library;
+numpy is loaded when a trace's float gradients are read.
 
 One entry is one module's parameters (weight and bias together), because they become ready at the
 same time. Operations without parameters are part of the entry before them: their time has to be

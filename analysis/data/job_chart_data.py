@@ -1,5 +1,5 @@
-"""Charts of what jobs took and cost: completion and iteration times, packets and bytes at their
-parameter servers (PS)."""
+"""Charts of jobs: completion and iteration times, packets and bytes at their parameter servers
+(PS)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The charts of a sweep: what the jobs paid and why, against what was varied.
+"""The charts of a sweep: each measure against what was varied.
 
-Each measure is a panel. Where a number is varied, a panel has lines over it; where none is, it has
-bars. A system that knows nothing of the varied key has the same value everywhere.
+Each measure is a panel. If a number is varied, a panel has lines over it, otherwise bars. A system
+without the varied key has the same value everywhere.
 """
 
 from __future__ import annotations

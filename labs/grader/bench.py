@@ -1,8 +1,8 @@
 """What a check works with: switches that run the submission, its Python, and a seeded source of
 randomness.
 
-The switch is in another process that trusts nobody and is trusted by nobody. Packets go there one
-by one, with a time that the bench counts itself (virtual time); what comes back is compared here.
+The switch runs in a confined process. Packets go there one by one, with a time that the bench
+counts itself (virtual time). The bench compares the answers.
 """
 
 from __future__ import annotations

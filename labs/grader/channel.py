@@ -1,4 +1,4 @@
-"""What the grader and a confined process say to each other: JSON, with a length in front.
+"""Messages between the grader and a confined process: JSON, with a length in front.
 
 JSON and not pickle, because the other side runs a student's code and may send anything. Bytes and
 numpy arrays travel as {"bytes": hex} and {"array": [dtype, shape, hex]}. A message has a largest

@@ -1,6 +1,6 @@
-"""A check that a submission does not pass, and how that is told.
+"""A check that a submission does not pass, and its report.
 
-The reader is a student who wants to know what was sent, what should have come out, and what did.
+The reader is a student who wants to know what was sent, what was expected, and what came out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reaching a switch's Thrift server, inside its network namespace, through p4utils.
 
-p4utils' own way to connect makes one attempt, ends the whole program when nobody answers, knows no
-namespace and no time limit. All that it wants back are Thrift clients. So it gets them from here:
-`p4utils_api` has its constructor call `Connection.clients`.
+p4utils itself makes one attempt to connect, ends the whole program if there is no answer, and has
+neither namespaces nor time limits. It only needs Thrift clients. So they come from here:
+`p4utils_api` makes its constructor call `Connection.clients`.
 
 A namespace is entered by a thread that makes a socket there and ends; a socket stays in the
 namespace in which it was made.

@@ -1,7 +1,7 @@
-"""A simple_switch that is not there: it takes every call and its registers hold zeros.
+"""A fake simple_switch: it accepts every call, and its registers hold zeros.
 
-Before anything is built, an experiment's calls are made on it. Names, numbers of parameters and
-widths are checked by p4utils against the program's JSON, as they are in a run.
+Before anything is built, an experiment's control calls are made on it. p4utils checks names,
+numbers of parameters and widths against the program's JSON, as in a run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def dry_run_client(program: Path, name: str) -> Client:
 
 
 class FakeThriftClient:
-    """In place of a Thrift client, of any service."""
+    """Replaces a Thrift client of any service."""
 
     def __init__(self, program: Path) -> None:
         content = program.read_bytes()

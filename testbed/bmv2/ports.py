@@ -1,7 +1,6 @@
-"""What went over the ports of a BMv2 switch, what got lost where the experiment has no queue, and
-what processor time the switch used.
+"""Traffic of a BMv2 switch's ports, losses where the experiment has no queue, and processor time.
 
-BMv2 tells nothing of it, so the kernel is asked, from outside:
+BMv2 does not report them, so they come from the kernel:
 
 - packets and bytes: the interfaces' counters;
 - what simple_switch was too slow to take out of its packet sockets: the sockets' own statistics.
@@ -11,7 +10,7 @@ BMv2 tells nothing of it, so the kernel is asked, from outside:
 - what an interface dropped because the other end had no room: the interfaces' counters again;
 - processor time: the process's, of all its threads.
 
-What BMv2's own queues drop, and their greatest length, nobody counts; these are None.
+Nobody counts the drops of BMv2's own queues and their largest length. These are None.
 """
 
 from __future__ import annotations

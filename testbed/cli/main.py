@@ -1,7 +1,7 @@
-"""The command line: which command, what it prints when it goes wrong, the exit code.
+"""The command line: commands, messages of errors, exit codes.
 
 `ina` (installed) and `run.py` (in a checkout) are the same. Exit codes: 0 done, 1 a run that
-failed, 2 something that the user can put right, 130 Ctrl-C. Commands import what they need when
+failed, 2 something that the user can correct, 130 Ctrl-C. Commands import what they need when
 they are called, so that `ina --help` and errors of usage come at once.
 """
 

@@ -1,10 +1,10 @@
 """The same experiment on the other clock: a run on Mininet, repeated in virtual time, side by side.
 
-What a real machine adds to a result is not what an experiment is about: processes that wake up
-late, packets that cost processor time. Virtual time has none of it, so the difference between the
-two shows how much of a result is the machine's. The twin has everything that the run had, its
-timers, too, which are otherwise chosen to suit the clock; only hosts take what virtual time says,
-or, if asked for, what the run has measured of them.
+A real machine adds effects to a result that are not part of the experiment: processes wake up late,
+and packets cost processor time. Virtual time has neither. So the difference between the two shows
+how much of a result comes from the machine. The twin has all settings of the run, also its timers,
+which otherwise depend on the clock. Only the delays of hosts are those of virtual time, or, with
+--measured-hosts, those that the run measured.
 """
 
 from __future__ import annotations

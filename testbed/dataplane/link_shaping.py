@@ -1,7 +1,7 @@
 """The links of an experiment as the switches model them: port by port, both directions.
 
-A switch shapes what leaves its ports. What enters one from a host it shapes, too, on the host's
-behalf; what enters one from a switch has been shaped there.
+A switch shapes the packets that leave its ports. It also shapes the packets that come from a host,
+on the host's behalf. Packets from another switch have been shaped there.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Giving back what a job holds of a switch when it has ended before its time.
+"""Releasing a job's switch memory when the job has been killed or has ended.
 
-Nobody will ever complete a dead job's sums, and with ATP nobody frees them either. So the control
-plane tells the switch. With a shared pool it marks the job as gone: from then on its aggregators
-count as empty for any fragment that arrives (event `ghosts`). It does not sweep them itself,
-because between its reading of an aggregator and its writing another job may have taken it. Where a
-job has a part of its own (SwitchML) there is nobody else, and the part is emptied at once.
+Nobody completes a dead job's sums, and with ATP nobody frees them either. So the control plane
+tells the switch. With a shared pool it marks the job as gone. From then on its aggregators count as
+empty for any fragment that arrives (event `ghosts`). The control plane does not clear them itself,
+because another job may take an aggregator between its read and its write. If each job has its own
+part (SwitchML), nobody else can, and the part is cleared at once.
 
-Where jobs come and go, the same is done for each job that ends, since what was sent twice may have
-come after its sum had left. A part of the memory then goes to another job, to which the numbers of
-the old one's chunks say nothing, so they are forgotten, too.
+If jobs come and go, this is done for each job that ends, since a duplicate may have come after its
+sum had left. The part of the memory then goes to another job, whose chunks have other numbers, so
+the old numbers are cleared, too.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The experiment says what happens to whom and when (testbed/experiment/planned_fa
 it to the processes and notes when it did. A slow *worker* is not slowed here: its training loop
 knows the plan and computes longer (testbed/workload/training.py), which is exact.
 
-The watchdog asks this module before it takes a silence for a failure: what stands still because the
-plan says so is no failure, and a job that has lost a process for good is one with a known cause.
+The watchdog asks this module before it takes silence for a failure. A process that is paused by the
+plan has not failed, and a job without progress that has lost a process has a known cause.
 """
 
 from __future__ import annotations

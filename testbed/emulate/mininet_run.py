@@ -1,10 +1,10 @@
 """One experiment from its file to its results folder, in order.
 
-Everything that the user can put right is looked at before anything is built: the file, the machine,
-the P4 program. Then a results folder opens, which says "running" until the end, a session takes
-hold of the machine, and each repetition goes through the same steps: switches and hosts start,
-tables go in, all begin at one instant, the watch lasts until the last result, and what was counted
-is collected.
+Everything that the user can correct is checked before anything is built: the file, the machine, the
+P4 program. Then a results folder is made, which says "running" until the end, and a session opens.
+Each repetition goes through the same steps: switches and hosts start, tables are filled, all hosts
+begin at the same instant, the watchdog watches until the last result, and all counters are
+collected.
 """
 
 from __future__ import annotations

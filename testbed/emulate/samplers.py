@@ -1,7 +1,7 @@
-"""What can only be known by looking now and then: processor time, and aggregators in use.
+"""Samples during a run: processor time, and aggregators in use.
 
-The fidelity mark looks at a process's worst second. Windows slide by a quarter of a second, so that
-a busy second cannot hide on the border of two.
+The fidelity mark depends on a process's busiest second. Windows of a second move in steps of a
+quarter, so that a busy second on the border of two windows is still seen.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a run holds of the machine: its record, its spawners, its network. Closed whichever way it
-ends.
+"""The resources of a run on the machine: its record, its spawners, its network. They are always
+released.
 
-Opening is in steps, and each step is noted before the next, so that `close` can be called at any
-moment, also twice, and takes away exactly what there is.
+A session opens in steps, and each step is noted before the next. So `close` can be called at any
+moment, also twice, and removes exactly what exists.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a run has to know of the kind of switch that it uses: how a process of it is started and
-reached, who shapes its links, what the network around it must bring along.
+"""The differences between the two kinds of switches in a run: how to start and reach a process, who
+shapes the links, and which options the network needs.
 
-Everything else of a run is the same for both. `Embedded` is the native switch, which shapes its
-ports itself; `Bmv2` is simple_switch, which has egress queues and leaves the rest to the kernel.
+Everything else is the same for both. `Embedded` is the native switch, which shapes its ports
+itself. `Bmv2` is simple_switch, which has egress queues and leaves the rest to the kernel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an experiment file may say, and how it becomes an `Experiment`.
+"""The experiment file, and how it becomes an `Experiment`.
 
     experiment = load("experiments/quickstart.yaml")
 

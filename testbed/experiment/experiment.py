@@ -1,7 +1,7 @@
-"""An experiment: everything that a run has to know, decided.
+"""An experiment: all settings of a run, resolved.
 
-Made by `load`; nothing in it is optional any more (names, placements, number of aggregators) and
-nothing changes. Other parts of the testbed take an `Experiment` and look nowhere else.
+`load` makes it. Nothing in it is optional any more (names, placements, number of aggregators), and
+nothing changes. Other parts of the testbed take their settings only from an `Experiment`.
 """
 
 from __future__ import annotations

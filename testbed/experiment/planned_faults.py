@@ -1,8 +1,8 @@
-"""Planned faults against the rest of an experiment: whom they affect, and whether they can.
+"""Planned faults: which nodes they affect, and whether they are possible in the experiment.
 
-A fault names a job, one of its processes, or a switch. Here that becomes names of hosts and
-switches, and what cannot be done as it is written is found before anything runs: a worker that does
-not exist, a pause without an end, something that happens to a process that is dead by then.
+A fault names a job, one of its processes, or a switch. This module converts that to names of hosts
+and switches. It finds impossible faults before anything runs: a worker that does not exist, a pause
+without an end, a fault of a process that is dead by then.
 """
 
 from __future__ import annotations

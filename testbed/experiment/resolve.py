@@ -1,7 +1,7 @@
-"""From sound sections to an experiment: decide what was left open, check what must agree.
+"""From valid sections to an experiment: fill in what is open, and check how keys fit together.
 
-What is checked here needs more than one key: hosts for all roles, links that exist, jitter against
-delay, files that the experiment names, fragment numbers that fit the packet.
+These checks need more than one key: hosts for all roles, links that exist, jitter against delay,
+files that the experiment names, fragment numbers that fit the packet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What each direction of each link does, from the several places that may say so.
+"""The settings of each direction of each link, from all places that may set them.
 
-The experiment's `links` come first, then what the topology's class says of a link, then
-`links.each` and its directions; the last one that sets a key counts.
+The experiment's `links` come first, then the topology's class, then `links.each` and its
+directions. The last place that sets a key counts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What each switch of an experiment is to do: what the file says, or else the topology's class.
+"""The settings of each switch, from the file or the topology's class.
 
-Checked here: whether the exceptions name switches, and whether the system uses these settings."""
+This module checks whether the exceptions name switches, and whether the system uses the settings.
+"""
 
 from __future__ import annotations
 

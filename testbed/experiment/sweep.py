@@ -8,10 +8,10 @@
       skip:                                    # points to leave out: all of these keys must match
         - {system: switchml, memory.aggregators: [16, 32]}
 
-Each combination is a *point*: the file with these values written over its own, checked as any
-experiment is. A point whose system aggregates nothing in the switch does without the file's
-`memory`; points that become equal that way are one. What is drawn of a sweep, and smaller versions
-of it, are in figure.py.
+Each combination is a *point*: the file with these values in place of its own, checked like any
+experiment. A point whose system does not aggregate in the switch ignores the file's `memory`.
+Points that become equal because of this are one point. figure.py has the drawing of a sweep and
+smaller versions of it.
 """
 
 from __future__ import annotations

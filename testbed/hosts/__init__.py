@@ -1,3 +1,3 @@
-"""What turns a state machine into a host process: sockets and a clock, nothing else."""
+"""Host processes: they give a state machine sockets and a clock, nothing else."""
 
 import testbed.protocols  # noqa: F401  where compiled code is cached

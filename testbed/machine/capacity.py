@@ -1,9 +1,9 @@
 """Whether this machine can carry an experiment, by what `run.py calibrate` has measured.
 
-The links of a job allow so many packets per second (testbed/derived/bounds.py). While it
-communicates, its hosts want to send that many; if hosts and switches have not got the processor
-time for it, the network in the results is slower than the one in the file. All jobs are taken to
-communicate at once, which is the worst that can happen and does.
+The links of a job allow a number of packets per second (testbed/derived/bounds.py). While it
+communicates, its hosts send at that rate. If hosts and switches do not have the processor time for
+it, the network of the results is slower than that of the file. The check assumes that all jobs
+communicate at the same time, which is the worst case and does happen.
 """
 
 from __future__ import annotations

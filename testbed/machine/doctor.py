@@ -1,5 +1,5 @@
-"""`run.py doctor`: what this machine has, what it lacks, the command that mends it, and which
-runtimes work here.
+"""`run.py doctor`: what this machine has, what is missing, the remedies, and which runtimes work
+here.
 
 Everything that can be tried is tried: a C compiler compiles, Mininet is imported by a Python of its
 own, the kernel's features are used in namespaces that end with the process (`kernel_probe`). What

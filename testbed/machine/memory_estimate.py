@@ -1,8 +1,8 @@
-"""Whether a run's hosts fit into this machine's memory, looked at before anything is built.
+"""Whether a run's hosts fit into this machine's memory, checked before anything is built.
 
-A run that outgrows memory ends after an hour, by the kernel's hand and without a word. What grows
-with an experiment are the hosts' machines, by their fragments; so machines of the same kind with
-few fragments are made, and what they take is extrapolated. The rest is about the same for all.
+Otherwise the kernel may kill a run after an hour, without a message. The part that grows with an
+experiment are the hosts' state machines, with their fragments. So the estimate makes machines of
+the same kind with few fragments and extrapolates their size. The rest is about the same for all.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Networks with anybody's P4 program and no training jobs: a file, `run.py FILE`, and what must
-hold.
+"""Networks with any P4 program and without training jobs: a file, `run.py FILE`, and checks.
 
 `network_schema` says what such a file may hold, `load_network` reads it, `install_entries` fills
 switches with its entries, `plain_network` is the Mininet network that it describes, `network_run`

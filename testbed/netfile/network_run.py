@@ -1,7 +1,7 @@
-"""Bringing up a network file's network, and finding out whether what it says holds.
+"""Running a network file: starting its network and doing its checks.
 
-The switches start, their links get rates and delays, entries go in, the hosts' commands are run;
-then the checks, one after the other, each printed with what came of it. With `--cli` Mininet's
+The switches start, their links get rates and delays, entries are installed, and the hosts' commands
+run. Then the checks run one after the other, each printed with its result. With `--cli` Mininet's
 command line opens afterwards.
 """
 

@@ -1,7 +1,7 @@
-"""What a network file may say.
+"""The schema of a network file.
 
-A file of this kind is told from an experiment by its key `network`. The kinds of values, the units
-and the words of errors are those of experiment files.
+The key `network` distinguishes it from an experiment. The kinds of values, the units and the words
+of errors are those of experiment files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What runs keep on this machine, and how it is taken away: the records in /run/ina-testbed.
+"""The records of runs in /run/ina-testbed: what runs have on this machine, and how to remove it.
 
 A run writes a record before it starts anything: its runner's identity, then each process with its
 start time. Below the folder of the same name lie the run's sockets. As all processes die with the

@@ -1,9 +1,10 @@
 """ATP's hosts: the pool systems' worker and server, with window positions and the float fallback.
 
-Beside what ESA's hosts do (see pool_worker and pool_server), a worker takes a fragment's index from
-its window position, adopts the index that the server hands out for a position that collided, sends
-a fragment again as soon as results of later ones are here, and sends what does not fit fixed point
-as float32, which the server adds. All fragments have the same priority: ATP knows none.
+They do what ESA's hosts do (see pool_worker and pool_server), and more: a worker takes a fragment's
+index from its window position, uses the new index that the server gives a position after a
+collision, sends a fragment again as soon as results of later fragments are here, and sends values
+that do not fit fixed point as float32, which the server adds. ATP has no priorities, so all
+fragments have the same priority.
 """
 
 from __future__ import annotations

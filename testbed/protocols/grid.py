@@ -1,9 +1,9 @@
 """GRID's hosts: those of the system whose memory it uses, sending as a plan says.
 
-A worker's fragments name the switch that aggregates them and carry the tag of their way, and leave
-at the rate that the plan has for the worker. A server reminds the switches that the plan has for a
-fragment. With ATP's memory a fragment has its window position's index, and so on, as ATP's hosts
-have it; else ESA's.
+A worker's fragments name the switch that aggregates them, carry the tag of their path, and leave at
+the worker's rate in the plan. A server sends a fragment's reminders to the switches that the plan
+has for it. With ATP's memory the hosts work as ATP's hosts (index of the window position, and so
+on), otherwise as ESA's.
 """
 
 from __future__ import annotations

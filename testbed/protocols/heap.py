@@ -1,8 +1,8 @@
-"""A binary heap of timers, for machines that must know which of many deadlines comes first.
+"""A binary heap of timers, for machines with many deadlines.
 
-An entry is an item number (a fragment, a row of a server's store); its due time lies in an array
+An entry is an item number (a fragment, or a row of a server's store). Its due time is in an array
 indexed by the item. An item has at most one entry. Items that are done stay in the heap until they
-reach the top, which is cheaper than taking them out from the middle.
+reach the top, which is cheaper than removing them from the middle.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def push(items, size, due, item):
 
 @njit(cache=True)
 def decrease_due(items, size, due, item, when):
-    """Let an item of the heap be due earlier, at `when`. It is looked for: for rare events."""
+    """Make an item of the heap due earlier, at `when`. Searches the heap, so only for rare
+    events."""
     for place in range(size):
         if items[place] == item:
             due[item] = when

@@ -1,4 +1,4 @@
-"""What a host is told: who it is, what it computes, whom it talks to, and its system's options.
+"""The specification of a host: its role, its computation, its peers, and its system's options.
 
 `testbed.derived.host_specs` makes one `HostSpec` for each host of an experiment. All hosts of a job
 share one `JobSpec` and one system part, so they get the same numbers where they must agree (pool,

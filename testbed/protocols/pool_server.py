@@ -1,10 +1,10 @@
 """The parameter server of a system with a shared pool of aggregators.
 
-What reaches it are sums over some of the job's workers: of all of them when the switch completed
-the fragment, of fewer when a sum left its aggregator early or a contribution found no room. The
-server adds them up by their bitmaps, never by counting packets, and answers a fragment that has all
-workers with one result, which the switch multicasts. Results stay, to be served again to a worker
-that requests one.
+It receives sums over some of the job's workers: over all of them if the switch completed the
+fragment, over fewer if a sum left its aggregator early or a contribution found no aggregator. The
+server adds them up by their bitmaps, not by counting packets. When a fragment has all workers, the
+server sends one result, which the switch multicasts. It keeps results and sends one again to a
+worker that requests it.
 
 `receive` takes a batch of packets and fills another; `loss_recovery.send` does what is due by the
 clock.

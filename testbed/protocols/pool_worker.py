@@ -1,8 +1,8 @@
 """The worker of a system with a shared pool of aggregators and a parameter server.
 
-It sends the fragments that its scoreboard names, paced at the link's rate and within a window. It
-checks every result, retransmits what stays unanswered, and answers the server's requests. The
-systems differ in the priority and the index that a fragment carries and in how they retransmit.
+It sends the fragments that its scoreboard selects, paced at the link's rate and within a window. It
+checks every result, retransmits unanswered fragments, and answers the server's requests. The
+systems differ in a fragment's priority and index, and in how they retransmit.
 
 `receive` takes a batch of packets, `send` fills one; `deadline` says when to call again although
 nothing has arrived. Times are int64 ns since the run's start.

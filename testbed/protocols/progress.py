@@ -1,12 +1,11 @@
-"""How far each worker has come, as far as a server can see, and what must therefore be pulled.
+"""How far each worker has come, as far as a server can see, and which fragments to pull.
 
-Workers send a tensor's fragments in order, and a path keeps the order. So when something of a later
-fragment has come from a worker, its contributions to the earlier ones have passed the switches, and
-what they could bring to the server is here. Once that holds for all workers, an earlier fragment
-that is here in part cannot be completed by waiting: its missing part is in a switch, in an
-aggregator that can never fill. Its row is to be *pulled* at once, without a guess at how long is
-too long. That guess (loss_recovery.delay_ns) is left to the last fragments of a tensor and to what
-got lost.
+Workers send a tensor's fragments in order, and paths keep the order. So when a worker's packet of a
+later fragment has come, its contributions to the earlier fragments have passed the switches, and
+those that go to the server have arrived. When this is true for all workers, an incomplete earlier
+fragment cannot be completed by waiting: its missing part is in a switch, in an aggregator that can
+never fill. The server *pulls* it at once and does not need to guess how long to wait. Only the last
+fragments of a tensor and lost packets need that guess (loss_recovery.delay_ns).
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """The parameter server of a system without aggregation in the network.
 
 It adds up what the workers send as the pool systems' server does (pool_server: by bitmap, so that a
-duplicate is never added twice), but no switch multiplies its results: each goes out once for each
-worker. So one packet in can mean many out. Finished fragments wait in a queue, which is sent at the
-link's rate, so that the queue in front of the link is the server's own and drops nothing.
+duplicate is never added twice), but no switch copies its results: the server sends each of them
+once to each worker. So one packet in can mean many packets out. Finished fragments wait in the
+server's own queue, which is sent at the link's rate, so that the link's queue drops nothing.
 
-A fragment that lacks workers for long is requested, as there: else one worker's loss would look to
-all others like a lost result, and they would back off for nothing.
+If workers of a fragment are missing for long, the server requests their gradients, as the pool
+systems' server does. Otherwise one worker's loss would look like a lost result to all others, and
+they would back off for nothing.
 
 A job may have several servers. Server m of k then adds the fragments with m = fragment modulo k.
 """

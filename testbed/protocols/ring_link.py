@@ -1,4 +1,4 @@
-"""The way from a ring member to its neighbour: what waits, what is on the way, what has arrived.
+"""The link from a ring member to its neighbour: what waits, what is in flight, what has arrived.
 
 Each transmission has a sequence number of its own (`index`). The receiver collects what has come
 and acknowledges up to 32 numbers with one packet of kind `control`: a first number and a bitmap.

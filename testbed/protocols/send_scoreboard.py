@@ -4,39 +4,41 @@ Every system with a window uses it. A gradient has T tensors, in forward order; 
 fragments first[t] .. first[t+1] - 1 of the iteration's F fragments.
 
 Order. Backward makes tensors ready from the last to the first. With `fifo` order tensors are sent
-as they became ready, with `front` order the front-most one first, since the next forward pass waits
-for it.
+in the order in which they became ready. With `front` order the frontmost tensor is sent first,
+since the next forward pass waits for it.
 
-A sum takes all workers, and workers differ in speed. A worker that turned to a tensor as soon as it
-has it would send what slower ones cannot send yet, and be missing from what they still send: both
-tensors would lie in the switch in parts and reach the server one worker at a time. So the workers
-turn together, by what all of them see in the same order, the results:
+A sum needs all workers, and workers differ in speed. Suppose a worker switched to a tensor as soon
+as it has it. Then it would send fragments that slower workers cannot send yet, and it would be
+missing in the fragments that they still send. Both tensors would fill aggregators with incomplete
+sums and reach the server one worker at a time. So all workers switch at the same point. The results
+define that point, because all workers see them in the same order:
 
-- Of a tensor that has become ready a worker sends the first few fragments, its *probes*, and goes
-  on with what it was at.
-- The first result of a tensor says that all workers have it; it is then *shared*. The front-most
-  shared tensor is sent before all others,
-- but only after those that it overtakes have come to a *stop*, which is the same on all workers: so
-  far that no worker can have sent more of them. Otherwise what some have sent and others have not
-  would wait until all turn back.
-- Where nothing shared is left to send, the tensor that has been ready for longest goes on.
+- A worker sends the first few fragments of a tensor that has become ready, its *probes*, and then
+  continues with the tensor that it was sending.
+- The first result of a tensor shows that all workers have it. The tensor is then *shared*. The
+  frontmost shared tensor is sent before all others,
+- but only after the tensors that it overtakes have reached their *stop*, which is the same on all
+  workers: no worker can have sent a fragment beyond it. Without a stop, fragments that only some
+  workers have sent would wait until all workers switch back.
+- If no shared tensor is left to send, the tensor that became ready first continues.
 
-Window. Front-first under one common window dead-locks: one worker fills its window with rear
-tensors, another with front ones, and neither can send what the other waits for. So with front order
-a part of the window is kept for what is urgent: when everything in flight fills the window, a
-shared tensor may still send while the fragments in flight of equally or more urgent shared tensors
-(`urgent`) are less than that part, and so may a tensor that is to come to its stop. It is a part of
-the whole window, whatever marks have left of it: fragments that wait for another worker may fill
-all that is left. What is not shared has no such part; it goes out only while everything in flight
-is within the window, the probes of the tensor that became ready first before others. So that one
-becomes shared as soon as the slowest worker has it, and a fast worker does not fill the switch with
-what must wait for that one. With fifo order all workers send in the same order, and everything in
-flight counts.
+Window. Front order with one common window can deadlock: one worker fills its window with rear
+tensors, another with front tensors, and neither can send what the other waits for. So with front
+order a part of the window is reserved for urgent fragments. When the fragments in flight fill the
+window, a shared tensor may still send while fewer fragments of equally or more urgent shared
+tensors (`urgent`) are in flight than that part; so may a tensor on the way to its stop. The part is
+a share of the whole window, even if marks have made the window smaller, because fragments that wait
+for another worker may fill all of the smaller window. Tensors that are not shared have no reserved
+part. They are sent only while all fragments in flight fit into the window, and the probes of the
+tensor that became ready first go first. So this tensor becomes shared as soon as the slowest worker
+has it, and a fast worker does not fill the switch with fragments that must wait for the slowest
+worker. With fifo order all workers send in the same order, and all fragments in flight count.
 
 Timers. Each fragment in flight has a *flight*: when it was sent, how often, and when it is due to
-be sent again, which a heap orders. Flights are few and used again at once, so what is written for
-every packet stays in the processor's cache; of a large model's millions of fragments each takes
-five bytes. A flight ends when its timer is reached and the result is here.
+be sent again. A heap orders flights by that time. There are few flights, and they are reused at
+once, so the data written for every packet stays in the processor's cache. Each of a large model's
+millions of fragments takes only five bytes. A flight ends when its timer is due and the result has
+come.
 """
 
 from __future__ import annotations
@@ -55,9 +57,9 @@ FIFO = 1
 
 LONGEST_BACKOFF_NS = 500_000_000
 EQUAL_RETRIES = 2
-MAX_ATTEMPTS = 20  # that count for the backoff
-PROBES = 4  # of a tensor; more than one, since one may get lost
-SHARE_OF_URGENT = 8  # of the window is for urgent fragments whatever else is in flight
+MAX_ATTEMPTS = 20  # more attempts do not lengthen the backoff
+PROBES = 4  # per tensor; more than one, since one may get lost
+SHARE_OF_URGENT = 8  # an eighth of the window is reserved for urgent fragments
 NONE = -1
 
 # SendScoreboard.state

@@ -1,7 +1,7 @@
-"""What every machine says of itself: whether it has finished, how far it is, what went wrong.
+"""The status of a machine: whether it has finished, how far it is, what went wrong.
 
-A record that is the same for all systems and roles, so that a runtime needs to know nothing else of
-a machine.
+The record is the same for all systems and roles, so a runtime needs to know nothing else of a
+machine.
 """
 
 from __future__ import annotations

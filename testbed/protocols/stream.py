@@ -1,15 +1,15 @@
-"""The one order in which every worker of a job sends its gradients: the stream of chunks.
+"""The stream of chunks: the common order in which all workers of a job send their gradients.
 
-A chunk is what one packet carries. Tensors follow each other as backward makes them ready, from the
-last to the first, and a tensor's fragments in their own order. With C chunks per iteration, chunk c
-of iteration i has the number i * C + c, so numbers only ever grow, and all workers agree on the
-slot and the set of a chunk without a word:
+A chunk is the content of one packet. Tensors come in the order in which backward makes them ready,
+from the last to the first, and a tensor's fragments in their own order. With C chunks per
+iteration, chunk c of iteration i has the number i * C + c. So numbers only grow, and all workers
+agree on the slot and the set of a chunk without messages:
 
     slot = number % slots,   set = number // slots % 2
 
-Block floating point needs to know a fragment's exponent before the fragment is sent. So fragment j
-of a tensor has its exponent announced by the tensor's chunk j, one window ahead, and a tensor
-begins with as many *opening* chunks as that takes: min(slots, fragments), without values.
+Block floating point needs a fragment's exponent before the fragment is sent. So chunk j of a tensor
+carries the exponent of fragment j, which follows one window later. A tensor begins with
+min(slots, fragments) *opening* chunks, which carry exponents and no values.
 """
 
 from __future__ import annotations

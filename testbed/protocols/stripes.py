@@ -1,13 +1,13 @@
-"""Which way a fragment takes where a plan has decided it: the stripes of a job's fragments.
+"""The stripes of a job's fragments: which path of a plan a fragment takes.
 
 A plan gives shares of a worker's fragments to different aggregation nodes and paths. A *stripe* is
 such a share. Its fragments are spread evenly over the gradient, so that a worker that sends in
-order, at one pace, sends every node its share all the time: fragment f of F has the *rank*
-f x stride mod F, with a stride near F / golden ratio that has no factor in common with F, and a
-stripe has the ranks from where the one before it ends to its own end. All hosts of a job use the
-same ranks, so what one worker sends to a node, the others do too.
+order at a constant pace sends every node its share all the time. Fragment f of F has the *rank*
+f x stride mod F, with a stride near F / golden ratio that has no factor in common with F. A stripe
+has the ranks from the end of the stripe before it to its own end. All hosts of a job use the same
+ranks, so all workers send the same fragments to a node.
 
-Systems without a plan have one stripe, whose fragments name no node: every switch on the way
+Systems without a plan have one stripe, whose fragments name no node: every switch on the path
 aggregates them.
 """
 

@@ -1,13 +1,14 @@
-"""SwitchML's worker: a window of slots that clock themselves, and no parameter server.
+"""SwitchML's worker: a self-clocked window of slots, and no parameter server.
 
-Each slot of the job's part of the pool has one chunk in flight at most. Its next chunk is `slots`
-further down the stream and goes out when the result of the last one is here, so a worker is never
-more than one chunk ahead of another in any slot: what the switch's two sets rely on. A chunk
-without a result is sent again after a timeout, to the same slot and set, and the switch serves the
-result from there. With one set it adds the packet if it lacked it, and else has nothing to serve.
+Each slot of the job's part of the pool has at most one chunk in flight. Its next chunk is `slots`
+later in the stream and is sent when the result of the last one is here. So a worker is never more
+than one chunk ahead of another in any slot, and the switch's two sets are enough. A chunk without a
+result is sent again after a timeout, to the same slot and set, and the switch sends the result from
+there. With one set the switch adds the packet if it is missing in the sum; it keeps no result to
+send again.
 
-Its records are those of `worker_state`, since it shares the other workers' values, checks, pacing
-and measure of round trips; what a slot does is its own.
+The worker's records are those of `worker_state`, since values, checks, pacing and round-trip times
+are the same as those of other workers. Only the slots are its own.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What workers send as gradients, and how every received sum is checked.
+"""The gradients that workers send, and the check of every received sum.
 
 Generated gradients: the value of a position is h * c with h a hash of (seed, job, iteration,
 fragment, position in the fragment) and c a small odd number drawn per (job, iteration, worker).
 The expected sum of a position is then h times the sum of the c, at the same cost for any number of
-workers, and a missing, doubled or swapped worker shows, since the c differ.
+workers. A missing, duplicated or swapped worker changes the sum, since the c differ.
 
-Invariant: abs(h) <= 2^31 / (15 W) for W workers, so that no sum leaves int32; `hash_shift` sees to
-it. A test that wants overflow passes a smaller shift.
+Invariant: abs(h) <= 2^31 / (15 W) for W workers, so that no sum leaves int32; `hash_shift` ensures
+it. A test that needs overflow passes a smaller shift.
 
 Recorded gradients (a trace with float32 values): the workers' quantised int32 values and their sums
 lie in arrays, and the check compares with those.

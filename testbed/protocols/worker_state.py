@@ -1,7 +1,7 @@
-"""What the worker of every system is told and keeps: two records of numbers.
+"""Configuration and state of a worker of any system: two records of numbers.
 
-The pool systems' worker, SwitchML's and the ring's members share them, and with them what `flow`
-and `payload` do.
+The pool systems' worker, SwitchML's worker and the ring's members share them, so that `flow` and
+`payload` work for all of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One number for all that a run has measured, so that two runs can be told equal at a glance.
+"""A hash of all values that a run has measured, so that equal runs are easy to recognise.
 
-The digest is over values, not over files: Parquet may write equal tables in different bytes. Tables
-come in the order of their names, columns as declared, rows by their keys; a null is no value. What
-is not in a table (when, where and for how long a run ran) is not in the digest.
+The digest covers values, not files: Parquet may write equal tables in different bytes. Tables come
+in the order of their names, columns as declared, rows by their keys; a null is no value. Facts that
+are in no table (when, where and for how long a run ran) are not in the digest.
 """
 
 from __future__ import annotations

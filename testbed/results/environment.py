@@ -1,7 +1,7 @@
-"""What a run ran on: enough to say later why two runs differ.
+"""The environment of a run: enough to explain later why two runs differ.
 
-Versions are looked up in the packages' metadata, so that nothing is imported for it, and whatever
-can't be found out (no git, no compiler) is null.
+Versions come from the packages' metadata, so that nothing is imported. Facts that cannot be found
+out (no git, no compiler) are null.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What can go wrong with a results folder: the user's mistake, or the program's.
+"""Errors of a results folder: the user's, or the program's.
 
-A folder that is missing, half copied or from another version is something the user can put right
-(`ResultsError`, a `UserError`). Rows that break the declared tables are a defect of the code that
-wrote them (`SchemaError`), and must never be corrected silently.
+The user can correct a folder that is missing, half copied or from another version (`ResultsError`,
+a `UserError`). Rows that break the declared tables are a defect of the code that wrote them
+(`SchemaError`), and must never be corrected silently.
 """
 
 from __future__ import annotations

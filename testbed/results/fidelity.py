@@ -1,10 +1,10 @@
-"""How far a real-clock run can be trusted: the invariants, their limits, and the rows that say so.
+"""Whether a real-clock run can be trusted: the invariants, their limits, and the rows about them.
 
-An emulated network keeps its promises only while the machine beneath keeps up. Four things show
-that it did not: packets lost where the experiment has no queue, a process that had no processor
-left, senders that fell behind their own schedule, and fragments that waited for processors on their
-way. The limits are deliberately simple, so that everybody can check a mark by hand;
-docs/fidelity.md tells where they come from.
+An emulated network behaves as described only while the machine keeps up. Four things show that it
+did not: packets lost where the experiment has no queue, a process without processor time, senders
+that fell behind their own schedule, and fragments that waited for processors on their way. The
+limits are simple, so that everybody can check a mark by hand; docs/fidelity.md says where they come
+from.
 """
 
 from __future__ import annotations

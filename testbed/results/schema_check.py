@@ -1,8 +1,9 @@
-"""Rows on their way into a table: brought to the declared dtypes, or refused with a clear error.
+"""Rows before they go into a table: converted to the declared dtypes, or refused with a clear
+error.
 
-A wrong column noticed at the end of a ten-minute run costs ten minutes; noticed a month later in a
-figure it costs a paper. So everything is checked here, at the border, and readers trust it.
-Conversion is only ever exact: a fraction never becomes an integer, a null never a zero.
+A wrong column found at the end of a ten-minute run costs ten minutes. Found a month later in a
+figure, it costs a paper. So everything is checked before it is written, and readers trust it.
+Conversion is always exact: a fraction never becomes an integer, a null never a zero.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The life of a results folder, from the first second of a run to whichever end it finds.
+"""Writing a results folder, from the start of a run to its end, however it ends.
 
-`status.json` is written before anything else and says "running", together with the process that
-says so; at the end it is replaced in one step. A run that is killed therefore leaves a folder that
-reads as unfinished without anybody having to tidy up, and no reader ever sees half a file: every
-file appears under its name only when it is complete.
+`status.json` is written first. It says "running" and names the process. At the end it is replaced
+in one step. So a run that is killed leaves a folder that reads as unfinished, without any clean-up.
+No reader ever sees half a file: every file appears under its name only when it is complete.
 """
 
 from __future__ import annotations

@@ -1,2 +1,2 @@
-"""What runs on Mininet and runs in virtual time have in common: the P4 program and its dry run, the
+"""The common parts of runs on Mininet and in virtual time: the P4 program and its dry run, the
 live view, interrupts, and the rows of the results' tables."""

@@ -1,10 +1,9 @@
-"""What a person sees while a run goes on: a picture that moves, or a line now and then where it
-cannot.
+"""The live view of a run: a moving picture, or, without a terminal, a line from time to time.
 
-Per job: iterations done (by its slowest worker), gradient data that its workers send now and have
-sent lately, time so far. Per switch: the aggregators in use as a strip, from the pool's first to
-its last, how many are filling and held, how often one is preempted, and packets dropped. All of it
-is read anyway, or seldom enough not to be felt.
+Per job: iterations done (by its slowest worker), the rate of its workers' gradients now and
+recently, time so far. Per switch: a strip of the aggregators in use, from the pool's first to its
+last, how many are filling and held, how often one is preempted, and packets dropped. The run reads
+all of this anyway, or so rarely that it does not matter.
 
 The view is the same for every runtime. `elapsed_ns` is the run's own time, which in virtual time is
 not that of the person who looks; rates are per second of it.

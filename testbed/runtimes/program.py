@@ -1,9 +1,8 @@
-"""The P4 program of a run, looked at before anything is built.
+"""The P4 program of a run, checked before anything is built.
 
-It is compiled, and then the experiment's tables are filled and its registers read once in a switch
-that exists only in this process (with BMv2, in one that only pretends to). A program of the user's
-own that lacks what the system needs is so found by the very calls that a run would make, and not in
-the middle of one.
+It is compiled. Then the experiment's tables are filled and its registers read once, in a switch
+that exists only in this process (with BMv2, in a fake switch). So a user's program in which
+something is missing is found by the same calls that a run makes, before the run.
 """
 
 from __future__ import annotations

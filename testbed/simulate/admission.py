@@ -1,9 +1,9 @@
-"""Which job runs where, and since when, where jobs come and go.
+"""Which job runs where, and from when, if jobs come and go.
 
 First come, first served: the job that was submitted first gets hosts as soon as enough are free,
-and nobody overtakes it. That is the simplest rule of a real scheduler, and the one under which a
-job's waiting depends on nothing but those before it. An admission knows no time of its own: it is
-told that a job has ended, and asked who may begin.
+and no other job overtakes it. This is the simplest rule of a real scheduler, and a job's waiting
+depends only on the jobs before it. An admission has no clock: it is told that a job has ended, and
+says which job may begin.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Jobs that come and go in a world: what happens to hosts and switches when one begins or ends.
+"""Jobs that come and go: what happens to hosts and switches when a job begins or ends.
 
-A job begins and ends at an instant: its hosts are there, and the switches' tables hold it, from the
-event on that made room for it; setting up takes no time. At its end the switches' control plane
-takes it out of the tables and gives back what it held of their memory.
+A job begins and ends at an instant. Its hosts and its table entries exist from the event that made
+room for it; setting up takes no time. At its end the control plane removes its table entries and
+releases its switch memory.
 """
 
 from __future__ import annotations

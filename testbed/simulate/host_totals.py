@@ -1,7 +1,7 @@
-"""What a role in virtual time hands over at its end: what it has counted, and its times.
+"""The output of a role in virtual time at its end: its counters and its times.
 
-The names are those that a host process of a Mininet run uses (testbed.hosts.host_process), so that
-the tables are made of both alike."""
+The names are those of a host process of a Mininet run (testbed.hosts.host_process), so that the
+tables are made from both in the same way."""
 
 from __future__ import annotations
 

@@ -24,13 +24,13 @@ from testbed.workload.native import INTERPRETED, copy, foreign, peek
 from testbed.workload.placed_machine import Placed, PlacedTuple, at, call_step, raised
 
 # Why the loop returned
-TIME_REACHED = 0  # nothing happens before the time that was asked for
-FINISHED = 1  # all workers have
-WRONG_VALUE = 2  # a value, at the host World.state.who
-NO_EVENTS = 3  # can ever happen
-NO_ROOM = 4  # more frames are on their way than there is room for
-EVENTS_HANDLED = 5  # as many events have been handled as were asked for
-WORKER_FINISHED = 6  # a worker has finished, where jobs come and go
+TIME_REACHED = 0  # no event is left before `until_ns`
+FINISHED = 1  # all workers have finished
+WRONG_VALUE = 2  # the host World.state.failed_host found a wrong value
+NO_EVENTS = 3  # no event will ever happen again
+NO_ROOM = 4  # there are more frames on their way than rows for them
+EVENTS_HANDLED = 5  # the largest number of events has been handled
+WORKER_FINISHED = 6  # a worker has finished, and jobs come and go
 RAISED = 7  # an exception, in plain Python
 
 # Where a machine's status has these fields, in bytes

@@ -1,13 +1,13 @@
 """The small arrays of many machines, side by side.
 
-Each array of a machine is an allocation of its own, and a step reads some forty of them. Hundreds
-of machines thus spread over more pages of memory than the processor's TLB knows, and many accesses
-wait for a walk through the page tables. Here they move into one piece of memory, machine by
-machine, what is short and read at every step first. numpy asks the kernel for large pages where a
-piece is large enough to profit (4 MiB).
+Each array of a machine is an allocation of its own, and a step reads about forty of them. So
+hundreds of machines use more pages of memory than the processor's TLB has entries, and many
+accesses wait for the page tables. Here the arrays move into one piece of memory, machine by
+machine, short arrays that every step reads first. numpy asks the kernel for large pages if a piece
+is large enough for them (4 MiB).
 
-Large arrays stay where they are: of a large model's, memory is taken only where they are used,
-which large pages would undo.
+Large arrays stay where they are. Those of a large model take memory only where they are used, and
+large pages would take memory for all of them.
 """
 
 from __future__ import annotations

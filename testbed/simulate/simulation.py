@@ -1,7 +1,7 @@
-"""A run in virtual time: from time 0 to the last worker's last result, or to the reason why not.
+"""A run in virtual time: from time 0 to the last worker's last result, or to an error.
 
-The loop returns here now and then: to take a sample of the switches' memory, to see whether there
-is progress, to let Ctrl-C through. None of that touches what happens in the world.
+The loop returns here from time to time, to sample the switches' memory, to check for progress, and
+to allow Ctrl-C. This does not change the simulated events.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What virtual time keeps: places in arrays, for the loop and for those who fill and read them.
+"""The state of virtual time: named places in arrays.
 
-Nodes are numbered: hosts from 0, in the order of the plan; switches from 0, in the topology's.
-Where jobs come and go, every job has hosts of its own here, which stand for hosts of the topology
-while it runs and for none before and afterwards. A *source* of events is a host (its next arrival
+Nodes are numbered: hosts from 0, in the order of the plan; switches from 0, in the topology's
+order. If jobs come and go, every job has its own hosts here. They represent hosts of the topology
+while the job runs, and none before and afterwards. A *source* of events is a host (its next arrival
 or deadline), a *trunk* (the direction of a link that leads into a switch from another switch), or a
 switch (its traffic manager's next event), numbered in this order. Hosts and trunks have an *inbox*:
 the frames on their way to it, in order of time.
@@ -26,13 +26,13 @@ STATE = record(
     "open",  # workers that have not finished
     "free",  # entries in Frames.free
     "pending",  # switch whose packets have to be collected first, -1: none
-    "failed_host",  # host of which the loop says something
+    "failed_host",  # the host that found a wrong value
     "events",
     "oversized",  # frames longer than any of ours, which a program has made
     "now",
     "pauses",  # of World.pauses that have begun
-    "report_finished",  # 1: jobs come and go, so the loop says when a worker has finished
-    "finished_workers",  # workers that have finished since it last said so
+    "report_finished",  # 1: jobs come and go, so the loop returns when a worker has finished
+    "finished_workers",  # workers that have finished since the last such return
 )
 
 # A row of World.hosts

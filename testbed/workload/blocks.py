@@ -1,8 +1,7 @@
 """Float gradients of a trace in block floating point, and the sums that a worker must receive.
 
-The exponents that scale the values on the wire are those that the workers exchange. Here all
-workers' gradients are read and the sums reckoned from them, so a wrong exponent shows as a wrong
-sum.
+The workers exchange the exponents that scale the values on the wire. This module computes the sums
+from all workers' gradients, so a wrong exponent appears as a wrong sum.
 """
 
 from __future__ import annotations

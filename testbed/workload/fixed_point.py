@@ -1,9 +1,9 @@
 """Float gradients of a trace in ATP's fixed point, and as they are for the float fallback.
 
-A worker sends round(g * scale) as int32, with a scale of 10^6 whatever the gradients are (compare
-gradients.py, where it follows from the largest). The received integers are exactly the sum of the
-workers' integers; the sum of the floats is then off by at most W / (2 * scale). What does not fit
-goes as floats (testbed.protocols.floats).
+A worker sends round(g * scale) as int32. The scale is 10^6 for all gradients (in gradients.py it
+depends on the largest). The received integers are exactly the sum of the workers' integers; the
+error of the sum of the floats is at most W / (2 * scale). Fragments that do not fit are sent as
+floats (testbed.protocols.floats).
 """
 
 from __future__ import annotations

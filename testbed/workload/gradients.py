@@ -1,8 +1,8 @@
-"""Float gradients of a trace that has them, quantised as the workers do it.
+"""Recorded float gradients of a trace, quantised as the workers do it.
 
 A worker sends round(g * scale) as int32. The scale is the largest power of two for which no sum
 over W workers can leave int32: W * max|g| * scale < 2^31. The received integers are exactly the sum
-of the workers' integers; the sum of the floats is then off by at most W / (2 scale), half a step
+of the workers' integers; the error of the sum of the floats is at most W / (2 scale), half a step
 per worker.
 """
 

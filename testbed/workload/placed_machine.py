@@ -1,10 +1,10 @@
 """Machines at addresses, so that one loop steps machines of any type.
 
-A machine is a named tuple of numpy arrays, and every system has types of its own. A loop that took
-machines as arguments would be compiled again for every mixture of types; and compiled code hands a
-tuple on by value, some three hundred words from function to function, and counts references to each
-of its arrays with atomic additions, which takes longer than the work on one packet. Here a machine
-is *placed*: where its arrays lie, and their shapes, are written one after the other, and the step
+A machine is a named tuple of numpy arrays, and every system has its own types. A loop with machines
+as arguments would be compiled again for every mixture of types. Also, compiled code passes a tuple
+by value, about three hundred words from function to function, and counts references to each of its
+arrays with atomic additions. That takes longer than the work on one packet. Here a machine is
+*placed*: the addresses and shapes of its arrays are written one after the other, and the step
 function of its type, which has a C signature, finds them there. To the protocols' code a placed
 tuple looks like the named tuple that it represents, but it is an address: an array is read when it
 is used.

@@ -7,10 +7,9 @@ layer's gradient is ready when its backward step is done, and is exchanged while
 Compute steps follow each other by schedule: a step starts when the step before it was *due* to end,
 or when its gradient arrived, not when the host noticed. A late host does not slow the model down.
 
-Workers may differ in speed, for good (`speed_spread`) and from iteration to iteration
-(`compute_jitter`). Both are drawn by integer arithmetic from numbers of their own, one for each
-worker, and one for each worker and iteration, so they are the same on every machine and in every
-runtime.
+Workers may differ in speed, constantly (`speed_spread`) and from iteration to iteration
+(`compute_jitter`). Both are drawn by integer arithmetic, one number for each worker, and one for
+each worker and iteration. So they are the same on every machine and in every runtime.
 """
 
 from __future__ import annotations
