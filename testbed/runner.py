@@ -45,7 +45,8 @@ def run(experiment: Experiment, results: Path, pcap: Sequence[str] = ()) -> int:
 
 
 def get_ready(experiments: Iterable[Experiment]) -> None:
-    """Make sure that the machine has what these experiments need, and nothing stands in their way.
+    """Make sure that the machine has what these experiments need, and that nothing else prevents
+    them.
 
     Raises UserError."""
     emulated = [each for each in experiments if each.runtime != VIRTUAL]

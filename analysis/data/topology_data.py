@@ -1,4 +1,4 @@
-"""Where the nodes of a network stand in a picture, and what its links and switches did.
+"""The positions of a network's nodes in a picture, and the traffic of its links and switches.
 
 Switches stand above what hangs on them, level by level: a switch that hosts hang on lowest, a spine
 above its leaves. Within a level nodes are ordered by what is below them, which keeps most lines

@@ -60,11 +60,11 @@ JOBS = (
     Column("iteration_ns", "iteration\n(min .. max)", lambda spread: units.times(*spread), "ns"),
 )
 FAULTS = (
-    _words("kind", "what"),
-    _words("target", "whom"),
+    _words("kind", "fault"),
+    _words("target", "target"),
     _time("at_ns", "planned at"),
     _time("begun_ns", "took place"),
-    _time("ended_ns", "over"),
+    _time("ended_ns", "ended"),
 )
 TRAFFIC = (
     JOB,

@@ -97,7 +97,7 @@ def readable() -> list[Path]:
 
 
 def _all_but(tree: Path, hidden: Path) -> Iterator[Path]:
-    """The folder `tree`, or, if `hidden` lies in it, all that is beside the way to that."""
+    """The folder `tree`, or, if `hidden` is in it, everything in it except the path to `hidden`."""
     if not hidden.is_relative_to(tree):
         yield tree
     elif hidden != tree:

@@ -1,6 +1,6 @@
 """Networks for lab 9, as the students' planners get them, and what a plan is worth in them.
 
-Names are drawn at random, so that nobody can answer by heart.
+Names are drawn at random, so that a solution cannot depend on them.
 """
 
 from __future__ import annotations

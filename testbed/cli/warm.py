@@ -24,7 +24,7 @@ def warm_virtual_time() -> None:
     from testbed.simulate import loop, state
     from testbed.workload.placed_machine import Placed
 
-    # A world in which nobody has anything left to do.
+    # A world without work.
     loop.run(Placed(state.new_world(1, 0, 1, 1, 64)), 0, 1)
 
 

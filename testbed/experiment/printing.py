@@ -1,4 +1,4 @@
-"""A loaded experiment as data that could stand in a file, every quantity with its unit."""
+"""A loaded experiment as data for a file, every quantity with its unit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def shown(part: Any, name: str) -> Any:
 
 
 def as_data(part: Any, given_only: bool = False) -> Any:
-    """A resolved part of an experiment as plain data, as it would stand in a file."""
+    """A resolved part of an experiment as plain data, as in a file."""
     if isinstance(part, TopologyChoice):
         head = {"kind": part.kind} if part.kind else {"class": f"{part.file}:{part.class_name}"}
         return {**head, **part.options}
@@ -52,7 +52,7 @@ def as_data(part: Any, given_only: bool = False) -> Any:
         kind = kind_of(info)
         plain = kind.show(value) if kind else value
         data[info.alias or name] = as_data(plain, inner)
-    for name in ("between", "switch"):  # whom an exception is about comes first, for the reader
+    for name in ("between", "switch"):  # the target of an exception comes first, for readers
         if isinstance(part, LinkOptions | SwitchException) and name in data:
             data = {name: data.pop(name), **data}
     return data

@@ -460,7 +460,7 @@ class _Resolver:
     # -- losses
 
     def losses(self) -> None:
-        """Where no packet may be lost, nothing may lose one on purpose."""
+        """Check that nothing loses packets on purpose if no packet may be lost."""
         options: SystemOptions | None = self.parts.get("system")
         if options is None or not options.lossless_reason:
             return

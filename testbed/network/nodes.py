@@ -1,4 +1,4 @@
-"""Mininet nodes of ours: hosts and P4 switches, usable in any Mininet script.
+"""The testbed's Mininet nodes: hosts and P4 switches, usable in any Mininet script.
 
 Mininet's own nodes each start an interactive bash when they are made, and each setting is typed
 into it; that takes seconds for a network of 32 hosts. Ours can live in a namespace that exists

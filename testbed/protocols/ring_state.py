@@ -32,7 +32,7 @@ STATE = record(
     "sequence",  # of the next transmission
     "tensor",  # the last tensor whose own gradient has not been added yet, -1: none
     "order",  # fifo: how many items have been queued
-    "ack_first",  # what is to be acknowledged: first number,
+    "ack_first",  # the next acknowledgement: first number,
     "ack_bits",  # which of it and the 31 after it,
     "ack_count",  # how many,
     "ack_due_ns",  # at the latest when,

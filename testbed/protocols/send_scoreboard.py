@@ -92,7 +92,7 @@ FLOAT = 16  # the server wants it as floating-point numbers
 
 class SendScoreboard(NamedTuple):
     """T tensors, F fragments, I iterations; times in ns since the run's start,
-    -1 for not yet. There is room for F flights, but memory only for as many as there are at a time:
+    -1 for not yet. There is room for F flights, but memory only for those in use:
     a page that nobody has written to takes none."""
 
     state: np.ndarray  # STATE[1]
@@ -210,7 +210,7 @@ def _shared(scoreboard, tensor):
 
 @njit(cache=True)
 def _choose(scoreboard):
-    """Which tensors are to be sent by now. That changes when a tensor becomes ready or shared, and
+    """Choose the tensors to send now. The choice changes when a tensor becomes ready or shared, and
     when its probes, or its fragments up to the stop, or all of them are out."""
     state = scoreboard.state[0]
     front = state.order == FRONT
@@ -308,7 +308,7 @@ def sent_ns(scoreboard, fragment):
 
 @njit(cache=True)
 def mark_missed(scoreboard, fragment, now):
-    """A fragment is to be sent again, soon; what tells so need not tell it twice."""
+    """Note that a fragment must be sent again soon. One call per loss is enough."""
     scoreboard.sent_ns[scoreboard.flight[fragment]] = now
 
 

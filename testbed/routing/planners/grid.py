@@ -1,4 +1,4 @@
-"""`grid`: the published model, which knows no links, and a repair that makes its plans run.
+"""`grid`: the published model, which has no links, and a repair that makes its plans run.
 
 A linear program gives each worker n a rate r_n^s to each switch s and to the PS:
 
