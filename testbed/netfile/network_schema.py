@@ -139,6 +139,9 @@ class SwitchSettings(Section):
     cpu_port: Annotated[int, Whole(0, LARGEST_PORT)] | None = Field(
         default=None, description="The port of packets from and to controllers; with `p4runtime`."
     )
+    priority_queues: Annotated[int, Whole(1, 256)] = Field(
+        default=1, description="Egress queues of each port, one per `priority` of packets."
+    )
     p4runtime: Annotated[int, Whole(1, 65535)] | None = Field(
         default=None, description="Serve P4Runtime at this port of 127.0.0.1."
     )

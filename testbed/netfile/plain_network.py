@@ -57,6 +57,7 @@ class PlainNetwork(Network):
             program = self.plan.programs[switch.name]
             switch.program, switch.defines = program, dict(self.plan.net.defines)
             options = controller_options(settings.p4runtime, settings.device_id, settings.cpu_port)
+            options += ["--priority-queues", str(settings.priority_queues)]
             switch.arguments = ("-I", str(program.parent), *options)
             switch.start()
             shape(self, switch)

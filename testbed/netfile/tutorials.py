@@ -33,7 +33,7 @@ HEAD = """\
 # What each kind of object may hold; anything else would be lost, so it is an error.
 TOPOLOGY = ("hosts", "switches", "links")
 HOST = ("ip", "mac", "commands")
-SWITCH = ("runtime_json", "program", "cli_input", "cpu_port")
+SWITCH = ("runtime_json", "program", "cli_input", "cpu_port", "priority_queues")
 RUNTIME = (
     *("target", "p4info", "bmv2_json"),
     *("table_entries", "multicast_group_entries", "clone_session_entries"),
@@ -195,10 +195,13 @@ class Topology:
         if "cpu_port" in switch:
             # The tutorials' switches count their controllers' ports and device ids like this.
             made |= {"p4runtime": FIRST_PORT + number, "device_id": number}
+        for key in ("cpu_port", "priority_queues"):
+            if key not in switch:
+                continue
             try:
-                made["cpu_port"] = int(switch["cpu_port"])
+                made[key] = int(switch[key])
             except (TypeError, ValueError):
-                raise UserError(f"{where}: cpu_port {switch['cpu_port']!r} is no number") from None
+                raise UserError(f"{where}: {key} {switch[key]!r} is no number") from None
         program = self.program
         if "program" in switch:
             stem = Path(_get(switch, "program", str, where)).stem

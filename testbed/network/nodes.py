@@ -107,6 +107,8 @@ class P4Switch(PreparedNode, Switch):
     (a port of 127.0.0.1, "HOST:PORT" or "unix:PATH") of the namespace that this script runs in,
     as device `device_id`; controllers' packets pass through port `cpu_port`.
 
+    priority_queues: egress queues of each port, of which a packet's `priority` selects one.
+
     Without `control_path` the connection is inherited, and the log has no name: nothing is left
     behind even if this process is killed, and the switch ends with it.
     """
@@ -122,6 +124,7 @@ class P4Switch(PreparedNode, Switch):
         p4runtime: int | str | None = None,
         device_id: int = 1,
         cpu_port: int | None = None,
+        priority_queues: int | None = None,
         **params: Any,
     ) -> None:
         refuse_others(name, params)
@@ -132,6 +135,8 @@ class P4Switch(PreparedNode, Switch):
         self.program = program
         self.defines = dict(defines or {})
         self.arguments = (*arguments, *controller_options(p4runtime, device_id, cpu_port))
+        if priority_queues is not None:
+            self.arguments += ("--priority-queues", str(priority_queues))
         self.launch = launch
         self.client: Client | None = None
         self.control_path = control_path
@@ -241,7 +246,6 @@ BMV2_ARGUMENTS = {
     "log_file": "control_path=PATH: the log is beside it",
     "verbose": "leave it out",
     "enable_debugger": 'arguments=("--trace",), and `client.trace()`',
-    "priority_queues": "leave it out: a port has one queue, first in, first out",
 }
 
 

@@ -3,14 +3,16 @@ through it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from p4engine.switch.library import Switch
 
 from p4engine import compile_program
 
 FRAME = """
-#include <v1model.p4>
+#include <%(include)s>
 %(top)s
 %(headers)s
 struct metadata_t { %(metadata)s }
@@ -32,6 +34,7 @@ control MyDeparser(packet_out packet, in headers_t hdr) { apply { %(deparser)s }
 V1Switch(MyParser(), MyVerify(), MyIngress(), MyEgress(), MyUpdate(), MyDeparser()) main;
 """
 DEFAULTS = {
+    "include": "v1model.p4",
     "top": "",
     "headers": "header h_t { bit<32> a; bit<32> b; bit<32> c; } struct headers_t { h_t h; }",
     "metadata": "bit<8> unused;",
@@ -53,11 +56,11 @@ def source(**parts: str) -> str:
     return FRAME % (DEFAULTS | parts)
 
 
-def switch(folder: Path, **parts: str) -> Switch:
-    """A switch that runs the program made of `parts`."""
+def switch(folder: Path, options: Mapping[str, Any] | None = None, **parts: str) -> Switch:
+    """A switch that runs the program made of `parts`; `options` are those of `Switch`."""
     path = folder / "program.p4"
     path.write_text(source(**parts))
-    return Switch(compile_program(path))
+    return Switch(compile_program(path), **(options or {}))
 
 
 def send(s: Switch, data: bytes, port: int = 0, now_ns: int = 0) -> list[tuple[int, bytes]]:

@@ -7,6 +7,7 @@
  *   C  clone to session b, unicast to a      E  the same in egress
  *   R  resubmit b times, then unicast to a   X  recirculate b times, then port a
  *   L  recirculate for ever                  T  unicast to a, truncated to b bytes
+ *   Q  unicast to a with priority b; egress writes the queue's number into byte 1
  *
  * Byte 3 counts passes through ingress that kept the one metadata field; a packet of 4 bytes or more leaves
  * with it set. If byte 4 is 'm', the metadata that egress saw is appended as 32-bit little-endian words. */
@@ -63,6 +64,7 @@ static void ingress(p4_instance *i, p4_packet *p) {
         p->req.resubmit_fields = 0;
     }
     if (op == 'T') p->req.truncate = b;
+    if (op == 'Q') p->std.priority = b;
 }
 
 static void egress(p4_instance *i, p4_packet *p) {
@@ -74,6 +76,7 @@ static void egress(p4_instance *i, p4_packet *p) {
                           p->std.deq_qdepth,    s->kept};
     memcpy(s->words, words, sizeof words);
     if (op == 'd') p->std.egress_spec = P4_DROP_PORT;
+    if (op == 'Q') s->bytes[1] = (uint8_t)p->std.qid;
     if (op == 'E' && p->std.instance_type != P4_EGRESS_CLONE) {
         p->req.clone = 1;
         p->req.clone_session = b;

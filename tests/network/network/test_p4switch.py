@@ -79,7 +79,7 @@ from testbed.network.nodes import P4Switch
 
 net = Mininet(controller=None)
 h1, h2 = net.addHost("h1", ip="10.0.0.1/24"), net.addHost("h2", ip="10.0.0.2/24")
-s1 = net.addSwitch("s1", cls=P4Switch, program=sys.argv[1])
+s1 = net.addSwitch("s1", cls=P4Switch, program=sys.argv[1], priority_queues=3)
 for host in (h1, h2):
     net.addLink(host, s1)
 net.start()
@@ -89,6 +89,7 @@ try:
     h1.setARP(h2.IP(), h2.MAC())
     h2.setARP(h1.IP(), h1.MAC())
     print("lost", net.pingAll())
+    print("queues", len(s1.client.queue_stats()))
     print(h1.cmd("ethtool -k h1-eth0 | grep tx-checksumming"))
 finally:
     net.stop()
@@ -106,7 +107,7 @@ def test_it_works_in_a_plain_mininet_script(tmp_path):
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
     )
     assert done.returncode == 0, done.stderr
-    assert "lost 0.0" in done.stdout
+    assert "lost 0.0" in done.stdout and "queues 6" in done.stdout
     assert "tx-checksumming: off" in done.stdout
 
 

@@ -25,7 +25,7 @@ def exercise(folder: Path) -> Path:
         },
         "switches": {
             "s1": {"runtime_json": "topo/s1-runtime.json"},
-            "s2": {"cpu_port": "510"},
+            "s2": {"cpu_port": "510", "priority_queues": 8},
         },
         "links": [["h1", "s1-p2"], ["s1-p1", "s2-p3", 5, 0.5], ["h2", "s2-p1", "2ms"]],
     }
@@ -99,6 +99,7 @@ def test_a_topology_of_the_tutorials_becomes_a_network_file(tmp_path, capsys):
     assert [(r.port, r.instance) for r in s1.multicast[0].replicas] == [(1, 1), (2, 0)]
     assert (s1.clones[0].session, s1.clones[0].replicas[0].instance) == (9, 1)
     assert (s2.p4runtime, s2.device_id, s2.cpu_port) == (50052, 1, 510)
+    assert (s1.priority_queues, s2.priority_queues) == (1, 8)
     assert plan.net.hosts["h1"].commands == ("ip link",)
     assert plan.ports == ((None, 2), (1, 3), (None, 1))
     assert [(link.delay_ns, link.bandwidth_bps) for link in plan.net.links] == [
@@ -113,7 +114,11 @@ def test_a_topology_of_the_tutorials_becomes_a_network_file(tmp_path, capsys):
 @pytest.mark.parametrize(
     "change, said",
     [
-        (lambda t: t["switches"]["s1"].update(priority_queues=3), "'priority_queues' cannot"),
+        (lambda t: t["switches"]["s1"].update(debugger=True), "'debugger' cannot"),
+        (
+            lambda t: t["switches"]["s1"].update(priority_queues=[]),
+            "priority_queues [] is no number",
+        ),
         (lambda t: t["switches"]["s1"].update(runtime_json="none.json"), "no file none.json"),
         (lambda t: t["links"].append(["h1"]), "is not a link"),
         (lambda t: t.pop("hosts"), "there is no 'hosts'"),

@@ -52,6 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of random() and of emulated losses")
     parser.add_argument("--timestamp-unit-ns", type=int, default=1000, metavar="NS")
+    parser.add_argument(
+        "--priority-queues",
+        type=int,
+        default=1,
+        metavar="N",
+        help="egress queues of each port; a packet's priority selects one, 0 is the lowest",
+    )
     parser.add_argument("--cpu", type=int, help="stay on this core")
     parser.add_argument(
         "--trace", action="store_true", help="run a build that the trace calls can follow (slow)"
@@ -95,6 +102,7 @@ def main(arguments: argparse.Namespace) -> int:
         control,
         seed=arguments.seed,
         timestamp_unit_ns=arguments.timestamp_unit_ns,
+        priority_queues=arguments.priority_queues,
         cpu_port=arguments.cpu_port,
         controllers=controllers,
         ready=lambda: print(f"switch: ready{where}", flush=True),

@@ -300,11 +300,14 @@ class Commands:
     # ---- queues ----
 
     def do_set_queue_rate(self, words: list[str]) -> None:
-        """set_queue_rate PACKETS_PER_SECOND [PORT]"""
-        port = whole(words[1], "port") if len(words) > 1 else None
-        self.switch.queue_rate(whole(words[0], "rate"), port)
+        """set_queue_rate PACKETS_PER_SECOND [PORT [PRIORITY]]"""
+        self.switch.queue_rate(whole(words[0], "rate"), *self._queue(words[1:]))
 
     def do_set_queue_depth(self, words: list[str]) -> None:
-        """set_queue_depth PACKETS [PORT]"""
-        port = whole(words[1], "port") if len(words) > 1 else None
-        self.switch.queue_depth(whole(words[0], "depth"), port)
+        """set_queue_depth PACKETS [PORT [PRIORITY]]"""
+        self.switch.queue_depth(whole(words[0], "depth"), *self._queue(words[1:]))
+
+    @staticmethod
+    def _queue(words: list[str]) -> list[int]:
+        """Port and priority, as far as they are given."""
+        return [whole(word, what) for word, what in zip(words, ("port", "priority"), strict=False)]

@@ -27,7 +27,7 @@ class NetworkSwitch(Switch):
     Args:
         compiled: the program, see `compile_program`.
         interfaces: port number -> interface name in this process's network namespace; each is up.
-        seed, timestamp_unit_ns: as for `Switch`.
+        seed, timestamp_unit_ns, priority_queues: as for `Switch`.
         cpu_port: a port without an interface, for packets of controllers.
         options: of `PacketLoop`.
 
@@ -41,6 +41,7 @@ class NetworkSwitch(Switch):
         *,
         seed: int = 0,
         timestamp_unit_ns: int = 1000,
+        priority_queues: int = 1,
         cpu_port: int | None = None,
         **options: Any,
     ) -> None:
@@ -53,6 +54,7 @@ class NetworkSwitch(Switch):
             seed=seed,
             timestamp_unit_ns=timestamp_unit_ns,
             epoch_ns=lib.io_now(),
+            priority_queues=priority_queues,
         )
         self._loop = PacketLoop(self.lib, self.address, interfaces, cpu_port=cpu_port, **options)
 

@@ -64,7 +64,8 @@ typedef struct p4_std {
     uint32_t egress_rid;    /* 16 bits */
     uint32_t checksum_error; /* 1 bit */
     uint32_t parser_error;  /* number of the error, see info["errors"] */
-    uint32_t priority;      /* 3 bits */
+    uint16_t priority;      /* 3 bits; of the egress queue that the packet goes to */
+    uint16_t qid;           /* of the queue that it came from, for programs whose own v1model.p4 has the field */
     uint64_t ingress_global_timestamp; /* 48 bits, in the switch's timestamp unit */
     uint64_t egress_global_timestamp;  /* 48 bits */
     uint64_t further[P4_FURTHER_METADATA]; /* fields that a program's own v1model.p4 adds */

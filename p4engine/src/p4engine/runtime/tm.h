@@ -9,6 +9,10 @@
  *   ingress link:  queue -> serialise -> (loss, duplicate, reorder) -> delay, jitter -> ingress pipeline
  *   egress link:   queue -> egress pipeline -> serialise -> (loss, ...) -> delay, jitter -> out
  *
+ * A port may have several egress queues (tm_queues_set): `priority` of the standard metadata selects one, and the
+ * highest that may send is served first. Each has its own limits and its own rate in packets/s, as on BMv2; the
+ * rate in bits/s, delays and losses are those of the link, which the queues share.
+ *
  * A direction without shaping costs nothing: a packet between two such ports goes through ingress,
  * egress and deparser in one call, without queue and without a copy of its state.
  *
@@ -29,6 +33,8 @@
 #define TM_CERTAIN (1ull << 63) /* probability 1 */
 #define TM_PASSES 4096         /* pipeline passes that one arrival or event may cause */
 #define TM_INSTANT 65536       /* that the events of one moment may cause */
+#define TM_QUEUES 256          /* egress queues of a port, at most */
+#define TM_ALL_QUEUES UINT32_MAX
 
 typedef struct tm_switch tm_switch;
 
@@ -40,7 +46,8 @@ enum tm_status {
     TM_BAD_VALUE = -2,
     TM_NO_MEMORY = -3,
     TM_EXISTS = -4,
-    TM_NO_SUCH_GROUP = -5
+    TM_NO_SUCH_GROUP = -5,
+    TM_NO_SUCH_QUEUE = -6
 };
 
 /* One direction of a port's link. All zero, with unlimited queues, is "not shaped". */
@@ -66,6 +73,17 @@ typedef struct tm_counters {
     uint64_t max_queue; /* packets */
     uint64_t busy_ns;   /* time spent serialising */
 } tm_counters;
+
+/* An egress queue: what the link has carried of its packets, what it has dropped, and its settings. A packet whose
+ * priority names no queue is dropped, and counts as the link's `queue_drops` only. */
+typedef struct tm_queue {
+    uint64_t packets, bytes;
+    uint64_t queue_drops;
+    uint64_t max_queue;
+    uint64_t queue;         /* packets that wait now */
+    uint64_t queue_packets; /* the most that may wait */
+    uint64_t rate_pps;      /* 0: unlimited */
+} tm_queue;
 
 typedef struct tm_stats {
     uint64_t received;      /* packets that entered the ingress pipeline from a port */
@@ -110,12 +128,21 @@ P4_EXPORT void tm_destroy(tm_switch *); /* not the instance */
  * another one, they are dropped as by a full queue. Packets on links stay. The old instance is the caller's. */
 P4_EXPORT int tm_program_set(tm_switch *, const p4_program *program, p4_instance *instance);
 
+/* The number of egress queues of every port, 1 until then; only before the first port. With one queue, `priority`
+ * means nothing. */
+P4_EXPORT int tm_queues_set(tm_switch *, uint32_t count);
+
 P4_EXPORT int tm_port_add(tm_switch *, uint32_t port);
 P4_EXPORT int tm_port_exists(const tm_switch *, uint32_t port);
+/* The limits and the rate in packets/s of the egress direction are those of each queue of the port. */
 P4_EXPORT int tm_port_shape(tm_switch *, uint32_t port, uint32_t direction, const tm_shape *);
 P4_EXPORT int tm_port_shape_get(const tm_switch *, uint32_t port, uint32_t direction, tm_shape *);
 P4_EXPORT int tm_port_counters(const tm_switch *, uint32_t port, uint32_t direction, tm_counters *);
 P4_EXPORT int64_t tm_port_queue(tm_switch *, uint32_t port, uint32_t direction); /* packets waiting now */
+/* Of one egress queue, or of all queues of the port (TM_ALL_QUEUES). */
+P4_EXPORT int tm_queue_depth(tm_switch *, uint32_t port, uint32_t priority, uint64_t packets);
+P4_EXPORT int tm_queue_rate(tm_switch *, uint32_t port, uint32_t priority, uint64_t rate_pps);
+P4_EXPORT int tm_queue_get(const tm_switch *, uint32_t port, uint32_t priority, tm_queue *);
 
 P4_EXPORT int tm_group_set(tm_switch *, uint32_t group, const tm_member *, uint32_t count);
 P4_EXPORT int tm_group_delete(tm_switch *, uint32_t group);

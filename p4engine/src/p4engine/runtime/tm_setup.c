@@ -14,6 +14,7 @@ tm_switch *tm_create(const p4_program *program, p4_instance *instance, uint64_t 
     tm->epoch_ns = tm->now = epoch_ns;
     tm->instant = TM_INSTANT;
     tm->unit_ns = unit_ns;
+    tm->queue_count = 1;
     tm->packet_room = program->packet_size;
     tm->scratch = aligned_alloc(64, program->packet_size);
     tm->spare = aligned_alloc(64, program->packet_size);
@@ -51,6 +52,7 @@ void tm_destroy(tm_switch *tm) {
         free_event_list(tm, &p->arrivals);
         free_event_list(tm, &p->departures);
         free_queued(tm, p->first);
+        tm_queues_free(tm, p);
         free(p->ingress_queue.times);
         free(p->ingress_queue.lengths);
         free(p);
@@ -75,6 +77,7 @@ void tm_destroy(tm_switch *tm) {
 
 /* Drops what waits for the egress pipeline. */
 static void empty_queue(tm_switch *tm, port *p) {
+    if (p->queues) tm_queues_empty(tm, p);
     if (!p->waiting) return;
     p->link[TM_EGRESS].counters.queue_drops += p->waiting;
     while (p->first) {
@@ -122,7 +125,7 @@ int tm_port_add(tm_switch *tm, uint32_t number) {
     port *p = calloc(1, sizeof *p);
     event_list **heap = realloc(tm->heap, (size_t)(tm->heap_capacity + 3) * sizeof *heap);
     if (heap) tm->heap = heap;
-    if (!p || !heap) {
+    if (!p || !heap || !tm_queues_new(tm, p)) {
         free(p);
         return TM_NO_MEMORY;
     }
@@ -147,13 +150,16 @@ int tm_port_exists(const tm_switch *tm, uint32_t number) {
 int tm_port_shape(tm_switch *tm, uint32_t number, uint32_t direction, const tm_shape *shape) {
     if (!tm_port_exists(tm, number)) return TM_NO_SUCH_PORT;
     if (direction > TM_EGRESS) return TM_BAD_VALUE;
-    return tm_link_shape(&tm->ports[number]->link[direction], shape);
+    port *p = tm->ports[number];
+    if (direction == TM_EGRESS) return tm_egress_shape(tm, p, shape, 1, 1);
+    return tm_link_shape(&p->link[direction], shape);
 }
 
 int tm_port_shape_get(const tm_switch *tm, uint32_t number, uint32_t direction, tm_shape *shape) {
     if (!tm_port_exists(tm, number)) return TM_NO_SUCH_PORT;
     if (direction > TM_EGRESS) return TM_BAD_VALUE;
-    *shape = tm->ports[number]->link[direction].shape;
+    const port *p = tm->ports[number];
+    *shape = direction == TM_EGRESS ? tm_egress_shape_get(p) : p->link[direction].shape;
     return TM_OK;
 }
 
@@ -237,5 +243,9 @@ void tm_stats_reset(tm_switch *tm) {
         if (!tm->ports[i]) continue;
         memset(&tm->ports[i]->link[TM_INGRESS].counters, 0, sizeof(tm_counters));
         memset(&tm->ports[i]->link[TM_EGRESS].counters, 0, sizeof(tm_counters));
+        for (uint32_t k = 0; tm->ports[i]->queues && k < tm->queue_count; k++) {
+            tm_queue *seen = &tm->ports[i]->queues[k].seen;
+            seen->packets = seen->bytes = seen->queue_drops = seen->max_queue = 0;
+        }
     }
 }

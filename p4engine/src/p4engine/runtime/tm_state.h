@@ -1,6 +1,6 @@
 /* The traffic manager's insides, shared by its files. Each calls only those behind it in this list: tm.c (arrivals,
- * events, ingress and its copies), tm_egress.c (from a port's queue to the outside), tm_passes.c (packets that begin
- * another pass), tm_link.c, tm_store.c (where packets are kept, and their events). tm_setup.c makes and frees a switch.
+ * events, ingress and its copies), tm_egress.c (from a port's queue to the outside), tm_priority.c (several queues of a
+ * port), tm_passes.c (packets that begin another pass), tm_link.c, tm_store.c (where packets are kept, and their events). tm_setup.c makes and frees a switch.
  * Nothing outside of them includes this. */
 #ifndef TM_STATE_H
 #define TM_STATE_H
@@ -50,14 +50,24 @@ typedef struct start_queue {
     uint64_t bytes;
 } start_queue;
 
+/* One of several egress queues of a port. */
+typedef struct priority_queue {
+    queued_packet *first, *last;
+    uint64_t waiting_bytes;
+    uint64_t next_ns, remainder; /* its rate lets nothing leave before; the remainder in 1/rate ns */
+    tm_queue seen;               /* `queue` are the waiting packets */
+} priority_queue;
+
 typedef struct port {
     tm_link link[2];
     event_list arrivals;   /* of the ingress link */
     event_list departures; /* of the egress link */
     event_list dequeues;   /* the next one of the egress queue */
     start_queue ingress_queue;
-    queued_packet *first, *last; /* egress queue */
-    uint64_t waiting, waiting_bytes;
+    queued_packet *first, *last; /* egress queue, if there is one */
+    uint64_t waiting, waiting_bytes; /* `waiting`: of all queues */
+    priority_queue *queues; /* by priority, NULL: one queue */
+    uint64_t rate_pps;      /* of all queues, as set last */
 } port;
 
 /* A piece of memory that frames and queued packets are parts of. They are used again, so it is never given
@@ -84,6 +94,7 @@ struct tm_switch {
     int early;
     tm_sink sink;
     tm_stats stats;
+    uint32_t queue_count; /* of each port */
     port *ports[TM_PORTS];
     event_list **heap;
     int32_t heap_count, heap_capacity;
@@ -141,7 +152,24 @@ int tm_session_exists(const tm_switch *tm, uint32_t session);
 void tm_shorten(const tm_switch *tm, uint32_t session, p4_packet *clone, uint32_t bytes);
 void tm_clone_from_egress(tm_switch *tm, const p4_packet *packet);
 
+/* ---- tm_priority.c ---- */
+
+int tm_queues_new(tm_switch *tm, port *p); /* the queues of a port; 0: out of memory */
+void tm_queues_free(tm_switch *tm, port *p);
+void tm_queues_empty(tm_switch *tm, port *p); /* drops what waits */
+/* Into the queue of the packet's priority, or through it; arguments of tm_to_port. */
+void tm_to_queue(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, int keep);
+void tm_dequeue_priority(tm_switch *tm, port *p);
+/* Shapes the egress link, and with `depth` and `rate` sets the limit and the rate of all queues. */
+int tm_egress_shape(tm_switch *tm, port *p, const tm_shape *shape, int depth, int rate);
+tm_shape tm_egress_shape_get(const port *p);
+
 /* ---- tm_egress.c ---- */
+
+/* The egress pipeline for a packet that has left queue `qid`, in which `depth` packets are left. No port: NULL. */
+void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint32_t qid, uint64_t depth);
+/* A copy of a packet, with its bytes, that can wait in a queue; NULL: out of memory, counted. */
+queued_packet *tm_packet_keep(tm_switch *tm, const p4_packet *packet);
 
 /* Into the egress queue of a port, or through it where nothing waits. With `keep` the caller still needs the
  * packet. */

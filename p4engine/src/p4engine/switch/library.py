@@ -67,6 +67,7 @@ MANAGER_CALLS = (
     "port_shape_get",
     "queue_rate",
     "queue_depth",
+    "queue_stats",
     "port_stats",
     "stats",
     "stats_reset",
@@ -96,6 +97,7 @@ class Switch(Manager):
         seed: of `random()` and of the links' losses and jitter.
         timestamp_unit_ns: length of a unit of P4 timestamps; 1000 as on BMv2.
         epoch_ns: the time at which P4 timestamps are 0.
+        priority_queues: egress queues of each port, see `Manager`.
 
     The calls on tables, registers, counters and meters are those of `Pipeline`; objects go by
     their P4 names, full or as an unambiguous suffix.
@@ -109,6 +111,7 @@ class Switch(Manager):
         seed: int = 0,
         timestamp_unit_ns: int = 1000,
         epoch_ns: int = 0,
+        priority_queues: int = 1,
     ) -> None:
         self._tm = None
         self.tracer: Any = None
@@ -123,6 +126,7 @@ class Switch(Manager):
             seed=seed,
             timestamp_unit_ns=timestamp_unit_ns,
             epoch_ns=epoch_ns,
+            priority_queues=priority_queues,
         )
         self.pipeline.start_clock(self._clock())
 
@@ -220,5 +224,6 @@ class Switch(Manager):
         return {
             "program": replace(self.compiled.info, trace=None).to_json(),
             "ports": self.ports,
+            "priority_queues": self.priority_queues,
             "timestamp_unit_ns": self.timestamp_unit_ns,
         }

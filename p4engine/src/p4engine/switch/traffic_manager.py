@@ -18,6 +18,7 @@ from p4engine.switch.traffic_manager_abi import (
     LinkShape,
     Member,
     Output,
+    Queue,
     Stats,
     as_dict,
     declare,
@@ -30,6 +31,8 @@ UNLIMITED = 2**64 - 1
 CERTAIN = 1 << 63
 MAX_PORT = 510
 LONGEST_CLONE = 2**31 - 1  # of those that are shortened
+ALL_QUEUES = 2**32 - 1
+MAX_QUEUES = 256
 
 
 class SwitchError(ControlError):
@@ -65,6 +68,9 @@ class Manager:
         seed: of losses, jitter and the like; every (port, direction) has streams of its own.
         timestamp_unit_ns: what one unit of a P4 timestamp is.
         epoch_ns: the time at which P4 timestamps are 0.
+        priority_queues: egress queues of every port, 1..256. With several, `priority` of the
+            standard metadata selects one, 0 being the lowest; a packet whose priority names none
+            is dropped. The highest that may send is served first.
     """
 
     def __init__(
@@ -76,6 +82,7 @@ class Manager:
         seed: int = 0,
         timestamp_unit_ns: int = 1000,
         epoch_ns: int = 0,
+        priority_queues: int = 1,
     ) -> None:
         self._tm = None
         self.lib = lib
@@ -88,6 +95,10 @@ class Manager:
         if not self._tm:
             raise SwitchError("cannot make a traffic manager: no memory, or another ABI version")
         self.timestamp_unit_ns = timestamp_unit_ns
+        if not 1 <= priority_queues <= MAX_QUEUES:
+            raise SwitchError(f"priority_queues is 1 to {MAX_QUEUES}, not {priority_queues}")
+        lib.tm_queues_set(self._tm, priority_queues)
+        self.priority_queues = priority_queues
         self.ports: list[int] = []
         for port in range(MAX_PORT + 1) if ports is None else ports:
             self.port_add(port)
@@ -205,7 +216,7 @@ class Manager:
             rate_bps: bits from the Ethernet header to the end of the payload; 0 is unlimited.
             rate_pps: packets per second as BMv2's queue rate; 0 is unlimited.
             queue_packets, queue_bytes: waiting packets, without the one on the wire; None is
-                unlimited.
+                unlimited. With several egress queues these and rate_pps are of each.
             delay_ns, jitter_ns: arrival after delay -jitter..+jitter (uniform, order kept);
                 jitter at most delay.
             loss, duplicate, reorder: probabilities; a reordered packet takes reorder_ns longer.
@@ -249,19 +260,56 @@ class Manager:
             values[name] = values[name] / CERTAIN
         return values
 
-    def queue_rate(self, packets_per_second: int, port: int | None = None) -> None:
-        """BMv2's egress queue rate: of one port, or of all. 0 is unlimited."""
-        for each in self.ports if port is None else [port]:
-            shape = self._get_shape(each, "egress")
-            shape.rate_pps = _whole(packets_per_second or 0, "queue rate")
-            self._set_shape(each, "egress", shape)
+    def queue_rate(
+        self, packets_per_second: int, port: int | None = None, priority: int | None = None
+    ) -> None:
+        """BMv2's egress queue rate: of one port, or of all. 0 is unlimited.
 
-    def queue_depth(self, packets: int | None, port: int | None = None) -> None:
-        """BMv2's egress queue depth: of one port, or of all. None is unlimited."""
+        With several queues it is the rate of each, or of the one with `priority` (0 is the lowest).
+        """
+        rate = _whole(packets_per_second or 0, "queue rate")
+        self._set_queues(self.lib.tm_queue_rate, rate, port, priority)
+
+    def queue_depth(
+        self, packets: int | None, port: int | None = None, priority: int | None = None
+    ) -> None:
+        """BMv2's egress queue depth: of one port, or of all. None is unlimited.
+
+        With several queues it is the depth of each, or of the one with `priority`.
+        """
+        depth = _whole(packets, "queue depth")
+        self._set_queues(self.lib.tm_queue_depth, depth, port, priority)
+
+    def _set_queues(
+        self, function: Any, value: int, port: int | None, priority: int | None
+    ) -> None:
+        if priority is not None and not 0 <= priority < self.priority_queues:
+            raise SwitchError(
+                f"there is no queue {priority}: the priorities are 0"
+                + (f" to {self.priority_queues - 1}" if self.priority_queues > 1 else "")
+                + " (priority_queues sets how many queues a port has)"
+            )
+        number = ALL_QUEUES if priority is None else priority
         for each in self.ports if port is None else [port]:
-            shape = self._get_shape(each, "egress")
-            shape.queue_packets = _whole(packets, "queue depth")
-            self._set_shape(each, "egress", shape)
+            self._check(function(self._tm, each, number, value), f"port {each} egress")
+
+    def queue_stats(self) -> list[dict[str, int | None]]:
+        """One row per port and egress queue: port, priority, `tm_queue` of tm.h.
+
+        packets and bytes are what the link has carried of the queue's packets, `queue` how many
+        wait now; queue_packets (None: unlimited) and rate_pps are the settings. A packet whose
+        priority names no queue counts among the port's `queue_drops` only.
+        """
+        rows: list[dict[str, int | None]] = []
+        queue = Queue()
+        for port in self.ports:
+            for priority in range(self.priority_queues):
+                self.lib.tm_queue_get(self._tm, port, priority, byref(queue))
+                row: dict[str, int | None] = {"port": port, "priority": priority, **as_dict(queue)}
+                if row["queue_packets"] == UNLIMITED:
+                    row["queue_packets"] = None
+                rows.append(row)
+        return rows
 
     def port_stats(self) -> list[dict[str, Any]]:
         """One row per port and direction: port, direction, the counters of tm.h, and `queue` (now).

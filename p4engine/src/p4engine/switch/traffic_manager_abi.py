@@ -21,6 +21,7 @@ STATUS = {
     -3: "out of memory",
     -4: "exists already",
     -5: "no such group",
+    -6: "no such queue",
 }
 
 
@@ -54,6 +55,21 @@ class Counters(ctypes.Structure):
             "reordered",
             "max_queue",
             "busy_ns",
+        )
+    ]
+
+
+class Queue(ctypes.Structure):
+    _fields_ = [
+        (name, c_uint64)
+        for name in (
+            "packets",
+            "bytes",
+            "queue_drops",
+            "max_queue",
+            "queue",
+            "queue_packets",
+            "rate_pps",
         )
     ]
 
@@ -103,12 +119,16 @@ def declare(lib: ctypes.CDLL) -> None:
         "tm_create": (c_void_p, [c_void_p, c_void_p, c_uint64, c_uint64, c_uint64]),
         "tm_destroy": (None, [c_void_p]),
         "tm_program_set": (c_int, [c_void_p, c_void_p, c_void_p]),
+        "tm_queues_set": (c_int, [c_void_p, c_uint32]),
         "tm_port_add": (c_int, [c_void_p, c_uint32]),
         "tm_port_exists": (c_int, [c_void_p, c_uint32]),
         "tm_port_shape": (c_int, [c_void_p, c_uint32, c_uint32, POINTER(LinkShape)]),
         "tm_port_shape_get": (c_int, [c_void_p, c_uint32, c_uint32, POINTER(LinkShape)]),
         "tm_port_counters": (c_int, [c_void_p, c_uint32, c_uint32, POINTER(Counters)]),
         "tm_port_queue": (c_int64, [c_void_p, c_uint32, c_uint32]),
+        "tm_queue_depth": (c_int, [c_void_p, c_uint32, c_uint32, c_uint64]),
+        "tm_queue_rate": (c_int, [c_void_p, c_uint32, c_uint32, c_uint64]),
+        "tm_queue_get": (c_int, [c_void_p, c_uint32, c_uint32, POINTER(Queue)]),
         "tm_group_set": (c_int, [c_void_p, c_uint32, POINTER(Member), c_uint32]),
         "tm_group_delete": (c_int, [c_void_p, c_uint32]),
         "tm_group_get": (c_int64, [c_void_p, c_uint32, POINTER(Member), c_uint32]),
