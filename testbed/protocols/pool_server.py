@@ -6,7 +6,7 @@ server adds them up by their bitmaps, not by counting packets. When a fragment h
 server sends one result, which the switch multicasts. It keeps results and sends one again to a
 worker that requests it.
 
-`receive` takes a batch of packets and fills another; `loss_recovery.send` does what is due by the
+`receive` takes a batch of packets and fills another; `server_losses.send` does what is due by the
 clock.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from testbed.protocols import floats, heap, loss_recovery, progress, server_store, wire
+from testbed.protocols import floats, heap, progress, server_losses, server_store, wire
 from testbed.protocols.index import POSITION
 
 
@@ -80,7 +80,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
         if kind == wire.REMINDER_EMPTY:
             counters.reminders_empty += 1
             if server.iteration[place] == iteration and server.attempts[place] == 1:
-                state.round_trip_ns = loss_recovery.smoothed(
+                state.round_trip_ns = server_losses.smoothed(
                     state.round_trip_ns, now - server.reminded_ns[place]
                 )
             continue
@@ -125,16 +125,16 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
             # Whole numbers that are of no use: everyone is to send floating-point numbers.
             if not as_floats and flags & wire.OVERFLOW:
                 server_store.become_floats(server, place)
-                loss_recovery.hold(server, place, now)
+                server_losses.hold(server, place, now)
                 if spare:
-                    filled = loss_recovery.request_missing(
+                    filled = server_losses.request_missing(
                         server, place, out, out_lengths, destinations, filled
                     )
                 continue
             if as_floats:
                 worker = wire.sender(row)
                 if flags & wire.RESEND and worker < config.workers:
-                    filled = loss_recovery.request_from(
+                    filled = server_losses.request_from(
                         server, place, worker, out, out_lengths, destinations, filled
                     )
                 continue
@@ -165,7 +165,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
         if whole_set:
             counters.ps_aggregates += 1
         if flags & wire.REMINDED and server.attempts[place] == 1:
-            state.round_trip_ns = loss_recovery.smoothed(
+            state.round_trip_ns = server_losses.smoothed(
                 state.round_trip_ns, now - server.reminded_ns[place]
             )
         if not more:
@@ -192,7 +192,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
                     if config.floats == 1:
                         server_store.become_floats(server, place)
                         if spare:
-                            filled = loss_recovery.request_missing(
+                            filled = server_losses.request_missing(
                                 server, place, out, out_lengths, destinations, filled
                             )
                         continue
@@ -205,7 +205,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
         else:
             counters.ps_overlaps += 1
             if spare:
-                filled = loss_recovery.request_missing(
+                filled = server_losses.request_missing(
                     server, place, out, out_lengths, destinations, filled
                 )
             continue
@@ -218,7 +218,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
                 server.stage[place] == server_store.PART
                 and flags & (wire.REMINDED | wire.RESEND) == 0
             ):
-                state.spread_ns = loss_recovery.smoothed(
+                state.spread_ns = server_losses.smoothed(
                     state.spread_ns, now - server.first_ns[place]
                 )
             # A result that waited for a retransmission says nothing about the usual round trip.
@@ -235,9 +235,9 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
             filled += 1
         else:
             first_float = flags & wire.FLOAT and not as_floats
-            loss_recovery.hold(server, place, now)
+            server_losses.hold(server, place, now)
             if first_float and spare:
-                filled = loss_recovery.request_missing(
+                filled = server_losses.request_missing(
                     server, place, out, out_lengths, destinations, filled
                 )
     return filled

@@ -5,7 +5,7 @@ later fragment has come, its contributions to the earlier fragments have passed 
 those that go to the server have arrived. When this is true for all workers, an incomplete earlier
 fragment cannot be completed by waiting: its missing part is in a switch, in an aggregator that can
 never fill. The server *pulls* it at once and does not need to guess how long to wait. Only the last
-fragments of a tensor and lost packets need that guess (loss_recovery.delay_ns).
+fragments of a tensor and lost packets need that guess (server_losses.delay_ns).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import loss_recovery, pool_server, server_store, wire
+from testbed.protocols import pool_server, server_losses, server_store, wire
 from testbed.protocols.records import new_record, record
 
 # Server.config
@@ -91,7 +91,7 @@ def send(server, now, filled, out, out_lengths, destinations):
     """Add to a batch of `filled` packets the requests due and the results that the link has room
     for; returns the count."""
     state, adder = server.state[0], server.adder
-    filled = loss_recovery.send(adder, now, filled, out, out_lengths, destinations)
+    filled = server_losses.send(adder, now, filled, out, out_lengths, destinations)
     fragments, workers = adder.config[0].fragments, adder.config[0].workers
     state.pacing = 0
     while state.head < state.tail and filled < out.shape[0]:
@@ -123,7 +123,7 @@ def send(server, now, filled, out, out_lengths, destinations):
 def deadline(server):
     """When to call `send` although nothing has arrived; ns, NEVER if not at all."""
     state = server.state[0]
-    due = loss_recovery.deadline(server.adder)
+    due = server_losses.deadline(server.adder)
     if state.head < state.tail:
         due = min(due, (state.next_send_ps + 999) // 1000 if state.pacing == 1 else 0)
     return due

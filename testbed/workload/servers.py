@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from testbed.protocols import loss_recovery, pool_server, ps_server, server_store
+from testbed.protocols import pool_server, ps_server, server_losses, server_store
 
 
 class PoolServerMachine(NamedTuple):
@@ -48,8 +48,8 @@ def step_pool(machine, now, arrived, count, out):
         out.lengths,
         out.destinations,
     )
-    filled = loss_recovery.send(server, now, filled, out.packets, out.lengths, out.destinations)
-    return filled, loss_recovery.deadline(server)
+    filled = server_losses.send(server, now, filled, out.packets, out.lengths, out.destinations)
+    return filled, server_losses.deadline(server)
 
 
 @njit(cache=True)

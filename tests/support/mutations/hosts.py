@@ -7,7 +7,7 @@ from tests.support.mutations.mutation import Histories, Mutation
 
 SERVER = "testbed/protocols/pool_server.py"
 WORKER = "testbed/protocols/pool_worker.py"
-LOSS_RECOVERY = "testbed/protocols/loss_recovery.py"
+LOSS_RECOVERY = "testbed/protocols/server_losses.py"
 
 MUTATIONS = (
     # ---- parameter servers ----
