@@ -201,9 +201,11 @@ def test_what_is_deleted_is_found_by_its_key_alone(served, controller):
 
 def test_a_new_program_has_no_timeouts_yet(served, controller):
     controller.write(("INSERT", flow(controller, ttl_ns=S)))
+    before = served.device.idle
     controller.set_config("VERIFY_AND_COMMIT", served.info)
     served.advance(2 * S)
     silence(served, controller)
+    assert before.scan(0) == [] and before.next_ns is None, "one that was under way ends"
     controller.write(("INSERT", flow(controller, ttl_ns=S)))
     served.advance(S)
     assert len(hear(controller).table_entry) == 1

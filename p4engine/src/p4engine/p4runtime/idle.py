@@ -57,6 +57,9 @@ class IdleTimeouts:
             after, more = -1, table.ages
             while more:
                 with self.lock():
+                    if self.program.handle is None:  # another program runs by now
+                        self.next_ns = None
+                        return made
                     found, next_ns = self.program.table_idle(table.name, after, LONGEST_LIST)
                     if found:
                         made.append(self._notification(table, found, timestamp_ns))

@@ -29,11 +29,11 @@ typedef struct p4_entry {
     uint64_t hash;
     uint64_t order;   /* among equal priorities the older entry wins */
     p4_count count;
+    p4_age *age;           /* behind the words at the end; NULL in a table without idle timeouts */
+    p4_meter_state *meter; /* behind these; NULL in a table without direct meter */
     /* What a lookup touches stands together, at best in one cache line. */
     uint64_t *mask;   /* key_words words behind `key`: mask of ternary, upper end of range */
     uint64_t *params; /* behind `mask` */
-    p4_age *age;      /* behind `params`; NULL in a table without idle timeouts */
-    p4_meter_state *meter; /* behind these; NULL in a table without direct meter */
     uint32_t action;
     uint32_t target;  /* 0: action and params; 1: member `number`; 2: group `number` */
     uint32_t number;
