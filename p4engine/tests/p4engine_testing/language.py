@@ -1,5 +1,5 @@
 """The programs and packets of data/p4_language.txt and data/p4_specification.txt, in which a new
-case is a few lines of P4 and hexadecimal digits."""
+case is a few lines of P4 and hexadecimal digits; and the rules in data/p4_rules.txt."""
 
 from __future__ import annotations
 
@@ -37,4 +37,32 @@ def cases() -> list[Case]:
             elif line:
                 current = parts.setdefault(line.rstrip(":"), [])
         result.append(Case(name, {part: "\n".join(text) for part, text in parts.items()}, packets))
+    return result
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A program in parts that is accepted ("+"), refused ("-") or warned of ("~")."""
+
+    name: str
+    kind: str
+    message: str
+    parts: dict[str, str]
+
+
+def rules() -> list[Rule]:
+    """The programs of data/p4_rules.txt."""
+    result: list[Rule] = []
+    chapter, part = "", ""
+    for line in (DATA / "p4_rules.txt").read_text().splitlines():
+        if line.startswith("== "):
+            chapter = line[3:]
+        elif line[:1] in ("+", "-", "~"):
+            name = f"{chapter}, {len(result)}"
+            result.append(Rule(name, line[0], line[2:], {}))
+        elif line.startswith("    | "):
+            result[-1].parts[part] += "\n" + line[6:]
+        elif line.startswith("    "):
+            part, _, text = line[4:].partition(":")
+            result[-1].parts[part] = text.strip()
     return result

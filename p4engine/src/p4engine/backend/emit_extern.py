@@ -112,6 +112,8 @@ class ExternEmitter:
 
     def _verify(self, call: ast.ExternCall, check: ast.Expr, error: ast.Expr) -> None:
         context = self.context
+        if context.frame.exit_label is not None:
+            raise context.fatal(call.place, "verify can only be used in a parser")
         condition = self.expressions.value(check)
         if has_effect(error) and check.const is None:
             condition = context.temp(check.type, condition)

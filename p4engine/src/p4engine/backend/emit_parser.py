@@ -15,7 +15,7 @@ from p4engine.backend.emit_numbers import NumberEmitter
 from p4engine.backend.emit_stmt import StatementEmitter
 from p4engine.backend.reroll import reroll
 from p4engine.frontend import ast
-from p4engine.frontend.types import Bits, SetOf, Type, underlying, width_of
+from p4engine.frontend.types import Bits, SetOf, Tuple, Type, underlying, width_of
 from p4engine.middle.instantiate import BlockInstance, ValueSetInstance
 from p4engine.middle.layout import words
 
@@ -82,7 +82,12 @@ class ParserEmitter:
         values: list[tuple[str, Type]] = []
         texts = self.expressions.in_order(select.values)
         for value, text in zip(select.values, texts, strict=True):
-            values.append((context.temp(value.type, text), value.type))
+            name = context.temp(value.type, text)
+            if isinstance(value.type, Tuple):
+                parts = enumerate(value.type.elements)
+                values += [(f"{name}.f{i}", t) for i, t in parts]
+            else:
+                values.append((name, value.type))
         context.trace.selected(select, values)
         for case in select.cases:
             target = context.goto(labels[case.state])
@@ -134,7 +139,8 @@ class ParserEmitter:
         """C condition that the values are in a value_set."""
         context = self.context
         assert isinstance(key, ast.Name)
-        made = context.block.members.get(id(key.decl))
+        number = id(key.decl)
+        made = context.block.members.get(number) or context.instances.global_value_sets.get(number)
         if not isinstance(made, ValueSetInstance):
             raise context.fatal(key.place, "this value_set cannot be found")
         total = sum(words(width_of(t) or 1) or 1 for _, t in values)

@@ -138,8 +138,11 @@ class Name(Expr):
 
 @dataclass(slots=True, eq=False)
 class Member(Expr):
+    """base.name; `called` if it is the function of a call."""
+
     base: Expr
     name: str
+    called: bool = field(default=False, init=False)
 
 
 @dataclass(slots=True, eq=False)

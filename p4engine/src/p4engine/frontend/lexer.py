@@ -89,13 +89,15 @@ def tokenize(text: str, file: int, diagnostics: Diagnostics) -> list[Token]:
 
 def parse_number(text: str) -> tuple[int, int | None, bool] | None:
     """(value, width or None, signed) of a number token, or None if it is malformed."""
-    match = re.fullmatch(r"(?:(\d+)([ws]))?(0[xX]|0[oO]|0[bB]|0[dD])?([0-9a-fA-F_]+)", text)
+    match = re.fullmatch(
+        r"(?:(\d+)([ws]))?(?:(0[xX]|0[oO]|0[bB]|0[dD])([0-9a-fA-F_]+)|(\d[\d_]*))", text
+    )
     if not match:
         return None
-    width, sign, prefix, digits = match.groups()
+    width, sign, prefix, digits, decimal = match.groups()
     base = {"x": 16, "o": 8, "b": 2, "d": 10}[prefix[1].lower()] if prefix else 10
     try:
-        value = int(digits.replace("_", ""), base)
+        value = int((digits or decimal).replace("_", ""), base)
     except ValueError:
         return None
     return value, int(width) if width else None, sign == "s"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from p4engine.frontend import ast
 
 
@@ -26,3 +28,13 @@ def spell(e: ast.Expr) -> str:
     if isinstance(e, ast.Unary):
         return f"{e.op}{spell(e.operand)}"
     return "key"
+
+
+def same(a: object, b: object) -> bool:
+    """Are the two expressions spelled alike, but for spaces and parentheses?"""
+    if isinstance(a, ast.Node) and isinstance(b, ast.Node):
+        names = [f.name for f in fields(a) if f.init and f.name != "place"]
+        return type(a) is type(b) and all(same(getattr(a, n), getattr(b, n)) for n in names)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b

@@ -360,3 +360,29 @@ def minimum_width(type_: Type) -> int:
     if isinstance(under, Stack):
         return minimum_width(under.element) * under.size
     return width_of(under) or 0
+
+
+def can_be_field(kind: str, type_: Type) -> bool:
+    """Can a header, header_union or struct (`kind`) have a field of this type?"""
+    if isinstance(type_, TypeVar):
+        return True
+    if kind == "header":
+        return isinstance(type_, Varbit) or _fixed_in_headers(type_)
+    if kind == "header_union":
+        return is_header(type_)
+    return not isinstance(type_, ExternType | BlockType | ListOf) and type_ not in (
+        VOID,
+        INT,
+        STRING,
+        MATCH_KIND,
+    )
+
+
+def _fixed_in_headers(type_: Type) -> bool:
+    """Can a header have a field of this type, which has a fixed size?"""
+    under = underlying(type_)
+    if isinstance(under, Stack):
+        return _fixed_in_headers(under.element)
+    if isinstance(under, Composite):
+        return under.kind == "struct" and all(map(_fixed_in_headers, under.fields.values()))
+    return isinstance(under, Bits | TypeVar) or under == BOOL

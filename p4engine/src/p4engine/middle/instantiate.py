@@ -146,6 +146,7 @@ class Instances:
         self.tables: list[TableInstance] = []
         self.value_sets: list[ValueSetInstance] = []
         self.global_externs: dict[int, ExternInstance] = {}
+        self.global_value_sets: dict[int, ValueSetInstance] = {}
         self.blocks: dict[str, BlockInstance] = {}
         self.direct: dict[tuple[int, int], BlockInstance] = {}
         self.all_blocks: list[BlockInstance] = []
@@ -154,6 +155,8 @@ class Instances:
                 made = self._extern(decl.type, decl.constructor, local_name(decl), {}, decl.place)
                 made.decl = decl
                 self.global_externs[id(decl)] = made
+            elif isinstance(decl, ast.ValueSet):
+                self.global_value_sets[id(decl)] = self._value_set(decl, local_name(decl))
         assert checker.main.constructor is not None
         for (name, _, _), (_, value) in zip(
             BLOCKS, checker.main.constructor.arguments, strict=True
@@ -169,10 +172,6 @@ class Instances:
         if isinstance(value, ast.Call) and isinstance(value.call, ast.Construction):
             decl = _block_of(value.call.type)
             return self.block(decl, decl.name, value.call, {}, value.place)
-        if isinstance(value, ast.Name) and isinstance(value.decl, ast.Instance):
-            instance = value.decl
-            decl = _block_of(instance.type)
-            return self.block(decl, local_name(instance), instance.constructor, {}, value.place)
         return None
 
     def _check_names(self) -> None:
@@ -319,12 +318,14 @@ class Instances:
                     _block_of(local.type), name, local.constructor, visible, local.place
                 )
         elif isinstance(local, ast.ValueSet):
-            assert isinstance(local.type, SetOf)
-            size = local.size.const if isinstance(local.size.const, int) else 0
-            element = local.type.element
-            made = ValueSetInstance(local, name, element, len(self.value_sets), size)
-            self.value_sets.append(made)
-            block.members[id(local)] = made
+            block.members[id(local)] = self._value_set(local, name)
+
+    def _value_set(self, decl: ast.ValueSet, name: str) -> ValueSetInstance:
+        assert isinstance(decl.type, SetOf)
+        size = decl.size.const if isinstance(decl.size.const, int) else 0
+        made = ValueSetInstance(decl, name, decl.type.element, len(self.value_sets), size)
+        self.value_sets.append(made)
+        return made
 
     def apply_direct(self, call: ast.BlockCall, block: BlockInstance) -> BlockInstance:
         """The instance that `C.apply(..)` of a type stands for, in the `block` that does so."""

@@ -84,7 +84,13 @@ class ArgumentChecker:
         bound: ast.Bound = []
         for parameter in parameters:
             if parameter.name in given:
-                bound.append((parameter, given[parameter.name].value))
+                argument = given[parameter.name]
+                if argument.value is None and parameter.direction != "out":
+                    self.context.error(
+                        argument.place, f"'{parameter.name}' is not 'out', so it needs a value"
+                    )
+                    return None
+                bound.append((parameter, argument.value))
             elif parameter.default is not None:
                 bound.append((parameter, parameter.default))
             elif _is_optional(parameter):

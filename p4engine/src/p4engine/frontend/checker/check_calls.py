@@ -9,19 +9,21 @@ from p4engine.frontend.checker.check_expressions import ExpressionChecker, Expre
 from p4engine.frontend.checker.check_functions import FunctionChecker
 from p4engine.frontend.checker.check_types import TypeResolver
 from p4engine.frontend.checker.context import Context
+from p4engine.frontend.parser.parse_annotations import string_value
 from p4engine.frontend.types import (
     BOOL,
     INT,
     UNKNOWN,
     VOID,
     ActionMeant,
-    Bits,
     BlockType,
-    EnumType,
+    Composite,
     ExternType,
     FunctionsMeant,
     Special,
+    Stack,
     TableMeant,
+    Tuple,
     Type,
     TypeMeant,
     Varbit,
@@ -33,6 +35,13 @@ from p4engine.frontend.types import (
     underlying,
     width_of,
 )
+
+# Extern functions, and methods of externs, that only parsers can use.
+IN_PARSERS = {
+    "extern": ("verify",),
+    "method": ("extract", "lookahead", "advance"),
+    "function": (),
+}
 
 
 class CallChecker:
@@ -59,6 +68,8 @@ class CallChecker:
         callee = e.function
         if isinstance(callee, ast.TypeExpr):
             return self._construct(e, self.types.resolve(callee.target))
+        if isinstance(callee, ast.Member):
+            callee.called = True
         what = self.expressions.check(callee)
         if what == UNKNOWN:
             return self._give_up(e)
@@ -109,6 +120,8 @@ class CallChecker:
         fitting = [d for d in candidates if accepts(d.parameters, e.arguments)]
         decl = fitting[0] if fitting else candidates[-1]
         what = f"{'function' if receiver is None else 'method'} {decl.name}"
+        if len(fitting) > 1:
+            return self.context.error(e.place, f"{what}: {len(fitting)} declarations fit this call")
         bound = self.arguments.bind(e.place, decl.parameters, e.arguments, what)
         if bound is None:
             return self._give_up(e)
@@ -153,6 +166,13 @@ class CallChecker:
             if generic:
                 decl = self.functions.instantiate(decl, bindings, constants, e.place)
                 bound = [(p, v) for p, (_, v) in zip(decl.parameters, plain, strict=False)]
+        for mark in decl.annotations:
+            if mark.name == "deprecated":
+                self.context.warning(e.place, f"{what} is deprecated: {string_value(mark)}")
+        kind = "function" if decl.body is not None else "extern" if receiver is None else "method"
+        in_function = self.context.returns is not None
+        if decl.name in IN_PARSERS[kind] and not self.context.in_parser and not in_function:
+            return self.context.error(e.place, f"{decl.name} can only be used in a parser")
         result = substitute(decl.type, bindings)
         if decl.body is not None:
             e.call = ast.FunctionCall(e.place, decl, result, arguments=bound)
@@ -194,7 +214,7 @@ class CallChecker:
                     place = (bound[0][1] or e).place
                     self.context.error(place, f"extract needs a header, not {what}")
                 return
-            variable = any(isinstance(underlying(t), Varbit) for t in what.fields.values())
+            variable = sum(isinstance(underlying(t), Varbit) for t in what.fields.values())
             if len(bound) == 1 and variable:
                 self.context.error(
                     e.place, f"{what} has a varbit field; extract needs its size as second argument"
@@ -203,7 +223,11 @@ class CallChecker:
                 self.context.error(
                     e.place, f"{what} has no varbit field; extract takes one argument"
                 )
-        elif isinstance(what, Bits | EnumType) or what == BOOL:
+            if len(bound) == 2 and variable > 1:
+                self.context.error(
+                    e.place, f"{what} has {variable} varbit fields; extract can fill only one"
+                )
+        elif what != UNKNOWN and not _emittable(what):
             self.context.error(e.place, f"emit needs headers, not {what}")
 
     def _static_assert(self, e: ast.Call, bound: ast.Bound) -> None:
@@ -224,8 +248,9 @@ class CallChecker:
         with self.context.argument_of_action():
             if bound is not None and self.arguments.fit(bound, {}):
                 e.call = ast.ActionCall(e.place, decl, arguments=bound)
-        if self.context.in_parser:
-            return self.context.error(e.place, "actions cannot be called in a parser")
+        if self.context.in_parser or self.context.returns is not None:
+            where = "a parser" if self.context.in_parser else "a function"
+            return self.context.error(e.place, f"actions cannot be called in {where}")
         return VOID
 
     def _table(self, e: ast.Call, decl: ast.Table) -> Type:
@@ -248,6 +273,8 @@ class CallChecker:
             return self.context.error(e.place, f"{decl.name} cannot be applied in {here}")
         if self.context.in_action:
             return self.context.error(e.place, "a control cannot be applied in an action")
+        if receiver is None and decl.is_type:
+            return self.context.error(e.place, f"{decl.name} is a type without a body")
         if receiver is None and decl.constructor_parameters:
             return self.context.error(
                 e.place, f"{decl.name} needs constructor arguments; make an instance"
@@ -283,14 +310,25 @@ class CallChecker:
         if name == "isValid":
             return BOOL
         if name in ("setValid", "setInvalid"):
-            if is_union(base) and name == "setValid":
-                return self.context.error(e.place, "setValid is for headers, not for header unions")
+            if is_union(base):
+                return self.context.error(e.place, f"{name} is for headers, not for header unions")
             self.expressions.left_value(callee.base)
             return VOID
         e.const = _size(target, name)
         if e.const is None:
             return self.context.error(e.place, f"{target} has no size")
         return INT
+
+
+def _emittable(type_: Type) -> bool:
+    """Is the type a header, or made of headers only?"""
+    if isinstance(type_, Stack):
+        return _emittable(type_.element)
+    if isinstance(type_, Tuple):
+        return all(map(_emittable, type_.elements))
+    if isinstance(type_, Composite):
+        return type_.kind != "struct" or all(map(_emittable, type_.fields.values()))
+    return False
 
 
 def _size(type_: Type, name: str) -> int | None:

@@ -36,6 +36,10 @@ class ConstructorChecker:
             elif target.decl.is_type:
                 self.context.error(place, f"{name} is a type without a body")
                 return None
+            elif target.decl.type_parameters:
+                count = len(target.decl.type_parameters)
+                self.context.error(place, f"{name} needs {count} type argument(s)")
+                return None
             else:
                 parameters = target.decl.constructor_parameters
         else:

@@ -48,17 +48,19 @@ class ControlChecker:
             self.parameters.declare_generic_block(d)
             return
         d.type = BlockType(d)
-        self.context.declare(d)
         with self.context.inner_scope():
             self.parameters.declare_types(d.type_parameters)
             self.parameters.declare(d.parameters)
             if d.body is not None:
-                self.parameters.declare(d.constructor_parameters, "constructor")
+                self.parameters.declare_constructor(d)
                 with self.context.inner_scope():
                     for local in d.locals:
+                        if isinstance(local, ast.ValueSet):
+                            self.context.error(local.place, "a control cannot have a value_set")
                         self.declarations.check(local)
                     self.statements.block(d.body.statements)
                     self._unapplied(d)
+        self.context.declare(d)
 
     def _unapplied(self, d: ast.Control) -> None:
         for local in d.locals:

@@ -86,7 +86,7 @@ class ExpressionChecker:
                 what = "a constant" if isinstance(decl, ast.Constant) else "no variable"
             message = f"'{e.name}' is {what} and cannot be changed"
         elif isinstance(e, ast.Member):
-            if isinstance(e.base.type, Stack) and e.name in ("lastIndex", "size"):
+            if isinstance(e.base.type, Stack) and e.name in ("last", "lastIndex", "size"):
                 message = f".{e.name} cannot be changed"
             elif not isinstance(e.base.type, Special):
                 return self.left_value(e.base)

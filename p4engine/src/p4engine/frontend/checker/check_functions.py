@@ -54,7 +54,7 @@ class FunctionChecker:
             self.context.error(d.place, f"'{d.name}' is already declared")
         if isinstance(known, list) and (d.body is not None or known[0].body is not None):
             for other in known:
-                if len(other.parameters) == len(d.parameters):
+                if [p.name for p in other.parameters] == [p.name for p in d.parameters]:
                     self.context.error(d.place, f"function '{d.name}' is already declared")
                     break
         generic = d.type_parameters or any(
@@ -74,16 +74,14 @@ class FunctionChecker:
     def _body(self, d: ast.Function) -> None:
         """Check a function that is not generic, or not any more."""
         context = self.context
-        saved = context.returns
         with context.inner_scope():
             d.type = self.types.resolve(d.result)
-            self.parameters.declare(d.parameters)
+            self.parameters.declare(d.parameters, "function" if d.body is not None else "")
             if d.body is not None:
-                context.returns = d.type
-                self.statements.block(d.body.statements)
+                with context.elsewhere(d.type):
+                    self.statements.block(d.body.statements)
                 if d.type != VOID and not _returns(d.body):
                     context.error(d.place, f"function {d.name} can end without returning a value")
-        context.returns = saved
 
     def _extern_object(self, d: ast.ExternObject) -> None:
         d.type = ExternType(d)

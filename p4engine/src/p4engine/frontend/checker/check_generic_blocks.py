@@ -34,13 +34,10 @@ class GenericBlockChecker:
             made = self._copies[key] = copy.deepcopy(source)
             made.type_parameters = []
             context = self.context
-            saved = context.in_parser, context.in_action
-            context.in_parser = context.in_action = False
-            with context.inner_scope(scope) as types:
+            with context.elsewhere(None), context.inner_scope(scope) as types:
                 bind_types(types, dict(zip(decl.type_parameters, arguments, strict=True)))
                 with context.inner_scope():
                     self.declarations.check(made)
-            context.in_parser, context.in_action = saved
         return made
 
 

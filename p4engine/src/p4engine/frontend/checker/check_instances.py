@@ -43,12 +43,35 @@ class InstanceChecker:
         if target != UNKNOWN:
             d.constructor = self.constructors.construct(d.place, target, d.arguments)
         d.type = UNKNOWN if d.constructor is None else d.constructor.type
+        self._place(d)
         if d.body is not None:
             self.context.error(
                 d.place, "instances with abstract methods are not supported by v1model"
             )
-        at_top = self.context.scope is self.context.globals
         is_package = isinstance(d.type, BlockType) and isinstance(d.type.decl, ast.Package)
-        if at_top and is_package and d.name == "main":
+        if self._at_top() and is_package and d.name == "main":
             self.context.main = d
         self.context.declare(d)
+
+    def _at_top(self) -> bool:
+        return self.context.scope is self.context.globals
+
+    def _place(self, d: ast.Instance) -> None:
+        """Can such an instance be declared here? Reports if not."""
+        if not isinstance(d.type, BlockType):
+            return
+        block = d.type.decl
+        kind = type(block).__name__.lower()
+        if self._at_top():
+            if not isinstance(block, ast.Package):
+                self.context.error(
+                    d.place,
+                    f"a {kind} cannot be instantiated at the top level; write"
+                    f" {block.name}() where the instance is needed",
+                )
+            return
+        here = ast.Parser if self.context.in_parser else ast.Control
+        if not isinstance(block, here):
+            self.context.error(
+                d.place, f"a {kind} cannot be instantiated in a {here.__name__.lower()}"
+            )

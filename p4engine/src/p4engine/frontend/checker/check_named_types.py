@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from p4engine.frontend import ast
+from p4engine.frontend.checker.check_conversions import ConversionChecker
 from p4engine.frontend.checker.check_declarations import DeclarationRules
 from p4engine.frontend.checker.check_expressions import ExpressionChecker
 from p4engine.frontend.checker.check_parameters import ParameterChecker
@@ -17,18 +18,10 @@ from p4engine.frontend.types import (
     UNKNOWN,
     VOID,
     Bits,
-    BlockType,
     Composite,
     EnumType,
-    ExternType,
-    ListOf,
     NewType,
-    Stack,
-    Type,
-    TypeVar,
-    Varbit,
-    is_header,
-    underlying,
+    can_be_field,
 )
 
 
@@ -38,11 +31,12 @@ class NamedTypeChecker:
     def __init__(
         self,
         context: Context,
+        conversions: ConversionChecker,
         expressions: ExpressionChecker,
         types: TypeResolver,
         parameters: ParameterChecker,
     ) -> None:
-        self.context, self.expressions = context, expressions
+        self.context, self.conversions, self.expressions = context, conversions, expressions
         self.types, self.parameters = types, parameters
 
     def rules(self) -> DeclarationRules:
@@ -68,7 +62,7 @@ class NamedTypeChecker:
                     self.context.error(f.place, f"field '{f.name}' is already declared")
                 if f.type is type_:
                     f.type = self.context.error(f.place, f"{d.name} contains itself")
-                elif f.type != UNKNOWN and not _can_be_field(d.kind, f.type):
+                elif f.type != UNKNOWN and not can_be_field(d.kind, f.type):
                     f.type = self.context.error(
                         f.place, f"a {d.kind} cannot have a field of type {f.type}"
                     )
@@ -89,7 +83,7 @@ class NamedTypeChecker:
     def _enum(self, d: ast.Enum) -> None:
         base = None
         if d.base is not None:
-            given = underlying(self.types.resolve(d.base))
+            given = self.types.resolve(d.base)
             if isinstance(given, Bits):
                 base = given
             else:
@@ -111,8 +105,17 @@ class NamedTypeChecker:
                 self.context.error(place, f"member '{name}' needs a value")
                 type_.members[name] = 0
             else:
-                const = self.expressions.constant(value, base, "the value of an enum's member")
-                type_.members[name] = const if isinstance(const, int) else 0
+                const = self.expressions.constant(value, None, "the value of an enum's member")
+                self._enum_value(value, const, base)
+                type_.members[name] = value.const if isinstance(value.const, int) else 0
+
+    def _enum_value(self, value: ast.Expr, const: ast.Const | None, base: Bits) -> None:
+        if value.type == INT and isinstance(const, int):
+            if not base.low <= const <= base.high:
+                self.context.error(value.place, f"{const} does not fit into {base}")
+            value.type = base
+        elif const is not None:
+            self.conversions.coerce(value, base)
 
     def _error(self, d: ast.ErrorDecl) -> None:
         for name, place in d.members:
@@ -133,30 +136,11 @@ class NamedTypeChecker:
 
     def _typedef(self, d: ast.Typedef) -> None:
         base = self.types.resolve(d.target)
+        if base in (VOID, STRING, MATCH_KIND):
+            base = self.context.error(d.place, f"there can be no other name for {base}")
+        elif d.is_new and base != UNKNOWN and not isinstance(base, Bits | NewType) and base != BOOL:
+            base = self.context.error(
+                d.place, f"'type' makes new types of bit<>, int<> and bool, not of {base}"
+            )
         d.type = NewType(d.name, base) if d.is_new and base != UNKNOWN else base
         self.context.declare(d)
-
-
-def _can_be_field(kind: str, type_: Type) -> bool:
-    if isinstance(type_, TypeVar):
-        return True
-    if kind == "header":
-        return isinstance(type_, Varbit) or _fixed_in_headers(type_)
-    if kind == "header_union":
-        return is_header(type_)
-    return not isinstance(type_, ExternType | BlockType | ListOf) and type_ not in (
-        VOID,
-        INT,
-        STRING,
-        MATCH_KIND,
-    )
-
-
-def _fixed_in_headers(type_: Type) -> bool:
-    """Can a header have a field of this type, which has a fixed size?"""
-    under = underlying(type_)
-    if isinstance(under, Stack):
-        return _fixed_in_headers(under.element)
-    if isinstance(under, Composite):
-        return under.kind == "struct" and all(map(_fixed_in_headers, under.fields.values()))
-    return isinstance(under, Bits | TypeVar) or under == BOOL

@@ -30,6 +30,7 @@ from p4engine.frontend.types import (
     Varbit,
     is_header,
     is_union,
+    number_type,
     underlying,
 )
 
@@ -91,7 +92,9 @@ class NameChecker:
         if isinstance(base, Special):
             return self._special_member(e, base)
         under = underlying(base)
-        if isinstance(under, Composite | StructLiteral) and e.name in under.fields:
+        if e.called and e.name in (*SIZES, *VALIDITY) and isinstance(base, Composite):
+            under = base  # a field may have the name of a method, but cannot be called
+        elif isinstance(under, Composite | StructLiteral) and e.name in under.fields:
             if isinstance(e.base.const, dict):
                 e.const = e.base.const.get(e.name)
             elif isinstance(e.base.const, list):
@@ -194,9 +197,11 @@ class NameChecker:
             return base.elements[number]
         if not isinstance(base, Stack):
             return self.context.error(e.place, f"{base} cannot be indexed")
+        if isinstance(e.index.const, int) and e.index.const < 0:
+            return self.context.error(e.index.place, f"index {e.index.const} is negative")
         if index == INT:
             self.conversions.coerce(e.index, Bits(32))
-        elif not isinstance(underlying(index), Bits):
+        elif not isinstance(number_type(index), Bits):
             return self.context.error(e.index.place, f"an index must be a number, not {index}")
         number = e.index.const
         if isinstance(number, int) and not 0 <= number < base.size:

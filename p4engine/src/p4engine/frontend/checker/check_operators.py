@@ -21,10 +21,10 @@ from p4engine.frontend.types import (
     ExternType,
     NewType,
     Stack,
-    StructLiteral,
     Tuple,
     Type,
     TypeVar,
+    number_type,
     underlying,
 )
 
@@ -58,7 +58,7 @@ class OperatorChecker:
         low = self.expressions.constant(e.low, None, "a bound of a slice")
         if base == UNKNOWN or high is None or low is None:
             return UNKNOWN
-        under = underlying(base)
+        under = number_type(base)
         if base == INT and e.base.const is not None and isinstance(high, int):
             under = Bits(max(high + 1, 1))
         if not isinstance(under, Bits):
@@ -82,8 +82,8 @@ class OperatorChecker:
                 return self.context.error(e.place, f"'!' needs a bool, not {operand}")
             result: Type = BOOL
         else:
-            result = underlying(operand) if isinstance(operand, EnumType) else operand
-            if not isinstance(underlying(result), Bits) and (result != INT or e.op == "~"):
+            result = number_type(operand)
+            if not isinstance(result, Bits) and (result != INT or e.op == "~"):
                 if result == INT:
                     return self.context.error(e.place, "'~' needs an operand with a width")
                 return self.context.error(e.place, f"'{e.op}' needs a number, not {operand}")
@@ -117,7 +117,11 @@ class OperatorChecker:
         if isinstance(right, EnumType) and right.base is not None:
             right = e.right.type = right.base
         for side in (e.left, e.right):
-            if side.type != INT and not isinstance(underlying(side.type), Bits):
+            if isinstance(side.type, NewType):
+                return self.context.error(
+                    side.place, f"'{op}' is not defined for {side.type}; cast to its type first"
+                )
+            if side.type != INT and not isinstance(side.type, Bits):
                 return self.context.error(side.place, f"'{op}' needs numbers, not {side.type}")
         if left == INT and right != INT:
             self.conversions.coerce(e.left, right)
@@ -130,10 +134,6 @@ class OperatorChecker:
                 e.place,
                 f"the operands of '{op}' have different types, {left} and {right};"
                 " a cast is needed",
-            )
-        if isinstance(left, NewType) and op not in ("<", ">", "<=", ">="):
-            return self.context.error(
-                e.place, f"'{op}' is not defined for {left}; cast to its type first"
             )
         under = underlying(left)
         if op in ("/", "%") and isinstance(under, Bits) and under.signed:
@@ -154,36 +154,28 @@ class OperatorChecker:
 
     def _equality(self, e: ast.Binary) -> Type:
         left, right = e.left.type, e.right.type
-        if isinstance(left, Tuple | StructLiteral) and isinstance(right, Composite | Tuple | Stack):
-            if isinstance(e.left, ast.ListExpr | ast.StructExpr):
-                self.conversions.coerce(e.left, right)
-        elif isinstance(right, Tuple | StructLiteral) and isinstance(
-            left, Composite | Tuple | Stack
-        ):
-            if isinstance(e.right, ast.ListExpr | ast.StructExpr):
-                self.conversions.coerce(e.right, left)
+        whole = Composite | Tuple | Stack
+        if isinstance(e.right, ast.ListExpr | ast.StructExpr) and isinstance(left, whole):
+            self.conversions.coerce(e.right, left)
+        elif isinstance(e.left, ast.ListExpr | ast.StructExpr) and isinstance(right, whole):
+            self.conversions.coerce(e.left, right)
         elif right == INVALID:
             self.conversions.coerce(e.right, left)
         elif left == INVALID:
             self.conversions.coerce(e.left, right)
         elif left == INT and right != INT:
-            if not isinstance(underlying(right), Bits):
+            if not isinstance(number_type(right), Bits):
                 return self.context.error(e.place, f"{left} cannot be compared with {right}")
-            self.conversions.coerce(e.left, underlying(right))
+            self.conversions.coerce(e.left, number_type(right))
         elif right == INT and left != INT:
-            if not isinstance(underlying(left), Bits):
+            if not isinstance(number_type(left), Bits):
                 return self.context.error(e.place, f"{left} cannot be compared with {right}")
-            self.conversions.coerce(e.right, underlying(left))
+            self.conversions.coerce(e.right, number_type(left))
         left, right = e.left.type, e.right.type
         if UNKNOWN in (left, right):
             return UNKNOWN
-        if not self.conversions.same(left, right):
-            same_base = underlying(left) == underlying(right) and (
-                isinstance(left, EnumType) != isinstance(right, EnumType)
-                or isinstance(left, Bits) != isinstance(right, Bits)
-            )
-            if not same_base:
-                return self.context.error(e.place, f"{left} cannot be compared with {right}")
+        if not self.conversions.same(number_type(left), number_type(right)):
+            return self.context.error(e.place, f"{left} cannot be compared with {right}")
         if left == STRING or isinstance(left, ExternType):
             return self.context.error(e.place, f"values of {left} cannot be compared")
         if e.left.const is not None and e.right.const is not None:
@@ -192,10 +184,10 @@ class OperatorChecker:
 
     def _shift(self, e: ast.Binary) -> Type:
         left, right = e.left.type, e.right.type
-        under = underlying(left)
+        under = number_type(left)
         if left != INT and not isinstance(under, Bits):
             return self.context.error(e.left.place, f"'{e.op}' needs a number, not {left}")
-        amount = underlying(right)
+        amount = number_type(right)
         if right != INT and not isinstance(amount, Bits):
             return self.context.error(e.right.place, f"a shift needs a number, not {right}")
         if isinstance(amount, Bits) and amount.signed:
@@ -215,14 +207,18 @@ class OperatorChecker:
         return self._fold(e, under, under if isinstance(left, EnumType) else left)
 
     def _concat(self, e: ast.Binary) -> Type:
+        if e.left.type == e.right.type == STRING:
+            if isinstance(e.left.const, str) and isinstance(e.right.const, str):
+                e.const = e.left.const + e.right.const
+            return STRING
         parts = []
         for side in (e.left, e.right):
-            under = underlying(side.type)
+            side_type = number_type(side.type)
             if side.type == INT:
                 return self.context.error(side.place, "'++' needs operands with a width")
-            if not isinstance(under, Bits):
+            if not isinstance(side_type, Bits):
                 return self.context.error(side.place, f"'++' needs numbers, not {side.type}")
-            parts.append(under)
+            parts.append(side_type)
         left, right = parts
         result = Bits(left.width + right.width, left.signed)
         if isinstance(e.left.const, int) and isinstance(e.right.const, int):
@@ -245,7 +241,7 @@ class OperatorChecker:
         a, b = underlying(have), underlying(target)
         const = e.operand.const
         good = (
-            (isinstance(b, Bits) and (have == INT or isinstance(a, Bits)))
+            (isinstance(b, Bits) and (have == INT or isinstance(a, Bits) and _castable(a, b)))
             or (b == BOOL and (a == Bits(1) or have == INT))
             or (a == BOOL and b == Bits(1))
             or (target == INT and isinstance(a, Bits) and const is not None)
@@ -288,3 +284,8 @@ class OperatorChecker:
         elif e.yes.type == INT and not known_at_instantiation(e.condition):
             return self.context.error(e.place, "one of the results of '?:' needs a width")
         return e.yes.type
+
+
+def _castable(a: Bits, b: Bits) -> bool:
+    """A cast changes the width or the sign, not both."""
+    return a.width == b.width or a.signed == b.signed

@@ -30,7 +30,8 @@ class ParameterChecker:
             self.context.declare(parameter)
 
     def declare(self, parameters: list[ast.Parameter], of: str = "") -> None:
-        """Declare parameters; `of` is "constructor" or "action" where these have further rules."""
+        """Declare parameters; `of` is "constructor", "action" or "function" where these have
+        further rules."""
         for p in parameters:
             p.type = self.types.resolve(p.target)
             p.known = of == "constructor" or p.type == INT
@@ -42,8 +43,9 @@ class ParameterChecker:
                 p.type = self.context.error(p.place, f"'{p.name}' needs a width, such as bit<32>")
             elif p.direction and of == "constructor":
                 self.context.error(p.place, "a constructor's parameter cannot have a direction")
-            elif isinstance(p.type, ExternType) and (p.direction or of == "action"):
-                what = "an action's parameter" if of == "action" else "a parameter with a direction"
+            elif isinstance(p.type, ExternType) and (p.direction or of in ("action", "function")):
+                what = "a parameter with a direction" if p.direction else f"a parameter of an {of}"
+                what = what.replace("an function", "a function")
                 p.type = self.context.error(p.place, f"{what} cannot be of the type {p.type}")
             elif isinstance(p.type, BlockType) and of != "constructor":
                 p.type = self.context.error(
@@ -52,6 +54,18 @@ class ParameterChecker:
             if p.default is not None:
                 self._default(p, p.default)
             self.context.declare(p)
+
+    def declare_constructor(self, d: ast.Parser | ast.Control) -> None:
+        """Declare the parameters of a block's constructor. A parser is made of parsers, a control
+        of controls."""
+        self.declare(d.constructor_parameters, "constructor")
+        kind = type(d).__name__.lower()
+        for p in d.constructor_parameters:
+            if isinstance(p.type, BlockType) and type(p.type.decl) is not type(d):
+                other = type(p.type.decl).__name__.lower()
+                self.context.error(
+                    p.place, f"the constructor of a {kind} cannot have a {other} as parameter"
+                )
 
     def _default(self, p: ast.Parameter, value: ast.Expr) -> None:
         """The value that a parameter has if the call gives none."""

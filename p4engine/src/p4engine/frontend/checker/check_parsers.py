@@ -58,24 +58,29 @@ class ParserChecker:
             self.parameters.declare_generic_block(d)
             return
         d.type = BlockType(d)
-        self.context.declare(d)
         with self.context.inner_scope():
             self.parameters.declare_types(d.type_parameters)
             self.parameters.declare(d.parameters)
             if not d.is_type:
-                self.parameters.declare(d.constructor_parameters, "constructor")
+                self.parameters.declare_constructor(d)
                 self.context.in_parser = True
                 with self.context.inner_scope():
                     for local in d.locals:
+                        if isinstance(local, ast.Action | ast.Table):
+                            what = "a table" if isinstance(local, ast.Table) else "an action"
+                            self.context.error(local.place, f"a parser cannot have {what}")
                         self.declarations.check(local)
                     self._states(d)
                 self.context.in_parser = False
+        self.context.declare(d)
 
     def _states(self, d: ast.Parser) -> None:
         names = {"accept", "reject"}
         for state in d.states:
             if state.name in names:
                 self.context.error(state.place, f"state '{state.name}' is already declared")
+            if state.name in self.context.scope.names:
+                self.context.error(state.place, f"'{state.name}' is already declared here")
             names.add(state.name)
         for state in d.states:
             with self.context.inner_scope():
@@ -96,6 +101,8 @@ class ParserChecker:
 
     def _select(self, select: ast.Select, names: set[str]) -> None:
         types = [self._selector(value) for value in select.values]
+        if len(types) == 1 and isinstance(types[0], Tuple):
+            types = list(types[0].elements)
         if not select.cases:
             self.context.warning(select.place, "this select has no cases; it always rejects")
         complete = False
@@ -115,8 +122,8 @@ class ParserChecker:
         got = self.expressions.value(value)
         if got == INT:
             return self.context.error(value.place, "a value to select by needs a width")
-        under = underlying(got)
-        if got != UNKNOWN and not (isinstance(under, Bits | EnumType) or under in (BOOL, ERROR)):
+        parts = got.elements if isinstance(got, Tuple) else (got,)
+        if not all(t == UNKNOWN or _selectable(t) for t in parts):
             return self.context.error(value.place, f"a value of {got} cannot be selected by")
         return got
 
@@ -166,6 +173,11 @@ class ParserChecker:
             self.context.error(d.place, f"parser {d.name} never ends: no path leads to accept")
         elif "accept" not in seen:
             self.context.warning(d.place, f"parser {d.name} never accepts")
+
+
+def _selectable(type_: Type) -> bool:
+    under = underlying(type_)
+    return isinstance(under, Bits | EnumType) or under in (BOOL, ERROR)
 
 
 def _is_default(case: ast.SelectCase) -> bool:

@@ -60,7 +60,7 @@ class Checker:
         for expression_part in (literals, names, operators, calls):
             expressions.add(expression_part.rules())
 
-        named_types = NamedTypeChecker(context, expressions, types, parameters)
+        named_types = NamedTypeChecker(context, conversions, expressions, types, parameters)
         tables = TableChecker(context, expressions, arguments, keysets)
         parsers = ParserChecker(
             context, expressions, types, parameters, statements, keysets, declarations

@@ -14,20 +14,20 @@ from p4engine.frontend.checker.context import Context
 from p4engine.frontend.diagnostics import did_you_mean
 from p4engine.frontend.types import (
     BOOL,
+    ERROR,
     INT,
     MATCH_KIND,
     STRING,
     UNKNOWN,
     VOID,
+    Bits,
     BlockType,
-    Composite,
+    EnumType,
     ExternType,
     ListOf,
     SetOf,
-    Special,
     Stack,
     TableMeant,
-    Tuple,
     Type,
     underlying,
 )
@@ -184,7 +184,12 @@ class StatementChecker:
 
     # ---- loops ----
 
+    def _not_in_parser(self, s: ast.Node, what: str) -> None:
+        if self.context.in_parser:
+            self.context.error(s.place, f"{what} cannot be used in a parser state")
+
     def _for(self, s: ast.For) -> None:
+        self._not_in_parser(s, "a loop")
         with self.context.inner_scope():
             for item in s.init:
                 self.check(item)
@@ -194,6 +199,7 @@ class StatementChecker:
             self._loop_body(s.body)
 
     def _for_in(self, s: ast.ForIn) -> None:
+        self._not_in_parser(s, "a loop")
         with self.context.inner_scope():
             s.variable.type = self.types.resolve(s.variable.target)
             self._collection(s.collection, s.variable.type)
@@ -212,16 +218,16 @@ class StatementChecker:
         elif isinstance(got, Stack):
             if not self.conversions.same(got.element, element):
                 self.context.error(e.place, f"the elements are {got.element}, not {element}")
-        elif isinstance(got, Tuple):
-            if isinstance(e, ast.ListExpr):
-                for item in e.items:
-                    self.conversions.coerce(item, element)
+        elif isinstance(e, ast.ListExpr):
+            for item in e.items:
+                self.conversions.coerce(item, element)
         elif got != UNKNOWN and not isinstance(got, ListOf):
             self.context.error(e.place, f"a loop cannot run over {got}")
 
     # ---- switch ----
 
     def _switch(self, s: ast.Switch) -> None:
+        self._not_in_parser(s, "switch")
         got = self.expressions.check(s.value)
         labels = [label for case in s.cases for label in case.labels]
         known = [label for label in labels if not isinstance(label, ast.DontCare)]
@@ -229,9 +235,10 @@ class StatementChecker:
             s.table = got.decl
             self._action_labels(got.decl, known)
         else:
-            if isinstance(got, Special | Composite | BlockType | ExternType):
+            if got not in (UNKNOWN, ERROR) and not isinstance(got, Bits | EnumType):
                 got = self.context.error(
-                    s.value.place, f"switch needs a number, an enum or action_run, not {got}"
+                    s.value.place,
+                    f"switch needs bit<>, int<>, an enum, error or action_run, not {got}",
                 )
             self._value_labels(got, known)
         for case in s.cases:
@@ -264,7 +271,7 @@ class StatementChecker:
         values: list[ast.Const | None] = []
         for label in labels:
             self.expressions.value(label)
-            if want == INT or UNKNOWN in (want, label.type):
+            if UNKNOWN in (want, label.type):
                 continue
             self.conversions.coerce(label, want)
             if label.const is None:

@@ -11,7 +11,7 @@ from p4engine.frontend.checker.check_keysets import KeysetChecker
 from p4engine.frontend.checker.context import Context
 from p4engine.frontend.diagnostics import did_you_mean
 from p4engine.frontend.parser.parse_annotations import string_value
-from p4engine.frontend.spelling import spell
+from p4engine.frontend.spelling import same, spell
 from p4engine.frontend.types import (
     BOOL,
     ERROR,
@@ -75,6 +75,7 @@ class TableChecker:
         else:
             for entry in d.entries or []:
                 self._entry(d, entry)
+            self._duplicates(d)
             self._priorities(d)
         self.context.declare(d)
 
@@ -154,9 +155,14 @@ class TableChecker:
         ref.decl = decl
         directed = [p for p in decl.parameters if p.direction]
         arguments = ref.arguments or []
-        if len(arguments) > len(decl.parameters):
+        if len(arguments) > len(directed):
+            bound_data = len(arguments) <= len(decl.parameters)
             self.context.error(
-                ref.place, f"action {decl.name} has only {len(decl.parameters)} parameters"
+                ref.place,
+                f"'{decl.parameters[len(directed)].name}' of {decl.name} is data of the entries and"
+                " cannot be given here"
+                if bound_data
+                else f"action {decl.name} has only {len(decl.parameters)} parameters",
             )
             return
         if len(arguments) < len(directed):
@@ -201,12 +207,16 @@ class TableChecker:
             return
         data = [p for p, v in listed.binding if v is None]
         arguments = list(ref.arguments or [])
-        if len(arguments) == len(decl.parameters) != len(data):
-            bound_count = len(decl.parameters) - len(data)
-            for a in arguments[:bound_count]:
-                if a.value is not None:
-                    self.expressions.check(a.value)
-            arguments = arguments[bound_count:]
+        bound_count = len(decl.parameters) - len(data)
+        given = arguments[:bound_count]
+        listed_arguments = [a.value for a in listed.arguments or []]
+        if not same([a.value for a in given], listed_arguments):
+            self.context.error(
+                ref.place,
+                f"{what}: the arguments of {decl.name} must be those of the table's actions",
+            )
+            return
+        arguments = arguments[bound_count:]
         bound = self.arguments.bind(ref.place, data, arguments, f"action {decl.name}")
         if bound is None or not self.arguments.fit(bound, {}):
             return
@@ -235,6 +245,17 @@ class TableChecker:
             self.expressions.constant(entry.priority, None, "a priority")
         self._chosen_action(d, entry.action, "entry")
         d.info.entries.append(entry)
+
+    def _duplicates(self, d: ast.Table) -> None:
+        """Entries of a table with exact keys only differ in their keys."""
+        if any(k.kind != "exact" for k in d.info.keys):
+            return
+        seen: list[list[ast.Const | None]] = []
+        for entry in d.info.entries:
+            key = [e.const for e in entry.keys]
+            if key in seen and None not in key:
+                self.context.error(entry.place, "an earlier entry has the same key")
+            seen.append(key)
 
     # ---- priorities of entries ----
 

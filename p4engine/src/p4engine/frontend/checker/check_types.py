@@ -24,6 +24,8 @@ from p4engine.frontend.types import (
     Tuple,
     Type,
     Varbit,
+    can_be_field,
+    has_header,
     specialize,
 )
 
@@ -102,6 +104,8 @@ class TypeResolver:
             return UNKNOWN
         if isinstance(element, ExternType | BlockType) or element in (VOID, INT, STRING):
             return self.context.error(node.place, f"{element} cannot be the element of an array")
+        if isinstance(element, Stack) and has_header(element):
+            return self.context.error(node.place, "a header stack cannot be the element of another")
         if not isinstance(size, int) or not 0 < size <= MAX_STACK:
             return self.context.error(
                 node.size.place, f"the size of a stack must be 1 to {MAX_STACK}"
@@ -137,7 +141,13 @@ class TypeResolver:
         if not arguments or not isinstance(decl, _GENERIC):
             return self._named(node, decl.name, decl)
         if isinstance(decl, ast.Composite):
-            return specialize(decl, arguments)
+            made = specialize(decl, arguments)
+            for name, type_ in made.fields.items():
+                if not can_be_field(made.kind, type_):
+                    return self.context.error(
+                        node.place, f"field '{name}' of a {made.kind} cannot have the type {type_}"
+                    )
+            return made
         if isinstance(decl, ast.ExternObject):
             return ExternType(decl, arguments)
         if isinstance(decl, ast.Parser | ast.Control) and not decl.is_type:

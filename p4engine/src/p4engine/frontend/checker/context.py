@@ -79,6 +79,19 @@ class Context:
             self.scope = outer
 
     @contextmanager
+    def elsewhere(self, returns: Type | None) -> Iterator[None]:
+        """Check what follows as if it stood outside of everything: a function that returns values
+        of type `returns`, or (None) a block."""
+        saved = self.in_parser, self.in_action, self.in_argument_of_action, self.loops, self.returns
+        self.in_parser = self.in_action = self.in_argument_of_action = False
+        self.loops, self.returns = 0, returns
+        try:
+            yield
+        finally:
+            self.in_parser, self.in_action, self.in_argument_of_action = saved[:3]
+            self.loops, self.returns = saved[3:]
+
+    @contextmanager
     def argument_of_action(self) -> Iterator[None]:
         """Check what follows as an argument of an action, in which no table can be applied."""
         outer = self.in_argument_of_action

@@ -36,7 +36,7 @@ class BlockParser:
         self.variables, self.statements, self.functions = variables, statements, functions
         self.tables, self.states = tables, states
         self._locals: dict[str, Callable[[], ast.Decl]] = {
-            "value_set": self._value_set,
+            "value_set": self.value_set,
             "const": variables.constant,
             "action": functions.action,
             "table": tables.table,
@@ -126,7 +126,8 @@ class BlockParser:
         result.annotations = annotations
         return result
 
-    def _value_set(self) -> ast.ValueSet:
+    def value_set(self) -> ast.ValueSet:
+        """value_set<T>(size) name;"""
         self.tokens.expect("value_set")
         self.tokens.expect("<")
         target = self.expressions.types.type()

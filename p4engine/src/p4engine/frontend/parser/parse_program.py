@@ -60,6 +60,7 @@ class Parser:
             "typedef": named_types.typedef,
             "type": named_types.typedef,
             "package": blocks.package,
+            "value_set": blocks.value_set,
         }
 
     def program(self) -> ast.Program:

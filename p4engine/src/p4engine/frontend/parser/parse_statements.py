@@ -177,7 +177,7 @@ class StatementParser:
             else:
                 labels.append(self.expressions.expression())
             self.tokens.expect(":", "after a label of the switch")
-            if self.tokens.at("{"):
+            if self.tokens.at("{", "@"):
                 cases.append(ast.SwitchCase(where, labels, self.block()))
                 labels = []
 
