@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from p4engine.backend.cache import cache_folder, prune
+from p4engine.cli.shims_command import find_real
 from p4engine.frontend.diagnostics import Diagnostics, Fatal
 from p4engine.frontend.preprocessor.preprocess import preprocess
 
@@ -45,7 +45,7 @@ class P4c:
     def find() -> P4c:
         """The one on the PATH. Raises UserError."""
         for name in (BACK_END, DRIVER):
-            if path := shutil.which(name):
+            if path := find_real(name):
                 return P4c(path, name == DRIVER)
         raise UserError(
             f"there is neither {BACK_END} nor {DRIVER} on the PATH, which compile P4 programs for"

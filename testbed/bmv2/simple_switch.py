@@ -15,6 +15,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from p4engine.cli.shims_command import find_real
+
 SIMPLE_SWITCH = "simple_switch"
 THRIFT_PORT = 9090
 
@@ -34,7 +36,14 @@ def command(
         interfaces: name by port; with the option --use-files among `more`, the start of file names.
         notifications: where a build with nanomsg may make its socket file.
     """
-    words = [SIMPLE_SWITCH, "--thrift-port", str(thrift_port), "--log-level", "off", *more]
+    words = [
+        find_real(SIMPLE_SWITCH) or SIMPLE_SWITCH,
+        "--thrift-port",
+        str(thrift_port),
+        "--log-level",
+        "off",
+        *more,
+    ]
     if has_option("--notifications-addr"):
         words += ["--notifications-addr", f"ipc://{notifications}"]
     for port, name in sorted(interfaces.items()):
@@ -56,5 +65,7 @@ def version(tool: str) -> str | None:
 @functools.cache
 def has_option(option: str) -> bool:
     """Whether this build of simple_switch has an option; some depend on how it was built."""
-    done = subprocess.run([SIMPLE_SWITCH, "--help"], capture_output=True, text=True)
+    done = subprocess.run(
+        [find_real(SIMPLE_SWITCH) or SIMPLE_SWITCH, "--help"], capture_output=True, text=True
+    )
     return option in done.stdout

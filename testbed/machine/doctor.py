@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from p4engine.backend.c_build import find_c_compiler
+from p4engine.cli.shims_command import find_real, find_shim
 
 from testbed.machine import kernel_probe
 from testbed.paths import PACKAGE, command_line
@@ -266,10 +267,14 @@ def _requirements(lines: Iterable[str]) -> list[Any]:
 
 
 def _tool(thing: str, names: Sequence[str], package: str) -> Finding:
-    path = next(filter(None, map(shutil.which, names)), None)
+    path = next(filter(None, map(find_real, names)), None)
     remedy = f"{P4LANG}, then {_system_package(package)}"
     if path is None:
-        return Finding(thing, MISSING, f"no command {' or '.join(names)}", remedy, ONLY_BMV2)
+        shim = next(filter(None, map(find_shim, names)), None)
+        what = f"no command {' or '.join(names)}"
+        if shim is not None:
+            what += f"; {shim} is a stand-in that runs p4engine"
+        return Finding(thing, MISSING, what, remedy, ONLY_BMV2)
     works, said = _run(path, "--version")
     if not works:
         return Finding(thing, MISSING, f"{path}: {said}", remedy, ONLY_BMV2)

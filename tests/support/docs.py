@@ -219,6 +219,10 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("p4engine/tests/unit/test_p4info.py::test_text_and_binary"),
     ),
     (
+        r"MODULE p4engine shims .+",
+        Elsewhere("p4engine/tests/switch/test_shims.py::test_the_files_are_known_as_stand_ins"),
+    ),
+    (
         r"MODULE p4engine trace .+",
         Elsewhere("p4engine/tests/switch/test_p4_trace.py::test_command_line"),
     ),

@@ -7,6 +7,7 @@
     stf PROGRAM.p4 TEST.stf | FOLDER                              packets in, packets out
     trace PROGRAM.p4 --packet HEX|PCAP [--commands FILE]          the path of packets
     p4info PROGRAM.p4 [--binary] [-o FILE]                        what a controller reads
+    shims FOLDER                                                  stand-ins for BMv2's commands
 
 Exit codes: 0; 1 when a running switch or a test failed; 2 when the program or the call is wrong.
 """
@@ -22,7 +23,7 @@ from typing import Any
 from p4engine.frontend.diagnostics import P4Error
 
 
-def _define(text: str) -> tuple[str, str]:
+def define(text: str) -> tuple[str, str]:
     name, _, value = text.partition("=")
     if not name.isidentifier():
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME or NAME=VALUE")
@@ -32,7 +33,7 @@ def _define(text: str) -> tuple[str, str]:
 def _preprocessor_options() -> _Command:
     parser = _Command(add_help=False)
     parser.add_argument(
-        "-D", "--define", type=_define, action="append", default=[], metavar="NAME[=VALUE]"
+        "-D", "--define", type=define, action="append", default=[], metavar="NAME[=VALUE]"
     )
     parser.add_argument("-I", "--include", action="append", default=[], metavar="FOLDER")
     return parser
@@ -72,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         ("stf", "cli.stf_command", [options], "run tests in the simple test format"),
         ("trace", "cli.trace_command", [program, options], "show packets' paths in a program"),
         ("p4info", "cli.p4info_command", [program, options], "print the P4Info of a program"),
+        ("shims", "cli.shims_command", [], "write stand-ins for the commands of p4c and BMv2"),
     ):
         commands.add_parser(name, parents=parents, help=text).module = f"p4engine.{module}"
     return parser
