@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from p4engine.control.client import Client
+from p4engine_testing import udp
 
 PROGRAM = """
 #include <core.p4>
@@ -339,3 +340,86 @@ def test_a_controller_changes_the_program_under_traffic(bench):
     code, errors = bench.end()
     assert code == 0
     assert "runs instead of across.p4" in errors
+def enable_offloads(sock: socket.socket) -> None:
+    """From now on every packet of this socket begins with an offload header."""
+    sock.setsockopt(263, 15, 1)  # SOL_PACKET, PACKET_VNET_HDR
+
+
+def test_trains_are_packets_to_the_switch_and_its_links(bench):
+    """64 packets in one buffer: as many are counted, queue on a link, and leave one by one."""
+    parts = [bytes([n]) * 200 for n in range(63)] + [b"end"]
+    with bench.start_ready() as client:
+        enable_offloads(bench.sockets[1])
+        client.port_shape(2, "egress", rate_bps=100_000_000, queue_packets=50)
+        sent = b"".join(udp.train(parts, identification=7))
+        assert bench.sockets[1].send(sent) == len(sent)
+        got = [bench.sockets[2].recv(70_000) for _ in range(51)]
+        wanted = [udp.packet(each, identification=7 + n) for n, each in enumerate(parts[:51])]
+        assert got == wanted
+        stats = client.stats()
+        names = ("received", "trains_received", "trains_sent", "sent", "unmodelled_drops")
+        assert [stats[name] for name in names] == [64, 1, 0, 51, 0]
+        [row] = [r for r in client.port_stats() if (r["port"], r["direction"]) == (2, "egress")]
+        assert (row["queue_drops"], row["max_queue"]) == (13, 50)
+
+
+def test_packets_leave_in_trains_where_the_switch_may(bench):
+    """Only what belongs together: two flows and a stranger come in mixed, and each flow keeps its
+    order."""
+    with bench.start_ready("--trains") as client:
+        for sock in bench.sockets.values():
+            enable_offloads(sock)
+        whole = udp.train([bytes([n]) * 100 for n in range(40)] + [b"short"])
+        bench.sockets[1].send(b"".join(whole))
+        buffer = bench.sockets[2].recv(70_000)
+        fields, wanted = udp.OFFLOAD.unpack(buffer[:10]), udp.OFFLOAD.unpack(whole[0])
+        assert fields[:2] + fields[3:] == wanted[:2] + wanted[3:]  # the third is only a hint
+        assert buffer[10:] == whole[1]
+        stats = client.stats()
+        assert (stats["received"], stats["sent"], stats["trains_sent"]) == (41, 41, 1)
+        bench.process.send_signal(signal.SIGSTOP)
+        flows = [
+            [udp.packet(bytes([n]) * 50, ports=(1, port)) for n in range(9)] for port in (2, 3)
+        ]
+        stranger = HEADER + bytes(60)
+        for packets in zip(*flows, strict=True):
+            for packet in (packets[0], packets[0], packets[1], stranger):
+                bench.sockets[1].send(udp.NO_OFFLOAD + packet)
+        bench.process.send_signal(signal.SIGCONT)
+        got = []
+        while len(got) < 36:
+            buffer = bench.sockets[2].recv(70_000)
+            kind = buffer[1]
+            if kind:
+                assert buffer[46:48] == b"\x00\x02"  # only this flow has neighbours
+                got += [buffer[52:102], buffer[102:152]]
+            else:
+                got.append(buffer[52:])
+        ones = [udp.packet(bytes([n]) * 50)[42:] for n in range(9)]
+        wanted = [each for one in ones for each in (one, one, one, stranger[42:])]
+        assert sorted(got) == sorted(wanted)
+        assert client.stats()["unmodelled_drops"] == 0
+
+
+def test_a_kernel_s_unfinished_checksum_is_completed(bench):
+    with bench.start_ready() as client:
+        enable_offloads(bench.sockets[1])
+        offload, packet = udp.train([b"x" * 77])
+        single = udp.OFFLOAD.pack(*udp.OFFLOAD.unpack(offload)[:1], 0, 0, 0, 34, 6)
+        bench.sockets[1].send(single + packet)
+        assert bench.sockets[2].recv(2000) == udp.packet(b"x" * 77)
+        assert client.stats()["completed"] == 1
+
+
+def test_tcp_segmentation_is_named_as_oversized(bench):
+    """TCP trains are not cut: the hosts' TCP segmentation stays off."""
+    with bench.start_ready() as client:
+        enable_offloads(bench.sockets[1])
+        header = bytearray(udp.packet(bytes(12 + 3000), checked=False))
+        header[23] = 6  # TCP
+        header[46] = 0x50
+        offload = udp.OFFLOAD.pack(1, 1, 54, 1000, 34, 16)
+        bench.sockets[1].send(offload + bytes(header))
+        bench.sockets[1].send(udp.NO_OFFLOAD + HEADER)
+        assert bench.sockets[2].recv(2000) == HEADER
+        assert client.stats()["oversized"] == 1

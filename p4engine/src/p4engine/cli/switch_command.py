@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 
 from p4engine.cli.compile_command import compiled_from
 from p4engine.process.switch_process import NetworkSwitch, no_controllers, serve
+from p4engine.switch.packet_loop import LONGEST_TRAIN
 from p4engine.switch.traffic_manager import SwitchError
 
 
@@ -61,6 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--cpu", type=int, help="stay on this core")
     parser.add_argument(
+        "--trains",
+        action="store_true",
+        help="send UDP packets that leave together as one buffer (segmentation offload)",
+    )
+    parser.add_argument(
         "--trace", action="store_true", help="run a build that the trace calls can follow (slow)"
     )
     parser.add_argument(
@@ -104,6 +110,7 @@ def main(arguments: argparse.Namespace) -> int:
         timestamp_unit_ns=arguments.timestamp_unit_ns,
         priority_queues=arguments.priority_queues,
         cpu_port=arguments.cpu_port,
+        trains=LONGEST_TRAIN if arguments.trains else 0,
         controllers=controllers,
         ready=lambda: print(f"switch: ready{where}", flush=True),
     )

@@ -11,12 +11,14 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #define ERROR_BYTES 256
 #define LATE_NS 100000
 #define HOUSEKEEPING_NS 50000000ull
+#define IO_PACKETS_AT_ONCE 256 /* received between two looks at the clock */
 #define WAKE_NS 2000 /* nearer events are waited for awake; a sleep would take longer */
 
 uint64_t io_now(void) {
@@ -41,55 +43,100 @@ static void fail(io_loop *io, const char *what, const char *name, uint32_t port)
 
 /* ---- sending ---- */
 
+/* The kernel's descriptors of message m, beginning at `part`; returns the next free part. */
+static uint32_t describe(io_loop *io, uint32_t m, uint32_t part) {
+    io_message *message = &io->messages[m];
+    struct iovec *parts = io->parts + part;
+    uint32_t n = 0;
+    outgoing *packet = &io->packets[message->first];
+    if (message->count > 1) {
+        train_head(packet->data, message->payload, message->total, &message->offload);
+        io->stats.trains_sent++;
+    } else {
+        memset(&message->offload, 0, sizeof message->offload);
+    }
+    parts[n++] = (struct iovec){&message->offload, sizeof message->offload};
+    parts[n++] = (struct iovec){packet->data, packet->length};
+    while (packet->next != IO_NONE) {
+        packet = &io->packets[packet->next];
+        parts[n++] = (struct iovec){packet->data + TRAIN_HEADERS, packet->length - TRAIN_HEADERS};
+    }
+    interface *i = io->interfaces[message->port];
+    i->message = IO_NONE;
+    io->headers[m].msg_hdr = (struct msghdr){
+        .msg_name = &i->address, .msg_namelen = sizeof i->address, .msg_iov = parts, .msg_iovlen = n};
+    return part + n;
+}
+
 static void flush(io_loop *io) {
-    uint32_t done = 0;
-    while (done < io->queued) {
-        int sent = sendmmsg(io->sender, io->messages + done, io->queued - done, MSG_DONTWAIT);
+    uint32_t done = 0, part = 0;
+    for (uint32_t m = 0; m < io->message_count; m++) part = describe(io, m, part);
+    while (done < io->message_count) {
+        int sent = sendmmsg(io->sender, io->headers + done, io->message_count - done, MSG_DONTWAIT);
         if (sent > 0) {
-            done += (uint32_t)sent;
-            io->stats.sent += (uint32_t)sent;
+            for (int n = 0; n < sent; n++) io->stats.sent += io->messages[done++].count;
             continue;
         }
         if (errno == EINTR) continue;
-        uint32_t port = io->ports[done];
-        interface *i = io->interfaces[port];
+        const io_message *message = &io->messages[done];
+        interface *i = io->interfaces[message->port];
         if (errno == ENETDOWN || errno == ENXIO || errno == ENODEV)
-            fail(io, "went down", i->name, port);
-        /* Whatever it was, this packet does not leave; the others may. */
+            fail(io, "went down", i->name, message->port);
+        /* Whatever it was, this message does not leave; the others may. */
         if (errno == EMSGSIZE) {
-            io->stats.oversized++;
-            i->stats.oversized++;
+            io->stats.oversized += message->count;
+            i->stats.oversized += message->count;
         } else {
-            io->stats.send_drops++;
-            i->stats.send_drops++;
+            io->stats.send_drops += message->count;
+            i->stats.send_drops += message->count;
         }
         done++;
     }
-    io->queued = 0;
+    io->message_count = io->packet_count = 0;
     io->arena_used = 0;
 }
 
 uint8_t *io_room(void *context, uint32_t bytes) {
     io_loop *io = context;
     if (bytes > IO_ARENA_BYTES) return NULL;
-    if (io->queued == IO_BATCH || io->arena_used + bytes > IO_ARENA_BYTES) flush(io);
+    if (io->message_count == IO_BATCH || io->packet_count == IO_PACKETS || io->arena_used + bytes > IO_ARENA_BYTES)
+        flush(io);
     return io->arena + io->arena_used;
+}
+
+/* Adds packet n to its port's last message, if that makes a train. A packet that is shorter than the first one ends
+ * its train. */
+static int join(io_loop *io, interface *i, uint32_t n, uint32_t payload) {
+    if (i->message == IO_NONE) return 0;
+    io_message *message = &io->messages[i->message];
+    outgoing *first = &io->packets[message->first], *last = &io->packets[message->last];
+    if (message->count == io->options.trains || payload > message->payload || !message->payload ||
+        last->length != first->length || message->total + payload > TRAIN_BYTES ||
+        !train_matches(first->data, io->packets[n].data, message->count))
+        return 0;
+    last->next = message->last = (uint16_t)n;
+    message->total += payload;
+    message->count++;
+    return 1;
 }
 
 void io_emit(void *context, uint32_t port, uint64_t time_ns, uint32_t length) {
     io_loop *io = context;
+    uint8_t *data = io->arena + io->arena_used;
     (void)time_ns;
     if (io->cpu >= 0 && port == io->cpu_port) {
-        if (send(io->cpu, io->arena + io->arena_used, length, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) io->cpu_drops++;
+        if (send(io->cpu, data, length, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) io->cpu_drops++;
         return;
     }
     interface *i = io->interfaces[port];
-    uint32_t n = io->queued++;
-    io->parts[n] = (struct iovec){io->arena + io->arena_used, length};
-    io->messages[n].msg_hdr = (struct msghdr){
-        .msg_name = &i->address, .msg_namelen = sizeof i->address, .msg_iov = &io->parts[n], .msg_iovlen = 1};
-    io->ports[n] = (uint16_t)port;
+    uint16_t n = (uint16_t)io->packet_count++;
+    io->packets[n] = (outgoing){data, length, IO_NONE};
     io->arena_used += (length + 63) & ~63u;
+    uint32_t payload = io->options.trains > 1 ? train_payload(data, length) : 0;
+    if (payload && join(io, i, n, payload)) return;
+    i->message = (uint16_t)io->message_count;
+    io->messages[io->message_count++] =
+        (io_message){.port = (uint16_t)port, .first = n, .last = n, .count = 1, .payload = payload, .total = payload};
 }
 
 /* ---- receiving ---- */
@@ -121,23 +168,31 @@ void io_read_clock_offset(io_loop *io) {
         (uint64_t)real.tv_sec * 1000000000ull + (uint64_t)real.tv_nsec - (before + (after - before) / 2);
 }
 
-static void receive(io_loop *io, struct tpacket2_hdr *header, uint64_t now) {
+/* A train, or a packet that is too long for the ring, waits whole in the socket's queue. */
+static uint8_t *take_copy(io_loop *io, uint32_t *length) {
+    const ssize_t room = IO_TRAIN_BYTES - IO_VLAN_BYTES;
+    ssize_t got = recv(io->receiver, io->train + IO_VLAN_BYTES, (size_t)room, MSG_DONTWAIT | MSG_TRUNC);
+    if (got < (ssize_t)sizeof(struct virtio_net_hdr) || got > room) return NULL;
+    *length = (uint32_t)got - sizeof(struct virtio_net_hdr);
+    return io->train + IO_VLAN_BYTES + sizeof(struct virtio_net_hdr);
+}
+
+/* Gives the packets of one buffer to the traffic manager; returns how many they were. */
+static uint32_t receive(io_loop *io, struct tpacket2_hdr *header, uint64_t now) {
     const struct sockaddr_ll *from = (const void *)((uint8_t *)header + TPACKET_ALIGN(sizeof *header));
     uint32_t port = io_port_of(io, (uint32_t)from->sll_ifindex);
-    if (port == TM_PORTS) return; /* not ours: came before the filter, or there is none */
-    interface *i = io->interfaces[port];
     uint32_t status = header->tp_status, length = header->tp_snaplen;
     uint8_t *data = (uint8_t *)header + header->tp_mac;
-    io->stats.received++;
+    struct virtio_net_hdr offload;
+    if (status & TP_STATUS_COPY) data = take_copy(io, &length); /* also where it is not ours: the queue moves on */
+    if (port == TM_PORTS) return 0; /* not ours: came before the filter, or there is none */
+    interface *i = io->interfaces[port];
     i->stats.received++;
-    if (header->tp_len > length || length > i->longest) {
-        if (header->tp_len > i->longest + IO_VLAN_BYTES || header->tp_len > length) {
-            io->stats.oversized++;
-            i->stats.oversized++;
-            return;
-        }
+    if (!data || header->tp_len > length) { /* the socket's queue was full */
+        io->stats.ring_drops++;
+        return 0;
     }
-    if (status & TP_STATUS_CSUMNOTREADY) io->stats.unchecked++;
+    memcpy(&offload, data - sizeof offload, sizeof offload);
     if (status & TP_STATUS_VLAN_VALID) { /* the kernel has taken the tag out; a switch sees it */
         uint16_t tpid = status & TP_STATUS_VLAN_TPID_VALID ? header->tp_vlan_tpid : ETH_P_8021Q;
         uint16_t tag[2] = {htons(tpid), htons(header->tp_vlan_tci)};
@@ -145,10 +200,35 @@ static void receive(io_loop *io, struct tpacket2_hdr *header, uint64_t now) {
         data -= IO_VLAN_BYTES;
         memcpy(data + 2 * ETH_ALEN, tag, IO_VLAN_BYTES);
         length += IO_VLAN_BYTES;
+        offload.csum_start += IO_VLAN_BYTES;
     }
     uint64_t stamp = (uint64_t)header->tp_sec * 1000000000ull + header->tp_nsec - io->real_offset;
     if (stamp - now + 1000000000ull > 2000000000ull) stamp = now; /* the wall clock was set */
+    uint32_t longest = i->longest + (status & TP_STATUS_VLAN_VALID ? IO_VLAN_BYTES : 0);
+    if (offload.gso_type == VIRTIO_NET_HDR_GSO_UDP_L4) {
+        train_cut cut;
+        int packets = train_open(&cut, data, length, &offload);
+        if (packets > 0 && cut.headers + cut.payload <= longest) {
+            io->stats.received += (uint32_t)packets;
+            io->stats.trains_received++;
+            uint32_t bytes;
+            for (uint8_t *packet; (packet = train_next(&cut, &bytes));) tm_receive(io->tm, port, packet, bytes, stamp);
+            return (uint32_t)packets;
+        }
+    }
+    io->stats.received++;
+    /* A tag that the kernel left in the frame is not part of what an MTU counts. */
+    if (offload.gso_type != VIRTIO_NET_HDR_GSO_NONE || length > longest + IO_VLAN_BYTES) {
+        io->stats.oversized++;
+        i->stats.oversized++;
+        return 1;
+    }
+    if (offload.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) {
+        io->stats.completed++;
+        train_complete_checksum(data, length, offload.csum_start, offload.csum_offset);
+    }
     tm_receive(io->tm, port, data, length, stamp);
+    return 1;
 }
 
 /* ---- control calls ---- */
@@ -214,15 +294,14 @@ static void read_drops(io_loop *io) {
 
 static uint32_t receive_batch(io_loop *io, uint64_t now) {
     uint32_t count = 0;
-    while (count < IO_BATCH && frame_ready(io)) {
+    for (uint32_t buffers = 0; buffers < IO_BATCH && count < IO_PACKETS_AT_ONCE && frame_ready(io); buffers++) {
         struct tpacket2_hdr *header = frame_at(io);
         next_frame(io);
         /* The next packet was written by another core: ask for it now. */
         const uint8_t *ahead = (const uint8_t *)frame_at(io);
         for (uint32_t line = 0; line < 512; line += 64) __builtin_prefetch(ahead + line);
-        receive(io, header, now);
+        count += receive(io, header, now);
         __atomic_store_n(&header->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
-        count++;
         yield_lock(io);
     }
     return count;
@@ -286,7 +365,7 @@ int io_run(io_loop *io, char *error) {
         }
         uint32_t received = receive_batch(io, now);
         run_events(io);
-        if (io->queued) flush(io);
+        if (io->message_count) flush(io);
         now = io_now();
         if (received) {
             idle_since = now;

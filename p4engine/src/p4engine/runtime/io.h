@@ -7,6 +7,11 @@
  * timer. The kernel's arrival stamps are the traffic manager's times, so a loop that was not scheduled for a
  * while does not see a burst where there was none.
  *
+ * Trains (train.h) are cut into packets when they come in. They are larger than a frame of the ring, so the ring has
+ * only their beginning, and the kernel keeps them whole in the socket's queue (PACKET_COPY_THRESH), from where one
+ * system call takes one. With the option `trains`, packets that leave at the same time for the same receiver are
+ * sent as trains. Checksums that a sender's kernel left to the hardware are completed.
+ *
  * While there is work the loop makes no system call but sendmmsg; without work it sleeps until a packet,
  * the next event of the traffic manager, or a control call. */
 #ifndef IO_H
@@ -20,13 +25,15 @@ typedef struct io_options {
     uint32_t ring_frames; /* 0: default */
     uint32_t spin_ns;     /* stay awake this long without work before sleeping */
     uint32_t bypass;      /* send past the qdisc layer: captures on the switch's ports miss sent packets */
+    uint32_t trains;      /* send packets as trains of up to so many; 0 and 1: one by one */
 } io_options;
 
 typedef struct io_stats {
-    uint64_t received;    /* frames taken from the ring */
-    uint64_t ring_drops;  /* the kernel found the ring full */
-    uint64_t oversized;   /* longer than the port's MTU: an offload is on somewhere; dropped */
-    uint64_t unchecked;   /* came without a valid checksum: checksum offload is on at the sender */
+    uint64_t received;    /* packets, also those that came in trains */
+    uint64_t ring_drops;  /* the kernel found the ring full; what it drops of trains counts one by one or as one */
+    uint64_t oversized;   /* longer than the port's MTU: TCP segmentation is on somewhere; dropped */
+    uint64_t completed;   /* came with a checksum that was left to the hardware, and got it here */
+    uint64_t trains_received, trains_sent;
     uint64_t sent;
     uint64_t send_drops;  /* the kernel refused a packet */
     uint64_t sleeps;
@@ -38,7 +45,7 @@ typedef struct io_stats {
 
 typedef struct io_port_stats {
     uint64_t oversized, send_drops;
-    uint64_t received; /* frames of this port taken from the ring, to compare with the interface's counter */
+    uint64_t received; /* buffers of this port taken from the ring, to compare with the interface's counter */
     uint32_t ifindex, mtu;
 } io_port_stats;
 

@@ -18,6 +18,7 @@
 
 #define FRAMES 8192
 #define BLOCK_BYTES (1 << 20)
+#define COPIES_BYTES (64 << 20) /* of trains that wait in the receiving socket's queue */
 
 io_loop *io_create(tm_switch *tm, const io_options *options, char *error) {
     io_loop *io = calloc(1, sizeof *io);
@@ -29,12 +30,14 @@ io_loop *io_create(tm_switch *tm, const io_options *options, char *error) {
     if (options) io->options = *options;
     io->receiver = io->sender = io->links = io->cpu = -1;
     io->ring = MAP_FAILED;
+    if (io->options.trains > TRAIN_PACKETS) io->options.trains = TRAIN_PACKETS;
     io->arena = aligned_alloc(64, IO_ARENA_BYTES);
+    io->train = aligned_alloc(64, IO_TRAIN_BYTES);
     io->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     pthread_mutex_init(&io->gate, NULL);
     pthread_mutex_init(&io->busy, NULL);
     io->sender = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0); /* protocol 0: receives nothing */
-    if (!io->arena || io->wake < 0 || io->sender < 0) {
+    if (!io->arena || !io->train || io->wake < 0 || io->sender < 0) {
         io_set_error(error, "cannot open a packet socket: %s%s", strerror(errno),
                      errno == EPERM ? " (needs root or CAP_NET_RAW)" : "");
         io_destroy(io);
@@ -42,6 +45,11 @@ io_loop *io_create(tm_switch *tm, const io_options *options, char *error) {
     }
     int bytes = 4 << 20, on = 1;
     setsockopt(io->sender, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes);
+    if (setsockopt(io->sender, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on) < 0) {
+        io_set_error(error, "this kernel's packet sockets know nothing of offloads: %s", strerror(errno));
+        io_destroy(io);
+        return NULL;
+    }
     if (io->options.bypass) setsockopt(io->sender, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on);
     return io;
 }
@@ -67,6 +75,7 @@ int io_port_add(io_loop *io, uint32_t port, const char *name, char *error) {
     i->stats.ifindex = ifindex;
     i->stats.mtu = (uint32_t)request.ifr_mtu;
     i->longest = i->stats.mtu + ETH_HLEN;
+    i->message = IO_NONE;
     i->address = (struct sockaddr_ll){.sll_family = AF_PACKET, .sll_ifindex = (int)ifindex, .sll_halen = 6};
     io->interfaces[port] = i;
     uint32_t slot = ifindex % IO_HASH_SLOTS;
@@ -120,15 +129,19 @@ int io_open(io_loop *io, char *error) {
 
     io->receiver = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
     if (io->receiver < 0) return io_set_error(error, "cannot open a packet socket: %s", strerror(errno));
-    int version = TPACKET_V2, reserve = 8, on = 1;
+    int version = TPACKET_V2, reserve = 8, on = 1, copies = COPIES_BYTES;
+    setsockopt(io->receiver, SOL_SOCKET, SO_RCVBUFFORCE, &copies, sizeof copies);
     if (setsockopt(io->receiver, SOL_PACKET, PACKET_VERSION, &version, sizeof version) < 0 ||
         setsockopt(io->receiver, SOL_PACKET, PACKET_RESERVE, &reserve, sizeof reserve) < 0 ||
+        setsockopt(io->receiver, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on) < 0 ||
+        setsockopt(io->receiver, SOL_PACKET, PACKET_COPY_THRESH, &on, sizeof on) < 0 ||
         setsockopt(io->receiver, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on) < 0 ||
         attach_filter(io) < 0)
         return io_set_error(error, "this kernel's packet sockets have no such feature: %s", strerror(errno));
 
     /* A frame size that is no power of two spreads the frames over the cache's sets. */
-    io->frame_bytes = (TPACKET2_HDRLEN + 16 + (uint32_t)reserve + longest + IO_VLAN_BYTES + 63) & ~63u;
+    uint32_t before = TPACKET2_HDRLEN + 16 + (uint32_t)sizeof(struct virtio_net_hdr) + (uint32_t)reserve;
+    io->frame_bytes = (before + longest + IO_VLAN_BYTES + 63) & ~63u;
     if ((io->frame_bytes & (io->frame_bytes - 1)) == 0) io->frame_bytes += 64;
     io->block_bytes = BLOCK_BYTES;
     io->frames_per_block = io->block_bytes / io->frame_bytes;
@@ -171,6 +184,7 @@ void io_destroy(io_loop *io) {
     pthread_mutex_destroy(&io->gate);
     pthread_mutex_destroy(&io->busy);
     free(io->arena);
+    free(io->train);
     free(io);
 }
 

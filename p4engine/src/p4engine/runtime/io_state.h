@@ -11,10 +11,14 @@
 #include <time.h>
 
 #include "io.h"
+#include "train.h"
 
-#define IO_BATCH 64 /* packets sent by one sendmmsg, and received between two looks at the clock */
-#define IO_ARENA_BYTES (1 << 20) /* of packets waiting for sendmmsg */
+#define IO_BATCH 64 /* messages sent by one sendmmsg, and packets received between two looks at the clock */
+#define IO_PACKETS 2048 /* that wait for sendmmsg, alone or in trains */
+#define IO_ARENA_BYTES (1 << 20) /* their bytes */
+#define IO_NONE UINT16_MAX
 #define IO_VLAN_BYTES 4
+#define IO_TRAIN_BYTES (1 << 17)
 #define IO_HASH_SLOTS 2048
 
 typedef struct interface {
@@ -22,7 +26,22 @@ typedef struct interface {
     uint32_t longest; /* frame, without a VLAN tag */
     struct sockaddr_ll address;
     io_port_stats stats;
+    uint16_t message; /* the last one of this port that waits, to which packets may be added, or IO_NONE */
 } interface;
+
+/* A packet that waits to be sent; `next` is the one behind it in its train. */
+typedef struct outgoing {
+    uint8_t *data;
+    uint32_t length;
+    uint16_t next;
+} outgoing;
+
+/* What one call sends: a packet, or a train. */
+typedef struct io_message {
+    uint16_t port, first, last, count;
+    uint32_t payload, total; /* bytes of the first packet's payload, and of all; 0: must stay alone */
+    struct virtio_net_hdr offload;
+} io_message;
 
 struct io_loop {
     tm_switch *tm;
@@ -53,12 +72,14 @@ struct io_loop {
     char *error;
     int failed;
 
-    struct mmsghdr messages[IO_BATCH];
-    struct iovec parts[IO_BATCH];
-    uint16_t ports[IO_BATCH];
-    uint32_t queued;
+    io_message messages[IO_BATCH];
+    outgoing packets[IO_PACKETS];
+    struct mmsghdr headers[IO_BATCH];
+    struct iovec parts[IO_PACKETS + 2 * IO_BATCH];
+    uint32_t message_count, packet_count;
     uint8_t *arena;
     uint32_t arena_used;
+    uint8_t *train; /* room for a received one */
 };
 
 /* Writes a message into a caller's `error`; returns -1. */

@@ -18,10 +18,11 @@ from p4engine.switch.traffic_manager_abi import as_dict
 
 ERROR_BYTES = 256
 LONGEST_PACKET = 1 << 20
+LONGEST_TRAIN = 64  # packets, TRAIN_PACKETS of runtime/train.h
 
 
 class _Options(ctypes.Structure):
-    _fields_ = [(name, c_uint32) for name in ("ring_frames", "spin_ns", "bypass")]
+    _fields_ = [(name, c_uint32) for name in ("ring_frames", "spin_ns", "bypass", "trains")]
 
 
 class _LoopStats(ctypes.Structure):
@@ -31,7 +32,9 @@ class _LoopStats(ctypes.Structure):
             "received",
             "ring_drops",
             "oversized",
-            "unchecked",
+            "completed",
+            "trains_received",
+            "trains_sent",
             "sent",
             "send_drops",
             "sleeps",
@@ -77,6 +80,9 @@ class PacketLoop:
 
     The loop runs in a thread between `start` and `stop`. While it runs, calls on the traffic
     manager are made within `locked`.
+
+    `trains`: send packets that leave together for one receiver as trains of up to so many
+    (runtime/train.h); 0 sends them one by one. Trains that come in are always taken.
     """
 
     def __init__(
@@ -88,6 +94,7 @@ class PacketLoop:
         ring_frames: int = 0,
         spin_ns: int = 0,
         bypass: bool = False,
+        trains: int = 0,
         cpu_port: int | None = None,
     ) -> None:
         self._io = None
@@ -100,7 +107,7 @@ class PacketLoop:
         self._on_end: Callable[[], None] = lambda: None
         declare(lib)
         error = ctypes.create_string_buffer(ERROR_BYTES)
-        options = _Options(ring_frames, spin_ns, bypass)
+        options = _Options(ring_frames, spin_ns, bypass, trains)
         self._io = lib.io_create(manager, byref(options), error)
         if not self._io:
             raise SwitchError(error.value.decode())
