@@ -15,7 +15,7 @@ from pathlib import Path
 def host(arguments: dict, descriptors: list[int]) -> int:
     """A worker or a parameter server.
 
-    arguments: {"spec" (HostSpec.to_json), "output", "row", "rows"}. descriptors: its end of the
+    arguments: {"spec" (HostSpec.to_json), "output", "row", "rows", "trains"}. descriptors: its end of the
     control socket, then the memory file of the board (testbed.hosts.progress_board).
     """
     from testbed.hosts.host_process import run_host
@@ -30,6 +30,7 @@ def host(arguments: dict, descriptors: list[int]) -> int:
             Path(arguments["output"]),
             table[arguments["row"]],
             channel,
+            in_trains=arguments["trains"],
         )
     return 0
 
@@ -48,9 +49,11 @@ def bmv2_switch(arguments: dict, descriptors: list[int]) -> None:
 
 
 def switch(arguments: dict, descriptors: list[int]) -> int:
-    """A P4 switch. arguments: program, defines, include_dirs, interfaces by port, control, seed."""
+    """A P4 switch. arguments: program, defines, include_dirs, interfaces by port, control, seed,
+    trains."""
     from p4engine.backend.build import compile_program
     from p4engine.process.switch_process import serve
+    from p4engine.switch.packet_loop import LONGEST_TRAIN
 
     from testbed.linux.scheduling import wake_promptly
 
@@ -64,4 +67,5 @@ def switch(arguments: dict, descriptors: list[int]) -> int:
         {int(port): name for port, name in arguments["interfaces"].items()},
         arguments["control"],
         seed=arguments["seed"],
+        trains=LONGEST_TRAIN if arguments["trains"] else 0,
     )

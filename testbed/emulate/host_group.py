@@ -108,9 +108,12 @@ class HostGroup:
         namespaces: dict[str, int],
         logs: Path,
         repetition: int,
+        *,
+        in_trains: bool,
     ) -> None:
         """Ask for all processes; does not wait for them.
 
+        in_trains: packets go out and come in in trains (testbed/hosts/trains.py).
         specs: of testbed.derived.host_specs. namespaces: holder's process id by host. logs: folder
         for logs and for what the processes hand over at their end.
         """
@@ -133,6 +136,7 @@ class HostGroup:
                         "output": str(output),
                         "row": row,
                         "rows": len(specs),
+                        "trains": in_trains,
                     },
                     log,
                     namespace=namespaces[name],

@@ -116,7 +116,9 @@ class Repetition:
         specs = plan(self.experiment, number)
         namespaces = {name: process.pid for name, process in session.network.holders.items()}
         session.pool.wait_ready()
-        self._hosts = HostGroup(specs, session.pool, namespaces, session.logs, number)
+        self._hosts = HostGroup(
+            specs, session.pool, namespaces, session.logs, number, in_trains=self.backend.trains
+        )
         self.switches.wait_ready()
         for name in self.switches.clients:
             self._configure(name)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from testbed import dataplane
-from testbed.errors import RunError
+from testbed.errors import RunError, UserError
+from testbed.machine import kernel_probe
 from testbed.network.nodes import P4Switch, connect
 
 if TYPE_CHECKING:
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
 class Backend(Protocol):
     """One kind of switch. `target` is what a switch's process calls
     (testbed/emulate/child_processes.py); `by_thread`: whether its threads' processor time counts
-    one by one, since each does another part of the work."""
+    one by one, since each does another part of the work; `trains`: whether UDP packets go through
+    it in trains (testbed/hosts/trains.py)."""
 
     target: str
     by_thread: bool
+    trains: bool
 
     def versions(self) -> dict[str, Any]:
         """What of the switch belongs into the results' environment."""
@@ -57,12 +60,19 @@ class Embedded:
     def __init__(self, experiment: Experiment, program: Program) -> None:
         self._experiment = experiment
         self._program = program
+        why_not = "" if experiment.offload == "off" else kernel_probe.why_no_trains()
+        self.trains = experiment.offload != "off" and not why_not
+        if why_not and experiment.offload == "on":
+            raise UserError(
+                "offload: on: this machine's kernel does not pass UDP packets in trains"
+                f" ({why_not}); write `offload: auto`, or use Linux 6.2 or newer"
+            )
 
     def versions(self) -> dict[str, Any]:
-        return {}
+        return {"offload": "trains" if self.trains else "off"}
 
     def network_options(self) -> dict[str, Any]:
-        return {}
+        return {"trains": self.trains}
 
     def arguments(self, node: P4Switch, seed: int) -> dict[str, Any]:
         control = _control_path(node)
@@ -75,6 +85,7 @@ class Embedded:
             "interfaces": node.ports_in_use(),
             "control": str(control),
             "seed": seed,
+            "trains": self.trains,
         }
 
     def connect(
@@ -91,6 +102,7 @@ class Bmv2:
 
     target = "testbed.emulate.child_processes:bmv2_switch"
     by_thread = True
+    trains = False
 
     def __init__(self, experiment: Experiment, program: Program) -> None:
         self._experiment = experiment

@@ -76,6 +76,7 @@ def resolve(
     resolver.program()
     resolver.faults()
     resolver.virtual()
+    resolver.offload()
     resolver.bmv2()
     resolver.losses()
     if not resolver.complete:
@@ -441,6 +442,20 @@ class _Resolver:
                     ("faults", number, "fault"),
                     f"found {fault.kind}; allowed with runtime virtual: pause of a job, worker or"
                     " server, slow of workers; there are no processes to end or to slow down",
+                )
+
+    # -- trains
+
+    def offload(self) -> None:
+        """Only our own switch takes packets in trains from a kernel."""
+        if self.parts.get("offload") != "on":
+            return
+        for key, allowed in (("runtime", "mininet"), ("switch", "embedded")):
+            if key in self.parts and self.parts[key] != allowed:
+                self.wrong(
+                    ("offload",),
+                    f"found on; allowed with {key} {self.parts[key]}: auto, off (only the embedded"
+                    " switch on Mininet takes packets in trains)",
                 )
 
     # -- BMv2

@@ -190,6 +190,13 @@ class ExperimentFile(BaseModel):
         description="Which switch runs the P4 program: our own, or BMv2's simple_switch"
         " (docs/bmv2.md).",
     )
+    offload: Annotated[str, Choice(("auto", "on", "off"))] = Field(
+        default="auto",
+        description="Whether hosts and switches hand UDP packets to the kernel in trains of up to 64"
+        " (segmentation offload), which costs a fraction of the processor time. `auto`: where the"
+        " kernel can (Linux 6.2) and the switch is our own. No effect on what a switch sees: single"
+        " packets.",
+    )
     repetitions: Annotated[int, Whole(1, 10_000)] = Field(
         default=1,
         description="How often the run is repeated.",

@@ -95,10 +95,18 @@ class _Role:
         return machine.wrong_value(self.spec, self.machine)
 
 
-def run_host(spec: HostSpec, output: Path, board: np.ndarray, control: socket.socket) -> None:
+def run_host(
+    spec: HostSpec,
+    output: Path,
+    board: np.ndarray,
+    control: socket.socket,
+    *,
+    in_trains: bool = False,
+) -> None:
     """Run one role to its end; returns when the runner says stop, or after a failure.
 
-    A worker's times go to the file `output`; `board` is the role's row of shared memory."""
+    A worker's times go to the file `output`; `board` is the role's row of shared memory.
+    `in_trains`: see `PacketSocket`."""
     role = _Role(spec, output)
     packets = PacketSocket(
         spec.address,
@@ -108,6 +116,7 @@ def run_host(spec: HostSpec, output: Path, board: np.ndarray, control: socket.so
         role.out,
         control.fileno(),
         SOCKET_BUFFER_BYTES,
+        in_trains,
     )
     try:
         wake_promptly()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from testbed.hosts import progress_board, socket_calls
+from testbed.hosts import progress_board, socket_calls, trains
 from testbed.protocols import sizes
 from testbed.workload.placed_machine import call_step
 
@@ -43,7 +43,10 @@ def _account(board, lengths, count, bytes_column, packets_column):
 
 @njit(cache=True)
 def _take_in(io, arrived, board):
-    count = socket_calls.receive(io.fd, io.in_messages, arrived.lengths)
+    if io.in_trains:
+        count = trains.receive(io.fd, io.arrived, arrived)
+    else:
+        count = socket_calls.receive(io.fd, io.in_messages, arrived.lengths)
     if count > 0:
         _account(
             board,
@@ -59,9 +62,12 @@ def _take_in(io, arrived, board):
 def _send_out(io, out, filled, board):
     if filled == 0:
         return
-    sent = socket_calls.send(
-        io.fd, io.out_messages, io.out_vectors, io.names, out.lengths, out.destinations, filled
-    )
+    if io.in_trains:
+        sent = trains.send(io.fd, io.leaving, out, io.names, filled)
+    else:
+        sent = socket_calls.send(
+            io.fd, io.out_messages, io.out_vectors, io.names, out.lengths, out.destinations, filled
+        )
     _account(board, out.lengths, sent, progress_board.BYTES_SENT, progress_board.PACKETS_SENT)
     board[progress_board.UNSENT] += filled - sent
 

@@ -46,11 +46,18 @@ def monotonic_ns(scratch):
 
 
 @njit(cache=True)
+def receive_messages(fd, messages):
+    """Take what has arrived, without waiting, into up to all `messages`, uint64[rows, 8]; returns
+    how many, or -1."""
+    return _recvmmsg(fd, messages.ctypes.data, messages.shape[0], MSG_DONTWAIT, 0)
+
+
+@njit(cache=True)
 def receive(fd, messages, lengths):
     """Take what has arrived, without waiting; returns the number of packets.
 
     `messages` is uint64[rows, 8]; the payload lengths in bytes go to `lengths`."""
-    count = _recvmmsg(fd, messages.ctypes.data, messages.shape[0], MSG_DONTWAIT, 0)
+    count = receive_messages(fd, messages)
     if count < 0:
         return 0
     for i in range(count):
@@ -66,6 +73,12 @@ def send(fd, messages, vectors, names, lengths, destinations, count):
     for i in range(count):
         messages[i, NAME] = names[destinations[i]]
         vectors[i, 1] = np.uint64(lengths[i])
+    return send_messages(fd, messages, count)
+
+
+@njit(cache=True)
+def send_messages(fd, messages, count):
+    """Send the first `count` of `messages`, uint64[rows, 8]; returns how many the kernel took."""
     done = 0
     failures = 0
     while done < count:

@@ -36,6 +36,7 @@ _IFF_RUNNING = 0x40
 # ethtool's one-word settings: transmit checksum, TCP segmentation, generic segmentation, generic
 # receive.
 _OFFLOADS = {"tx": 0x17, "tso": 0x1F, "gso": 0x24, "gro": 0x2C}
+_TCP_OFFLOADS = ("tso", "gro")
 
 _SYS_PIDFD_GETFD = 438  # on every architecture
 
@@ -125,17 +126,19 @@ def set_no_new_privileges() -> None:
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
-def switch_offloads_off(interfaces: list[str]) -> None:
+def switch_offloads_off(interfaces: list[str], *, udp: bool = True) -> None:
     """Make packets on these interfaces of this namespace what they would be on a wire.
 
     With checksum offload a capture shows checksums that nobody computed, and a P4 program that
     verifies them drops everything; with segmentation offload it shows packets larger than the MTU.
+    Without `udp` those stay on that UDP packets in trains need: the other end must then be a switch
+    that takes trains apart. TCP's packets come one by one in any case.
     A setting that the driver does not know is already off.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         for name in interfaces:
-            for command in _OFFLOADS.values():
-                value = array.array("B", struct.pack("II", command, 0))
+            for offload in _OFFLOADS if udp else _TCP_OFFLOADS:
+                value = array.array("B", struct.pack("II", _OFFLOADS[offload], 0))
                 request = struct.pack("16sP", name.encode(), value.buffer_info()[0])
                 try:
                     fcntl.ioctl(control, _SIOCETHTOOL, request)

@@ -192,10 +192,12 @@ _KERNEL_REMEDY = {
     kernel_probe.NAMESPACES: "in a container: start it with --privileged",
     kernel_probe.VETH: "sudo modprobe veth (on the machine itself, not in a container)",
     kernel_probe.PACKET_SOCKETS: "sudo modprobe af_packet (on the machine itself)",
+    kernel_probe.TRAINS: "Linux 6.2 or newer",
     kernel_probe.HTB: "sudo modprobe sch_htb (on the machine itself)",
     kernel_probe.NETEM: "sudo modprobe sch_netem (on the machine itself)",
 }
-_QDISCS = {
+_OPTIONAL = {
+    kernel_probe.TRAINS: "only for speed: without it packets go one by one",
     kernel_probe.HTB: "only where the switch is BMv2: links with a bandwidth",
     kernel_probe.NETEM: "only where the switch is BMv2: links with delay or loss",
 }
@@ -215,14 +217,14 @@ def kernel_features() -> Iterator[Finding]:
         if not works:
             unknown = f"could not be tried: {said}"
     for feature in kernel_probe.FEATURES:
-        needed_by = NOTHING if feature in _QDISCS else MININET
+        needed_by = NOTHING if feature in _OPTIONAL else MININET
         thing = f"kernel: {feature}"
         if feature not in reasons:
             yield Finding(thing, UNKNOWN, unknown, command_line("doctor", root=True), needed_by)
         elif not reasons[feature]:
             yield Finding(thing, OK, "", "", needed_by)
         else:
-            parts = (_QDISCS.get(feature), reasons[feature].removeprefix("Error: "))
+            parts = (_OPTIONAL.get(feature), reasons[feature].removeprefix("Error: "))
             detail = "; ".join(part for part in parts if part)
             yield Finding(thing, MISSING, detail, _KERNEL_REMEDY[feature], needed_by)
 

@@ -12,6 +12,7 @@ is why it is a program of its own:
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 from collections.abc import Callable
@@ -22,10 +23,17 @@ NAMESPACES = "namespaces"
 VETH = "veth"
 PACKET_SOCKETS = "packet sockets"
 HTB = "HTB"
+TRAINS = "UDP trains"
 NETEM = "netem"
-FEATURES = (NAMESPACES, VETH, PACKET_SOCKETS, HTB, NETEM)
+FEATURES = (NAMESPACES, VETH, PACKET_SOCKETS, TRAINS, HTB, NETEM)
 
 _PAIR = "probe0", "probe1"
+_ADDRESS, _NEIGHBOUR, _PORT = "10.0.0.1", "10.0.0.2", 9
+_PART = bytes(range(100))  # the payload of each packet of a train
+_SOL_UDP, _UDP_SEGMENT, _UDP_GRO = 17, 103, 104
+_SOL_PACKET, _PACKET_VNET_HDR = 263, 15
+_UDP_SEGMENTATION = 5  # the type of a virtio_net_hdr
+_WAIT_S = 2
 _FRAME = b"\xff" * 12 + b"\x88\xb5" + bytes(46)  # to all, of the EtherType for experiments
 
 
@@ -53,6 +61,61 @@ def _send_packet() -> None:
         sender.send(_FRAME)
         while receiver.recv(2048) != _FRAME:
             pass  # the kernel's own packets on a new link
+
+
+def _pass_trains() -> None:
+    """A train from a UDP socket to a packet socket, as from a host to a switch, and back."""
+    _command("ip", "addr", "add", _ADDRESS, "dev", _PAIR[0])
+    _command("ip", "neigh", "add", _NEIGHBOUR, "lladdr", "02:00:00:00:00:01", "dev", _PAIR[0])
+    _command("ip", "route", "add", _NEIGHBOUR, "dev", _PAIR[0])
+    every_protocol = socket.htons(3)
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as host,
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW, every_protocol) as switch,
+    ):
+        host.setsockopt(_SOL_UDP, _UDP_SEGMENT, len(_PART))
+        host.setsockopt(_SOL_UDP, _UDP_GRO, 1)
+        host.bind((_ADDRESS, _PORT))
+        switch.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
+        switch.bind((_PAIR[1], 0))
+        host.settimeout(_WAIT_S)
+        switch.settimeout(_WAIT_S)
+        host.sendto(3 * _PART, (_NEIGHBOUR, _PORT))
+        while not (train := switch.recv(4096)).endswith(3 * _PART):
+            pass  # the kernel's own packets on a new link
+        if train[1] != _UDP_SEGMENTATION:
+            raise OSError("packet sockets do not receive them")
+        ip = 10 + 14
+        back = bytearray(train)
+        back[10:22] = train[16:22] + train[10:16]  # the reply swaps addresses, ports are equal
+        back[ip + 12 : ip + 20] = train[ip + 16 : ip + 20] + train[ip + 12 : ip + 16]
+        switch.send(back)
+        try:
+            data, control, _, _ = host.recvmsg(4096, 64)
+        except socket.timeout:
+            raise OSError("packet sockets do not send them") from None
+        if data != 3 * _PART or not control:
+            raise OSError("UDP sockets do not receive them")
+
+
+def why_no_trains() -> str:
+    """Why this kernel does not pass UDP packets in trains; "" if it does. Tried in a child process
+    with a network namespace of its own."""
+    reason, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        found = "cannot be tried"
+        try:
+            found = _attempt(lambda: kernel.unshare(kernel.CLONE_NEWNET))
+            found = found or _attempt(_make_veth) or _attempt(_pass_trains)
+        finally:
+            os.write(theirs, found.encode()[:1000])
+            os._exit(0)
+    os.close(theirs)
+    with os.fdopen(reason, "rb") as said:
+        found = said.read().decode()
+    os.waitpid(child, 0)
+    return found
 
 
 def _make_htb() -> None:
@@ -89,7 +152,12 @@ def probe() -> dict[str, str]:
     found[VETH] = _attempt(_make_veth)
     if found[VETH]:
         return found | dict.fromkeys(FEATURES[2:], "needs veth")
-    for feature, action in ((PACKET_SOCKETS, _send_packet), (HTB, _make_htb), (NETEM, _make_netem)):
+    for feature, action in (
+        (PACKET_SOCKETS, _send_packet),
+        (TRAINS, _pass_trains),
+        (HTB, _make_htb),
+        (NETEM, _make_netem),
+    ):
         found[feature] = _attempt(action)
     return found
 

@@ -37,7 +37,8 @@ class Network(Mininet):
     topology: hosts, switches and links. spawner: forks the processes that hold the namespaces.
     logs: folder for what those write. sockets: folder for the switches' control sockets (a short
     path). launch: starts a switch process, see `P4Switch`. mtu_bytes: of every interface. qdiscs:
-    commands for `tc -batch`, by the node in whose namespace they are carried out.
+    commands for `tc -batch`, by the node in whose namespace they are carried out. trains: the
+    interfaces pass UDP packets in trains; all switches must take them apart.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Network(Mininet):
         launch: Callable[[P4Switch], None] | None = None,
         mtu_bytes: int | None = None,
         qdiscs: Mapping[str, Sequence[str]] | None = None,
+        trains: bool = False,
     ) -> None:
         """Build everything. Raises RunError if the kernel refuses something, naming the command."""
         # Mininet would raise limits of the whole machine here and never put them back.
@@ -76,7 +78,7 @@ class Network(Mininet):
             )
         links = [self._link_command(*ends[:2]) for ends in topology.links]
         nodes = [self._description(node) for node in (*self.hosts, *self.switches)]
-        arguments = {"links": links, "nodes": nodes}
+        arguments = {"links": links, "nodes": nodes, "trains": trains}
         log = logs / "network.log"
         process = spawner.spawn("build", "testbed.network.namespace:build", arguments, log)
         spawner.wait_ended([process], 60, "building the network")

@@ -51,13 +51,14 @@ def build(arguments: dict, descriptors: list[int]) -> int:
     """Make all links of a network and configure all nodes; a failure's reason goes to the log.
 
     arguments: {"links": [command of ip-link, ...], "nodes": [{"name", "pid": holder, "interfaces",
-    "commands": [ip commands inside], "qdiscs": [tc commands inside]}, ...]}. One `ip -batch` per
+    "commands": [ip commands inside], "qdiscs": [tc commands inside]}, ...], "trains": UDP packets
+    may come in trains}. One `ip -batch` per
     namespace: a process per command, as Mininet does it, takes longer than all the rest.
     """
     _batch("ip", "links", arguments["links"])
     for node in arguments["nodes"]:
         kernel.enter_network(node["pid"])
-        kernel.switch_offloads_off(node["interfaces"])
+        kernel.switch_offloads_off(node["interfaces"], udp=not arguments["trains"])
         kernel.set_interfaces_up(["lo", *node["interfaces"]])
         if node["commands"]:
             _batch("ip", node["name"], node["commands"])
