@@ -340,6 +340,8 @@ def test_a_controller_changes_the_program_under_traffic(bench):
     code, errors = bench.end()
     assert code == 0
     assert "runs instead of across.p4" in errors
+
+
 def enable_offloads(sock: socket.socket) -> None:
     """From now on every packet of this socket begins with an offload header."""
     sock.setsockopt(263, 15, 1)  # SOL_PACKET, PACKET_VNET_HDR
