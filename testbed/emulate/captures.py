@@ -69,9 +69,13 @@ def _port(experiment: Experiment, text: str) -> CapturedPort:
 class Captures:
     """A context manager: inside, all packets that pass the ports are written down."""
 
-    def __init__(self, wanted: Sequence[CapturedPort], session: Session, folder: Path) -> None:
-        """folder: of the files, which is made; the session's network must have been built."""
+    def __init__(
+        self, wanted: Sequence[CapturedPort], session: Session, folder: Path, library: Path | None
+    ) -> None:
+        """folder: of the files, which is made; the session's network must have been built.
+        library: of the embedded switch's program, with which trains are taken apart."""
         self._wanted = wanted
+        self._library = library
         self._session = session
         self._folder = folder
         self._processes: list[Process] = []
@@ -91,6 +95,7 @@ class Captures:
                 "peer_interface": other.name,
                 "path": str(self._folder / each.file_name),
                 "title": f"port {each.port} of {each.switch}, to {each.neighbour}",
+                "library": str(self._library) if self._library else None,
             }
             name = f"capture-{each.switch}-{each.port}"
             log = self._session.logs / f"{name}.log"

@@ -15,8 +15,8 @@ from pathlib import Path
 def host(arguments: dict, descriptors: list[int]) -> int:
     """A worker or a parameter server.
 
-    arguments: {"spec" (HostSpec.to_json), "output", "row", "rows", "trains"}. descriptors: its end of the
-    control socket, then the memory file of the board (testbed.hosts.progress_board).
+    arguments: {"spec" (HostSpec.to_json), "output", "row", "rows", "trains"}. descriptors: its end
+    of the control socket, then the memory file of the board (testbed.hosts.progress_board).
     """
     from testbed.hosts.host_process import run_host
     from testbed.hosts.progress_board import open_board

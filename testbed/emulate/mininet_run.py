@@ -66,7 +66,8 @@ def run_experiment(
         with Session(f"{experiment.name} ({writer.folder})", writer.logs) as session:
             session.start()
             session.build(topology, **backend.network_options())
-            with Captures(captured, session, writer.folder / "captures"):
+            library = program.compiled.so_path if program.compiled else None
+            with Captures(captured, session, writer.folder / "captures", library):
                 for number in range(experiment.repetitions):
                     with Repetition(experiment, backend, session, number) as repetition:
                         repetition.run(console, writer)

@@ -192,10 +192,10 @@ class ExperimentFile(BaseModel):
     )
     offload: Annotated[str, Choice(("auto", "on", "off"))] = Field(
         default="auto",
-        description="Whether hosts and switches hand UDP packets to the kernel in trains of up to 64"
-        " (segmentation offload), which costs a fraction of the processor time. `auto`: where the"
-        " kernel can (Linux 6.2) and the switch is our own. No effect on what a switch sees: single"
-        " packets.",
+        description="Whether hosts and switches hand UDP packets to the kernel in trains of up to"
+        " 64 (segmentation offload), which costs a fraction of the processor time. The P4 program"
+        " and the links see single packets either way. `auto`: where the kernel can (Linux 6.2) and"
+        " the switch is our own.",
     )
     repetitions: Annotated[int, Whole(1, 10_000)] = Field(
         default=1,

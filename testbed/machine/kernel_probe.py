@@ -92,7 +92,7 @@ def _pass_trains() -> None:
         switch.send(back)
         try:
             data, control, _, _ = host.recvmsg(4096, 64)
-        except socket.timeout:
+        except TimeoutError:
             raise OSError("packet sockets do not send them") from None
         if data != 3 * _PART or not control:
             raise OSError("UDP sockets do not receive them")

@@ -4,6 +4,10 @@ A switch sends with raw sockets that pass by the kernel's usual taps, so what le
 where it arrives: at the other end of its veth pair. So a capture listens at both ends, to what
 comes in there. Times are the kernel's, in nanoseconds. What the kernel had to drop because the
 capture could not keep up is counted, in the file too; the switch never waits for a capture.
+
+Where packets travel in trains (testbed/hosts/trains.py), a capture takes them apart, and completes
+checksums, as the switch does: the file has packets as they would be on a wire. Those of a train
+have the same time.
 """
 
 from __future__ import annotations
@@ -16,16 +20,19 @@ import struct
 from pathlib import Path
 from typing import BinaryIO
 
+from p4engine.switch.trains import OFFLOAD, TrainCutter
+
 from testbed.linux import kernel
 
 ETH_P_ALL = 0x0003
 SOL_PACKET = 263
 PACKET_STATISTICS = 6
+PACKET_VNET_HDR = 15
 PACKET_IGNORE_OUTGOING = 23
 SO_TIMESTAMPNS = 35
 SO_RCVBUFFORCE = 33
 BUFFER_BYTES = 64 << 20
-LONGEST_FRAME = 65_535
+LONGEST_BUFFER = 1 << 17
 AT_ONCE = 2000  # packets that are taken from one end before the other has its turn
 TIMESPEC = struct.Struct("@ll")
 INBOUND, OUTBOUND = 1, 2  # as the switch sees it
@@ -35,14 +42,16 @@ def capture(arguments: dict, descriptors: list[int]) -> int:
     """Write what passes a port until SIGTERM comes; the file appears when all is listened to.
 
     arguments: {"switch": id of a process in the switch's namespace, "peer": the same of its
-    neighbour's, "interface", "peer_interface", "path", "title"}. Prints how many packets were
-    missed, if any were."""
+    neighbour's, "interface", "peer_interface", "path", "title", "library": shared object of the
+    switch's program, or None where packets come one by one}. Prints how many packets were missed,
+    if any were."""
     ends = (
         (listen(arguments["switch"], arguments["interface"]), INBOUND),
         (listen(arguments["peer"], arguments["peer_interface"]), OUTBOUND),
     )
     ended: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: ended.append(number))
+    cutter = TrainCutter(arguments["library"]) if arguments["library"] else None
     path = Path(arguments["path"])
     beside = path.with_name(f".{path.name}.part")
     with open(beside, "wb", buffering=1 << 20) as file:
@@ -52,10 +61,10 @@ def capture(arguments: dict, descriptors: list[int]) -> int:
         seen = 0
         while not ended:
             ready = select.select([end for end, _ in ends], [], [], 0.2)[0]
-            seen += _take(ends, file)
+            seen += _take(ends, file, cutter)
             if not ready:
                 file.flush()  # if this process is killed, the file can be read
-        seen += _take(ends, file)
+        seen += _take(ends, file, cutter)
         missed = sum(_missed(end) for end, _ in ends)
         file.write(statistics(seen + missed, missed))
     if missed:
@@ -68,6 +77,7 @@ def listen(pid: int, interface: str) -> socket.socket:
     kernel.enter_network(pid)
     end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     end.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+    end.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
     end.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
     end.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     end.setblocking(False)
@@ -75,13 +85,15 @@ def listen(pid: int, interface: str) -> socket.socket:
     return end
 
 
-def _take(ends: tuple[tuple[socket.socket, int], ...], file: BinaryIO) -> int:
+def _take(
+    ends: tuple[tuple[socket.socket, int], ...], file: BinaryIO, cutter: TrainCutter | None
+) -> int:
     """Write all packets that are waiting, in order of time; returns how many."""
     taken: list[tuple[int, int, bytes]] = []
     for end, direction in ends:
         for _ in range(AT_ONCE):
             try:
-                data, ancillary, _, _ = end.recvmsg(LONGEST_FRAME, socket.CMSG_SPACE(16))
+                buffer, ancillary, _, _ = end.recvmsg(LONGEST_BUFFER, socket.CMSG_SPACE(16))
             except BlockingIOError:
                 break
             time_ns = 0
@@ -89,7 +101,8 @@ def _take(ends: tuple[tuple[socket.socket, int], ...], file: BinaryIO) -> int:
                 if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
                     seconds, nanoseconds = TIMESPEC.unpack(value[: TIMESPEC.size])
                     time_ns = seconds * 1_000_000_000 + nanoseconds
-            taken.append((time_ns, direction, data))
+            packets = cutter.packets(buffer) if cutter else [buffer[OFFLOAD.size :]]
+            taken += [(time_ns, direction, data) for data in packets]
     taken.sort(key=lambda each: each[0])
     file.writelines(packet(*each) for each in taken)
     return len(taken)

@@ -7,34 +7,18 @@ import ctypes
 import random
 
 import pytest
+from p4engine.switch.trains import TrainCutter
 from p4engine_testing import udp
 from p4engine_testing.programs import switch
 
 
-class Cut(ctypes.Structure):
-    """As train.h has it; only its size matters here."""
-
-    _fields_ = [("room", ctypes.c_uint8 * 256)]
-
-
 @pytest.fixture(scope="module")
 def lib(tmp_path_factory):
-    lib = switch(tmp_path_factory.mktemp("trains")).lib
-    lib.train_next.restype = ctypes.c_void_p
-    return lib
+    return switch(tmp_path_factory.mktemp("trains")).lib
 
 
 def cut(lib, offload: bytes, data: bytes) -> list[bytes] | None:
-    """The packets of a buffer; None: the library will not cut it."""
-    buffer = ctypes.create_string_buffer(data, len(data))
-    state, length, packets = Cut(), ctypes.c_uint32(), []
-    count = lib.train_open(ctypes.byref(state), buffer, len(data), offload)
-    if count < 0:
-        return None
-    while at := lib.train_next(ctypes.byref(state), ctypes.byref(length)):
-        packets.append(ctypes.string_at(at, length.value))
-    assert len(packets) == count
-    return packets
+    return TrainCutter(lib).cut(offload, data)
 
 
 def joined(lib, packets: list[bytes]) -> tuple[bytes, bytes]:
@@ -110,13 +94,11 @@ def test_random_buffers_never_reach_beyond_themselves(lib):
 
 def test_an_unfinished_checksum_is_completed(lib):
     for payload in payloads(6, 1, 2, 3, 260, 1001):
-        whole = bytearray(udp.packet(payload))
-        partial = bytearray(whole)
-        _, head = udp.train([payload])
-        partial[40:42] = head[40:42]
-        buffer = ctypes.create_string_buffer(bytes(partial), len(partial))
-        assert lib.train_complete_checksum(buffer, len(partial), 34, 6) == 0
-        assert buffer.raw == whole
+        whole = udp.packet(payload)
+        partial = udp.OFFLOAD.pack(udp.NEEDS_CHECKSUM, 0, 0, 0, 34, 6) + udp.train([payload])[1]
+        assert TrainCutter(lib).packets(partial) == [whole]
+        assert TrainCutter(lib).packets(udp.NO_OFFLOAD + whole) == [whole]
+    buffer = ctypes.create_string_buffer(whole, len(whole))
     for start, offset in ((40, 6), (34, 8), (len(whole) - 1, 0), (2**32 - 1, 6), (34, 2**32 - 1)):
         assert lib.train_complete_checksum(buffer, 42, start, offset) == -1
 
