@@ -8,9 +8,12 @@ from pathlib import Path
 from testbed import results
 from tests.support.paths import ROOT
 
+PYTHON = "/usr/bin/python3"
 
-def run(path: Path, folder: Path) -> subprocess.CompletedProcess:
-    command = ["/usr/bin/python3", str(ROOT / "run.py"), str(path), "--results", str(folder)]
+
+def run(path: Path, folder: Path, *more: str) -> subprocess.CompletedProcess:
+    """`run.py PATH --results FOLDER MORE...`, waited for."""
+    command = [PYTHON, str(ROOT / "run.py"), str(path), "--results", str(folder), *more]
     return subprocess.run(command, capture_output=True, text=True, timeout=280)
 
 

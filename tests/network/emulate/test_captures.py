@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-
 from scapy.utils import RawPcapNgReader
 
 from testbed.results import read
-from tests.support.paths import ROOT
+from tests.support.runs import run
 
-PYTHON = "/usr/bin/python3"
 SMALL = """
 name: captured
 topology: {kind: star, hosts: 3}
@@ -24,15 +21,7 @@ jobs:
 def test_captures_hold_what_passed_their_ports(tmp_path):
     path = tmp_path / "captured.yaml"
     path.write_text(SMALL)
-    ran = subprocess.run(
-        [
-            *(PYTHON, str(ROOT / "run.py"), str(path), "--results", str(tmp_path / "results")),
-            *("--pcap", "s1:1", "--pcap", "s1:h3"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    ran = run(path, tmp_path / "results", "--pcap", "s1:1", "--pcap", "s1:h3")
     assert ran.returncode == 0, ran.stderr
     (folder,) = (tmp_path / "results").iterdir()
     captures = sorted((folder / "captures").iterdir())

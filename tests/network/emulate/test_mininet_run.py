@@ -17,8 +17,7 @@ from p4engine_testing.leftovers import children_of
 from testbed import results
 from testbed.network import registry
 from tests.support.paths import ROOT
-
-PYTHON = "/usr/bin/python3"
+from tests.support.runs import PYTHON, run
 
 # Seconds long, and small: what ends it is what these tests are about.
 SMALL = """
@@ -45,11 +44,6 @@ def experiment(tmp_path):
         return path
 
     return write
-
-
-def run(path: Path, folder: Path, *more: str) -> subprocess.CompletedProcess:
-    command = [PYTHON, str(ROOT / "run.py"), str(path), "--results", str(folder), *more]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200)
 
 
 @pytest.fixture

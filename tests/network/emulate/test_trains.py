@@ -1,0 +1,54 @@
+"""UDP packets in trains: a run that uses them is exact, and captures and counters see packets."""
+
+from __future__ import annotations
+
+import pytest
+from scapy.all import IP, UDP, Ether
+from scapy.utils import RawPcapNgReader
+
+from testbed.results import read
+from tests.support.runs import run
+
+FAST = """
+name: fast
+offload: {offload}
+topology: {{kind: star, hosts: 6}}
+system: {{name: {system}}}
+memory: {{aggregators: 256}}
+jobs:
+  - {{model: alexnet, workers: 2, iterations: 2, scale: 0.0005, compute_scale: 0}}
+  - {{model: alexnet, workers: 2, iterations: 2, scale: 0.0005, compute_scale: 0}}
+"""
+HEADERS = 14 + 20 + 8
+
+
+@pytest.mark.parametrize("offload", ["on", "off"])
+@pytest.mark.parametrize("system", ["esa", "switchml"])
+def test_captures_and_counters_see_packets(tmp_path, system, offload):
+    """Every captured packet is one, with all checksums right, whatever the kernel has moved."""
+    path = tmp_path / "fast.yaml"
+    text = FAST.format(offload=offload, system=system)
+    if system == "switchml":
+        text = text.replace("hosts: 6", "hosts: 4")
+    path.write_text(text)
+    done = run(path, tmp_path / "results", "--pcap", "s1:h1", "--pcap", "s1:h3")
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    results = read(folder)
+    assert results.environment["offload"] == ("trains" if offload == "on" else "off")
+    assert results.jobs.exact.all()
+    links = results.links.groupby("port")[["packets", "bytes"]].sum()
+    fragment = HEADERS + 4 * (6 + 1 + 64)
+    for port, file in zip((1, 3), sorted((folder / "captures").iterdir()), strict=True):
+        with RawPcapNgReader(str(file)) as packets:
+            frames = [data for data, _ in packets]
+        assert len(frames) == links.loc[port, "packets"] > 300
+        assert sum(map(len, frames)) == links.loc[port, "bytes"]
+        assert max(map(len, frames)) == fragment
+        for frame in frames[:: len(frames) // 100]:
+            found = Ether(frame)
+            checksums = found[IP].chksum, found[UDP].chksum
+            del found[IP].chksum, found[UDP].chksum
+            again = Ether(bytes(found))
+            assert checksums[0] == again[IP].chksum
+            assert checksums[1] in (0, again[UDP].chksum)
