@@ -2,8 +2,4 @@
 outcome.
 
     python -m tests.bmv2 esa --packets 100000
-
-`cases` are experiments whose switch is compared, `packets` makes a random sequence for one,
-`simple_switch` drives a BMv2 that `testbed.bmv2` fills, `compare` runs a case on both and tells the
-first difference.
 """

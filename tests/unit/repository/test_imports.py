@@ -4,6 +4,7 @@ results alone."""
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,3 +39,9 @@ def test_analysis_imports_no_part_that_runs_experiments():
             names += [each.name for each in node.names] if isinstance(node, ast.Import) else []
             found |= {name.split(".")[1] for name in names if name.startswith("testbed.")}
     assert found == {"analysis", "paths", "results", "systems", "text_table"}
+
+
+def test_no_test_imports_another_one():
+    wrong = re.compile(r"(?m)^\s*from tests\.(?!support\b)|^\s*import tests\b")
+    files = (ROOT / "tests").rglob("*.py")
+    assert not [path for path in files if wrong.search(path.read_text(encoding="utf-8"))]

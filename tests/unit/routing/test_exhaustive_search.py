@@ -1,7 +1,7 @@
-"""The best plans of tiny networks, found by trying all of them.
+"""The best plans of tiny networks, found by trying all of them, against the planners' plans.
 
-Written without the planners' code: paths from networkx, loads by counting, max-min fair rates by
-asking, step by step, who can still have more.
+The search is written without the planners' code: paths from networkx, loads by counting, max-min
+fair rates by asking, step by step, who can still have more.
 """
 
 from __future__ import annotations
@@ -11,8 +11,16 @@ from fractions import Fraction
 from itertools import pairwise, product
 
 import networkx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from testbed.routing.network import Network, PlanJob
+from testbed.routing import leximin
+from testbed.routing.network import Host, Link, Network, PlanJob, Switch
+from testbed.routing.planners import make_plan
+from tests.support.plan_networks import small_networks
+
+CHECKS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 Rates = list[Fraction]
 
@@ -120,3 +128,73 @@ def best_rates(network: Network, jobs: Sequence[PlanJob], aggregate: bool) -> Ra
         for limits in [consumers(network, jobs, choice)]
         if common(limits) == best
     )
+
+
+TINY = st.one_of(
+    small_networks(jobs=1, workers=3, max_switches=3),
+    small_networks(jobs=2, workers=1, max_switches=3),
+)
+
+
+def sorted_rates(plan):
+    return sorted(worker.rate_bps for job in plan.jobs for worker in job.workers)
+
+
+def agree_with_all_choices(network, jobs) -> None:
+    for planner, aggregate in (("none", False), ("grid-links", True)):
+        assert sorted_rates(make_plan(network, jobs, planner)) == best_rates(
+            network, jobs, aggregate
+        )
+
+
+@settings(max_examples=10, **CHECKS)
+@given(TINY)
+def test_no_choice_is_better(given_network) -> None:
+    agree_with_all_choices(*given_network)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, **CHECKS)
+@given(TINY)
+def test_no_choice_is_better_in_many_networks(given_network) -> None:
+    network, jobs = given_network
+    for planner, aggregate in (("none", False), ("grid-links", True)):
+        plan = make_plan(network, jobs, planner)
+        assert plan.rate_bps == best_rate(network, jobs, aggregate)
+
+
+def one_job(aggregating: str, links: str) -> tuple[Network, tuple[PlanJob]]:
+    """Three switches, three workers and their PS p; `links`: "s1 s2 3 1, ..." with the capacities
+    there and back."""
+    made = []
+    for source, target, there, back in (each.split() for each in links.split(",")):
+        made += [Link(source, target, int(there)), Link(target, source, int(back))]
+    network = Network(
+        switches=tuple(Switch(f"s{n}", f"s{n}" in aggregating.split(), None) for n in (1, 2, 3)),
+        hosts=tuple(Host(name) for name in ("w1", "w2", "w3", "p")),
+        links=tuple(made),
+    )
+    return network, (PlanJob("job", ("w1", "w2", "w3"), "p"),)
+
+
+ALIKE = "s2 s1 1 1, s3 s1 1 3, s3 s2 3 1, w1 s1 1 1, w2 s1 2 1, w3 s1 2 1, p s2 1 4"
+WITH_ITS_PATH = "s2 s1 1 1, s3 s1 1 3, s3 s2 3 1, w1 s1 3 1, w2 s1 1 1, w3 s1 1 1, p s2 1 3"
+WHOLE_GROUP = "s2 s1 2 2, s3 s1 6 11, s3 s2 2 8, w1 s2 7 9, w2 s2 5 6, w3 s3 2 12, p s3 6 3"
+
+
+@pytest.mark.parametrize(
+    ("aggregating", "links", "rates"),
+    [("s1", ALIKE, [1, 2, 2]), ("s1", WITH_ITS_PATH, [1, 1, 3])],
+)
+@pytest.mark.parametrize("all_choices", [leximin.MAX_EXHAUSTIVE, 0])
+def test_two_steps_at_once(aggregating, links, rates, all_choices, monkeypatch):
+    """A worker moves with another one, or with the aggregate that it joins; found by looking at all
+    choices, and by climbing."""
+    monkeypatch.setattr(leximin, "MAX_EXHAUSTIVE", all_choices)
+    assert sorted_rates(make_plan(*one_job(aggregating, links), "grid-links")) == rates
+
+
+def test_a_whole_group_goes_elsewhere():
+    given_network = one_job("s2 s3", WHOLE_GROUP)
+    assert sorted_rates(make_plan(*given_network, "grid-links")) == [2, 3, 3]
+    agree_with_all_choices(*given_network)
