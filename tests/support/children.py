@@ -1,4 +1,4 @@
-"""Functions that tests have a spawner call in its children."""
+"""Functions that a spawner's children call in tests."""
 
 from __future__ import annotations
 

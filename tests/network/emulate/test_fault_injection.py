@@ -1,4 +1,4 @@
-"""What each planned fault leaves: all finish exactly, or the right job ends with its reason.
+"""Runs with planned faults: all jobs finish exactly, or the right one ends with its reason.
 
 Two short jobs on one switch; the fault strikes job a, or the switch under both.
 """

@@ -1,4 +1,4 @@
-"""Hazards that show in who holds an aggregator rather than in a wrong value."""
+"""Aggregators that a dead or ended job has filled become free for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is lost is sent again as soon as later results show it, not when a timer ends.
+"""A lost packet is sent again as soon as later results show the loss, not when a timer ends.
 
 The clock is the test's: nothing is ever late here, and the first timeouts are 400 ms.
 """

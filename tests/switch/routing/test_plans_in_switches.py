@@ -1,4 +1,4 @@
-"""GRID in virtual time: what a plan says of every link, switch and worker is what happens."""
+"""GRID in virtual time: links, switches and workers do what the plan says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How near each system comes to the least communication time that its links allow: virtual time.
+"""How near each system comes to the least communication time that its links allow, in virtual time.
 
 Nothing disturbs the hosts here, so what is over the bound is the protocol's own doing: the first
 and the last window, acknowledgements, asks.

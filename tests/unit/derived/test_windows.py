@@ -1,4 +1,4 @@
-"""What follows from a network's speed: windows and congestion thresholds by default."""
+"""Windows and congestion thresholds by default, which follow from a network's speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ports `--pcap` means, and what it says to what it cannot do."""
+"""Which ports `--pcap` names, and what it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may not be in an experiment whose system cannot make up for a lost packet."""
+"""Systems that cannot make up for a lost packet: experiments that could lose one are refused."""
 
 from __future__ import annotations
 

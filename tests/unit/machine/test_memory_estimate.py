@@ -1,4 +1,4 @@
-"""What does not fit is refused before it is built, with what helps."""
+"""Estimates of memory: what does not fit is refused before anything is built, with the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is missing on a machine is named, all of it at once, with the remedy."""
+"""All that a machine lacks is named at once, with the remedy."""
 
 from __future__ import annotations
 

@@ -1,3 +1,7 @@
+"""The heap of timers gives items in the order of their times."""
+
+from __future__ import annotations
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Specifications cross to another process as they are, and wrong ones cannot be made."""
+"""Specifications of hosts: unchanged through JSON, and wrong ones are refused."""
 
 import json
 from dataclasses import dataclass, replace
@@ -7,14 +7,7 @@ import pytest
 
 from testbed.derived.host_specs import plan
 from testbed.experiment import load_text
-from testbed.protocols.host_spec import (
-    Compute,
-    HostSpec,
-    PoolSpec,
-    RingSpec,
-    SystemSpec,
-    Tensor,
-)
+from testbed.protocols.host_spec import Compute, HostSpec, PoolSpec, RingSpec, SystemSpec, Tensor
 from tests.support.host_specs import JOB, OPTIONS, WORKER, host_spec
 
 TEXT = """

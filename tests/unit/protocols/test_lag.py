@@ -1,3 +1,7 @@
+"""Percentiles of the histogram of lags."""
+
+from __future__ import annotations
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

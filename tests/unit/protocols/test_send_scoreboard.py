@@ -1,4 +1,4 @@
-"""The order and the window of fragments."""
+"""Which fragment a worker sends next: order, window and retransmissions."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The way back of results: where there is room, and nowhere else."""
+"""Trees of results: along shortest paths where there is room, around narrow links elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points that several figures have in common, and what came of other code, on made-up results."""
+"""Results are reused for points that several figures share, and not if other code made them."""
 
 from __future__ import annotations
 
