@@ -152,5 +152,5 @@ def test_more_jobs_than_the_memory_has_slots_for_is_refused():
 
 
 def test_front_order_is_refused_with_the_reason():
-    with pytest.raises(UserError, match="one order"):
+    with pytest.raises(UserError, match="in the same order"):
         experiment(TEXT % {"aggregators": 64, "options": ", order: front"})
