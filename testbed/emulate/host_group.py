@@ -109,7 +109,7 @@ class HostGroup:
         logs: Path,
         repetition: int,
         *,
-        in_trains: bool,
+        in_trains: bool = False,
     ) -> None:
         """Ask for all processes; does not wait for them.
 

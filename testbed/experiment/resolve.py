@@ -452,7 +452,7 @@ class _Resolver:
             return
         for key, allowed in (("runtime", "mininet"), ("switch", "embedded")):
             if key in self.parts and self.parts[key] != allowed:
-                self.wrong(
+                self.add_problem(
                     ("offload",),
                     f"found on; allowed with {key} {self.parts[key]}: auto, off (only the embedded"
                     " switch on Mininet takes packets in trains)",

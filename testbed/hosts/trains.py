@@ -52,7 +52,7 @@ class Leaving(NamedTuple):
     controls: np.ndarray  # uint64[rows, CONTROL_WORDS]
     first: np.ndarray  # int64[rows], of each train: its first row,
     last: np.ndarray  # int64[rows], its last row,
-    count: np.ndarray  # int64[rows], how many rows,
+    sizes: np.ndarray  # int64[rows], how many rows,
     total: np.ndarray  # int64[rows], their bytes
     following: np.ndarray  # int64[rows], of each row: the next one of its train, or NONE
     open: np.ndarray  # int64[peers], the destination's last train, or NONE
@@ -74,13 +74,16 @@ def new_arrived() -> Arrived:
 
 def new_leaving(out: Batch, peers: int) -> Leaving:
     rows = out.packets.shape[0]
-    messages = np.zeros((rows, 8), np.uint64)
     return Leaving(
-        messages,
-        np.zeros((rows, 2), np.uint64),
-        np.zeros((rows, CONTROL_WORDS), np.uint64),
-        *(np.zeros(rows, np.int64) for _ in range(5)),
-        np.full(peers, NONE, np.int64),
+        messages=np.zeros((rows, 8), np.uint64),
+        vectors=np.zeros((rows, 2), np.uint64),
+        controls=np.zeros((rows, CONTROL_WORDS), np.uint64),
+        first=np.zeros(rows, np.int64),
+        last=np.zeros(rows, np.int64),
+        sizes=np.zeros(rows, np.int64),
+        total=np.zeros(rows, np.int64),
+        following=np.zeros(rows, np.int64),
+        open=np.full(peers, NONE, np.int64),
     )
 
 
@@ -140,20 +143,20 @@ def gather(leaving, lengths, destinations, count):
         train = leaving.open[peer]
         if (
             train != NONE
-            and leaving.count[train] < PACKETS
+            and leaving.sizes[train] < PACKETS
             and 0 < length <= lengths[leaving.first[train]]
             and lengths[leaving.last[train]] == lengths[leaving.first[train]]
             and leaving.total[train] + length <= BYTES
         ):
             leaving.following[leaving.last[train]] = i
-            leaving.count[train] += 1
+            leaving.sizes[train] += 1
             leaving.total[train] += length
         else:
             train = trains
             trains += 1
             leaving.open[peer] = train
             leaving.first[train] = i
-            leaving.count[train] = 1
+            leaving.sizes[train] = 1
             leaving.total[train] = length
         leaving.last[train] = i
     for train in range(trains):
@@ -186,7 +189,7 @@ def describe(leaving, batch, names, trains):
             end = start + batch.lengths[row]
             row = leaving.following[row]
         message[socket_calls.VECTORS] = np.uint64(piece - begin)
-        if leaving.count[train] > 1:
+        if leaving.sizes[train] > 1:
             control = leaving.controls[train]
             control[0] = np.uint64(HEADER_BYTES + 2)
             control[1] = np.uint64(SOL_UDP | UDP_SEGMENT << 32)
@@ -206,5 +209,5 @@ def send(fd, leaving, batch, names, count):
     done = socket_calls.send_messages(fd, leaving.messages, trains)
     sent = 0
     for train in range(done):
-        sent += leaving.count[train]
+        sent += leaving.sizes[train]
     return sent

@@ -14,7 +14,7 @@ from p4engine_testing import ENGINE
 
 HERE = Path(__file__).parent
 RUNTIME = ENGINE / "src" / "p4engine" / "runtime"
-PARTS = sorted(RUNTIME.glob("tm*.c")) + sorted(RUNTIME.glob("io*.c"))
+PARTS = [part for name in ("tm*.c", "io*.c", "train.c") for part in sorted(RUNTIME.glob(name))]
 
 
 @pytest.fixture(scope="session")

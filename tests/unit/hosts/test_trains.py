@@ -39,7 +39,7 @@ def gathered(made: Batch, count: int, peers: int = 3) -> list[list[int]]:
         while row != trains.NONE:
             rows.append(int(row))
             row = leaving.following[row]
-        assert len(rows) == leaving.count[train] and rows[-1] == leaving.last[train]
+        assert len(rows) == leaving.sizes[train] and rows[-1] == leaving.last[train]
         assert leaving.total[train] == sum(made.lengths[rows])
         found.append(rows)
     assert (leaving.open == trains.NONE).all()

@@ -50,6 +50,7 @@ STANDARD_METADATA: dict[str, Type] = {
     "checksum_error": Bits(1),
     "parser_error": ERROR,
     "priority": Bits(3),
+    "qid": Bits(8),  # only where a program's own v1model.p4 declares it
 }
 FURTHER_METADATA = 4  # P4_FURTHER_METADATA in p4rt.h
 VERSIONS = (20180101, 20200408)  # of v1model, the first and the last
