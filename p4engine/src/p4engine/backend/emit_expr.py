@@ -166,7 +166,7 @@ class ExpressionEmitter:
         decl = e.decl
         if isinstance(decl, ast.Constant):
             assert decl.const is not None
-            return self._constant(decl.const, decl.type)
+            return self.constant(decl.const, decl.type)
         known = self.context.names.get(id(decl))
         if known is not None:
             return known
@@ -174,10 +174,10 @@ class ExpressionEmitter:
         if isinstance(decl, ast.Decl) and isinstance(value, int | Symbol):
             return self.numbers.literal(value, e.type if decl.type == INT else decl.type)
         if isinstance(decl, ast.Decl) and isinstance(value, list | dict):
-            return self._constant(value, decl.type)
+            return self.constant(value, decl.type)
         raise self.context.fatal(e.place, f"'{e.name}' cannot be used here")
 
-    def _constant(self, value: Const, type_: Type) -> str:
+    def constant(self, value: Const, type_: Type) -> str:
         """A compile-time struct, tuple or number."""
         if not isinstance(value, list | dict):
             return self.numbers.literal(value, type_)

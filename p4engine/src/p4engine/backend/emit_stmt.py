@@ -273,11 +273,14 @@ class StatementEmitter:
             self._for_list(s, name)
 
     def _for_list(self, s: ast.ForIn, name: str) -> None:
-        if isinstance(s.collection, ast.ListExpr):
-            items = s.collection.items
+        collection = s.collection
+        if isinstance(collection, ast.Cast):  # (list<T>){ .. }
+            collection = collection.operand
+        if isinstance(collection, ast.ListExpr):
+            items = collection.items
             texts = [self.context.temp(i.type, self.expressions.value(i)) for i in items]
         elif isinstance(s.collection.const, list):
-            texts = [self.numbers.literal(v, s.variable.type) for v in s.collection.const]
+            texts = [self.expressions.constant(v, s.variable.type) for v in s.collection.const]
         else:
             raise self.context.fatal(s.collection.place, "loops over this are not supported")
         counter = self.context.temp_c("uint32_t", "0")
