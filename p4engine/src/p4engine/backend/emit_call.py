@@ -13,7 +13,7 @@ from p4engine.backend.emit_table import TableEmitter
 from p4engine.frontend import ast
 from p4engine.frontend.diagnostics import InternalError
 from p4engine.frontend.types import Stack, is_union
-from p4engine.middle.instantiate import BlockInstance
+from p4engine.middle.instantiate import BlockInstance, known_number
 
 
 class CallEmitter:
@@ -83,8 +83,11 @@ class CallEmitter:
         else:
             stack = receiver.type
             assert isinstance(stack, Stack) and call.count is not None
-            count = min(call.count.known_number, stack.size)
-            self.composites.shift_stack(base, stack, count, name == "push_front")
+            count = known_number(self.expressions.known(call.count))
+            if count < 0:
+                raise self.context.fatal(call.place, "the number of elements cannot be negative")
+            push = name == "push_front"
+            self.composites.shift_stack(base, stack, min(count, stack.size), push)
         self.context.trace.ran(call.place)
         return None
 

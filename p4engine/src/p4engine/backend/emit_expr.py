@@ -130,6 +130,8 @@ class ExpressionEmitter:
 
     def value(self, e: ast.Expr) -> str:
         """A C expression without side effects."""
+        if e.const == ast.INVALID_HEADER:
+            return self.context.temp(e.type, "{0}")
         if e.const is not None and not isinstance(e.const, list | dict | str):
             if isinstance(e.type, Special):
                 raise self.context.fatal(e.place, "this has no value")
@@ -140,10 +142,10 @@ class ExpressionEmitter:
             raise self.context.fatal(e.place, f"{WITHOUT_VALUE[type(e)]} cannot be used here")
         return self._by_node[type(e)](e)
 
-    def known(self, e: ast.Expr) -> Any:
+    def known(self, e: ast.Expr) -> Const:
         """The value of an expression that parameters known at compile time are part of."""
         values = self.context.block.values | self.context.constants
-        return self.context.instances.value(e, values)
+        return self.context.instances.known(e, values)
 
     def small(self, e: ast.Expr) -> str:
         """An unsigned number as at most 64 bits, larger values saturated."""
@@ -179,6 +181,8 @@ class ExpressionEmitter:
 
     def constant(self, value: Const, type_: Type) -> str:
         """A compile-time struct, tuple or number."""
+        if value == ast.INVALID_HEADER:
+            return self.context.temp(type_, "{0}")
         if not isinstance(value, list | dict):
             return self.numbers.literal(value, type_)
         name = self.context.temp(type_, zero(type_))
@@ -188,6 +192,8 @@ class ExpressionEmitter:
     def _fill_constant(self, target: str, value: Const, type_: Type) -> None:
         """Assign a compile-time value to the C lvalue `target`, part by part."""
         under, out = underlying(type_), self.context.out
+        if value == ast.INVALID_HEADER:
+            return
         if not isinstance(value, list | dict):
             out.append(f"{target} = {self.numbers.literal(value, under)};")
             return

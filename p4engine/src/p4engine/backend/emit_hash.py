@@ -13,6 +13,7 @@ from p4engine.backend.emit_left import LeftEmitter
 from p4engine.backend.emit_numbers import NumberEmitter
 from p4engine.frontend import ast
 from p4engine.frontend.ast import Symbol
+from p4engine.frontend.checker.check_constructors import known_at_instantiation
 from p4engine.frontend.types import Bits, Type
 from p4engine.middle.instantiate import TableInstance
 
@@ -65,11 +66,13 @@ class HashEmitter:
         return f"(p4_hash({number}, {name}, {size}){limit})"
 
     def _algorithm(self, e: ast.Expr) -> int:
-        if not isinstance(e.const, Symbol):
+        if not known_at_instantiation(e):
             raise self.context.fatal(e.place, "the algorithm must be known at compile time")
-        if e.const.name not in HASHES:
-            raise self.context.fatal(e.place, f"hash algorithm {e.const.name} is not supported")
-        return HASHES[e.const.name]
+        algorithm = self.expressions.known(e)
+        if not isinstance(algorithm, Symbol) or algorithm.name not in HASHES:
+            name = algorithm.name if isinstance(algorithm, Symbol) else algorithm
+            raise self.context.fatal(e.place, f"hash algorithm {name} is not supported")
+        return HASHES[algorithm.name]
 
     def _hash(self, algorithm: ast.Expr, data: ast.Expr, payload: bool = False) -> str:
         name, size = self.fields.pack(self.fields.fields_of(data))

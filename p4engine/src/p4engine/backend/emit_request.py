@@ -11,6 +11,7 @@ from p4engine.backend.emit_fields import FieldEmitter
 from p4engine.backend.emit_left import LeftEmitter
 from p4engine.frontend import ast
 from p4engine.frontend.types import width_of
+from p4engine.middle.instantiate import known_number
 from p4engine.middle.layout import words
 
 FIELD_LIST_OF_CALL = 1 << 16  # numbers of lists that clone3 and its like make up
@@ -55,11 +56,7 @@ class RequestEmitter:
         self.context.out.append(f"{name}.mcast_grp = 0;")
 
     def _field_list(self, e: ast.Expr) -> int:
-        if not isinstance(e.const, int):
-            raise self.context.fatal(
-                e.place, "the number of a field list must be known at compile time"
-            )
-        return e.const
+        return known_number(self.expressions.known(e))
 
     def _list_of_call(self, data: ast.Expr | None) -> int:
         """A field list from the explicit fields of clone3, resubmit(data), recirculate(data)."""
@@ -139,13 +136,13 @@ class RequestEmitter:
         self, call: ast.ExternCall, message: ast.Expr, data: ast.Expr | None = None
     ) -> None:
         context = self.context
-        if not isinstance(message.const, str):
-            raise context.fatal(message.place, "the message must be known at compile time")
+        text = self.expressions.known(message)
+        assert isinstance(text, str), "log_msg takes a string"
         fields = self.fields.fields_of(data) if data is not None else []
         array, _ = self.fields.word_array(fields)
         widths = ", ".join(str(words(width_of(t) or 1) or 1) for _, t in fields) or "0"
         name = context.fresh("widths")
         context.out.append(f"static const uint8_t {name}[] = {{ {widths} }};")
         context.out.append(
-            f"p4_log(I, &P->base, {c_string(message.const)}, {array}, {name}, {len(fields)});"
+            f"p4_log(I, &P->base, {c_string(text)}, {array}, {name}, {len(fields)});"
         )

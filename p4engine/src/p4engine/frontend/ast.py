@@ -39,9 +39,11 @@ class Symbol:
     number: int
 
 
+INVALID_HEADER = Symbol("{#}", 0)
+
 # A value known at compile time: int for bit<>, int<>, int and serializable enums; bool; str;
 # Symbol for errors and plain enums; list for lists, tuples and structs without names; dict for
-# structs.
+# structs; INVALID_HEADER for {#}.
 Const: TypeAlias = "int | str | Symbol | list[Const] | dict[str, Const]"
 
 

@@ -156,7 +156,7 @@ class Instances:
                 made.decl = decl
                 self.global_externs[id(decl)] = made
             elif isinstance(decl, ast.ValueSet):
-                self.global_value_sets[id(decl)] = self._value_set(decl, local_name(decl))
+                self.global_value_sets[id(decl)] = self._value_set(decl, local_name(decl), {})
         assert checker.main.constructor is not None
         for (name, _, _), (_, value) in zip(
             BLOCKS, checker.main.constructor.arguments, strict=True
@@ -213,7 +213,9 @@ class Instances:
             if isinstance(e.decl, ast.Instance):
                 return self.global_externs.get(id(e.decl))
         if isinstance(e, ast.Binary):
-            a, b = self._known(e.left, values), self._known(e.right, values)
+            a, b = self.known(e.left, values), self.known(e.right, values)
+            if e.op == "++":
+                return _joined(a, b, e)
             try:
                 return fold.binary(e.op, a, b, underlying(e.left.type))
             except fold.FoldError as error:
@@ -227,9 +229,9 @@ class Instances:
             assert isinstance(number, int) and isinstance(low, int)
             return number >> low & ((1 << width) - 1)
         if isinstance(e, ast.ListExpr):
-            return [self._known(i, values) for i in e.items]
+            return [self.known(i, values) for i in e.items]
         if isinstance(e, ast.StructExpr):
-            return {n: self._known(v, values) for n, v in e.fields}
+            return {n: self.known(v, values) for n, v in e.fields}
         if isinstance(e, ast.Member):
             whole = self.value(e.base, values)
             under = underlying(e.base.type)
@@ -242,9 +244,9 @@ class Instances:
             assert isinstance(whole, list) and isinstance(number, int)
             return whole[number]
         if isinstance(e, ast.Unary):
-            return fold.unary(e.op, self._known(e.operand, values), underlying(e.type))
+            return fold.unary(e.op, self.known(e.operand, values), underlying(e.type))
         if isinstance(e, ast.Cast):
-            value = self._known(e.operand, values)
+            value = self.known(e.operand, values)
             under = underlying(e.type)
             return (
                 under.wrap(value) if isinstance(under, Bits) and isinstance(value, int) else value
@@ -258,7 +260,11 @@ class Instances:
         self.diagnostics.error(e.place, "this must be known when the instance is made")
         return 0
 
-    def _known(self, e: ast.Expr, values: Mapping[int, Value]) -> ast.Const:
+    def _number(self, e: ast.Expr, values: Mapping[int, Value]) -> int:
+        value = self.value(e, values)
+        return value if isinstance(value, int) else 0
+
+    def known(self, e: ast.Expr, values: Mapping[int, Value]) -> ast.Const:
         """The value of an operand, which is no instance."""
         value = self.value(e, values)
         assert value is not None and not isinstance(value, Member)
@@ -318,11 +324,13 @@ class Instances:
                     _block_of(local.type), name, local.constructor, visible, local.place
                 )
         elif isinstance(local, ast.ValueSet):
-            block.members[id(local)] = self._value_set(local, name)
+            block.members[id(local)] = self._value_set(local, name, visible)
 
-    def _value_set(self, decl: ast.ValueSet, name: str) -> ValueSetInstance:
+    def _value_set(
+        self, decl: ast.ValueSet, name: str, values: Mapping[int, Value]
+    ) -> ValueSetInstance:
         assert isinstance(decl.type, SetOf)
-        size = decl.size.const if isinstance(decl.size.const, int) else 0
+        size = self._number(decl.size, values)
         made = ValueSetInstance(decl, name, decl.type.element, len(self.value_sets), size)
         self.value_sets.append(made)
         return made
@@ -394,6 +402,8 @@ class Instances:
             name = local_name(ref.decl) if is_global else join(block.name, ref.decl)
             made.actions.append(ActionInstance(name, ref.decl, ref.annotations, ref.binding))
         made.size = decl.info.size
+        if "size" in decl.properties and not made.size:
+            made.size = self._number(decl.properties["size"].value, block.values)
         for prop in ("implementation", "counters", "meters"):
             if prop not in decl.properties:
                 continue
@@ -457,6 +467,16 @@ def known_number(value: Value) -> int:
     if not isinstance(value, int):
         raise InternalError(f"{value!r} is no number")
     return int(value)
+
+
+def _joined(a: ast.Const, b: ast.Const, e: ast.Binary) -> ast.Const:
+    """a ++ b, of strings or numbers."""
+    if isinstance(a, str) and isinstance(b, str):
+        return a + b
+    assert isinstance(a, int) and isinstance(b, int)
+    right, whole = width_of(e.right.type) or 0, underlying(e.type)
+    assert isinstance(whole, Bits)
+    return whole.wrap(a << right | b & ((1 << right) - 1))
 
 
 def _block_of(type_: Type) -> Block:

@@ -16,6 +16,7 @@ from p4engine.frontend.types import (
     UNKNOWN,
     VOID,
     ActionMeant,
+    Bits,
     BlockType,
     Composite,
     ExternType,
@@ -299,8 +300,14 @@ class CallChecker:
             if len(e.arguments) != 1 or e.arguments[0].value is None:
                 return self.context.error(e.place, f"{name} takes the number of elements")
             value = e.arguments[0].value
-            count = self.expressions.constant(value, None, "the number of elements")
-            if count is not None and (not isinstance(count, int) or count < 0):
+            got, count = self.expressions.value(value), value.const
+            if got == UNKNOWN:
+                return VOID
+            if not known_at_instantiation(value):
+                return self.context.error(
+                    value.place, "the number of elements must be known at compile time"
+                )
+            if not (got == INT or isinstance(got, Bits)) or (isinstance(count, int) and count < 0):
                 self.context.error(value.place, "the number of elements cannot be negative")
             made.count = value
             self.expressions.left_value(callee.base)

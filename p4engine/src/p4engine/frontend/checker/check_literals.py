@@ -45,7 +45,7 @@ class LiteralChecker:
             ast.Bool: self._bool,
             ast.String: self._string,
             ast.DontCare: lambda e: DONT_CARE,
-            ast.InvalidHeader: lambda e: INVALID,
+            ast.InvalidHeader: self._invalid_header,
             ast.ListExpr: self._list,
             ast.StructExpr: self._struct,
             ast.Mask: self._mask,
@@ -63,6 +63,10 @@ class LiteralChecker:
     def _string(self, e: ast.String) -> Type:
         e.const = e.value
         return STRING
+
+    def _invalid_header(self, e: ast.InvalidHeader) -> Type:
+        e.const = ast.INVALID_HEADER
+        return INVALID
 
     def _list(self, e: ast.ListExpr) -> Type:
         types = tuple(self.expressions.value(i) for i in e.items)

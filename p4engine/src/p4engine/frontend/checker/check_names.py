@@ -208,4 +208,6 @@ class NameChecker:
             return self.context.error(
                 e.index.place, f"index {number} is outside of a stack of {base.size}"
             )
+        if isinstance(e.base.const, list) and isinstance(number, int):
+            e.const = e.base.const[number]
         return base.element

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from p4engine.frontend import ast
+from p4engine.frontend.checker.check_constructors import known_at_instantiation
 from p4engine.frontend.checker.check_declarations import DeclarationChecker, DeclarationRules
 from p4engine.frontend.checker.check_expressions import ExpressionChecker
 from p4engine.frontend.checker.check_keysets import KeysetChecker
@@ -50,7 +51,10 @@ class ParserChecker:
 
     def _value_set(self, d: ast.ValueSet) -> None:
         d.type = SetOf(self.types.resolve(d.target))
-        self.expressions.constant(d.size, None, "the size of a value_set")
+        if self.expressions.value(d.size) != UNKNOWN and not known_at_instantiation(d.size):
+            self.context.error(
+                d.size.place, "the size of a value_set must be known at compile time"
+            )
         self.context.declare(d)
 
     def _parser(self, d: ast.Parser) -> None:

@@ -118,14 +118,12 @@ class TableChecker:
     def _property(self, info: ast.TableInfo, prop: ast.Property) -> None:
         value = prop.value
         if prop.name in ("size", "support_timeout", "largest_priority_wins", "priority_delta"):
+            if prop.name == "size":
+                self._size(info, value)
+                return
             const = self.expressions.constant(value, None, f"the property {prop.name}")
             is_number = isinstance(const, int) and not isinstance(const, bool)
-            if prop.name == "size" and const is not None:
-                if isinstance(const, int) and is_number and const >= 0:
-                    info.size = const
-                else:
-                    self.context.error(value.place, "the size of a table must be a number")
-            elif prop.name == "priority_delta" and const is not None:
+            if prop.name == "priority_delta" and const is not None:
                 if not (isinstance(const, int) and is_number and const > 0):
                     self.context.error(value.place, "priority_delta must be a positive number")
             elif const is not None and not isinstance(const, bool):
@@ -141,6 +139,18 @@ class TableChecker:
         ):
             self.context.warning(prop.place, f"the table property '{prop.name}' is unknown")
             self.expressions.check(value)
+
+    def _size(self, info: ast.TableInfo, value: ast.Expr) -> None:
+        """The number of entries; it may depend on the constructor's parameters."""
+        got, const = self.expressions.value(value), value.const
+        if got == UNKNOWN:
+            return
+        if not known_at_instantiation(value):
+            self.context.error(value.place, "the size of a table must be known at compile time")
+        elif not (got == INT or isinstance(got, Bits)) or (isinstance(const, int) and const < 0):
+            self.context.error(value.place, "the size of a table must be a number")
+        elif isinstance(const, int):
+            info.size = const
 
     # ---- actions ----
 
