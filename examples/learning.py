@@ -78,6 +78,10 @@ async def main(port: int) -> int:
             await asyncio.sleep(0.2)
             lost = await asyncio.to_thread(net.pingAll, "1")
             print(f"lost: {lost:.0f} %")
+            for _ in range(100):  # the packets are on their way to the controller
+                if len(stations) == HOSTS:
+                    break
+                await asyncio.sleep(0.1)
             for mac, at in sorted(stations.items()):
                 print(f"{mac} is at port {at}")
             async for entry in switch.read(fy.P4RegisterEntry("unknown_frames", index=0)):
