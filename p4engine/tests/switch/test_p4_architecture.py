@@ -57,13 +57,13 @@ def test_a_further_field_of_standard_metadata(tmp_path):
     compiled = build(
         tmp_path,
         source(
-            parser="state start { packet.extract(hdr.h); hdr.h.c = (bit<32>)standard.qid;"
-            " standard.qid = 9; transition accept; }",
-            apply="standard.qid = standard.qid + (bit<5>)hdr.h.a; standard.late = hdr.h.a == 3;",
+            parser="state start { packet.extract(hdr.h); hdr.h.c = (bit<32>)standard.tag;"
+            " standard.tag = 9; transition accept; }",
+            apply="standard.tag = standard.tag + (bit<5>)hdr.h.a; standard.late = hdr.h.a == 3;",
             egress="standard_metadata_t copy = standard; if (copy == standard)"
-            " { hdr.h.b = (bit<32>)copy.qid; } if (standard.late) { hdr.h.a = 77; }",
+            " { hdr.h.b = (bit<32>)copy.tag; } if (standard.late) { hdr.h.a = 77; }",
         ),
-        [(PRIORITY, PRIORITY + " bit<5> qid; bool late;")],
+        [(PRIORITY, PRIORITY + " bit<5> tag; bool late;")],
     )
     s = Switch(compiled)
     for _ in range(2):

@@ -32,6 +32,7 @@ BLOCKS = (
     ("ck", ast.Control, 2),
     ("dep", ast.Control, 2),
 )
+QID = "qid"
 # struct p4_std in p4rt.h.
 STANDARD_METADATA: dict[str, Type] = {
     "ingress_port": Bits(9),
@@ -50,7 +51,7 @@ STANDARD_METADATA: dict[str, Type] = {
     "checksum_error": Bits(1),
     "parser_error": ERROR,
     "priority": Bits(3),
-    "qid": Bits(8),  # only where a program's own v1model.p4 declares it
+    QID: Bits(8),  # only where a program's own v1model.p4 declares it, with any width up to 16
 }
 FURTHER_METADATA = 4  # P4_FURTHER_METADATA in p4rt.h
 VERSIONS = (20180101, 20200408)  # of v1model, the first and the last
@@ -130,6 +131,8 @@ def _standard_metadata(checker: Checker, diagnostics: Diagnostics) -> None:
     further = further_metadata(decl.type)
     for name, type_ in decl.type.fields.items():
         want = STANDARD_METADATA.get(name)
+        if name == QID and isinstance(type_, Bits) and not type_.signed and type_.width <= 16:
+            want = type_
         if want is not None and underlying(type_) != want:
             diagnostics.error(
                 places[name], f"standard_metadata_t.{name} must be {want}, not {type_}"
