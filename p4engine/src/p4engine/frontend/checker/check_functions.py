@@ -18,7 +18,16 @@ from p4engine.frontend.checker.check_statements import StatementChecker
 from p4engine.frontend.checker.check_types import TypeResolver
 from p4engine.frontend.checker.context import Context, Scope
 from p4engine.frontend.diagnostics import Place
-from p4engine.frontend.types import INT, VOID, ExternType, Type
+from p4engine.frontend.types import (
+    INT,
+    MATCH_KIND,
+    STRING,
+    VOID,
+    BlockType,
+    ExternType,
+    ListOf,
+    Type,
+)
 
 MAX_NESTED_INSTANCES = 20
 
@@ -76,6 +85,9 @@ class FunctionChecker:
         context = self.context
         with context.inner_scope():
             d.type = self.types.resolve(d.result)
+            no_value = isinstance(d.type, ExternType | BlockType | ListOf)
+            if no_value or d.type in (INT, STRING, MATCH_KIND):
+                d.type = context.error(d.place, f"a function cannot return a value of {d.type}")
             self.parameters.declare(d.parameters, "function" if d.body is not None else "")
             if d.body is not None:
                 with context.elsewhere(d.type):

@@ -7,7 +7,7 @@ from p4engine.frontend.checker.check_expressions import ExpressionChecker
 from p4engine.frontend.checker.check_generic_blocks import GenericBlockChecker
 from p4engine.frontend.checker.check_types import TypeResolver
 from p4engine.frontend.checker.context import Context
-from p4engine.frontend.types import INT, STRING, UNKNOWN, BlockType, ExternType, TypeVar
+from p4engine.frontend.types import INT, STRING, UNKNOWN, VOID, BlockType, ExternType, TypeVar
 
 
 class ParameterChecker:
@@ -47,6 +47,8 @@ class ParameterChecker:
                 what = "a parameter with a direction" if p.direction else f"a parameter of an {of}"
                 what = what.replace("an function", "a function")
                 p.type = self.context.error(p.place, f"{what} cannot be of the type {p.type}")
+            elif p.type == VOID:
+                p.type = self.context.error(p.place, "a parameter cannot have the type void")
             elif isinstance(p.type, BlockType) and of != "constructor":
                 p.type = self.context.error(
                     p.place, f"'{p.name}': only constructors have parameters of the type {p.type}"

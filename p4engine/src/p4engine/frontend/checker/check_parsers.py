@@ -50,7 +50,16 @@ class ParserChecker:
         return {ast.Parser: self._parser, ast.ValueSet: self._value_set}
 
     def _value_set(self, d: ast.ValueSet) -> None:
-        d.type = SetOf(self.types.resolve(d.target))
+        element = self.types.resolve(d.target)
+        under = underlying(element)
+        fields = [under]
+        if isinstance(under, Composite) and under.kind == "struct":
+            fields = list(under.fields.values())
+        elif isinstance(under, Tuple):
+            fields = list(under.elements)
+        if element != UNKNOWN and not all(map(_selectable, fields)):
+            element = self.context.error(d.place, f"a value_set cannot hold values of {element}")
+        d.type = SetOf(element)
         if self.expressions.value(d.size) != UNKNOWN and not known_at_instantiation(d.size):
             self.context.error(
                 d.size.place, "the size of a value_set must be known at compile time"

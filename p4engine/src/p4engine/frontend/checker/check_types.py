@@ -70,13 +70,22 @@ class TypeResolver:
         if isinstance(node, ast.TypeStack):
             return self._stack(node)
         if isinstance(node, ast.TypeTuple):
-            return Tuple(tuple(self.resolve(t) for t in node.elements))
+            return Tuple(tuple(self._element(t, "tuple") for t in node.elements))
         if isinstance(node, ast.TypeList):
-            return ListOf(self.resolve(node.element))
+            return ListOf(self._element(node.element, "list"))
         if isinstance(node, ast.Decl):  # typedef struct {..} name
             self.declarations.check(node)
             return UNKNOWN if node.type is ast.UNCHECKED else node.type
         return self.context.error(node.place, "a type was expected")
+
+    def _element(self, node: ast.Node, of: str) -> Type:
+        """The type of the elements of a tuple, a list or an array."""
+        got = self.resolve(node)
+        known_only = got in (INT, STRING, MATCH_KIND) or isinstance(got, ListOf)
+        never = got == VOID or isinstance(got, ExternType | BlockType)
+        if never or (known_only and of != "list"):
+            return self.context.error(node.place, f"{got} cannot be the element of a {of}")
+        return got
 
     def _base(self, node: ast.TypeBase) -> Type:
         if node.kind in PLAIN:
@@ -98,12 +107,10 @@ class TypeResolver:
         return Bits(width, node.kind == "int")
 
     def _stack(self, node: ast.TypeStack) -> Type:
-        element = self.resolve(node.element)
+        element = self._element(node.element, "stack or array")
         size = self.expressions.constant(node.size, None, "the size of a header stack")
         if element == UNKNOWN or size is None:
             return UNKNOWN
-        if isinstance(element, ExternType | BlockType) or element in (VOID, INT, STRING):
-            return self.context.error(node.place, f"{element} cannot be the element of an array")
         if isinstance(element, Stack) and has_header(element):
             return self.context.error(node.place, "a header stack cannot be the element of another")
         if not isinstance(size, int) or not 0 < size <= MAX_STACK:

@@ -68,6 +68,8 @@ class NamedTypeParser:
             members.append((member, where, value))
             if not self.tokens.accept(","):
                 break
+        if not members:
+            self.tokens.report(place, f"enum {name} needs a member")
         self.tokens.expect("}", "after the members of the enum")
         return ast.Enum(place, name, base, members)
 
@@ -89,7 +91,9 @@ class NamedTypeParser:
             members.append((self.tokens.name("a name"), where))
             if not self.tokens.accept(","):
                 break
-        self.tokens.expect("}")
+        place = self.tokens.expect("}")
+        if not members:
+            self.tokens.report(place, "expected a name")
         return members
 
     def typedef(self) -> ast.Typedef:
