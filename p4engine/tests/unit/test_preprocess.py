@@ -88,6 +88,7 @@ def test_comments_and_continued_lines(tmp_path):
         ("#if 1", "no #endif"),
         ("#endif", "without #if"),
         ('#include "nothing.p4"', "cannot find"),
+        (f'#include "{"x" * 5000}"', "cannot find"),
         ("#define F(a) a\nF(1", "not closed"),
         ("#define F(a) a\nF(1, 2)", "takes 1 arguments, 2 given"),
         ("#error stop here", "stop here"),

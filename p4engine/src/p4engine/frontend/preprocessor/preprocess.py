@@ -8,6 +8,7 @@ author wrote: a token from a macro's body carries the place where the macro was 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -210,7 +211,7 @@ class Preprocessor:
             inside = (self.confined_to.resolve(), BUILTIN_INCLUDE)
             if not any(file.resolve().is_relative_to(folder) for folder in inside):
                 return False
-        return file.is_file()
+        return os.path.isfile(file)  # no error for a name that no file can have
 
     def _define(self, rest: list[Token], place: Place) -> None:
         if not rest or rest[0].kind != ID:
