@@ -1,6 +1,6 @@
 """Gradient packets per second through the whole testbed.
 
-    sudo .venv/bin/python bench/end_to_end.py [--systems esa,atp] [--rounds N]
+    sudo .venv/bin/python bench/end_to_end.py [--systems esa,atp] [--rounds N] [--offload off]
 
 Eight workers in two jobs with a parameter server each, on one switch, links without a limit, no
 compute time, every value of every result checked by every worker: hosts, sockets, switch and checks
@@ -31,6 +31,7 @@ topology: {{kind: star, hosts: 10}}
 system: {{name: {system}}}
 memory: {{aggregators: 2048}}
 timeout: 60 s
+offload: {offload}
 jobs:
   - {{model: resnet50, workers: 4, iterations: {iterations}, scale: {scale}, compute_scale: 0}}
   - {{model: resnet50, workers: 4, iterations: {iterations}, scale: {scale}, compute_scale: 0}}
@@ -48,12 +49,16 @@ def run(text: str, folder: Path):
     return read(find(folder)[-1])
 
 
-def rate(system: str, scale: float, iterations: int) -> tuple[float, str, float]:
+def experiment(system: str, scale: float, iterations: int, offload: str = "auto") -> str:
+    """The experiment file. scale: of ResNet-50's tensors. offload: "on", "off" (packets one by
+    one), or "auto"."""
+    return EXPERIMENT.format(system=system, scale=scale, iterations=iterations, offload=offload)
+
+
+def rate(text: str) -> tuple[float, str, float]:
     """(gradient packets/s, fidelity mark, CPU us per gradient packet of all hosts)."""
     with tempfile.TemporaryDirectory() as folder:
-        results = run(
-            EXPERIMENT.format(system=system, scale=scale, iterations=iterations), Path(folder)
-        )
+        results = run(text, Path(folder))
         jobs, hosts = results.jobs, results.hosts
         if not jobs["exact"].all():
             raise SystemExit("a value was wrong")
@@ -65,7 +70,7 @@ def rate(system: str, scale: float, iterations: int) -> tuple[float, str, float]
 def memory() -> None:
     """PSS of workers with ResNet-50 at full size."""
     with tempfile.TemporaryDirectory() as folder:
-        results = run(EXPERIMENT.format(system="esa", scale=1, iterations=1), Path(folder))
+        results = run(experiment("esa", 1, 1), Path(folder))
         pss = results.hosts.groupby("role")["pss_bytes"].max() / 1e6
         print(f"largest PSS: worker {pss['worker']:.1f} MB, parameter server {pss['ps']:.1f} MB")
 
@@ -76,6 +81,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=0.3)
     parser.add_argument("--iterations", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--offload", default="auto", choices=("auto", "on", "off"))
     parser.add_argument("--memory", action="store_true")
     options = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, "
@@ -85,7 +91,8 @@ def main() -> None:
         return
     print(f"{'system':10} {'packets/s':>12} {'host CPU us/packet':>20}  fidelity")
     for system in options.systems.split(","):
-        rounds = [rate(system, options.scale, options.iterations) for _ in range(options.rounds)]
+        text = experiment(system, options.scale, options.iterations, options.offload)
+        rounds = [rate(text) for _ in range(options.rounds)]
         best = max(rounds)
         every = ", ".join(f"{each[0] / 1e3:.0f}k" for each in rounds)
         print(f"{system:10} {best[0]:12,.0f} {best[2]:20.2f}  {best[1]}  (rounds: {every})")

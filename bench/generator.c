@@ -6,9 +6,11 @@
  * Fragments that never come back are counted as lost, and after half a second without any result the window starts
  * afresh, so that a loss shows in the count and not as a standstill. The sums that come back are checked.
  *
- * With --fan-in 1 each packet is expected back unchanged: that measures a forwarder.
+ * With --fan-in 1 each packet is expected back unchanged: that measures a forwarder. With --trains 1 the packets stay
+ * together in trains on the way (UDP segmentation offload), and may come back in trains; otherwise the kernel cuts
+ * them up before the veth pair.
  *
- * usage: generator OUT IN [--cpu N] [--seconds S] [--fan-in N] [--window N] [--rate N] [--values N]
+ * usage: generator OUT IN [--cpu N] [--seconds S] [--fan-in N] [--window N] [--rate N] [--values N] [--trains 0|1]
  * Prints one JSON object. Wire format: p4/ina.p4, bitmap of 32 bits. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -44,6 +46,7 @@
 #define VALUES_AT (INA + 28)
 #define STALL_NS 500000000ull
 #define MAX_PAYLOAD_BYTES (28 + 4 * 256)
+#define AT_ONCE 16 /* received trains */
 
 static uint64_t now(void) {
     struct timespec t;
@@ -57,8 +60,8 @@ static void die(const char *what) {
 }
 
 /* The kernel cuts a packet up before the veth pair only if the device says that it cannot. */
-static void offload_off(int fd, const char *name, uint32_t command) {
-    struct ethtool_value value = {.cmd = command, .data = 0};
+static void set_offload(int fd, const char *name, uint32_t command, uint32_t on) {
+    struct ethtool_value value = {.cmd = command, .data = on};
     struct ifreq request = {.ifr_data = (void *)&value};
     strncpy(request.ifr_name, name, IFNAMSIZ - 1);
     if (ioctl(fd, SIOCETHTOOL, &request) < 0) die("ethtool");
@@ -93,8 +96,73 @@ static struct {
     uint8_t payloads[BATCH * MAX_PAYLOAD_BYTES];
 } __attribute__((packed)) batch;
 
+static uint32_t fan_in = 4, window = 256, values = 64, pool = 1024, trains;
+static uint64_t returned, wrong, partial;
+
+/* Count a datagram's payload that has come back. */
+static void take(const uint8_t *payload) {
+    uint32_t f = get32(payload + 8), bitmap = get32(payload + 24), factor = 0;
+    for (uint32_t w = 0; w < fan_in; w++) factor += bitmap >> w & 1 ? w + 1 : 0;
+    if (get32(payload + 28) != base_value(f, 0) * factor ||
+        get32(payload + 24 + 4 * values) != base_value(f, values - 1) * factor)
+        wrong++;
+    if (bitmap == (fan_in == 32 ? 0xffffffffu : (1u << fan_in) - 1))
+        returned++;
+    else
+        partial++;
+}
+
+static int is_ours(const uint8_t *frame, uint32_t bytes, uint32_t length) {
+    return bytes >= length && frame[36] == (18766 >> 8) && frame[37] == (18766 & 255);
+}
+
+/* Takes frames out of the receive ring, until there are none. */
+static struct {
+    uint8_t *frames;
+    uint32_t at, count;
+} ring;
+
+static int from_ring(uint32_t length) {
+    int taken = 0;
+    for (;; taken++) {
+        uint8_t *place = ring.frames + (size_t)(ring.at / (BLOCK / FRAME)) * BLOCK +
+                         (size_t)(ring.at % (BLOCK / FRAME)) * FRAME;
+        struct tpacket2_hdr *h = (void *)place;
+        if (!(__atomic_load_n(&h->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER)) return taken;
+        if (is_ours(place + h->tp_mac, h->tp_snaplen, length)) take(place + h->tp_mac + INA);
+        __atomic_store_n(&h->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+        ring.at = (ring.at + 1) % ring.count;
+    }
+}
+
+/* The same for buffers with an offload header, each a packet or a train. */
+static int from_socket(int in, uint32_t length) {
+    static struct {
+        struct virtio_net_hdr offload;
+        uint8_t frame[65600];
+    } __attribute__((packed)) rooms[AT_ONCE];
+    static struct iovec parts[AT_ONCE];
+    static struct mmsghdr messages[AT_ONCE];
+    for (int i = 0; i < AT_ONCE; i++) {
+        parts[i] = (struct iovec){&rooms[i], sizeof rooms[i]};
+        messages[i].msg_hdr = (struct msghdr){.msg_iov = &parts[i], .msg_iovlen = 1};
+    }
+    int taken = 0, n;
+    while ((n = recvmmsg(in, messages, AT_ONCE, MSG_DONTWAIT, NULL)) > 0) {
+        for (int i = 0; i < n; i++) {
+            uint32_t bytes = messages[i].msg_len - (uint32_t)sizeof rooms[i].offload;
+            const uint8_t *frame = rooms[i].frame;
+            if (!is_ours(frame, bytes, length)) continue;
+            uint32_t step = length - INA;
+            if (rooms[i].offload.gso_type == VIRTIO_NET_HDR_GSO_UDP_L4 && rooms[i].offload.gso_size != step) continue;
+            for (uint32_t at = INA; at + step <= bytes; at += step, taken++) take(frame + at);
+        }
+        if (n < AT_ONCE) break;
+    }
+    return taken;
+}
+
 int main(int argc, char **argv) {
-    uint32_t fan_in = 4, window = 256, values = 64, pool = 1024;
     double seconds = 2, rate = 0;
     if (argc < 3) {
         fprintf(stderr, "usage: generator OUT IN [--cpu N] [--seconds S] [--fan-in N] [--window N] [--rate N]\n");
@@ -117,6 +185,8 @@ int main(int argc, char **argv) {
             rate = atof(v);
         else if (!strcmp(o, "--values"))
             values = (uint32_t)atoi(v);
+        else if (!strcmp(o, "--trains"))
+            trains = (uint32_t)atoi(v);
         else {
             fprintf(stderr, "unknown option %s\n", o);
             return 2;
@@ -132,15 +202,23 @@ int main(int argc, char **argv) {
     if (out < 0 || in < 0) die("packet socket");
     if (setsockopt(out, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on) < 0) die("segmentation offload");
     setsockopt(in, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on);
-    offload_off(out, argv[1], ETHTOOL_STXCSUM);
-    offload_off(out, argv[1], ETHTOOL_SGSO);
-    int version = TPACKET_V2;
-    struct tpacket_req request = {BLOCK, BLOCKS, FRAME, BLOCKS * (BLOCK / FRAME)};
-    if (setsockopt(in, SOL_PACKET, PACKET_VERSION, &version, sizeof version) < 0 ||
-        setsockopt(in, SOL_PACKET, PACKET_RX_RING, &request, sizeof request) < 0)
-        die("ring");
-    uint8_t *ring = mmap(NULL, (size_t)BLOCK * BLOCKS, PROT_READ | PROT_WRITE, MAP_SHARED, in, 0);
-    if (ring == MAP_FAILED) die("mmap");
+    set_offload(out, argv[1], ETHTOOL_STXCSUM, trains);
+    set_offload(out, argv[1], ETHTOOL_SGSO, trains);
+    if (trains) {
+        int bytes = 64 << 20;
+        if (setsockopt(in, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on) < 0 ||
+            setsockopt(in, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) < 0)
+            die("receiving trains");
+    } else {
+        int version = TPACKET_V2;
+        struct tpacket_req request = {BLOCK, BLOCKS, FRAME, BLOCKS * (BLOCK / FRAME)};
+        if (setsockopt(in, SOL_PACKET, PACKET_VERSION, &version, sizeof version) < 0 ||
+            setsockopt(in, SOL_PACKET, PACKET_RX_RING, &request, sizeof request) < 0)
+            die("ring");
+        ring.frames = mmap(NULL, (size_t)BLOCK * BLOCKS, PROT_READ | PROT_WRITE, MAP_SHARED, in, 0);
+        if (ring.frames == MAP_FAILED) die("mmap");
+        ring.count = request.tp_frame_nr;
+    }
     struct sockaddr_ll from = {.sll_family = AF_PACKET,
                                .sll_protocol = htons(ETH_P_ALL),
                                .sll_ifindex = (int)if_nametoindex(argv[2])};
@@ -154,6 +232,7 @@ int main(int argc, char **argv) {
     uint8_t *h = batch.headers;
     memcpy(h, ethernet, sizeof ethernet);
     h[14] = 0x45;
+    h[20] = 0x40; /* not to be fragmented, as hosts of the testbed send */
     h[22] = 64;
     h[23] = 17;
     put32(h + 26, 0x0a000001); /* 10.0.0.1 to 10.0.0.2 */
@@ -165,8 +244,8 @@ int main(int argc, char **argv) {
         batch.payloads[i * payload + 1] = 100;
     }
 
-    uint64_t sent = 0, returned = 0, lost = 0, wrong = 0, refused = 0, partial = 0;
-    uint32_t fragment = 0, worker = 0, at = 0, per_block = BLOCK / FRAME;
+    uint64_t sent = 0, lost = 0, refused = 0;
+    uint32_t fragment = 0, worker = 0;
     uint64_t start = now(), end = start + (uint64_t)(seconds * 1e9), last_return = start, t = start;
     int draining = 0;
     while (!draining || returned + lost < fragment) {
@@ -213,27 +292,7 @@ int main(int argc, char **argv) {
                     die("send");
             }
         }
-        for (;;) {
-            uint8_t *place = ring + (size_t)(at / per_block) * BLOCK + (size_t)(at % per_block) * FRAME;
-            struct tpacket2_hdr *h = (void *)place;
-            if (!(__atomic_load_n(&h->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER)) break;
-            const uint8_t *p = place + h->tp_mac;
-            if (h->tp_snaplen >= length && p[36] == (18766 >> 8) && p[37] == (18766 & 255)) {
-                uint32_t f = get32(p + INA + 8), bitmap = get32(p + INA + 24);
-                uint32_t factor = 0;
-                for (uint32_t w = 0; w < fan_in; w++) factor += bitmap >> w & 1 ? w + 1 : 0;
-                if (get32(p + VALUES_AT) != base_value(f, 0) * factor ||
-                    get32(p + VALUES_AT + 4 * (values - 1)) != base_value(f, values - 1) * factor)
-                    wrong++;
-                if (bitmap == (fan_in == 32 ? 0xffffffffu : (1u << fan_in) - 1))
-                    returned++;
-                else
-                    partial++;
-                last_return = t;
-            }
-            __atomic_store_n(&h->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
-            at = (at + 1) % request.tp_frame_nr;
-        }
+        if ((trains ? from_socket(in, length) : from_ring(length)) > 0) last_return = t;
     }
     double elapsed = (double)((last_return > end ? last_return : t) - start) / 1e9;
     uint64_t missing = fragment - returned;

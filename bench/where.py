@@ -31,7 +31,7 @@ import numpy as np  # noqa: E402
 from numba import njit  # noqa: E402
 
 import testbed.protocols  # noqa: E402, F401  first: it tells numba where its cache is
-from bench.end_to_end import EXPERIMENT, run  # noqa: E402
+from bench.end_to_end import experiment, run  # noqa: E402
 from testbed.protocols import values  # noqa: E402
 
 SAMPLES_PER_S = 999
@@ -70,7 +70,7 @@ def samples(record: Path) -> Counter[str]:
 
 def where(system: str) -> None:
     """Print the parts of one system's run."""
-    text = EXPERIMENT.format(system=system, scale=0.3, iterations=2)
+    text = experiment(system, 0.3, 2)
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "perf.data"
         with subprocess.Popen(

@@ -1,0 +1,138 @@
+"""This checkout against an older one, in one run: rates, and the ratios within rounds.
+
+    git worktree add /tmp/old COMMIT            (and an environment in it: /tmp/old/.venv)
+    sudo .venv/bin/python bench/side_by_side.py /tmp/old [--rounds N] [--only switch,end_to_end]
+                                                [--systems esa,atp,switchml] [--offload off]
+
+A shared machine's speed changes from minute to minute, so each round runs the same program of
+bench/ in both checkouts, one right after the other, by turns first. What counts is the median of
+the ratios within rounds. Each checkout runs its own programs with its own environment.
+
+- switch: switch_alone.py, packets one by one and in trains
+- end_to_end: end_to_end.py with eight workers, every value checked
+- virtual: virtual.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+Rates = dict[str, float]  # packets/s by what was measured
+# What of this checkout is held against what of the older one, where the names differ.
+AGAINST = {
+    "esa.p4 in trains": "esa.p4",
+    "l2.p4 in trains": "bare forwarder",
+}
+
+
+def call(checkout: Path, program: str, *arguments: str) -> str:
+    """Run a program of a checkout's bench/; returns its output."""
+    command = [str(checkout / ".venv/bin/python"), f"bench/{program}.py", *arguments]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{program}.py of {checkout} failed:\n{done.stdout}{done.stderr}"[-2000:])
+    return done.stdout
+
+
+def switch(checkout: Path, options: argparse.Namespace) -> Rates:
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        seconds = str(options.seconds)
+        call(checkout, "switch_alone", "--rounds", "1", "--seconds", seconds, "--save", file.name)
+        rounds = json.load(file)
+    names = {
+        "esa": "esa.p4",
+        "l2": "l2.p4",
+        "esa_trains": "esa.p4 in trains",
+        "l2_trains": "l2.p4 in trains",
+        "forwarder": "bare forwarder",
+    }
+    return {
+        title: rounds[name][0]["packets_per_s"] for name, title in names.items() if name in rounds
+    }
+
+
+def end_to_end(checkout: Path, options: argparse.Namespace) -> Rates:
+    rates = {}
+    for system in options.systems.split(","):
+        arguments = ["--systems", system, "--rounds", "1", "--scale", str(options.scale)]
+        if options.offload and checkout == ROOT:
+            arguments += ["--offload", options.offload]
+        output = call(checkout, "end_to_end", *arguments)
+        match = re.search(rf"^{system}\s+([\d,]+)\s+[\d.]+\s+(\w+)", output, re.MULTILINE)
+        if match is None:
+            raise SystemExit(f"no rate in what end_to_end.py of {checkout} says:\n{output}")
+        rates[f"{system} end to end"] = float(match[1].replace(",", ""))
+        print(f"  {checkout}: {system} {match[1]} packets/s, {match[2]}", flush=True)
+    return rates
+
+
+def virtual(checkout: Path, options: argparse.Namespace) -> Rates:
+    output = call(checkout, "virtual", "--hosts", options.hosts, "--scale", str(options.scale))
+    found = re.findall(r"^ *(\d+) hosts: +(\d+) thousand", output, re.MULTILINE)
+    return {f"virtual, {hosts} hosts": float(rate) * 1e3 for hosts, rate in found}
+
+
+PARTS: dict[str, Callable[[Path, argparse.Namespace], Rates]] = {
+    "switch": switch,
+    "end_to_end": end_to_end,
+    "virtual": virtual,
+}
+
+
+def report(old: list[Rates], new: list[Rates]) -> None:
+    """Print a row for each measured name of the new checkout."""
+    for name in new[0]:
+        other = AGAINST.get(name, name)
+        if other not in old[0]:
+            continue
+        ratios = [mine[name] / theirs[other] for mine, theirs in zip(new, old, strict=True)]
+        against = "" if other == name else f"  (old: {other})"
+        print(
+            f"{name:22}{statistics.median(rates[other] for rates in old):>12,.0f}"
+            f"{statistics.median(rates[name] for rates in new):>12,.0f}"
+            f"{statistics.median(ratios):>8.2f}  ({min(ratios):.2f} to {max(ratios):.2f}){against}",
+            flush=True,
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkout", type=Path, help="the older one")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default=",".join(PARTS), help="some of: %(default)s")
+    parser.add_argument("--systems", default="esa,atp,switchml", help="for end_to_end")
+    parser.add_argument("--offload", choices=("on", "off"), help="of this checkout, in end_to_end")
+    parser.add_argument("--hosts", default="9,72,512", help="for virtual")
+    parser.add_argument("--scale", type=float, default=0.3, help="of end_to_end and virtual")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a round of switch")
+    options = parser.parse_args()
+    if not (options.checkout / ".venv/bin/python").exists():
+        parser.error(f"{options.checkout}: there is no environment .venv in it")
+    chosen = options.only.split(",")
+    if unknown := set(chosen) - set(PARTS):
+        parser.error(f"--only {', '.join(sorted(unknown))}: take some of {', '.join(PARTS)}")
+    print(f"{'packets/s, medians':22}{'old':>12}{'new':>12}{'ratio':>8}  (smallest, largest)")
+    for part in chosen:
+        old: list[Rates] = []
+        new: list[Rates] = []
+        for number in range(options.rounds):
+            turns = [(old, options.checkout.resolve()), (new, ROOT)]
+            for rates, checkout in turns if number % 2 == 0 else reversed(turns):
+                rates.append(PARTS[part](checkout, options))
+        report(old, new)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
