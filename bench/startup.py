@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 from testbed.emulate.mininet_run import Repetition  # noqa: E402
 from testbed.emulate.session import Session  # noqa: E402
+from testbed.emulate.switch_backends import backend_of  # noqa: E402
 from testbed.experiment import load_text  # noqa: E402
 from testbed.network import registry  # noqa: E402
 from testbed.runtimes.program import prepare  # noqa: E402
@@ -63,7 +64,7 @@ def measure(hosts: int) -> dict[str, float]:
             step("network")
             session.pool.wait_ready()
             step("host pool (rest)")
-            repetition = Repetition(experiment, program, session, 0)
+            repetition = Repetition(experiment, backend_of(experiment, program), session, 0)
             repetition.__enter__()
             step("switch and hosts ready")
             times["UP"] = last - begin

@@ -60,7 +60,7 @@ CASES = {
 }
 PACKETS = 3_000_000  # of a case, at scale 1
 SIZES = {"resnet50": 25_557_032, "vgg16": 138_357_544}
-PARTS = ("hand in", "machines", "send", "switches", "collect", "event queue")
+PARTS = ("deliver", "machines", "send", "switches", "collect", "event queue")
 _clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.uintp))
 MONOTONIC = 1  # the thread's own clock would be a system call, and cost more than the parts
 PREEMPTED_NS = 50_000  # no part takes so long: another process has run
@@ -94,7 +94,7 @@ def rate(hosts: int, scale: float) -> None:
     """Print one case."""
     nodes = start(hosts, scale)
     begin, cpu = time.perf_counter(), time.process_time()
-    while (reason := loop.run(nodes.placed, event_queue.NEVER - 1, 10**9)) == loop.CROWDED:
+    while (reason := loop.run(nodes.placed, event_queue.NEVER - 1, 10**9)) == loop.NO_ROOM:
         nodes.grow()
     cpu, wall = time.process_time() - cpu, time.perf_counter() - begin
     if reason != loop.FINISHED:
@@ -125,7 +125,7 @@ def timed(address, spent, scratch):
     while True:
         if state.pending >= 0:
             if not loop._collect(world, state.pending):
-                return loop.CROWDED
+                return loop.NO_ROOM
             state.pending = -1
             mark = note(spent, 4, mark, scratch)
         if state.open == 0:
@@ -137,7 +137,7 @@ def timed(address, spent, scratch):
         mark = note(spent, 5, mark, scratch)
         if source < hosts:
             row = world.hosts[source]
-            count = loop._hand_in(world, source, now)
+            count = loop._deliver(world, source, now)
             mark = note(spent, 0, mark, scratch)
             filled = call_step(
                 row.step,
@@ -225,12 +225,12 @@ def memory(share: float) -> None:
 
 def run_until(nodes: world.Nodes, packets: float) -> int:
     """Run until so many gradient packets are out, or to the end; returns why the loop returned."""
-    reason = loop.PAUSE
+    reason = loop.EVENTS_HANDLED
     while gradient_packets(nodes) < packets and reason != loop.FINISHED:
         reason = loop.run(nodes.placed, event_queue.NEVER - 1, 200_000)
-        if reason == loop.CROWDED:
+        if reason == loop.NO_ROOM:
             nodes.grow()
-        elif reason not in (loop.PAUSE, loop.FINISHED):
+        elif reason not in (loop.EVENTS_HANDLED, loop.FINISHED):
             raise SystemExit(f"the run ended for reason {reason}")
     return reason
 
@@ -243,7 +243,7 @@ def parts(hosts: int, scale: float) -> None:
     each = clock_cost(scratch, 1_000_000)
     nodes = start(hosts, scale)
     spent = np.zeros((2, len(PARTS)), np.int64)
-    while timed(nodes.placed.address, spent, scratch) == loop.CROWDED:
+    while timed(nodes.placed.address, spent, scratch) == loop.NO_ROOM:
         nodes.grow()
     packets = gradient_packets(nodes)
     net = np.maximum(spent[0] - spent[1] * each, 0)
