@@ -1,7 +1,7 @@
 """How large the HTML report of a large run is, and how soon a browser shows it.
 
-    .venv/bin/python -m bench.report                    # 10 million fragments
-    .venv/bin/python -m bench.report --iterations 25
+    .venv/bin/python bench/report.py                    # 10 million fragments
+    .venv/bin/python bench/report.py --iterations 25
 
 The run is made up: 8 jobs of 8 workers, tables as large as a real run of so many fragments has
 them, with random times. Measured are the writing of the page, its size, and in Chromium, in a fresh
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -23,9 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from testbed.analysis import html
-from testbed.results import Writer, read
-from testbed.results.counters import EVENTS
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from testbed.analysis import html  # noqa: E402
+from testbed.results import Writer, read  # noqa: E402
+from testbed.results.counters import EVENTS  # noqa: E402
 
 JOBS, WORKERS, LAYERS, SAMPLES, BLOCKS = 8, 8, 54, 1000, 64
 FRAGMENTS = (

@@ -124,7 +124,8 @@ def main() -> None:
             small = Switch(compiled)
             small.table_add("t", "set", [some[0]], [1], priority)
             keys = [
-                m[0] if isinstance(m, tuple) else m for m in random.Random(2).sample(some, 2000)
+                m[0] if isinstance(m, tuple) else m
+                for m in random.Random(2).sample(some, min(2000, len(some)))
             ]
             packets = [k.to_bytes(4, "big") + bytes(4) for k in keys]
             one = lookup_ns(small, packets)

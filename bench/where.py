@@ -1,6 +1,6 @@
 """Where the time of a run goes: host send, host receive, host machine, switch, and what is checked.
 
-    sudo .venv/bin/python bench/where.py [--systems esa,atp,switchml]
+    sudo .venv/bin/python bench/where.py [--systems esa,atp,switchml] [--offload off]
 
 The experiment of end_to_end.py under `perf record` (Debian: linux-perf), which looks at all cores a
 thousand times a second. A sample counts for the part whose system call is on its stack; so what the
@@ -68,9 +68,9 @@ def samples(record: Path) -> Counter[str]:
     return counts
 
 
-def where(system: str) -> None:
-    """Print the parts of one system's run."""
-    text = experiment(system, 0.3, 2)
+def where(system: str, scale: float, offload: str) -> None:
+    """Print the parts of one system's run; scale, offload: as in end_to_end.py."""
+    text = experiment(system, scale, 2, offload)
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "perf.data"
         with subprocess.Popen(
@@ -118,12 +118,14 @@ def payload() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--systems", default="esa,atp,switchml", help="comma-separated")
+    parser.add_argument("--scale", type=float, default=0.3, help="of the model")
+    parser.add_argument("--offload", default="auto", choices=("auto", "on", "off"))
     options = parser.parse_args()
     if shutil.which("perf") is None:
         raise SystemExit("perf is missing: install linux-perf (Ubuntu: linux-tools-generic)")
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     for system in options.systems.split(","):
-        where(system)
+        where(system, options.scale, options.offload)
     payload()
 
 

@@ -1,0 +1,78 @@
+"""Every program of bench/ still runs, at its smallest size. What it measures is not looked at."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.bmv2.simple_switch import why_not
+from tests.support.paths import ROOT
+
+BENCH = ROOT / "bench"
+SMALL = {
+    "bmv2": [["experiment", "--rounds", "1"]],
+    "end_to_end": [["--rounds", "1", "--scale", "0.002"]],
+    "fidelity": [["--rounds", "1", "--rates", "20", "--hogs", "0"]],
+    "live_view": [["--rounds", "1", "--scale", "0.001", "--iterations", "1"]],
+    "planners": [["--workers", "16", "--planner", "nearest"]],
+    "report": [["--rounds", "1", "--iterations", "1"]],
+    "side_by_side": [
+        [str(ROOT), "--rounds", "1", "--only", "switch,virtual"]
+        + ["--hosts", "9", "--scale", "0.01", "--seconds", "0.1"]
+    ],
+    "startup": [["--hosts", "2", "--repeat", "1"]],
+    "switch_alone": [["--rounds", "1", "--seconds", "0.1"]],
+    "tables": [["--entries", "100", "--kind", "exact"]],
+    "virtual": [
+        ["--hosts", "9", "--scale", "0.01"],
+        ["--hosts", "9", "--scale", "0.01", "--parts"],
+        ["--memory", "0.0001"],
+    ],
+    "where": [["--systems", "esa", "--scale", "0.002"]],
+}
+NEEDS = {
+    "bmv2": why_not,
+    "report": lambda: (
+        None
+        if shutil.which("chromium") and importlib.util.find_spec("playwright")
+        else "no Chromium"
+    ),
+    "side_by_side": lambda: (
+        None if (ROOT / ".venv/bin/python").exists() else "the checkout has no environment .venv"
+    ),
+    "where": lambda: None if shutil.which("perf") else "no perf (Debian: linux-perf)",
+}
+
+
+QUICK = ("startup", "switch_alone", "tables")  # the others need --slow
+
+
+def test_all_programs_are_covered():
+    assert {path.stem for path in BENCH.glob("*.py")} == set(SMALL)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        pytest.param(name, each, marks=() if name in QUICK else pytest.mark.slow)
+        for name, calls in SMALL.items()
+        for each in calls
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
+)
+def test_runs(name: str, arguments: list[str], tmp_path: Path):
+    if why := NEEDS.get(name, lambda: None)():
+        pytest.skip(why)
+    done = subprocess.run(
+        [sys.executable, str(BENCH / f"{name}.py"), *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert any(character.isdigit() for character in done.stdout)
