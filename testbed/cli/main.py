@@ -126,12 +126,13 @@ def _figure_arguments(parser: Parser) -> None:
 
 
 def _figure(options: Namespace) -> int | None:
+    if options.name is None:
+        from testbed.sweeps.figure_list import listing
+
+        print(listing())
+        return 0
     from testbed.sweeps import figure_runner, planner_comparison
 
-    if options.name is None:
-        print(figure_runner.listing())
-        print(planner_comparison.listing())
-        return 0
     if options.name in planner_comparison.FIGURES:
         if options.scale is not None or options.dask:
             raise UserError(f"{options.name} plans and runs nothing; it takes --quick, --processes")

@@ -10,15 +10,9 @@ from pathlib import Path
 from testbed.errors import UserError, did_you_mean, sentence
 from testbed.experiment.figure import Figure, Size
 from testbed.experiment.sweep import Sweep, load_sweep
-from testbed.paths import EXPERIMENTS
+from testbed.sweeps.figure_list import FOLDER, names
 
-FOLDER = EXPERIMENTS / "figures"
 MIN_SCALE, MAX_SCALE = 0.001, 100.0
-
-
-def names(folder: Path = FOLDER) -> list[str]:
-    """The figures that there are, in alphabetical order."""
-    return sorted(path.stem for path in folder.glob("*.yaml"))
 
 
 def find(name: str, folder: Path = FOLDER, others: Iterable[str] = ()) -> Path:
@@ -38,18 +32,6 @@ def declared(path: Path, size: Size | None = None) -> tuple[Sweep, Figure]:
     if sweep.figure is None:
         raise UserError(f"{path}: the key figure is missing; it says what is drawn")
     return sweep, sweep.figure
-
-
-def listing(folder: Path = FOLDER) -> str:
-    """A line per figure: its name, how much is run for it, what it is to show."""
-    lines = []
-    for name in names(folder):
-        sweep, figure = declared(find(name, folder))
-        repetitions = sum(point.experiment.repetitions for point in sweep.points)
-        lines.append(
-            f"{name:<14}{len(sweep.points):>3} points, {repetitions:>4} runs  {figure.claim}"
-        )
-    return "\n".join(lines)
 
 
 def size_of(path: Path, scale: float | None, quick: bool) -> Size:

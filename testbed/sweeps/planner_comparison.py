@@ -7,9 +7,8 @@ goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -18,73 +17,11 @@ from testbed.errors import UserError
 from testbed.results import hand_over
 from testbed.routing.plan import Plan
 from testbed.routing.planners import PLANNERS, make_plan
+from testbed.sweeps.planner_points import FIGURES, Point
 from testbed.sweeps.planner_scenarios import SCENARIOS, draw
 
-WORKERS = {
-    "leaf-spine": (40, 80, 120, 160, 200, 250),
-    "fat-tree": (40, 80, 120, 160, 190),
-}
-SEEDS = 3
-SKEW_WORKERS = 64
 SPREADS_NS = (0, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 SLOTS = 512  # of a switch, where memory limits what it aggregates
-
-
-@dataclass(frozen=True)
-class Point:
-    """What is planned for once, by all planners."""
-
-    scenario: str
-    workers: int
-    seed: int
-
-
-@dataclass(frozen=True)
-class PlannerFigure:
-    """A figure: its points, in full size and quick, and what a plan contributes to its table."""
-
-    name: str
-    claim: str
-    full: tuple[Point, ...]
-    quick: tuple[Point, ...]
-
-
-def _points(workers: Mapping[str, Sequence[int]], seeds: int) -> tuple[Point, ...]:
-    return tuple(
-        Point(scenario, count, seed)
-        for seed in range(1, seeds + 1)
-        for scenario, counts in workers.items()
-        for count in counts
-    )
-
-
-FIGURES = {
-    each.name: each
-    for each in (
-        PlannerFigure(
-            "grid-rate",
-            "Choosing where to aggregate, with links in mind, keeps the slowest worker fast as"
-            " workers are added.",
-            _points(WORKERS, SEEDS),
-            _points({"leaf-spine": (40,), "fat-tree": (40,)}, 1),
-        ),
-        PlannerFigure(
-            "grid-skew",
-            "The further apart a fragment's copies arrive, the more aggregators are held, and the"
-            " more memory limits what switches can add.",
-            _points({"leaf-spine": (SKEW_WORKERS,), "fat-tree": (SKEW_WORKERS,)}, SEEDS),
-            _points({"fat-tree": (16,)}, 1),
-        ),
-    )
-}
-
-
-def listing() -> str:
-    """A line per figure."""
-    return "\n".join(
-        f"{each.name:<14}{len(each.full):>3} plans by each planner  {each.claim}"
-        for each in FIGURES.values()
-    )
 
 
 def run_figure(name: str, results: Path, quick: bool, processes: int | None) -> int:

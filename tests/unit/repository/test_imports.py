@@ -9,7 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import testbed
+from testbed.cli.main import COMMANDS, main
+from testbed.sweeps import figure_runner, planner_points
 from tests.support.paths import ROOT
 
 HEAVY = ("numba", "matplotlib", "scipy", "scapy")
@@ -28,6 +32,30 @@ print([name for name in {HEAVY!r} if name in sys.modules])
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("line", [["figure"], *([word, "--help"] for word in COMMANDS)], ids=str)
+def test_lists_and_helps_wait_for_nothing(line):
+    program = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from testbed.cli.main import main
+code = main({line!r})
+print([name for name in {(*HEAVY, "numpy", "pandas", "pydantic", "p4engine.backend")!r}
+       if name in sys.modules])
+sys.exit(code)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_figures_are_listed_with_their_claims(capsys):
+    assert main(["figure"]) == 0
+    rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    for name in figure_runner.names():
+        assert rows.pop(name) == figure_runner.declared(figure_runner.find(name))[1].claim
+    assert rows == {name: each.claim for name, each in planner_points.FIGURES.items()}
 
 
 def test_analysis_imports_no_part_that_runs_experiments():

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.cli import main as commands
 from testbed.routing.planners import PLANNERS, make_plan
-from testbed.sweeps import planner_comparison
+from testbed.sweeps import planner_comparison, planner_points
 from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario
 from tests.support.plan_networks import example
 
@@ -19,7 +19,7 @@ LITTLE = Scenario("little", "little", "leaf_spine", {"leaves": 3, "spines": 2, "
 @pytest.mark.parametrize("name", planner_comparison.FIGURES)
 def test_a_figure_is_made_by_its_command(name, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setitem(SCENARIOS, "little", LITTLE)
-    points = planner_comparison._points({"little": (3,)}, 1)
+    points = planner_points.points({"little": (3,)}, 1)
     figure = replace(planner_comparison.FIGURES[name], quick=points)
     monkeypatch.setitem(planner_comparison.FIGURES, name, figure)
     command = ["figure", name, "--quick", "--results", str(tmp_path)]

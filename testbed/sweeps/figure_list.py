@@ -1,0 +1,39 @@
+"""The figures that `run.py figure` knows, with their claims. It imports little, so that the list
+appears at once; checking the files is left to the run of a figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from testbed.config.yaml_document import read_yaml
+from testbed.errors import UserError
+from testbed.paths import EXPERIMENTS
+from testbed.sweeps import planner_points
+
+FOLDER = EXPERIMENTS / "figures"
+
+
+def names(folder: Path = FOLDER) -> list[str]:
+    """The figures that have a file, in alphabetical order."""
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def listing(folder: Path = FOLDER) -> str:
+    """A line per figure: its name and what it should show. Raises UserError for a file that cannot
+    be read or claims nothing."""
+    claims = {name: _claim(folder / f"{name}.yaml") for name in names(folder)}
+    claims |= {figure.name: figure.claim for figure in planner_points.FIGURES.values()}
+    return "\n".join(f"{name:<12}{claim}" for name, claim in claims.items())
+
+
+def _claim(path: Path) -> str:
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    data = read_yaml(text, str(path)).data
+    figure = data.get("figure") if isinstance(data, dict) else None
+    claim = figure.get("claim") if isinstance(figure, dict) else None
+    if not isinstance(claim, str):
+        raise UserError(f"{path}: the key figure.claim is missing; it says what the figure shows")
+    return claim
