@@ -3,12 +3,13 @@
 Otherwise the kernel may kill a run after an hour, without a message. The part that grows with an
 experiment are the hosts' state machines, with their fragments. So the estimate makes machines of
 the same kind with few fragments and extrapolates their size. The rest is about the same for all.
+Making a machine loads numba. So a run that is small beyond doubt is let through without it.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,20 +24,29 @@ BASE_BYTES = 350 << 20  # Python with its libraries, compiled code, figures
 PROCESS_BYTES = 12 << 20  # of a host process on Mininet, beside its machine
 FRAME_ROOM_BYTES = 1024  # of a fragment in flight, on its way and in queues
 TIMES_BYTES = 250  # of a worker's iteration and tensor: its times, and the row in the results
+# More than a machine of any system takes: at all, and of a fragment beside its values. It may keep
+# a fragment's values three times over.
+MACHINE_BYTES = 256 << 10
+FRAGMENT_BYTES = 256
 GIB = 1 << 30
 
+MachineBytes = Callable[["HostSpec"], int]
 
-def estimate_bytes(experiment: Experiment) -> int:
-    """About how much memory a run takes at most."""
+
+def estimate_bytes(experiment: Experiment, machine_bytes: MachineBytes | None = None) -> int:
+    """About how much memory a run takes at most. machine_bytes: what each machine takes; by default
+    small ones are made and measured."""
     import testbed.protocols  # noqa: F401  first: it tells numba where its cache is
     from testbed.derived.host_specs import plan_job
+
+    size_of = machine_bytes or _machine_bytes
 
     found: dict[tuple, int] = {}
     each = []
     for number, job in enumerate(experiment.jobs):
         kind = job.model, job.scale, job.workers, job.iterations
         if kind not in found:
-            found[kind] = _job_bytes(plan_job(_placed(experiment, number), number))
+            found[kind] = _job_bytes(plan_job(_placed(experiment, number), number), size_of)
         each.append(found[kind])
     if experiment.arrivals is not None:  # not all of them at a time
         each = sorted(each)[-experiment.memory_parts :]
@@ -60,14 +70,14 @@ def _placed(experiment: Experiment, number: int) -> Experiment:
     return experiment.with_jobs(tuple(jobs))
 
 
-def _job_bytes(specs: list[HostSpec]) -> int:
+def _job_bytes(specs: list[HostSpec], machine_bytes: MachineBytes) -> int:
     """What the machines of a job take, and what they have on its way."""
     first, last = specs[0], specs[-1]
     job, options = first.job, first.options
     workers = [spec for spec in specs if spec.is_worker]
-    total = len(workers) * _machine_bytes(first)
+    total = len(workers) * machine_bytes(first)
     if not last.is_worker:
-        total += (len(specs) - len(workers)) * _machine_bytes(last)
+        total += (len(specs) - len(workers)) * machine_bytes(last)
     total += len(workers) * options.window * FRAME_ROOM_BYTES
     return total + len(workers) * job.iterations * len(job.tensors) * TIMES_BYTES
 
@@ -76,10 +86,21 @@ def _machine_bytes(spec: HostSpec) -> int:
     job = spec.job
     tensors = len(job.tensors)
     one, two = (_bytes_with(spec, count) for count in (1, 2))
-    recorded = 0
-    if job.gradients is not None:  # this worker's and the sums, of some iterations
-        recorded = 2 * 4 * job.values * job.fragments * job.iterations
-    return one + (two - one) * (job.fragments - tensors) // tensors + recorded
+    return one + (two - one) * (job.fragments - tensors) // tensors + _recorded_bytes(spec)
+
+
+def _recorded_bytes(spec: HostSpec) -> int:
+    """What recorded gradients take: this worker's and the sums, of some iterations."""
+    job = spec.job
+    if job.gradients is None:
+        return 0
+    return 2 * 4 * job.values * job.fragments * job.iterations
+
+
+def machine_bytes_at_most(spec: HostSpec) -> int:
+    """More than a machine takes, from its specification alone."""
+    fragment = FRAGMENT_BYTES + 3 * 4 * spec.job.values
+    return MACHINE_BYTES + fragment * spec.job.fragments + _recorded_bytes(spec)
 
 
 def _bytes_with(spec: HostSpec, fragments: int) -> int:
@@ -129,13 +150,10 @@ def require(runs: Mapping[str, Experiment], processes: int = 1) -> None:
     if not runs:
         return
     free = available_bytes()
-    sizes = []
-    for title, each in runs.items():
-        try:
-            sizes.append((estimate_bytes(each), title))
-        except UserError as error:  # there is no plan for it
-            raise UserError(f"{title}: {error}") from None
-    sizes.sort(reverse=True)
+    at_most = _largest_first(runs, machine_bytes_at_most)
+    if sum(size for size, _ in at_most[:processes]) <= free // 2:
+        return
+    sizes = _largest_first(runs)
     largest, title = sizes[0]
     if largest > free:
         raise UserError(
@@ -150,3 +168,16 @@ def require(runs: Mapping[str, Experiment], processes: int = 1) -> None:
             f"{len(sums)} points at a time take up to {sums[-1] / GIB:.1f} GiB of memory, and"
             f" {free / GIB:.1f} GiB are free: run the sweep with --processes {fitting}"
         )
+
+
+def _largest_first(
+    runs: Mapping[str, Experiment], machine_bytes: MachineBytes | None = None
+) -> list[tuple[int, str]]:
+    """Estimate and title of each run. Raises UserError that names the run which has no plan."""
+    sizes = []
+    for title, each in runs.items():
+        try:
+            sizes.append((estimate_bytes(each, machine_bytes), title))
+        except UserError as error:
+            raise UserError(f"{title}: {error}") from None
+    return sorted(sizes, reverse=True)

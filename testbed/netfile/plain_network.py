@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mininet.node import Node
-
 from testbed.netfile.load_network import NetworkPlan
 from testbed.netfile.network_schema import LinkEntry
 from testbed.network.mininet_network import Network
+from testbed.network.mininet_parts import Node
 from testbed.network.nodes import P4Switch, controller_options
 from testbed.network.spawner import Spawner
 from testbed.topology import Topology

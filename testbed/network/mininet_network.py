@@ -19,11 +19,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from mininet.net import Mininet
-from mininet.node import Node
-
 from testbed import topology as addresses
 from testbed.errors import RunError
+from testbed.network.mininet_parts import Mininet, Node
 from testbed.network.nodes import BuiltIntf, BuiltLink, P4Switch, TestbedHost
 from testbed.network.spawner import Process, Spawner
 

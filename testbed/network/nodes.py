@@ -21,11 +21,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from mininet.link import Intf, Link
-from mininet.node import Host, Node, Switch
-
 from testbed.errors import RunError, UserError
 from testbed.linux import kernel
+from testbed.network.mininet_parts import Host, Intf, Link, Node, Switch
 from testbed.paths import import_path
 
 if TYPE_CHECKING:

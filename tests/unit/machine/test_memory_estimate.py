@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from testbed.derived.host_specs import plan
@@ -10,6 +13,7 @@ from testbed.experiment import load_text
 from testbed.machine import memory_estimate as memory
 from testbed.protocols import send_scoreboard
 from testbed.workload.machine import new_machine
+from tests.support.paths import ROOT
 
 TEXT = """
 name: large
@@ -44,6 +48,30 @@ def test_the_estimate_is_what_machines_take(system):
     guessed = memory.estimate_bytes(experiment) - memory.BASE_BYTES
     # Beside the machines: frames on their way and times.
     assert made <= guessed <= 1.15 * made + (24 << 20)
+
+
+@pytest.mark.parametrize("system", ["esa", "atp", "switchml", "ps", "ring"])
+def test_a_machine_takes_less_than_the_bound(system):
+    for spec in plan(load(system)):
+        assert counted(new_machine(spec)) <= memory.machine_bytes_at_most(spec)
+
+
+def test_a_run_that_is_small_beyond_doubt_waits_for_no_compiler():
+    program = f"""
+import sys
+from testbed.experiment import load
+from testbed.machine import memory_estimate
+experiment = load({str(ROOT / "experiments" / "quickstart.yaml")!r})
+memory_estimate.available_bytes = lambda: 8 << 30
+memory_estimate.require({{"a run": experiment}})
+print("numba" in sys.modules)
+memory_estimate.available_bytes = lambda: 1 << 30
+memory_estimate.require({{"a run": experiment}})
+print("numba" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["False", "True"]
 
 
 def test_it_grows_with_the_model():
