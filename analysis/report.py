@@ -21,6 +21,7 @@ from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import report_tables as tables
 from testbed.paths import command_line
 from testbed.results import Results, ResultsError, hand_over, read
+from testbed.steps import step
 from testbed.text_table import Table, printed
 
 _WIDTH = 150  # of report.txt, and of a terminal that does not tell its own
@@ -70,11 +71,16 @@ def sweep_report(folder: str | Path, console: Console | None = None) -> None:
             return
         frame.to_csv(sweep.folder / "data.csv", index=False)
         hand_over(sweep.folder / "data.csv")
-        from testbed.analysis import html
-        from testbed.analysis.figures import sweep_figures
+        with step(console, "drawing the figures"):
+            from testbed.analysis.figures import sweep_figures
 
-        _print_path(sweep_figures.draw(sweep, frame, sweep.folder / "figures"), console)
-        _print_page_path(html.write_sweep(sweep, frame), console)
+            drawn = sweep_figures.draw(sweep, frame, sweep.folder / "figures")
+        _print_path(drawn, console)
+        with step(console, "writing the HTML report"):
+            from testbed.analysis import html
+
+            page = html.write_sweep(sweep, frame)
+        _print_page_path(page, console)
 
 
 def render(results: Results) -> RenderableType:
@@ -130,16 +136,19 @@ def _one(results: Results, console: Console) -> None:
 def _show_and_draw(results: Results, console: Console) -> None:
     _show(render(results), console, results.folder / "report.txt")
     if results.finished:
-        # matplotlib, only now that the table is on the screen
-        from testbed.analysis.figures import run_figures as figures
+        with step(console, "loading matplotlib"):  # only now that the table is on the screen
+            from testbed.analysis.figures import run_figures as figures
 
-        drawn = figures.draw([results], results.folder / "figures")
+        with step(console, "drawing the figures"):
+            drawn = figures.draw([results], results.folder / "figures")
         _print_path(drawn, console)
     else:
         console.print(f"no figures: {results.notice}", style="yellow", markup=False)
-    from testbed.analysis import html
+    with step(console, "writing the HTML report"):
+        from testbed.analysis import html
 
-    _print_page_path(html.write_run(results), console)
+        page = html.write_run(results)
+    _print_page_path(page, console)
 
 
 def _comparison(runs: list[Results], console: Console) -> None:
@@ -159,12 +168,16 @@ def _compare(runs: list[Results], folder: Path, console: Console) -> None:
     if len(finished) > 1:
         from testbed.analysis.figures import run_figures as figures
 
-        _print_path(figures.draw(finished, folder), console)
+        with step(console, "drawing the figures"):
+            drawn = figures.draw(finished, folder)
+        _print_path(drawn, console)
     else:
         console.print("no figures: fewer than two of these runs have finished", style="yellow")
-    from testbed.analysis import html
+    with step(console, "writing the HTML report"):
+        from testbed.analysis import html
 
-    _print_page_path(html.write_comparison(runs, folder), console)
+        page = html.write_comparison(runs, folder)
+    _print_page_path(page, console)
 
 
 def _show(content: RenderableType, console: Console, path: Path) -> None:

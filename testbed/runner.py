@@ -18,6 +18,7 @@ from testbed.emulate.captures import CapturedPort, ports
 from testbed.machine import calibration, capacity
 from testbed.machine import memory_estimate as memory
 from testbed.runtimes.program import Program, prepare
+from testbed.steps import step
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -32,12 +33,15 @@ def run(experiment: Experiment, results: Path, pcap: Sequence[str] = ()) -> int:
     RunError."""
     captured = ports(experiment, pcap)
     get_ready([experiment])
-    memory.require({f"a run of {experiment.name}": experiment})
-    program = prepare(experiment)
+    console = Console()
+    with step(console, "estimating the memory that the run takes"):
+        memory.require({f"a run of {experiment.name}": experiment})
+    with step(console, "compiling the P4 program, and trying it"):
+        program = prepare(experiment)
     too_much = capacity.warnings(experiment, calibration.load())
     for warning in (*experiment.warnings, *program.warnings, *too_much):
         print(f"warning: {warning}", file=sys.stderr)
-    folder = run_experiment(experiment, program, results, Console(), captured)
+    folder = run_experiment(experiment, program, results, console, captured)
     from testbed.analysis.report import after_run
 
     after_run(folder)

@@ -9,6 +9,7 @@ collected.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ from testbed.errors import RunError
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.live_view import JobTitle, Progress
 from testbed.runtimes.program import Program
+from testbed.steps import step
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -63,13 +65,19 @@ def run_experiment(
     with Writer.create(results, experiment.name, yaml, environment) as writer:
         console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
         topology = experiment.topology_object()
+        size = f"{len(topology.hosts)} hosts, {len(topology.switches)} switches"
         with Session(f"{experiment.name} ({writer.folder})", writer.logs) as session:
-            session.start()
-            session.build(topology, **backend.network_options())
+            with step(console, f"building the network: {size}"):
+                session.start()
+                session.build(topology, **backend.network_options())
             library = program.compiled.so_path if program.compiled else None
             with Captures(captured, session, writer.folder / "captures", library):
                 for number in range(experiment.repetitions):
-                    with Repetition(experiment, backend, session, number) as repetition:
+                    with contextlib.ExitStack() as stack:
+                        with step(console, "starting switches and host processes"):
+                            repetition = stack.enter_context(
+                                Repetition(experiment, backend, session, number)
+                            )
                         repetition.run(console, writer)
         writer.finish()
     return writer.folder
@@ -184,9 +192,10 @@ class Repetition:
                 experiment.system.lossless_reason,
             )
             watch.run()
-        tables = self._collect(memory, watch, faults)
-        for table, rows in tables.items():
-            writer.write(table, rows, repetition=self.number)
+        with step(console, "collecting the results"):
+            tables = self._collect(memory, watch, faults)
+            for table, rows in tables.items():
+                writer.write(table, rows, repetition=self.number)
         for job in tables["jobs"]:
             if not job["exact"]:
                 raise RunError(

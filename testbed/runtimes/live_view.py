@@ -28,7 +28,7 @@ from testbed.dataplane import MemorySnapshot
 from testbed.dataplane.memory_snapshot import Blocks
 
 LIVE_STEP_NS = 250_000_000
-PLAIN_STEP_NS = 5_000_000_000
+PLAIN_STEP_NS = 3_000_000_000
 DROPS_SHARE = 0.01  # of the time may go into asking switches for their drops
 STRIP = 32  # signs
 LATELY = 16  # steps of a job's throughput

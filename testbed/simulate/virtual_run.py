@@ -7,9 +7,6 @@ fidelity marks, since nothing can be late.
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +16,7 @@ from testbed import dataplane
 from testbed.errors import RunError
 from testbed.runtimes import result_rows as collect
 from testbed.simulate.virtual_view import VirtualView
+from testbed.steps import step
 
 if TYPE_CHECKING:
     from p4engine.backend.build import Compiled
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from testbed.runtimes.program import Program
     from testbed.simulate.simulation import Simulation
 
-NOTICE_S = 5.0
+LOADING = "loading the hosts' protocols, or compiling them if they are new (up to some minutes)"
 
 
 def run_experiment(
@@ -58,28 +56,16 @@ def run_repetition(
     from testbed.simulate.simulation import Simulation
 
     experiment = experiment.of_repetition(number)
-    with _patience(console):
+    with step(console, LOADING):
         simulation = Simulation(experiment, compiled, number)
     with VirtualView(simulation, number, console or Console(quiet=True)) as view:
         simulation.run(view.tick)
-    tables = _tables(simulation)
+    with step(console, "collecting the results"):
+        tables = _tables(simulation)
     for job in tables["jobs"]:
         if not job["exact"]:
             raise RunError(f"job {job['name']}: only {job['values_checked']} values were checked")
     return tables
-
-
-@contextlib.contextmanager
-def _patience(console: Console | None) -> Iterator[None]:
-    """Says what takes long where compiled code is not in the cache yet."""
-    text = "compiling the hosts' protocols (once for each version and system, up to some minutes)"
-    timer = threading.Timer(NOTICE_S, console.print if console else str, [text])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _tables(simulation: Simulation) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from testbed.machine import memory_estimate as memory
 from testbed.results import SWEEP_FILE, hand_over
 from testbed.runner import VIRTUAL, get_ready, run_experiment
 from testbed.runtimes.program import Program, prepare
+from testbed.steps import step
 from testbed.sweeps import result_reuse as known_points
 from testbed.sweeps.point_pool import executor, run_points
 
@@ -53,8 +54,12 @@ def run_sweep(
     get_ready([point.experiment for point in sweep.points])
     console = Console()
     todo = _unfinished(sweep, results)
-    _require_memory(todo, processes, dask)
-    programs = {point.key: _prepared(point) for point in todo}
+    with step(console, "estimating the memory that the points take"):
+        _require_memory(todo, processes, dask)
+    programs: dict[str, Program] = {}
+    with step(console, lambda: f"compiling P4 programs: {len(programs)} of {len(todo)} points"):
+        for point in todo:
+            programs[point.key] = _prepared(point)
     for warning in dict.fromkeys(
         each for point in sweep.points for each in point.experiment.warnings
     ):
@@ -146,10 +151,11 @@ def _run_points(
     """Run points with their programs, by the points' keys; returns those that failed, with why."""
     for point in todo:
         shutil.rmtree(folder / point.key, ignore_errors=True)
-    teller = _PointReporter(len(todo), console)
     virtual = [point for point in todo if point.experiment.runtime == VIRTUAL]
+    at_once = min(processes or os.cpu_count() or 1, len(virtual)) if virtual and not dask else 1
+    teller = _PointReporter(len(todo), at_once, console)
     if virtual:
-        with executor(processes, dask) as pool:
+        with executor(processes, dask) as pool, step(console, teller.state):
             for point, error in run_points(pool, virtual, folder):
                 teller.ended(point, error)
     for point in todo:
@@ -168,25 +174,39 @@ def _run_points(
 class _PointReporter:
     """Says which point begins and ends, and about how long the rest will take."""
 
-    def __init__(self, count: int, console: Console) -> None:
+    def __init__(self, count: int, at_once: int, console: Console) -> None:
+        """count: of all points. at_once: how many run side by side."""
         self.failed: list[tuple[Point, str]] = []
         self._count = count
+        self._at_once = at_once
         self._console = console
         self._ended = 0
-        self._started_s = time.monotonic()
+        self._warm_s = 0.0  # when the first ones had ended
+
+    def state(self) -> str:
+        """How far the points are, and about how long the rest takes."""
+        return f"{self._ended} of {self._count} points{self._rest()}"
+
+    def _rest(self) -> str:
+        """Measured on all points but the first ones, which also load and compile."""
+        measured = self._ended - self._at_once
+        if measured < 1 or self._ended == self._count:
+            return ""
+        each = (time.monotonic() - self._warm_s) / measured
+        left = each * (self._count - self._ended)
+        return f", about {left / 60:.0f} min left" if left >= 90 else f", about {left:.0f} s left"
 
     def begins(self, point: Point) -> None:
         self._say(f"point {self._ended + 1} of {self._count}: {point.label}")
 
     def ended(self, point: Point, error: str) -> None:
         self._ended += 1
+        if self._ended == self._at_once:
+            self._warm_s = time.monotonic()
         if error:
             self.failed.append((point, error))
-        seconds = time.monotonic() - self._started_s
-        left = seconds / self._ended * (self._count - self._ended)
-        rest = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
         how = f"failed: {error}" if error else "done"
-        self._say(f"{self._ended} of {self._count}, about {rest} left: {how}: {point.label}")
+        self._say(f"{self._ended} of {self._count}{self._rest()}: {how}: {point.label}")
 
     def _say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -49,7 +49,7 @@ def test_a_sweep_resumes(swept, capsys):
     assert {key: second[key] for key in first} == first
     printed = capsys.readouterr().out
     assert "2 of 3 points have finished before" in printed
-    assert "1 of 1, about 0 s left: done: memory.aggregators=32" in printed
+    assert "1 of 1: done: memory.aggregators=32" in printed
 
 
 def test_a_point_that_fails_does_not_stop_the_others(swept, tmp_path, capsys):
