@@ -4,121 +4,103 @@ from __future__ import annotations
 
 from typing import Any
 
+from p4engine.control.command_set import CommandSet
 from p4engine.control.command_values import CommandError, whole
 
 
-class CopyCommands:
-    """Those of `Commands` that have handles of their own, with what the handles mean."""
-
-    def __init__(self, switch: Any) -> None:
-        self.switch = switch
-        self.nodes: dict[int, tuple[int, list[int]]] = {}  # (egress_rid, ports)
-        self.groups: dict[int, list[int]] = {}  # nodes
-        self.mirrors: dict[int, tuple[str, int]] = {}  # what a session goes to
+class CopyCommands(CommandSet):
+    """mc_*, mirroring_*."""
 
     def do_mc_mgrp_create(self, words: list[str]) -> None:
         """mc_mgrp_create GROUP"""
         group = whole(words[0], "group")
-        if group in self.groups:
+        if any(each["group"] == group for each in self.switch.multicast_dump()["groups"]):
             raise CommandError(f"multicast group {group} exists already")
-        self.groups[group] = []
-        self._write_group(group)
+        self.switch.multicast_group(group, [])
 
     def do_mc_mgrp_destroy(self, words: list[str]) -> None:
         """mc_mgrp_destroy GROUP"""
-        group = self._group(words[0])
+        group = whole(words[0], "group")
+        if all(each["group"] != group for each in self.switch.multicast_dump()["groups"]):
+            raise CommandError(f"there is no multicast group {group}")
         self.switch.multicast_delete(group)
-        del self.groups[group]
 
     def do_mc_node_create(self, words: list[str]) -> str:
-        """mc_node_create RID PORT..."""
-        handle = max(self.nodes, default=-1) + 1
-        self.nodes[handle] = (whole(words[0], "rid"), self._ports(words[1:]))
-        return f"node {handle}"
+        """mc_node_create RID PORT... [| LAG...]"""
+        return f"node {self.switch.node_add(whole(words[0], 'rid'), *self._ports(words[1:]))}"
 
     def do_mc_node_update(self, words: list[str]) -> None:
-        """mc_node_update NODE PORT..."""
-        node = self._node(words[0])
-        self.nodes[node] = (self.nodes[node][0], self._ports(words[1:]))
-        self._write_groups_of(node)
+        """mc_node_update NODE PORT... [| LAG...]"""
+        self.switch.node_modify(whole(words[0], "node"), *self._ports(words[1:]))
 
     def do_mc_node_destroy(self, words: list[str]) -> None:
         """mc_node_destroy NODE"""
-        node = self._node(words[0])
-        del self.nodes[node]
-        for group, members in self.groups.items():
-            if node in members:
-                members.remove(node)
-                self._write_group(group)
+        self.switch.node_delete(whole(words[0], "node"))
 
     def do_mc_node_associate(self, words: list[str]) -> None:
         """mc_node_associate GROUP NODE"""
-        group, node = self._group(words[0]), self._node(words[1])
-        if node in self.groups[group]:
-            raise CommandError(f"node {node} is in multicast group {group} already")
-        self.groups[group].append(node)
-        self._write_group(group)
+        self.switch.node_join(whole(words[0], "group"), whole(words[1], "node"))
 
     def do_mc_node_dissociate(self, words: list[str]) -> None:
         """mc_node_dissociate GROUP NODE"""
-        group, node = self._group(words[0]), self._node(words[1])
-        if node not in self.groups[group]:
-            raise CommandError(f"node {node} is not in multicast group {group}")
-        self.groups[group].remove(node)
-        self._write_group(group)
+        self.switch.node_leave(whole(words[0], "group"), whole(words[1], "node"))
+
+    def do_mc_set_lag_membership(self, words: list[str]) -> None:
+        """mc_set_lag_membership LAG PORT..."""
+        ports = [whole(word, "port") for word in words[1:]]
+        self.switch.lag_set(whole(words[0], "LAG"), ports)
+
+    def do_mc_dump(self, _words: list[str]) -> str:
+        """mc_dump"""
+        found = self.switch.multicast_dump()
+        nodes = {node["node"]: node for node in found["nodes"]}
+        lines = []
+        for group in found["groups"]:
+            lines.append(f"group {group['group']}")
+            lines += [f"  port {port}, rid {rid}" for port, rid in group["members"]]
+            lines += [
+                f"  {_node_text(nodes.pop(node))}" for node in group["nodes"] if node in nodes
+            ]
+        lines += [f"in no group: {_node_text(node)}" for node in nodes.values()]
+        lines += [f"LAG {lag['lag']}: ports {_listed(lag['ports'])}" for lag in found["lags"]]
+        return "\n".join(lines)
 
     @staticmethod
-    def _ports(words: list[str]) -> list[int]:
-        if "|" in words:
-            words = words[: words.index("|")]  # link aggregation groups do not exist here
-        return sorted({whole(w, "port") for w in words})
-
-    def _group(self, text: str) -> int:
-        group = whole(text, "group")
-        if group not in self.groups:
-            raise CommandError(f"there is no multicast group {group}")
-        return group
-
-    def _node(self, text: str) -> int:
-        node = whole(text, "node")
-        if node not in self.nodes:
-            raise CommandError(f"there is no multicast node {node}")
-        return node
-
-    def _write_group(self, group: int) -> None:
-        members = []
-        for node in self.groups[group]:
-            rid, ports = self.nodes[node]
-            members += [(port, rid) for port in ports]
-        self.switch.multicast_group(group, members)
-
-    def _write_groups_of(self, node: int) -> None:
-        for group, members in self.groups.items():
-            if node in members:
-                self._write_group(group)
+    def _ports(words: list[str]) -> tuple[list[int], list[int]]:
+        """(ports, link aggregation groups), which are behind |."""
+        at = words.index("|") if "|" in words else len(words)
+        return (
+            [whole(word, "port") for word in words[:at]],
+            [whole(word, "LAG") for word in words[at + 1 :]],
+        )
 
     def do_mirroring_add(self, words: list[str]) -> None:
         """mirroring_add SESSION PORT"""
-        session, port = whole(words[0], "session"), whole(words[1], "port")
-        self.switch.mirror_session(session, port, None)
-        self.mirrors[session] = ("port", port)
+        self.switch.mirror_session(whole(words[0], "session"), whole(words[1], "port"), None)
 
     def do_mirroring_add_mc(self, words: list[str]) -> None:
         """mirroring_add_mc SESSION GROUP"""
-        session, group = whole(words[0], "session"), whole(words[1], "group")
-        self.switch.mirror_session(session, None, group)
-        self.mirrors[session] = ("multicast group", group)
+        self.switch.mirror_session(whole(words[0], "session"), None, whole(words[1], "group"))
 
     def do_mirroring_delete(self, words: list[str]) -> None:
         """mirroring_delete SESSION"""
-        session = whole(words[0], "session")
-        self.switch.mirror_session(session, None, None)
-        self.mirrors.pop(session, None)
+        self.switch.mirror_session(whole(words[0], "session"), None, None)
 
     def do_mirroring_get(self, words: list[str]) -> str:
         """mirroring_get SESSION"""
         session = whole(words[0], "session")
-        if session not in self.mirrors:
+        found = self.switch.mirror_get(session)
+        if found is None:
             raise CommandError(f"there is no mirroring session {session}")
-        kind, where = self.mirrors[session]
-        return f"session {session}: {kind} {where}"
+        named = {"port": "port", "group": "multicast group", "length": "bytes at most:"}
+        parts = [f"{what} {found[key]}" for key, what in named.items() if found[key] is not None]
+        return f"session {session}: {', '.join(parts)}"
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers)) or "none"
+
+
+def _node_text(node: dict[str, Any]) -> str:
+    text = f"node {node['node']}: rid {node['rid']}, ports {_listed(node['ports'])}"
+    return f"{text}, LAGs {_listed(node['lags'])}" if node["lags"] else text

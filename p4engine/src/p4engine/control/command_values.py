@@ -47,6 +47,17 @@ def match_value(key: Key, text: str, what: str) -> Match:
     return ExactMatch(fit(text, width, what))
 
 
+def match_text(key: Key, value: Any) -> str:
+    """One key's match, from plain values, in the command line's spelling."""
+    if key.kind == "lpm":
+        return f"{value[0]:#x}/{value[1]}"
+    if key.kind == "ternary":
+        return f"{value[0]:#x}&&&{value[1]:#x}"
+    if key.kind == "range":
+        return f"{value[0]:#x}->{value[1]:#x}"
+    return "0x0&&&0x0" if value is None else f"{value:#x}"
+
+
 def whole(text: str, what: str) -> int:
     """A whole number; `what` it is goes into the error."""
     try:

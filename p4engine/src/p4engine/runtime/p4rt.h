@@ -272,6 +272,14 @@ P4_EXPORT int64_t p4_profile_add_group(p4_instance *, uint32_t profile);
 P4_EXPORT int p4_profile_delete_group(p4_instance *, uint32_t profile, uint32_t group);
 P4_EXPORT int p4_profile_group_add(p4_instance *, uint32_t profile, uint32_t group, uint32_t member);
 P4_EXPORT int p4_profile_group_remove(p4_instance *, uint32_t profile, uint32_t group, uint32_t member);
+/* The first number behind `after` (-1: of all) that a member or group has; -1: there is none. */
+P4_EXPORT int64_t p4_profile_next_member(p4_instance *, uint32_t profile, int64_t after);
+P4_EXPORT int64_t p4_profile_next_group(p4_instance *, uint32_t profile, int64_t after);
+P4_EXPORT int p4_profile_get_member(p4_instance *, uint32_t profile, uint32_t member, uint32_t *action,
+                                    uint64_t *params);
+/* Writes at most `capacity` members; returns how many the group has. */
+P4_EXPORT int64_t p4_profile_get_group(p4_instance *, uint32_t profile, uint32_t group, uint32_t *members,
+                                       uint32_t capacity);
 
 P4_EXPORT int p4_register_read(p4_instance *, uint32_t reg, uint64_t start, uint64_t count, uint64_t *words);
 P4_EXPORT int p4_register_write(p4_instance *, uint32_t reg, uint64_t start, uint64_t count,
@@ -307,5 +315,6 @@ P4_EXPORT int p4_direct_meter_counts_set(p4_instance *, uint32_t table, int64_t 
 /* Value sets of parsers: members are matches in the coding of a ternary table (value, mask per field). */
 P4_EXPORT int p4_value_set_add(p4_instance *, uint32_t set, const uint64_t *match);
 P4_EXPORT int p4_value_set_clear(p4_instance *, uint32_t set);
+P4_EXPORT int p4_value_set_get(p4_instance *, uint32_t set, uint32_t index, uint64_t *match);
 
 #endif

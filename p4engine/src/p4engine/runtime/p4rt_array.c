@@ -277,3 +277,18 @@ int p4_value_set_clear(p4_instance *I, uint32_t number) {
     I->value_sets[number].count = 0;
     return P4_OK;
 }
+
+int p4_value_set_get(p4_instance *I, uint32_t number, uint32_t index, uint64_t *match) {
+    if (number >= I->program->value_set_count) return P4_NO_SUCH_OBJECT;
+    const p4_value_set *set = &I->value_sets[number];
+    if (index >= set->count) return P4_NO_SUCH_ENTRY;
+    const uint64_t *m = set->members + (uint64_t)index * 2 * set->words;
+    uint32_t in = 0;
+    for (uint32_t k = 0; k < set->desc->key_count; k++) {
+        uint32_t n = set->desc->keys[k].words;
+        for (uint32_t w = 0; w < n; w++) *match++ = m[in + w];
+        for (uint32_t w = 0; w < n; w++) *match++ = m[set->words + in + w];
+        in += n;
+    }
+    return P4_OK;
+}

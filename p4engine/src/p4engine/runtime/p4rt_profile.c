@@ -57,6 +57,21 @@ int p4_profile_modify_member(p4_instance *I, uint32_t profile, uint32_t member, 
     return P4_OK;
 }
 
+/* Does an entry or a default entry point to the member (kind 1) or group (kind 2)? */
+static int pointed_to(p4_instance *I, uint32_t profile, uint8_t kind, uint32_t number) {
+    for (uint32_t t = 0; t < I->program->table_count; t++) {
+        p4_table *table = &I->tables[t];
+        if (table->desc->profile != (int32_t)profile) continue;
+        const p4_entry *miss = table->default_entry;
+        if (miss->target == kind && miss->number == number) return 1;
+        for (uint64_t i = 0; i < table->handles; i++) {
+            const p4_entry *e = table->by_handle[i];
+            if (e && e->target == kind && e->number == number) return 1;
+        }
+    }
+    return 0;
+}
+
 int p4_profile_delete_member(p4_instance *I, uint32_t profile, uint32_t member) {
     p4_profile *p = profile_of(I, profile);
     if (!p) return P4_NO_SUCH_OBJECT;
@@ -64,14 +79,7 @@ int p4_profile_delete_member(p4_instance *I, uint32_t profile, uint32_t member) 
     for (uint32_t g = 0; g < p->group_room; g++)
         for (uint32_t m = 0; m < p->groups[g].count; m++)
             if (p->groups[g].members[m] == member) return P4_IN_USE;
-    for (uint32_t t = 0; t < I->program->table_count; t++) {
-        p4_table *table = &I->tables[t];
-        if (table->desc->profile != (int32_t)profile) continue;
-        for (uint64_t i = 0; i < table->handles; i++) {
-            p4_entry *e = table->by_handle[i];
-            if (e && e->target == 1 && e->number == member) return P4_IN_USE;
-        }
-    }
+    if (pointed_to(I, profile, 1, member)) return P4_IN_USE;
     free(p->members[member]);
     p->members[member] = NULL;
     if (member < p->first_member) p->first_member = member;
@@ -106,14 +114,7 @@ int p4_profile_delete_group(p4_instance *I, uint32_t profile, uint32_t group) {
     if (!p) return P4_NO_SUCH_OBJECT;
     p4_group *g = group_of(p, group);
     if (!g) return P4_NO_SUCH_ENTRY;
-    for (uint32_t t = 0; t < I->program->table_count; t++) {
-        p4_table *table = &I->tables[t];
-        if (table->desc->profile != (int32_t)profile) continue;
-        for (uint64_t i = 0; i < table->handles; i++) {
-            p4_entry *e = table->by_handle[i];
-            if (e && e->target == 2 && e->number == group) return P4_IN_USE;
-        }
-    }
+    if (pointed_to(I, profile, 2, group)) return P4_IN_USE;
     free(g->members);
     *g = (p4_group){0};
     if (group < p->first_group) p->first_group = group;
@@ -151,4 +152,40 @@ int p4_profile_group_remove(p4_instance *I, uint32_t profile, uint32_t group, ui
             return P4_OK;
         }
     return P4_NO_SUCH_ENTRY;
+}
+
+int64_t p4_profile_next_member(p4_instance *I, uint32_t profile, int64_t after) {
+    p4_profile *p = profile_of(I, profile);
+    if (!p) return P4_NO_SUCH_OBJECT;
+    for (uint64_t i = after < 0 ? 0 : (uint64_t)after + 1; i < p->member_room; i++)
+        if (p->members[i]) return (int64_t)i;
+    return -1;
+}
+
+int64_t p4_profile_next_group(p4_instance *I, uint32_t profile, int64_t after) {
+    p4_profile *p = profile_of(I, profile);
+    if (!p) return P4_NO_SUCH_OBJECT;
+    for (uint64_t i = after < 0 ? 0 : (uint64_t)after + 1; i < p->group_room; i++)
+        if (p->groups[i].used) return (int64_t)i;
+    return -1;
+}
+
+int p4_profile_get_member(p4_instance *I, uint32_t profile, uint32_t member, uint32_t *action, uint64_t *params) {
+    p4_profile *p = profile_of(I, profile);
+    if (!p) return P4_NO_SUCH_OBJECT;
+    if (member >= p->member_room || !p->members[member]) return P4_NO_SUCH_ENTRY;
+    const p4_entry *e = p->members[member];
+    *action = e->action;
+    memcpy(params, e->params, p->desc->actions[e->action].param_words * sizeof *params);
+    return P4_OK;
+}
+
+int64_t p4_profile_get_group(p4_instance *I, uint32_t profile, uint32_t group, uint32_t *members,
+                             uint32_t capacity) {
+    p4_profile *p = profile_of(I, profile);
+    if (!p) return P4_NO_SUCH_OBJECT;
+    const p4_group *g = group_of(p, group);
+    if (!g) return P4_NO_SUCH_ENTRY;
+    for (uint32_t i = 0; i < g->count && i < capacity; i++) members[i] = g->members[i];
+    return g->count;
 }

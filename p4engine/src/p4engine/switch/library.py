@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from p4engine.program_info import Table
 from p4engine.switch.pipeline_arrays import Arrays
 from p4engine.switch.pipeline_tables import Tables
-from p4engine.switch.traffic_manager import Manager
+from p4engine.switch.replication import Replication
 
 # What a program's objects offer, carried out by `Pipeline`.
 PROGRAM_CALLS = (
@@ -38,6 +39,8 @@ PROGRAM_CALLS = (
     "table_find",
     "table_get",
     "table_dump",
+    "table_set_timeout",
+    "table_age",
     "member_add",
     "member_modify",
     "member_delete",
@@ -45,6 +48,7 @@ PROGRAM_CALLS = (
     "group_delete",
     "group_add_member",
     "group_remove_member",
+    "profile_dump",
     "register_read",
     "register_write",
     "register_reset",
@@ -55,6 +59,8 @@ PROGRAM_CALLS = (
     "meter_get",
     "meter_counts",
     "value_set_add",
+    "value_set_get",
+    "value_set_remove",
     "value_set_clear",
 )
 # What the traffic manager offers, beside packets and time.
@@ -62,7 +68,15 @@ MANAGER_CALLS = (
     "multicast_group",
     "multicast_delete",
     "multicast_get",
+    "multicast_dump",
+    "node_add",
+    "node_modify",
+    "node_delete",
+    "node_join",
+    "node_leave",
+    "lag_set",
     "mirror_session",
+    "mirror_get",
     "port_shape",
     "port_shape_get",
     "queue_rate",
@@ -73,6 +87,7 @@ MANAGER_CALLS = (
     "stats_reset",
     "timestamp",
     "info",
+    "reset",
 )
 # What a traced build tells.
 TRACE_CALLS = ("trace", "trace_lines", "trace_stop")
@@ -87,8 +102,45 @@ class Pipeline(Tables, Arrays):
     object. Packets go through the traffic manager. `lib` is the program's ctypes library, `handle`
     its `p4_instance *`."""
 
+    def reset(self) -> None:
+        """Tables, profiles, registers, counters, meters and value sets as the program begins with
+        them."""
+        fresh = Pipeline(self.compiled, seed=self.seed)
+        try:
+            for table in self.info.tables:
+                self._reset_table(table, fresh)
+        finally:
+            fresh.close()
+        for profile in self.info.profiles:
+            self.profile_clear(profile.name)
+        for register in self.info.registers:
+            self.register_reset(register.name)
+        for counter in self.info.counters:
+            self.counter_reset(counter.name)
+        for meter in self.info.meters:
+            self.meter_set(meter.name, None, None)
+            for index in range(meter.size):
+                self.meter_counts_set(meter.name, index)
+        for value_set in self.info.value_sets:
+            self.value_set_clear(value_set.name)
 
-class Switch(Manager):
+    def _reset_table(self, table: Table, fresh: Pipeline) -> None:
+        if not table.const_default_action:
+            self.table_reset_default(table.name)
+        if table.direct_counter:
+            self.counter_reset(table.direct_counter)
+        if table.const_entries:
+            for entry in self.entries(table.name)[:-1] if table.direct_meter else ():
+                self.meter_set(table.name, entry.handle, None)
+                self.meter_counts_set(table.name, entry.handle)
+            return
+        self.table_clear(table.name)
+        for entry in fresh.entries(table.name):
+            if entry.match is not None and entry.action is not None:
+                self.table_add(table.name, entry.action, entry.match, entry.params, entry.priority)
+
+
+class Switch(Replication):
     """A compiled program and a traffic manager around it.
 
     Args:
@@ -163,6 +215,12 @@ class Switch(Manager):
         """Call `function` after every `install`: calls that were looked up on the switch before
         belong to the program that has gone."""
         self._on_install.append(function)
+
+    def reset(self) -> None:
+        """The program's state as it was at its beginnings (`Pipeline.reset`), and no multicast
+        groups, nodes and link aggregation groups; mirror sessions, ports and links stay."""
+        self.pipeline.reset()
+        self.replication_clear()
 
     def close(self) -> None:
         super().close()

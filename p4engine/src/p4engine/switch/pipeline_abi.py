@@ -87,6 +87,16 @@ SIGNATURES = {
     "p4_profile_delete_group": (c_int, [c_void_p, c_uint32, c_uint32]),
     "p4_profile_group_add": (c_int, [c_void_p, c_uint32, c_uint32, c_uint32]),
     "p4_profile_group_remove": (c_int, [c_void_p, c_uint32, c_uint32, c_uint32]),
+    "p4_profile_next_member": (c_int64, [c_void_p, c_uint32, c_int64]),
+    "p4_profile_next_group": (c_int64, [c_void_p, c_uint32, c_int64]),
+    "p4_profile_get_member": (
+        c_int,
+        [c_void_p, c_uint32, c_uint32, POINTER(c_uint32), WORDS],
+    ),
+    "p4_profile_get_group": (
+        c_int64,
+        [c_void_p, c_uint32, c_uint32, POINTER(c_uint32), c_uint32],
+    ),
     "p4_register_read": (c_int, [c_void_p, c_uint32, c_uint64, c_uint64, WORDS]),
     "p4_register_write": (c_int, [c_void_p, c_uint32, c_uint64, c_uint64, WORDS]),
     "p4_register_fill": (c_int, [c_void_p, c_uint32, c_uint64, c_uint64, WORDS]),
@@ -107,6 +117,7 @@ SIGNATURES = {
     "p4_direct_meter_counts_set": (c_int, [c_void_p, c_uint32, c_int64, POINTER(Count)]),
     "p4_value_set_add": (c_int, [c_void_p, c_uint32, WORDS]),
     "p4_value_set_clear": (c_int, [c_void_p, c_uint32]),
+    "p4_value_set_get": (c_int, [c_void_p, c_uint32, c_uint32, WORDS]),
 }
 
 

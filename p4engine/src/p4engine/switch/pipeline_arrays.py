@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ctypes import c_uint64
 from typing import Any
 
-from p4engine.program_info import Key, Register, Table
+from p4engine.program_info import Key, Register, Table, ValueSet
 from p4engine.switch.pipeline_abi import NO_RATES, SINGLE_RATE, TWO_RATES, Count, Rates
 from p4engine.switch.pipeline_instance import Instance
 from p4engine.values.matches import key_words
@@ -207,14 +207,43 @@ class Arrays(Instance):
     def value_set_add(self, name: str, match: Sequence[Any]) -> None:
         """Add a member: one number, (value, mask) or None per field."""
         v = self.names.value_set(name)
-        if len(match) != len(v.widths):
-            raise ControlError(f"value_set {v.name} has {len(v.widths)} fields")
-        words: list[int] = []
-        for width, value in zip(v.widths, match, strict=True):
-            words += key_words(Key("", "ternary", width), value, f"value_set {v.name}")
-        status = self.lib.p4_value_set_add(self.handle, v.id, word_array(words))
+        words = word_array(self._member_words(v, match))
+        status = self.lib.p4_value_set_add(self.handle, v.id, words)
         self._check(status, f"value_set {v.name}")
 
     def value_set_clear(self, name: str) -> None:
         """Remove all members."""
         self.lib.p4_value_set_clear(self.handle, self.names.value_set(name).id)
+
+    def value_set_get(self, name: str) -> list[list[tuple[int, int]]]:
+        """The members: a (value, mask) per field, in the order in which they were added."""
+        v = self.names.value_set(name)
+        words = (c_uint64 * (2 * sum(word_count(width) for width in v.widths) + 1))()
+        members: list[list[tuple[int, int]]] = []
+        while self.lib.p4_value_set_get(self.handle, v.id, len(members), words) == 0:
+            at, member = 0, []
+            for width in v.widths:
+                n = word_count(width)
+                value, mask = words[at : at + n], words[at + n : at + 2 * n]
+                member.append((from_words(value, width), from_words(mask, width)))
+                at += 2 * n
+            members.append(member)
+        return members
+
+    def value_set_remove(self, name: str, match: Sequence[Any]) -> None:
+        """Remove the members that are equal to `match`, which is as for `value_set_add`."""
+        v = self.names.value_set(name)
+        gone = self._member_words(v, match)
+        kept = [each for each in self.value_set_get(name) if self._member_words(v, each) != gone]
+        self.value_set_clear(name)
+        for member in kept:
+            self.value_set_add(name, member)
+
+    @staticmethod
+    def _member_words(v: ValueSet, match: Sequence[Any]) -> list[int]:
+        if len(match) != len(v.widths):
+            raise ControlError(f"value_set {v.name} has {len(v.widths)} fields")
+        words: list[int] = []
+        for width, value in zip(v.widths, match, strict=True):
+            words += key_words(Key("", "ternary", width), value, f"value_set {v.name}")
+        return words

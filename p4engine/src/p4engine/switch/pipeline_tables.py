@@ -8,7 +8,7 @@ from ctypes import c_int32, c_int64, c_uint32, c_uint64
 from dataclasses import dataclass
 from typing import Any
 
-from p4engine.program_info import Table
+from p4engine.program_info import Action, Table
 from p4engine.switch.pipeline_instance import Instance
 from p4engine.values.matches import Match, from_match_words, match_words, param_words, priority_of
 from p4engine.values.numbers import ControlError, from_words, word_array, word_count
@@ -199,8 +199,7 @@ class Tables(Instance):
     def _entry(self, t: Table, handle: int) -> Entry:
         keys = t.match_keys
         words = (c_uint64 * (2 * sum(word_count(k.width) for k in keys) + 1))()
-        longest = max((sum(word_count(p.width) for p in a.params) for a in t.actions), default=0)
-        params = (c_uint64 * (longest + 1))()
+        params = _room(t.actions)
         priority, target, which = c_int32(), c_uint32(), c_uint32()
         status = self.lib.p4_table_get(
             self.handle,
@@ -219,11 +218,7 @@ class Tables(Instance):
         if target.value:
             return Entry(handle, match, priority.value, group=which.value)
         action = t.actions[which.value]
-        values, at = [], 0
-        for p in action.params:
-            values.append(from_words(params[at : at + word_count(p.width)], p.width))
-            at += word_count(p.width)
-        return Entry(handle, match, priority.value, action.name, tuple(values))
+        return Entry(handle, match, priority.value, action.name, _values(action, params))
 
     # ---- idle timeouts ----
 
@@ -335,3 +330,48 @@ class Tables(Instance):
         p = self.names.profile(profile)
         status = self.lib.p4_profile_group_remove(self.handle, p.id, group, member)
         self._check(status, f"action profile {p.name}, group {group}, member {member}")
+
+    def profile_dump(self, profile: str) -> dict[str, list[dict[str, Any]]]:
+        """{"members": [{"member", "action", "params"}], "groups": [{"group", "members"}]}, in the
+        order of their numbers."""
+        p = self.names.profile(profile)
+        actions = next((t.actions for t in self.info.tables if t.profile == p.id), ())
+        members, params, which = [], _room(actions), c_uint32()
+        number = self.lib.p4_profile_next_member(self.handle, p.id, -1)
+        while number >= 0:
+            self.lib.p4_profile_get_member(self.handle, p.id, number, ctypes.byref(which), params)
+            action = actions[which.value]
+            values = list(_values(action, params))
+            members.append({"member": number, "action": action.name, "params": values})
+            number = self.lib.p4_profile_next_member(self.handle, p.id, number)
+        room = (c_uint32 * max(1, len(members)))()
+        groups = []
+        number = self.lib.p4_profile_next_group(self.handle, p.id, -1)
+        while number >= 0:
+            count = self.lib.p4_profile_get_group(self.handle, p.id, number, room, len(room))
+            groups.append({"group": number, "members": room[:count]})
+            number = self.lib.p4_profile_next_group(self.handle, p.id, number)
+        return {"members": members, "groups": groups}
+
+    def profile_clear(self, profile: str) -> None:
+        """Remove all groups and members; no entry may use them."""
+        found = self.profile_dump(profile)
+        for group in found["groups"]:
+            self.group_delete(profile, group["group"])
+        for member in found["members"]:
+            self.member_delete(profile, member["member"])
+
+
+def _room(actions: Sequence[Action]) -> Any:
+    """Words for the parameters of any of `actions`."""
+    longest = max((sum(word_count(p.width) for p in a.params) for a in actions), default=0)
+    return (c_uint64 * (longest + 1))()
+
+
+def _values(action: Action, words: Any) -> tuple[int, ...]:
+    """The values of an action's parameters."""
+    values, at = [], 0
+    for p in action.params:
+        values.append(from_words(words[at : at + word_count(p.width)], p.width))
+        at += word_count(p.width)
+    return tuple(values)
