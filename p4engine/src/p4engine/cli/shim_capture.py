@@ -6,6 +6,7 @@ NAME_out.pcap. They are seen beside the switch, with a socket of their own.
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import struct
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 ETH_P_ALL = 3
+NO_PROTOCOL = 0xFFFF  # of Ethernet: reserved, no packet has it
 LONGEST = 1 << 18
 FILE_HEAD = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, LONGEST, 1)  # Ethernet
 
@@ -47,20 +49,26 @@ class Capture:
                 self._take(*self._sockets[number])
 
     @staticmethod
-    def _take(tap: socket.socket, files: dict[bool, IO[bytes]]) -> None:
+    def _take(tap: socket.socket, files: dict[bool, IO[bytes]]) -> bool:
+        """Write a packet that waits; is there one?"""
         try:
             data, address = tap.recvfrom(LONGEST)
         except OSError:
-            return
+            return False
         second, nanosecond = divmod(time.time_ns(), 10**9)
         head = struct.pack("<IIII", second, nanosecond // 1000, len(data), len(data))
         files[address[2] == socket.PACKET_OUTGOING].write(head + data)
+        return True
 
     def close(self) -> None:
-        """Write no more."""
+        """Write what has come by now, and no more."""
         self._stop = True
         self._thread.join()
         for tap, files in self._sockets.values():
+            with contextlib.suppress(OSError):  # the interface may be gone
+                tap.bind((tap.getsockname()[0], NO_PROTOCOL))
+            while self._take(tap, files):
+                pass
             tap.close()
             for file in files.values():
                 file.close()
