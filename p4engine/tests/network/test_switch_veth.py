@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -15,6 +13,7 @@ from pathlib import Path
 import pytest
 from p4engine.control.client import Client
 from p4engine_testing import udp
+from p4engine_testing.veth_pairs import VethPairs
 
 PROGRAM = """
 #include <core.p4>
@@ -54,87 +53,25 @@ V1Switch(P(), NoChecks(), In(), Out(), NoChecks(), D()) main;
 HEADER = bytes.fromhex("02000000000202000000000188b5")
 
 
-class Bench:
-    """Two network namespaces with two veth pairs between them: h1-s1 and h2-s2."""
+class Bench(VethPairs):
+    """A switch process that forwards across."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self.program = folder / "across.p4"
         self.program.write_text(PROGRAM)
         self.control = folder / "control.sock"
-        self.holders = [subprocess.Popen(["unshare", "-n", "sleep", "infinity"]) for _ in range(2)]
-        here = os.stat("/proc/self/ns/net").st_ino
-        for holder in self.holders:  # until unshare has done it
-            while os.stat(f"/proc/{holder.pid}/ns/net").st_ino == here:
-                time.sleep(0.005)
-        hosts, switch = (str(holder.pid) for holder in self.holders)
-        for n in ("1", "2"):
-            self.run(
-                0, "ip", "link", "add", f"h{n}", "type", "veth", "peer", f"s{n}", "netns", switch
-            )
-            for side, name in ((0, f"h{n}"), (1, f"s{n}")):
-                self.run(side, "sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1")
-                self.run(side, "ip", "link", "set", name, "up")
-        self.sockets = {n: self.open_socket(f"h{n}") for n in (1, 2)}
-        self.process: subprocess.Popen | None = None
-
-    def run(self, side: int, *command: str) -> None:
-        """Run a command on the hosts' side (0) or the switch's (1)."""
-        subprocess.run([*self.enter(side), *command], check=True)
-
-    def enter(self, side: int) -> list[str]:
-        return ["nsenter", "-t", str(self.holders[side].pid), "-n"]
-
-    def open_socket(self, interface: str) -> socket.socket:
-        made: list[socket.socket] = []
-
-        def make() -> None:  # a thread of its own may change its namespace
-            with open(f"/proc/{self.holders[0].pid}/ns/net") as namespace:
-                assert ctypes.CDLL(None).setns(namespace.fileno(), 0) == 0
-            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-            sock.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
-            sock.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
-            sock.bind((interface, 3))  # ETH_P_ALL
-            sock.settimeout(10)
-            made.append(sock)
-
-        thread = threading.Thread(target=make)
-        thread.start()
-        thread.join()
-        return made[0]
 
     def start(self, *options: str, interfaces: tuple[str, ...] = ("1@s1", "2@s2")) -> None:
         ports = [word for each in interfaces for word in ("-i", each)]
         command = [sys.executable, "-m", "p4engine", "switch", str(self.program)]
         command += [*ports, "--control", str(self.control), *options]
-        self.process = subprocess.Popen(
-            self.enter(1) + command,
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self.spawn(*command)
 
     def start_ready(self, *options: str) -> Client:
         self.start(*options)
         assert "ready" in self.process.stdout.readline()
         return Client(self.control)
-
-    def end(self) -> tuple[int, str]:
-        """(exit code, stderr) of the switch, once it has ended."""
-        _, errors = self.process.communicate(timeout=20)
-        return self.process.returncode, errors
-
-    def close(self) -> None:
-        if self.process and self.process.poll() is None:
-            self.process.send_signal(signal.SIGCONT)
-            self.process.kill()
-            self.process.communicate()
-        for sock in self.sockets.values():
-            sock.close()
-        for holder in self.holders:
-            holder.kill()
-            holder.wait()
 
 
 @pytest.fixture
