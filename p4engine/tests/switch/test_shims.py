@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from p4engine.cli import shim_compiler, shim_switch, shims_command
 from p4engine.cli.main import main
 from p4engine.p4runtime.device_config import source_of
+from p4engine_testing import ENGINE
 from p4engine_testing.programs import source
 
 NAMES = ("p4c-bm2-ss", "simple_switch", "simple_switch_grpc", "simple_switch_CLI")
@@ -110,3 +113,17 @@ def test_options_without_effect_are_named_in_one_line(tmp_path, monkeypatch, cap
 def test_drop_port_511_is_what_holds_anyway():
     arguments = shim_switch.parser("simple_switch").parse_args(["--no-p4", "--drop-port", "511"])
     shim_switch._check("simple_switch", arguments)
+
+
+def test_the_module_of_the_docs_makes_what_the_switch_takes(tmp_path):
+    """In a process of its own: a message type can be made once."""
+    pytest.importorskip("google.protobuf")
+    text = (ENGINE / "docs" / "shims.md").read_text()
+    [code] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    code += (
+        "from p4engine.p4runtime.device_config import unwrapped\n"
+        "made = P4DeviceConfig(reassign=True, device_data=b'a program')\n"
+        "assert unwrapped(made.SerializeToString()) == b'a program'\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
