@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import signature
 
+from p4engine.backend.c_text import zero
 from p4engine.backend.context import Context
 from p4engine.backend.emit_expr import ExpressionEmitter, has_effect
 from p4engine.backend.emit_hash import HashEmitter
@@ -15,6 +16,7 @@ from p4engine.backend.emit_packet import PacketEmitter
 from p4engine.backend.emit_request import RequestEmitter
 from p4engine.backend.emit_table import direct_meter
 from p4engine.frontend import ast
+from p4engine.frontend.types import substitute
 
 
 class ExternEmitter:
@@ -75,7 +77,8 @@ class ExternEmitter:
         return self._write(call, name)
 
     def _write(self, call: ast.ExternCall, name: str) -> str | None:
-        write, arguments = self._functions[name], [v for _, v in call.arguments]
+        write = self._functions[name]
+        arguments = [self._argument(call, p, value) for p, value in call.arguments]
         try:
             signature(write).bind(call, *arguments)
         except TypeError:
@@ -85,10 +88,20 @@ class ExternEmitter:
         with self.context.trace.extern_called(call):
             return write(call, *arguments)
 
+    def _argument(
+        self, call: ast.ExternCall, parameter: ast.Parameter, value: ast.Expr | None
+    ) -> ast.Expr | None:
+        """An argument; for `_`, a variable that nobody reads."""
+        if value is not None or parameter.direction != "out":
+            return value
+        type_ = substitute(parameter.type, call.bindings)
+        name = self.context.temp(type_, zero(type_))
+        return self.context.variable(call.place, "_", type_, name)
+
     # ---- packets ----
 
     def _extract(
-        self, call: ast.MethodCall, header: ast.Expr | None, bits: ast.Expr | None = None
+        self, call: ast.MethodCall, header: ast.Expr, bits: ast.Expr | None = None
     ) -> None:
         self.packets.extract(call, header, bits)
 

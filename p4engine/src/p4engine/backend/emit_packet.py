@@ -79,11 +79,11 @@ class PacketEmitter:
             offset += width_of(under) or 0
         return made
 
-    def extract(self, call: ast.MethodCall, target: ast.Expr | None, bits: ast.Expr | None) -> None:
+    def extract(self, call: ast.MethodCall, target: ast.Expr, bits: ast.Expr | None) -> None:
         """packet.extract(header) and packet.extract(header, bits)."""
-        type_ = _extracted_type(call) if target is None else underlying(target.type)
+        type_ = underlying(target.type)
         with self.context.trace.extracted(call.place, target, type_):
-            name = self.context.temp(type_, "{0}") if target is None else self.left.left(target)
+            name = self.left.left(target)
             self._extract_fields(call.place, name, type_, bits)
             self.context.out.append(f"{name}.valid = 1;")
             if isinstance(target, ast.Member):
@@ -230,9 +230,3 @@ class PacketEmitter:
                     made.append(f"memcpy(out, {leaf[0]}.data, {leaf[0]}.bits / 8);")
                     made.append(f"out += {leaf[0]}.bits / 8;")
         self.context.out.append(f"if ({text}.valid) {{ " + "\n".join(made) + " }")
-
-
-def _extracted_type(call: ast.MethodCall) -> Type:
-    """The type of the header in packet.extract<T>(_)."""
-    variable = call.decl.type_parameters[0]
-    return call.bindings[variable.type]

@@ -297,13 +297,12 @@ class EventTrace(Trace):
         self._event("verify", place, [(error, ERROR)])
 
     @contextmanager
-    def extracted(self, place: Place, target: ast.Expr | None, type_: Type) -> Iterator[None]:
+    def extracted(self, place: Place, target: ast.Expr, type_: Type) -> Iterator[None]:
         start = self.context.fresh("from")
         self.context.out.append(f"const uint8_t *{start} = p;")
         yield
         index = f"{self.left.left(target.base)}.next - 1" if is_next(target) else "0"
-        what = spell(target) if target is not None else "_"
-        site = self._site("extract", place, what=what, fields=header_fields(type_))
+        site = self._site("extract", place, what=spell(target), fields=header_fields(type_))
         self.context.out.append(
             f"p4_trace_bytes(I, &P->base, {site}, (const uint64_t[]){{ {index} }}, 1, "
             f"(size_t)({start} - P->base.data), {start}, (size_t)(p - {start}));"

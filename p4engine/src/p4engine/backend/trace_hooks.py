@@ -95,8 +95,8 @@ class Trace:
         """verify() is about to stop the parser with the error of this C expression."""
 
     @contextmanager
-    def extracted(self, place: Place, target: ast.Expr | None, type_: Type) -> Iterator[None]:
-        """Stands around the C of an extraction into `target` (None: to skip a header)."""
+    def extracted(self, place: Place, target: ast.Expr, type_: Type) -> Iterator[None]:
+        """Stands around the C of an extraction into `target`."""
         yield
 
     # ---- deparsers ----

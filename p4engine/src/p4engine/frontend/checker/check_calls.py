@@ -151,6 +151,11 @@ class CallChecker:
                     e.place,
                     f"{what}: the type argument {parameter.name} cannot be inferred; give it",
                 )
+        for p, value in bound:
+            if value is None and p.direction and substitute(p.type, bindings) == INT:
+                return self.context.error(
+                    e.place, f"{what}: the type of '_' for '{p.name}' cannot be inferred; give it"
+                )
         if not self._known_arguments(bound):
             return substitute(decl.type, bindings)
         if decl.body is not None:

@@ -181,7 +181,15 @@ class TableChecker:
                 f"parameter '{directed[len(arguments)].name}' of {decl.name} needs a value",
             )
             return
-        bound: ast.Bound = [(p, a.value) for p, a in zip(decl.parameters, arguments, strict=False)]
+        bound = self.arguments.bind(ref.place, directed, arguments, f"action {decl.name}")
+        if bound is None:
+            return
+        for p, value in bound:
+            if value is None:  # there is no call whose result could be ignored
+                self.context.error(
+                    ref.place, f"'{p.name}' of {decl.name} needs a variable in a table's actions"
+                )
+                return
         with self.context.argument_of_action():
             good = self.arguments.fit(bound, {})
         if good:

@@ -215,9 +215,10 @@ class ExpressionParser:
                 return ast.Name(place, "this")
             if self.tokens.at_base_type():
                 return ast.TypeExpr(place, self.types.type())
-            if token.text == "_" or token.text == "default":
-                self.tokens.advance()
-                return ast.DontCare(place)
+            if token.text == "_":
+                self.tokens.fail(
+                    "'_' is no value: it can only be the argument of an 'out' parameter"
+                )
             self.tokens.name("an expression")
             if self.tokens.is_type(token.text) and self.tokens.at("{") and self._at_struct_body():
                 return ast.TypeExpr(place, ast.TypeName(place, token.text))
