@@ -37,12 +37,13 @@ def install(name: str, settings: SwitchSettings, client: Any) -> None:
     for clone in settings.clones:
         where = f"switches.{name}.clones, session {clone.session}"
         members = [(each.port, each.instance) for each in clone.replicas]
+        length = clone.packet_length_bytes
         if len(members) == 1 and not members[0][1]:
-            _call(where, client.mirror_session, clone.session, members[0][0])
+            _call(where, client.mirror_session, clone.session, members[0][0], None, length)
         else:
             group_number = FIRST_OF_SESSIONS + clone.session
             _call(where, client.multicast_group, group_number, members)
-            _call(where, client.mirror_session, clone.session, None, group_number)
+            _call(where, client.mirror_session, clone.session, None, group_number, length)
     commands = Commands(client)
     for number, line in enumerate(settings.commands):
         _call(f"switches.{name}.commands[{number}]", commands.run, line)

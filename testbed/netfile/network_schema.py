@@ -122,6 +122,9 @@ class Clone(Section):
 
     session: Annotated[int, Whole(0, 32767)] = Field(description="Its number.")
     replicas: tuple[Replica, ...] = Field(description="The copies.")
+    packet_length_bytes: Annotated[int, Whole(0, 2**31 - 1)] = Field(
+        default=0, description="Clones carry at most so many bytes of the packet; 0: all."
+    )
 
 
 class SwitchSettings(Section):

@@ -280,9 +280,10 @@ def _group(entry: Any, path: Path) -> dict[str, Any]:
 
 def _clone(entry: Any, path: Path) -> dict[str, Any]:
     number = _get(_only(entry, CLONE, path), "clone_session_id", int, path)
-    if entry.get("packet_length_bytes"):
-        raise UserError(f"{path}: clones cannot be truncated here (truncate() in P4 can)")
-    return {"session": number, "replicas": _replicas(entry, path)}
+    made = {"session": number, "replicas": _replicas(entry, path)}
+    if "packet_length_bytes" in entry:
+        made["packet_length_bytes"] = _get(entry, "packet_length_bytes", int, path)
+    return made
 
 
 def _replicas(entry: dict[str, Any], path: Path) -> list[dict[str, int]]:

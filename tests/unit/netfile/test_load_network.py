@@ -9,7 +9,7 @@ from p4engine_testing import DATA
 
 from testbed.cli.main import main
 from testbed.errors import UserError
-from testbed.netfile.install_entries import dry_run
+from testbed.netfile.install_entries import compile_all, dry_run, install
 from testbed.netfile.load_network import is_network, load_network
 
 PROGRAM = DATA / "p4runtime.p4"
@@ -29,7 +29,10 @@ network:
            action: drop, priority: 9}}
         - {{table: stations, default: true, action: multicast, params: {{group: 4}}}}
       multicast: [{{group: 4, replicas: [{{port: 1}}, {{port: 2, instance: 7}}]}}]
-      clones: [{{session: 3, replicas: [{{port: 2}}]}}]
+      clones:
+        - {{session: 3, replicas: [{{port: 2}}], packet_length_bytes: 20}}
+        - {{session: 4, replicas: [{{port: 2}}, {{port: 1, instance: 5}}], packet_length_bytes: 30}}
+        - {{session: 5, replicas: [{{port: 2}}]}}
       commands: [register_write words 3 77]
     s2: {{}}
   links:
@@ -60,6 +63,21 @@ def test_a_file_is_read_and_its_entries_fit_the_program(tmp_path, capsys):
     for command in ("show", "plan"):
         assert main([command, str(path)]) == 2
         assert "is a network file; `ina check FILE`" in capsys.readouterr().err
+
+
+def test_clones_are_cut_off_where_the_file_says(tmp_path):
+    from p4engine.switch.library import Switch
+
+    plan = load_network(written(tmp_path, FILE))
+    switch = Switch(compile_all(plan)[PROGRAM])
+    install("s1", plan.net.switches["s1"], switch)
+    assert [switch.mirror_get(session) for session in (3, 4, 5)] == [
+        {"port": 2, "group": None, "length": 20},
+        {"port": None, "group": 32768 + 4, "length": 30},
+        {"port": 2, "group": None, "length": None},
+    ]
+    assert switch.multicast_get(32768 + 4) == [(2, 0), (1, 5)]
+    switch.close()
 
 
 @pytest.mark.parametrize(

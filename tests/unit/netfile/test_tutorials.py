@@ -71,7 +71,12 @@ def exercise(folder: Path) -> Path:
             }
         ],
         "clone_session_entries": [
-            {"clone_session_id": 9, "replicas": [{"egress_port": 2, "instance": 1}]}
+            {
+                "clone_session_id": 9,
+                "replicas": [{"egress_port": 2, "instance": 1}],
+                "packet_length_bytes": 128,
+            },
+            {"clone_session_id": 10, "replicas": [{"egress_port": 2}]},
         ],
     }
     (folder / "topo" / "s1-runtime.json").write_text(json.dumps(runtime))
@@ -98,6 +103,7 @@ def test_a_topology_of_the_tutorials_becomes_a_network_file(tmp_path, capsys):
     assert s1.entries[0].default and s1.entries[2].priority == 3
     assert [(r.port, r.instance) for r in s1.multicast[0].replicas] == [(1, 1), (2, 0)]
     assert (s1.clones[0].session, s1.clones[0].replicas[0].instance) == (9, 1)
+    assert [clone.packet_length_bytes for clone in s1.clones] == [128, 0]
     assert (s2.p4runtime, s2.device_id, s2.cpu_port) == (50052, 1, 510)
     assert (s1.priority_queues, s2.priority_queues) == (1, 8)
     assert plan.net.hosts["h1"].commands == ("ip link",)
@@ -145,7 +151,14 @@ def test_what_of_a_topology_cannot_be_imported_is_named(tmp_path, capsys, change
         (lambda r: r["table_entries"][1].update(match=[1]), "there is no 'match'"),
         (lambda r: r["table_entries"].append(7), "found 7; allowed: an object with table"),
         (lambda r: r["multicast_group_entries"][0].pop("replicas"), "there is no 'replicas'"),
-        (lambda r: r["clone_session_entries"][0].update(packet_length_bytes=9), "truncated"),
+        (
+            lambda r: r["clone_session_entries"][0].update(packet_length_bytes="9"),
+            "packet_length_bytes",
+        ),
+        (
+            lambda r: r["clone_session_entries"][0].update(class_of_service=1),
+            "'class_of_service' cannot be imported",
+        ),
     ],
 )
 def test_what_of_a_runtime_file_cannot_be_imported_is_named(tmp_path, capsys, change, said):

@@ -124,7 +124,7 @@ class Replication:
             self._delete_session(session)
             return
         if entry.class_of_service:
-            unimplemented(f"{what}: ports have one queue, there is no class of service")
+            unimplemented(f"{what}: clones begin with priority 0, there is no class of service")
         if entry.packet_length_bytes < 0:
             invalid(f"{what}: packet_length_bytes cannot be negative")
         members, length = self._members(entry.replicas, what), entry.packet_length_bytes
