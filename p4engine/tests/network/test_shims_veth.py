@@ -171,6 +171,34 @@ def test_commands_from_one_call_to_the_next(scripted):
     assert found == [[frame(7)], [frame(8)], [frame(8)], [frame(7)]]
 
 
+@pytest.mark.parametrize("kind", ["tbf", "htb"])
+def test_packets_for_a_shaped_interface_wait_in_the_switch(scripted, kind):
+    """As behind Mininet's TCLink: programs see the queue, and BMv2's depth limits it."""
+    words = ("tc", "qdisc", "add", "dev", "s2", "root", "handle", "5:", kind)
+    rest = {"tbf": "rate 1kbit burst 10k latency 50ms", "htb": "default 1"}[kind].split()
+    try:
+        scripted.run(1, *words, *rest)
+    except subprocess.CalledProcessError:
+        pytest.skip(f"this kernel has no {kind}")
+    if kind == "htb":
+        words = ("tc", "class", "add", "dev", "s2", "parent", "5:", "classid", "5:1", "htb")
+        scripted.run(1, *words, "rate", "1kbit", "burst", "15k")
+    scripted.script("p4c-bm2-ss", "across.p4", "-o", "across.json")
+    options = ("--thrift-port", THRIFT_PORT, "-i", "1@s1", "-i", "2@s2")
+    scripted.switch("simple_switch", *options, "across.json")
+    with scripted.client() as client:
+        assert client.port_shape_get(2, "egress")["rate_bps"] == 1000
+        assert client.port_shape_get(1, "egress")["rate_bps"] == 0
+        client.table_add("across", "to_port", [1], [2])
+        for number in range(70):  # each is on the wire for half a second
+            scripted.sockets[1].send(frame(number))
+        while client.stats()["received"] < 70:
+            time.sleep(0.01)
+        [row] = [each for each in client.queue_stats() if each["port"] == 2]
+        assert row["max_queue"] == 64 and row["queue_drops"] > 0
+    scripted.stop()
+
+
 def test_no_switch_at_a_port_is_said(scripted):
     with pytest.raises(AssertionError, match=r"simple_switch_CLI \(p4engine\): port 9999: no swi"):
         scripted.script("simple_switch_CLI", "--thrift-port", "9999")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from p4engine.cli import shim_compiler, shim_switch, shims_command
+from p4engine.cli import shim_compiler, shim_links, shim_switch, shims_command
 from p4engine.cli.main import main
 from p4engine.p4runtime.device_config import source_of
 from p4engine_testing import ENGINE
@@ -127,3 +127,30 @@ def test_the_module_of_the_docs_makes_what_the_switch_takes(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "qdiscs, classes, rate_bps",
+    [
+        ("qdisc noqueue 0: root refcnt 2", "", None),
+        (
+            "qdisc tbf 8003: root refcnt 3 rate 500Kbit burst 10Kb lat 50ms",
+            "class tbf 8003:1 parent 8003:",
+            500_000,
+        ),
+        (
+            "qdisc htb 5: root refcnt 3 r2q 10 default 0x1 direct_packets_stat 0\n"
+            "qdisc netem 10: parent 5:1 limit 1000 delay 5ms",
+            "class htb 5:1 root leaf 10: prio 0 rate 1Mbit ceil 2Mbit burst 15Kb cburst 1600b",
+            2_000_000,
+        ),
+        (
+            "qdisc htb 5: root refcnt 3 r2q 10 default 0x1 direct_packets_stat 0",
+            "class htb 5:1 root prio 0 rate 8bit ceil 8bit burst 15Kb cburst 1600b\n"
+            "class htb 5:2 root prio 0 rate 1Gbit ceil 1Gbit burst 15Kb cburst 1600b",
+            None,  # more than one: the rate of a packet depends on filters
+        ),
+    ],
+)
+def test_the_rate_of_a_shaped_interface(qdiscs, classes, rate_bps):
+    assert shim_links.shaped_rate_bps(qdiscs, classes) == rate_bps

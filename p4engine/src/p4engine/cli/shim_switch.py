@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from p4engine.backend.build import compile_program
+from p4engine.cli.shim_links import with_link_rates
 from p4engine.cli.switch_command import parse_interface
 from p4engine.frontend.diagnostics import Diagnostic, P4Error
 from p4engine.process.switch_process import NetworkSwitch, no_controllers, serve
@@ -214,6 +215,7 @@ def run(name: str, words: list[str]) -> int:
             controllers = controllers_of(program)
         if arguments.log_console or arguments.log_file:
             controllers = _logging(controllers)
+        controllers = with_link_rates(controllers, interfaces)
         port = arguments.thrift_port if name == GRPC else arguments.thrift_port or 9090
         control = control_path(port) if port else folder / "control.sock"
         if arguments.pcap is not None:
