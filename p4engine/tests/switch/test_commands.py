@@ -401,6 +401,47 @@ def _without_handles(entries: list[dict]) -> list[dict]:
     return [{k: v for k, v in entry.items() if k != "handle"} for entry in entries]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("node_add", 65536, []),
+        ("node_add", "x", []),
+        ("node_add", 1, [511]),
+        ("node_add", 1, [1.5]),
+        ("node_add", 1, 5),
+        ("node_add", 1, [], [256]),
+        ("node_modify", 0, [1]),
+        ("node_join", 1, 0),
+        ("node_leave", [1], 0),
+        ("lag_set", -1, [1]),
+        ("lag_set", 1, [-1]),
+        ("mirror_get", []),
+        ("profile_dump", "sell"),
+        ("profile_dump", 3),
+        ("value_set_get", "none"),
+        ("value_set_remove", "special", 3),
+        ("value_set_remove", "special", [1, 2]),
+        ("value_set_remove", "special", ["x"]),
+        ("table_age", "given", 0),
+        ("table_age", "aged", 7),
+        ("table_set_timeout", "given", 0, 5),
+        ("table_set_timeout", "aged", 0, -1),
+        ("table_set_timeout", "aged", 0, 1 << 64),
+        ("reset", 1),
+    ],
+    ids=lambda call: " ".join(map(str, call)),
+)
+def test_calls_that_make_no_sense(switch, run, tmp_path, call, capsys):
+    switch.table_add("aged", "set", [5], [50])
+    switch.value_set_add("special", [4])
+    with Client(tmp_path / "control.sock") as client:
+        with pytest.raises(CallError):
+            client.call(*call)
+        assert client.multicast_dump() == {"groups": [], "nodes": [], "lags": []}
+        assert client.value_set_get("special") == [[[4, 2**32 - 1]]]
+    assert "Traceback" not in capsys.readouterr().err
+
+
 def test_numbers_of_arguments(run):
     with pytest.raises(CommandError, match=r"needs more arguments: table_dump_entry TABLE HANDLE"):
         run("table_dump_entry aged")

@@ -238,6 +238,9 @@ class Tables(Instance):
         """Let an entry be idle when no packet has hit it for `ttl_ns`; 0: never. since_hit_ns: as
         if the last hit was so long ago."""
         t = self.names.table(table)
+        for value in (ttl_ns, since_hit_ns or 0):
+            if not 0 <= value < 2**63:  # ctypes would wrap it silently
+                raise ControlError(f"table {t.name}: {value} ns is no time")
         status = self.lib.p4_age_set(self.handle, t.id, handle, ttl_ns)
         if not status and since_hit_ns is not None:
             hit_ns = max(0, self.clock() - since_hit_ns)

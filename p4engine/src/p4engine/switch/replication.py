@@ -193,12 +193,15 @@ def _copies(
 
 
 def _checked(rid: int, ports: Sequence[int], lags: Sequence[int]) -> _Node:
-    if not 0 <= rid < 65536:
-        raise SwitchError(f"a rid is a number from 0 to 65535, not {rid}")
+    """A node, or SwitchError for a number out of range. JSON may have brought any values."""
+    _number(rid, 65535, "rids are")
     for port in ports:
-        if not 0 <= port <= MAX_PORT:
-            raise SwitchError(f"ports are numbered from 0 to {MAX_PORT}, not {port}")
+        _number(port, MAX_PORT, "ports are")
     for lag in lags:
-        if not 0 <= lag <= MAX_LAG:
-            raise SwitchError(f"link aggregation groups are numbered from 0 to {MAX_LAG}")
+        _number(lag, MAX_LAG, "link aggregation groups are")
     return _Node(rid, sorted(set(ports)), sorted(set(lags)))
+
+
+def _number(value: int, most: int, what: str) -> None:
+    if not isinstance(value, int) or not 0 <= value <= most:
+        raise SwitchError(f"{what} numbered from 0 to {most}, not {value!r}")
