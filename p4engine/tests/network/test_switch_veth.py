@@ -240,6 +240,25 @@ def test_an_idle_entry_is_reported_by_the_real_clock(bench):
             assert (entry.table_id, entry.match[0].exact.value) == (table, b"\1")
 
 
+def test_a_controller_hears_of_an_idle_entry_that_a_text_command_made(bench):
+    from p4engine.control.commands import Commands
+    from p4engine.p4runtime.p4info import p4info
+    from p4engine_testing.controller import Controller
+
+    constant = "const entries = { 1: to_port(2); 2: to_port(1); }"
+    bench.program.write_text(PROGRAM.replace(constant, "support_timeout = true;"))
+    (table,) = (each.preamble.id for each in p4info(bench.program).tables)
+    address = f"unix:{bench.folder}/p4runtime.sock"
+    with bench.start_ready("--p4runtime", address) as client, Controller(address) as controller:
+        controller.arbitrate()
+        commands = Commands(client)
+        commands.run("table_add across to_port 1 => 2")
+        commands.run("table_set_timeout across 0 3600000")
+        commands.run("table_set_timeout across 0 20")
+        (entry,) = controller.hear().idle_timeout_notification.table_entry
+        assert (entry.table_id, entry.match[0].exact.value) == (table, b"\1")
+
+
 def test_a_controller_changes_the_program_under_traffic(bench):
     from p4engine.p4runtime.p4info import p4info
     from p4engine_testing.controller import Controller

@@ -86,6 +86,7 @@ class Device:
         self.lock = lock
         self.log = log
         self.saved: _Program | None = None
+        self.on_earlier_idle: Callable[[], None] = lambda: None  # of IdleTimeouts
         self.replication = Replication(switch)
         self._take(
             _Program(
@@ -102,7 +103,9 @@ class Device:
         self.tables = Tables(self.catalog, pipeline, self.profiles)
         self.arrays = Arrays(self.catalog, pipeline)
         self.digests = Digests(self.catalog)
-        self.idle = IdleTimeouts(self.catalog, pipeline, self.tables, self.lock)
+        self.idle = IdleTimeouts(
+            self.catalog, pipeline, self.tables, self.lock, lambda: self.on_earlier_idle()
+        )
 
     # ---- Write ----
 

@@ -24,6 +24,7 @@ class IdleTimeouts:
         program: has the calls of `pipeline.Pipeline`.
         tables: describes entries.
         lock: makes a context in which no packet is processed.
+        on_earlier: called when `next_ns` has become earlier, in the thread that set a timeout.
     """
 
     def __init__(
@@ -32,15 +33,19 @@ class IdleTimeouts:
         program: Any,
         tables: Tables,
         lock: Callable[[], AbstractContextManager[Any]],
+        on_earlier: Callable[[], None],
     ) -> None:
         self.catalog, self.program, self.tables, self.lock = catalog, program, tables, lock
+        self.on_earlier = on_earlier
         self.next_ns: int | None = None
-        tables.on_timeout = self._expect
+        program.on_timeout = self._expect
 
     def _expect(self, ttl_ns: int) -> None:
-        """An entry has got a timeout."""
+        """An entry has got a timeout, from whomever."""
         due_ns = self.program.clock() + ttl_ns
-        self.next_ns = due_ns if self.next_ns is None else min(self.next_ns, due_ns)
+        if self.next_ns is None or due_ns < self.next_ns:
+            self.next_ns = due_ns
+            self.on_earlier()
 
     def scan(self, timestamp_ns: int) -> list[Any]:
         """Notifications, as stream messages, of all entries that have become idle: one for each

@@ -95,6 +95,7 @@ class Service:
         self._timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._has_idle_timer = idle_timer
+        self._expecting = False  # a call of _expect_idle is under way
         self._started = threading.Event()
         self._failure: str | None = None
         self._thread = threading.Thread(target=self._run, name="p4runtime", daemon=True)
@@ -103,6 +104,8 @@ class Service:
         if self._failure is not None:
             self.close()
             raise P4Error([Diagnostic("error", self._failure, "", 0, 0, "")])
+        if idle_timer:
+            device.on_earlier_idle = self._earlier_idle
 
     def close(self) -> None:
         """End all streams and stop listening."""
@@ -135,6 +138,15 @@ class Service:
         """Notify the primary controllers of entries that are idle by now."""
         for message in self.device.idle.scan(self.timestamp_ns()):
             self._put(self._to_primaries, message)
+
+    def _earlier_idle(self) -> None:
+        """An entry may become idle before the timer says so."""
+        if not self._expecting:
+            self._expecting = True
+            try:
+                self.loop.call_soon_threadsafe(self._expect_idle)
+            except RuntimeError:
+                pass  # the service has been closed
 
     def _put(self, *call: Any) -> None:
         """Have the event loop make a call; what it cannot keep up with is lost."""
@@ -182,6 +194,7 @@ class Service:
 
     def _expect_idle(self) -> None:
         """Set the timer for the next time at which an entry can be idle."""
+        self._expecting = False
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None

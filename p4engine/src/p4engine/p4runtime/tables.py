@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,7 +65,6 @@ class Tables:
         self.profiles = profiles
         self.notes: dict[tuple[int, int], _Note] = {}
         self.ranks: dict[int, list[int]] = {}
-        self.on_timeout: Callable[[int], None] = lambda _ttl_ns: None
 
     def clear(self) -> None:
         """All tables as the program's text has them."""
@@ -214,8 +213,6 @@ class Tables:
     def _write_resources(self, table: Table, handle: int, entry: Any) -> None:
         if table.ages and handle != DEFAULT:
             self.program.table_set_timeout(table.name, handle, entry.idle_timeout_ns)
-            if entry.idle_timeout_ns:
-                self.on_timeout(entry.idle_timeout_ns)
         if table.direct_meter:
             config = entry.meter_config if entry.HasField("meter_config") else None
             self.program.meter_set(table.name, handle, self._rates(table, config))

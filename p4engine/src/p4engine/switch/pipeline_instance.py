@@ -22,6 +22,7 @@ class Instance:
         self.names = Names(self.info)
         self.handle: int | None = None
         self.clock: Callable[[], int] = lambda: 0
+        self.on_timeout: Callable[[int], None] = lambda _ttl_ns: None
         self.lib = ctypes.CDLL(str(compiled.so_path))
         declare(self.lib)
         self.seed = seed

@@ -236,7 +236,7 @@ class Tables(Instance):
         self, table: str, handle: int, ttl_ns: int, since_hit_ns: int | None = None
     ) -> None:
         """Let an entry be idle when no packet has hit it for `ttl_ns`; 0: never. since_hit_ns: as
-        if the last hit was so long ago."""
+        if the last hit was so long ago. Calls `on_timeout`(ttl_ns)."""
         t = self.names.table(table)
         for value in (ttl_ns, since_hit_ns or 0):
             if not 0 <= value < 2**63:  # ctypes would wrap it silently
@@ -246,6 +246,8 @@ class Tables(Instance):
             hit_ns = max(0, self.clock() - since_hit_ns)
             status = self.lib.p4_age_start(self.handle, t.id, handle, hit_ns)
         self._check(status, f"table {t.name}, entry {handle}, idle timeout")
+        if ttl_ns:
+            self.on_timeout(ttl_ns)
 
     def table_age(self, table: str, handle: int) -> tuple[int, int]:
         """(idle timeout or 0, time since the last hit) of an entry, in ns; before its first hit,
