@@ -273,6 +273,13 @@ def has_variable(type_: Type) -> bool:
     return False
 
 
+def has_dots(type_: Type) -> bool:
+    """Is it the type of `...`, or of a list with it, which fit any type and are none?"""
+    if isinstance(type_, Tuple):
+        return any(has_dots(t) for t in type_.elements)
+    return type_ == DONT_CARE
+
+
 def underlying(type_: Type) -> Type:
     """What a value of the type is made of: `type` names and serializable enums resolved."""
     base: Type | None = type_

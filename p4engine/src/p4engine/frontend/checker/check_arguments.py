@@ -26,6 +26,7 @@ from p4engine.frontend.types import (
     Tuple,
     Type,
     TypeVar,
+    has_dots,
     has_variable,
     substitute,
 )
@@ -115,7 +116,7 @@ class ArgumentChecker:
             elif isinstance(value.type, Special):
                 self.context.error(value.place, f"{value.type} cannot be an argument")
                 good = False
-            else:
+            elif not (isinstance(value, ast.ListExpr | ast.StructExpr) and value.dots):
                 self.unify(parameter.type, value.type, bindings, variables)
         if not good:
             return False
@@ -146,6 +147,8 @@ class ArgumentChecker:
         """Bind the variables in `want` so that it equals `have`; mismatches are found by coerce."""
         if isinstance(want, TypeVar) and want in variables:
             known = bindings.get(want)
+            if has_dots(have):  # it says nothing of the type
+                return
             if known is None or (known == INT and have != INT):
                 bindings[want] = have
         elif isinstance(want, Stack) and isinstance(have, Stack):

@@ -24,6 +24,7 @@ from p4engine.frontend.types import (
     Tuple,
     Type,
     TypeVar,
+    has_dots,
     number_type,
     underlying,
 )
@@ -270,12 +271,14 @@ class OperatorChecker:
         yes, no = self.expressions.value(e.yes), self.expressions.value(e.no)
         if UNKNOWN in (yes, no):
             return UNKNOWN
+        if any(map(has_dots, (yes, no))) and all(t == INT or has_dots(t) for t in (yes, no)):
+            return self.context.error(e.place, "one of the results of '?:' needs a type")
         if yes == INT and no != INT:
             self.conversions.coerce(e.yes, no)
         elif no == INT and yes != INT:
             self.conversions.coerce(e.no, yes)
         elif yes != no:
-            if isinstance(e.yes, ast.ListExpr | ast.StructExpr | ast.InvalidHeader):
+            if isinstance(e.yes, ast.ListExpr | ast.StructExpr | ast.InvalidHeader | ast.DontCare):
                 self.conversions.coerce(e.yes, no)
             else:
                 self.conversions.coerce(e.no, yes, "both results must have one type; expected")

@@ -217,7 +217,7 @@ class ExpressionParser:
                 return ast.TypeExpr(place, self.types.type())
             if token.text == "_":
                 self.tokens.fail(
-                    "'_' is no value: it can only be the argument of an 'out' parameter"
+                    "'_' is no value: it can only be the argument of an 'out' parameter", place
                 )
             self.tokens.name("an expression")
             if self.tokens.is_type(token.text) and self.tokens.at("{") and self._at_struct_body():

@@ -17,7 +17,10 @@ class KeysetParser:
         """One element of a select label or of an entry's keys."""
         if self.tokens.at("_", "default") and self.tokens.peek().text in (",", ":", ")"):
             return ast.DontCare(self.tokens.advance().place)
+        start = self.tokens.place
         left = self.expressions.expression()
+        if isinstance(left, ast.DontCare):
+            self.tokens.fail("'...' is no value to compare with; '_' stands for any", start)
         place = self.tokens.place
         if self.tokens.accept("&&&"):
             return ast.Mask(place, left, self.expressions.expression())
