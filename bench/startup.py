@@ -24,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from testbed.derived.host_specs import host_kinds  # noqa: E402
 from testbed.emulate.mininet_run import Repetition  # noqa: E402
 from testbed.emulate.session import Session  # noqa: E402
 from testbed.emulate.switch_backends import backend_of  # noqa: E402
@@ -57,7 +58,7 @@ def measure(hosts: int) -> dict[str, float]:
 
         session = Session("bench/startup.py", Path(logs))
         try:
-            session.start()
+            session.start(host_kinds(experiment))
             session.nodes.wait_ready()
             step("spawner of nodes")
             session.build(experiment.topology_object())

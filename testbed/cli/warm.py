@@ -1,26 +1,55 @@
 """Fill the compile caches, so that the first run does not wait: `python -m testbed.cli.warm`.
 
-The last step of set-up. Host protocols are compiled by numba, the quickstart's switch program by
-the P4 engine; both caches are per user and keyed by content, so warming twice costs only the look.
+The last step of set-up. Host protocols are compiled by numba, switch programs by the P4 engine;
+both caches are per user and keyed by content, so warming twice costs only the look. By default only
+what the quickstart needs is compiled. Everything else is compiled when it is first used, and says
+so; `--all` does it now, for the tests.
+
+Each part is compiled in a process of its own, as many at a time as there are processors. Then all
+are loaded once in one process: of functions that two of them share, one may have lost the other's
+entry in the cache.
 """
 
 from __future__ import annotations
 
-from testbed.paths import EXPERIMENTS
+import argparse
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+
+from testbed.paths import EXPERIMENTS, PACKAGE
 
 QUICKSTART = EXPERIMENTS / "quickstart.yaml"
+# Systems, and whether they take the key `memory`.
+MEMORY = {"esa": True, "atp": True, "switchml": True, "grid": True, "ps": False, "ring": False}
+ROLES = ("worker", "ps")
+EXPERIMENT = """
+name: warm
+topology: {{kind: star, hosts: 3}}
+links: {{bandwidth: 1 Gbit/s}}
+system: {system}
+{memory}
+jobs: [{{model: alexnet, workers: 2, iterations: 1, scale: 0.001}}]
+"""
 
 
-def warm_hosts() -> None:
-    """Compile every function that a host process runs per packet."""
+def warm_hosts(system: str, role: str) -> None:
+    """Compile every function that a host process of a role runs per packet."""
     import testbed.protocols  # noqa: F401  first: it tells numba where its cache is
-    from testbed.hosts.host_process import warm
+    from testbed.derived.host_specs import host_kinds
+    from testbed.experiment import load_text
+    from testbed.hosts.host_process import load
 
-    warm()
+    memory = "memory: {aggregators: 16}" if MEMORY[system] else ""
+    kinds = host_kinds(load_text(EXPERIMENT.format(system=system, memory=memory)))
+    load([spec.to_json() for spec in kinds if spec.role == role])
 
 
 def warm_virtual_time() -> None:
     """Compile the loop of virtual time; the machines that it steps are those of host processes."""
+    import testbed.protocols  # noqa: F401
     from testbed.simulate import loop, state
     from testbed.workload.placed_machine import Placed
 
@@ -41,8 +70,50 @@ def warm_figures() -> None:
     import matplotlib.font_manager  # noqa: F401
 
 
+def parts(everything: bool) -> list[str]:
+    """What there is to warm, as arguments of this program, what takes longest first."""
+    systems = MEMORY if everything else ["esa"]
+    hosts = [f"{system}:{role}" for system, role in product(systems, ROLES)]
+    return [*hosts, *(["virtual-time"] if everything else []), "switches", "figures"]
+
+
+def warm(part: str) -> None:
+    """Warm one part."""
+    others = {
+        "virtual-time": warm_virtual_time,
+        "switches": warm_switches,
+        "figures": warm_figures,
+    }
+    if part in others:
+        others[part]()
+    else:
+        warm_hosts(*part.split(":"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--all", action="store_true", help="what the tests need, too")
+    parser.add_argument("--part", action="append", metavar="NAME", help="only this, in here")
+    options = parser.parse_args()
+    if options.part:
+        for part in options.part:
+            warm(part)
+        return 0
+    chosen = parts(options.all)
+    command = [sys.executable, "-m", "testbed.cli.warm", "--part"]
+
+    def in_a_process(part: str) -> int:
+        return subprocess.run([*command, part], cwd=PACKAGE.parent).returncode
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        done = list(pool.map(in_a_process, chosen))
+    if any(done):
+        return 1
+    for part in chosen:
+        if part not in ("switches", "figures"):
+            warm(part)
+    return 0
+
+
 if __name__ == "__main__":
-    warm_hosts()
-    warm_virtual_time()
-    warm_switches()
-    warm_figures()
+    sys.exit(main())

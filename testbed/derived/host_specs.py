@@ -64,6 +64,15 @@ def plan(experiment: Experiment, repetition: int = 0) -> list[HostSpec]:
     return specs
 
 
+def host_kinds(experiment: Experiment) -> list[HostSpec]:
+    """A small specification of each kind of host; those of one kind run the same compiled code."""
+    kinds: dict[tuple, HostSpec] = {}
+    for number, _ in experiment.placed_jobs[:1]:
+        for spec in plan_job(experiment, number):
+            kinds.setdefault((spec.role, type(spec.options)), spec.small())
+    return list(kinds.values())
+
+
 def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[HostSpec]:
     """The specifications of one job's hosts; see `plan`."""
     topology = experiment.topology_object()

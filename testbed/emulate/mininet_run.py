@@ -62,13 +62,15 @@ def run_experiment(
         **backend.versions(),
     )
     yaml = experiment.resolved_yaml()
+    from testbed.derived.host_specs import host_kinds
+
     with Writer.create(results, experiment.name, yaml, environment) as writer:
         console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
         topology = experiment.topology_object()
         size = f"{len(topology.hosts)} hosts, {len(topology.switches)} switches"
         with Session(f"{experiment.name} ({writer.folder})", writer.logs) as session:
             with step(console, f"building the network: {size}"):
-                session.start()
+                session.start(host_kinds(experiment))
                 session.build(topology, **backend.network_options())
             library = program.compiled.so_path if program.compiled else None
             with Captures(captured, session, writer.folder / "captures", library):

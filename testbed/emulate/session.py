@@ -8,6 +8,8 @@ moment, also twice, and removes exactly what exists.
 from __future__ import annotations
 
 import contextlib
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from testbed.runtimes import interrupts
 
 if TYPE_CHECKING:
     from testbed.network.mininet_network import Network
+    from testbed.protocols.host_spec import HostSpec
     from testbed.topology import Topology
 
 
@@ -61,19 +64,21 @@ class Session:
             self.close()
             raise
 
-    def start(self, with_hosts: bool = True) -> None:
+    def start(self, hosts: Sequence[HostSpec] | None = ()) -> None:
         """Register the run and start the spawners; their imports go on beside what follows.
 
-        with_hosts: False where no host process is wanted, only a network.
+        hosts: the kinds of hosts whose protocols the pool loads (HostSpec.small); None where no
+        host process is wanted, only a network.
         """
         self.record.register()
         # The host pool takes longest, so it goes first.
-        if with_hosts:
+        if hosts is not None:
+            kinds = json.dumps([spec.to_json() for spec in hosts])
             # testbed.protocols first: it tells numba where its cache is, and numba asks only once.
             preload = (
                 "testbed.protocols",
                 "testbed.emulate.child_processes",
-                "testbed.hosts.host_process:warm",
+                f"testbed.hosts.host_process:load {kinds}",
             )
             self._pool = Spawner("host pool", preload, self.logs / "host-pool.log")
             self.record.add("host pool", self.pool.pid)

@@ -20,7 +20,9 @@ import json
 import os
 import socket
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,16 +32,7 @@ from testbed.hosts.sockets import Io, PacketSocket
 from testbed.linux.scheduling import wake_promptly
 from testbed.protocols import lag, wire
 from testbed.protocols.counters import as_dict
-from testbed.protocols.host_spec import (
-    Compute,
-    HostSpec,
-    JobSpec,
-    PoolSpec,
-    RingSpec,
-    SwitchmlSpec,
-    SystemSpec,
-    Tensor,
-)
+from testbed.protocols.host_spec import HostSpec
 from testbed.workload import machine
 from testbed.workload.placed_machine import Placed, Stepper, raised
 
@@ -230,69 +223,11 @@ def _receive_message(control: socket.socket) -> dict:
     return json.loads(data) if data else {}
 
 
-def warm() -> None:
-    """Compile (or load) everything a host runs, so that the processes forked later share it."""
-    plain = SystemSpec(
-        order="front",
-        window=1,
-        timeout_ns=0,
-        min_timeout_ns=1,
-        max_timeout_ns=1,
-        min_patience_ns=1,
-    )
-    pool = PoolSpec.of(
-        plain,
-        reminder=True,
-        reminder_delay_ns=0,
-        min_reminder_delay_ns=1,
-        max_reminder_delay_ns=1,
-        pool=1,
-        index="hash",
-        priority="esa",
-    )
-    for system, options, is_worker in (
-        ("esa", pool, True),
-        ("esa", pool, False),
-        ("switchml", SwitchmlSpec.of(plain, sets=2), True),
-        ("ps", pool, True),
-        ("ps", pool, False),
-        ("ring", RingSpec.of(plain, ack_delay_ns=1), True),
-    ):
-        _load(_Role(_small(system, options, is_worker), Path(os.devnull)))
-
-
-def _small(system: str, options: SystemSpec, is_worker: bool) -> HostSpec:
-    """A specification with which a system's machine can be made."""
-    job = JobSpec(
-        number=0,
-        name="warm",
-        system=system,
-        seed=0,
-        workers=1,
-        iterations=1,
-        submitted_ns=0,
-        start_ns=0,
-        tensors=(Tensor("t", values=100, forward_ns=1, backward_ns=1),),
-        fragments=2,
-        values=64,
-        bitmap_width=32,
-        gradients=None,
-        communication_ns=1,
-        bound_ns=None,
-        computation_ns=1,
-        burst_ns=0,
-    )
-    return HostSpec(
-        role="worker" if is_worker else "ps",
-        number=0,
-        host="warm",
-        address="127.0.0.1",
-        peers=("127.0.0.1",),
-        rate_bps=0,
-        job=job,
-        options=options,
-        compute=Compute() if is_worker else None,
-    )
+def load(specs: Sequence[Mapping[str, Any]]) -> None:
+    """Compile what hosts of these kinds run, or load it from the cache, so that the processes
+    forked later share it. specs: of `HostSpec.small`, as `to_json` gives them."""
+    for spec in specs:
+        _load(_Role(HostSpec.from_json(spec), Path(os.devnull)))
 
 
 def _load(role: _Role) -> None:

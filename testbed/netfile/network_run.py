@@ -62,7 +62,7 @@ def run_network(path: Path, with_cli: bool = False) -> int:
         tempfile.TemporaryDirectory(prefix="ina-testbed-") as logs,
         Session(f"{plan.name} ({path})", Path(logs)) as session,
     ):
-        session.start(with_hosts=False)
+        session.start(hosts=None)
         network = session.build(plan.topology, PlainNetwork, plan=plan)
         network.start_switches()
         session.note_processes()

@@ -82,7 +82,8 @@ class Spawner:
     def __init__(self, name: str, preload: Sequence[str], log: Path) -> None:
         """Start the process; it prepares what `preload` says while the caller goes on.
 
-        preload: modules to import ("module"), functions to call then ("module:function").
+        preload: modules to import ("module"), functions to call then ("module:function", or
+        "module:function JSON" with an argument).
         """
         self.name = name
         self.log = log
@@ -357,10 +358,11 @@ def main(arguments: list[str]) -> int:
     channel = socket.socket(fileno=int(arguments[0]))
     try:
         for name in arguments[3:]:
-            module, _, function = name.partition(":")
+            target, _, argument = name.partition(" ")
+            module, _, function = target.partition(":")
             imported = importlib.import_module(module)
             if function:
-                getattr(imported, function)()
+                getattr(imported, function)(*([json.loads(argument)] if argument else []))
     except BaseException as error:
         traceback.print_exc()
         channel.send(json.dumps({"failed": f"{type(error).__name__}: {error}"}).encode())

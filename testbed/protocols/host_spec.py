@@ -22,7 +22,7 @@ import importlib
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -278,6 +278,13 @@ class HostSpec(Part):
     @property
     def is_worker(self) -> bool:
         return self.role == "worker"
+
+    def small(self) -> HostSpec:
+        """The same at the loopback address, with a gradient of two fragments: a machine that runs
+        the same code anywhere, and takes little memory."""
+        tensor = replace(self.job.tensors[0], values=2 * self.job.values)
+        job = replace(self.job, tensors=(tensor,), fragments=2, iterations=1, gradients=None)
+        return replace(self, job=job, address="127.0.0.1", peers=("127.0.0.1",) * len(self.peers))
 
     def options_of(self, kind: type[T]) -> T:
         """The options, which must be of this kind."""

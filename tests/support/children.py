@@ -20,9 +20,16 @@ def preload() -> None:
     PRELOADED = True
 
 
+NOTED: list[int] = []
+
+
+def note(numbers: list[int]) -> None:
+    NOTED.extend(numbers)
+
+
 def echo(arguments: dict, descriptors: list[int]) -> None:
     print("to the log")
-    answer = {"length": len(arguments["text"]), "preloaded": PRELOADED}
+    answer = {"length": len(arguments["text"]), "preloaded": PRELOADED, "noted": NOTED}
     os.write(descriptors[0], json.dumps(answer).encode())
 
 

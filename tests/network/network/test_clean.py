@@ -33,7 +33,7 @@ registry.DIRECTORY = pathlib.Path(sys.argv[2])
 folder = pathlib.Path(sys.argv[1])
 folder.mkdir(exist_ok=True)
 with Session("test run", folder) as session:
-    session.start(with_hosts=False)
+    session.start(hosts=None)
     network = session.build(Star(hosts=3))
     print(session.record.run, *(p.pid for p in network.holders.values()), flush=True)
     time.sleep(600)

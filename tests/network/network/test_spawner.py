@@ -22,7 +22,7 @@ HERE = "tests.support.children"
 
 @pytest.fixture
 def spawner(tmp_path):
-    made = Spawner("test pool", [f"{HERE}:preload"], tmp_path / "pool.log")
+    made = Spawner("test pool", [f"{HERE}:preload", f"{HERE}:note [1, 2]"], tmp_path / "pool.log")
     yield made
     made.close()
 
@@ -41,7 +41,7 @@ def test_a_child_gets_its_arguments_descriptors_and_log(spawner, tmp_path):
     )
     os.close(theirs)
     with open(ours) as pipe:
-        assert json.load(pipe) == {"length": 100_000, "preloaded": True}
+        assert json.load(pipe) == {"length": 100_000, "preloaded": True, "noted": [1, 2]}
     spawner.wait_ended([process], 10, "end")
     assert process.code == 0
     assert process.log_tail() == "to the log"

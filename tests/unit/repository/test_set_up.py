@@ -62,7 +62,8 @@ def checkout(tmp_path) -> Checkout:
     return Checkout(tmp_path / "check out")
 
 
-SETTING_UP = ["packages", "environment", "extras", "python -m testbed.cli.warm"]
+WARMING = "python -m testbed.cli.warm --all"
+SETTING_UP = ["packages", "environment", "extras", WARMING]
 TESTING = ["python -m pytest -n auto --dist loadgroup"]
 
 
@@ -77,7 +78,7 @@ def test_tools_of_the_tests_are_installed_by_test_only(checkout):
     checkout.run("demo")
     checkout.calls()
     checkout.run("test")
-    assert checkout.calls() == ["packages", "environment", "extras", *TESTING]
+    assert checkout.calls() == [*SETTING_UP, *TESTING]
     checkout.run("demo")
     assert checkout.calls() == ["python run.py experiments/quickstart.yaml"]
 
@@ -97,7 +98,7 @@ def test_a_change_of_sources_only_warms_the_caches(checkout):
     (checkout.folder / "testbed" / "a.py").write_text("2\n")
     checkout.calls()
     checkout.run("test")
-    assert checkout.calls() == ["python -m testbed.cli.warm"] + TESTING
+    assert checkout.calls() == [WARMING] + TESTING
 
 
 def test_a_moved_checkout_is_set_up_again(checkout):
@@ -133,9 +134,10 @@ def test_arguments_go_to_pytest_as_they_are(checkout):
 
 def test_demo_runs_the_quickstart_and_ci_runs_the_tests(checkout):
     checkout.run("demo")
-    assert checkout.calls()[-1] == "python run.py experiments/quickstart.yaml"
+    assert "python -m testbed.cli.warm" in (calls := checkout.calls())
+    assert calls[-1] == "python run.py experiments/quickstart.yaml"
     checkout.run(".ci/run")
-    assert checkout.calls() == ["packages", "environment", "extras", *TESTING]
+    assert checkout.calls() == [*SETTING_UP, *TESTING]
 
 
 @pytest.fixture
