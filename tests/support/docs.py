@@ -227,6 +227,10 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("p4engine/tests/switch/test_p4_trace.py::test_command_line"),
     ),
     (
+        r"MODULE p4engine fit .+",
+        Elsewhere("p4engine/tests/unit/test_fit.py::test_the_exit_code_says_whether_it_fits"),
+    ),
+    (
         r"MODULE p4engine stf .+",
         Elsewhere("p4engine/tests/switch/test_p4_stf.py::test_command_line"),
     ),

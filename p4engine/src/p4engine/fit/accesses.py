@@ -1,0 +1,218 @@
+"""How many accesses to an array a packet makes at most, and which of them are one.
+
+A pipeline reads an array's element, computes its new value and writes it back in one access. So a
+read and a later write at the same index are one access, if the new value comes from the old one by
+what the array's own ALU does, and from data that are there before. Accesses under conditions that
+exclude each other do not add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from p4engine.fit.flow import Flow
+from p4engine.fit.found import Access
+from p4engine.fit.values import COMPARISONS, LOGIC, Facts, Graph, Guard, Value
+
+ASSOCIATIVE = ("|", "&", "^", "+")
+MANY = 4000  # ways through a program's accesses to one array that are looked at
+
+
+@dataclass(frozen=True)
+class Way:
+    """The accesses to one array on one way through the program, those that are one together."""
+
+    accesses: tuple[tuple[Access, ...], ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.accesses)
+
+
+class Together:
+    """Which conditions can hold for one packet."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._facts: dict[Guard, Facts] = {}
+
+    def facts(self, guard: Guard) -> Facts:
+        """What is known where all of these hold."""
+        if guard not in self._facts:
+            self._facts[guard] = Facts(self.graph).with_guard(guard)
+        return self._facts[guard]
+
+    def same_index(self, one: Access, other: Access) -> bool:
+        """Do two accesses of one packet go to the same element?"""
+        if one.index is other.index:
+            return True
+        guard = self.join(one.guard, other.guard)
+        if guard is None:
+            return False
+        facts = self.facts(guard)
+        return facts.resolved(one.index) is facts.resolved(other.index)
+
+    def join(self, one: Guard, other: Guard) -> Guard | None:
+        """Both guards, or None if they exclude each other."""
+        new = tuple(c for c in other if c not in one)
+        if not new:
+            return one
+        joined = (*one, *new)
+        return joined if self.facts(joined).possible else None
+
+
+class Sources:
+    """From what values are computed, through tables too."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.circular: set[object] = set()  # arrays that are read and written in different stages
+        self._applied = {a.number: a for a in flow.applications}
+
+    def of(self, value: Value) -> Sequence[Value]:
+        """The values from which one is computed in one step; none for what an array gave."""
+        if value.kind not in ("hit", "action", "data"):
+            return value.args
+        number = value.data if isinstance(value.data, int) else value.data[0]  # type: ignore[index]
+        application = self._applied[number]
+        return [*application.keys, *(c for c, _ in application.guard)]
+
+    def all(self, values: Iterable[Value]) -> Iterator[Value]:
+        """These values and all from which they are computed, up to what arrays gave."""
+        seen: set[Value] = set()
+        todo = list(values)
+        while todo:
+            value = todo.pop()
+            if value not in seen:
+                seen.add(value)
+                yield value
+                todo += self.of(value)
+
+    def is_own(self, write: Access, reads: list[Access]) -> bool:
+        """Does the new value come from the old one without a table or hash in between?"""
+        if write.array in self.circular:
+            return False
+        old = {r.result for r in reads}
+        assert write.value is not None
+        detours = [
+            value
+            for value in self.all([write.value, *(c for c, _ in write.guard)])
+            if value.kind not in ("op", "choose", "read")
+        ]
+        return not any(v in old for v in self.all(detours))
+
+
+def worst_way(accesses: list[Access], together: Together, sources: Sources) -> Way:
+    """The way with the most accesses to an array, and of these the first in the program."""
+    worst = Way(())
+    for number, way in enumerate(_ways(accesses, 0, (), together)):
+        found = Way(tuple(merged(way, together, sources)))
+        if found.count > worst.count:
+            worst = found
+        if number > MANY:
+            break
+    return worst
+
+
+def _ways(
+    accesses: list[Access], first: int, guard: Guard, together: Together
+) -> Iterator[list[Access]]:
+    """The sets of accesses that one packet can make."""
+    for place in range(first, len(accesses)):
+        joined = together.join(guard, accesses[place].guard)
+        if joined is None:
+            continue
+        for rest in _ways(accesses, place + 1, joined, together):
+            yield [accesses[place], *rest]
+        if joined == guard:
+            return  # who has come here makes this access
+    yield []
+
+
+def merged(way: list[Access], together: Together, sources: Sources) -> Iterator[tuple[Access, ...]]:
+    """The accesses of a way, those that are one access together."""
+    current: list[Access] = []
+    for access in way:
+        joins = (
+            current
+            and access.kind != "count"
+            and all(c.kind == "read" and together.same_index(c, access) for c in current)
+            and (access.kind == "read" or sources.is_own(access, current))
+        )
+        if current and not joins:
+            yield tuple(current)
+            current = []
+        current.append(access)
+    if current:
+        yield tuple(current)
+
+
+@dataclass
+class Alu:
+    """What an array's ALU must do for one write: comparisons with the old value, operations in a
+    row on it, and the values that it needs from outside."""
+
+    conditions: list[Value]
+    operations: int
+    outside: list[Value]
+
+
+def alu_of(write: Access, old: set[Value | None]) -> Alu:
+    """The work of a write whose old value is any of `old`."""
+    conditions: dict[Value, None] = {}
+    outside: dict[Value, None] = {}
+    depends: dict[Value, bool] = {}
+
+    def own(value: Value) -> bool:
+        if value not in depends:
+            depends[value] = value in old or any([own(a) for a in value.args])
+        return depends[value]
+
+    def comparisons(value: Value) -> None:
+        if not own(value):
+            outside[value] = None
+        elif value.kind == "op" and value.data in LOGIC:
+            for each in value.args:
+                comparisons(each)
+        else:
+            conditions[value] = None
+            for each in value.args:
+                depth(each)
+
+    memo: dict[Value, int] = {}
+
+    def top(value: Value) -> set[object]:
+        """The last operations on the old value; (old | a) | b is old | (a | b)."""
+        if value in old or not own(value):
+            return set()
+        if value.kind == "choose":
+            return top(value.args[1]) | top(value.args[2])
+        return {value.data}
+
+    def depth(value: Value) -> int:
+        if value in old:
+            return 0
+        if not own(value):
+            outside[value] = None
+            return 0
+        if value not in memo:
+            if value.kind == "choose":
+                comparisons(value.args[0])
+                memo[value] = max(depth(a) for a in value.args[1:])
+            else:
+                below = max(depth(a) for a in value.args)
+                free = str(value.data).startswith(("slice", "cast", "++"))
+                free |= value.data in ASSOCIATIVE and all(
+                    top(a) <= {value.data} and top(a) for a in value.args if own(a)
+                )
+                compares = value.data in COMPARISONS | LOGIC
+                memo[value] = below + (0 if free or compares else 1)
+                if compares:
+                    comparisons(value)
+        return memo[value]
+
+    assert write.value is not None
+    operations = depth(write.value)
+    for condition, _ in write.guard:
+        comparisons(condition)
+    return Alu(list(conditions), operations, list(outside))

@@ -1,0 +1,310 @@
+"""Calls: bodies are followed where they are called, a table may run any of its actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from p4engine.fit.expressions import Expressions
+from p4engine.fit.found import Access, Application
+from p4engine.fit.operations import extern_missing
+from p4engine.fit.parts import VALID, Key, Tree, leaves, leaves_are_values
+from p4engine.fit.values import Value
+from p4engine.fit.ways import State
+from p4engine.frontend import ast
+from p4engine.frontend.diagnostics import InternalError, Place
+from p4engine.frontend.types import (
+    BOOL,
+    Bits,
+    Composite,
+    EnumType,
+    Stack,
+    Tuple,
+    Type,
+    is_union,
+    underlying,
+    width_of,
+)
+from p4engine.middle.instantiate import BlockInstance, ExternInstance, TableInstance
+
+
+class Calls(Expressions):
+    """Follows calls; the statements of bodies are followed by `Flow`."""
+
+    def _statements(self, nodes: Sequence[ast.Node]) -> None:
+        raise NotImplementedError
+
+    def _control(self, block: BlockInstance) -> None:
+        decl = block.decl
+        assert isinstance(decl, ast.Control)
+        self._blocks.append(block)
+        nodes = [d for d in decl.locals if isinstance(d, ast.Variable)]
+        self._statements([*nodes, *decl.statements])
+        self._blocks.pop()
+
+    # ---- calls ----
+
+    def call(self, e: ast.Call) -> Tree:
+        """Follow a call; returns its result, which is empty if it has none."""
+        info = e.call
+        if isinstance(info, ast.BuiltinCall):
+            return self._builtin(info)
+        if isinstance(info, ast.FunctionCall):
+            statements = info.decl.statements
+            bound = self._bind(info.arguments)
+            result = self._body(lambda: self._statements(statements))
+            self._copy_out(bound)
+            return result
+        if isinstance(info, ast.ActionCall):
+            bound = self._bind(info.arguments)
+            action = info.decl
+            self._body(lambda: self._statements(action.body.statements))
+            self._copy_out(bound)
+        elif isinstance(info, ast.TableCall):
+            self._apply_table(e)
+        elif isinstance(info, ast.BlockCall):
+            self._apply_block(info)
+        elif isinstance(info, ast.MethodCall):
+            self._method(info, e.place)
+        elif isinstance(info, ast.ExternCall):
+            self._extern(info, e.place)
+        return {}
+
+    def _bind(self, arguments: ast.Bound) -> list[tuple[ast.Parameter, ast.Expr]]:
+        """Give parameters their values; returns those whose values go back."""
+        back = []
+        trees: list[tuple[ast.Parameter, Tree]] = []
+        for parameter, value in arguments:
+            if value is None or parameter.direction == "out":
+                nothing = {p: self._undefined(t) for p, t in leaves(parameter.type)}
+                trees.append((parameter, nothing))
+            elif not leaves(parameter.type):
+                continue
+            elif width_of(parameter.type) is None and not leaves_are_values(parameter.type):
+                self._extern_arguments[id(parameter)] = value
+                continue
+            else:
+                trees.append((parameter, self.tree(value, parameter.type)))
+            if value is not None and parameter.direction in ("out", "inout"):
+                back.append((parameter, value))
+        for parameter, tree in trees:
+            self._store_tree((id(parameter), ()), tree)
+        return back
+
+    def _copy_out(self, back: list[tuple[ast.Parameter, ast.Expr]]) -> None:
+        if self._state is None:
+            return
+        for parameter, value in back:
+            tree = {path: self._get((id(parameter), path), t) for path, t in leaves(parameter.type)}
+            self._store(value, tree, value.place)
+
+    def _apply_block(self, info: ast.BlockCall) -> None:
+        if info.receiver is None:
+            block = self.instances.apply_direct(info, self._blocks[-1])
+        else:
+            found = self._instance(info.receiver)
+            assert isinstance(found, BlockInstance)
+            block = found
+        if not isinstance(block.decl, ast.Control):
+            self._strange(info.place, "a parser that a control applies")
+            return
+        values = [value for _, value in info.arguments]
+        back = self._bind(list(zip(block.decl.parameters, values, strict=False)))
+        self._body(lambda: self._control(block))
+        self._copy_out(back)
+
+    def _builtin(self, info: ast.BuiltinCall) -> Tree:
+        receiver = info.receiver
+        key = self._place_of(receiver)
+        if info.name == "isValid":
+            if is_union(receiver.type) or key is None:
+                tree = self.tree(receiver, receiver.type)
+                flags = [v for p, v in tree.items() if p[-1] == VALID]
+                return {(): self.graph.op("valid", flags, BOOL, info.place)}
+            return {(): self._get((key[0], (*key[1], VALID)), BOOL)}
+        if info.name in ("setValid", "setInvalid") and key is not None:
+            valid = self.graph.const(info.name == "setValid")
+            self._set((key[0], (*key[1], VALID)), valid)
+        elif info.name in ("push_front", "pop_front") and key is not None:
+            self._shift(key, receiver.type, info)
+        elif key is None:
+            self._strange(info.place, "an element of a stack that is chosen at run time")
+        return {}
+
+    def _shift(self, key: Key, type_: Type, info: ast.BuiltinCall) -> None:
+        stack = underlying(type_)
+        count = self.value(info.count) if info.count is not None else None
+        if not isinstance(stack, Stack) or count is None or not isinstance(count.data, int):
+            return
+        by = count.data if info.name == "push_front" else -count.data
+        old = {
+            (i, path): self._get((key[0], (*key[1], f"[{i}]", *path)), t)
+            for i in range(stack.size)
+            for path, t in leaves(stack.element)
+        }
+        for i in range(stack.size):
+            for path, t in leaves(stack.element):
+                new = old.get((i - by, path))
+                if new is None:
+                    new = self.graph.const(False) if path[-1:] == (VALID,) else self._undefined(t)
+                self._set((key[0], (*key[1], f"[{i}]", *path)), new)
+
+    def _instance(self, e: ast.Expr | None) -> object:
+        while isinstance(e, ast.Name) and id(e.decl) in self._extern_arguments:
+            e = self._extern_arguments[id(e.decl)]
+        if not isinstance(e, ast.Name):
+            return None
+        for block in reversed(self._blocks):
+            for known in (block.members, block.values):
+                if id(e.decl) in known:
+                    return known[id(e.decl)]
+        return self.instances.global_externs.get(id(e.decl))
+
+    # ---- tables ----
+
+    def _taken(self, number: int) -> Value:
+        """Which action an application ran, as a value."""
+        return self.graph.make("action", number, (), Bits(32))
+
+    def _apply_table(self, e: ast.Call) -> tuple[int, TableInstance]:
+        info = e.call
+        assert isinstance(info, ast.TableCall)
+        table = self._blocks[-1].members.get(id(info.decl))
+        if not isinstance(table, TableInstance):
+            raise InternalError(f"table {info.decl.name} has no instance")
+        keys = []
+        for key in table.keys:
+            keys += list(self.tree(key.value, key.value.type).values())
+        number = self._count()
+        application = Application(table, keys, self._guard, e.place, number)
+        self.applications.append(application)
+        before = self._state
+        assert before is not None
+        taken = self._taken(number)
+        ends: list[tuple[Value, State | None]] = []
+        for i, action in enumerate(table.actions):
+            here = self.graph.op("==", [taken, self.graph.const(i, Bits(32))], BOOL, e.place)
+            self._state = dict(before)
+            if len(table.actions) == 1:
+                self._run_action(number, action.decl, action.binding)
+            else:
+                with self._where(here, True):
+                    self._run_action(number, action.decl, action.binding)
+            ends.append((here, self._state))
+            for part, after in (self._state or {}).items():
+                old = before.get(part)
+                if old is not None and old is not after:
+                    application.used += [old, *_used(after, number)]
+        if ends:
+            self._state = ends[-1][1]
+            for here, state in reversed(ends[:-1]):
+                self._state = self._merge(here, state, self._state)
+        return number, table
+
+    def _run_action(self, number: int, decl: ast.Action, binding: ast.Bound) -> None:
+        bound = self._bind([(p, v) for p, v in binding if v is not None])
+        for parameter, value in binding:
+            if value is None:
+                for path, type_ in leaves(parameter.type):
+                    name = ".".join((decl.name, parameter.name, *path))
+                    data = self.graph.make("data", (number, name), (), type_, parameter.place)
+                    self._set((id(parameter), path), data)
+        self._body(lambda: self._statements(decl.body.statements))
+        self._copy_out(bound)
+
+    # ---- externs ----
+
+    def _method(self, info: ast.MethodCall, place: Place) -> None:
+        array = self._instance(info.receiver)
+        arguments = [v for _, v in info.arguments]
+        name = info.decl.name
+        if not isinstance(array, ExternInstance) or array.kind.startswith("direct"):
+            for value in arguments:  # a direct meter's result comes with the table's entry
+                if value is not None and name == "read":
+                    self._store(value, {(): self._undefined(value.type)}, place)
+            return
+        number = self._count()
+        if array.kind == "register" and name == "read":
+            target, index = arguments
+            assert target is not None and index is not None
+            result = self.graph.make("read", number, (), target.type, place)
+            access = Access(array, "read", self.value(index), self._guard, place, number)
+            access.result = result
+            self.accesses.append(access)
+            self._store(target, {(): result}, place)
+        elif array.kind == "register" and name == "write":
+            at, new = arguments
+            assert at is not None and new is not None
+            access = Access(array, "write", self.value(at), self._guard, place, number)
+            access.value = self.value(new)
+            self.accesses.append(access)
+        elif array.kind in ("counter", "meter"):
+            at = arguments[0]
+            assert at is not None
+            access = Access(array, "count", self.value(at), self._guard, place, number)
+            self.accesses.append(access)
+            if array.kind == "meter" and arguments[1] is not None:
+                target = arguments[1]
+                access.result = self.graph.make("read", number, (), target.type, place)
+                self._store(target, {(): access.result}, place)
+
+    def _extern(self, info: ast.ExternCall, place: Place) -> None:
+        name = info.decl.name
+        inputs: list[Value] = []
+        scalars: dict[str, Value | None] = {}
+        for parameter, value in info.arguments:
+            if value is None or parameter.direction == "out":
+                continue
+            under = underlying(value.type)
+            if isinstance(under, Bits | Composite | Tuple | EnumType) or under == BOOL:
+                tree = self.tree(value, value.type)
+                inputs += tree.values()
+                scalars[parameter.name] = tree.get(())
+        algorithms = [v.const for p, v in info.arguments if p.name == "algo" and v is not None]
+        for text in extern_missing(name, scalars, algorithms[0] if algorithms else None):
+            self._strange(place, text)
+        number = self._count()
+        for parameter, value in info.arguments:
+            if value is None or parameter.direction not in ("out", "inout"):
+                continue
+            if name == "mark_to_drop":
+                self._drop(self._place_of(value))
+                continue
+            made = self.graph.make("extern", (name, number), inputs, value.type, place)
+            if leaves(value.type) == [((), value.type)]:
+                self._store(value, {(): made}, place)
+
+    def _drop(self, key: Key | None) -> None:
+        for part, constant in (("egress_spec", 511), ("mcast_grp", 0)):
+            at = (key[0], (*key[1], part)) if key is not None else None
+            if at is not None and self._state is not None and at in self._state:
+                self._set(at, self.graph.const(constant, self._state[at].type))
+
+
+def _used(value: Value, application: int) -> list[Value]:
+    """What an action's operation that makes `value` needs, beside the data of the table's entry."""
+    of_table = value.kind in ("hit", "action", "data") and application in (
+        value.data,
+        value.data[0] if isinstance(value.data, tuple) else None,
+    )
+    if of_table or value.kind == "const":
+        return []
+    found = [used for arg in value.args for used in _used(arg, application)]
+    if value.kind == "op" or _comes_from(value, application):
+        return found
+    return [value]
+
+
+def _comes_from(value: Value, application: int) -> bool:
+    todo, seen = [value], set()
+    while todo:
+        each = todo.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        if each.kind in ("hit", "action", "data") and application in (
+            each.data,
+            each.data[0] if isinstance(each.data, tuple) else None,
+        ):
+            return True
+        todo += each.args
+    return False
