@@ -273,6 +273,29 @@ def test_passes_that_exclude_each_other_are_no_circle(fit):
     assert fit(locals=wide, apply=apply).circles == ()
 
 
+def test_a_second_pass_that_knows_the_decision_needs_no_other_array(fit):
+    """The first pass leaves by a return, so that what follows is the second's alone."""
+    locals_ = "register<bit<48>>(16) r; register<bit<48>>(16) q; bit<48> x; bit<48> y;"
+    apply = """
+        r.read(x, 1); q.read(y, 1);
+        bit<1> decided = meta.decided;
+        bit<8> event = meta.event;
+        if (decided == 0) {
+            if (x == 1 && y == 2) { event = 1; } else if (x == 2) { event = 2; }
+            if (event != 0) { resubmit_preserving_field_list(1); return; }
+        }
+        bit<48> x_next = x; bit<48> y_next = y;
+        if (event == 1) { x_next = 0; } else if (event == 2) { y_next = 7; }
+        CHECK { r.write(1, x_next); q.write(1, y_next); }
+    """
+    metadata = "bit<1> decided; bit<8> event;"
+    checked = apply.replace("CHECK", "if (decided == 1)")
+    report = fit(metadata=metadata, locals=locals_, apply=checked)
+    assert report.fits and accesses(report) == ["read and write"]
+    unchecked = fit(metadata=metadata, locals=locals_, apply=apply.replace("CHECK", ""))
+    assert broken(unchecked) == ["accesses", "circle"]
+
+
 # ---- stages ----
 
 

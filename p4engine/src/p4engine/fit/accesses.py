@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from p4engine.fit.flow import Flow
-from p4engine.fit.found import Access
+from p4engine.fit.found import Access, Application
 from p4engine.fit.values import COMPARISONS, LOGIC, Facts, Graph, Guard, Value
 
 ASSOCIATIVE = ("|", "&", "^", "+")
@@ -75,7 +76,7 @@ class Sources:
             return value.args
         number = value.data if isinstance(value.data, int) else value.data[0]  # type: ignore[index]
         application = self._applied[number]
-        return [*application.keys, *(c for c, _ in application.guard)]
+        return [*application.keys, *application.conditions]
 
     def all(self, values: Iterable[Value]) -> Iterator[Value]:
         """These values and all from which they are computed, up to what arrays gave."""
@@ -96,7 +97,7 @@ class Sources:
         assert write.value is not None
         detours = [
             value
-            for value in self.all([write.value, *(c for c, _ in write.guard)])
+            for value in self.all([write.value, *write.conditions])
             if value.kind not in ("op", "choose", "read")
         ]
         return not any(v in old for v in self.all(detours))
@@ -114,16 +115,22 @@ def worst_way(accesses: list[Access], together: Together, sources: Sources) -> W
     return worst
 
 
-def _ways(
-    accesses: list[Access], first: int, guard: Guard, together: Together
-) -> Iterator[list[Access]]:
-    """The sets of accesses that one packet can make."""
-    for place in range(first, len(accesses)):
-        joined = together.join(guard, accesses[place].guard)
+def most_together(uses: list[Application], together: Together) -> list[Application]:
+    """The longest list of applications of a table that one packet makes."""
+    return max(_ways(uses, 0, (), together), key=len)
+
+
+Use = TypeVar("Use", bound=Access | Application)
+
+
+def _ways(uses: list[Use], first: int, guard: Guard, together: Together) -> Iterator[list[Use]]:
+    """The sets of accesses, or of applications of a table, that one packet can make."""
+    for place in range(first, len(uses)):
+        joined = together.join(guard, uses[place].guard)
         if joined is None:
             continue
-        for rest in _ways(accesses, place + 1, joined, together):
-            yield [accesses[place], *rest]
+        for rest in _ways(uses, place + 1, joined, together):
+            yield [uses[place], *rest]
         if joined == guard:
             return  # who has come here makes this access
     yield []
@@ -213,6 +220,6 @@ def alu_of(write: Access, old: set[Value | None]) -> Alu:
 
     assert write.value is not None
     operations = depth(write.value)
-    for condition, _ in write.guard:
+    for condition in write.conditions:
         comparisons(condition)
     return Alu(list(conditions), operations, list(outside))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from p4engine.fit import memory
-from p4engine.fit.accesses import Sources, Together, Way, alu_of, worst_way
+from p4engine.fit.accesses import Sources, Together, Way, alu_of, most_together, worst_way
 from p4engine.fit.flow import Flow
 from p4engine.fit.found import Access
 from p4engine.fit.limits import Limits
@@ -136,18 +136,13 @@ class Analysis:
 
     def _table(self, table: TableInstance) -> TableFound:
         uses = [a for a in self.flow.applications if a.table is table]
-        marks = [
-            Access(ExternInstance("", "", None, {}, 0, a.place), "count", v, a.guard, a.place, 0)  # type: ignore[arg-type]
-            for a in uses
-            for v in [self.flow.graph.const(0)]
-        ]
-        way = worst_way(marks, self.together, self.sources) if marks else Way(())
-        if way.count > 1:
+        way = most_together(uses, self.together)
+        if len(way) > 1:
             self.problem(
                 "accesses",
-                f"table {table.decl.name}: a packet looks it up {way.count} times, the pipeline"
+                f"table {table.decl.name}: a packet looks it up {len(way)} times, the pipeline"
                 " does so once per pass",
-                way.accesses[1][0].place,
+                way[1].place,
             )
         taken = memory.of_table(table)
         return TableFound(
@@ -155,7 +150,7 @@ class Analysis:
             table.size,
             taken.sram_bits,
             taken.tcam_bits,
-            way.count,
+            len(way),
             self.spot(table.decl.place),
         )
 
@@ -248,8 +243,8 @@ class Analysis:
             for strange in flow.strange:
                 self.problem("operation", f"{strange.text} is not in the pipeline", strange.place)
         roots = [v for a in self.flow.accesses for v in (a.index, a.value) if v is not None]
-        roots += [c for a in self.flow.accesses for c, _ in a.guard]
-        roots += [v for a in self.flow.applications for v in (*a.keys, *(c for c, _ in a.guard))]
+        roots += [c for a in self.flow.accesses for c in a.conditions]
+        roots += [v for a in self.flow.applications for v in (*a.keys, *a.conditions)]
         wide = [
             v
             for v in self.sources.all([*roots, *self.flow.ends])

@@ -175,7 +175,7 @@ class Calls(Expressions):
         for key in table.keys:
             keys += list(self.tree(key.value, key.value.type).values())
         number = self._count()
-        application = Application(table, keys, self._guard, e.place, number)
+        application = Application(table, keys, self._guard, self._conditions(), e.place, number)
         self.applications.append(application)
         before = self._state
         assert before is not None
@@ -222,30 +222,31 @@ class Calls(Expressions):
                 if value is not None and name == "read":
                     self._store(value, {(): self._undefined(value.type)}, place)
             return
-        number = self._count()
         if array.kind == "register" and name == "read":
             target, index = arguments
             assert target is not None and index is not None
-            result = self.graph.make("read", number, (), target.type, place)
-            access = Access(array, "read", self.value(index), self._guard, place, number)
-            access.result = result
-            self.accesses.append(access)
-            self._store(target, {(): result}, place)
+            access = self._access(array, "read", index, place)
+            access.result = self.graph.make("read", access.number, (), target.type, place)
+            self._store(target, {(): access.result}, place)
         elif array.kind == "register" and name == "write":
             at, new = arguments
             assert at is not None and new is not None
-            access = Access(array, "write", self.value(at), self._guard, place, number)
+            access = self._access(array, "write", at, place)
             access.value = self.value(new)
-            self.accesses.append(access)
         elif array.kind in ("counter", "meter"):
             at = arguments[0]
             assert at is not None
-            access = Access(array, "count", self.value(at), self._guard, place, number)
-            self.accesses.append(access)
+            access = self._access(array, "count", at, place)
             if array.kind == "meter" and arguments[1] is not None:
                 target = arguments[1]
-                access.result = self.graph.make("read", number, (), target.type, place)
+                access.result = self.graph.make("read", access.number, (), target.type, place)
                 self._store(target, {(): access.result}, place)
+
+    def _access(self, array: ExternInstance, kind: str, index: ast.Expr, place: Place) -> Access:
+        at, number = self.value(index), self._count()
+        made = Access(array, kind, at, self._guard, self._conditions(), place, number)
+        self.accesses.append(made)
+        return made
 
     def _extern(self, info: ast.ExternCall, place: Place) -> None:
         name = info.decl.name

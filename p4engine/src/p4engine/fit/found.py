@@ -13,13 +13,15 @@ from p4engine.middle.instantiate import ExternInstance, TableInstance
 class Access:
     """What a packet does to an array (register, counter or meter) at one place of the program.
 
-    kind: "read", "write" or "count". `value` is what is written, `result` what was read.
+    kind: "read", "write" or "count". `conditions` are those of the guard that the others do not
+    imply. `value` is what is written, `result` what was read.
     """
 
     array: ExternInstance
     kind: str
     index: Value
     guard: Guard
+    conditions: list[Value]
     place: Place
     number: int
     value: Value | None = None
@@ -33,6 +35,7 @@ class Application:
     table: TableInstance
     keys: list[Value]
     guard: Guard
+    conditions: list[Value]
     place: Place
     number: int
     used: list[Value] = field(default_factory=list)

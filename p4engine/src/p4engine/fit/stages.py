@@ -83,13 +83,13 @@ class Stages:
         roots: list[tuple[list[Value], Place]] = []
         if isinstance(unit, ExternInstance):
             for access in self.flow.groups[unit]:
-                values = [access.index, *(c for c, _ in access.guard)]
+                values = [access.index, *access.conditions]
                 if access.value is not None:
                     values.append(access.value)
                 roots.append((values, access.place))
         elif isinstance(unit, TableInstance):
             for use in self._applications[unit]:
-                values = [*use.keys, *use.used, *(c for c, _ in use.guard)]
+                values = [*use.keys, *use.used, *use.conditions]
                 roots.append((values, use.place))
         for values, place in roots:
             for value in self._up_to_units(values):
@@ -211,7 +211,7 @@ class Stages:
         if isinstance(unit, TableInstance):
             for use in self._applications[unit]:
                 found += [(key, match, False) for key in use.keys]
-                found += [(c, match, False) for c, _ in use.guard]
+                found += [(c, match, False) for c in use.conditions]
                 found += [(v, action, False) for v in use.used]
             return found
         if isinstance(unit, Access):
@@ -221,7 +221,7 @@ class Stages:
         for access in accesses:
             found.append((access.index, match, True))
             if access.value is None:
-                found += [(c, match, False) for c, _ in access.guard]
+                found += [(c, match, False) for c in access.conditions]
             else:
                 outside = alu_of(access, self.old_values(access)).outside
                 found += [(v, action, True) for v in outside]

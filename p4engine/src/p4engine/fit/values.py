@@ -83,7 +83,7 @@ class Graph:
         """An operator on values, computed where they are constants."""
         args = tuple(args)
         if all(a.kind == "const" for a in args):
-            found = folded(name, args)
+            found = folded(name, [a.data for a in args], underlying(args[0].type))
             if found is not None:
                 return self.const(found, type_)
         if name in ("&&", "||"):
@@ -107,18 +107,17 @@ class Graph:
         return self.make("choose", None, (condition, yes, no), yes.type, place)
 
 
-def folded(name: str, args: tuple[Value, ...]) -> Hashable | None:
-    """The constant that an operator gives on constants; None if that is not known."""
-    known = [a.data for a in args]
-    type_ = underlying(args[0].type)
+def folded(name: str, known: list[Hashable], type_: Type) -> Hashable | None:
+    """The constant that an operator gives on constants, the first of which has that type; None if
+    that is not known."""
     try:
         if name == "!":
             return not known[0]
-        if len(args) == 2 and (name in NUMBERS or name in COMPARISONS or name in LOGIC):
+        if len(known) == 2 and (name in NUMBERS or name in COMPARISONS or name in LOGIC):
             if name in COMPARISONS and not all(isinstance(k, int) for k in known):
                 return known[0] == known[1] if name == "==" else known[0] != known[1]
             return fold.binary(name, known[0], known[1], type_)  # type: ignore[arg-type,return-value]
-        if len(args) == 1 and name in ("-", "~", "+"):
+        if len(known) == 1 and name in ("-", "~", "+"):
             return fold.unary(name, known[0], type_)  # type: ignore[arg-type,return-value]
     except fold.FoldError:
         return None
@@ -251,12 +250,10 @@ class Facts:
             return None
         first, *rest = sets
         assert first is not None
+        type_ = underlying(value.args[0].type)
         for a in first:
             for b in rest[0] or () if rest else [None]:
-                constants = [self.graph.const(a, value.args[0].type)]
-                if rest:
-                    constants.append(self.graph.const(b, value.args[1].type))
-                result = folded(str(value.data), tuple(constants))
+                result = folded(str(value.data), [a, b] if rest else [a], type_)
                 if result is None:
                     return None
                 found.add(result)

@@ -45,6 +45,7 @@ class Ways:
         self._state: State | None = {}
         self._guard: Guard = ()
         self._facts: dict[Guard, Facts] = {(): Facts(self.graph)}
+        self._needed: dict[Guard, list[Value]] = {}
         self._frames: list[_Frame] = []
         self._blocks: list[BlockInstance] = []
         self._extern_arguments: dict[int, ast.Expr | None] = {}
@@ -64,6 +65,22 @@ class Ways:
                     self._facts[head] = found.with_guard(head[-1:])
                 found = self._facts[head]
         return self._facts[self._guard]
+
+    def _conditions(self) -> list[Value]:
+        """The conditions of this place, without what the others imply."""
+        if self._guard not in self._needed:
+            rest = list(self._guard)
+            for each in self._guard:
+                others = tuple(c for c in rest if c is not each)
+                if Facts(self.graph).with_guard(others).truth(each[0]) == each[1]:
+                    rest.remove(each)
+            self._needed[self._guard] = [
+                Facts(self.graph)
+                .with_guard(tuple(c for c in rest if c is not each))
+                .resolved(each[0])
+                for each in rest
+            ]
+        return self._needed[self._guard]
 
     @contextmanager
     def _where(self, condition: Value, holds: bool) -> Iterator[None]:
