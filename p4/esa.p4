@@ -86,6 +86,9 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
             }
 
             /* ---- 2. Which event is it? ---- */
+#ifdef TWO_PASSES
+#include "second_pass.p4"
+#endif
             if (hdr.ina.kind == KIND_GRADIENT && hdr.values.isValid()) {
                 meta.heading = TO_SERVER;
                 meta.known = slot.bitmap & hdr.workers.bitmap;
@@ -158,6 +161,9 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
                 }
             }
 
+#ifdef TWO_PASSES
+#include "first_pass.p4"
+#endif
             /* ---- 3. What happens to the aggregator and the packet? ---- */
             if (meta.event == CLAIM) {
                 occupy();
@@ -210,6 +216,9 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
             }
 
             /* ---- 4. Do it. ---- */
+#ifdef TWO_PASSES
+            if (meta.decided == 1)       // a first pass moves no values
+#endif
             if (meta.move == STORE) {
                 store_values();
             } else if (meta.move == SUM) {
@@ -226,6 +235,9 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
             if (meta.leaves == 1) {
                 write_content_header();
             }
+#ifdef TWO_PASSES
+            if (meta.decided == 1)       // and changes nothing
+#endif
             write_slot();
             count_event();
             if (meta.vacated == 1 && slot.state == FILLING) {

@@ -19,6 +19,9 @@
 #ifdef GRID
     register<bit<16>>(AGGREGATORS)  slot_tag;
 #endif
+#ifdef TWO_PASSES
+    register<bit<16>>(AGGREGATORS)  slot_version;    // how often the record has changed
+#endif
     register<bit<1>>(JOBS)          job_gone;    // 1: the job has ended; nobody waits for its sums
 #include "value_memory.p4"
 

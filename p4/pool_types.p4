@@ -104,6 +104,13 @@ struct metadata_t {
     bit<1>   signals;                    // collisions are dropped, and the sender is told
     bit<2>   color;                      // the meter's verdict
 #endif
+#ifdef TWO_PASSES
+    /* what a second pass knows of the first (second_pass.p4) */
+    @field_list(TWO_PASSES) bit<1>  decided;
+    @field_list(TWO_PASSES) bit<5>  decision;    // the event
+    @field_list(TWO_PASSES) bit<16> version;     // of the record that it was decided on
+    bit<1>   again;                      // the packet goes round, not out
+#endif
 }
 
 #endif

@@ -1,0 +1,227 @@
+"""ESA in two passes is ESA: the same packets leave, and the registers hold the same at the end.
+
+Also with packets in between: where several packets are between their passes at once, no
+contribution is lost or added twice. Without the comparison of versions this would not be so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from p4engine.fit.analysis import analyse
+from p4engine.switch.library import Switch
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+
+from p4engine import compile_program
+from testbed import dataplane
+from testbed.dissect import Ina
+from testbed.paths import P4
+from testbed.protocols import wire
+from testbed.topology import host_ip
+from tests.support.bmv2.cases import CASES, Case, calls_of, surroundings
+from tests.support.bmv2.compare import events_of, outputs
+from tests.support.bmv2.packets import sequence
+from tests.support.experiments import experiment
+from tests.support.paths import ROOT
+from tests.support.switches import TWO_JOBS
+from tests.support.virtual import content, run_virtual
+
+TWO_PASSES = P4 / "esa_two_passes.p4"
+FRAGMENTS = 90
+SENT = 2 * 3 * FRAGMENTS  # contributions: two jobs of three workers
+ROUND = 200  # a port through which packets go round
+SEVERAL = (*CASES["esa"], Case("esa", "max_age: 50us"), Case("esa", "preempt: coin"))
+EVENTS = set(range(20))  # of pool_types.p4, by number: all but OVER_RATE, which is GRID's
+
+
+def start(case: Case, source: Path, values: int, **more: int) -> Switch:
+    """A switch of the case with its tables filled, which runs `source`."""
+    settings = case.experiment(values)
+    _, definitions, folders = dataplane.program(settings)
+    ports = [*surroundings(case, settings).ports, ROUND]
+    switch = Switch(compile_program(source, definitions | more, folders), ports=ports, seed=1)
+    switch.batch(calls_of(case, settings))
+    return switch
+
+
+def compare(case: Case, count: int, seed: int, values: int = 4, **more: int) -> Counter[int]:
+    """Send `count` random packets through both programs; returns how often each event occurred."""
+    packets = list(sequence(surroundings(case, case.experiment(values)), count, seed))
+    with contextlib.ExitStack() as stack:
+        one = stack.enter_context(contextlib.closing(start(case, P4 / "esa.p4", values)))
+        two = stack.enter_context(contextlib.closing(start(case, TWO_PASSES, values, **more)))
+        left, right = outputs(one, packets), outputs(two, packets)
+        assert left == right
+        assert sum(map(len, left.values())) > count / 3
+        for register in one.compiled.info.registers:
+            same = np.array_equal(
+                one.register_read(register.name), two.register_read(register.name)
+            )
+            assert same, register.name
+        return Counter(events_of(one))
+
+
+@pytest.mark.parametrize("more", [{}, {"RECIRCULATION_PORT": ROUND}], ids=["resubmit", "round"])
+def test_it_does_what_esa_does(more):
+    events: Counter[int] = Counter()
+    for seed, case in enumerate(SEVERAL):
+        events += compare(case, 1500, seed, **more)
+    assert set(events) == EVENTS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [{}, {"RECIRCULATION_PORT": ROUND}], ids=["resubmit", "round"])
+def test_it_does_what_esa_does_with_100_000_packets(more):
+    events: Counter[int] = Counter()
+    for seed, case in enumerate(SEVERAL):
+        events += compare(case, 20_000, 100 + seed, **more)
+    assert set(events) == EVENTS and sum(events.values()) > 50_000
+
+
+def test_it_makes_one_access_per_array_and_pass():
+    report = analyse(TWO_PASSES, include_dirs=[P4])
+    assert report.most_accesses == 1 and report.circles == ()
+    assert analyse(P4 / "esa.p4", include_dirs=[P4]).most_accesses == 2
+
+
+# ---- packets in between ----
+
+
+def gradient(job: int, worker: int, fragment: int, index: int, value: int, priority: int) -> bytes:
+    return bytes(
+        Ether(src="02:00:00:00:00:99", dst="02:00:00:01:00:01")
+        / IP(src=host_ip(1 + 4 * job + worker), dst=host_ip(4 + 4 * job))
+        / UDP(sport=wire.PORT, dport=wire.PORT, chksum=0)
+        / Ina(
+            kind=wire.GRADIENT,
+            job=job,
+            fragment_number=fragment,
+            index=index,
+            sender=worker,
+            priority=priority,
+            bitmap=1 << worker,
+            values=[value] * 4,
+        )
+    )
+
+
+def contributions(count: int, seed: int) -> Iterator[tuple[int, int, int, int]]:
+    """(job, worker, fragment, priority) of two jobs of three workers, with fragments that compete
+    for few aggregators, in an order in which neighbours often mean the same one."""
+    draw = random.Random(seed)
+    for first in range(0, count, 3):
+        some = [
+            (job, worker, first + n, draw.randrange(1, 256))
+            for job in (0, 1)
+            for n in range(3)
+            for worker in range(3)
+        ]
+        draw.shuffle(some)
+        yield from some
+
+
+def value_of(job: int, worker: int, fragment: int) -> int:
+    """Sums of these tell whose values are in them."""
+    return 7 ** (3 * job + worker) * (fragment % 97 + 1)
+
+
+def crowded(source: Path, seed: int, at_once: int = 12) -> tuple[list[str], int]:
+    """Send contributions in groups that are between their passes at once, to two aggregators.
+
+    Returns what is wrong with the sums: each that leaves or stays must be the sum of the workers in
+    its bitmap, and every contribution must be in exactly one. And the number of passes."""
+    settings = experiment(TWO_JOBS % {"system": "esa", "aggregators": 2, "options": ""})
+    _, definitions, folders = dataplane.program(settings)
+    compiled = compile_program(source, definitions | {"RECIRCULATION_PORT": ROUND}, folders)
+    wrong: list[str] = []
+    seen: Counter[tuple[int, int, int]] = Counter()
+    sent: Counter[tuple[int, int, int]] = Counter()
+
+    def take(job: int, fragment: int, bitmap: int, value: int) -> None:
+        workers = [w for w in range(3) if bitmap >> w & 1]
+        if value != sum(value_of(job, w, fragment) for w in workers):
+            wrong.append(f"job {job}, fragment {fragment}: {value} of workers {workers}")
+        seen.update((job, w, fragment) for w in workers)
+
+    ports = [*range(1, 9), ROUND]
+    with contextlib.closing(Switch(compiled, ports=ports, seed=1, priority_queues=2)) as switch:
+        dataplane.install(settings, "s1", switch)
+        switch.queue_rate(1_000_000, port=ROUND)  # packets wait there, and others pass
+        now = 1_000_000
+        packets = list(contributions(FRAGMENTS, seed))
+        for first in range(0, len(packets), at_once):
+            for job, worker, fragment, priority in packets[first : first + at_once]:
+                sent[job, worker, fragment] += 1
+                value = value_of(job, worker, fragment)
+                data = gradient(job, worker, fragment, fragment % 2, value, priority)
+                switch.receive(1 + 4 * job + worker, data, now)
+            now += 1_000_000
+            for _, _, data in switch.advance(now):
+                left = Ether(data)[Ina]
+                take(left.job, left.fragment_number, int(left.bitmap), int(left.values[0]))
+        state = {
+            name: switch.register_read(f"slot_{name}", 0, 2)
+            for name in ("state", "job", "fragment", "bitmap")
+        }
+        held = switch.register_read("value_00", 0, 2)
+        for slot in range(2):
+            if state["state"][slot] == 1:
+                job, fragment, bitmap = (int(state[n][slot]) for n in ("job", "fragment", "bitmap"))
+                take(job, fragment, bitmap, int(held[slot]))
+        passes = switch.stats()["recirculations"] + sum(sent.values())
+    wrong += [f"{each} is in {seen[each]} sums" for each in sent if seen[each] != sent[each]]
+    return wrong, passes
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_contribution_is_lost_or_doubled_when_packets_come_in_between(seed):
+    wrong, passes = crowded(TWO_PASSES, seed)
+    assert not wrong
+    assert passes > 2 * SENT  # some had to go round more than once
+
+
+def test_the_passes_are_those_that_the_page_tells():
+    page = (ROOT / "docs" / "hardware.md").read_text()
+    told = re.findall(r"(?m)^  \| (\d+) \| (\d\.\d) \|$", page)
+    assert len(told) == 3
+    for in_flight, passes in told:
+        _, made = crowded(TWO_PASSES, 0, int(in_flight))
+        assert f"{made / SENT:.1f}" == passes, in_flight
+
+
+def test_a_whole_run_has_the_same_results():
+    text = """
+    name: two-passes
+    runtime: virtual
+    topology: {kind: star, hosts: 8}
+    links: {bandwidth: 1 Gbit/s, each: [{between: [h1, s1], loss: 1 %%}]}
+    system: {name: esa%s}
+    memory: {aggregators: 8}
+    values_per_packet: 4
+    jobs:
+      - {model: alexnet, workers: 3, iterations: 1, scale: 0.00002, compute_scale: 0}
+      - {model: vgg16, workers: 3, iterations: 1, scale: 0.00001, compute_scale: 0}
+    """
+    one = run_virtual(experiment(text % ""))
+    two = run_virtual(experiment(text % f", program: {TWO_PASSES}"))
+    assert content(one) == content(two)
+    assert all(job["exact"] for job in one["jobs"])
+
+
+def test_without_versions_packets_in_between_do_harm(tmp_path):
+    shutil.copytree(P4, tmp_path / "p4")
+    changed = tmp_path / "p4" / "second_pass.p4"
+    check = "meta.decided == 1 && version == meta.version"
+    assert check in changed.read_text()
+    changed.write_text(changed.read_text().replace(check, "meta.decided == 1"))
+    wrong, _ = crowded(tmp_path / "p4" / TWO_PASSES.name, 0)
+    assert wrong
