@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeVar
 
 from p4engine.fit.flow import Flow
@@ -29,6 +30,11 @@ class Way:
     @property
     def count(self) -> int:
         return len(self.accesses)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Accesses, and reads and writes."""
+        return self.count, sum(map(len, self.accesses))
 
 
 class Together:
@@ -104,20 +110,19 @@ class Sources:
 
 
 def worst_way(accesses: list[Access], together: Together, sources: Sources) -> Way:
-    """The way with the most accesses to an array, and of these the first in the program."""
+    """The way with the most accesses to an array, of these the one with the most reads and writes,
+    and of these the first in the program."""
     worst = Way(())
-    for number, way in enumerate(_ways(accesses, 0, (), together)):
+    for way in islice(_ways(accesses, 0, (), together), MANY):
         found = Way(tuple(merged(way, together, sources)))
-        if found.count > worst.count:
+        if found.size > worst.size:
             worst = found
-        if number > MANY:
-            break
     return worst
 
 
 def most_together(uses: list[Application], together: Together) -> list[Application]:
     """The longest list of applications of a table that one packet makes."""
-    return max(_ways(uses, 0, (), together), key=len)
+    return max(islice(_ways(uses, 0, (), together), MANY), key=len)
 
 
 Use = TypeVar("Use", bound=Access | Application)

@@ -9,7 +9,7 @@ from p4engine.fit.found import Access, Application
 from p4engine.fit.operations import extern_missing
 from p4engine.fit.parts import VALID, Key, Tree, leaves, leaves_are_values
 from p4engine.fit.values import Value
-from p4engine.fit.ways import State
+from p4engine.fit.ways import Back, State
 from p4engine.frontend import ast
 from p4engine.frontend.diagnostics import InternalError, Place
 from p4engine.frontend.types import (
@@ -51,14 +51,11 @@ class Calls(Expressions):
         if isinstance(info, ast.FunctionCall):
             statements = info.decl.statements
             bound = self._bind(info.arguments)
-            result = self._body(lambda: self._statements(statements))
-            self._copy_out(bound)
-            return result
+            return self._body(lambda: self._statements(statements), bound)
         if isinstance(info, ast.ActionCall):
             bound = self._bind(info.arguments)
             action = info.decl
-            self._body(lambda: self._statements(action.body.statements))
-            self._copy_out(bound)
+            self._body(lambda: self._statements(action.body.statements), bound)
         elif isinstance(info, ast.TableCall):
             self._apply_table(e)
         elif isinstance(info, ast.BlockCall):
@@ -90,7 +87,7 @@ class Calls(Expressions):
             self._store_tree((id(parameter), ()), tree)
         return back
 
-    def _copy_out(self, back: list[tuple[ast.Parameter, ast.Expr]]) -> None:
+    def _copy_out(self, back: Back) -> None:
         if self._state is None:
             return
         for parameter, value in back:
@@ -109,8 +106,7 @@ class Calls(Expressions):
             return
         values = [value for _, value in info.arguments]
         back = self._bind(list(zip(block.decl.parameters, values, strict=False)))
-        self._body(lambda: self._control(block))
-        self._copy_out(back)
+        self._body(lambda: self._control(block), back)
 
     def _builtin(self, info: ast.BuiltinCall) -> Tree:
         receiver = info.receiver
@@ -208,8 +204,7 @@ class Calls(Expressions):
                     name = ".".join((decl.name, parameter.name, *path))
                     data = self.graph.make("data", (number, name), (), type_, parameter.place)
                     self._set((id(parameter), path), data)
-        self._body(lambda: self._statements(decl.body.statements))
-        self._copy_out(bound)
+        self._body(lambda: self._statements(decl.body.statements), bound)
 
     # ---- externs ----
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from p4engine.fit.flow import Flow
 from p4engine.fit.limits import BLOCK_BITS, TCAM_ENTRIES, TCAM_KEY_BITS
-from p4engine.fit.parts import VALID, leaves
+from p4engine.fit.parts import leaves, members
 from p4engine.frontend.diagnostics import Place
-from p4engine.frontend.types import Type, width_of
+from p4engine.frontend.types import Type, is_header, is_union, underlying, width_of
 from p4engine.middle.instantiate import ExternInstance, Instances, TableInstance
 
 IN_TCAM = ("lpm", "ternary", "range", "optional")
@@ -100,7 +100,13 @@ def phv_of(instances: Instances, flow: Flow) -> Phv:
 
 
 def _bits(type_: Type) -> int:
-    return sum(1 if path[-1:] == (VALID,) else width_of(t) or 0 for path, t in leaves(type_))
+    """Of a union those of its largest header."""
+    parts = [_bits(part) for _, part in members(type_)]
+    if is_union(type_):
+        return max(parts, default=0)
+    if is_header(underlying(type_)):
+        return sum(parts) + 1
+    return sum(parts) if parts else width_of(type_) or 0
 
 
 def _declared(type_: Type, otherwise: Place) -> Place:

@@ -6,7 +6,7 @@ statement that some packets leave by (return, exit) has the condition that they 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +20,7 @@ from p4engine.frontend.types import BOOL, Type
 from p4engine.middle.instantiate import BlockInstance, ExternInstance, Instances
 
 State = dict[Key, Value]
+Back = Sequence[tuple[ast.Parameter, ast.Expr]]  # whose values go back to what
 
 
 @dataclass
@@ -114,8 +115,12 @@ class Ways:
             made = self.graph.op("&&", [made, condition], BOOL, condition.place)
         return made
 
-    def _body(self, write: Callable[[], None]) -> Tree:
-        """Follow a body to its end, whichever way it ends; returns its result."""
+    def _copy_out(self, back: Back) -> None:
+        raise NotImplementedError
+
+    def _body(self, write: Callable[[], None], back: Back = ()) -> Tree:
+        """Follow a body to its end, whichever way it ends, and give parameters back to the
+        arguments `back`; returns its result."""
         outside = self._guard
         frame = _Frame(len(outside))
         self._frames.append(frame)
@@ -124,11 +129,16 @@ class Ways:
         self._guard = outside
         for guard, state in reversed(frame.returned):
             self._state = self._merge(self._holds(guard), state, self._state)
-        if self._frames:
-            outer = self._frames[-1]
-            head = self._guard[outer.depth :]
-            outer.exited += [((*head, *guard), state) for guard, state in frame.exited]
-        else:
+        self._copy_out(back)
+        behind = self._state
+        for guard, state in frame.exited:
+            self._state = state
+            self._copy_out(back)
+            if self._frames:
+                outer = self._frames[-1]
+                outer.exited.append(((*self._guard[outer.depth :], *guard), state))
+        self._state = behind
+        if not self._frames:
             for guard, state in reversed(frame.exited):
                 self._state = self._merge(self._holds(guard), state, self._state)
         if self._state is None:
