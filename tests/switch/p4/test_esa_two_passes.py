@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 from p4engine.fit.analysis import analyse
 from p4engine.switch.library import Switch
+from p4engine.trace.events import Event
+from p4engine.trace.tracer import Tracer
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
@@ -28,7 +30,7 @@ from testbed.paths import P4
 from testbed.protocols import wire
 from testbed.topology import host_ip
 from tests.support.bmv2.cases import CASES, Case, calls_of, surroundings
-from tests.support.bmv2.compare import events_of, outputs
+from tests.support.bmv2.compare import TIMES, events_of, outputs
 from tests.support.bmv2.packets import sequence
 from tests.support.experiments import experiment
 from tests.support.paths import ROOT
@@ -180,6 +182,73 @@ def crowded(source: Path, seed: int, at_once: int = 12) -> tuple[list[str], int]
         passes = switch.stats()["recirculations"] + sum(sent.values())
     wrong += [f"{each} is in {seen[each]} sums" for each in sent if seen[each] != sent[each]]
     return wrong, passes
+
+
+Contribution = tuple[int, int, int]  # job, worker, fragment
+
+
+def last_passes(events: list[Event]) -> list[Contribution]:
+    """The contributions of traced packets in the order of the passes after which they do not go
+    round again."""
+    order: list[Contribution] = []
+    for event in events:
+        if event.kind == "extract" and event.what() == "hdr.ina":
+            found = {name: value for name, value, *_ in event.fields()}
+            order.append((found["job"], found["sender"], found["fragment"]))
+        elif event.kind == "assign" and event.site["source"].strip() == "meta.again = 1;":
+            order.pop()
+    return order
+
+
+def by_port(switch: Switch, now: int, into: dict[int, list[bytes]]) -> None:
+    for _, port, data in switch.advance(now):
+        into.setdefault(port, []).append(data)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_packets_in_between_act_as_if_they_came_in_the_order_of_their_last_passes(seed):
+    settings = experiment(TWO_JOBS % {"system": "esa", "aggregators": 2, "options": ""})
+    source, definitions, folders = dataplane.program(settings)
+    around = definitions | {"RECIRCULATION_PORT": ROUND}
+    ports = [*range(1, 9), ROUND]
+    frames = {
+        (job, worker, fragment): (
+            1 + 4 * job + worker,
+            gradient(
+                job, worker, fragment, fragment % 2, value_of(job, worker, fragment), priority
+            ),
+        )
+        for job, worker, fragment, priority in contributions(30, seed)
+    }
+    left: dict[int, list[bytes]] = {}
+    right: dict[int, list[bytes]] = {}
+    with contextlib.ExitStack() as stack:
+        traced = compile_program(TWO_PASSES, around, folders, trace=True)
+        two = stack.enter_context(
+            contextlib.closing(Switch(traced, ports=ports, seed=1, priority_queues=2))
+        )
+        dataplane.install(settings, "s1", two)
+        two.queue_rate(1_000_000, port=ROUND)
+        tracer = Tracer(two)
+        sent, order = list(frames), []
+        for number, first in enumerate(range(0, len(sent), 12), 1):
+            for each in sent[first : first + 12]:
+                port, data = frames[each]
+                two.receive(port, data, 1_000_000 * number)
+            by_port(two, 1_000_000 * number + 999_999, left)
+            order += last_passes(tracer.take())
+        assert sorted(order) == sorted(sent) and order != sent
+        compiled = compile_program(source, definitions, folders)
+        one = stack.enter_context(contextlib.closing(Switch(compiled, ports=ports, seed=1)))
+        dataplane.install(settings, "s1", one)
+        for number, each in enumerate(order, 1):
+            port, data = frames[each]
+            one.receive(port, data, 1000 * number)
+            by_port(one, 1000 * number, right)
+        assert left == right and sum(map(len, left.values())) > 20
+        for name in (register.name for register in compiled.info.registers):
+            if name.rpartition(".")[2] not in TIMES:
+                assert np.array_equal(one.register_read(name), two.register_read(name)), name
 
 
 @pytest.mark.parametrize("seed", range(3))
