@@ -453,12 +453,35 @@ def test_registers_are_compared_with_the_arrays_that_stages_have(fit):
         ("random(hdr.h.a, 0, 9);", "random() from a range other than"),
         ("hash(hdr.h.a, HashAlgorithm.crc32, 32w0, {hdr.h.b}, 32w100);", "no power of two"),
         ("hash(hdr.h.a, HashAlgorithm.csum16, 32w0, {hdr.h.b}, 32w64);", "the hash csum16"),
-        ("truncate(60);", "truncate()"),
+        ("truncate(60);", "truncate() is not in the pipeline"),
+        (
+            "for (bit<8> i in 0 .. (bit<8>) hdr.h.a) { hdr.h.b = 1; }",
+            "number of rounds is not known",
+        ),
+        (
+            "for (bit<8> i in 0 .. 3) { if (hdr.h.a == 1) { break; } }",
+            "break or continue in a loop",
+        ),
+        ("hdr.h.a = hdr.h.b / 3;", "a division"),
+        ("hdr.h.a = hdr.h.b % 6;", "a remainder"),
     ],
 )
 def test_operations_that_are_not_there(fit, apply, said):
     report = fit(apply=apply)
     assert broken(report) == ["operation"] and said in report.problems[0].message
+
+
+def test_elements_of_stacks_are_chosen_when_the_program_is_compiled(fit):
+    headers = "header h_t { bit<32> a; } struct headers_t { h_t[4] s; h_t h; }"
+    assert fit(headers=headers, parser=STACK, apply="hdr.h.a = hdr.s[2].a;").fits
+    for apply in ("hdr.h.a = hdr.s[hdr.h.a].a;", "hdr.s[hdr.h.a].a = 1;"):
+        report = fit(headers=headers, parser=STACK, apply=apply)
+        assert (
+            broken(report) == ["operation"] and "chosen at run time" in report.problems[0].message
+        )
+
+
+STACK = "state start { packet.extract(hdr.h); packet.extract(hdr.s.next); transition accept; }"
 
 
 @pytest.mark.parametrize(

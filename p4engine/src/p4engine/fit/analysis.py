@@ -9,7 +9,7 @@ from pathlib import Path
 from p4engine.fit import memory
 from p4engine.fit.accesses import Sources, Together, Way, alu_of, most_together, worst_way
 from p4engine.fit.flow import Flow
-from p4engine.fit.found import Access
+from p4engine.fit.found import Access, Application
 from p4engine.fit.limits import Limits
 from p4engine.fit.load import deep, load
 from p4engine.fit.report import (
@@ -25,11 +25,14 @@ from p4engine.fit.report import (
 from p4engine.fit.stages import Stages, short
 from p4engine.fit.values import Value
 from p4engine.frontend.diagnostics import Diagnostics, Place
-from p4engine.middle.instantiate import ExternInstance, Instances, TableInstance
+from p4engine.middle.instantiate import BlockInstance, ExternInstance, Instances, TableInstance
 
 PIPELINES = ("ig", "eg")
 CHECKSUMS = ("vr", "ck")
 ADDING = ("+", "-", "|+|", "|-|", "*", "<", ">", "<=", ">=")
+
+# What one control does: accesses to arrays, applications of tables, what the packet leaves with.
+Found = tuple[list[Access], list[Application], list[Value]]
 
 
 class Analysis:
@@ -39,16 +42,17 @@ class Analysis:
         self.instances, self.diagnostics, self.limits = instances, diagnostics, limits
         self.problems: list[Problem] = []
         self.flow = Flow(instances, diagnostics)
-        self.by_pipeline: dict[str, tuple[list[Value], int, int]] = {}
-        for name in PIPELINES:
-            first = len(self.flow.accesses), len(self.flow.applications), len(self.flow.ends)
-            self.flow.block(instances.blocks[name])
-            self._ends_of = self.flow.ends[first[2] :]
-            self.by_pipeline[name] = (self._ends_of, first[0], first[1])
+        self.found = {name: self._follow(instances.blocks[name]) for name in PIPELINES}
         self.checks = Flow(instances, diagnostics)
         for name in CHECKSUMS:
             self.checks.block(instances.blocks[name])
         self.together, self.sources = Together(self.flow.graph), Sources(self.flow)
+
+    def _follow(self, block: BlockInstance) -> Found:
+        flow = self.flow
+        before = len(flow.accesses), len(flow.applications), len(flow.ends)
+        flow.block(block)
+        return flow.accesses[before[0] :], flow.applications[before[1] :], flow.ends[before[2] :]
 
     # ---- places ----
 
@@ -169,16 +173,7 @@ class Analysis:
         return CircleFound(tuple(names), length, spots)
 
     def _chain(self, stages: Stages, name: str) -> tuple[StepFound, ...]:
-        ends, first, first_table = self.by_pipeline[name]
-        others = [n for n in PIPELINES if n != name]
-        last = last_table = None
-        for other in others:
-            _, start, start_table = self.by_pipeline[other]
-            if PIPELINES.index(other) > PIPELINES.index(name):
-                last, last_table = start, start_table
-        steps = stages.chain(
-            self.flow.accesses[first:last], self.flow.applications[first_table:last_table], ends
-        )
+        steps = stages.chain(*self.found[name])
         over = [s for s in steps if s.stage > self.limits.stages]
         if over:
             pipeline = "ingress" if name == "ig" else "egress"

@@ -102,7 +102,7 @@ class Flow(Calls):
         elif isinstance(s, ast.For | ast.ForIn):
             self._loop(s)
         elif isinstance(s, ast.Break | ast.Continue):
-            self._strange(s.place, "break and continue in a loop cannot be unrolled here")
+            self._strange(s.place, "break or continue in a loop")
 
     def _leave(self, to: list[tuple[Guard, State]]) -> None:
         assert self._state is not None

@@ -38,7 +38,7 @@ def extern_missing(
     arguments by parameter, `algorithm` is a hash's."""
     found = []
     if name.endswith("_with_payload"):
-        found.append("a checksum over the payload, which is not in the pipeline")
+        found.append("a checksum over the payload")
     elif name == "truncate":
         found.append("truncate()")
     elif name == "hash":
