@@ -82,8 +82,8 @@ def the_memory_is_back(read: results.Results) -> None:
     assert rows[1, "allocations"] > 0
     # The pool is small, so job a needs every aggregator of it.
     assert rows[1, "ended_open"] == 0 and rows[1, "held_open_ns"] == 0
-    if job["system"] == "atp":
-        assert rows[0, "ghosts"] > 0  # nothing else frees what it had held
+    if job["system"] == "atp":  # nothing else frees what it was still filling, if anything
+        assert rows[0, "ghosts"] >= rows[1, "ended_discarded"]
 
 
 def its_registers_were_all_there_was(outcome: Outcome) -> None:
