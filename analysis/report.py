@@ -33,9 +33,10 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=_WIDTH)
 
 
-def after_run(folder: str | Path, console: Console | None = None) -> None:
-    """What happens at the end of a run: prints the report first, then draws the figures."""
-    _one(read(folder), console or _console())
+def after_run(folder: str | Path, console: Console | None = None, *, draw: bool = True) -> None:
+    """What happens at the end of a run: prints the tables first, then, with `draw`, makes figures
+    and report.html."""
+    _one(read(folder), console or _console(), draw)
 
 
 def report_command(paths: Sequence[str | Path], console: Console | None = None) -> None:
@@ -57,9 +58,9 @@ def report_command(paths: Sequence[str | Path], console: Console | None = None) 
         _comparison(runs, console)
 
 
-def sweep_report(folder: str | Path, console: Console | None = None) -> None:
-    """The table of a sweep's points, report.txt, data.csv, the figures and report.html, into its
-    folder."""
+def sweep_report(folder: str | Path, console: Console | None = None, *, draw: bool = True) -> None:
+    """The table of a sweep's points, report.txt, data.csv and, with `draw`, the figures and
+    report.html, into its folder."""
     sweep = sweeps.read_sweep(folder)
     frame = sweeps.frame(sweep)
     console = console or _console()
@@ -71,6 +72,8 @@ def sweep_report(folder: str | Path, console: Console | None = None) -> None:
             return
         frame.to_csv(sweep.folder / "data.csv", index=False)
         hand_over(sweep.folder / "data.csv")
+        if not draw:
+            return
         with step(console, "drawing the figures"):
             from testbed.analysis.figures import sweep_figures
 
@@ -128,13 +131,14 @@ def _writing(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def _one(results: Results, console: Console) -> None:
+def _one(results: Results, console: Console, draw: bool = True) -> None:
     with _writing(results.folder):
-        _show_and_draw(results, console)
+        _show(render(results), console, results.folder / "report.txt")
+        if draw:
+            _draw(results, console)
 
 
-def _show_and_draw(results: Results, console: Console) -> None:
-    _show(render(results), console, results.folder / "report.txt")
+def _draw(results: Results, console: Console) -> None:
     if results.finished:
         with step(console, "loading matplotlib"):  # only now that the table is on the screen
             from testbed.analysis.figures import run_figures as figures

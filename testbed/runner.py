@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 VIRTUAL = "virtual"
 
 
-def run(experiment: Experiment, results: Path, pcap: Sequence[str] = ()) -> int:
+def run(
+    experiment: Experiment, results: Path, pcap: Sequence[str] = (), *, report: bool = True
+) -> int:
     """Run an experiment and report; its folder goes below `results`. Returns the exit code.
 
-    pcap: the ports to capture (see captures.py). Raises UserError before anything is built, and
-    RunError."""
+    pcap: the ports to capture (see captures.py). report: False for the tables alone, without
+    figures and report.html. Raises UserError before anything is built, and RunError."""
     captured = ports(experiment, pcap)
     get_ready([experiment])
     console = Console()
@@ -44,7 +46,7 @@ def run(experiment: Experiment, results: Path, pcap: Sequence[str] = ()) -> int:
     folder = run_experiment(experiment, program, results, console, captured)
     from testbed.analysis.report import after_run
 
-    after_run(folder)
+    after_run(folder, draw=report)
     return 0
 
 

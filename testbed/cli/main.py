@@ -67,7 +67,16 @@ def _run_arguments(parser: Parser) -> None:
         metavar="SWITCH:PORT",
         help="capture what passes a port; can be repeated",
     )
+    _no_report(parser)
     _results(parser)
+
+
+def _no_report(parser: Parser) -> None:
+    parser.add_argument(
+        "--no-report",
+        action="store_true",
+        help="neither figures nor report.html; `report` makes them from the results later",
+    )
 
 
 def _run(options: Namespace) -> int | None:
@@ -76,6 +85,8 @@ def _run(options: Namespace) -> int | None:
     if is_network(options.file):
         if options.pcap:
             raise UserError("--pcap is for experiments; in a network file's network, run tcpdump")
+        if options.no_report:
+            raise UserError("--no-report is for experiments; a network file has no report")
         from testbed.netfile.network_run import run_network
 
         return run_network(options.file, options.cli)
@@ -89,10 +100,10 @@ def _run(options: Namespace) -> int | None:
             raise UserError("--pcap is for one experiment; a sweep is many")
         from testbed.sweeps.sweep_runner import run_sweep
 
-        return run_sweep(load_sweep(options.file), options.results)
+        return run_sweep(load_sweep(options.file), options.results, report=not options.no_report)
     from testbed.runner import run
 
-    return run(load(options.file), options.results, options.pcap)
+    return run(load(options.file), options.results, options.pcap, report=not options.no_report)
 
 
 def _parallel(parser: Parser) -> None:
@@ -106,6 +117,7 @@ def _parallel(parser: Parser) -> None:
 
 def _sweep_arguments(parser: Parser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE.yaml", help="a file with the key sweep")
+    _no_report(parser)
     _results(parser)
     _parallel(parser)
 
@@ -114,7 +126,13 @@ def _sweep(options: Namespace) -> int | None:
     from testbed.experiment.sweep import load_sweep
     from testbed.sweeps.sweep_runner import run_sweep
 
-    return run_sweep(load_sweep(options.file), options.results, options.processes, options.dask)
+    return run_sweep(
+        load_sweep(options.file),
+        options.results,
+        options.processes,
+        options.dask,
+        report=not options.no_report,
+    )
 
 
 def _figure_arguments(parser: Parser) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from testbed.experiment import Experiment
     from testbed.results import Writer
 
+# Imported where results are written and reported, which otherwise would wait for it.
+FOR_RESULTS = ("pyarrow.parquet", "pandas", "testbed.analysis.report")
 # From telling the hosts to their common start: enough for all of them to read the message.
 START_DELAY_NS = 200_000_000
 
@@ -133,6 +136,8 @@ class Repetition:
         self.switches.wait_ready()
         for name in self.switches.clients:
             self._configure(name)
+        for name in FOR_RESULTS:  # while the hosts get ready
+            importlib.import_module(name)
         self.hosts.wait_ready()
         session.note_processes()
         return self

@@ -15,12 +15,14 @@ The board is a row of shared memory that the runner reads for progress and for s
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
 import socket
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -226,8 +228,24 @@ def _receive_message(control: socket.socket) -> dict:
 def load(specs: Sequence[Mapping[str, Any]]) -> None:
     """Compile what hosts of these kinds run, or load it from the cache, so that the processes
     forked later share it. specs: of `HostSpec.small`, as `to_json` gives them."""
-    for spec in specs:
-        _load(_Role(HostSpec.from_json(spec), Path(os.devnull)))
+    with _without_blas():
+        for spec in specs:
+            _load(_Role(HostSpec.from_json(spec), Path(os.devnull)))
+
+
+@contextlib.contextmanager
+def _without_blas() -> Iterator[None]:
+    """numba looks for a library of linear algebra when it first compiles or loads something, which
+    imports scipy, and takes a quarter of a second. No host multiplies matrices."""
+    name = "scipy.linalg.cython_blas"
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]  # an import of it raises ImportError
+    try:
+        yield
+    finally:
+        del sys.modules[name]
 
 
 def _load(role: _Role) -> None:

@@ -45,12 +45,14 @@ def run_sweep(
     processes: int | None = None,
     dask: str | None = None,
     share: bool = False,
+    report: bool = True,
 ) -> int:
     """Run all points that have not finished yet; the sweep's folder goes below `results`.
 
     `processes` (None: one per processor) or the address of a `dask` scheduler: what runs the points
-    in virtual time. `share`: take over what sweeps beside it have run. Returns the exit code: 1 if
-    a point failed. Raises UserError before anything is run."""
+    in virtual time. `share`: take over what sweeps beside it have run. `report`: False for no
+    figures and no report.html. Returns the exit code: 1 if a point failed. Raises UserError before
+    anything is run."""
     get_ready([point.experiment for point in sweep.points])
     console = Console()
     todo = _unfinished(sweep, results)
@@ -74,7 +76,7 @@ def run_sweep(
     failed = _run_points(todo, programs, folder, console, processes, dask)
     from testbed.analysis.report import sweep_report
 
-    sweep_report(folder)
+    sweep_report(folder, draw=report)
     for point, error in failed:
         print(f"failed: {point.label}: {error}", file=sys.stderr)
     return 1 if failed else 0

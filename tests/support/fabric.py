@@ -78,11 +78,13 @@ class Host:
         self.step = STEP(self.stepper.address)
         self.placed = [Placed(part) for part in (self.machine, self.arrived, self.out)]
         self.deadline = ctypes.c_int64()
+        # Fields of records take long by their names; these are looked at after every event.
+        self.room = self.arrived.packets.view(np.uint8)
+        self.status = {name: self.machine.status[name] for name in ("failed", "finished")}
 
     def take(self, frame: bytes) -> None:
         payload = np.frombuffer(frame, np.uint8, offset=sizes.FRAME_OVERHEAD)
-        row = self.arrived.packets.view(np.uint8)[self.count]
-        row[: payload.size] = payload
+        self.room[self.count, : payload.size] = payload
         self.arrived.lengths[self.count] = payload.size
         self.count += 1
 
@@ -100,7 +102,10 @@ class Host:
         return out, self.deadline.value
 
     def finished(self) -> bool:
-        return self.machine.status[0].finished == 1
+        return self.status["finished"][0] == 1
+
+    def failed(self) -> bool:
+        return bool(self.status["failed"][0])
 
     def counters(self) -> dict[str, int]:
         return as_dict(self.counts)
@@ -138,6 +143,14 @@ class Fabric:
         self._events: list[tuple[int, int, str, object]] = []
         self._serial = itertools.count()
         self._wake: dict[str, int] = {}
+        # By node and port: the neighbour, and its port towards the node.
+        self._leads = {
+            node: {
+                port: (neighbour, self._port(neighbour, node))
+                for port, (neighbour, _, _) in self.topology.ports(node).items()
+            }
+            for node in (*self.hosts, *self.switches)
+        }
         for name in self.hosts:
             self._call(0, name)
 
@@ -150,7 +163,8 @@ class Fabric:
     def run(self, until_ns: int = 60_000 * MS) -> None:
         """Run until every worker has finished; AssertionError on a wrong value or at the end of
         the time, with who is not finished."""
-        while self._events and not all(host.finished() for host in self.workers()):
+        waiting = {host.spec.host for host in self.workers() if not host.finished()}
+        while self._events and waiting:
             self.now, _, name, frame = heapq.heappop(self._events)
             if self.now > until_ns:
                 break
@@ -158,7 +172,8 @@ class Fabric:
                 self._at_switch(name, frame)
             elif name in self.hosts:
                 self._at_host(name, frame)
-        waiting = [host.spec.host for host in self.workers() if not host.finished()]
+                if name in waiting and self.hosts[name].finished():
+                    waiting.remove(name)
         assert not waiting, f"at {self.now / MS:.1f} ms still not finished: {waiting}"
 
     def _call(self, when: int, name: str, frame: object = None) -> None:
@@ -166,8 +181,7 @@ class Fabric:
 
     def _put(self, node: str, port: int, frame: bytes) -> None:
         """`node` sends a frame on the wire at its port."""
-        neighbour, _, _ = self.topology.ports(node)[port]
-        back = self._port(neighbour, node)
+        neighbour, back = self._leads[node][port]
         self.frames += 1
         for extra in self.schedule(self.now, node, frame):
             self._call(self.now + self.delay_ns + extra, neighbour, (back, frame))
@@ -192,11 +206,12 @@ class Fabric:
         elif self.now < self._wake.get(name, 0):
             return  # an earlier alarm that has been set anew since
         out, deadline = host.run(self.now)
-        status = host.machine.status
-        assert not status[0].failed, (
-            f"{name}: wrong value in fragment {status[0].fragment} at position "
-            f"{status[0].position}: {status[0].found} instead of {status[0].expected}"
-        )
+        if host.failed():
+            status = host.machine.status[0]
+            raise AssertionError(
+                f"{name}: wrong value in fragment {status.fragment} at position "
+                f"{status.position}: {status.found} instead of {status.expected}"
+            )
         for peer, payload in out:
             self._put(name, 1, udp_frame(host.spec.address, peer, payload))
         if deadline < NEVER:

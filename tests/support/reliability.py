@@ -114,7 +114,14 @@ def run(system: str, trouble: str, folder: Path) -> Outcome:
     path = folder / f"{system}-{trouble}.yaml"
     path.write_text(experiment(system, trouble))
     target = folder / "results"
-    command = [sys.executable, str(ROOT / "run.py"), str(path), "--results", str(target)]
+    command = [
+        sys.executable,
+        str(ROOT / "run.py"),
+        str(path),
+        "--results",
+        str(target),
+        "--no-report",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280)
     (made,) = target.glob(f"{system}-{trouble}-*")
     return Outcome(done.returncode, done.stderr, results.read(made))

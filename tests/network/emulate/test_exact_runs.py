@@ -65,6 +65,7 @@ jobs:
 """
 
 
+@pytest.mark.slow
 def test_the_quickstart_is_exact(tmp_path):
     read = finished(ROOT / "experiments" / "quickstart.yaml", tmp_path / "results")
     assert len(read.jobs) >= 2
@@ -151,7 +152,7 @@ def test_a_run_with_one_set_per_slot_is_exact(tmp_path):
     assert counted["completions"] > 0 and counted["held_ns"] == counted["re_emissions"] == 0
 
 
-@pytest.mark.parametrize("system", ["esa", "atp"])
+@pytest.mark.parametrize("system", ["esa", pytest.param("atp", marks=pytest.mark.slow)])
 def test_jobs_across_racks_are_exact_at_one_percent_loss(system, tmp_path):
     path = tmp_path / "two_level.yaml"
     path.write_text(TWO_LEVEL.format(system=system))

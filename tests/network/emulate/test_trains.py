@@ -22,7 +22,7 @@ jobs:
 HEADERS = 14 + 20 + 8
 
 
-@pytest.mark.parametrize("offload", ["on", "off"])
+@pytest.mark.parametrize("offload", ["on", pytest.param("off", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("system", ["esa", "switchml"])
 def test_captures_and_counters_see_packets(tmp_path, system, offload):
     """Every captured packet is one, with all checksums right, whatever the kernel has moved."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support import hardware
 
 
+@pytest.mark.slow
 def test_the_tables_are_the_tool_s():
     page = hardware.PAGE.read_text()
     assert hardware.with_tables(page) == page, "python -m tests.support.hardware writes them again"

@@ -9,7 +9,7 @@ from testbed.analysis.data.sweep_chart_data import MEASURES
 from testbed.cli import main as commands
 from testbed.sweeps import figure_runner as figure_run
 
-IN_EVERY_TEST = "ablation"
+IN_EVERY_TEST = "kinds"
 
 
 @pytest.mark.parametrize(

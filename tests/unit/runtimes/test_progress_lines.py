@@ -40,11 +40,11 @@ def shown():
         yield progress, workers, text.getvalue
 
 
-def test_a_line_every_five_seconds(shown):
+def test_a_line_every_three_seconds(shown):
     progress, workers, text = shown
     for second in range(13):
         progress.tick(second * S, {})
-    assert [line.split()[0] for line in text().splitlines()] == ["5.0", "10.0"]
+    assert [line.split()[0] for line in text().splitlines()] == ["3.0", "6.0", "9.0", "12.0"]
 
 
 def test_lines_follow_the_watchers_clock_and_show_the_time_of_the_run():

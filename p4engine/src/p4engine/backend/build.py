@@ -83,6 +83,10 @@ def compile_program(
     text = "\n".join(f"{t[1]}\t{t[2][0]}.{t[2][1]}.{t[2][2]}" for t in tokens)
     key = digest([target.digest, compiler, text, *names, *(["trace"] if trace else [])])
     folder = cache or cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise failure(f"cannot make the cache {folder}: {error.strerror}") from None
     so_path, info_path = folder / f"{key}.so", folder / f"{key}.json"
     if not diagnostics.errors and so_path.exists() and info_path.exists():
         try:
