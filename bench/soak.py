@@ -24,7 +24,7 @@ from testbed.results import find, read  # noqa: E402
 
 MAX_GROWTH = 0.05  # of a process's PSS, beside what is recorded of each iteration
 HOSTS = 10
-GUESS = 200_000  # gradient packets/s, from which the number of iterations follows
+GUESS = 260_000  # gradient packets/s, from which the number of iterations follows
 EXPERIMENT = """
 name: soak
 topology: {{kind: star, hosts: 10}}
