@@ -124,6 +124,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/switch/packages/test_plugins.py::test_the_version_lists_what_was_found"),
     ),
     (r"RUN (FILE|\S+\.yaml)( --pcap \S+)+", _CAPTURE),
+    (r"RUN FILE --no-report", Run("{small} --results {results} --no-report")),
     (r"RUN FILE", Run("{small} --results {results}", slow=True)),
     (r"RUN check FILE", Run("check {small}")),
     (r"RUN show FILE", Run("show {small}")),

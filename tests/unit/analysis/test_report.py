@@ -83,6 +83,13 @@ def test_after_a_run_table_text_and_figures_are_there(tmp_path, console):
         assert path.stat().st_size > 4000
 
 
+def test_a_run_without_a_report_has_its_tables(tmp_path, console):
+    folder = write_run(tmp_path)
+    after_run(folder, console, draw=False)
+    assert row((folder / "report.txt").read_text(), "all")[0] == "1.220"
+    assert not (folder / "report.html").exists() and not (folder / "figures").exists()
+
+
 def test_figures_of_the_same_tables_are_the_same_files(tmp_path):
     results = read(write_run(tmp_path))
     first = figures.draw([results], tmp_path / "first")

@@ -219,10 +219,11 @@ class Calls(Expressions):
             return
         if array.kind == "register" and name == "read":
             target, index = arguments
-            assert target is not None and index is not None
+            assert index is not None
             access = self._access(array, "read", index, place)
-            access.result = self.graph.make("read", access.number, (), target.type, place)
-            self._store(target, {(): access.result}, place)
+            if target is not None:  # `_`: nobody uses what is read
+                access.result = self.graph.make("read", access.number, (), target.type, place)
+                self._store(target, {(): access.result}, place)
         elif array.kind == "register" and name == "write":
             at, new = arguments
             assert at is not None and new is not None
