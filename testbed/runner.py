@@ -21,6 +21,7 @@ from testbed.runtimes.program import Program, prepare
 from testbed.steps import step
 
 if TYPE_CHECKING:
+    from testbed.emulate.session import SharedSession
     from testbed.experiment import Experiment
 
 VIRTUAL = "virtual"
@@ -76,14 +77,16 @@ def run_experiment(
     results: Path,
     console: Console,
     captured: Sequence[CapturedPort] = (),
+    shared: SharedSession | None = None,
 ) -> Path:
     """Run all repetitions; returns the results folder, which is marked with how it ended.
 
-    Raises RunError."""
+    captured: ports on Mininet whose packets are written down. shared: the session of several runs
+    on Mininet. Raises RunError."""
     if experiment.runtime == VIRTUAL:
         from testbed.simulate import virtual_run
 
         return virtual_run.run_experiment(experiment, program, results, console)
-    from testbed.emulate import mininet_run as experiment_run
+    from testbed.emulate import mininet_run
 
-    return experiment_run.run_experiment(experiment, program, results, console, captured)
+    return mininet_run.run_experiment(experiment, program, results, console, captured, shared)

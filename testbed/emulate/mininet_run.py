@@ -12,8 +12,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from testbed.emulate.captures import CapturedPort, Captures
 from testbed.emulate.fault_injection import Faults
 from testbed.emulate.host_group import HostGroup
 from testbed.emulate.samplers import MemorySampler
-from testbed.emulate.session import Session
+from testbed.emulate.session import SharedSession
 from testbed.emulate.switch_backends import Backend, backend_of
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.emulate.watchdog import Watch
@@ -36,6 +37,7 @@ from testbed.runtimes.program import Program
 from testbed.steps import step
 
 if TYPE_CHECKING:
+    from testbed.emulate.session import Session
     from testbed.experiment import Experiment
     from testbed.results import Writer
 
@@ -51,10 +53,11 @@ def run_experiment(
     results: Path,
     console: Console,
     captured: Sequence[CapturedPort] = (),
+    shared: SharedSession | None = None,
 ) -> Path:
     """Run all repetitions; returns the results folder. The folder is marked with how it ended.
 
-    captured: the ports whose packets are written down."""
+    captured: the ports whose packets are written down. shared: the session of several runs."""
     from testbed.results import Writer, describe
 
     backend = backend_of(experiment, program)
@@ -65,27 +68,35 @@ def run_experiment(
         **backend.versions(),
     )
     yaml = experiment.resolved_yaml()
-    from testbed.derived.host_specs import host_kinds
-
     with Writer.create(results, experiment.name, yaml, environment) as writer:
         console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
         topology = experiment.topology_object()
         size = f"{len(topology.hosts)} hosts, {len(topology.switches)} switches"
-        with Session(f"{experiment.name} ({writer.folder})", writer.logs) as session:
+        with contextlib.ExitStack() as stack:
+            own = shared or stack.enter_context(shared_session([experiment]))
+            title = f"{experiment.name} ({writer.folder})"
             with step(console, f"building the network: {size}"):
-                session.start(host_kinds(experiment))
+                session = stack.enter_context(own.run(title, writer.logs))
                 session.build(topology, **backend.network_options())
             library = program.compiled.so_path if program.compiled else None
             with Captures(captured, session, writer.folder / "captures", library):
                 for number in range(experiment.repetitions):
-                    with contextlib.ExitStack() as stack:
+                    with contextlib.ExitStack() as inside:
                         with step(console, "starting switches and host processes"):
-                            repetition = stack.enter_context(
+                            repetition = inside.enter_context(
                                 Repetition(experiment, backend, session, number)
                             )
                         repetition.run(console, writer)
         writer.finish()
     return writer.folder
+
+
+def shared_session(experiments: Iterable[Experiment]) -> SharedSession:
+    """A session in which these experiments can run, one after the other."""
+    from testbed.derived.host_specs import host_kinds
+
+    kinds = [kind for experiment in experiments for kind in host_kinds(experiment)]
+    return SharedSession(list({json.dumps(kind.to_json()): kind for kind in kinds}.values()))
 
 
 class Repetition:

@@ -3,13 +3,16 @@ released.
 
 A session opens in steps, and each step is noted before the next. So `close` can be called at any
 moment, also twice, and removes exactly what exists.
+
+The runs of a sweep share one session (`SharedSession`): the spawners stay, with all that they have
+loaded, and so does the network as long as the points have the same.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +40,7 @@ class Session:
         self._nodes: Spawner | None = None
         self._pool: Spawner | None = None
         self._network: Network | None = None
+        self._built: tuple[Any, ...] = ()
 
     @property
     def nodes(self) -> Spawner:
@@ -91,17 +95,29 @@ class Session:
         self.record.add("switch pool", self.nodes.pid)
         self.record.save()
 
+    def begin(self, title: str, logs: Path) -> None:
+        """Another run begins in this session; arguments as of the first."""
+        self.logs = logs
+        self.record.title = title
+        self.record.save()
+
     def build(
         self, topology: Topology, kind: type[Network] | None = None, **options: Any
     ) -> Network:
-        """Build the network of a topology. kind: its class, by default `Network`; options: of
-        that."""
+        """Build the network of a topology, unless it stands. kind: its class, by default `Network`;
+        options: of that."""
         from testbed.network.mininet_network import Network
 
+        if self._network is not None:
+            if self._built == (topology, kind, options):
+                return self._network
+            self._network.take_down()
+            self._network = None
         self.nodes.wait_ready()
         self._network = (kind or Network)(
             topology, self.nodes, self.logs, self.record.folder, **options
         )
+        self._built = topology, kind, options
         self.note_processes()
         return self.network
 
@@ -125,3 +141,41 @@ class Session:
                     spawner.close()
             self._pool = self._nodes = None
             self.record.remove()
+
+
+class SharedSession:
+    """The session of runs one after the other; a context manager, at whose end nothing is left.
+
+    A run that fails takes the session away, and the next one gets a new one.
+    """
+
+    def __init__(self, hosts: Sequence[HostSpec]) -> None:
+        """hosts: the kinds of hosts that the runs have (see Session.start)."""
+        self._hosts = hosts
+        self._session: Session | None = None
+
+    @contextlib.contextmanager
+    def run(self, title: str, logs: Path) -> Iterator[Session]:
+        """The session, for one run; arguments as of `Session`."""
+        try:
+            if self._session is None:
+                self._session = Session(title, logs)
+                self._session.start(self._hosts)
+            else:
+                self._session.begin(title, logs)
+            yield self._session
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> SharedSession:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the session away, if there is one."""
+        if self._session is not None:
+            self._session.__exit__()
+            self._session = None

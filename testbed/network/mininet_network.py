@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -83,6 +84,15 @@ class Network(Mininet):
         if process.code != 0:
             raise RunError("cannot build the network", process.log_tail(), str(log))
         self.built = True
+
+    def take_down(self) -> None:
+        """Stop everything and give the namespaces up, with which the links go."""
+        self.stop()
+        holders = list(self.holders.values())
+        for holder in holders:
+            self.spawner.signal(holder, signal.SIGKILL)
+        self.spawner.wait_ended(holders, 30, "end of the network")
+        self.spawner.pump()  # nobody is to be surprised later that they have ended
 
     def _hold(self, log: Path) -> dict[str, Process]:
         """A namespace per node, each held by a process; by name of the node."""

@@ -160,16 +160,20 @@ def _run_points(
         with executor(processes, dask) as pool, step(console, teller.state):
             for point, error in run_points(pool, virtual, folder):
                 teller.ended(point, error)
-    for point in todo:
-        if point.experiment.runtime != VIRTUAL:
-            teller.begins(point)
-            try:
-                program = programs[point.key]
-                run_experiment(point.experiment, program, folder / point.key, console)
-                error = ""
-            except RunError as raised:
-                error = str(raised)
-            teller.ended(point, error)
+    emulated = [point for point in todo if point.experiment.runtime != VIRTUAL]
+    if emulated:
+        from testbed.emulate.mininet_run import shared_session
+
+        with shared_session(point.experiment for point in emulated) as shared:
+            for point in emulated:
+                teller.begins(point)
+                try:
+                    program, parent = programs[point.key], folder / point.key
+                    run_experiment(point.experiment, program, parent, console, shared=shared)
+                    error = ""
+                except RunError as raised:
+                    error = str(raised)
+                teller.ended(point, error)
     return teller.failed
 
 
