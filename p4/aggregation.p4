@@ -1,6 +1,7 @@
 /* The words in which every program that aggregates speaks of its memory and its packets.
  *
- * Compile-time parameter: AGGREGATORS, how many sums the switch can hold.
+ * Compile-time parameters: AGGREGATORS, how many sums the switch can hold, and JOBS, how many jobs
+ * there can be, numbered from 0.
  */
 #ifndef AGGREGATION_P4
 #define AGGREGATION_P4
@@ -9,7 +10,9 @@
 #define AGGREGATORS 1024
 #endif
 
-#define JOBS 256                         // jobs that have statistics
+#ifndef JOBS
+#define JOBS 256
+#endif
 
 /* State of an aggregator. */
 const bit<8> EMPTY   = 0;

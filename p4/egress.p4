@@ -29,7 +29,7 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
         key = { standard.egress_port: exact; standard.egress_rid: exact; }
         actions = { address; NoAction; }
         default_action = NoAction();
-        size = 1024;
+        size = 65536;
     }
 
     apply {

@@ -19,7 +19,7 @@
     table job_route {
 #ifdef GRID
         key = { meta.job: exact; meta.heading: exact; meta.tag: exact; }
-        size = 8192;
+        size = 65536;
 #else
         key = { meta.job: exact; meta.heading: exact; }
         size = 2 * JOBS;

@@ -20,7 +20,7 @@
         key = { meta.job: exact; meta.tag: exact; }
         actions = { gather; pass_by; }
         default_action = pass_by();
-        size = 8192;
+        size = 65536;
     }
 
     /* The packet goes back to its sender, without its values: it was not added and not sent on. */

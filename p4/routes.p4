@@ -16,5 +16,5 @@
         key = { hdr.ip.destination: lpm; }
         actions = { forward; drop; }
         default_action = drop();
-        size = 1024;
+        size = 65536;
     }

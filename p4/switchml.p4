@@ -293,7 +293,7 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
         key = { hdr.ina.job: exact; hdr.ina.sender: exact; }
         actions = { to_worker; drop; }
         default_action = drop();
-        size = 8192;
+        size = 65536;
     }
 
     apply {

@@ -30,7 +30,7 @@ Derived = TypeVar("Derived")
 
 # Linux limits interface names to 15 characters, and `<node>-eth<port>` has to fit.
 NAME = re.compile(r"[a-z][a-z0-9]{0,7}")
-MAX_NODES = 65_000  # numbers have 16 bits in addresses
+MAX_NODES = 65_000  # numbers have 16 bits in addresses, and of all nodes as replication ids
 
 
 class TopologyError(UserError):
@@ -121,8 +121,8 @@ class Topology:
             )
         if name in self._ports:
             raise TopologyError(f"{word} {name!r}: the name is already taken")
-        if len(kind) == MAX_NODES:
-            raise TopologyError(f"more than {MAX_NODES} nodes of a kind")
+        if len(self._ports) == MAX_NODES:
+            raise TopologyError(f"more than {MAX_NODES} nodes")
         kind[name] = len(kind) + 1
         self._derived.clear()
         self._ports[name] = []
@@ -156,6 +156,10 @@ class Topology:
     def forwarding(self) -> frozenset[str]:
         return self._forwarding
 
+    def is_host(self, name: str) -> bool:
+        """Whether there is a host of this name."""
+        return name in self._hosts
+
     def number(self, name: str) -> int:
         """The number of a host among the hosts, or of a switch among the switches, from 1."""
         return self._hosts[name] if name in self._hosts else self._switches[name]
@@ -168,6 +172,16 @@ class Topology:
             for port, leads in enumerate(self._ports[node], 1)
             if leads[1] not in self._failed
         }
+
+    def port_to(self, node: str, neighbour: str) -> int:
+        """The first port of a node that leads to a neighbour."""
+        return self.derived(("port to", node), lambda: self._first_ports(node))[neighbour]
+
+    def _first_ports(self, node: str) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for port, (neighbour, _, _) in self.ports(node).items():
+            found.setdefault(neighbour, port)
+        return found
 
     def switch_of(self, host: str) -> str:
         """The switch that a host hangs on."""

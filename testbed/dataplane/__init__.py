@@ -1,24 +1,25 @@
 """A switch from outside: what the control plane writes into it and reads from it.
 
 `install_tables` says which P4 program an experiment's switches run, with which compile-time
-parameters, and fills a switch's tables. `link_shaping` shapes its ports. `read_registers` reads
-what its registers have counted, and `memory_snapshot` its memory at one moment. `release_job` frees
-what a job held that has ended. They work with any switch that offers the control interface of
-`p4engine.control.client.Client`.
+parameters, and fills a switch's tables; `job_tables` keeps them up to date while jobs come and go.
+`link_shaping` shapes its ports. `read_registers` reads what its registers have counted, and
+`memory_snapshot` its memory at one moment. `release_job` frees what a job held that has ended. They
+work with any switch that offers the control interface of `p4engine.control.client.Client`.
 """
 
-from testbed.dataplane.install_tables import install, install_jobs, program
+from testbed.dataplane.install_tables import install, program
+from testbed.dataplane.job_tables import JobTables
 from testbed.dataplane.link_shaping import shape_links
 from testbed.dataplane.memory_snapshot import MemorySnapshot, SnapshotHistory, take_snapshot
 from testbed.dataplane.read_registers import counters, occupancy
 from testbed.dataplane.release_job import release
 
 __all__ = [
+    "JobTables",
     "MemorySnapshot",
     "SnapshotHistory",
     "counters",
     "install",
-    "install_jobs",
     "take_snapshot",
     "occupancy",
     "program",

@@ -1,9 +1,10 @@
 """Filling a switch's tables for an experiment.
 
 Every program has routes to every host and switch, and thresholds of congestion marks. The other
-tables depend on the system (hook `tables` of its entry in testbed/systems). With a pool of
-aggregators they say which workers complete a sum at this switch, where a job's sums and results go
-next (from the job's tree of switches), and the addresses of each copy of a multicast packet."""
+tables depend on the system (hooks `tables` and `job_tables` of its entry in testbed/systems). With
+a pool of aggregators they say which workers complete a sum at this switch, where a job's sums and
+results go next (from the job's tree of switches), and the addresses of each copy of a multicast
+packet."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ from testbed.derived.system_options import options_of
 from testbed.derived.timers import timers_of
 from testbed.experiment.memory_shares import slots_of
 from testbed.paths import P4
-from testbed.protocols.sizes import fragments_of, frame_bytes
-from testbed.routing.tree import JobTree, job_tree, next_hops, port_to, root_switch
+from testbed.protocols.sizes import FEWEST_JOBS, fragments_of, frame_bytes, job_places
+from testbed.routing.tree import JobTree, job_tree, next_hop, root_switch
 from testbed.systems.options import GridOptions, PoolOptions, SwitchmlOptions
 from testbed.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
 
@@ -37,7 +38,6 @@ GRID_MEMORY = {"plain": 0, "atp": 0, "esa": 1}  # p4/grid.p4
 WHOLE_INDEX = 0xFFFFFFFF
 UNTAGGED = 0
 BURST_FRAMES = 4
-SWITCH_RID = 0x1000  # replication ids: worker number + 1, or this + switch number
 
 
 def program(experiment: Experiment) -> tuple[Path, dict[str, int], tuple[Path, ...]]:
@@ -46,6 +46,8 @@ def program(experiment: Experiment) -> tuple[Path, dict[str, int], tuple[Path, .
         "VALUES": experiment.values_per_packet,
         "BITMAP_WIDTH": experiment.bitmap_bits,
     }
+    if len(experiment.jobs) > FEWEST_JOBS:
+        definitions["JOBS"] = job_places(len(experiment.jobs))
     if experiment.system_entry.memory:
         definitions["AGGREGATORS"] = experiment.aggregators
     own = experiment.system_entry.hook("definitions")
@@ -85,16 +87,30 @@ def install(experiment: Experiment, switch: str, client: Any) -> None:
     _install_routes(topology, switch, calls)
     _install_marks(experiment, topology, switch, calls)
     experiment.system_entry.require("tables")(experiment, topology, switch, calls)
-    client.batch(calls)
+    entries = {
+        entry_of(call): call
+        for number, _ in experiment.placed_jobs
+        for call in job_calls(experiment, switch, number)
+    }
+    client.batch([*calls, *entries.values()])
 
 
-def install_jobs(experiment: Experiment, switch: str, client: Any) -> None:
-    """Update the tables and multicast groups of one switch after jobs have come or gone: they then
-    have entries for the jobs that have hosts now, and for no others."""
-    calls: list[tuple] = [("table_clear", table) for table in experiment.system_entry.job_tables]
-    fill = experiment.system_entry.require("tables")
-    fill(experiment, experiment.topology_object(), switch, calls)
-    client.batch(calls)
+def job_calls(experiment: Experiment, switch: str, number: int) -> list[tuple]:
+    """The control calls that bring one job into a switch's tables and multicast groups. Several
+    jobs may need the same entry."""
+    calls: list[tuple] = []
+    fill = experiment.system_entry.hook("job_tables")
+    if fill is not None:
+        fill(experiment, experiment.topology_object(), switch, number, calls)
+    return calls
+
+
+def entry_of(call: tuple) -> tuple:
+    """What a call of `job_calls` sets: an entry of a table, by its key, or a multicast group."""
+    if call[0] == "table_add":
+        _, table, _, match, _ = call
+        return table, *match
+    return call[:2]
 
 
 def install_forwarder(
@@ -108,98 +124,114 @@ def install_forwarder(
 def install_pool(
     experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
 ) -> None:
-    """The tables of p4/esa.p4 and p4/atp.p4 except routes and marks."""
-    _install_node(experiment, topology, switch, calls)
-    receivers: dict[tuple[int, int], str] = {}
-    for number, job in experiment.placed_jobs:
-        placement = job.fixed_placement
-        tree = job_tree(topology, placement.workers, placement.ps)
-        if switch in tree.below:
-            _install_job(experiment, topology, switch, number, tree, receivers, calls)
-    _install_receivers(topology, receivers, calls)
+    """The tables of p4/esa.p4 and p4/atp.p4 that name no job, except routes and marks: what the
+    switch is, and its policies."""
+    options = options_of(experiment, PoolOptions)
+    mac, ip = addresses(topology, switch)
+    max_age = -(-options.max_age_ns // experiment.timestamp_unit_ns)
+    parameters = [
+        topology.number(switch),
+        mac,
+        ip,
+        int(holds(experiment)),
+        int(getattr(options, "downgrading", False)),  # ATP has neither
+        PREEMPTION[getattr(options, "preempt", "priority")],
+        max_age,
+    ]
+    calls.append(("table_set_default", "node", "set_node", parameters))
 
 
-def _install_receivers(
-    topology: Topology, receivers: dict[tuple[int, int], str], calls: list[tuple]
+def install_pool_job(
+    experiment: Experiment, topology: Topology, switch: str, number: int, calls: list[tuple]
 ) -> None:
-    for (port, rid), node in sorted(receivers.items()):
-        mac, ip = addresses(topology, node)
-        calls.append(("table_add", "receiver", "address", [port, rid], [mac, ip]))
+    """A job's entries in the tables of p4/esa.p4 and p4/atp.p4."""
+    placement = experiment.jobs[number].fixed_placement
+    tree = experiment.derived(
+        ("tree", number), lambda: job_tree(topology, placement.workers, placement.ps)
+    )
+    if switch not in tree.below:
+        return
+    if switch in tree.switches:  # else gradients are only forwarded, and results are copied
+        complete = sum(1 << worker for worker in tree.below[switch])
+        whole = [complete, 0, WHOLE_INDEX, experiment.aggregators]
+        calls.append(("table_add", "job", "aggregate", [number], whole))
+        _install_route_up(topology, switch, number, tree, calls)
+    _install_copies(topology, number, tree.children[switch], calls)
 
 
 def install_switchml(
     experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
 ) -> None:
-    """The tables of p4/switchml.p4 except routes and marks."""
+    """The tables of p4/switchml.p4 that name no job, except routes and marks."""
     mac, ip = addresses(topology, switch)
     calls.append(("table_set_default", "node", "set_node", [mac, ip]))
-    receivers: dict[tuple[int, int], str] = {}
-    for number, job in experiment.placed_jobs:
-        workers = job.fixed_placement.workers
-        root = root_switch(topology, workers)
-        tree = job_tree(topology, workers, root)
-        if switch not in tree.switches:  # a switch that only forwards needs no entries for jobs
-            continue
-        complete = sum(1 << worker for worker in tree.below[switch])
-        part = slots_of(experiment, number)
-        parameters = [complete, int(switch == root), part.base, part.slots]
-        calls.append(("table_add", "job", "aggregate", [number], parameters))
-        copies = tree.receivers(switch)
-        _install_copies(experiment, topology, switch, number, copies, receivers, calls)
-        if switch != root:
-            _install_route_up(topology, switch, number, tree, calls)
-            continue
-        for worker, host in enumerate(workers):
-            port, neighbour = next_hops(topology, host)[switch]
-            mac, _ = addresses(topology, neighbour)
-            _, ip = addresses(topology, host)
-            calls.append(
-                ("table_add", "worker_route", "to_worker", [number, worker], [port, mac, ip])
-            )
-    _install_receivers(topology, receivers, calls)
+
+
+def install_switchml_job(
+    experiment: Experiment, topology: Topology, switch: str, number: int, calls: list[tuple]
+) -> None:
+    """A job's entries in the tables of p4/switchml.p4."""
+    workers = experiment.jobs[number].fixed_placement.workers
+    root = experiment.derived(("root", number), lambda: root_switch(topology, workers))
+    tree = experiment.derived(("tree", number), lambda: job_tree(topology, workers, root))
+    if switch not in tree.switches:  # a switch that only forwards needs no entries for jobs
+        return
+    complete = sum(1 << worker for worker in tree.below[switch])
+    part = slots_of(experiment, number)
+    parameters = [complete, int(switch == root), part.base, part.slots]
+    calls.append(("table_add", "job", "aggregate", [number], parameters))
+    _install_copies(topology, number, tree.receivers(switch), calls)
+    if switch != root:
+        _install_route_up(topology, switch, number, tree, calls)
+        return
+    for worker, host in enumerate(workers):
+        port, neighbour = _hop(topology, switch, host)
+        mac, _ = addresses(topology, neighbour)
+        _, ip = addresses(topology, host)
+        calls.append(("table_add", "worker_route", "to_worker", [number, worker], [port, mac, ip]))
 
 
 def install_grid(
     experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
 ) -> None:
-    """The tables of p4/grid.p4 except routes and marks: the plan's entries for this switch, with
-    its trees of results."""
-    _install_node(experiment, topology, switch, calls)
-    signals = int(options_of(experiment, GridOptions).collision == "drop")
-    receivers: dict[tuple[int, int], str] = {}
-    for number, (job, planned) in enumerate(
-        zip(experiment.jobs, plan_of(experiment).jobs, strict=True)
-    ):
-        placement = job.fixed_placement
-        _, server_ip = addresses(topology, placement.ps)
-
-        def steer(tag: int, port: int, node: str, job=number, ip=server_ip) -> None:
-            mac, _ = addresses(topology, node)
-            calls.append(
-                ("table_add", "job_route", "to_server", [job, TO_SERVER, tag], [port, mac, ip])
-            )
-
-        for (here, tag), following in next_nodes_by_tag(planned).items():
-            if here == switch:
-                steer(tag, port_to(topology, switch, following), following)
-        if switch in aggregating_switches(planned):
-            steer(UNTAGGED, *next_hops(topology, placement.ps)[switch])
-            whole = [0, 0, WHOLE_INDEX, experiment.aggregators]
-            calls.append(("table_add", "job", "aggregate", [number], whole))
-        for tag, group in groups_by_tag(planned, switch):
-            parameters = [group.bitmap, group.tag, signals]
-            calls.append(("table_add", "fan_in", "gather", [number, tag], parameters))
-        children = [
-            (port_to(topology, switch, child), child)
-            for parent, child in planned.results.links
-            if parent == switch
-        ]
-        if children:
-            _install_copies(
-                experiment, topology, switch, number, children, receivers, calls, UNTAGGED
-            )
-    _install_receivers(topology, receivers, calls)
+    """The tables of p4/grid.p4 that name no job, except routes and marks, and the meter of the
+    switch's aggregation capacity."""
+    install_pool(experiment, topology, switch, calls)
     _install_capacity(experiment, switch, calls)
+
+
+def install_grid_job(
+    experiment: Experiment, topology: Topology, switch: str, number: int, calls: list[tuple]
+) -> None:
+    """A job's entries in the tables of p4/grid.p4: the plan's for this switch, with its trees of
+    results."""
+    placement = experiment.jobs[number].fixed_placement
+    planned = plan_of(experiment).jobs[number]
+    signals = int(options_of(experiment, GridOptions).collision == "drop")
+    _, server_ip = addresses(topology, placement.ps)
+
+    def steer(tag: int, port: int, node: str) -> None:
+        mac, _ = addresses(topology, node)
+        keys = [number, TO_SERVER, tag]
+        calls.append(("table_add", "job_route", "to_server", keys, [port, mac, server_ip]))
+
+    for (here, tag), following in next_nodes_by_tag(planned).items():
+        if here == switch:
+            steer(tag, topology.port_to(switch, following), following)
+    if switch in aggregating_switches(planned):
+        steer(UNTAGGED, *_hop(topology, switch, placement.ps))
+        whole = [0, 0, WHOLE_INDEX, experiment.aggregators]
+        calls.append(("table_add", "job", "aggregate", [number], whole))
+    for tag, group in groups_by_tag(planned, switch):
+        parameters = [group.bitmap, group.tag, signals]
+        calls.append(("table_add", "fan_in", "gather", [number, tag], parameters))
+    children = [
+        (topology.port_to(switch, child), child)
+        for parent, child in planned.results.links
+        if parent == switch
+    ]
+    if children:
+        _install_copies(topology, number, children, calls, UNTAGGED)
 
 
 def _install_capacity(experiment: Experiment, switch: str, calls: list[tuple]) -> None:
@@ -225,41 +257,24 @@ def _install_capacity(experiment: Experiment, switch: str, calls: list[tuple]) -
     calls.append(("meter_set", "capacity", 0, [(rate, burst), (rate, burst)]))
 
 
+def _hop(topology: Topology, switch: str, target: str) -> tuple[int, str]:
+    """A switch's port and neighbour on the way to a node, to which there is one."""
+    hop = next_hop(topology, switch, target)
+    assert hop is not None, (switch, target)
+    return hop
+
+
 def addresses(topology: Topology, node: str) -> tuple[str, str]:
     """MAC and IPv4 address of a host or switch."""
     number = topology.number(node)
-    if node in topology.hosts:
+    if topology.is_host(node):
         return host_mac(number), host_ip(number)
     return switch_mac(number), switch_ip(number)
 
 
-def _install_node(
-    experiment: Experiment, topology: Topology, switch: str, calls: list[tuple]
-) -> None:
-    options = options_of(experiment, PoolOptions)
-    mac, ip = addresses(topology, switch)
-    max_age = -(-options.max_age_ns // experiment.timestamp_unit_ns)
-    calls.append(
-        (
-            "table_set_default",
-            "node",
-            "set_node",
-            [
-                topology.number(switch),
-                mac,
-                ip,
-                int(holds(experiment)),
-                int(getattr(options, "downgrading", False)),  # ATP has neither
-                PREEMPTION[getattr(options, "preempt", "priority")],
-                max_age,
-            ],
-        )
-    )
-
-
 def _install_routes(topology: Topology, switch: str, calls: list[tuple]) -> None:
     for node in (*topology.hosts, *topology.switches):
-        hop = next_hops(topology, node).get(switch)
+        hop = next_hop(topology, switch, node)
         if hop is None:
             continue
         port, neighbour = hop
@@ -277,24 +292,6 @@ def _install_marks(
             calls.append(("table_add", "congestion", "set_threshold", [port], [threshold]))
 
 
-def _install_job(
-    experiment: Experiment,
-    topology: Topology,
-    switch: str,
-    number: int,
-    tree: JobTree,
-    receivers: dict[tuple[int, int], str],
-    calls: list[tuple],
-) -> None:
-    if switch in tree.switches:  # else gradients are only forwarded, and results are copied
-        complete = sum(1 << worker for worker in tree.below[switch])
-        whole = [complete, 0, WHOLE_INDEX, experiment.aggregators]
-        calls.append(("table_add", "job", "aggregate", [number], whole))
-        _install_route_up(topology, switch, number, tree, calls)
-    children = tree.children[switch]
-    _install_copies(experiment, topology, switch, number, children, receivers, calls)
-
-
 def _install_route_up(
     topology: Topology, switch: str, number: int, tree: JobTree, calls: list[tuple]
 ) -> None:
@@ -305,27 +302,28 @@ def _install_route_up(
     calls.append(("table_add", "job_route", "to_server", [number, TO_SERVER], [port, mac, ip]))
 
 
+def _replication_id(topology: Topology, node: str) -> int:
+    """What tells a switch's copies apart: the number of the host, or, behind these, of the
+    switch."""
+    number = topology.number(node)
+    return number if topology.is_host(node) else len(topology.hosts) + number
+
+
 def _install_copies(
-    experiment: Experiment,
     topology: Topology,
-    switch: str,
     number: int,
     children: Sequence[tuple[int, str]],
-    receivers: dict[tuple[int, int], str],
     calls: list[tuple],
     *more_keys: int,
 ) -> None:
     """The entries that send a result on to `children`, (port, node) of a job's tree. `more_keys`:
     further keys of table job_route."""
     copies = []
-    workers = experiment.jobs[number].fixed_placement.workers
     for port, child in children:
-        if child in topology.hosts:
-            rid = workers.index(child) + 1
-        else:
-            rid = SWITCH_RID + topology.number(child)
+        rid = _replication_id(topology, child)
         copies.append((port, rid))
-        receivers[port, rid] = child
+        mac, ip = addresses(topology, child)
+        calls.append(("table_add", "receiver", "address", [port, rid], [mac, ip]))
     group = number + 1
     calls.append(("multicast_group", group, copies))
     keys = [number, TO_WORKERS, *more_keys]

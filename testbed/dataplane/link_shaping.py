@@ -25,7 +25,7 @@ def shape_links(experiment: Experiment, switch: str, client: Any, latency_ns: in
         forward, backward = experiment.link(link)
         leaving, entering = (forward, backward) if end == 0 else (backward, forward)
         calls.append(("port_shape", port, "egress", *_shape(leaving, latency_ns)))
-        if neighbour in topology.hosts:
+        if topology.is_host(neighbour):
             calls.append(("port_shape", port, "ingress", *_shape(entering)))
     client.batch(calls)
 

@@ -12,6 +12,7 @@ read.
 from __future__ import annotations
 
 import functools
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -69,9 +70,14 @@ class MemorySnapshot:
         return sum(held for _, _, held in self.jobs)
 
 
-def take_snapshot(experiment: Experiment, client: Any, at_pool: bool = True) -> MemorySnapshot:
+def take_snapshot(
+    experiment: Experiment,
+    client: Any,
+    at_pool: bool = True,
+    running: Collection[int] | None = None,
+) -> MemorySnapshot:
     """Take a snapshot of one switch, in one exchange with it; at_pool: of its blocks too, which
-    takes longer. Raises what the client raises.
+    takes longer; running: see `occupancy_of`. Raises what the client raises.
 
     On BMv2 packets pass between two readings and each takes long: there are no blocks, and jobs'
     aggregators are counted as `occupancy` does."""
@@ -83,7 +89,7 @@ def take_snapshot(experiment: Experiment, client: Any, at_pool: bool = True) -> 
         return MemorySnapshot(jobs, _events(kept, counted), NO_BLOCKS, capacity)
     if not at_pool:
         answers = client.batch(occupancy_calls(experiment))
-        jobs = tuple(occupancy_of(experiment, answers))
+        jobs = tuple(occupancy_of(experiment, answers, running))
         return MemorySnapshot(jobs, _events(kept, answers[0]), NO_BLOCKS, capacity)
     states = kept.registers("state")
     switches = len(experiment.topology_object().switches)
@@ -105,7 +111,7 @@ def take_snapshot(experiment: Experiment, client: Any, at_pool: bool = True) -> 
             for which in (FILLING, HELD)
         ),
     )
-    jobs = tuple(occupancy_of(experiment, head))
+    jobs = tuple(occupancy_of(experiment, head, running))
     return MemorySnapshot(jobs, _events(kept, head[0]), blocks, capacity)
 
 

@@ -7,9 +7,11 @@ memory utilisation depends on no sampling.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from testbed.dataplane.install_tables import holds
 from testbed.derived.system_options import options_of
@@ -129,24 +131,33 @@ def occupancy(experiment: Experiment, client: Any) -> list[tuple[int, int, int]]
 def occupancy_calls(experiment: Experiment) -> list[tuple]:
     """The control calls whose answers `occupancy_of` needs."""
     jobs = len(experiment.jobs)
+    read = "register_read" if experiment.switch == "bmv2" else "register_words"
     return [
-        ("register_read", "events", 0, jobs * EVENTS_PER_JOB),
-        ("register_read", "endings", 0, jobs * ENDINGS_PER_JOB),
-        ("register_read", "releases", 0, jobs),
+        (read, "events", 0, jobs * EVENTS_PER_JOB),
+        (read, "endings", 0, jobs * ENDINGS_PER_JOB),
+        (read, "releases", 0, jobs),
     ]
 
 
-def occupancy_of(experiment: Experiment, answers: Any) -> list[tuple[int, int, int]]:
-    """(job, filling, held) of each job, from the answers to `occupancy_calls`."""
-    events, endings, releases = answers
-    kept, holds = statistics(experiment), _holds(experiment)
-    result = []
-    for job in range(len(experiment.jobs)):
-        ended = endings[job * ENDINGS_PER_JOB : (job + 1) * ENDINGS_PER_JOB]
-        claimed = sum(events[kept.place(job, event)] for event in kept.claims)
-        held = events[kept.place(job, "completions")] - releases[job] if holds else 0
-        result.append((job, int(claimed - sum(ended)), int(held)))
-    return result
+def occupancy_of(
+    experiment: Experiment, answers: Any, running: Collection[int] | None = None
+) -> list[tuple[int, int, int]]:
+    """(job, filling, held) of each job, from the answers to `occupancy_calls`; where the `running`
+    jobs are given, of these, and of others only if they have left something behind."""
+    kept = statistics(experiment)
+    events = np.asarray(answers[0], np.int64).reshape(-1, EVENTS_PER_JOB)
+    endings = np.asarray(answers[1], np.int64).reshape(-1, ENDINGS_PER_JOB)
+    claimed = events[:, [kept.place(0, event) for event in kept.claims]].sum(axis=1)
+    filling = claimed - endings.sum(axis=1)
+    held = np.zeros_like(filling)
+    if _holds(experiment):
+        held = events[:, kept.place(0, "completions")] - np.asarray(answers[2], np.int64)
+    jobs = np.arange(len(filling))
+    if running is not None:
+        told = (filling != 0) | (held != 0)
+        told[list(running)] = True
+        jobs = np.flatnonzero(told)
+    return list(zip(jobs.tolist(), filling[jobs].tolist(), held[jobs].tolist(), strict=True))
 
 
 def occupancy_of_slots(experiment: Experiment, client: Any) -> list[tuple[int, int, int]]:

@@ -120,7 +120,7 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[H
 
     def address(node: str) -> str:
         number = topology.number(node)
-        return host_ip(number) if node in topology.hosts else switch_ip(number)
+        return host_ip(number) if topology.is_host(node) else switch_ip(number)
 
     specs = []
     for worker, host in enumerate(placement.workers):

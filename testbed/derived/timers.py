@@ -136,10 +136,10 @@ def round_trip_of(experiment: Experiment, number: int) -> int:
     for here, there in zip(path, path[1:], strict=False):
         _, link, _ = next(port for port in topology.ports(here).values() if port[0] == there)
         total += sum(direction.delay_ns for direction in experiment.link(link))
-    switches = len(path) - 2 if target in topology.hosts else len(path) - 1
+    switches = len(path) - 2 if topology.is_host(target) else len(path) - 1
     total += (2 * switches - (target in topology.switches)) * virtual.switch_latency_ns
     total += virtual.worker_delay_ns
-    if target in topology.hosts:
+    if topology.is_host(target):
         total += virtual.server_delay_ns if placement.servers else virtual.worker_delay_ns
     return total
 

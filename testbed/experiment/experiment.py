@@ -19,6 +19,7 @@ from testbed.experiment.printing import as_data
 from testbed.experiment.resolve_arrivals import drawn
 from testbed.experiment.schema import ExperimentFile
 from testbed.experiment.schema_jobs import Job
+from testbed.protocols.sizes import bitmap_width
 from testbed.topology import Topology
 
 
@@ -42,10 +43,8 @@ class LinkDirection:
 
 
 def bitmap_bits(jobs: Iterable[Job]) -> int:
-    """Width of a bitmap of workers for these jobs: the smallest of 32, 64, 128, 256 that fits the
-    largest."""
-    most = max(job.workers for job in jobs)
-    return next(bits for bits in (32, 64, 128, 256) if bits >= most)
+    """Width of a bitmap of workers that fits the largest of these jobs."""
+    return bitmap_width(max(job.workers for job in jobs))
 
 
 class Experiment(ExperimentFile):
@@ -85,7 +84,7 @@ class Experiment(ExperimentFile):
     @property
     def bitmap_bits(self) -> int:
         """Width of a bitmap of workers, which fits the largest job."""
-        return bitmap_bits((*self.jobs, *self._kinds))
+        return self._derived.get("bitmap_bits") or bitmap_bits((*self.jobs, *self._kinds))
 
     @property
     def aggregators(self) -> int:
@@ -137,9 +136,15 @@ class Experiment(ExperimentFile):
         return self.with_jobs(drawn(self.arrivals.poisson, self._kinds, seed))
 
     def with_jobs(self, jobs: tuple[Job, ...]) -> Experiment:
-        """The same with other jobs, or the same jobs with other hosts."""
+        """The same with other jobs."""
         made = self.model_copy(update={"jobs": jobs})
         made._derived = {}
+        return made
+
+    def with_hosts(self, jobs: tuple[Job, ...]) -> Experiment:
+        """The same with its jobs on other hosts. What follows from the jobs' sizes stays known."""
+        made = self.with_jobs(jobs)
+        made._derived["bitmap_bits"] = self.bitmap_bits
         return made
 
     def repetition_seed(self, repetition: int) -> int:

@@ -20,6 +20,7 @@ from testbed.experiment.schema_arrivals import Arrivals, Poisson
 from testbed.experiment.schema_jobs import Fault, Job, Placement
 from testbed.experiment.schema_links import LinkException, Links, LinkSettings
 from testbed.experiment.schema_switches import Switches, SwitchException, SwitchSettings
+from testbed.protocols.sizes import BITMAP_WIDTHS, MAX_JOBS
 from testbed.results.schema import FIGURE_MEASURES
 from testbed.topos import KINDS
 
@@ -76,9 +77,10 @@ a switch. All nodes must be connected. `add_link` takes the keys of `links:`, `f
 `backward`.
 """
 
-MEMORY = """\
-An aggregator's size counts all its state: values, bitmap (as wide as the largest job needs: 32, 64,
-128 or 256 bits) and the system's own record. `run.py show` prints the size.
+_WIDTHS = f"{', '.join(map(str, BITMAP_WIDTHS[:-1]))} or {BITMAP_WIDTHS[-1]} bits"
+MEMORY = f"""\
+An aggregator's size counts all its state: values, bitmap (as wide as the largest job needs:
+{_WIDTHS}) and the system's own record. `run.py show` prints the size.
 """
 
 
@@ -248,7 +250,7 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "switch": "a name",
         "system": "a name, or a mapping; see [system](#system)",
         "memory": "see [memory](#memory)",
-        "jobs": "a list of 1 to 256; see [jobs](#jobs)",
+        "jobs": f"a list of 1 to {MAX_JOBS}; see [jobs](#jobs)",
         "faults": "a list; see [faults](#faults)",
         "timers": "see [timers](#timers)",
         "virtual": "see [virtual](#virtual)",
@@ -261,8 +263,8 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "placement": "`packed`, `spread`, `random`, or a mapping; see [below](#jobsplacement)",
         "arrivals": "see [arrivals](#arrivals)",
         "poisson": "a mapping; see [below](#arrivalspoisson)",
-        "submissions": "a list of 1 to 256",
-        "kinds": "a list of 1 to 256",
+        "submissions": f"a list of 1 to {MAX_JOBS}",
+        "kinds": f"a list of 1 to {MAX_JOBS}",
     }
     return sections[name]
 

@@ -38,11 +38,11 @@ from testbed.experiment.schema import (
     Memory,
     VirtualTime,
 )
-from testbed.experiment.schema_arrivals import MAX_JOBS, Arrivals
+from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_jobs import Fault, Job, Placement
 from testbed.experiment.schema_links import Links
 from testbed.experiment.schema_switches import Switches
-from testbed.protocols.sizes import frame_bytes
+from testbed.protocols.sizes import MAX_JOBS, frame_bytes
 from testbed.systems import SystemOptions
 from testbed.topology import Topology
 

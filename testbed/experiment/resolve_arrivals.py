@@ -17,9 +17,10 @@ from testbed.config.problems import Problem
 from testbed.config.units import FieldError
 from testbed.config.yaml_document import plain_value
 from testbed.errors import UserError
-from testbed.experiment.schema_arrivals import MAX_JOBS, Arrivals, Poisson, Submission
+from testbed.experiment.schema_arrivals import Arrivals, Poisson, Submission
 from testbed.experiment.schema_jobs import Job, JobShape
 from testbed.experiment.unknown_keys import explain
+from testbed.protocols.sizes import MAX_JOBS
 from testbed.topology import Topology
 from testbed.traffic.arrivals import kinds, poisson
 from testbed.traffic.mix import read_mix

@@ -32,6 +32,7 @@ from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_jobs import Fault, Job
 from testbed.experiment.schema_links import Links
 from testbed.experiment.schema_switches import Switches
+from testbed.protocols.sizes import MAX_JOBS
 from testbed.systems.options import SystemOptions
 
 MAX_AGGREGATORS = 2**22
@@ -236,7 +237,7 @@ class ExperimentFile(BaseModel):
         json_schema_extra={"default": "all defaults; only with runtime virtual"},
         description="How long hosts and switches take in virtual time.",
     )
-    jobs: Annotated[tuple[Job, ...], Field(min_length=1, max_length=256)] = Field(
+    jobs: Annotated[tuple[Job, ...], Field(min_length=1, max_length=MAX_JOBS)] = Field(
         default=(),
         json_schema_extra={"default": "required, unless there are `arrivals`"},
         description="The training jobs that share the network.",

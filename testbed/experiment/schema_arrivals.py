@@ -10,8 +10,7 @@ from testbed.config.fields import ANY_TEXT, HOUR, Choice, Quantity, Section, Who
 from testbed.config.units import TIME, FieldError
 from testbed.experiment.placement import POLICIES
 from testbed.experiment.schema_jobs import JobShape
-
-MAX_JOBS = 256  # the switch programs distinguish so many jobs
+from testbed.protocols.sizes import MAX_JOBS
 
 
 class Kind(JobShape):

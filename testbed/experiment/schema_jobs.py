@@ -22,13 +22,12 @@ from testbed.config.fields import (
     WordOr,
 )
 from testbed.config.units import PERCENT, TIME
+from testbed.protocols.sizes import MAX_WORKERS
 
 if TYPE_CHECKING:
     from testbed.traffic.trace import Trace
 
 from testbed.experiment.placement import POLICIES
-
-MAX_WORKERS = 256  # the widest bitmap
 
 
 class Placement(Section):

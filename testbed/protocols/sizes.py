@@ -1,4 +1,5 @@
-"""How much of what: fragments of a gradient, words and bytes of a packet, their time on a link.
+"""How much of what: fragments of a gradient, words and bytes of a packet, their time on a link; how
+many workers and jobs there can be.
 
 The plan of an experiment needs these numbers and no compiled code, so this module imports no numba:
 a command that only reads an experiment starts without it.
@@ -12,6 +13,10 @@ HEADER_WORDS = 6
 FRAME_OVERHEAD = 14 + 20 + 8  # bytes: Ethernet, IPv4, UDP
 MAX_FRAGMENTS = 1 << 32  # of a job, all iterations
 NO_NODE = 0xFFFF  # in a header instead of a switch's number: no switch aggregates the fragment
+BITMAP_WIDTHS = (32, 64, 128, 256, 512, 1024)  # for which P4 programs are compiled
+MAX_WORKERS = BITMAP_WIDTHS[-1]  # of a job
+MAX_JOBS = (1 << 16) - 1  # of a run: numbers and multicast groups (from 1) have 16 bits
+FEWEST_JOBS = 256  # that a P4 program is compiled for
 
 
 def fragments_of(sizes: list[int], values: int) -> np.ndarray:
@@ -20,6 +25,16 @@ def fragments_of(sizes: list[int], values: int) -> np.ndarray:
     `sizes`: values of each tensor; `values`: of a packet."""
     counts = -(-np.asarray(sizes, np.int64) // values)
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+
+
+def bitmap_width(workers: int) -> int:
+    """Bits of a bitmap that can name so many workers: the smallest of BITMAP_WIDTHS."""
+    return next(bits for bits in BITMAP_WIDTHS if bits >= workers)
+
+
+def job_places(jobs: int) -> int:
+    """For how many jobs a P4 program is compiled that is to serve `jobs`: a power of two."""
+    return max(FEWEST_JOBS, 1 << (jobs - 1).bit_length())
 
 
 def packet_words(values: int, bitmap_width: int) -> int:

@@ -18,14 +18,24 @@ from testbed.errors import UserError
 from testbed.topology import Topology
 
 
+def next_hop(topology: Topology, switch: str, target: str) -> tuple[int, str] | None:
+    """A switch's port and neighbour on the way to the node `target`; None if it has none."""
+    if not topology.is_host(target):
+        return next_hops(topology, target).get(switch)
+    last = switch_of(topology, target)
+    if switch == last:
+        return topology.port_to(switch, target), target
+    return next_hops(topology, last).get(switch)
+
+
 def next_hops(topology: Topology, target: str) -> dict[str, tuple[int, str]]:
     """For each switch that can reach the node `target`: its port and neighbour on the way.
 
     Links that have failed are not used."""
-    if target not in topology.hosts:
+    if not topology.is_host(target):
         return topology.derived(("next_hops", target), lambda: _breadth_first(topology, target))
     last = switch_of(topology, target)
-    return {**next_hops(topology, last), last: (port_to(topology, last, target), target)}
+    return {**next_hops(topology, last), last: (topology.port_to(last, target), target)}
 
 
 def _breadth_first(topology: Topology, target: str) -> dict[str, tuple[int, str]]:
@@ -33,7 +43,7 @@ def _breadth_first(topology: Topology, target: str) -> dict[str, tuple[int, str]
         return [neighbour for neighbour, _, _ in topology.ports(node).values()]
 
     towards = next_nodes(neighbours, topology.hosts, target)
-    return {node: (port_to(topology, node, next_), next_) for node, next_ in towards.items()}
+    return {node: (topology.port_to(node, next_), next_) for node, next_ in towards.items()}
 
 
 def next_nodes(
@@ -53,11 +63,6 @@ def next_nodes(
                 queue.append(neighbour)
                 towards[neighbour] = node
     return towards
-
-
-def port_to(topology: Topology, node: str, neighbour: str) -> int:
-    """The first port of a node that leads to a neighbour."""
-    return min(port for port, (other, _, _) in topology.ports(node).items() if other == neighbour)
 
 
 def switch_of(topology: Topology, host: str) -> str:
@@ -115,14 +120,14 @@ def job_tree(
         while True:
             if node != target and node not in hops:
                 raise UserError(f"{start} has no path to {target}")
-            if node in topology.hosts:
+            if topology.is_host(node):
                 break
             passed = below.setdefault(node, [])
             if number < len(workers):
                 passed.append(number)
             leads = children.setdefault(node, {})
             if child != node:
-                leads[child] = port_to(topology, node, child)
+                leads[child] = topology.port_to(node, child)
             if node == target:
                 break
             parent[node] = hops[node]

@@ -92,9 +92,13 @@ def job_rows(
     not for the whole run, the bytes to and from them; None without servers.
     """
     by_host = {(row["neighbour"], row["direction"]): row for row in links}
+    by_job: dict[int, dict[str, list[Host]]] = {}
+    for host in hosts:
+        roles = by_job.setdefault(host.spec.job.number, {"worker": [], "ps": []})
+        roles[host.spec.role].append(host)
     rows = []
-    for job in sorted({host.spec.job.number for host in hosts}):
-        workers, servers = _of_job(hosts, job, "worker"), _of_job(hosts, job, "ps")
+    for job, roles in sorted(by_job.items()):
+        workers, servers = roles["worker"], roles["ps"]
         spec = workers[0].spec.job
         outcome = outcomes.get(job, "finished")
         end_ns = None
@@ -152,10 +156,6 @@ def add_mean_rates(links: Iterable[Row], jobs: Iterable[Row]) -> None:
     whole_ns = max(job["end_ns"] for job in ended) - min(job["start_ns"] for job in ended)
     for row in links:
         row["mean_bps"] = row["bytes"] * 8 * 10**9 // max(whole_ns, 1)
-
-
-def _of_job(hosts: Sequence[Host], job: int, role: str) -> list[Host]:
-    return [host for host in hosts if host.spec.job.number == job and host.spec.role == role]
 
 
 def _end_ns(host: Host) -> int:

@@ -8,6 +8,7 @@ says which job may begin.
 
 from __future__ import annotations
 
+import bisect
 from typing import TYPE_CHECKING
 
 from testbed.experiment.placement import choose
@@ -33,7 +34,8 @@ class Admission:
         self.waiting = sorted(numbers, key=lambda number: experiment.jobs[number].start_ns)
         self.running: set[int] = set()
         self.ended = 0
-        self._free = list(experiment.topology_object().hosts)
+        self._hosts = experiment.topology_object().hosts
+        self._free = list(range(len(self._hosts)))  # numbers of hosts, in order
         self._parts = list(range(experiment.memory_parts))
 
     def next_ns(self) -> int | None:
@@ -50,7 +52,7 @@ class Admission:
         hosts = choose(
             self._policy,
             self.experiment.topology_object(),
-            self._free,
+            [self._hosts[number] for number in self._free],
             job.workers + self._servers,
             self._seed,
             number,
@@ -59,7 +61,9 @@ class Admission:
             return None
         self.waiting.pop(0)
         self.running.add(number)
-        self._free = [host for host in self._free if host not in set(hosts)]
+        topology = self.experiment.topology_object()
+        taken = {topology.number(host) - 1 for host in hosts}
+        self._free = [each for each in self._free if each not in taken]
         placement = Placement.of(hosts, job.workers)
         self._replace(number, job.started(now_ns, placement, self._parts.pop(0)))
         return number
@@ -69,14 +73,13 @@ class Admission:
         job = self.experiment.jobs[number]
         self.running.remove(number)
         self.ended += 1
-        gone = {*job.fixed_placement.workers, *job.fixed_placement.servers}
-        free = gone | set(self._free)
-        hosts = self.experiment.topology_object().hosts
-        self._free = [host for host in hosts if host in free]
+        topology = self.experiment.topology_object()
+        for host in (*job.fixed_placement.workers, *job.fixed_placement.servers):
+            bisect.insort(self._free, topology.number(host) - 1)
         self._parts = sorted([*self._parts, self.experiment.memory_part(number)])
         self._replace(number, job.ended())
 
     def _replace(self, number: int, job: Job) -> None:
         jobs = list(self.experiment.jobs)
         jobs[number] = job
-        self.experiment = self.experiment.with_jobs(tuple(jobs))
+        self.experiment = self.experiment.with_hosts(tuple(jobs))

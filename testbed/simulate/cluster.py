@@ -7,7 +7,6 @@ releases its switch memory.
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
 from testbed import dataplane
@@ -26,13 +25,13 @@ class Cluster:
     from the servers; None without servers."""
 
     def __init__(self, nodes: Nodes, admission: Admission) -> None:
-        experiment = admission.experiment
-        servers = experiment.system_entry.servers_per_job(experiment.system)
-        sizes = [job.workers + servers for job in experiment.jobs]
-        ends = list(itertools.accumulate(sizes))
         self._nodes = nodes
         self._admission = admission
-        self._numbers = [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+        self._tables = {
+            name: dataplane.JobTables(name, switch) for name, switch in nodes.switches.items()
+        }
+        self._numbers: dict[int, list[int]] = {}  # of a job's hosts, workers first
+        self._working: dict[int, int] = {}  # workers of a job that have not finished
         self._reports: dict[int, list[Report]] = {}
         self._carried: dict[int, tuple[int, int] | None] = {}  # before a job began
         self._told_ns = -1  # up to when it has been asked who may begin
@@ -48,10 +47,9 @@ class Cluster:
         """How many jobs have ended."""
         return len(self._reports)
 
-    @property
-    def running(self) -> set[int]:
-        """Numbers of the jobs that have hosts."""
-        return self._admission.running
+    def running_at(self, switch: str) -> list[int]:
+        """Numbers of the jobs that have hosts and entries in a switch's tables."""
+        return self._tables[switch].jobs
 
     @property
     def waiting(self) -> int:
@@ -69,49 +67,51 @@ class Cluster:
         admission, nodes = self._admission, self._nodes
         self._told_ns = now_ns
         begun = list(iter(lambda: admission.begin(now_ns), None))
-        if begun:
-            nodes.experiment = admission.experiment
-            self._update_tables()
+        nodes.experiment = admission.experiment
+        topology = nodes.experiment.topology_object()
         for job in begun:
+            for tables in self._tables.values():
+                tables.add(nodes.experiment, job)
             specs = plan_job(nodes.experiment, job, admission.repetition)
-            nodes.enter(specs, self._numbers[job][0], now_ns)
+            numbers = self._numbers[job] = [topology.number(spec.host) - 1 for spec in specs]
+            self._working[job] = nodes.experiment.jobs[job].workers
+            nodes.enter(specs, numbers, now_ns)
             self._carried[job] = self._on_server_links(job)
 
-    def end(self, now_ns: int) -> None:
-        """Let the jobs end whose workers have all finished."""
+    def worker_finished(self) -> None:
+        """Take note of the worker that has finished, and let its job end if it was the last one."""
         admission, nodes = self._admission, self._nodes
-        rows = nodes.world.hosts
-        for job in sorted(admission.running):
-            workers = self._numbers[job][: admission.experiment.jobs[job].workers]
-            if not all(rows[number].done for number in workers):
-                continue
-            self._reports[job] = [report_of(nodes, number) for number in self._numbers[job]]
-            before, after = self._carried.pop(job), self._on_server_links(job)
-            if before is not None and after is not None:
-                after = after[0] - before[0], after[1] - before[1]
-            self.server_bytes[job] = after
-            for number in self._numbers[job]:
-                nodes.leave(number)
-            with_hosts = admission.experiment
-            admission.end(job)
-            nodes.experiment = admission.experiment
-            self._update_tables()
-            for switch in nodes.switches.values():
-                dataplane.release(with_hosts, job, switch)
-
-    def _update_tables(self) -> None:
-        for name, switch in self._nodes.switches.items():
-            dataplane.install_jobs(self._admission.experiment, name, switch)
+        state = nodes.world.state[0]
+        job = nodes.present_at(int(state.finished_host)).spec.job.number
+        state.finished_host = -1
+        self._working[job] -= 1
+        if self._working[job]:
+            return
+        del self._working[job]
+        numbers = self._numbers.pop(job)
+        self._reports[job] = [report_of(nodes, number) for number in numbers]
+        before, after = self._carried.pop(job), self._on_server_links(job)
+        if before is not None and after is not None:
+            after = after[0] - before[0], after[1] - before[1]
+        self.server_bytes[job] = after
+        for number in numbers:
+            nodes.leave(number)
+        with_hosts = admission.experiment
+        admission.end(job)
+        nodes.experiment = admission.experiment
+        for tables in self._tables.values():
+            tables.remove(job)
+        for switch in nodes.switches.values():
+            dataplane.release(with_hosts, job, switch)
 
     def _on_server_links(self, job: int) -> tuple[int, int] | None:
         """Bytes that have gone to and from a job's servers' hosts so far."""
         topology = self._nodes.experiment.topology_object()
         servers = self._nodes.experiment.jobs[job].fixed_placement.servers
-        carried = {"egress": 0, "ingress": 0}
+        to_servers = from_servers = 0
         for host in servers:
-            switch = switch_of(topology, host)
-            port = next(p for p, (other, _, _) in topology.ports(switch).items() if other == host)
-            for row in self._nodes.switches[switch].port_stats():
-                if row["port"] == port:
-                    carried[row["direction"]] += row["bytes"]
-        return (carried["egress"], carried["ingress"]) if servers else None
+            gateway = switch_of(topology, host)
+            counted = self._nodes.switches[gateway].port_bytes(topology.port_to(gateway, host))
+            to_servers += counted["egress"]
+            from_servers += counted["ingress"]
+        return (to_servers, from_servers) if servers else None

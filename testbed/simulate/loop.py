@@ -30,7 +30,7 @@ WRONG_VALUE = 2  # the host World.state.failed_host found a wrong value
 NO_EVENTS = 3  # no event will ever happen again
 NO_ROOM = 4  # there are more frames on their way than rows for them
 EVENTS_HANDLED = 5  # the largest number of events has been handled
-WORKER_FINISHED = 6  # a worker has finished, and jobs come and go
+WORKER_FINISHED = 6  # the worker World.state.finished_host has finished; jobs come and go
 RAISED = 7  # an exception, in plain Python
 
 # Where a machine's status has these fields, in bytes
@@ -207,7 +207,8 @@ def _step_host(world, host, now):
     if row.is_worker == 1 and row.done == 0 and peek(row.status + FINISHED_OFFSET) == 1:
         row.done = 1
         world.state[0].open -= 1
-        world.state[0].finished_workers += world.state[0].report_finished
+        if world.state[0].report_finished == 1:
+            world.state[0].finished_host = host
     row.deadline_ns = max(world.deadline[0], now)
     due = row.deadline_ns
     if world.first[host] >= 0:
@@ -241,8 +242,7 @@ def _run(world, until_ns, events):
             state.pending = -1
         if state.open == 0:
             return FINISHED
-        if state.finished_workers > 0:
-            state.finished_workers = 0
+        if state.finished_host >= 0:
             return WORKER_FINISHED
         source = event_queue.first(queue)
         now = queue.time[source]

@@ -7,7 +7,6 @@ to allow Ctrl-C. This does not change the simulated events.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from p4engine.backend.build import Compiled
@@ -27,6 +26,8 @@ from testbed.workload.machine import wrong_value
 EVENTS_AT_ONCE = 200_000  # a fraction of a second
 FIRST_SAMPLE_STEP_NS = 1000
 MAX_SAMPLES = 1000
+MIN_SAMPLES = 100
+SAMPLED_JOBS = 2_000_000  # a sample looks at every job at every switch; so many looks, about
 POOL_STEPS = 4  # of samples to one that looks at places in the pool
 
 
@@ -44,6 +45,10 @@ class Simulation:
         if experiment.arrivals is not None:
             self.cluster = Cluster(self.nodes, Admission(experiment, repetition))
             self.cluster.begin(0)
+        looks = len(experiment.jobs) * len(self.nodes.switches)
+        self._max_samples = 2 * max(
+            MIN_SAMPLES // 2, min(MAX_SAMPLES // 2, SAMPLED_JOBS // 2 // looks)
+        )
         self._samples = 0
         self._step_ns = FIRST_SAMPLE_STEP_NS
         self._progress: dict[int, tuple[int, int]] = {}  # by job: (progress, when it was new)
@@ -73,13 +78,13 @@ class Simulation:
                 continue
             if reason == loop.FINISHED:
                 if self.cluster:
-                    self.cluster.end(self.now_ns)
+                    self.cluster.worker_finished()
                 break
             if reason == loop.WRONG_VALUE:
                 node = self.nodes.present_at(int(self.nodes.world.state[0].failed_host))
                 raise RunError(wrong_value(node.spec, node.machine))
             if reason == loop.WORKER_FINISHED and self.cluster:
-                self.cluster.end(self.now_ns)
+                self.cluster.worker_finished()
                 self.cluster.begin(self.now_ns)
             if reason == loop.TIME_REACHED and stop_ns == submitted_ns and self.cluster:
                 self.cluster.begin(stop_ns)
@@ -101,8 +106,8 @@ class Simulation:
 
     def _sample(self, time_ns: int, last: bool = False) -> None:
         """A sample of each switch. When there are many, every second one goes and the step doubles,
-        so that a run of any length gets between half of MAX_SAMPLES and that."""
-        if self._samples == MAX_SAMPLES:
+        so that a run of any length gets between half of the largest number and that."""
+        if self._samples == self._max_samples:
             self._step_ns *= 2
             self.snapshots.keep_multiples(self._step_ns)
             self._samples //= 2
@@ -112,11 +117,8 @@ class Simulation:
         # The places in the pool make a picture; they need fewer samples, and are dearer.
         at_pool = time_ns % (POOL_STEPS * self._step_ns) == 0
         for name, switch in self.nodes.switches.items():
-            taken = dataplane.take_snapshot(self.experiment, switch, at_pool)
-            if self.cluster:  # of jobs that are not there only what they have left behind
-                there = self.cluster.running
-                jobs = tuple(each for each in taken.jobs if each[0] in there or any(each[1:]))
-                taken = replace(taken, jobs=jobs)
+            running = self.cluster.running_at(name) if self.cluster else None
+            taken = dataplane.take_snapshot(self.experiment, switch, at_pool, running)
             self.snapshots.add(name, time_ns, taken)
 
     # -- what went wrong
@@ -134,10 +136,11 @@ class Simulation:
                 job = node.spec.job.number
                 progress[job] = progress.get(job, 0) + done
                 starts[job] = node.spec.job.start_ns
+        finished = self.finished()
         for job, value in progress.items():
             start = starts[job]
             before, since = self._progress.get(job, (0, start))
-            if value != before or self.finished(job):
+            if value != before or job in finished:
                 self._progress[job] = value, max(now, start)
             elif now - max(since, resumed) >= self.experiment.timeout_ns:
                 name = self.experiment.jobs[job].name
@@ -165,24 +168,21 @@ class Simulation:
                 found[job] = min(found.get(job, done), done)
         return found
 
-    def finished(self, job: int) -> bool:
-        """Whether all workers of a job that is there have finished."""
+    def finished(self) -> dict[int, int]:
+        """Of the jobs that are there those whose workers have all finished, and when the last one
+        did."""
         rows = self.nodes.world.hosts
-        return all(
-            rows[number].done
-            for number, node in self.nodes.present
-            if node.is_worker and node.spec.job.number == job
-        )
-
-    def finished_ns(self, job: int) -> int | None:
-        """When the last worker of a job that is there has finished; None while one has not."""
-        if not self.finished(job):
-            return None
-        return max(
-            int(node.machine.training.end_ns[-1])
-            for _, node in self.nodes.present
-            if node.is_worker and node.spec.job.number == job
-        )
+        ends: dict[int, int] = {}
+        going_on: set[int] = set()
+        for number, node in self.nodes.present:
+            if not node.is_worker:
+                continue
+            job = node.spec.job.number
+            if rows[number].done:
+                ends[job] = max(ends.get(job, 0), int(node.machine.training.end_ns[-1]))
+            else:
+                going_on.add(job)
+        return {job: end_ns for job, end_ns in ends.items() if job not in going_on}
 
     def _fail(self, what: str) -> None:
         raise RunError("\n".join([f"{what}. Who waits for what:", *waiting(self.nodes)]))

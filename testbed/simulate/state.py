@@ -1,8 +1,7 @@
 """The state of virtual time: named places in arrays.
 
-Nodes are numbered: hosts from 0, in the order of the plan; switches from 0, in the topology's
-order. If jobs come and go, every job has its own hosts here. They represent hosts of the topology
-while the job runs, and none before and afterwards. A *source* of events is a host (its next arrival
+Nodes are numbered: hosts from 0, in the order of the plan, or of the topology if jobs come and go;
+switches from 0, in the topology's order. A *source* of events is a host (its next arrival
 or deadline), a *trunk* (the direction of a link that leads into a switch from another switch), or a
 switch (its traffic manager's next event), numbered in this order. Hosts and trunks have an *inbox*:
 the frames on their way to it, in order of time.
@@ -32,7 +31,7 @@ STATE = record(
     "now",
     "pauses",  # of World.pauses that have begun
     "report_finished",  # 1: jobs come and go, so the loop returns when a worker has finished
-    "finished_workers",  # workers that have finished since the last such return
+    "finished_host",  # the worker that has finished since the last such return, -1: none
 )
 
 # A row of World.hosts
@@ -103,7 +102,7 @@ def new_world(hosts: int, trunks: int, switches: int, ports: int, width: int) ->
     `headers`, `partial`, `arrived` and `out` are empty, to be replaced."""
     batch = new_batch(0, 1, 32)
     return World(
-        state=new_record(STATE, free=FRAMES, pending=-1),
+        state=new_record(STATE, free=FRAMES, pending=-1, finished_host=-1),
         queue=new_event_queue(hosts + trunks + switches),
         hosts=np.zeros(hosts, HOST),
         pauses=np.zeros((0, 3), np.int64),

@@ -77,8 +77,7 @@ class VirtualView:
             self._view.jobs = {job: self._titles[job] for job in sorted(sent)}
             self._view.remark += f", {cluster.ended} jobs have ended, {cluster.waiting} wait"
             return
-        for job in set(sent) - self._ended:
-            end_ns = simulation.finished_ns(job)
-            if end_ns is not None:
+        for job, end_ns in simulation.finished().items():
+            if job not in self._ended:
                 self._ended.add(job)
                 self._view.job_ended(job, end_ns)

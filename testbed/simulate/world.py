@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,6 +77,9 @@ class Nodes:
     placed: Placed
     batches: tuple[Placed, Placed]
     draws: dict[str, int] = field(default_factory=dict)  # by host: how far its random stream is
+    headers: int = 0  # rows of World.headers that have been given away
+    headers_of: dict[int, tuple[int, int]] = field(default_factory=dict)  # first row, and how many
+    free_headers: dict[int, list[int]] = field(default_factory=dict)  # first rows, by how many
 
     @property
     def world(self) -> World:
@@ -97,20 +100,23 @@ class Nodes:
         """Make room for more frames on their way."""
         self.placed = Placed(larger(self.world))
 
-    def enter(self, specs: list[HostSpec], first: int, now_ns: int) -> None:
-        """Let the roles of jobs that begin at `now_ns` be the hosts from number `first` on."""
+    def enter(self, specs: list[HostSpec], numbers: Sequence[int], now_ns: int) -> None:
+        """Let the roles of jobs that begin at `now_ns` be the hosts with these numbers."""
         topology = self.experiment.topology_object()
         switches = {name: number for number, name in enumerate(self.switches)}
-        world = self.world
-        headers: list[bytes] = []
-        for number, node in enumerate(_nodes(specs, self.batches), start=first):
+        for number, node in zip(numbers, _nodes(specs, self.batches), strict=True):
             self.hosts[number] = node
             host = topology.number(node.spec.host)
             ours, ip = _mac(host_mac(host)), socket.inet_aton(host_ip(host))
+            gateway = switch_of(topology, node.spec.host)
+            there = _mac(switch_mac(topology.number(gateway)))
+            headers = [_header(there, ours, ip, peer) for peer in node.spec.peers]
+            first = self._place_headers(number, headers)
+            world = self.world
             identity = ours + ip + struct.pack("!H", wire.PORT)
             world.identity[number] = np.frombuffer(identity, np.uint8)
-            gateway = switch_of(topology, node.spec.host)
-            port = _port(topology, gateway, node.spec.host)
+            port = topology.port_to(gateway, node.spec.host)
+            world.hosts[number] = np.zeros((), world.hosts.dtype)
             row = world.hosts[number]
             row.switch, row.port = switches[gateway], port
             row.step = node.stepper.address
@@ -119,16 +125,30 @@ class Nodes:
             row.is_worker = int(node.is_worker)
             _delays(self.experiment, node, row)
             row.stream = mix2(mix2(self.seed, HOST_STREAM), host)
-            row.header = len(world.headers) + len(headers)
-            there = _mac(switch_mac(topology.number(gateway)))
-            headers += [_header(there, ours, ip, peer) for peer in node.spec.peers]
+            row.header = first
             row.draws = self.draws.pop(node.spec.host, 0)
             world.leads[switches[gateway], port] = number
             event_queue.put(world.queue, number, now_ns)
-        table = np.frombuffer(b"".join(headers), np.uint8).reshape(-1, sizes.FRAME_OVERHEAD)
-        table = np.concatenate([world.headers, table])
+
+    def _place_headers(self, number: int, headers: list[bytes]) -> int:
+        """Put a host's headers into World.headers; returns the first one's row."""
+        count, end = len(headers), self.headers
+        free = self.free_headers.get(count)
+        first = free.pop() if free else end
+        self.headers_of[number] = first, count
+        if first == end:
+            self.headers = end = first + count
+            if end > len(self.world.headers):
+                more = np.zeros((end + len(self.world.headers), sizes.FRAME_OVERHEAD), np.uint8)
+                more[:first] = self.world.headers[:first]
+                partial = np.zeros(len(more), np.int64)
+                partial[:first] = self.world.partial[:first]
+                self.placed = Placed(self.world._replace(headers=more, partial=partial))
+        table = np.frombuffer(b"".join(headers), np.uint8).reshape(count, sizes.FRAME_OVERHEAD)
+        self.world.headers[first : first + count] = table
         words = table[:, 14:34].copy().view(">u2").astype(np.int64)
-        self.placed = Placed(world._replace(headers=table, partial=words.sum(axis=1)))
+        self.world.partial[first : first + count] = words.sum(axis=1)
+        return first
 
     def leave(self, number: int) -> None:
         """The role is over. What is still on its way finds nobody, or the host's next role, to
@@ -137,6 +157,8 @@ class Nodes:
         self.draws[node.spec.host] = int(row.draws)  # the stream goes on from there
         self.world.leads[row.switch, row.port] = -1
         self.hosts[number] = None
+        first, count = self.headers_of.pop(number)
+        self.free_headers.setdefault(count, []).append(first)
         event_queue.put(self.world.queue, number, event_queue.NEVER)
         empty(self.world, number)
 
@@ -144,14 +166,16 @@ class Nodes:
 def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> Nodes:
     """All nodes at time 0. `compiled` is the program that `dataplane.program` names.
 
-    With `arrivals` there are no hosts yet, only numbers for them: of each job those of its workers
-    and servers, in order."""
+    With `arrivals` there are no hosts yet, only numbers for them: of each host of the topology, in
+    order."""
     topology = experiment.topology_object()
     seed = experiment.repetition_seed(repetition)
     values, width = experiment.values_per_packet, experiment.bitmap_bits
     batches = Placed(new_batch(ROWS_IN, values, width)), Placed(new_batch(ROWS_OUT, values, width))
     servers = experiment.system_entry.servers_per_job(experiment.system)
     hosts = sum(job.workers + servers for job in experiment.jobs)
+    if experiment.arrivals is not None:
+        hosts = len(topology.hosts)
     switches = {
         name: _switch(experiment, name, compiled, seed * 1000 + number)
         for number, name in enumerate(topology.switches)
@@ -162,7 +186,7 @@ def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> No
     if experiment.arrivals is not None:
         world.state[0].report_finished = 1
         return nodes
-    nodes.enter(plan(experiment, repetition), 0, 0)
+    nodes.enter(plan(experiment, repetition), range(hosts), 0)
     nodes.placed = Placed(nodes.world._replace(pauses=_pauses(experiment, nodes)))
     return nodes
 
@@ -209,7 +233,7 @@ def _trunks(topology: Topology) -> dict[tuple[str, int], tuple[str, int]]:
     found = {}
     for name in topology.switches:
         for port, (neighbour, ring_link, _) in topology.ports(name).items():
-            if neighbour in topology.switches:
+            if not topology.is_host(neighbour):
                 there = topology.ports(neighbour).items()
                 far = next(p for p, (o, i, _) in there if i == ring_link and o == name)
                 found[name, port] = neighbour, far
@@ -238,10 +262,6 @@ def _world(
     arrived, out = batches
     world.places[:] = arrived.address, out.address, world.deadline.ctypes.data
     return world._replace(arrived=arrived.part, out=out.part)
-
-
-def _port(topology: Topology, switch: str, neighbour: str) -> int:
-    return next(port for port, (o, _, _) in topology.ports(switch).items() if o == neighbour)
 
 
 def _delays(experiment: Experiment, node: Node, row: Any) -> None:

@@ -40,12 +40,12 @@ class System:
     `worker_part(experiment, job, worker)`: the same for one worker; `peers(experiment, job,
     worker)`: the nodes that a worker talks to, by default its servers. `machine(spec)`: the state
     machine of a host (testbed/workload/machine.py). `tables(experiment, topology, switch, calls)`:
-    fills a switch's tables (testbed/dataplane/install_tables.py); `job_tables`: those that have
-    entries of jobs. `definitions(experiment)`: preprocessor symbols of its P4 program beside those
-    of all systems. `statistics(experiment)`: what its P4 program counts
-    (testbed/dataplane/read_registers.py). `release(experiment, job, calls)`: frees what an ended
-    job holds of a switch's memory (testbed/dataplane/release_job.py); the last two are by default
-    those of a shared pool."""
+    fills what names no job in a switch's tables; `job_tables(experiment, topology, switch, job,
+    calls)`: fills a job's entries (both in testbed/dataplane/install_tables.py).
+    `definitions(experiment)`: preprocessor symbols of its P4 program beside those of all systems.
+    `statistics(experiment)`: what its P4 program counts (testbed/dataplane/read_registers.py).
+    `release(experiment, job, calls)`: frees what an ended job holds of a switch's memory
+    (testbed/dataplane/release_job.py); the last two are by default those of a shared pool."""
 
     name: str
     title: str
@@ -64,7 +64,7 @@ class System:
     peers: Hook = "testbed.derived.host_specs:servers_of"
     machine: Hook = ""
     tables: Hook = ""
-    job_tables: tuple[str, ...] = ()
+    job_tables: Hook = ""
     definitions: Hook = ""
     statistics: Hook = "testbed.dataplane.read_registers:pool_statistics"
     release: Hook = "testbed.dataplane.release_job:mark_gone"

@@ -169,6 +169,27 @@ def _compiled(machine_type: PlacedTuple, batch_type: PlacedTuple) -> Any:
     return call
 
 
+_steps: dict[tuple, Any] = {}
+
+
+def _step_of(machine: Any, batch: Any) -> Any:
+    """`_compiled` for a machine and its batches. To ask numba for the type of each of many machines
+    takes longer than everything else about them."""
+    kind = _kind(machine), _kind(batch)
+    if kind not in _steps:
+        _steps[kind] = _compiled(PlacedTuple(typeof(machine)), PlacedTuple(typeof(batch)))
+    return _steps[kind]
+
+
+def _kind(part: Any) -> tuple:
+    """What numba's type of an array, or of a tuple of arrays, depends on."""
+    if isinstance(part, tuple):
+        return type(part), *map(_kind, part)
+    flags = part.flags
+    layout = flags.c_contiguous, flags.f_contiguous, flags.aligned, flags.writeable
+    return part.dtype, part.ndim, layout
+
+
 # What a step in plain Python has raised. An exception cannot pass through a C function: ctypes
 # drops it, and what the function returns is then anything. So it waits here; the step returns -1.
 raised: list[BaseException] = []
@@ -199,7 +220,7 @@ class Stepper:
             self._function = _interpreted(machine, arrived, out)
             self.address = ctypes.cast(self._function, ctypes.c_void_p).value
         else:
-            self._function = _compiled(PlacedTuple(typeof(machine)), PlacedTuple(typeof(arrived)))
+            self._function = _step_of(machine, arrived)
             self.address = self._function.address
 
 

@@ -31,16 +31,6 @@ def switch(tmp_path):
         yield running
 
 
-def test_jobs_come_and_go(switch):
-    experiment = CASE.experiment(4)
-    entries = switch.api.table_num_entries("job"), switch.api.table_num_entries("receiver")
-    assert entries[0] == len(experiment.jobs)
-    for _ in range(2):
-        dataplane.install_jobs(experiment, CASE.switch, switch.client)
-        after = switch.api.table_num_entries("job"), switch.api.table_num_entries("receiver")
-        assert after == entries
-
-
 def test_registers_are_written_and_read(switch):
     client = switch.client
     client.register_write("slot_job", (2, 5), 7)

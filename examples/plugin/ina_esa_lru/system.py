@@ -42,6 +42,6 @@ SYSTEM = System(
     host_part="testbed.derived.host_specs:esa_part",
     machine="testbed.workload.machine:esa_machine",
     tables="testbed.dataplane.install_tables:install_pool",
-    job_tables=("job", "job_route", "receiver"),
+    job_tables="testbed.dataplane.install_tables:install_pool_job",
     definitions=definitions,
 )

@@ -122,6 +122,12 @@ def test_long_registers_and_wide_ones(served):
         assert client.register_read("seen") == values == switch.register_read("seen")
         client.register_write("wide", 2, 1 << 100)
         assert client.register_read("wide") == [0, 0, 1 << 100, 0]
+        assert client.register_words("seen") == values
+        assert client.register_words("seen", 5, 2) == values[5:7]
+        with pytest.raises(CallError, match="wide has elements of"):
+            client.register_words("wide")
+    assert switch.register_words("seen", 5, 2).tolist() == values[5:7]
+    assert switch.register_words("seen", 5, 0).tolist() == []
 
 
 def test_errors_name_the_call_and_change_nothing(served):

@@ -50,6 +50,7 @@ PROGRAM_CALLS = (
     "group_remove_member",
     "profile_dump",
     "register_read",
+    "register_words",
     "register_write",
     "register_reset",
     "counter_read",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Sequence
 from ctypes import c_uint64
 from typing import Any
@@ -31,20 +32,35 @@ class Arrays(Instance):
     def register_read(self, name: str, start: int = 0, count: int | None = None) -> list[int]:
         """Elements start .. start + count; int<W> registers give signed numbers."""
         r = self.names.register(name)
-        start, count = self._range(r, start, count)
+        words = self._read_words(r, start, count)
         n = word_count(r.width)
-        words = (c_uint64 * max(1, n * count))()
-        status = self.lib.p4_register_read(self.handle, r.id, start, count, words)
-        self._check(status, f"register {r.name}")
         values = (
-            list(words[:count])
+            words.tolist()
             if n == 1
-            else [from_words(words[i * n : i * n + n], r.width) for i in range(count)]
+            else [from_words(words[i : i + n], r.width) for i in range(0, len(words), n)]
         )
         if r.signed:
             half, full = 1 << (r.width - 1), 1 << r.width
             values = [v - full if v >= half else v for v in values]
         return values
+
+    def register_words(
+        self, name: str, start: int = 0, count: int | None = None
+    ) -> array[int] | list[int]:
+        """The same in one piece of memory, for many elements: array("Q"), unsigned, of a register
+        of at most 64 bits. Over a control connection it is a list."""
+        r = self.names.register(name)
+        if word_count(r.width) != 1:
+            raise ControlError(f"{r.name} has elements of {r.width} bits; at most 64 fit a word")
+        return self._read_words(r, start, count)
+
+    def _read_words(self, r: Register, start: int, count: int | None) -> array[int]:
+        start, count = self._range(r, start, count)
+        words = array("Q", bytes(8 * word_count(r.width) * count))
+        room = (c_uint64 * max(1, len(words))).from_buffer(words) if words else (c_uint64 * 1)()
+        status = self.lib.p4_register_read(self.handle, r.id, start, count, room)
+        self._check(status, f"register {r.name}")
+        return words
 
     @staticmethod
     def _range(r: Register, start: int, count: int | None) -> tuple[int, int]:

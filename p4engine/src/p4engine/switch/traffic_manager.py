@@ -327,6 +327,14 @@ class Manager:
                 rows.append(row | {"queue": queue, "unmodelled_drops": None})
         return rows
 
+    def port_bytes(self, port: int) -> dict[str, int]:
+        """The bytes that have passed a port's links so far, by direction."""
+        counters, found = Counters(), {}
+        for number, direction in enumerate(DIRECTIONS):
+            self.lib.tm_port_counters(self._tm, port, number, byref(counters))
+            found[direction] = int(counters.bytes)
+        return found
+
     def stats(self) -> dict[str, int | None]:
         """What happened to packets: the counters of tm_stats."""
         stats = Stats()

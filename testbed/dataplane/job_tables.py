@@ -1,0 +1,58 @@
+"""The jobs in a switch's tables, while jobs come and go.
+
+Each job brings its entries and takes them away again. An entry that several jobs need, such as the
+address of the next switch, stays as long as one of them is there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from testbed.dataplane.install_tables import entry_of, job_calls
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+
+class JobTables:
+    """The entries of jobs in one switch. `client` is its control interface."""
+
+    def __init__(self, switch: str, client: Any) -> None:
+        self._switch = switch
+        self._client = client
+        self._entries: dict[int, list[tuple]] = {}  # by job
+        self._users: dict[tuple, int] = {}  # how many jobs need an entry
+        self._handles: dict[tuple, int] = {}  # of entries of tables
+
+    @property
+    def jobs(self) -> list[int]:
+        """The jobs that have entries here."""
+        return list(self._entries)
+
+    def add(self, experiment: Experiment, job: int) -> None:
+        """The job's hosts are there."""
+        calls = {entry_of(call): call for call in job_calls(experiment, self._switch, job)}
+        new = {entry: call for entry, call in calls.items() if not self._users.get(entry)}
+        results = self._client.batch(list(new.values())) if new else []
+        for (entry, call), result in zip(new.items(), results, strict=True):
+            if call[0] == "table_add":
+                self._handles[entry] = result
+        if calls:
+            self._entries[job] = list(calls)
+        for entry in calls:
+            self._users[entry] = self._users.get(entry, 0) + 1
+
+    def remove(self, job: int) -> None:
+        """The job is over."""
+        calls: list[tuple] = []
+        for entry in self._entries.pop(job, ()):
+            self._users[entry] -= 1
+            if self._users[entry]:
+                continue
+            del self._users[entry]
+            if entry in self._handles:
+                calls.append(("table_delete", entry[0], self._handles.pop(entry)))
+            else:
+                calls.append(("multicast_delete", entry[1]))
+        if calls:
+            self._client.batch(calls)
