@@ -205,7 +205,14 @@ def _miss_earlier(worker, scoreboard, now, fragment):
     Within a tensor only: its fragments are sent in order by every worker. Which of two tensors goes
     first may differ among them, as they become ready."""
     before = send_scoreboard.sent_ns(scoreboard, fragment) - flow.patience_ns(worker)
-    for earlier in range(scoreboard.oldest[scoreboard.tensor[fragment]], fragment):
+    oldest = scoreboard.oldest[scoreboard.tensor[fragment]]
+    if (
+        oldest < fragment
+        and scoreboard.status[oldest] & send_scoreboard.RESENT == 0
+        and send_scoreboard.sent_ns(scoreboard, oldest) > before
+    ):
+        return  # the others were sent after it
+    for earlier in range(oldest, fragment):
         if (
             scoreboard.status[earlier] & send_scoreboard.RECEIVED == 0
             and send_scoreboard.sent_ns(scoreboard, earlier) <= before

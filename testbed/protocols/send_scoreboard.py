@@ -35,7 +35,8 @@ has it, and a fast worker does not fill the switch with fragments that must wait
 worker. With fifo order all workers send in the same order, and all fragments in flight count.
 
 Timers. Each fragment in flight has a *flight*: when it was sent, how often, and when it is due to
-be sent again. A heap orders flights by that time. There are few flights, and they are reused at
+be sent again. Nearly always the flight that begins last is due last, so flights wait in a queue,
+and those that are due before its end in a heap. There are few flights, and they are reused at
 once, so the data written for every packet stays in the processor's cache. Each of a large model's
 millions of fragments takes only five bytes. A flight ends when its timer is due and the result has
 come.
@@ -61,6 +62,7 @@ MAX_ATTEMPTS = 20  # more attempts do not lengthen the backoff
 PROBES = 4  # per tensor; more than one, since one may get lost
 SHARE_OF_URGENT = 8  # an eighth of the window is reserved for urgent fragments
 NONE = -1
+MAX_QUEUE = 4096  # flights in the queue of timers
 
 # SendScoreboard.state
 STATE = record(
@@ -69,6 +71,9 @@ STATE = record(
     "urgent",  # fragments in flight of shared tensors up to the cursor
     "unfinished",  # tensors of this iteration without all results
     "timers",  # entries in the heap: flights
+    "queue_first",  # place of the queue's first entry
+    "queued",  # entries in the queue, those that have been taken out included
+    "queue_due_ns",  # when the last one is due
     "order",
     "tensors",
     "fragments",  # per iteration
@@ -114,6 +119,7 @@ class SendScoreboard(NamedTuple):
     armed_ns: np.ndarray  # int64[F], since when a flight's timer runs
     due_ns: np.ndarray  # int64[F], resend time of a flight
     timers: np.ndarray  # int32[F], heap of flights by due_ns
+    queue: np.ndarray  # int32[Q], flights by due_ns, in a ring; NONE: taken out; Q: a power of two
     ended: np.ndarray  # int32[F], flights to use again, the last one first
     ready_ns: np.ndarray  # int64[I, T]
     first_sent_ns: np.ndarray  # int64[I, T]
@@ -159,6 +165,7 @@ def new_scoreboard(
         armed_ns=np.zeros(fragments, np.int64),
         due_ns=np.zeros(fragments, np.int64),
         timers=np.zeros(fragments, np.int32),
+        queue=np.zeros(min(1 << (fragments - 1).bit_length(), MAX_QUEUE), np.int32),
         ended=np.zeros(fragments, np.int32),
         ready_ns=np.full((iterations, tensors), -1, np.int64),
         first_sent_ns=np.full((iterations, tensors), -1, np.int64),
@@ -173,6 +180,8 @@ def begin(scoreboard, iteration):
     state.iteration = iteration
     state.urgent = 0
     state.timers = 0
+    state.queue_first = 0
+    state.queued = 0
     state.ended = 0
     state.begun = 0
     state.unfinished = state.tensors
@@ -291,7 +300,7 @@ def mark_sent(scoreboard, fragment, now, timeout):
     scoreboard.sent_ns[flight] = now
     scoreboard.armed_ns[flight] = now
     scoreboard.due_ns[flight] = now + timeout
-    state.timers = heap.push(scoreboard.timers, state.timers, scoreboard.due_ns, flight)
+    _arm(scoreboard, flight)
     if tensor <= state.cursor and _shared(scoreboard, tensor):
         state.urgent += 1
     unsent = scoreboard.unsent[tensor]
@@ -327,8 +336,49 @@ def mark_sent_again(scoreboard, fragment, now, retry):
     flight = np.int64(scoreboard.flight[fragment])
     _count_attempt(scoreboard, flight, now)
     due = now + backoff_ns(retry, scoreboard.attempts[flight])
-    if due < scoreboard.due_ns[flight]:
-        heap.decrease_due(scoreboard.timers, state.timers, scoreboard.due_ns, flight, due)
+    if due >= scoreboard.due_ns[flight]:
+        return
+    for i in range(state.queued):
+        place = (state.queue_first + i) & (scoreboard.queue.size - 1)
+        if scoreboard.queue[place] == flight:
+            scoreboard.queue[place] = NONE
+            scoreboard.due_ns[flight] = due
+            state.timers = heap.push(scoreboard.timers, state.timers, scoreboard.due_ns, flight)
+            return
+    heap.decrease_due(scoreboard.timers, state.timers, scoreboard.due_ns, flight, due)
+
+
+@njit(cache=True)
+def _arm(scoreboard, flight):
+    """Have a flight's timer run, up to its due_ns."""
+    state = scoreboard.state[0]
+    due = scoreboard.due_ns[flight]
+    room = state.queued < scoreboard.queue.size
+    if room and (state.queued == 0 or due >= state.queue_due_ns):
+        place = (state.queue_first + state.queued) & (scoreboard.queue.size - 1)
+        scoreboard.queue[place] = flight
+        state.queued += 1
+        state.queue_due_ns = due
+    else:
+        state.timers = heap.push(scoreboard.timers, state.timers, scoreboard.due_ns, flight)
+
+
+@njit(cache=True)
+def _leave_queue(state, size):
+    """The queue's first entry is done with."""
+    state.queue_first = (state.queue_first + 1) & (size - 1)
+    state.queued -= 1
+
+
+@njit(cache=True)
+def _is_first_queued(scoreboard):
+    """Whether the queue's first flight is due next, and not the heap's; there is one, and neither
+    has its result."""
+    state = scoreboard.state[0]
+    if state.queued == 0 or state.timers == 0:
+        return state.queued > 0
+    queued = np.int64(scoreboard.queue[state.queue_first])
+    return scoreboard.due_ns[queued] <= scoreboard.due_ns[scoreboard.timers[0]]
 
 
 @njit(cache=True)
@@ -371,15 +421,25 @@ def mark_received(scoreboard, fragment, now):
 def next_resend_ns(scoreboard):
     """When the earliest fragment in flight is due for retransmission, or -1."""
     state = scoreboard.state[0]
+    while state.queued > 0:
+        flight = np.int64(scoreboard.queue[state.queue_first])
+        if flight != NONE:
+            if scoreboard.status[scoreboard.fragment[flight]] & RECEIVED == 0:
+                break
+            scoreboard.ended[state.ended] = flight
+            state.ended += 1
+        _leave_queue(state, scoreboard.queue.size)
     while (
         state.timers > 0 and scoreboard.status[scoreboard.fragment[scoreboard.timers[0]]] & RECEIVED
     ):
         scoreboard.ended[state.ended] = scoreboard.timers[0]
         state.ended += 1
         state.timers = heap.pop(scoreboard.timers, state.timers, scoreboard.due_ns)
-    if state.timers == 0:
-        return -1
-    return scoreboard.due_ns[scoreboard.timers[0]]
+    if _is_first_queued(scoreboard):
+        return scoreboard.due_ns[scoreboard.queue[state.queue_first]]
+    if state.timers > 0:
+        return scoreboard.due_ns[scoreboard.timers[0]]
+    return -1
 
 
 @njit(cache=True)
@@ -404,18 +464,22 @@ def resend(scoreboard, now, timeout, retry):
         due = next_resend_ns(scoreboard)
         if due < 0 or due > now:
             return -1
-        flight = np.int64(scoreboard.timers[0])
-        state.timers = heap.pop(scoreboard.timers, state.timers, scoreboard.due_ns)
+        if _is_first_queued(scoreboard):
+            flight = np.int64(scoreboard.queue[state.queue_first])
+            _leave_queue(state, scoreboard.queue.size)
+        else:
+            flight = np.int64(scoreboard.timers[0])
+            state.timers = heap.pop(scoreboard.timers, state.timers, scoreboard.due_ns)
         waits = timeout
         if scoreboard.attempts[flight] > 0:
             waits = backoff_ns(retry, scoreboard.attempts[flight])
         if scoreboard.armed_ns[flight] + waits <= now:
             break
         scoreboard.due_ns[flight] = scoreboard.armed_ns[flight] + waits
-        state.timers = heap.push(scoreboard.timers, state.timers, scoreboard.due_ns, flight)
+        _arm(scoreboard, flight)
     _count_attempt(scoreboard, flight, now)
     scoreboard.due_ns[flight] = now + backoff_ns(retry, scoreboard.attempts[flight])
-    state.timers = heap.push(scoreboard.timers, state.timers, scoreboard.due_ns, flight)
+    _arm(scoreboard, flight)
     return np.int64(scoreboard.fragment[flight])
 
 

@@ -81,18 +81,21 @@ def position_hash(key, position, shift):
 def write_generated(row, base, count, key, multiplier, shift):
     """Write `count` values, h times `multiplier`, into a packet from word `base` on."""
     m = np.int32(multiplier)
-    for i in range(count):
-        row[base + i] = swap(np.uint32(np.int32(position_hash(key, i, shift) * m)))
+    # Of a slice numba knows that no place is negative, so that it writes several at a time.
+    place = row[base : base + count]
+    for i in range(place.size):
+        place[i] = swap(np.uint32(np.int32(position_hash(key, i, shift) * m)))
 
 
 @njit(cache=True)
 def wrong_generated(row, base, count, key, multiplier, shift):
     """Position of the first value that is not h times `multiplier`, or -1."""
     m = np.int32(multiplier)
-    wrong = np.int64(0)
-    for i in range(count):
+    wrong = np.uint32(0)
+    place = row[base : base + count]
+    for i in range(place.size):
         expected = swap(np.uint32(np.int32(position_hash(key, i, shift) * m)))
-        wrong |= np.int64(row[base + i] ^ expected)
+        wrong = np.uint32(wrong | np.uint32(place[i] ^ expected))
     if wrong == 0:
         return -1
     for i in range(count):
