@@ -1,7 +1,7 @@
 """Makes the files of traffic/models/ again: `python -m testbed.traffic.generate MODEL... | --all`.
 
 Needs the extra `traces` of pyproject.toml (torch); nothing else in the testbed does. Every number
-of a file comes from the model's definition, from the published times in `times.py`, or from a
+of a file comes from the model's definition, from the published times in measured.csv, or from a
 rate stated in the file, so on the same torch version the output is the same to the last
 character.
 """
@@ -12,11 +12,12 @@ import argparse
 import io
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.errors import UserError, did_you_mean, sentence
-from testbed.traffic.trace import COLUMNS, MODELS_FOLDER, Layer, Trace
+from testbed.traffic.trace import COLUMNS, MODELS_FOLDER, TIME_COLUMNS, Layer, Trace
 
 if TYPE_CHECKING:
     from testbed.traffic.train import Training
@@ -38,41 +39,47 @@ def generate(name: str, folder: Path) -> list[Path]:
         )
     model = definitions.MODELS[name]
     layers = times.operations(model)
-    timing = times.timing(name, layers)
-    sources = [f"layers: {model.architecture}; counted on torch's meta device", timing.source]
+    timings, kind, sources = times.timings(name, layers)
+    sources = [f"layers: {model.architecture}; counted on torch's meta device", *sources]
     path = folder / f"{name}.csv"
     written = [path]
     gradients = None
-    if model.kind == "small":
+    if name == "smallcnn":
         from testbed.traffic import train
 
         gradients = folder / f"{name}.npz"
         sources.append(train.SOURCE)
         _write_gradients(gradients, train.train(layers))
         written.append(gradients)
-    trace = Trace(
-        name=name,
-        title=model.title,
-        layers=tuple(
-            Layer(layer.name, tuple(layer.shape), layer.values, forward, backward)
-            for layer, forward, backward in zip(
-                layers, timing.forward_ns, timing.backward_ns, strict=True
-            )
-        ),
-        times=timing.times,
-        hardware=timing.hardware,
-        sources=tuple(sources),
-        path=path,
-        batch=timing.batch,
-        sample=model.sample,
-        gradients=gradients,
-    )
-    path.write_text(trace_text(trace), encoding="utf-8")
+    traces = [
+        Trace(
+            name=name,
+            title=model.title,
+            layers=tuple(
+                Layer(layer.name, tuple(layer.shape), layer.values, *each)
+                for layer, *each in zip(
+                    layers, timing.forward_ns, timing.backward_ns, timing.update_ns, strict=True
+                )
+            ),
+            times=kind,
+            hardware=timing.hardware,
+            sources=tuple(sources),
+            path=path,
+            batch=timing.batch,
+            sample=model.sample,
+            gradients=gradients,
+            gpu=gpu or None,
+        )
+        for gpu, timing in timings.items()
+    ]
+    path.write_text(trace_text(traces), encoding="utf-8")
     return written
 
 
-def trace_text(trace: Trace) -> str:
-    """The text of a trace file, as docs/models.md describes it."""
+def trace_text(traces: Sequence[Trace]) -> str:
+    """The text of a trace file, as docs/models.md describes it; `traces`: the same model with the
+    times of each GPU, or one trace without a GPU."""
+    trace = traces[0]
     lines = [
         f"## One training iteration of {trace.title}, layer by layer in forward order.",
         f"## Format: docs/models.md. Made by: python -m testbed.traffic.generate {trace.name}",
@@ -80,21 +87,26 @@ def trace_text(trace: Trace) -> str:
         f"# title: {trace.title}",
         f"# values: {trace.values}",
         f"# times: {trace.times}",
-        f"# hardware: {trace.hardware}",
+        *(f"# {_key('hardware', each)}: {each.hardware}" for each in traces),
+        *(f"# {_key('batch', each)}: {each.batch}" for each in traces if each.batch is not None),
     ]
-    if trace.batch is not None:
-        lines.append(f"# batch: {trace.batch}")
     if trace.sample:
         lines.append(f"# sample: {trace.sample}")
     if trace.gradients is not None:
         lines.append(f"# gradients: {trace.gradients.name}")
     lines += [f"# source: {source}" for source in trace.sources]
-    lines.append(",".join(COLUMNS))
-    for layer in trace.layers:
-        shape = "+".join("x".join(map(str, part)) for part in layer.shape)
-        cells = (layer.name, shape, layer.values, layer.forward_ns, layer.backward_ns)
-        lines.append(",".join(map(str, cells)))
+    names = TIME_COLUMNS if trace.update_ns else TIME_COLUMNS[:-1]
+    prefixes = [f"{each.gpu}." if each.gpu else "" for each in traces]
+    lines.append(",".join((*COLUMNS, *(prefix + name for prefix in prefixes for name in names))))
+    for layers in zip(*(each.layers for each in traces), strict=True):
+        shape = "+".join("x".join(map(str, part)) for part in layers[0].shape)
+        times = [getattr(layer, name) for layer in layers for name in names]
+        lines.append(",".join(map(str, (layers[0].name, shape, layers[0].values, *times))))
     return "\n".join(lines) + "\n"
+
+
+def _key(key: str, trace: Trace) -> str:
+    return f"{key} ({trace.gpu})" if trace.gpu else key
 
 
 def _write_gradients(path: Path, training: Training) -> None:

@@ -1,25 +1,58 @@
-"""The table of shipped models in docs/models.md: `python -m testbed.traffic.models_page` prints it.
+"""The tables of docs/models.md: `python -m testbed.traffic.models_page` prints them.
 
 Kept here so that the page cannot drift from the files: a test compares the two.
 """
 
 from __future__ import annotations
 
-from testbed.traffic.trace import Trace, load_trace, shipped
+from testbed.traffic.trace import GPUS, Trace, load_trace, shipped
 
-COLUMNS = ("model", "name in `model:`", "values", "layers", "forward ms", "backward ms", "times")
+COLUMNS = (
+    *("model", "name in `model:`", "values", "layers"),
+    *("forward ms", "backward ms", "update ms", "times"),
+)
+THROUGHPUT_COLUMNS = ("model", "batch V100 / A100", *GPUS, "published")
+
+_NVIDIA = "https://github.com/NVIDIA/DeepLearningExamples/blob/master/PyTorch"
+_RESNET = f"[NVIDIA]({_NVIDIA}/Classification/ConvNets/resnet50v1.5/README.md)"
+_BERT = f"[NVIDIA]({_NVIDIA}/LanguageModeling/BERT/README.md)"
+_NCF = f"[NVIDIA]({_NVIDIA}/Recommendation/NCF/README.md)"
+_MXNET = "[MXNet](https://mxnet.apache.org/api/faq/perf)"
+_LAMBDA = "[Lambda](https://lambdalabs.com/blog/2080-ti-deep-learning-benchmarks)"
+_LAMBDA_BERT = "[Lambda](https://github.com/lambdal/deeplearning-benchmark/tree/master/pytorch)"
+
+# Published training throughput of one GPU, in samples per second.
+PUBLISHED = {
+    "alexnet": f"V100 FP32 2,994 (batch 256, {_MXNET})",
+    "bert_base": f"SQuAD, mixed precision: V100 189, A100 368 and 443 ({_LAMBDA_BERT})",
+    "bert_large": f"SQuAD, mixed precision: V100 52 (batch 16), A100 110.5 (batch 32); V100 FP32 12"
+    f" (batch 8), A100 TF32 61.5 (batch 32) ({_BERT})",
+    "inception_v3": f"V100 FP32 253.7 (batch 128, {_MXNET}), 259 ({_LAMBDA})",
+    "neumf": f"V100 FP32 10.4 million, A100 TF32 22.6 million (batch 1,048,576, {_NCF})",
+    "resnet50": f"V100 FP32 356 and 367, A100 TF32 938 ({_RESNET})",
+    "resnet152": f"V100 FP32 155 ({_LAMBDA})",
+}
 
 
 def model_table() -> str:
-    """The table in Markdown, one row per shipped trace, largest first."""
+    """The table of what ships in Markdown, one row per trace, largest first; times of the V100."""
     traces = sorted((load_trace(name) for name in shipped()), key=lambda trace: -trace.values)
-    rows: list[tuple[str, ...]] = [COLUMNS, ("---", "---", "---:", "---:", "---:", "---:", "---")]
-    rows += [_row(trace) for trace in traces]
+    rules = ("---", "---", "---:", "---:", "---:", "---:", "---:", "---")
+    return _table([COLUMNS, rules, *(_row(trace) for trace in traces)])
+
+
+def throughput_table() -> str:
+    """Batch sizes and samples per second of each model on each GPU, next to published figures."""
+    names = [name for name in shipped() if load_trace(name).gpus]
+    rules = ("---", "---", *["---:"] * len(GPUS), "---")
+    return _table([THROUGHPUT_COLUMNS, rules, *(_throughput_row(name) for name in names)])
+
+
+def _table(rows: list[tuple[str, ...]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 def _row(trace: Trace) -> tuple[str, ...]:
-    batch = f", batch {trace.batch}" if trace.batch else ""
     return (
         trace.title,
         f"`{trace.name}`",
@@ -27,9 +60,32 @@ def _row(trace: Trace) -> tuple[str, ...]:
         str(len(trace.layers)),
         f"{trace.forward_ns / 1e6:.1f}",
         f"{trace.backward_ns / 1e6:.1f}",
-        f"{trace.times}, {trace.hardware}{batch}",
+        f"{trace.update_ns / 1e6:.1f}",
+        f"{trace.times}, {', '.join(_hardware(trace))}",
     )
 
 
+def _hardware(trace: Trace) -> list[str]:
+    found = [load_trace(trace.name, gpu=gpu).hardware for gpu in trace.gpus] or [trace.hardware]
+    return list(dict.fromkeys(found))
+
+
+def _throughput_row(name: str) -> tuple[str, ...]:
+    traces = {gpu: load_trace(name, gpu=gpu) for gpu in GPUS}
+    batches = (f"{traces[gpu].batch:,}" for gpu in ("v100", "a100"))
+    trace = traces["v100"]
+    return (
+        trace.title,
+        f"{' / '.join(batches)}, {trace.sample}",
+        *(_per_second(each) for each in traces.values()),
+        PUBLISHED.get(name, "none found"),
+    )
+
+
+def _per_second(trace: Trace) -> str:
+    samples = (trace.batch or 0) * 1e9 / trace.compute_ns
+    return f"{samples / 1e6:.1f} million" if samples >= 1e6 else f"{samples:,.0f}"
+
+
 if __name__ == "__main__":
-    print(model_table())
+    print(model_table(), throughput_table(), sep="\n\n")

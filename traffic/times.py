@@ -1,137 +1,167 @@
-"""Compute times of the shipped models: published totals, and a rate for models that have none.
+"""Compute times of the shipped models on each GPU: measured per bucket, or derived from those.
 
-There is no accelerator where traces are made, and a CPU's times would mislead. So times come from
-a publication where there is one, and are split over the layers by floating-point operations. For
-other models we divide operations by the rate that the published models of the same kind imply.
-That rate needs a batch size, which the publication does not state; the one assumed here is ours
-and is printed in every file that depends on it.
+There is no accelerator where traces are made, and a CPU's times would mislead. So times come from a
+publication (measured.py), which has them for gradient buckets. The time of a bucket is split over
+its layers: forward and backward by floating-point operations, the weight update by values.
+
+A model that is not measured is derived from one that is (`Model.like`): its operations times the
+time per operation of that model, forward and backward for themselves, and its values times the
+update's time per value. A bucket that holds time of other layers (`measured.OUTLIERS`) tells
+nothing about forward and backward. It is left out of both times per operation, which then have the
+proportion of all other buckets, and both are scaled alike until the whole model again takes as long
+as measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 from testbed.traffic.definitions import MODELS, Model
+from testbed.traffic.measured import (
+    HARDWARE,
+    OUTLIERS,
+    SOURCE,
+    Bucket,
+    batch_of,
+    by_bucket,
+    measured,
+)
 from testbed.traffic.profile import Counted, profile
 from testbed.traffic.scaling import share_out
-
-SOURCE = (
-    "ModelStats in the SwitchML-omnetpp simulator (github.com/ChenYuHo/SwitchML-omnetpp), "
-    "NVIDIA V100, batch size not stated"
-)
-
-# Forward and backward time of one iteration in ms, as published (SOURCE).
-PUBLISHED_MS: dict[str, tuple[float, float]] = {
-    "alexnet": (133.0, 122.4),
-    "vgg11": (74.2, 106.8),
-    "vgg16": (146.0, 279.2),
-    "vgg19": (174.4, 345.2),
-    "resnet50": (99.2, 223.9),
-    "resnet101": (98.5, 196.9),
-    "resnet152": (140.0, 280.8),
-    "googlenet": (76.9, 174.3),
-    "inception_v3": (158.6, 339.9),
-    "bert_large": (31.2, 198.2),
-}
+from testbed.traffic.trace import GPUS
 
 # The small trained model is no accelerator's work; a round number for one CPU core.
 SMALL_OPERATIONS_PER_S = 10 * 10**9
 
-# Whose published times a kind of model without any takes its rate from.
-RATE_FROM = {"images": "images", "text": "text", "recommender": "images"}
+BATCHES = "batch sizes: assumed (ours), the source states none; docs/models.md says how they follow"
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Times of one model: per layer in ns, and what a trace file says about them."""
+    """Times of one model on one GPU: per layer in ns, and what a trace file says about them."""
 
     forward_ns: list[int]
     backward_ns: list[int]
-    times: str
+    update_ns: list[int]
     hardware: str
-    source: str
-    batch: int | None
+    batch: int
 
 
-def operations(model: Model) -> list[Counted]:
-    """The model's layers with the operations of one iteration at its batch size."""
-    return profile(model.build, model.inputs, model.batch)
+def operations(model: Model, batch: int | None = None) -> list[Counted]:
+    """The model's layers with the operations of one iteration (default: at its own batch size)."""
+    return profile(model.build, model.inputs, batch or model.batch)
+
+
+def timings(name: str, layers: list[Counted]) -> tuple[dict[str, Timing], str, list[str]]:
+    """(times by GPU, their kind, their sources) of the shipped model `name`; `layers`: its counted
+    layers in forward order. Our own small model has one set of times, for no GPU ("")."""
+    model = MODELS[name]
+    if model.like:
+        derived = {gpu: _derived(model, layers, gpu) for gpu in GPUS}
+        like = MODELS[model.like].title
+        source = (
+            f"times: ours, derived from those of {like} in {SOURCE} by floating-point operations"
+        )
+        if model.like in OUTLIERS:
+            source += ", without its outlier"
+        return derived, "computed", [f"{source}; weight updates by values", BATCHES]
+    if (name, next(iter(GPUS))) in measured():
+        source = (
+            f"times: measured per gradient bucket, from {SOURCE}; split over the layers of a bucket"
+            " by floating-point operations, weight updates by values (ours)"
+        )
+        return {gpu: _measured(name, layers, gpu) for gpu in GPUS}, "published", [source, BATCHES]
+    source = (
+        f"times: ours, floating-point operations of a batch of {model.batch} divided by"
+        f" {SMALL_OPERATIONS_PER_S / 1e9:.0f} GFLOP/s, a nominal rate of one CPU core; weight"
+        " updates take no time"
+    )
+    return {"": _nominal(model, layers)}, "computed", [source]
+
+
+def _measured(name: str, layers: Sequence[Counted], gpu: str) -> Timing:
+    forward_ns: list[int] = []
+    backward_ns: list[int] = []
+    update_ns: list[int] = []
+    groups = by_bucket(name, [(layer, layer.values) for layer in layers])
+    for bucket, group in zip(measured()[name, gpu], groups, strict=True):
+        forward_ns += _split(bucket.forward_ps, [layer.forward_operations for layer in group])
+        backward_ns += _split(bucket.backward_ps, [layer.backward_operations for layer in group])
+        update_ns += _split(bucket.update_ps, [layer.values for layer in group])
+    return Timing(forward_ns, backward_ns, update_ns, HARDWARE[gpu], batch_of(name, gpu))
+
+
+@dataclass(frozen=True)
+class _Rates:
+    """Times of a measured model: ps per operation, forward and backward, and per value updated."""
+
+    forward: Fraction
+    backward: Fraction
+    update: Fraction
 
 
 @lru_cache
-def implied_rates(kind: str) -> tuple[int, int]:
-    """Forward and backward operations per second of the published models of one kind.
+def rates(name: str, gpu: str) -> _Rates:
+    """The times per operation of a measured model at its batch size, without its outliers."""
+    layers = operations(MODELS[name], batch_of(name, gpu))
+    groups = by_bucket(name, [(layer, layer.values) for layer in layers])
+    buckets = measured()[name, gpu]
+    kept = [number for number in range(len(buckets)) if number not in OUTLIERS.get(name, ())]
 
-    All operations of these models at their assumed batch size, over all their published time.
-    """
-    forward = backward = forward_ns = backward_ns = 0
-    for name, (forward_ms, backward_ms) in PUBLISHED_MS.items():
-        if MODELS[name].kind != kind:
-            continue
-        layers = operations(MODELS[name])
-        forward += sum(layer.forward_operations for layer in layers)
-        backward += sum(layer.backward_operations for layer in layers)
-        forward_ns += _ns(forward_ms)
-        backward_ns += _ns(backward_ms)
-    return forward * 10**9 // forward_ns, backward * 10**9 // backward_ns
+    def per_operation(pass_name: str) -> Fraction:
+        time_ps = sum(getattr(buckets[number], f"{pass_name}_ps") for number in kept)
+        counted = [layer for number in kept for layer in groups[number]]
+        return Fraction(time_ps, sum(_operations(counted, pass_name)))
+
+    forward, backward = per_operation("forward"), per_operation("backward")
+    whole = forward * sum(_operations(layers, "forward"))
+    whole += backward * sum(_operations(layers, "backward"))
+    stretch = sum(bucket.forward_ps + bucket.backward_ps for bucket in buckets) / whole
+    return _Rates(forward * stretch, backward * stretch, _update_rate(buckets))
 
 
-def timing(name: str, layers: list[Counted]) -> Timing:
-    """Times of the shipped model `name`, whose counted `layers` are given in forward order."""
-    model = MODELS[name]
-    forward = [layer.forward_operations for layer in layers]
-    backward = [layer.backward_operations for layer in layers]
-    batch: int | None = model.batch
-    if name in PUBLISHED_MS:
-        forward_ms, backward_ms = PUBLISHED_MS[name]
-        totals = _ns(forward_ms), _ns(backward_ms)
-        times, hardware, batch = "published", "V100", None
-        source = (
-            f"times: forward {forward_ms} ms and backward {backward_ms} ms from {SOURCE}; "
-            "split over the layers by floating-point operations (ours)"
-        )
-    else:
-        if model.kind == "small":
-            rates = SMALL_OPERATIONS_PER_S, SMALL_OPERATIONS_PER_S
-            hardware = "CPU core (nominal)"
-            basis = "a nominal rate of one CPU core"
-        else:
-            kind = RATE_FROM[model.kind]
-            rates = implied_rates(kind)
-            hardware = "V100"
-            basis = f"the rate that the published times imply: {_basis(kind)}"
-        forward_ns, backward_ns = (
-            -(-sum(parts) * 10**9 // rate)
-            for parts, rate in zip((forward, backward), rates, strict=True)
-        )
-        totals = forward_ns, backward_ns
-        times = "computed"
-        giga = " and ".join(f"{rate / 1e9:.0f}" for rate in rates)
-        source = (
-            f"times: ours, floating-point operations of a batch of {model.batch} divided by "
-            f"{giga} GFLOP/s (forward and backward), {basis}"
-        )
-    return Timing(
-        _split(totals[0], forward), _split(totals[1], backward), times, hardware, source, batch
+def _operations(layers: Iterable[Counted], pass_name: str) -> list[int]:
+    return [getattr(layer, f"{pass_name}_operations") for layer in layers]
+
+
+def _update_rate(buckets: Iterable[Bucket]) -> Fraction:
+    buckets = list(buckets)
+    return Fraction(
+        sum(bucket.update_ps for bucket in buckets), sum(bucket.values for bucket in buckets)
     )
 
 
-def _basis(kind: str) -> str:
-    names = [name for name in PUBLISHED_MS if MODELS[name].kind == kind]
-    model = MODELS[names[0]]
-    titles = ", ".join(MODELS[name].title for name in names)
-    samples = model.sample.replace("sequence", "sequences") if kind == "text" else "images"
-    return f"{titles}, if their batch was {model.batch} {samples} (assumed, not published)"
+def _derived(model: Model, layers: Sequence[Counted], gpu: str) -> Timing:
+    """The times of a model at its batch size, which grows with that of the measured one."""
+    found = rates(model.like, gpu)
+    batch = model.batch * batch_of(model.like, gpu) // batch_of(model.like, next(iter(GPUS)))
+    if batch != model.batch:
+        layers = operations(model, batch)
+    forward, backward = (_operations(layers, name) for name in ("forward", "backward"))
+    values = [layer.values for layer in layers]
+    return Timing(
+        _split(round(found.forward * sum(forward)), forward),
+        _split(round(found.backward * sum(backward)), backward),
+        _split(round(found.update * sum(values)), values),
+        HARDWARE[gpu],
+        batch,
+    )
 
 
-def _split(total_ns: int, weights: Iterable[int]) -> list[int]:
-    """`total_ns` in proportion to `weights`, at least 1 ns each."""
-    weights = list(weights)
-    shares = share_out(total_ns - len(weights), weights)
+def _nominal(model: Model, layers: Sequence[Counted]) -> Timing:
+    def of_pass(name: str) -> list[int]:
+        weights = _operations(layers, name)
+        return _split(-(-sum(weights) * 10**9 // SMALL_OPERATIONS_PER_S) * 1000, weights)
+
+    nothing = [0] * len(layers)
+    hardware = "CPU core (nominal)"
+    return Timing(of_pass("forward"), of_pass("backward"), nothing, hardware, model.batch)
+
+
+def _split(total_ps: int, weights: Sequence[int]) -> list[int]:
+    """A time in ns, in proportion to `weights`, at least 1 ns each."""
+    shares = share_out(round(Fraction(total_ps, 1000)) - len(weights), weights)
     return [share + 1 for share in shares]
-
-
-def _ns(milliseconds: float) -> int:
-    return round(milliseconds * 1_000_000)

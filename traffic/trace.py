@@ -29,14 +29,22 @@ if TYPE_CHECKING:
     import numpy as np
 
 MODELS_FOLDER = Path(__file__).resolve().parent / "models"
-COLUMNS = ("name", "shape", "values", "forward_ns", "backward_ns")
+# GPUs whose compute times the shipped traces have.
+GPUS = {
+    "v100": "NVIDIA V100",
+    "a100": "NVIDIA A100",
+    "a100_v100_batch": "NVIDIA A100 at the V100's batch sizes",
+}
+COLUMNS = ("name", "shape", "values")
+TIME_COLUMNS = ("forward_ns", "backward_ns", "update_ns")  # the last may be missing
 TIMES = {
-    "published": "totals from a publication, split over the layers by floating-point operations",
+    "published": "from a publication, split over the layers by floating-point operations",
     "computed": "floating-point operations at the stated batch size divided by a stated rate",
     "measured": "measured on the stated hardware",
 }
 REQUIRED = ("name", "values", "times", "hardware", "source")
 OPTIONAL = ("title", "batch", "sample", "gradients")
+OF_GPU = ("times", "hardware", "batch")  # header keys that each GPU may have: `batch (v100)`
 
 MAX_VALUES = 2**31 - 1  # per layer; positions are int32 on their way through the hosts
 MAX_NS = 10**15  # eleven days for one layer: surely a wrong unit
@@ -44,7 +52,8 @@ MAX_NS = 10**15  # eleven days for one layer: surely a wrong unit
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]*")
 _WHOLE = re.compile(r"[0-9]{1,18}")
 _SHAPE = re.compile(r"[0-9]{1,10}(?:[x+][0-9]{1,10})*")
-_HEADER = re.compile(r"#\s*([A-Za-z_][A-Za-z_ -]*?)\s*:(.*)")
+_TIME_COLUMNS = [list(TIME_COLUMNS), list(TIME_COLUMNS[:2])]
+_HEADER = re.compile(r"#\s*([A-Za-z_][A-Za-z_ -]*?)\s*(?:\(([^():]*)\)\s*)?:(.*)")
 
 
 class TraceError(UserError):
@@ -57,7 +66,8 @@ class Layer:
 
     `values` is the number of gradient values sent for it. `shape` holds the shape of each parameter
     of the unscaled model (weight, then bias), so `full_values` is the size before any scaling.
-    Times in ns include those operations without parameters that follow the layer.
+    Times in ns include those operations without parameters that follow the layer. `update_ns` is
+    how long the update of the parameters with the aggregated gradient takes.
     """
 
     name: str
@@ -65,6 +75,7 @@ class Layer:
     values: int
     forward_ns: int
     backward_ns: int
+    update_ns: int = 0
 
     @property
     def full_values(self) -> int:
@@ -77,8 +88,10 @@ class Trace:
     """One training iteration of a model: `layers` in forward order and where the numbers come from.
 
     `times` is a key of `TIMES`. `hardware` says on what the times hold; times of different hardware
-    do not belong into one experiment without a warning. `batch` is None where the source does not
-    state it. `gradients` is the .npz file of kept float32 gradients, or None.
+    do not belong into one experiment without a warning. `batch` is None where it is not known.
+    `gradients` is the .npz file of kept float32 gradients, or None. `gpus` lists the GPUs whose
+    times the file has (keys of `GPUS`), and `gpu` is the one whose times these are; () and None for
+    a file with times of its own hardware.
     """
 
     name: str
@@ -91,6 +104,8 @@ class Trace:
     batch: int | None = None
     sample: str = ""
     gradients: Path | None = None
+    gpu: str | None = None
+    gpus: tuple[str, ...] = ()
 
     @cached_property
     def values(self) -> int:
@@ -106,6 +121,16 @@ class Trace:
     def backward_ns(self) -> int:
         """Time of the whole backward pass in ns."""
         return sum(layer.backward_ns for layer in self.layers)
+
+    @cached_property
+    def update_ns(self) -> int:
+        """Time of the update of all parameters in ns."""
+        return sum(layer.update_ns for layer in self.layers)
+
+    @property
+    def compute_ns(self) -> int:
+        """Time of all compute steps of one iteration in ns."""
+        return self.forward_ns + self.backward_ns + self.update_ns
 
     def scaled(self, scale: float, compute_scale: float | None = None) -> Trace:
         """The same model with fewer (or more) values and shorter (or longer) times.
@@ -124,11 +149,15 @@ class Trace:
                 f"model {self.name}: compute_scale is {compute_scale}; it must be 0 or above"
             )
         values = scale_values([layer.values for layer in self.layers], scale)
-        forward = scale_times([layer.forward_ns for layer in self.layers], compute_scale)
-        backward = scale_times([layer.backward_ns for layer in self.layers], compute_scale)
+        times = [
+            scale_times([getattr(layer, name) for layer in self.layers], compute_scale)
+            for name in TIME_COLUMNS
+        ]
         layers = tuple(
-            replace(layer, values=v, forward_ns=f, backward_ns=b)
-            for layer, v, f, b in zip(self.layers, values, forward, backward, strict=True)
+            replace(layer, values=value, forward_ns=forward, backward_ns=backward, update_ns=update)
+            for layer, value, forward, backward, update in zip(
+                self.layers, values, *times, strict=True
+            )
         )
         return replace(self, layers=layers)
 
@@ -160,20 +189,23 @@ def has_name(path: Path) -> bool:
     return path.parent in (MODELS_FOLDER, *(each.resolve() for each in plugins.model_folders()))
 
 
-def load_trace(name_or_path: str | Path, folder: str | Path | None = None) -> Trace:
+def load_trace(
+    name_or_path: str | Path, folder: str | Path | None = None, gpu: str | None = None
+) -> Trace:
     """Read a shipped trace by name, or a trace file by its path.
 
     Anything that ends in `.csv` or has a `/` in it is a path, relative to `folder` (default: the
-    working directory). Names may be written as in papers: `ResNet-50` is `resnet50`.
-    Raises TraceError with everything that is wrong with the file.
+    working directory). Names may be written as in papers: `ResNet-50` is `resnet50`. `gpu`: whose
+    times to take where the file has those of several GPUs (None: of the first one).
+    Raises TraceError with everything that is wrong with the file, or if it lacks this GPU's times.
     """
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or "/" in text or text.endswith(".csv"):
-        return _read(Path(folder or ".") / Path(text).expanduser())
+        return _read(Path(folder or ".") / Path(text).expanduser(), gpu)
     traces = named_traces()
     known = {_plain(name): name for name in traces}
     if _plain(text) in known:
-        return _read(traces[known[_plain(text)]])
+        return _read(traces[known[_plain(text)]], gpu)
     unknown = sentence(f"unknown model {text!r}", did_you_mean(_plain(text), known.values()))
     raise TraceError(
         f"{unknown}\n"
@@ -186,7 +218,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _read(path: Path) -> Trace:
+def _read(path: Path, gpu: str | None) -> Trace:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -197,7 +229,7 @@ def _read(path: Path) -> Trace:
         raise TraceError(f"{path}: not a text file in UTF-8 (byte {error.start})") from None
     except OSError as error:
         raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
-    return _Reader(path, text).trace()
+    return _Reader(path, text).trace(gpu)
 
 
 class _Reader:
@@ -206,24 +238,25 @@ class _Reader:
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
         self.errors: list[str] = []
-        self.header: dict[str, tuple[int, str]] = {}
+        self.header: dict[tuple[str, str], tuple[int, str]] = {}  # by key and GPU ("": of all)
         self.sources: list[str] = []
-        self.layers: list[Layer] = []
+        self.columns: tuple[str, ...] = ()
+        self.gpus: tuple[str, ...] = ()
+        self.layers: list[Layer] = []  # without times
+        self.times: list[list[int]] = []  # of each layer, as in the file
         self.lines_of: dict[str, int] = {}
-        columns_seen = False
         for number, raw in enumerate(text.split("\n"), start=1):
             line = raw.strip()
             if not line or line.startswith("##"):
                 continue
             if line.startswith("#"):
                 self._header_line(number, line)
-            elif not columns_seen:
-                columns_seen = True
-                if tuple(cell.strip() for cell in line.split(",")) != COLUMNS:
-                    self._wrong(number, "columns", line, f"write {','.join(COLUMNS)}")
-                    break  # what the cells below mean is unknown
-            else:
+            elif self.columns:
                 self._layer_line(number, line)
+            else:
+                self._columns_line(number, line)
+                if not self.columns:
+                    break  # what the cells below mean is unknown
         else:
             if not self.lines_of and not self.errors:
                 self.errors.append("no layers; write one line per tensor, in forward order")
@@ -237,27 +270,52 @@ class _Reader:
         if not match:
             self._wrong(number, "header", line, "write '# key: value', or '## ...' for a remark")
             return
-        key, value = match.group(1), match.group(2).strip()
+        key, gpu, value = match.group(1), match.group(2), match.group(3).strip()
         if key not in REQUIRED + OPTIONAL:
             known = REQUIRED + OPTIONAL
             remedy = sentence(did_you_mean(key, known), f"known keys: {', '.join(known)}")
             self._wrong(number, key, value, remedy)
+        elif gpu is not None and key not in OF_GPU:
+            keys = ", ".join(OF_GPU)
+            self._wrong(number, key, f"({gpu})", f"take it out; keys of a GPU: {keys}")
+        elif gpu is not None and gpu not in GPUS:
+            remedy = sentence(did_you_mean(gpu, GPUS), f"GPUs: {', '.join(GPUS)}")
+            self._wrong(number, key, f"({gpu})", remedy)
         elif not value:
             self._wrong(number, key, value, "write a value or take the line out")
         elif key == "source":
             self.sources.append(value)
-        elif key in self.header:
-            first = self.header[key][0]
+        elif (key, gpu or "") in self.header:
+            first = self.header[key, gpu or ""][0]
             self._wrong(number, key, value, f"already given in line {first}; keep one of them")
         else:
-            self.header[key] = (number, value)
+            self.header[key, gpu or ""] = (number, value)
+
+    def _columns_line(self, number: int, line: str) -> None:
+        cells = tuple(cell.strip() for cell in line.split(","))
+        groups: dict[str, list[str]] = {}
+        for cell in cells[len(COLUMNS) :]:
+            gpu, _, name = cell.rpartition(".")
+            groups.setdefault(gpu, []).append(name)
+        known = set(groups) == {""} or groups and set(groups) <= set(GPUS)
+        complete = all(names in _TIME_COLUMNS for names in groups.values())
+        if cells[: len(COLUMNS)] == COLUMNS and known and complete:
+            self.columns = cells
+            self.gpus = tuple(gpu for gpu in groups if gpu)
+            return
+        self._wrong(
+            number,
+            "columns",
+            line,
+            f"write {','.join(COLUMNS + TIME_COLUMNS)} (the last may be left out), or these times"
+            f" for each of several GPUs, as v100.forward_ns (GPUs: {', '.join(GPUS)})",
+        )
 
     def _layer_line(self, number: int, line: str) -> None:
         cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) != len(COLUMNS):
-            self._wrong(
-                number, "layer", line, f"{len(cells)} cells instead of the 5 of {','.join(COLUMNS)}"
-            )
+        if len(cells) != len(self.columns):
+            expected = f"the {len(self.columns)} of {','.join(self.columns)}"
+            self._wrong(number, "layer", line, f"{len(cells)} cells instead of {expected}")
             return
         name, shape_text = cells[0], cells[1]
         before = len(self.errors)
@@ -267,8 +325,10 @@ class _Reader:
             self._wrong(number, "name", name, f"already used in line {self.lines_of[name]}; rename")
         self.lines_of.setdefault(name, number)
         values = self._whole(number, "values", cells[2], 1, MAX_VALUES, "values")
-        forward = self._whole(number, "forward_ns", cells[3], 0, MAX_NS, "nanoseconds")
-        backward = self._whole(number, "backward_ns", cells[4], 0, MAX_NS, "nanoseconds")
+        times = [
+            self._whole(number, column, cell, 0, MAX_NS, "nanoseconds")
+            for column, cell in zip(self.columns[3:], cells[3:], strict=True)
+        ]
         shape: tuple[tuple[int, ...], ...] = ((values,),)
         if shape_text:
             if not _SHAPE.fullmatch(shape_text):
@@ -285,7 +345,8 @@ class _Reader:
                         number, "values", cells[2], f"shape {shape_text} has {product} values"
                     )
         if len(self.errors) == before:
-            self.layers.append(Layer(name, shape, values, forward, backward))
+            self.layers.append(Layer(name, shape, values, 0, 0))
+            self.times.append(times)
 
     def _whole(self, line: int, key: str, text: str, low: int, high: int, unit: str) -> int:
         if not _WHOLE.fullmatch(text) or not low <= int(text) <= high:
@@ -293,35 +354,17 @@ class _Reader:
             return low
         return int(text)
 
-    def trace(self) -> Trace:
-        header = {key: value for key, (_, value) in self.header.items()}
-        for key in REQUIRED:
-            if key not in header and not (key == "source" and self.sources):
-                self.errors.append(f"header has no {key}; add a line '# {key}: ...'")
-        if "name" in header and not _NAME.fullmatch(header["name"]):
-            line, text = self.header["name"]
-            self._wrong(line, "name", text, "use letters, digits and _ . : / -")
-        if "times" in header and header["times"] not in TIMES:
-            line, text = self.header["times"]
-            self._wrong(line, "times", text, f"write one of {', '.join(TIMES)}")
-        batch = None
-        if "batch" in header:
-            line, text = self.header["batch"]
-            batch = self._whole(line, "batch", text, 1, 10**9, "samples")
-        if "values" in header:
-            line, text = self.header["values"]
-            total = self._whole(line, "values", text, 1, 10**12, "values")
-            found = sum(layer.values for layer in self.layers)
-            if not self.errors and total != found:
-                self._wrong(
-                    line, "values", text, f"the layers below have {found}; correct one of them"
-                )
-        gradients = None
-        if "gradients" in header:
-            line, text = self.header["gradients"]
-            gradients = self.path.parent / text
-            if not text.endswith(".npz") or not gradients.is_file():
-                self._wrong(line, "gradients", text, "name an .npz file beside the trace file")
+    def _given(self, key: str, gpu: str = "") -> tuple[int, str] | None:
+        """Line and value of a header key for a GPU: its own, or that of all."""
+        return self.header.get((key, gpu)) or self.header.get((key, ""))
+
+    def _batch(self, gpu: str) -> int | None:
+        given = self._given("batch", gpu)
+        return given and self._whole(given[0], "batch", given[1], 1, 10**9, "samples")
+
+    def trace(self, gpu: str | None) -> Trace:
+        """The trace with the times of this GPU, of the first one for None. Raises TraceError."""
+        self._check_header()
         if self.errors:
             shown = self.errors[:20]
             more = len(self.errors) - len(shown)
@@ -330,18 +373,71 @@ class _Reader:
             raise TraceError(
                 f"{self.path}: not a usable trace (format: docs/models.md){lines}{tail}"
             )
+        chosen = ""
+        if self.gpus:
+            chosen = gpu or self.gpus[0]
+            if chosen not in self.gpus:
+                raise TraceError(
+                    f"{self.path}: has no compute times of {chosen}; it has those of"
+                    f" {', '.join(self.gpus)}"
+                )
+        forward, backward, update = (self._times_of(name, chosen) for name in TIME_COLUMNS)
+        layers = tuple(
+            replace(layer, forward_ns=f, backward_ns=b, update_ns=u)
+            for layer, f, b, u in zip(self.layers, forward, backward, update, strict=True)
+        )
+        header = {key: value for key in REQUIRED + OPTIONAL if (value := self._given(key, chosen))}
+        text = {key: value for key, (_, value) in header.items()}
         return Trace(
-            name=header["name"],
-            title=header.get("title", header["name"]),
-            layers=tuple(self.layers),
-            times=header["times"],
-            hardware=header["hardware"],
+            name=text["name"],
+            title=text.get("title", text["name"]),
+            layers=layers,
+            times=text["times"],
+            hardware=text["hardware"],
             sources=tuple(self.sources),
             path=self.path,
-            batch=batch,
-            sample=header.get("sample", ""),
-            gradients=gradients,
+            batch=self._batch(chosen),
+            sample=text.get("sample", ""),
+            gradients=self.path.parent / text["gradients"] if "gradients" in text else None,
+            gpu=chosen or None,
+            gpus=self.gpus,
         )
+
+    def _times_of(self, name: str, gpu: str) -> list[int]:
+        """One column of times of a GPU; 0 if there is none."""
+        column = f"{gpu}.{name}" if gpu else name
+        if column not in self.columns:
+            return [0] * len(self.times)
+        place = self.columns.index(column) - len(COLUMNS)
+        return [times[place] for times in self.times]
+
+    def _check_header(self) -> None:
+        each = self.gpus or ("",)
+        for key in REQUIRED:
+            wanted = each if key in OF_GPU else ("",)
+            for gpu in wanted:
+                if not self._given(key, gpu) and not (key == "source" and self.sources):
+                    place = f"{key} ({gpu})" if gpu else key
+                    self.errors.append(f"header has no {place}; add a line '# {place}: ...'")
+        for (key, gpu), (line, text) in self.header.items():
+            if key == "name" and not _NAME.fullmatch(text):
+                self._wrong(line, "name", text, "use letters, digits and _ . : / -")
+            elif gpu and gpu not in self.gpus and self.columns:
+                self._wrong(line, key, f"({gpu})", "there are no columns with its times; add them")
+            elif key == "times" and text not in TIMES:
+                self._wrong(line, "times", text, f"write one of {', '.join(TIMES)}")
+            elif key == "batch":
+                self._whole(line, "batch", text, 1, 10**9, "samples")
+            elif key == "values":
+                total = self._whole(line, "values", text, 1, 10**12, "values")
+                found = sum(layer.values for layer in self.layers)
+                if not self.errors and total != found:
+                    remedy = f"the layers below have {found}; correct one of them"
+                    self._wrong(line, "values", text, remedy)
+            elif key == "gradients" and (
+                not text.endswith(".npz") or not (self.path.parent / text).is_file()
+            ):
+                self._wrong(line, "gradients", text, "name an .npz file beside the trace file")
 
 
 @dataclass(frozen=True)

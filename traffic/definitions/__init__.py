@@ -31,8 +31,8 @@ class Model:
     """A model and the input that its operations are counted for.
 
     `build()` makes the module and `inputs(batch)` its arguments, both on the current default
-    device. `kind` ("images", "text", "recommender", "small") decides whose rate turns operations
-    into time.
+    device. `like` names the measured model from whose times those of this model are derived; ""
+    for a model that is measured itself, and for our own small one.
     """
 
     title: str
@@ -41,16 +41,21 @@ class Model:
     inputs: Callable[[int], tuple[Tensor, ...]]
     batch: int
     sample: str
-    kind: str
+    like: str = ""
 
 
 def _images(
-    title: str, architecture: str, build: Callable[[], nn.Module], side: int = 224
+    title: str,
+    architecture: str,
+    build: Callable[[], nn.Module],
+    side: int = 224,
+    batch: int = 64,
+    like: str = "",
 ) -> Model:
     def inputs(batch: int) -> tuple[Tensor, ...]:
         return (torch.empty(batch, 3, side, side),)
 
-    return Model(title, architecture, build, inputs, 64, f"image of 3x{side}x{side}", "images")
+    return Model(title, architecture, build, inputs, batch, f"image of 3x{side}x{side}", like)
 
 
 def _text(
@@ -60,11 +65,12 @@ def _text(
     inputs: int,
     batch: int,
     length: int,
+    like: str = "",
 ) -> Model:
     def tokens(batch: int) -> tuple[Tensor, ...]:
         return tuple(torch.empty(batch, length, dtype=torch.long) for _ in range(inputs))
 
-    return Model(title, architecture, build, tokens, batch, f"sequence of {length} tokens", "text")
+    return Model(title, architecture, build, tokens, batch, f"sequence of {length} tokens", like)
 
 
 _RESNET = "He et al., Deep Residual Learning for Image Recognition, 2015"
@@ -76,7 +82,7 @@ MODELS: dict[str, Model] = {
     "vgg11": _images("VGG-11", _VGG, lambda: VGG(11)),
     "vgg16": _images("VGG-16", _VGG, lambda: VGG(16)),
     "vgg19": _images("VGG-19", _VGG, lambda: VGG(19)),
-    "resnet18": _images("ResNet-18", _RESNET, lambda: ResNet(18)),
+    "resnet18": _images("ResNet-18", _RESNET, lambda: ResNet(18), batch=128, like="resnet50"),
     "resnet50": _images("ResNet-50", _RESNET, lambda: ResNet(50)),
     "resnet101": _images("ResNet-101", _RESNET, lambda: ResNet(101)),
     "resnet152": _images("ResNet-152", _RESNET, lambda: ResNet(152)),
@@ -91,16 +97,24 @@ MODELS: dict[str, Model] = {
         InceptionV3,
         side=299,
     ),
-    "vit_b_16": _images("ViT-B/16", "Dosovitskiy et al., An Image Is Worth 16x16 Words, 2020", ViT),
-    "bert_base": _text("BERT-base", _BERT, lambda: Bert("base"), 3, batch=4, length=128),
-    "bert_large": _text("BERT-large", _BERT, lambda: Bert("large"), 3, batch=4, length=128),
+    "vit_b_16": _images(
+        "ViT-B/16",
+        "Dosovitskiy et al., An Image Is Worth 16x16 Words, 2020",
+        ViT,
+        like="bert_large",
+    ),
+    "bert_base": _text(
+        "BERT-base", _BERT, lambda: Bert("base"), 3, batch=16, length=384, like="bert_large"
+    ),
+    "bert_large": _text("BERT-large", _BERT, lambda: Bert("large"), 3, batch=16, length=384),
     "gpt2": _text(
         "GPT-2",
         "Radford et al., Language Models are Unsupervised Multitask Learners, 2019 (smallest size)",
         GPT2,
         2,
-        batch=1,
+        batch=4,
         length=1024,
+        like="bert_large",
     ),
     "neumf": Model(
         "NeuMF (ML-20M)",
@@ -109,7 +123,7 @@ MODELS: dict[str, Model] = {
         lambda batch: tuple(torch.empty(batch, dtype=torch.long) for _ in range(2)),
         65536,
         "pair of a user and an item",
-        "recommender",
+        "vgg19",
     ),
     "smallcnn": Model(
         "SmallCNN",
@@ -118,6 +132,5 @@ MODELS: dict[str, Model] = {
         lambda batch: (torch.empty(batch, 1, SIDE, SIDE),),
         32,
         f"image of 1x{SIDE}x{SIDE}",
-        "small",
     ),
 }
