@@ -105,7 +105,7 @@ def jobs(results: Results) -> pd.DataFrame:
 
 def _computation(results: Results) -> pd.DataFrame:
     """Columns repetition, job, computation_ns: of one iteration, mean of the workers' first ones,
-    in which no layer waits for a gradient."""
+    in which no layer waits for a gradient, and no weights are updated."""
     rows = results.iterations
     rows = rows[rows["iteration"] == 0]
     spent = rows["compute_end_ns"].astype("float64") - rows["start_ns"].astype("float64")

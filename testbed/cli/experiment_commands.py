@@ -89,7 +89,7 @@ def _facts(experiment: Experiment) -> list[str]:
     for number, job in enumerate(experiment.jobs):
         trace, fragments = job.trace(), experiment.fragments(number)
         total += fragments * job.workers * job.iterations
-        compute = units.show(trace.forward_ns + trace.backward_ns, units.TIME)
+        compute = units.show(trace.compute_ns, units.TIME)
         lines.append(
             f"jobs[{number}] {job.name}: per iteration {trace.values} values in {fragments}"
             f" fragments and {len(trace.layers)} tensors, {compute} of computing"

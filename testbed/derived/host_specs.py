@@ -103,7 +103,7 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[H
         submitted_ns=job.submitted_ns,
         start_ns=job.start_ns,
         tensors=tuple(
-            Tensor(layer.name, layer.values, layer.forward_ns, layer.backward_ns)
+            Tensor(layer.name, layer.values, layer.forward_ns, layer.backward_ns, layer.update_ns)
             for layer in trace.layers
         ),
         fragments=fragments,
@@ -112,7 +112,7 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[H
         gradients=gradients,
         communication_ns=fragments * frame_bytes(values, width) * 8 * 10**9 // reference,
         bound_ns=communication_bound_ns(experiment, number),
-        computation_ns=trace.forward_ns + trace.backward_ns,
+        computation_ns=trace.compute_ns,
         burst_ns=timers_of(experiment, number).burst_ns,
     )
     options = entry.require("host_part")(experiment, number)

@@ -129,7 +129,7 @@ def _target(
         yield Problem((*path, "at"), message)
     if fault.kind == "slow" and fault.server is None:
         trace = job._trace
-        if trace is not None and trace.forward_ns + trace.backward_ns == 0:
+        if trace is not None and trace.compute_ns == 0:
             message = f"job {job.name} has no compute time that could be longer"
             yield Problem((*path, "fault"), f"{message}; set its compute_scale above 0")
 

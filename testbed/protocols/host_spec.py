@@ -86,6 +86,7 @@ class Tensor(Part):
     values: int
     forward_ns: int
     backward_ns: int
+    update_ns: int = 0  # of its weights, with the aggregate
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class JobSpec(Part):
     gradients: RecordedGradients | None  # None: gradients are generated
     communication_ns: int  # one iteration's gradient on the slowest worker's link
     bound_ns: int | None  # least time that the links allow an iteration's exchange; None: no limit
-    computation_ns: int  # forward and backward steps of one iteration
+    computation_ns: int  # all compute steps of one iteration
     burst_ns: int  # how much lateness a host's pacing makes up for
 
     def __post_init__(self) -> None:

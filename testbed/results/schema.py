@@ -179,7 +179,9 @@ _DECLARED = (
             _JOB,
             _WORKER,
             _ITERATION,
-            _time("start_ns", "the first layer's forward step starts"),
+            _time(
+                "start_ns", "the first layer's forward step starts, with the update of the weights"
+            ),
             _time("compute_end_ns", "the last backward step ends; null: never", True),
             _time("end_ns", "the last tensor's aggregate has arrived; null: never", True),
         ),
@@ -195,7 +197,12 @@ _DECLARED = (
             _WORKER,
             _ITERATION,
             _number("tensor", "tensor, in forward order of the trace, from 0"),
-            _time("forward_start_ns", "its layer's forward step starts; null: not recorded", True),
+            _time(
+                "forward_start_ns",
+                "its layer's forward step starts, with the update of the weights; null: not"
+                " recorded",
+                True,
+            ),
             _time("forward_end_ns", "its layer's forward step ends; null: not recorded", True),
             _time("ready_ns", "its backward step has ended"),
             _time("first_sent_ns", "its first fragment leaves; null: never", True),

@@ -1,7 +1,8 @@
 """The training loop: when which layer computes, and when its gradient becomes ready.
 
 Forward runs layer by layer from the front; layer l of iteration i + 1 may start when the aggregated
-gradient of layer l of iteration i is here. Backward runs from the last layer to the first; a
+gradient of layer l of iteration i is here. The forward step begins with the update of the layer's
+weights, which the first iteration does not need. Backward runs from the last layer to the first; a
 layer's gradient is ready when its backward step is done, and is exchanged while backward goes on.
 
 Compute steps follow each other by schedule: a step starts when the step before it was *due* to end,
@@ -50,8 +51,9 @@ class Training(NamedTuple):
     state: np.ndarray  # STATE[1]
     forward_ns: np.ndarray  # int64[T]
     backward_ns: np.ndarray  # int64[T]
+    update_ns: np.ndarray  # int64[T]
     start_ns: np.ndarray  # int64[I], first forward step
-    forward_start_ns: np.ndarray  # int64[I, T], a layer's forward step begins
+    forward_start_ns: np.ndarray  # int64[I, T], a layer's forward step begins, its update first
     forward_end_ns: np.ndarray  # int64[I, T], and ends
     compute_end_ns: np.ndarray  # int64[I], last backward step
     end_ns: np.ndarray  # int64[I], last gradient aggregated
@@ -77,6 +79,7 @@ def of_spec(spec: HostSpec, lags: np.ndarray) -> Training:
         state=new_record(STATE, free_ns=job.start_ns, iterations=iterations),
         forward_ns=at_its_speed([tensor.forward_ns for tensor in job.tensors]),
         backward_ns=at_its_speed([tensor.backward_ns for tensor in job.tensors]),
+        update_ns=at_its_speed([tensor.update_ns for tensor in job.tensors]),
         start_ns=np.full(iterations, -1, np.int64),
         forward_start_ns=np.full((iterations, len(job.tensors)), -1, np.int64),
         forward_end_ns=np.full((iterations, len(job.tensors)), -1, np.int64),
@@ -138,6 +141,7 @@ def advance(loop, scoreboard, now):
                     if arrived < 0:
                         return -1
                     start = max(start, arrived)
+                    duration += loop.update_ns[layer]
                 if layer == 0:
                     loop.start_ns[iteration] = start
                 loop.forward_start_ns[iteration, layer] = start
