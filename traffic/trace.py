@@ -379,7 +379,7 @@ class _Reader:
             if chosen not in self.gpus:
                 raise TraceError(
                     f"{self.path}: has no compute times of {chosen}; it has those of"
-                    f" {', '.join(self.gpus)}"
+                    f" {', '.join(self.gpus)}. Name one of these with the key gpu"
                 )
         forward, backward, update = (self._times_of(name, chosen) for name in TIME_COLUMNS)
         layers = tuple(

@@ -93,6 +93,7 @@ def _facts(experiment: Experiment) -> list[str]:
         lines.append(
             f"jobs[{number}] {job.name}: per iteration {trace.values} values in {fragments}"
             f" fragments and {len(trace.layers)} tensors, {compute} of computing"
+            f" ({trace.gpu or trace.hardware})"
         )
     lines.append(f"gradient packets in all, without retransmissions: {total} per repetition")
     return lines

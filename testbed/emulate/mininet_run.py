@@ -241,10 +241,10 @@ class Repetition:
         peaks, waits = watch.cpu.peaks(), watch.run_queue.of
         host_rows = collect.host_rows(hosts.hosts, peaks, waits)
         switch_rows = collect.switch_rows(self.stats, peaks, waits)
-        models = {number: job.trace().name for number, job in enumerate(experiment.jobs)}
+        traces = {number: job.trace() for number, job in enumerate(experiment.jobs)}
         outcomes = dict.fromkeys(faults.killed, "killed")
         outcomes |= dict.fromkeys(watch.unfinished, "unfinished")
-        job_rows = collect.job_rows(hosts.hosts, links, models, outcomes)
+        job_rows = collect.job_rows(hosts.hosts, links, traces, outcomes)
         collect.add_mean_rates(links, job_rows)
         iterations, tensors = collect.time_tables(collect.worker_files(hosts.hosts))
         switch_cpu = {name: peaks.get(name) for name in self.lives if name not in faults.excused}

@@ -42,7 +42,7 @@ def as_data(part: Any, given_only: bool = False) -> Any:
             continue
         if isinstance(part, Memory | Fault) and value is None or name == "servers" and not value:
             continue
-        if name in ("memory", "virtual", "arrivals") and value is None:  # of one without
+        if name in ("memory", "virtual", "arrivals", "gpu") and value is None:  # of one without
             continue
         if isinstance(part, Arrivals) and not value:
             continue

@@ -232,6 +232,8 @@ class _Resolver:
             names.setdefault(name, path)
             compute_scale = job.scale if job.compute_scale is None else job.compute_scale
             update = {"name": name, "model": model, "compute_scale": compute_scale}
+            if trace is not None:
+                update["gpu"] = trace.gpu
             found.append(job.model_copy(update=update))
             found[-1]._trace = trace
         return found
@@ -243,12 +245,18 @@ class _Resolver:
 
         path = (*place, "model")
         try:
-            trace = load_trace(job.model, self.folder)
+            trace = load_trace(job.model, self.folder, job.gpu or self.parts.get("gpu"))
             model = trace.path.stem if has_name(trace.path) else str(trace.path.absolute())
             scaled = trace.scaled(job.scale, job.compute_scale)
         except UserError as error:
             self.add_problem(path, str(error))
             return None, job.model
+        if job.gpu is not None and trace.gpu is None:
+            self.add_problem(
+                (*place, "gpu"),
+                f"found {job.gpu}; {trace.name} has the times of its own hardware"
+                f" ({trace.hardware}). Take this key out",
+            )
         size = self.parts.get("values_per_packet")
         if size:
             fragments = sum(-(-layer.values // size) for layer in scaled.layers) * job.iterations

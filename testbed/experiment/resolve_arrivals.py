@@ -76,7 +76,7 @@ def job_of(shape: JobShape) -> Job:
 
 def with_resolved(arrivals: Arrivals, jobs: Sequence[Job]) -> Arrivals:
     """The same with all that was left open in its shapes, of which `jobs` were made in order."""
-    known = "name", "model", "compute_scale"
+    known = "name", "model", "gpu", "compute_scale"
     listed = tuple(
         shape.model_copy(update={name: getattr(job, name) for name in known})
         for (_, shape), job in zip(shapes(arrivals), jobs, strict=True)

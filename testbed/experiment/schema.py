@@ -34,6 +34,7 @@ from testbed.experiment.schema_links import Links
 from testbed.experiment.schema_switches import Switches
 from testbed.protocols.sizes import MAX_JOBS
 from testbed.systems.options import SystemOptions
+from testbed.traffic.trace import GPUS
 
 MAX_AGGREGATORS = 2**22
 
@@ -236,6 +237,12 @@ class ExperimentFile(BaseModel):
         default=None,
         json_schema_extra={"default": "all defaults; only with runtime virtual"},
         description="How long hosts and switches take in virtual time.",
+    )
+    gpu: Annotated[str, Choice(tuple(GPUS))] = Field(
+        default="v100",
+        description="The GPU whose measured compute times the jobs' models have: a V100, an A100,"
+        " or an A100 at the V100's batch sizes (docs/models.md). A model of your own has the times"
+        " of its file.",
     )
     jobs: Annotated[tuple[Job, ...], Field(min_length=1, max_length=MAX_JOBS)] = Field(
         default=(),

@@ -22,12 +22,12 @@ from testbed.config.fields import (
     WordOr,
 )
 from testbed.config.units import PERCENT, TIME
+from testbed.experiment.placement import POLICIES
 from testbed.protocols.sizes import MAX_WORKERS
+from testbed.traffic.trace import GPUS
 
 if TYPE_CHECKING:
     from testbed.traffic.trace import Trace
-
-from testbed.experiment.placement import POLICIES
 
 
 class Placement(Section):
@@ -66,6 +66,11 @@ class JobShape(Section):
     )
     model: Annotated[str, ANY_TEXT] = Field(
         description="A trace: the name of a shipped one, or the path of your own file.",
+    )
+    gpu: Annotated[str | None, Choice(tuple(GPUS))] = Field(
+        default=None,
+        json_schema_extra={"default": "the experiment's `gpu`"},
+        description="Whose compute times the job has, if its model has those of several GPUs.",
     )
     workers: Annotated[int, Whole(1, MAX_WORKERS)] = Field(
         description="Number of workers, each on a host of its own.",

@@ -131,6 +131,7 @@ _DECLARED = (
             _JOB,
             _name("name", "name of the job in the experiment file"),
             _name("model", "model whose trace it replays"),
+            _name("gpu", "GPU whose compute times it has; null: those of its trace", True),
             _name("system", "system that aggregated its gradients"),
             Column("workers", "int32", "count", "workers", minimum=1),
             Column("iterations", "int32", "count", "iterations of the experiment file", minimum=1),

@@ -16,6 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
     from testbed.protocols.host_spec import HostSpec
+    from testbed.traffic.trace import Trace
 
 Row = dict[str, Any]
 Wait = tuple[float | None, int | None]  # see samples.Waits.of
@@ -81,13 +82,13 @@ def host_rows(
 def job_rows(
     hosts: Sequence[Host],
     links: Iterable[Row],
-    models: Mapping[int, str],
+    traces: Mapping[int, Trace],
     outcomes: Mapping[int, str],
     shared: Mapping[int, tuple[int, int] | None] = MappingProxyType({}),
 ) -> list[Row]:
     """Table jobs.
 
-    links: rows of table links, which know the servers' links. models: name of the model by job.
+    links: rows of table links, which know the servers' links. traces: by job.
     outcomes: by job, of those that have not finished. shared: by job whose servers had their links
     not for the whole run, the bytes to and from them; None without servers.
     """
@@ -116,7 +117,8 @@ def job_rows(
             {
                 "job": job,
                 "name": spec.name,
-                "model": models[job],
+                "model": traces[job].name,
+                "gpu": traces[job].gpu,
                 "system": spec.system,
                 "workers": len(workers),
                 "iterations": spec.iterations,

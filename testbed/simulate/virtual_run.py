@@ -80,11 +80,11 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         ]
         links += collect.link_rows(experiment, name, switch.port_stats())
     reports = simulation.reports()
-    models = {number: job.trace().name for number, job in enumerate(experiment.jobs)}
+    traces = {number: job.trace() for number, job in enumerate(experiment.jobs)}
     times = [(report.spec, report.times) for report in reports if report.times is not None]
     iterations, tensors = collect.time_tables(times)
     shared = simulation.cluster.server_bytes if simulation.cluster else {}
-    job_rows = collect.job_rows(reports, links, models, {}, shared)
+    job_rows = collect.job_rows(reports, links, traces, {}, shared)
     collect.add_mean_rates(links, job_rows)
     return {
         "switch_counters": counters,

@@ -89,6 +89,7 @@ def tables(
                 "job": job,
                 "name": name,
                 "model": "vgg16" if job == 0 else "resnet50",
+                "gpu": "v100",
                 "system": system,
                 "workers": 2,
                 "iterations": iterations,

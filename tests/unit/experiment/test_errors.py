@@ -133,6 +133,12 @@ TABLE = [
     ("start: 5 ms", "placement: {worker: [h1, h2, h3], ps: h4}", "did you mean workers?"),
     ("start: 5 ms", "placement: spred",
      "jobs[1].placement: found 'spred'; allowed: packed, spread, random, or"),
+    ("name: base", "gpu: h100", "line 1, gpu: found 'h100'; allowed: v100, a100, a100_v100_batch"),
+    ("name: base", "gpu: a100_v100", "did you mean a100_v100_batch?"),
+    ("start: 5 ms", "gpu: V100", "jobs[1].gpu: found 'V100'; allowed: v100, a100, a100_v100_b"),
+    ("model: vgg16", "model: smallcnn, gpu: a100",
+     "jobs[1].gpu: found a100; smallcnn has the times of its own hardware (CPU core (nominal)). Take"
+     " this key out"),
     # YAML
     ("name: base", "name: !!python/name:os.system x", "is not supported; remove it"),
     ("name: base", "<<: {seed: 1}", "merge keys are not supported"),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from testbed.config.yaml_document import plain_value, read_yaml, write_yaml
 from testbed.errors import UserError
 from testbed.experiment import load_text
+from testbed.traffic.trace import GPUS
 from tests.support.experiments import BASE
 
 TIMES = st.sampled_from(("0", "1 ns", "2.5 us", "10 ms", "0.125 s"))
@@ -54,10 +55,11 @@ JOB = st.fixed_dictionaries(
     optional={
         "scale": st.floats(1e-6, 1.0),
         "compute_scale": st.floats(0, 10_000),
+        "gpu": st.sampled_from(tuple(GPUS)),
         "start": TIMES,
         "placement": st.just("packed"),
     },
-)
+).filter(lambda job: job["model"] != "smallcnn" or "gpu" not in job)
 SYSTEM = st.fixed_dictionaries(
     {"name": st.just("esa")},
     optional={
@@ -85,6 +87,7 @@ EXPERIMENT = st.fixed_dictionaries(
         "name": st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,10}", fullmatch=True),
         "seed": st.integers(0, 2 * 10**9),
         "repetitions": st.integers(1, 100),
+        "gpu": st.sampled_from(tuple(GPUS)),
         "values_per_packet": st.sampled_from((1, 64, 256)),
     },
 )

@@ -15,6 +15,7 @@ from testbed.experiment import load, load_text
 from testbed.experiment.reference_page import reference
 from testbed.experiment.sweep import is_sweep, load_sweep
 from testbed.systems import SYSTEMS
+from testbed.traffic.trace import GPUS, load_trace
 from tests.support.experiments import BASE, changed
 from tests.support.paths import ROOT
 
@@ -152,6 +153,39 @@ def test_times_of_different_hardware_are_warned_of() -> None:
     assert of_hardware(BASE) == []
     (warning,) = of_hardware(changed("model: vgg16", "model: smallcnn"))
     assert "smallcnn" in warning
+
+
+def test_the_gpu_chooses_the_compute_times() -> None:
+    assert load_text(BASE).gpu == "v100"
+    times = {}
+    for gpu in GPUS:
+        experiment = load_text(f"gpu: {gpu}\n{BASE}")
+        assert [job.gpu for job in experiment.jobs] == [gpu, gpu]
+        models = ("resnet50", 0.01), ("vgg16", 0.001)
+        expected = [load_trace(model, gpu=gpu).scaled(scale) for model, scale in models]
+        assert [job.trace() for job in experiment.jobs] == expected
+        assert load_text(experiment.resolved_yaml()) == experiment
+        times[gpu] = experiment.jobs[0].trace().compute_ns
+    assert len(set(times.values())) == 3
+
+
+def test_a_job_may_have_a_gpu_of_its_own() -> None:
+    experiment = load_text(f"gpu: a100\n{changed('model: vgg16', 'model: vgg16, gpu: v100')}")
+    assert [job.trace().gpu for job in experiment.jobs] == ["a100", "v100"]
+    (warning,) = (each for each in experiment.warnings if "hardware" in each)
+    assert "A100: resnet50; V100: vgg16" in warning
+    again = load_text(experiment.resolved_yaml())
+    assert again == experiment and again.jobs[1].trace() == experiment.jobs[1].trace()
+
+
+def test_a_model_of_your_own_has_the_times_of_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text((ROOT / "tests" / "data" / "tiny.csv").read_text())
+    text = changed("model: resnet50", f"model: {file}")
+    for gpu in GPUS:
+        experiment = load_text(f"gpu: {gpu}\n{text}")
+        assert experiment.jobs[0].gpu is None and experiment.jobs[1].gpu == gpu
+        assert load_text(experiment.resolved_yaml(), folder="/") == experiment
 
 
 def test_limited_links_without_congestion_marks_are_warned_of() -> None:

@@ -114,6 +114,89 @@ def test_many_errors_are_cut_short(tmp_path: Path) -> None:
     assert len(text.splitlines()) == 22 and text.endswith("... and 80 more")
 
 
+TWO_GPUS = """\
+# name: mine
+# values: 1290
+# times: measured
+# times (a100): computed
+# hardware (v100): V100
+# hardware (a100): A100
+# batch (a100): 64
+# source: our profiler
+name,shape,values,v100.forward_ns,v100.backward_ns,a100.forward_ns,a100.backward_ns,a100.update_ns
+conv1,,448,52,61,20,30,4
+fc,,842,8,15,6,7,5
+"""
+
+
+def test_times_of_the_update(tmp_path: Path) -> None:
+    text = GOOD.replace("backward_ns\n", "backward_ns,update_ns\n")
+    text = text.replace("61000", "61000,700").replace("15000", "15000,80")
+    trace = load_trace(write(tmp_path, text))
+    assert [layer.update_ns for layer in trace.layers] == [700, 80]
+    assert (trace.update_ns, trace.compute_ns) == (780, 136_780)
+    assert trace.scaled(1, 0.1).update_ns == 78
+    assert load_trace(write(tmp_path, GOOD)).update_ns == 0
+
+
+def test_times_of_several_gpus(tmp_path: Path) -> None:
+    path = write(tmp_path, TWO_GPUS)
+    first, second = load_trace(path), load_trace(path, gpu="a100")
+    assert first == load_trace(path, gpu="v100")
+    assert first.gpus == second.gpus == ("v100", "a100")
+    assert (first.gpu, first.times, first.hardware, first.batch) == (
+        "v100",
+        "measured",
+        "V100",
+        None,
+    )
+    assert (second.gpu, second.times, second.batch) == ("a100", "computed", 64)
+    times = [(each.forward_ns, each.backward_ns, each.update_ns) for each in second.layers]
+    assert times == [(20, 30, 4), (6, 7, 5)]
+    assert (first.compute_ns, second.compute_ns) == (136, 72)
+    assert load_trace(write(tmp_path, GOOD), gpu="a100").gpu is None
+    with pytest.raises(
+        TraceError, match=r"no compute times of a100_v100_batch; it has those of v1"
+    ):
+        load_trace(write(tmp_path, TWO_GPUS), gpu="a100_v100_batch")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("v100.backward_ns,", "", "line 9, columns: found 'name,shape,values,v100.forward_ns,a100"),
+        (
+            "a100.update_ns",
+            "update_ns",
+            "for each of several GPUs, as v100.forward_ns (GPUs: v100,",
+        ),
+        (",a100.forward", ",h100.forward", "line 9, columns: found"),
+        ("times (a100)", "times (h100)", "line 4, times: found '(h100)'; did you mean"),
+        ("# batch (a100): 64", "# batch (a100): 0", "line 7, batch: found '0'; write a whole"),
+        ("# batch (a100)", "# title (a100)", "line 7, title: found '(a100)'; take it out; keys of"),
+        (
+            "batch (a100)",
+            "batch (a100_v100_batch)",
+            "there are no columns with its times; add them",
+        ),
+        (
+            "# hardware (a100): A100\n",
+            "",
+            "header has no hardware (a100); add a line '# hardware (",
+        ),
+        (",4\n", ",x\n", "line 10, a100.update_ns: found 'x'; write a whole number of nanoseconds"),
+        (
+            "15,6,7,5",
+            "15,6,7",
+            "line 11, layer: found 'fc,,842,8,15,6,7'; 7 cells instead of the 8",
+        ),
+    ],
+)
+def test_bad_file_with_several_gpus(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert old in TWO_GPUS
+    assert said in message(write(tmp_path, TWO_GPUS.replace(old, new, 1)))
+
+
 def test_no_layers(tmp_path: Path) -> None:
     assert "no layers" in message(write(tmp_path, GOOD.split("conv1")[0]))
     assert "no layers" in message(write(tmp_path, ""))
