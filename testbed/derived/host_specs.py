@@ -92,7 +92,7 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[H
     )
     gradients = None
     if trace.gradients is not None:
-        gradients = RecordedGradients(str(trace.path), job.scale)
+        gradients = RecordedGradients(str(trace.path), job.scale, job.buckets)
     spec = JobSpec(
         number=number,
         name=job.name,

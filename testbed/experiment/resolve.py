@@ -241,13 +241,14 @@ class _Resolver:
     def load_model(self, place: KeyPath, job: Job) -> tuple[Trace | None, str]:
         """The scaled trace of a job, and the name or absolute path by which to find it again;
         (None, what the file says) if there is no such trace."""
+        from testbed.traffic.buckets import in_buckets
         from testbed.traffic.trace import has_name, load_trace
 
         path = (*place, "model")
         try:
             trace = load_trace(job.model, self.folder, job.gpu or self.parts.get("gpu"))
             model = trace.path.stem if has_name(trace.path) else str(trace.path.absolute())
-            scaled = trace.scaled(job.scale, job.compute_scale)
+            scaled = in_buckets(trace, job.buckets).scaled(job.scale, job.compute_scale)
         except UserError as error:
             self.add_problem(path, str(error))
             return None, job.model

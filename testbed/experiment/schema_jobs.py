@@ -24,6 +24,7 @@ from testbed.config.fields import (
 from testbed.config.units import PERCENT, TIME
 from testbed.experiment.placement import POLICIES
 from testbed.protocols.sizes import MAX_WORKERS
+from testbed.traffic.buckets import BUCKETS
 from testbed.traffic.trace import GPUS
 
 if TYPE_CHECKING:
@@ -86,6 +87,12 @@ class JobShape(Section):
         default=None,
         json_schema_extra={"default": "the same as `scale`"},
         description="Factor on the model's compute times; 0: workers only communicate.",
+    )
+    buckets: Annotated[str, Choice(BUCKETS)] = Field(
+        default="layers",
+        description="What a tensor is, which is exchanged as a whole: `layers`: a layer's gradient;"
+        " `ddp`: a bucket of PyTorch's DistributedDataParallel, of neighbouring layers with 25 MiB"
+        " or more before any scaling (docs/models.md).",
     )
     compute_jitter: Annotated[float, Quantity(PERCENT, 0, 99)] = Field(
         default=0.0,

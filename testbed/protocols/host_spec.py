@@ -91,10 +91,12 @@ class Tensor(Part):
 
 @dataclass(frozen=True, slots=True)
 class RecordedGradients(Part):
-    """Where a trace's recorded values are: its file, and the job's scale of tensor sizes."""
+    """Where a trace's recorded values are: its file, the job's scale of tensor sizes, and what its
+    tensors are (testbed.traffic.buckets.BUCKETS)."""
 
     trace: str
     scale: float
+    buckets: str = "layers"
 
 
 @dataclass(frozen=True, slots=True)

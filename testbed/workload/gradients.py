@@ -14,6 +14,7 @@ import numpy as np
 
 from testbed.protocols.host_spec import HostSpec, RecordedGradients
 from testbed.protocols.sizes import fragments_of
+from testbed.traffic.buckets import in_buckets
 from testbed.traffic.trace import Gradients, load_gradients, load_trace
 
 
@@ -57,8 +58,9 @@ def of_worker(spec: HostSpec) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def recorded_gradients(source: RecordedGradients) -> Gradients:
-    """The floats of a trace; `source`: its file and the scale of its values."""
-    return load_gradients(load_trace(source.trace).scaled(source.scale, 1.0))
+    """The floats of a trace; `source`: its file, the scale of its values, and its tensors."""
+    trace = in_buckets(load_trace(source.trace), source.buckets)
+    return load_gradients(trace.scaled(source.scale, 1.0))
 
 
 def shared_scale(source: RecordedGradients, workers: int) -> float:

@@ -136,9 +136,10 @@ TABLE = [
     ("name: base", "gpu: h100", "line 1, gpu: found 'h100'; allowed: v100, a100, a100_v100_batch"),
     ("name: base", "gpu: a100_v100", "did you mean a100_v100_batch?"),
     ("start: 5 ms", "gpu: V100", "jobs[1].gpu: found 'V100'; allowed: v100, a100, a100_v100_b"),
+    ("start: 5 ms", "buckets: dpp", "jobs[1].buckets: found 'dpp'; allowed: layers, ddp; did you"),
     ("model: vgg16", "model: smallcnn, gpu: a100",
-     "jobs[1].gpu: found a100; smallcnn has the times of its own hardware (CPU core (nominal)). Take"
-     " this key out"),
+     "jobs[1].gpu: found a100; smallcnn has the times of its own hardware (CPU core (nominal))."
+     " Take this key out"),
     # YAML
     ("name: base", "name: !!python/name:os.system x", "is not supported; remove it"),
     ("name: base", "<<: {seed: 1}", "merge keys are not supported"),

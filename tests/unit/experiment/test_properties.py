@@ -56,6 +56,7 @@ JOB = st.fixed_dictionaries(
         "scale": st.floats(1e-6, 1.0),
         "compute_scale": st.floats(0, 10_000),
         "gpu": st.sampled_from(tuple(GPUS)),
+        "buckets": st.sampled_from(("layers", "ddp")),
         "start": TIMES,
         "placement": st.just("packed"),
     },
