@@ -28,9 +28,9 @@ BATCHES = {
     "resnet50": (128, 256),
     "resnet101": (64, 256),
     "resnet152": (64, 128),
-    "vgg11": (64, 256),
-    "vgg16": (64, 512),
-    "vgg19": (64, 128),
+    "vgg11": (128, 512),
+    "vgg16": (128, 512),
+    "vgg19": (128, 256),
 }
 
 # Buckets whose backward time is not that of their own layers (docs/models.md).

@@ -17,20 +17,23 @@ _NVIDIA = "https://github.com/NVIDIA/DeepLearningExamples/blob/master/PyTorch"
 _RESNET = f"[NVIDIA]({_NVIDIA}/Classification/ConvNets/resnet50v1.5/README.md)"
 _BERT = f"[NVIDIA]({_NVIDIA}/LanguageModeling/BERT/README.md)"
 _NCF = f"[NVIDIA]({_NVIDIA}/Recommendation/NCF/README.md)"
+_LAMBDA_TF = "[Lambda 1](https://github.com/lambdal/lambda-tensorflow-benchmark)"
+_LAMBDA = "[Lambda 2](https://github.com/lambdal/deeplearning-benchmark/tree/master/pytorch)"
 _MXNET = "[MXNet](https://mxnet.apache.org/api/faq/perf)"
-_LAMBDA = "[Lambda](https://lambdalabs.com/blog/2080-ti-deep-learning-benchmarks)"
-_LAMBDA_BERT = "[Lambda](https://github.com/lambdal/deeplearning-benchmark/tree/master/pytorch)"
+_OUMI = "[Oumi](https://github.com/oumi-ai/oumi/pull/103)"
 
 # Published training throughput of one GPU, in samples per second.
 PUBLISHED = {
-    "alexnet": f"V100 FP32 2,994 (batch 256, {_MXNET})",
-    "bert_base": f"SQuAD, mixed precision: V100 189, A100 368 and 443 ({_LAMBDA_BERT})",
-    "bert_large": f"SQuAD, mixed precision: V100 52 (batch 16), A100 110.5 (batch 32); V100 FP32 12"
-    f" (batch 8), A100 TF32 61.5 (batch 32) ({_BERT})",
-    "inception_v3": f"V100 FP32 253.7 (batch 128, {_MXNET}), 259 ({_LAMBDA})",
-    "neumf": f"V100 FP32 10.4 million, A100 TF32 22.6 million (batch 1,048,576, {_NCF})",
-    "resnet50": f"V100 FP32 356 and 367, A100 TF32 938 ({_RESNET})",
-    "resnet152": f"V100 FP32 155 ({_LAMBDA})",
+    "alexnet": f"FP32: V100 5,132, A100 10,187 ({_LAMBDA_TF}); V100 2,994 ({_MXNET})",
+    "bert_base": f"mixed precision: V100 189, A100 368 to 443; FP32: V100 42 ({_LAMBDA})",
+    "bert_large": "mixed precision: V100 52 (batch 16), A100 110.5 (batch 32); FP32: V100 12, TF32:"
+    f" A100 61.5 ({_BERT})",
+    "gpt2": f"A100 66 (batch 44; {_OUMI})",
+    "inception_v3": f"FP32: V100 273, A100 627 ({_LAMBDA_TF}); V100 253.7 (batch 128, {_MXNET})",
+    "neumf": f"FP32: V100 10.4 million, TF32: A100 22.6 million (batch 1,048,576, {_NCF})",
+    "resnet50": f"FP32: V100 356 and 367, TF32: A100 938 ({_RESNET})",
+    "resnet152": f"FP32: V100 167, A100 390 ({_LAMBDA_TF})",
+    "vgg16": f"FP32: V100 249, A100 504 ({_LAMBDA_TF})",
 }
 
 

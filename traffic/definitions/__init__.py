@@ -123,7 +123,7 @@ MODELS: dict[str, Model] = {
         lambda batch: tuple(torch.empty(batch, dtype=torch.long) for _ in range(2)),
         65536,
         "pair of a user and an item",
-        "vgg19",
+        "resnet50",
     ),
     "smallcnn": Model(
         "SmallCNN",
