@@ -61,6 +61,18 @@ def test_every_system_is_exact(system, topology):
         assert job["jct_ns"] >= job["communication_bound_ns"] > 0
 
 
+@pytest.mark.parametrize("system", ["esa", "switchml"])
+def test_gradients_in_buckets_are_exact(system):
+    """SmallCNN's recorded gradients are one bucket, VGG-16's 138 million generated ones are six."""
+    source = text(system).replace("resnet18", "smallcnn, buckets: ddp")
+    tables = run(source.replace("vgg16", "vgg16, buckets: ddp, gpu: a100"))
+    assert [job["gpu"] for job in tables["jobs"]] == [None, "a100"]
+    assert all(job["exact"] for job in tables["jobs"])
+    rows = tables["tensors"]
+    numbers = [set(np.asarray(rows["tensor"])[np.asarray(rows["job"]) == job]) for job in (0, 1)]
+    assert numbers == [{0}, set(range(6))]
+
+
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_losses_are_repaired(system):
     tables = run(text(system, links="loss: 1 %"))
