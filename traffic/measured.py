@@ -17,7 +17,6 @@ from testbed.traffic.trace import GPUS
 
 FILE = Path(__file__).resolve().parent / "measured.csv"
 SOURCE = "ModelStats in the SwitchML-omnetpp simulator (github.com/ChenYuHo/SwitchML-omnetpp)"
-HARDWARE = {"v100": "V100", "a100": "A100", "a100_v100_batch": "A100"}  # by GPU
 
 # Batch sizes of the V100 and of the A100 (ours: the source states none).
 BATCHES = {

@@ -21,7 +21,6 @@ from functools import lru_cache
 
 from testbed.traffic.definitions import MODELS, Model
 from testbed.traffic.measured import (
-    HARDWARE,
     OUTLIERS,
     SOURCE,
     Bucket,
@@ -91,7 +90,7 @@ def _measured(name: str, layers: Sequence[Counted], gpu: str) -> Timing:
         forward_ns += _split(bucket.forward_ps, [layer.forward_operations for layer in group])
         backward_ns += _split(bucket.backward_ps, [layer.backward_operations for layer in group])
         update_ns += _split(bucket.update_ps, [layer.values for layer in group])
-    return Timing(forward_ns, backward_ns, update_ns, HARDWARE[gpu], batch_of(name, gpu))
+    return Timing(forward_ns, backward_ns, update_ns, GPUS[gpu], batch_of(name, gpu))
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,7 @@ def _derived(model: Model, layers: Sequence[Counted], gpu: str) -> Timing:
         _split(round(found.forward * sum(forward)), forward),
         _split(round(found.backward * sum(backward)), backward),
         _split(round(found.update * sum(values)), values),
-        HARDWARE[gpu],
+        GPUS[gpu],
         batch,
     )
 

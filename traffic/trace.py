@@ -29,12 +29,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 MODELS_FOLDER = Path(__file__).resolve().parent / "models"
-# GPUs whose compute times the shipped traces have.
-GPUS = {
-    "v100": "NVIDIA V100",
-    "a100": "NVIDIA A100",
-    "a100_v100_batch": "NVIDIA A100 at the V100's batch sizes",
-}
+# GPUs whose compute times the shipped traces have, and their `hardware`; the last one has the batch
+# sizes of the V100.
+GPUS = {"v100": "V100", "a100": "A100", "a100_v100_batch": "A100"}
 COLUMNS = ("name", "shape", "values")
 TIME_COLUMNS = ("forward_ns", "backward_ns", "update_ns")  # the last may be missing
 TIMES = {
