@@ -8,9 +8,10 @@ as it got, under a headline that says so, and has no figures.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -24,6 +25,7 @@ from testbed.results import Results, ResultsError, hand_over, read
 from testbed.steps import step
 from testbed.text_table import Table, printed
 
+LOADING = "loading matplotlib"
 _WIDTH = 150  # of report.txt, and of a terminal that does not tell its own
 
 
@@ -74,16 +76,10 @@ def sweep_report(folder: str | Path, console: Console | None = None, *, draw: bo
         hand_over(sweep.folder / "data.csv")
         if not draw:
             return
-        with step(console, "drawing the figures"):
+        with step(console, LOADING):
             from testbed.analysis.figures import sweep_figures
-
-            drawn = sweep_figures.draw(sweep, frame, sweep.folder / "figures")
-        _print_path(drawn, console)
-        with step(console, "writing the HTML report"):
-            from testbed.analysis import html
-
-            page = html.write_sweep(sweep, frame)
-        _print_page_path(page, console)
+        _draw(console, lambda: sweep_figures.draw(sweep, frame, sweep.folder / "figures"))
+        _write_page(console, lambda html: html.write_sweep(sweep, frame))
 
 
 def render(results: Results) -> RenderableType:
@@ -134,25 +130,15 @@ def _writing(folder: Path) -> Iterator[None]:
 def _one(results: Results, console: Console, draw: bool = True) -> None:
     with _writing(results.folder):
         _show(render(results), console, results.folder / "report.txt")
-        if draw:
-            _draw(results, console)
-
-
-def _draw(results: Results, console: Console) -> None:
-    if results.finished:
-        with step(console, "loading matplotlib"):  # only now that the table is on the screen
-            from testbed.analysis.figures import run_figures as figures
-
-        with step(console, "drawing the figures"):
-            drawn = figures.draw([results], results.folder / "figures")
-        _print_path(drawn, console)
-    else:
-        console.print(f"no figures: {results.notice}", style="yellow", markup=False)
-    with step(console, "writing the HTML report"):
-        from testbed.analysis import html
-
-        page = html.write_run(results)
-    _print_page_path(page, console)
+        if not draw:
+            return
+        if results.finished:
+            with step(console, LOADING):  # only now that the table is on the screen
+                from testbed.analysis.figures import run_figures
+            _draw(console, lambda: run_figures.draw([results], results.folder / "figures"))
+        else:
+            console.print(f"no figures: {results.notice}", style="yellow", markup=False)
+        _write_page(console, lambda html: html.write_run(results))
 
 
 def _comparison(runs: list[Results], console: Console) -> None:
@@ -170,18 +156,12 @@ def _compare(runs: list[Results], folder: Path, console: Console) -> None:
     _show(render_comparison(runs), console, folder / "report.txt")
     finished = [results for results in runs if results.finished]
     if len(finished) > 1:
-        from testbed.analysis.figures import run_figures as figures
-
-        with step(console, "drawing the figures"):
-            drawn = figures.draw(finished, folder)
-        _print_path(drawn, console)
+        with step(console, LOADING):
+            from testbed.analysis.figures import run_figures
+        _draw(console, lambda: run_figures.draw(finished, folder))
     else:
         console.print("no figures: fewer than two of these runs have finished", style="yellow")
-    with step(console, "writing the HTML report"):
-        from testbed.analysis import html
-
-        page = html.write_comparison(runs, folder)
-    _print_page_path(page, console)
+    _write_page(console, lambda html: html.write_comparison(runs, folder))
 
 
 def _show(content: RenderableType, console: Console, path: Path) -> None:
@@ -191,11 +171,18 @@ def _show(content: RenderableType, console: Console, path: Path) -> None:
     hand_over(path)
 
 
-def _print_page_path(path: Path, console: Console) -> None:
-    console.print(f"to look at in a browser: {path}", soft_wrap=True, highlight=False)
-
-
-def _print_path(drawn: Sequence[Path], console: Console) -> None:
+def _draw(console: Console, draw: Callable[[], Sequence[Path]]) -> None:
+    with step(console, "drawing the figures"):
+        drawn = draw()
     if drawn:
         names = ", ".join(path.name for path in drawn if path.suffix == ".png")
         console.print(f"\nfigures in {drawn[0].parent}: {names} (and PDF)", soft_wrap=True)
+
+
+def _write_page(console: Console, write: Callable[[Any], Path]) -> None:
+    """`write` gets the module testbed.analysis.html."""
+    with step(console, "writing the HTML report"):
+        from testbed.analysis import html
+
+        page = write(html)
+    console.print(f"to look at in a browser: {page}", soft_wrap=True, highlight=False)

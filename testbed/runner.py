@@ -7,6 +7,7 @@ works without Mininet.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -37,14 +38,21 @@ def run(
     captured = ports(experiment, pcap)
     get_ready([experiment])
     console = Console()
-    with step(console, "estimating the memory that the run takes"):
-        memory.require({f"a run of {experiment.name}": experiment})
-    with step(console, "compiling the P4 program, and trying it"):
-        program = prepare(experiment)
-    too_much = capacity.warnings(experiment, calibration.load())
-    for warning in (*experiment.warnings, *program.warnings, *too_much):
-        print(f"warning: {warning}", file=sys.stderr)
-    folder = run_experiment(experiment, program, results, console, captured)
+    with contextlib.ExitStack() as stack:
+        shared = None
+        if experiment.runtime != VIRTUAL:
+            from testbed.emulate.mininet_run import shared_session
+
+            shared = stack.enter_context(shared_session([experiment]))
+            shared.start()  # loads the protocols meanwhile
+        with step(console, "estimating the memory that the run takes"):
+            memory.require({f"a run of {experiment.name}": experiment})
+        with step(console, "compiling the P4 program, and trying it"):
+            program = prepare(experiment)
+        too_much = capacity.warnings(experiment, calibration.load())
+        for warning in (*experiment.warnings, *program.warnings, *too_much):
+            print(f"warning: {warning}", file=sys.stderr)
+        folder = run_experiment(experiment, program, results, console, captured, shared)
     from testbed.analysis.report import after_run
 
     after_run(folder, draw=report)

@@ -95,8 +95,10 @@ def shared_session(experiments: Iterable[Experiment]) -> SharedSession:
     """A session in which these experiments can run, one after the other."""
     from testbed.derived.host_specs import host_kinds
 
-    kinds = [kind for experiment in experiments for kind in host_kinds(experiment)]
-    return SharedSession(list({json.dumps(kind.to_json()): kind for kind in kinds}.values()))
+    listed = list(experiments)
+    kinds = [kind for experiment in listed for kind in host_kinds(experiment)]
+    different = {json.dumps(kind.to_json()): kind for kind in kinds}
+    return SharedSession(listed[0].name, list(different.values()))
 
 
 class Repetition:

@@ -33,10 +33,11 @@ class Session:
     switches; `pool`, that of host processes; `network`.
     """
 
-    def __init__(self, title: str, logs: Path) -> None:
-        """Nothing is started yet. title: what `run.py clean` calls this run."""
-        self.logs = logs
+    def __init__(self, title: str, logs: Path | None = None) -> None:
+        """Nothing is started yet. title: what `run.py clean` calls this run. logs: known by `begin`
+        at the latest."""
         self.record = Record.new(title)
+        self.logs = logs or self.record.folder
         self._nodes: Spawner | None = None
         self._pool: Spawner | None = None
         self._network: Network | None = None
@@ -84,22 +85,30 @@ class Session:
                 "testbed.emulate.child_processes",
                 f"testbed.hosts.host_process:load {kinds}",
             )
-            self._pool = Spawner("host pool", preload, self.logs / "host-pool.log")
+            self._pool = Spawner("host pool", preload, self.record.folder / "host-pool.log")
             self.record.add("host pool", self.pool.pid)
         preload = (
             "testbed.network.namespace",
             "testbed.emulate.child_processes",
             "p4engine.process.switch_process",
         )
-        self._nodes = Spawner("switch pool", preload, self.logs / "switch-pool.log")
+        self._nodes = Spawner("switch pool", preload, self.record.folder / "switch-pool.log")
         self.record.add("switch pool", self.nodes.pid)
         self.record.save()
+        self._keep_logs()
 
     def begin(self, title: str, logs: Path) -> None:
-        """Another run begins in this session; arguments as of the first."""
+        """A run begins in this session; arguments as of the session."""
         self.logs = logs
         self.record.title = title
         self.record.save()
+        self._keep_logs()
+
+    def _keep_logs(self) -> None:
+        """Have the spawners' logs kept with the first run that has a folder for logs."""
+        for spawner in (self._pool, self._nodes):
+            if spawner and spawner.kept is None and self.logs != self.record.folder:
+                spawner.kept = self.logs / spawner.log.name
 
     def build(
         self, topology: Topology, kind: type[Network] | None = None, **options: Any
@@ -149,20 +158,26 @@ class SharedSession:
     A run that fails takes the session away, and the next one gets a new one.
     """
 
-    def __init__(self, hosts: Sequence[HostSpec]) -> None:
-        """hosts: the kinds of hosts that the runs have (see Session.start)."""
+    def __init__(self, title: str, hosts: Sequence[HostSpec]) -> None:
+        """title: what `run.py clean` calls it until a run begins. hosts: the kinds of hosts that
+        the runs have (see Session.start)."""
+        self._title = title
         self._hosts = hosts
         self._session: Session | None = None
+
+    def start(self) -> None:
+        """Start the spawners, which load what they need while the caller goes on."""
+        if self._session is None:
+            self._session = Session(self._title)
+            self._session.start(self._hosts)
 
     @contextlib.contextmanager
     def run(self, title: str, logs: Path) -> Iterator[Session]:
         """The session, for one run; arguments as of `Session`."""
         try:
-            if self._session is None:
-                self._session = Session(title, logs)
-                self._session.start(self._hosts)
-            else:
-                self._session.begin(title, logs)
+            self.start()
+            assert self._session is not None
+            self._session.begin(title, logs)
             yield self._session
         except BaseException:
             self.close()

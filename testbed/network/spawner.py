@@ -29,6 +29,7 @@ import json
 import os
 import select
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -42,6 +43,7 @@ from typing import Protocol
 
 from testbed.errors import RunError
 from testbed.linux import kernel
+from testbed.linux.ownership import hand_over
 from testbed.paths import import_path
 
 MAX_MESSAGE = 65536
@@ -75,6 +77,8 @@ class Process:
 class Spawner:
     """The runner's side: starts the spawner process and asks it for children.
 
+    `kept`: where its log is copied at the end, if it is.
+
     Must be made in the runner's main thread: the kernel takes the death of the *thread* that
     started a process for the death of its parent.
     """
@@ -87,6 +91,7 @@ class Spawner:
         """
         self.name = name
         self.log = log
+        self.kept: Path | None = None
         self.processes: dict[str, Process] = {}
         self._ready = False
         self._ended: list[Process] = []
@@ -176,7 +181,7 @@ class Spawner:
                 raise RunError(
                     f"the {self.name} could not start: {message['failed']}",
                     self._tail(),
-                    str(self.log),
+                    str(self.kept or self.log),
                 )
 
     def wait(
@@ -202,7 +207,7 @@ class Spawner:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     message = f"{what} took longer than {timeout:g} s"
-                    raise RunError(message, self._tail(), str(self.log))
+                    raise RunError(message, self._tail(), str(self.kept or self.log))
                 selector.select(left)
 
     def wait_ready(self, timeout: float = 600) -> None:
@@ -230,6 +235,10 @@ class Spawner:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self.kept is not None:
+            with contextlib.suppress(OSError):
+                shutil.copyfile(self.log, self.kept)
+                hand_over(self.kept)
 
     def _send(self, message: dict, descriptors: Sequence[int] = ()) -> None:
         data = json.dumps(message).encode()
@@ -245,7 +254,9 @@ class Spawner:
                 raise self._broken() from error
 
     def _broken(self) -> RunError:
-        return RunError(f"the {self.name} (process {self.pid}) ended", self._tail(), str(self.log))
+        return RunError(
+            f"the {self.name} (process {self.pid}) ended", self._tail(), str(self.kept or self.log)
+        )
 
     def _tail(self) -> str:
         return Process(self.name, self.log).log_tail()
