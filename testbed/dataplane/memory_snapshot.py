@@ -143,25 +143,76 @@ def _spans(places: int, switches: int) -> _Spans:
     return _Spans(first, seen, reads, np.concatenate([[0], np.cumsum(seen)[:-1]]))
 
 
+class _Kept(NamedTuple):
+    """What is kept of a snapshot, in little memory: jobs int64[J, 3] and events int64[E] as in
+    MemorySnapshot, the events' names, and the pool's blocks, if they are kept."""
+
+    switch: str
+    time_ns: int
+    jobs: np.ndarray
+    events: np.ndarray
+    names: tuple[str, ...]
+    capacity: int
+    blocks: Blocks | None
+
+
 class SnapshotHistory:
     """The snapshots of a run, in order of time, as rows of the tables memory, events and pool.
 
     `latest`: the last one at each switch, with the blocks of the last one that had some."""
 
     def __init__(self) -> None:
-        self._taken: list[tuple[str, int, MemorySnapshot]] = []
+        self._taken: list[_Kept] = []
+        self._names: tuple[str, ...] = ()
+        self._with_blocks: dict[str, list[int]] = {}  # places in `_taken`, by switch
+        self._blocks_seen: dict[str, int] = {}  # snapshots with blocks so far, by switch
+        self._blocks_step: dict[str, int] = {}
         self.latest: dict[str, MemorySnapshot] = {}
 
     def add(self, switch: str, time_ns: int, taken: MemorySnapshot) -> None:
-        self._taken.append((switch, time_ns, taken))
         before = self.latest.get(switch)
-        if before is not None and not len(taken.blocks.first):
+        blocks = None
+        if len(taken.blocks.first):
+            first, seen, filling, held = taken.blocks
+            if self._wants_blocks(switch):
+                blocks = Blocks(first, seen, filling.astype(np.uint8), held.astype(np.uint8))
+        elif before is not None:
             taken = replace(taken, blocks=before.blocks)
         self.latest[switch] = taken
+        if self._names != tuple(taken.events):
+            self._names = tuple(taken.events)
+        jobs = np.array(taken.jobs, np.int64).reshape(-1, 3)
+        events = np.fromiter(taken.events.values(), np.int64)
+        self._taken.append(
+            _Kept(switch, time_ns, jobs, events, self._names, taken.capacity, blocks)
+        )
+
+    def _wants_blocks(self, switch: str) -> bool:
+        """Whether the blocks of the next snapshot are kept: of every n-th. When there are twice as
+        many as table pool has, every second one's go, and n doubles."""
+        places = self._with_blocks.setdefault(switch, [])
+        step = self._blocks_step.setdefault(switch, 1)
+        number = self._blocks_seen.get(switch, 0)
+        self._blocks_seen[switch] = number + 1
+        if number % step:
+            return False
+        if len(places) == 2 * POOL_SNAPSHOTS:
+            for place in places[1::2]:
+                self._taken[place] = self._taken[place]._replace(blocks=None)
+            del places[1::2]
+            step = self._blocks_step[switch] = 2 * step
+            if number % step:
+                return False
+        places.append(len(self._taken))
+        return True
 
     def keep_multiples(self, step_ns: int) -> None:
         """Forget the snapshots between the multiples of a time."""
-        self._taken = [each for each in self._taken if each[1] % step_ns == 0]
+        self._taken = [each for each in self._taken if each.time_ns % step_ns == 0]
+        self._with_blocks = {}
+        for place, each in enumerate(self._taken):
+            if each.blocks is not None:
+                self._with_blocks.setdefault(each.switch, []).append(place)
 
     def tables(self) -> dict[str, Any]:
         """Rows by table, as columns."""
@@ -170,47 +221,48 @@ class SnapshotHistory:
     def _memory(self) -> list[dict[str, Any]]:
         return [
             {
-                "switch": switch,
-                "time_ns": time_ns,
+                "switch": each.switch,
+                "time_ns": each.time_ns,
                 "job": job,
                 "occupied": filling,
                 "held": held,
-                "capacity": taken.capacity,
+                "capacity": each.capacity,
             }
-            for switch, time_ns, taken in self._taken
-            for job, filling, held in [(None, taken.filling, taken.held), *taken.jobs]
+            for each in self._taken
+            for job, filling, held in [
+                (None, *each.jobs[:, 1:].sum(axis=0).tolist()),
+                *each.jobs.tolist(),
+            ]
         ]
 
     def _events(self) -> list[dict[str, Any]]:
         """Only what has changed since the snapshot before."""
         rows: list[dict[str, Any]] = []
         last: dict[tuple[str, str], int] = {}
-        for switch, time_ns, taken in self._taken:
-            for event, value in taken.events.items():
+        for each in self._taken:
+            for event, value in zip(each.names, each.events.tolist(), strict=True):
                 # A switch that was restarted counts from 0 again.
-                if value == last.get((switch, event), 0):
+                if value == last.get((each.switch, event), 0):
                     continue
-                last[switch, event] = value
-                rows.append({"switch": switch, "time_ns": time_ns, "event": event, "value": value})
+                last[each.switch, event] = value
+                row = {"switch": each.switch, "time_ns": each.time_ns}
+                rows.append(row | {"event": event, "value": value})
         return rows
 
     def _pool(self) -> dict[str, Any]:
         """Every n-th snapshot, so that at most POOL_SNAPSHOTS of a switch are kept."""
-        by_switch: dict[str, list[tuple[int, MemorySnapshot]]] = {}
-        for switch, time_ns, taken in self._taken:
-            if len(taken.blocks.first):
-                by_switch.setdefault(switch, []).append((time_ns, taken))
-        kept = [
-            (switch, time_ns, taken.blocks)
-            for switch, taken_at in by_switch.items()
-            for time_ns, taken in taken_at[:: -(-len(taken_at) // POOL_SNAPSHOTS)]
-        ]
+        kept = []
+        for places in self._with_blocks.values():
+            for place in places[:: -(-len(places) // POOL_SNAPSHOTS)]:
+                each = self._taken[place]
+                assert each.blocks is not None, "its place is among those with blocks"
+                kept.append((each.switch, each.time_ns, each.blocks))
         sizes = [len(blocks.first) for _, _, blocks in kept]
         columns: dict[str, Any] = {
             "switch": [switch for switch, _, blocks in kept for _ in blocks.first],
             "time_ns": np.repeat([time_ns for _, time_ns, _ in kept], sizes).astype(np.int64),
         }
         for name in Blocks._fields:
-            parts = [getattr(blocks, name) for _, _, blocks in kept]
+            parts = [getattr(blocks, name).astype(np.int64) for _, _, blocks in kept]
             columns[name] = np.concatenate([np.zeros(0, np.int64), *parts])
         return columns

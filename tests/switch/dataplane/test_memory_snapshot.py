@@ -76,7 +76,7 @@ def test_an_event_of_a_look_that_is_forgotten_is_in_the_next():
     assert [(row["time_ns"], row["value"]) for row in history.tables()["events"]] == [(20, 3)]
 
 
-@pytest.mark.parametrize("count", [400, 401, 1000])
+@pytest.mark.parametrize("count", [400, 401, 801, 1000, 5000])
 def test_the_pool_table_keeps_so_many_snapshots(count):
     history = SnapshotHistory()
     for time_ns in range(count):
