@@ -47,6 +47,16 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _rate(text: str) -> int:
+    """A rate with its unit, in bit/s."""
+    from testbed.config.units import RATE, FieldError, parse
+
+    try:
+        return int(parse(text, RATE, 1, 100 * 10**12))
+    except FieldError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _results(parser: Parser) -> None:
     parser.add_argument(
         "--results",
@@ -287,7 +297,24 @@ def _plan_arguments(parser: Parser) -> None:
     parser.add_argument("--planner", metavar="NAME")
     parser.add_argument("--seed", type=_positive, default=1, metavar="N")
     parser.add_argument(
-        "--paths", type=_positive, default=16, metavar="N", help="per pair of nodes"
+        "--paths", type=_positive, metavar="N", help="per pair of nodes (default: 16)"
+    )
+    parser.add_argument(
+        "--results",
+        metavar="HOW",
+        help="counted (rates hold with results, the default) or ignored",
+    )
+    parser.add_argument(
+        "--roundings", type=_positive, metavar="N", help="of planner grid (default: 20)"
+    )
+    parser.add_argument(
+        "--exact",
+        action="store_true",
+        default=None,
+        help="planner grid solves its integer program instead of rounding",
+    )
+    parser.add_argument(
+        "--max-rate", type=_rate, metavar="RATE", help="T, the most that a worker may send"
     )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--picture", type=Path, metavar="FILE")
@@ -305,6 +332,10 @@ def _plan(options: Namespace) -> int | None:
         options.paths,
         options.json,
         options.picture,
+        results=options.results,
+        roundings=options.roundings,
+        exact=options.exact,
+        max_rate_bps=options.max_rate,
     )
 
 

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -19,18 +20,26 @@ from testbed.routing.planners import make_plan
 
 
 def plan_command(
-    path: Path, planners: str | None, seed: int, paths: int, as_json: bool, picture: Path | None
+    path: Path,
+    planners: str | None,
+    seed: int,
+    paths: int | None,
+    as_json: bool,
+    picture: Path | None,
+    **more: Any,
 ) -> int:
     """Print the plans; returns the exit code. `planners`: one name, or several with commas between
-    them; None: those that the file names, else grid-links. Raises UserError."""
-    (network, jobs), named = read(path)
+    them; None: those that the file names, else grid-links. more: further arguments of make_plan;
+    None: what the file says. Raises UserError."""
+    (network, jobs), named, said = read(path)
+    told = said | {key: value for key, value in more.items() if value is not None}
     names = planners.split(",") if planners else named or ("grid-links",)
     if as_json and len(names) > 1:
         raise UserError("--json prints one plan; name one planner")
     if picture is not None and picture.suffix not in (".pdf", ".png", ".svg"):
         raise UserError(f"--picture {picture}: allowed: a file that ends in .pdf, .png or .svg")
     try:
-        plans = [make_plan(network, jobs, name, seed, paths) for name in names]
+        plans = [make_plan(network, jobs, name, seed, paths, **told) for name in names]
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     if as_json:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from testbed.config.units import RATE, about
 from testbed.routing.network import Network
-from testbed.routing.plan import JobPlan, Plan
+from testbed.routing.plan import BeforeRepair, JobPlan, Plan
 from testbed.text_table import Column, Row, Table, printed
 
 
@@ -49,7 +49,7 @@ def plan_tables(network: Network, plan: Plan) -> Iterator[RenderableType]:
     text.append(f"{plan.planner}", style="bold")
     if plan.seed is not None:
         text.append(f"  (seed {plan.seed})")
-    text.append(f"\nsmallest rate: {rate_text(plan.rate_bps)}")
+    text.append(f"\nsmallest rate: {rate_text(plan.rate_bps)} (results {plan.results})")
     text.append(f"\nLP bound:      {rate_text(plan.bound_bps)}")
     text.append(f"\nfull:          {', '.join(plan.bottlenecks) or 'nothing'}")
     for job in plan.jobs:
@@ -57,6 +57,10 @@ def plan_tables(network: Network, plan: Plan) -> Iterator[RenderableType]:
             room = f"have room for {rate_text(job.results.room_bps)}"
             what = room if job.results.links else "have no way back"
             text.append(f"\nresults:       those of job {job.name} {what}")
+    if (made := plan.before_repair) is not None:
+        text.append(f"\nbefore repair: {_before_repair(made)}")
+    for note in plan.notes:
+        text.append(f"\nnote:          {note}")
     if network.failed:
         text.append(f"\nfailed:        {', '.join(network.failed)}")
     yield text
@@ -65,6 +69,23 @@ def plan_tables(network: Network, plan: Plan) -> Iterator[RenderableType]:
         if job.groups:
             yield _groups(job)
     yield _loads(plan)
+
+
+def _before_repair(made: BeforeRepair) -> str:
+    """What a published plan states, and what it exceeds."""
+    over = [
+        f"{what} has {rate_text(load)} for {rate_text(capacity)}"
+        for what, (load, capacity) in made.exceeded.items()
+        if not what.startswith("link ")
+    ]
+    links = [load / most for what, (load, most) in made.exceeded.items() if what[:5] == "link "]
+    if links:
+        over.append(f"{len(links)} links by up to {float(max(links)):.3g} times")
+    found = f"{rate_text(made.rate_bps)}, which exceeds " + (", ".join(over) or "nothing")
+    if made.method == "exact":
+        return f"{found} (the integer program has no links)"
+    drawn = f"{made.violating} of {made.roundings} roundings exceed a switch or a PS"
+    return f"{found} (the model has no links); {drawn}, by up to {float(made.worst):.3g} times"
 
 
 def _workers(job: JobPlan) -> RenderableType:

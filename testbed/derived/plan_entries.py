@@ -33,10 +33,11 @@ def plan_of(experiment: Experiment) -> Plan:
     from testbed.derived.plan_input import of_experiment
     from testbed.routing.planners import make_plan
 
-    planner = options_of(experiment, GridOptions).planner
+    options = options_of(experiment, GridOptions)
+    more = options.plan_options
     return experiment.derived(
-        ("plan", planner),
-        lambda: make_plan(*of_experiment(experiment), planner, experiment.seed),
+        ("plan", options.planner, *more.values()),
+        lambda: make_plan(*of_experiment(experiment), options.planner, experiment.seed, **more),
     )
 
 

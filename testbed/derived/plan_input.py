@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from testbed.errors import UserError
 from testbed.experiment import Experiment, load
@@ -10,6 +11,7 @@ from testbed.experiment.resolve_links import MIN_FRAME_BYTES
 from testbed.experiment.sweep import is_sweep, load_sweep
 from testbed.routing.graph_file import network_of, read_graph
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
+from testbed.systems.options import GridOptions
 
 Input = tuple[Network, tuple[PlanJob, ...]]
 
@@ -20,11 +22,12 @@ def of_file(path: Path) -> Input:
     return read(path)[0]
 
 
-def read(path: Path) -> tuple[Input, tuple[str, ...]]:
-    """The same, and the planners that the file names, if it does: an experiment with a system that
-    plans, or a sweep of such over one network. Raises UserError."""
+def read(path: Path) -> tuple[Input, tuple[str, ...], dict[str, Any]]:
+    """The same, the planners that the file names, if it does, and what it tells them (arguments of
+    make_plan): an experiment with a system that plans, or a sweep of such over one network. Raises
+    UserError."""
     if path.suffix.lower() not in (".yaml", ".yml"):
-        return network_of(read_graph(path)), ()
+        return network_of(read_graph(path)), (), {}
     if not is_sweep(path):
         experiments = [load(path)]
     else:
@@ -34,8 +37,16 @@ def read(path: Path) -> tuple[Input, tuple[str, ...]]:
         raise UserError(
             f"{path}: its sweep varies the network or the jobs; plan for a file with one of them"
         )
-    named = [getattr(experiment.system, "planner", None) for experiment in experiments]
-    return next(iter(inputs)), tuple(dict.fromkeys(name for name in named if name))
+    systems = [experiment.system for experiment in experiments]
+    planning = [system for system in systems if isinstance(system, GridOptions)]
+    options = [system.plan_options for system in planning]
+    if any(each != options[0] for each in options):
+        raise UserError(
+            f"{path}: its sweep varies what planners are told (results, roundings, exact,"
+            " max_rate), and such plans are not compared; plan for a file with one of them"
+        )
+    named = dict.fromkeys(system.planner for system in planning)
+    return next(iter(inputs)), tuple(named), options[0] if options else {}
 
 
 def of_experiment(experiment: Experiment) -> Input:
@@ -64,7 +75,7 @@ def of_experiment(experiment: Experiment) -> Input:
         placement = job.fixed_placement
         if len(placement.servers) != 1:
             raise UserError(
-                f"job {job.name} has {len(placement.servers) or 'no'} parameter servers under"
+                f"job {job.name} has {_servers(len(placement.servers))} under"
                 f" {experiment.system_entry.title}; a plan needs exactly one"
             )
         jobs.append(PlanJob(job.name, placement.workers, placement.ps))
@@ -85,3 +96,7 @@ def of_experiment(experiment: Experiment) -> Input:
         + 4 * experiment.values_per_packet,
     )
     return network, tuple(jobs)
+
+
+def _servers(count: int) -> str:
+    return "no parameter server" if count == 0 else f"{count} parameter servers"

@@ -1,37 +1,45 @@
 """From a planner's choice to a plan: groups, rates, loads, aggregators, tags.
 
 Planners differ in their choices. The steps from a choice to a plan are the same for all. The rates
-are max-min fair over all capacities of the network, links included. So every plan can be run, also
-the plan of a planner that ignores links.
+are max-min fair over all capacities of the network, links included, and leave room for results
+unless the planner is told to ignore them. So every plan can be run, also the plan of a planner that
+ignores links.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import cast
 
 from testbed.errors import UserError
 from testbed.routing.fair import Resource, Term, common_rate, fair_rates, loads
 from testbed.routing.network import Network, PlanJob
+from testbed.routing.options import Options
 from testbed.routing.paths import Path
 from testbed.routing.plan import (
     Assignment,
+    BeforeRepair,
     Group,
     JobPlan,
     LinkLoad,
     Load,
     Plan,
     Range,
+    Results,
     SwitchLoad,
     WorkerPlan,
 )
-from testbed.routing.result_trees import Ends, result_trees
+from testbed.routing.result_trees import Ends, Tree, result_trees, widest_tree
 from testbed.routing.tags import Tags
 
 SOLVER = Fraction(1, 10**6)  # relative error by which a linear program's bound may be too low
+DEFAULTS = Options()
+SWEEPS = 3  # how often each job's tree of results is chosen again
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,6 @@ class Leg:
 
 Choice = Sequence[Sequence[Sequence[Leg]]]
 """For each job and worker its legs, whose ranges follow each other and cover 0 to 1."""
-Tree = tuple[Ends, ...]
 
 
 @dataclass
@@ -83,6 +90,7 @@ class Arrangement:
     ) -> None:
         self.network = network
         self.jobs = jobs
+        self.choice = choice
         self.groups = [_groups(legs) for legs in choice]
         self.pieces = [
             _pieces(workers, groups) for workers, groups in zip(choice, self.groups, strict=True)
@@ -144,11 +152,98 @@ class Arrangement:
             if capacity is not None and resource in self.uses
         }
 
+    def with_trees(self, trees: Sequence[Tree]) -> Arrangement:
+        """The same choice with room for results over these trees."""
+        made = copy(self)
+        made.__dict__.pop("rates", None)  # is computed again when it is asked for
+        made.trees = trees
+        made.uses = made._with_results(trees)
+        made.capacities = made._capacities()
+        return made
+
+    def without_results(self) -> Arrangement:
+        """The same choice without room for results."""
+        return Arrangement(self.network, self.jobs, self.choice)
+
+    def with_room(self) -> Arrangement:
+        """The same choice with room for results, over trees that cost the rates as little as one
+        finds. For one job, the smallest rate is the best that any tree allows.
+
+        Raises UserError if results have no way."""
+        trees = [each.links for each in self.result_trees()]
+        for job, tree in zip(self.jobs, trees, strict=True):
+            if not tree:
+                raise UserError(
+                    f"job {job.name}: its results have no way from its parameter server {job.ps} to"
+                    " all that wait for them; plan with results: ignored, or add links"
+                )
+        best = self.with_trees(trees)
+        if best.rates == self.rates:
+            return best
+        for _ in range(SWEEPS):
+            before = best
+            for number in range(len(self.jobs)):
+                other = best._with_other_tree(number)
+                if sorted(other.rates) > sorted(best.rates):
+                    best = other
+            if best is before:
+                break
+        return best
+
+    def _with_other_tree(self, job: int) -> Arrangement:
+        """This arrangement with the tree of a job chosen again, for the largest common rate."""
+        assert self.trees is not None  # only with room for results
+        trees = list(self.trees)
+        rest = self.with_trees([() if place == job else each for place, each in enumerate(trees)])
+        widths = {
+            cast(Ends, resource[1:]): capacity
+            / (sum((term.share for term in rest.uses.get(resource, ())), Fraction(0)) + 1)
+            for resource, capacity in _capacities_of_links(self.network)
+        }
+        ps, targets = self.jobs[job].ps, self.to_reach(job)
+        trees[job] = widest_tree(self.network, ps, targets, widths, rest.common_rate())
+        return self.with_trees(trees)
+
+    def to_reach(self, job: int) -> tuple[str, ...]:
+        """The nodes that need a job's results: its workers, and the switches that aggregate for
+        it."""
+        switches = (group.onward[0] for group in self.groups[job])
+        return tuple(dict.fromkeys((*self.jobs[job].workers, *switches)))
+
+    def result_trees(self, more: Sequence[Sequence[str]] | None = None) -> list[Results]:
+        """The jobs' trees of results, beside gradients at the fair rates: the given trees, or trees
+        where there is room. `more`: more nodes that each job's tree is to reach."""
+        loaded = loads(self.gradients, self.rates)
+        gradients = {cast(Ends, key[1:]): load for key, load in loaded.items() if key[0] == "link"}
+        wanted = [
+            (
+                job.ps,
+                tuple(dict.fromkeys((*self.to_reach(number), *(more[number] if more else ())))),
+                min(self.rates[first:following]),
+            )
+            for number, (job, first, following) in enumerate(
+                zip(self.jobs, self.first, self.first[1:], strict=False)
+            )
+        ]
+        return result_trees(self.network, wanted, gradients, self.trees)
+
+    def room(self) -> Fraction | None:
+        """The smallest ratio of the room for a job's results to the job's rate; None: unlimited."""
+        ratios = [
+            each.room_bps / min(self.rates[first:following])
+            for each, first, following in zip(
+                self.result_trees(), self.first, self.first[1:], strict=False
+            )
+            if each.room_bps is not None
+        ]
+        return min(ratios, default=None)
+
     def common_rate(self) -> Fraction | None:
         """The smallest of the fair rates; None: unlimited."""
         return common_rate(self.uses, self.capacities)
 
-    def fair_rates(self) -> list[Fraction]:
+    @cached_property
+    def rates(self) -> list[Fraction]:
         """The fair rates of all workers. Raises UserError if nothing limits one."""
         rates = fair_rates(self.uses, self.capacities, self.first[-1])
         if rates is None:
@@ -157,6 +252,14 @@ class Arrangement:
                 " parameter server's ingress a capacity"
             )
         return rates
+
+
+def _capacities_of_links(network: Network) -> list[tuple[Resource, int]]:
+    return [
+        (("link", *link.ends), link.capacity_bps)
+        for link in network.links
+        if link.capacity_bps is not None
+    ]
 
 
 def _groups(workers: Sequence[Sequence[Leg]]) -> list[_Group]:
@@ -202,27 +305,55 @@ def _pieces(
     return [sorted(pieces, key=lambda piece: piece[0].range.start) for pieces in found]
 
 
+def arranged(
+    network: Network, jobs: Sequence[PlanJob], choice: Choice, options: Options
+) -> Arrangement:
+    """A choice with its rates, and room for results unless they are ignored. Raises UserError."""
+    arrangement = Arrangement(network, jobs, choice)
+    return arrangement.with_room() if options.counted else arrangement
+
+
 def assemble(
     network: Network,
     jobs: Sequence[PlanJob],
     choice: Choice,
     planner: str,
     bound: Fraction | None,
+    options: Options = DEFAULTS,
+    *,
     seed: int | None = None,
     trees: Sequence[Tree] | None = None,
 ) -> Plan:
-    """The plan of a choice, at max-min fair rates. `trees`: the links of each job's tree of
-    results; gradients then leave room for results. Without `trees`, results get a tree where there
-    is room.
+    """The plan of a choice, at max-min fair rates. With results counted, gradients leave room for
+    results, over `trees` (the links of each job's tree) or over trees that cost least. With results
+    ignored, results get trees where there is room.
 
-    Raises UserError if nothing limits a rate."""
-    arrangement = Arrangement(network, jobs, choice, trees)
-    rates = arrangement.fair_rates()
+    Raises UserError if nothing limits a rate, or results that count have no way."""
+    if trees is not None and options.counted:
+        arrangement = Arrangement(network, jobs, choice, trees)
+    else:
+        arrangement = arranged(network, jobs, choice, options)
+    return plan_from(arrangement, planner, bound, options, seed)
+
+
+def plan_from(
+    arrangement: Arrangement,
+    planner: str,
+    bound: Fraction | None,
+    options: Options,
+    seed: int | None = None,
+    before_repair: BeforeRepair | None = None,
+) -> Plan:
+    """The plan of an arrangement; see `assemble`."""
+    network, jobs, rates = arrangement.network, arrangement.jobs, arrangement.rates
     loaded = loads(arrangement.gradients, rates)
     if bound is not None and bound < min(rates) <= bound * (1 + SOLVER):
         bound = min(rates)
     parts = [_job_plan(arrangement, index, rates) for index in range(len(jobs))]
-    parts = _with_results(arrangement, parts, loaded)
+    parts = [
+        replace(part, results=each)
+        for part, each in zip(parts, arrangement.result_trees(), strict=True)
+    ]
     carried: dict[Ends, Fraction] = {}
     for part in parts:
         for ends in part.results.links:
@@ -259,24 +390,9 @@ def assemble(
             ps: Load(loaded.get(("PS", ps), nothing), network.ingress_bps(ps))
             for ps in dict.fromkeys(job.ps for job in jobs)
         },
+        results=options.results,
+        before_repair=before_repair,
     )
-
-
-def _with_results(
-    arrangement: Arrangement, parts: Sequence[JobPlan], loaded: Mapping[Resource, Fraction]
-) -> list[JobPlan]:
-    """The jobs' parts with their trees of results: the given trees, or trees where there is
-    room."""
-    gradients = {cast(Ends, key[1:]): load for key, load in loaded.items() if key[0] == "link"}
-    wanted = [(part.ps, to_reach(part), part.rate_bps) for part in parts]
-    found = result_trees(arrangement.network, wanted, gradients, arrangement.trees)
-    return [replace(part, results=each) for part, each in zip(parts, found, strict=True)]
-
-
-def to_reach(job: JobPlan) -> tuple[str, ...]:
-    """The nodes that need a job's results: its workers, and the switches that aggregate for it."""
-    hosts = (worker.host for worker in job.workers)
-    return tuple(dict.fromkeys((*hosts, *(group.node for group in job.groups))))
 
 
 def _job_plan(arrangement: Arrangement, index: int, all_rates: Sequence[Fraction]) -> JobPlan:

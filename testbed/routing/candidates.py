@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from testbed.errors import UserError
 from testbed.routing.assemble import Choice, Leg
 from testbed.routing.network import Network, PlanJob
-from testbed.routing.paths import Path, shortest_paths
+from testbed.routing.options import PATHS
+from testbed.routing.paths import Path, distances, shortest_paths
 from testbed.routing.plan import Range
-
-PATHS = 16  # paths between two nodes that are considered
 
 
 @dataclass(frozen=True)
@@ -65,10 +64,15 @@ class Candidates:
 
 
 def candidates(
-    network: Network, jobs: Sequence[PlanJob], aggregate: bool = True, paths: int = PATHS
+    network: Network,
+    jobs: Sequence[PlanJob],
+    aggregate: bool = True,
+    paths: int = PATHS,
+    counted: bool = False,
 ) -> Candidates:
     """The routes of these jobs over up to `paths` loop-free paths between two nodes; without
-    `aggregate` only those to the PS. Raises UserError if a worker has no route."""
+    `aggregate` only those to the PS; with `counted` only to switches that results reach. Raises
+    UserError if a worker has no route."""
     known: dict[tuple[str, str], list[Path]] = {}
 
     def between(source: str, target: str) -> list[Path]:
@@ -78,10 +82,7 @@ def candidates(
 
     classes, onward = [], {}
     for index, job in enumerate(jobs):
-        check_reachable(network, job)
-        switches = [name for name in network.aggregating if between(name, job.ps)]
-        if not aggregate:
-            switches = []
+        switches = list(aggregating_for(network, job, counted)) if aggregate else []
         for name in switches:
             onward[index, name] = tuple(between(name, job.ps))
         for numbers in _classes(network, job):
@@ -108,6 +109,17 @@ def _classes(network: Network, job: PlanJob) -> list[tuple[int, ...]]:
     return [tuple(numbers) for numbers in found.values()]
 
 
+def aggregating_for(network: Network, job: PlanJob, counted: bool) -> tuple[str, ...]:
+    """The switches that may aggregate for a job: those with a path to its PS and, if results count,
+    a path for results back."""
+    towards = distances(network, job.ps)
+    return tuple(
+        name
+        for name in network.aggregating
+        if name in towards and not (counted and job.ps not in distances(network, name))
+    )
+
+
 def check_reachable(network: Network, job: PlanJob) -> None:
     """Raises UserError if a worker has no route to the job's PS."""
     if all(target != job.ps for _, target in network.link):
@@ -120,6 +132,16 @@ def check_reachable(network: Network, job: PlanJob) -> None:
             raise UserError(
                 f"job {job.name}: worker {worker} has no path to its parameter server {job.ps}"
                 f"{_of_failed(network)}"
+            )
+
+
+def check_results(network: Network, job: PlanJob) -> None:
+    """Raises UserError if results have no way from the job's PS to a worker."""
+    for worker in job.workers:
+        if job.ps not in distances(network, worker):
+            raise UserError(
+                f"job {job.name}: results have no way from its parameter server {job.ps} to worker"
+                f" {worker}{_of_failed(network)}; add a link, or plan with results: ignored"
             )
 
 

@@ -9,6 +9,11 @@ count to capacity, mu = 1 / lambda, as small as possible. That is a linear progr
                          job, switch:        sum over paths onward of u <= 1, u = 0 or 1
                          each resource:      n + u that use it <= capacity x mu
 
+Results load links, too, if they are counted: each job's go over a tree from its PS to its workers
+and to the switches that aggregate for it, at rate lambda. In small networks the tree is part of the
+program: x = 0 or 1 says whether a link is in it, and a flow from the PS to each node that needs
+results, over links of the tree, makes sure that they reach it. Otherwise the trees are given.
+
 If the counts may be fractions, 1 / mu is an upper bound for every plan over these routes, also for
 plans that split fragments: a worker's share at a switch cannot be larger than the share of
 fragments that the switch sends on. A second pass takes, among the least congested choices, one that
@@ -17,7 +22,7 @@ loads the fewest links.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -29,10 +34,12 @@ from testbed.routing.candidates import Candidates
 from testbed.routing.fair import Resource
 from testbed.routing.network import min_capacity
 from testbed.routing.paths import Path
+from testbed.routing.result_trees import Ends, Tree, pruned
 
 GAP = 1e-9  # relative gap at which an integer program counts as solved
 TOLERANCE = 1e-7
 NODES = 20_000  # nodes of the search tree after which an integer program counts as too hard
+MAX_FLOWS = 2500  # variables of flows of results up to which trees are part of the program
 
 
 @dataclass
@@ -63,11 +70,38 @@ class Rows:
         return LinearConstraint(matrix, self.low, self.high)
 
 
-class Congestion:
-    """The program above for some candidates. `capacities` are scaled by `unit_bps`."""
+@dataclass(frozen=True)
+class _TreeColumns:
+    """The variables of a job's tree: {link: x}, and for each node that needs results the first of
+    its flows, one per link in the same order. `always`: the nodes that need all results. `last`:
+    the links to workers that have one link; these are in every tree."""
 
-    def __init__(self, candidates: Candidates) -> None:
+    links: dict[Ends, int]
+    flows: dict[str, int]
+    always: frozenset[str]
+    last: tuple[Ends, ...]
+
+
+class Congestion:
+    """The program above for some candidates. `capacities` are not scaled; mu is for rates in
+    `unit_bps`.
+
+    `counted`: whether results load links. Then `trees` are theirs, for each job; None: they are
+    part of the program if it is small (`finds_trees`), and not counted otherwise."""
+
+    def __init__(
+        self,
+        candidates: Candidates,
+        counted: bool = False,
+        trees: Sequence[Tree] | None = None,
+    ) -> None:
         self.candidates = candidates
+        self.constant: dict[Resource, int] = {}  # loads at rate 1 that no variable changes
+        resource: Resource
+        for tree in trees or () if counted else ():
+            for ends in tree:
+                resource = ("link", *ends)
+                self.constant[resource] = self.constant.get(resource, 0) + 1
         network = candidates.network
         limited = [link.capacity_bps for link in network.links if link.capacity_bps is not None]
         limited += [each.aggregation_bps for each in network.switches if each.aggregation_bps]
@@ -92,8 +126,79 @@ class Congestion:
         for key, paths in candidates.onward.items():
             self.first_onward[key] = column
             column += len(paths)
-        self.variables = column
+        self.variables = self.route_variables = column
+        self.trees: list[_TreeColumns] = []
+        if counted and trees is None:
+            self._tree_columns()
         self.uses, self.rows, self.min_mu = self._constraints()
+
+    @property
+    def finds_trees(self) -> bool:
+        """Whether the trees of results are part of the program."""
+        return bool(self.trees)
+
+    def _tree_columns(self) -> None:
+        """Give the links of trees their variables, unless there are too many."""
+        network, column = self.candidates.network, self.route_variables
+        found = []
+        constant: dict[Resource, int] = {}
+        for index, job in enumerate(self.candidates.jobs):
+            into: dict[str, list[Ends]] = {worker: [] for worker in job.workers}
+            links = []
+            for source, target in network.link:
+                if source != job.ps and source not in network.switch:
+                    continue
+                if target in into:
+                    into[target].append((source, target))
+                elif target in network.switch:
+                    links.append((source, target))
+            last = tuple(ways[0] for ways in into.values() if len(ways) == 1)
+            for ends in last:
+                resource = ("link", *ends)
+                constant[resource] = constant.get(resource, 0) + 1
+            several = {worker: ways for worker, ways in into.items() if len(ways) != 1}
+            links += [ends for ways in several.values() for ends in ways]
+            # Dictionaries, since the order must not depend on names.
+            always = dict.fromkeys((*(source for source, _ in last), *several), True)
+            nodes = always | dict.fromkeys(
+                (node for of, node in self.first_onward if of == index), True
+            )
+            columns = {ends: column + place for place, ends in enumerate(links)}
+            column += len(links)
+            flows = {}
+            for node in nodes:
+                flows[node] = column
+                column += len(links)
+            found.append(_TreeColumns(columns, flows, frozenset(always), last))
+        if column - self.route_variables <= MAX_FLOWS:
+            self.trees, self.variables, self.constant = found, column, constant
+
+    def _tree_rows(self, rows: Rows, use: Callable[[int, Path], None]) -> None:
+        """Every flow of results takes its node's share of the fragments there, over the tree."""
+        candidates = self.candidates
+        for index, (job, made) in enumerate(zip(candidates.jobs, self.trees, strict=False)):
+            for ends, column in made.links.items():
+                use(column, ends)
+            into: dict[str, dict[int, float]] = {}
+            for ends, column in made.links.items():
+                into.setdefault(ends[1], {})[column] = 1.0
+            for columns in into.values():
+                rows.add(columns, -np.inf, 1)
+            for target, first in made.flows.items():
+                balance: dict[str, dict[int, float]] = {target: {}}
+                for place, (source, node) in enumerate(made.links):
+                    rows.add({first + place: 1.0, made.links[source, node]: -1.0}, -np.inf, 0)
+                    if source != job.ps:
+                        balance.setdefault(source, {})[first + place] = -1.0
+                    balance.setdefault(node, {})[first + place] = 1.0
+                for node, terms in balance.items():
+                    if node != target:
+                        rows.add(terms, 0, 0)
+                    elif target in made.always:
+                        rows.add(terms, 1, 1)
+                    else:
+                        sends = dict.fromkeys(self.onward_columns(index, target), -1.0)
+                        rows.add({**terms, **sends}, 0, 0)
 
     def _constraints(self) -> tuple[dict[Resource, dict[int, float]], Rows, float]:
         candidates = self.candidates
@@ -101,10 +206,10 @@ class Congestion:
         rows = Rows.none()
         min_mu = 0.0
 
-        def use(column: int, path: Path, last: Resource) -> None:
+        def use(column: int, path: Path, *last: Resource) -> None:
             for resource in (
                 *(("link", *ends) for ends in zip(path, path[1:], strict=False)),
-                last,
+                *last,
             ):
                 if self.capacities[resource] is not None:
                     uses.setdefault(resource, {})[column] = 1.0
@@ -128,10 +233,13 @@ class Congestion:
             for column, path in zip(onward, paths, strict=True):
                 use(column, path, ("PS", candidates.jobs[number].ps))
             rows.add(dict.fromkeys(onward, 1.0), -np.inf, 1)
-        for resource, terms in uses.items():
+        self._tree_rows(rows, use)
+        for resource in dict.fromkeys((*uses, *self.constant)):
             capacity = self.capacities[resource]
-            assert capacity is not None  # others are not counted
-            rows.add({**terms, 0: -(capacity / self.unit_bps)}, -np.inf, 0)
+            if capacity is not None:
+                terms = uses.setdefault(resource, {})
+                most = -self.constant.get(resource, 0)
+                rows.add({**terms, 0: -(capacity / self.unit_bps)}, -np.inf, most)
         return uses, rows, min_mu
 
     def max_rate(self, job: int, worker: int) -> float:
@@ -186,6 +294,8 @@ class Congestion:
         for key, paths in self.candidates.onward.items():
             for column, path in zip(self.onward_columns(*key), paths, strict=True):
                 lengths[column] = len(path) - 1
+        for tree in self.trees:
+            lengths[list(tree.links.values())] = 1
         high[0] = found[0] * (1 + GAP) + GAP
         shorter = self._solve(lengths, low, high, NODES)
         return found if shorter is None else shorter
@@ -195,6 +305,8 @@ class Congestion:
         low[0] = self.min_mu
         for key in self.candidates.onward:
             high[self.onward_columns(*key)] = 1
+        for tree in self.trees:
+            high[list(tree.links.values())] = 1
         return low, high
 
     def _solve(
@@ -204,13 +316,17 @@ class Congestion:
         high: np.ndarray,
         nodes: int | None,
         more: Rows | None = None,
+        whole: Sequence[int] | None = None,
     ) -> np.ndarray | None:
-        """nodes: how many nodes a search for whole counts may visit; None: a linear program."""
+        """nodes: how many nodes a search for whole counts may visit; None: a linear program.
+        whole: the variables that must be whole then; None: all but mu and the flows of results."""
         constraints = [self.rows.constraint(self.variables)]
         if more is not None and more.low:
             constraints.append(more.constraint(self.variables))
-        integral = np.full(self.variables, int(nodes is not None))
-        integral[0] = 0
+        integral = np.zeros(self.variables)
+        if nodes is not None:
+            links = [column for tree in self.trees for column in tree.links.values()]
+            integral[[*range(1, self.route_variables), *links] if whole is None else whole] = 1
         options = {"mip_rel_gap": GAP} | ({"node_limit": nodes} if nodes else {})
         result = milp(
             cost,
@@ -223,7 +339,50 @@ class Congestion:
 
     def bound(self) -> Fraction | None:
         """The upper bound of the smallest rate over all plans; None: unlimited."""
-        found = self.relaxed()
+        return self._rate(self.relaxed())
+
+    def trees_of(self, found: np.ndarray, everywhere: bool = False) -> list[Tree]:
+        """The jobs' trees of results in a solution with whole trees, without links that lead to no
+        node that needs them; `everywhere`: with all nodes that its links reach."""
+        trees = []
+        for index, (job, made) in enumerate(zip(self.candidates.jobs, self.trees, strict=True)):
+            after: dict[str, list[str]] = {}
+            for (source, target), column in made.links.items():
+                if found[column] > 0.5:
+                    after.setdefault(source, []).append(target)
+            for source, target in made.last:
+                after.setdefault(source, []).append(target)
+            tree: list[Ends] = []
+            reached = {job.ps: True}
+            for source in _breadth_first(after, job.ps):
+                for target in after.get(source, ()):
+                    if target not in reached:
+                        reached[target] = True
+                        tree.append((source, target))
+            needed = set(job.workers) | {
+                node
+                for of, node in self.first_onward
+                if of == index and (everywhere or found[list(self.onward_columns(of, node))].sum())
+            }
+            trees.append(pruned(tree, needed))
+        return trees
+
+    def trees_by_bound(self) -> Iterator[tuple[Fraction | None, list[Tree]]]:
+        """(upper bound of the smallest rate of plans that split fragments, trees of results), the
+        largest bound first: for each next one all trees are allowed that were not returned yet."""
+        columns = [column for tree in self.trees for column in tree.links.values()]
+        low, high = self._bounds()
+        known = Rows.none()
+        while True:
+            found = self._solve(_first(self.variables), low, high, NODES, known, columns)
+            if found is None:
+                return
+            low[0] = max(low[0], found[0] * (1 - GAP))  # what is left is no better
+            yield self._rate(found), self.trees_of(found, everywhere=True)
+            used = {column: -1.0 if found[column] > 0.5 else 1.0 for column in columns}
+            known.add(used, 1 - sum(factor < 0 for factor in used.values()), np.inf)
+
+    def _rate(self, found: np.ndarray) -> Fraction | None:
         return None if found[0] <= 0 else exact(1 / found[0]) * self.unit_bps
 
     def counts(self, found: np.ndarray) -> tuple[list[list[int]], dict[tuple[int, str], Path]]:
@@ -244,6 +403,17 @@ class Congestion:
             if key in used
         }
         return counts, chosen
+
+
+def _breadth_first(after: Mapping[str, Sequence[str]], root: str) -> list[str]:
+    """The nodes that are reached from `root`, nearest first."""
+    found = {root: True}
+    for source in (queue := [root]):
+        for target in after.get(source, ()):
+            if target not in found:
+                found[target] = True
+                queue.append(target)
+    return queue
 
 
 def _first(variables: int) -> np.ndarray:

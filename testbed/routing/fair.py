@@ -103,6 +103,8 @@ def fair_rates(
             for term in terms:
                 if stopped.isdisjoint(term.workers) or term.grows(growing):
                     still.append(term)
+                elif term.slowest:  # its other workers may still grow
+                    spent[resource] += term.share * level
                 else:
                     spent[resource] += term.load(rates)
             limited[resource] = still

@@ -216,7 +216,7 @@ def network_of(graph: GraphFile) -> tuple[Network, tuple[PlanJob, ...]]:
             continue
         there = _rate(where, attributes, "capacity")
         back = _rate(where, attributes, "back_capacity") if "back_capacity" in attributes else there
-        delay_ns = _quantity(where, attributes, "delay", TIME, MAX_TIME) or 0
+        delay_ns = _quantity(where, attributes, "delay", TIME, (0, MAX_TIME)) or 0
         directions = [Link(a, b, there, delay_ns)]
         if not graph.directed:
             directions.append(Link(b, a, back, delay_ns))
@@ -245,13 +245,13 @@ def _switch(where: str, name: str, attributes: Mapping[str, str]) -> Switch:
         raise UserError(f"{where}: found slots={slots}; allowed: a whole number from 0")
     if attributes.get("aggregation") == "none":
         return Switch(name, aggregates=False)
-    rate = _rate(where, attributes, "aggregation")
+    rate = _rate(where, attributes, "aggregation", "none")
     return Switch(name, True, rate, None if slots is None else int(slots))
 
 
 def _job(graph: GraphFile, name: str, attributes: Mapping[str, str]) -> PlanJob:
     where = graph.where(("job", name))
-    for key, what in (("workers", "workers"), ("ps", "a parameter server")):
+    for key, what in (("workers", "workers"), ("ps", "parameter server")):
         if not attributes.get(key):
             raise UserError(f"{where}: job {name} has no {what}")
     if "," in attributes["ps"]:
@@ -260,18 +260,26 @@ def _job(graph: GraphFile, name: str, attributes: Mapping[str, str]) -> PlanJob:
     return PlanJob(name, workers, attributes["ps"], _rate(where, attributes, "max_rate"))
 
 
-def _rate(where: str, attributes: Mapping[str, str], key: str) -> int | None:
+def _rate(where: str, attributes: Mapping[str, str], key: str, *words: str) -> int | None:
+    """A rate above 0; None: unlimited. words: what else is allowed, for errors."""
     if attributes.get(key) == "unlimited":
         return None
-    return _quantity(where, attributes, key, RATE, MAX_RATE)
+    return _quantity(where, attributes, key, RATE, (1, MAX_RATE), "unlimited", *words)
 
 
 def _quantity(
-    where: str, attributes: Mapping[str, str], key: str, dimension: Dimension, most: int
+    where: str,
+    attributes: Mapping[str, str],
+    key: str,
+    dimension: Dimension,
+    limits: tuple[int, int],
+    *words: str,
 ) -> int | None:
     if key not in attributes:
         return None
     try:
-        return int(parse(attributes[key], dimension, 0, most))
+        return int(parse(attributes[key], dimension, *limits))
     except FieldError as error:
-        raise UserError(f"{where}: {key}: {error}") from None
+        allowed = ", or ".join((error.allowed, *words))
+        message = str(FieldError(error.found, allowed, error.hint))
+        raise UserError(f"{where}: {key}: {message}") from None

@@ -6,17 +6,19 @@ searched, beginning with the choice of the program in whole counts. In each step
 an aggregate, or a worker and an aggregate take another route. Steps that improve the sorted rates
 and keep the smallest are taken. The smallest rate is proven to be the largest possible
 (congestion.py). For the other rates the search stops at a choice that no single step improves.
+Between choices with equal rates, more room for results decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
-from math import comb, prod
+from math import comb, inf, prod
 
 from testbed.routing.assemble import Arrangement, Choice
 from testbed.routing.congestion import Congestion
+from testbed.routing.options import Options
 from testbed.routing.paths import Path
 
 Counts = list[list[int]]
@@ -28,9 +30,9 @@ MAX_TRIES = 600  # choices that a search tries
 MAX_STEPS_FOR_PAIRS = 60  # with at most so many single steps, pairs of steps are tried, too
 
 
-def improve(program: Congestion, counts: Counts, onward: Onward) -> Choice:
+def improve(program: Congestion, counts: Counts, onward: Onward, options: Options) -> Choice:
     """The choice of these counts, or one with the same smallest rate that leaves more to others."""
-    search = _ChoiceSearch(program)
+    search = _ChoiceSearch(program, options)
     find = search.best if search.max_choices() <= MAX_EXHAUSTIVE else search.hill_climb
     return search.candidates.legs(*find(counts, onward))
 
@@ -46,8 +48,9 @@ def _shares(count: int, parts: int) -> Iterator[list[int]]:
 
 
 class _ChoiceSearch:
-    def __init__(self, program: Congestion) -> None:
+    def __init__(self, program: Congestion, options: Options) -> None:
         self.candidates = program.candidates
+        self.options = options
         self.max_rates = [
             Fraction(program.max_rate(job, worker) * program.unit_bps)
             for job, made in enumerate(self.candidates.jobs)
@@ -63,34 +66,34 @@ class _ChoiceSearch:
 
     def best(self, counts: Counts, onward: Onward) -> tuple[Counts, Onward]:
         """The best of all choices; the given one if none is better."""
-        found, best = (counts, onward), (self._common(counts, onward), self._rates(counts, onward))
+        found, best = (counts, onward), self._worth(counts, onward)
         for choice in self._all():
-            common = self._common(*choice)
-            if common >= best[0] and (common, rates := self._rates(*choice)) > best:
-                found, best = choice, (common, rates)
+            if self._at_most(*choice) >= best[0][0] and (worth := self._worth(*choice)) > best:
+                found, best = choice, worth
         return found
 
     def _all(self) -> Iterator[tuple[Counts, Onward]]:
         classes = self.candidates.classes
         for counts in product(*(_shares(len(each.workers), len(each.routes)) for each in classes)):
-            used = sorted(self._aggregating(counts))
+            used = self._in_order(self._aggregating(counts))
             for paths in product(*(self.candidates.onward[key] for key in used)):
                 yield list(counts), dict(zip(used, paths, strict=True))
 
     def hill_climb(self, counts: Counts, onward: Onward) -> tuple[Counts, Onward]:
         """The best choice that improving steps reach from the given one."""
-        best, least = self._rates(counts, onward), self._common(counts, onward)
+        best = self._worth(counts, onward)
+        least = best[0][0]
         tries = 0
-        while best != sorted(self.max_rates):  # nobody could have more
+        while best[0] != sorted(self.max_rates) or best[1] < 1:  # nobody could have more
             for other_counts, other_onward in self._neighbours(counts, onward):
                 tries += 1
                 if tries > MAX_TRIES:
                     return counts, onward
-                if self._common(other_counts, other_onward) < least:
+                if self._at_most(other_counts, other_onward) < least:
                     continue
-                rates = self._rates(other_counts, other_onward)
-                if rates > best:
-                    counts, onward, best = other_counts, other_onward, rates
+                worth = self._worth(other_counts, other_onward)
+                if worth > best:
+                    counts, onward, best = other_counts, other_onward, worth
                     break
             else:
                 break
@@ -100,12 +103,18 @@ class _ChoiceSearch:
         legs = self.candidates.legs(counts, onward)
         return Arrangement(self.candidates.network, self.candidates.jobs, legs)
 
-    def _common(self, counts: Counts, onward: Onward) -> Fraction:
+    def _at_most(self, counts: Counts, onward: Onward) -> Fraction:
+        """What the smallest rate is without results."""
         rate = self._arrangement(counts, onward).common_rate()
         return Fraction(0) if rate is None else rate
 
-    def _rates(self, counts: Counts, onward: Onward) -> list[Fraction]:
-        return sorted(self._arrangement(counts, onward).fair_rates())
+    def _worth(self, counts: Counts, onward: Onward) -> tuple[list[Fraction], Fraction | float]:
+        """The sorted rates, then the room for results by the rate of the job that has least."""
+        found = self._arrangement(counts, onward)
+        if self.options.counted:
+            found = found.with_room()
+        room = found.room()
+        return sorted(found.rates), inf if room is None else room
 
     def _neighbours(self, counts: Counts, onward: Onward) -> Iterator[tuple[Counts, Onward]]:
         """Choices that are one step away, then those two steps away. Small changes come first."""
@@ -150,7 +159,7 @@ class _ChoiceSearch:
             return
         used = self._aggregating(after)
         kept = {key: path for key, path in onward.items() if key in used}
-        opened = sorted(used - kept.keys())
+        opened = self._in_order(used - kept.keys())
         if not opened:
             yield after, kept
         elif len(opened) == 1:
@@ -158,6 +167,9 @@ class _ChoiceSearch:
                 yield after, {**kept, opened[0]: path}
         else:
             yield after, kept | {key: self.candidates.onward[key][0] for key in opened}
+
+    def _in_order(self, keys: Collection[tuple[int, str]]) -> list[tuple[int, str]]:
+        return [key for key in self.candidates.onward if key in keys]
 
     def _aggregating(self, counts: Sequence[list[int]]) -> set[tuple[int, str]]:
         """The (job, switch) that aggregate."""

@@ -122,8 +122,8 @@ class Network:
 
     @cached_property
     def aggregating(self) -> tuple[str, ...]:
-        """The switches that aggregate."""
-        return tuple(each.name for each in self.switches if each.aggregates)
+        """The switches that aggregate: those that can, and have memory for it."""
+        return tuple(each.name for each in self.switches if each.aggregates and each.slots != 0)
 
     def ingress_bps(self, host: str) -> int | None:
         """B of a parameter server on `host`: the smaller of the rate that it takes in and the

@@ -23,6 +23,7 @@ from fractions import Fraction
 from typing import Any
 
 from testbed.errors import UserError
+from testbed.routing.options import COUNTED, IGNORED
 
 FORMAT = "ina-plan/1"
 
@@ -100,7 +101,7 @@ class Results:
 
     `room_bps`: what the tree's fullest link has left for the results, beside the gradients of all
     jobs and the results of the jobs before; None: unlimited. If that is less than the job's rate,
-    the job does not reach its rate."""
+    the job does not reach its rate. In a plan that counts results it is not less."""
 
     links: tuple[tuple[str, str], ...] = ()
     room_bps: Fraction | None = None
@@ -151,8 +152,12 @@ class LinkLoad(Load):
     @property
     def full(self) -> bool:
         """Whether nothing is left for the gradients that it carries."""
-        results = self.results_bps if self.load_bps else 0
-        return bool(self.capacity_bps and self.load_bps + results >= self.capacity_bps)
+        return self.full_with_results and bool(self.load_bps)
+
+    @property
+    def full_with_results(self) -> bool:
+        """Whether nothing is left of it beside gradients and results."""
+        return bool(self.capacity_bps and self.load_bps + self.results_bps >= self.capacity_bps)
 
 
 @dataclass(frozen=True)
@@ -164,14 +169,34 @@ class SwitchLoad(Load):
 
 
 @dataclass(frozen=True)
+class BeforeRepair:
+    """What the published algorithm states before its plan is repaired, with one node per worker.
+
+    `rate_bps`: the rate that it gives the slowest worker. `method`: "rounding" or "exact".
+    `exceeded`: {what, as `switch s1`, `PS h9` or `link s1 -> s3`: (load, capacity) in bit/s} at its
+    rates, where the load is more. Links are not in the published model. `roundings`: how many were
+    drawn; `violating`: in how many of them a switch or PS was above its capacity; `worst`: the
+    largest ratio of load to capacity of a switch or PS in any of them."""
+
+    rate_bps: Fraction
+    method: str
+    exceeded: Mapping[str, tuple[Fraction, int]]
+    roundings: int
+    violating: int
+    worst: Fraction
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a planner returns.
 
-    `rate_bps`: the smallest rate of all workers. `bound_bps`: the upper bound that the planner's
-    linear relaxation gives for it (None: unlimited). `seed`: that of the best random rounding; None
-    without rounding. `links`: {(source, target): load} of every direction; `switches`: by name;
-    `servers`: by the PS's host. `bottlenecks`: the full resources, as `link s1 -> s3`, `switch s1`,
-    `PS h9`, in this order."""
+    `rate_bps`: the smallest rate of all workers. `bound_bps`: the upper bound that the
+    planner's linear relaxation gives for it (None: unlimited). `results`: "counted" if all
+    rates hold with results, "ignored" if results may lack room. `seed`: that of the best random
+    rounding; None without rounding. `before_repair`: what `grid` had to repair. `links`:
+    {(source, target): load} of every direction; `switches`: by name; `servers`: by the PS's
+    host. `bottlenecks`: the full resources, as `link s1 -> s3`, `switch s1`, `PS h9`, in this
+    order."""
 
     planner: str
     seed: int | None
@@ -181,13 +206,33 @@ class Plan:
     links: Mapping[tuple[str, str], LinkLoad]
     switches: Mapping[str, SwitchLoad]
     servers: Mapping[str, Load]
+    results: str = COUNTED
+    before_repair: BeforeRepair | None = None
 
     @property
     def bottlenecks(self) -> tuple[str, ...]:
         return (
-            *(f"link {a} -> {b}" for (a, b), load in self.links.items() if load.full),
+            *(
+                f"link {a} -> {b}"
+                for (a, b), load in self.links.items()
+                if load.full or self.results == COUNTED and load.full_with_results
+            ),
             *(f"switch {name}" for name, load in self.switches.items() if load.full),
             *(f"PS {name}" for name, load in self.servers.items() if load.full),
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is unusual about the jobs: hosts that several of them use."""
+        uses: dict[str, list[str]] = {}
+        for job in self.jobs:
+            uses.setdefault(job.ps, []).append(f"parameter server of job {job.name}")
+            for worker in job.workers:
+                uses.setdefault(worker.host, []).append(f"worker of job {job.name}")
+        return tuple(
+            f"host {host} is {' and '.join(roles)}; they share its links and its ingress"
+            for host, roles in uses.items()
+            if len(roles) > 1
         )
 
     def job(self, name: str) -> JobPlan:
@@ -200,9 +245,12 @@ class Plan:
             "format": FORMAT,
             "planner": self.planner,
             "seed": self.seed,
+            "results": self.results,
             "lp_bound_bps": _number(self.bound_bps),
             "rate_bps": _number(self.rate_bps),
             "bottlenecks": list(self.bottlenecks),
+            "notes": list(self.notes),
+            "before_repair": _before_repair_json(self.before_repair),
             "jobs": [_job_json(job) for job in self.jobs],
             "links": [
                 {
@@ -250,6 +298,8 @@ def from_json(data: Any) -> Plan:
                 for each in data["switches"]
             },
             servers={each["name"]: Load(*_load(each)) for each in data["servers"]},
+            results=str(data.get("results", IGNORED)),
+            before_repair=_before_repair(data.get("before_repair")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"this plan cannot be read: {type(error).__name__}: {error}") from None
@@ -264,6 +314,38 @@ def _number(value: Fraction | None) -> int | float | None:
 
 def _fraction(value: int | float | str) -> Fraction:
     return Fraction(value)
+
+
+def _before_repair_json(made: BeforeRepair | None) -> dict[str, Any] | None:
+    if made is None:
+        return None
+    return {
+        "rate_bps": _number(made.rate_bps),
+        "method": made.method,
+        "exceeded": [
+            {"what": what, "load_bps": _number(load), "capacity_bps": capacity}
+            for what, (load, capacity) in made.exceeded.items()
+        ],
+        "roundings": made.roundings,
+        "violating": made.violating,
+        "worst": _number(made.worst),
+    }
+
+
+def _before_repair(data: dict[str, Any] | None) -> BeforeRepair | None:
+    if data is None:
+        return None
+    return BeforeRepair(
+        rate_bps=_fraction(data["rate_bps"]),
+        method=data["method"],
+        exceeded={
+            each["what"]: (_fraction(each["load_bps"]), int(each["capacity_bps"]))
+            for each in data["exceeded"]
+        },
+        roundings=data["roundings"],
+        violating=data["violating"],
+        worst=_fraction(data["worst"]),
+    )
 
 
 def _load_json(load: Load) -> dict[str, Any]:

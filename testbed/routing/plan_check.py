@@ -125,6 +125,9 @@ class _Checker:
             self.results[source, target] += (
                 part.rate_bps if room is None else min(room, part.rate_bps)
             )
+        counted = self.plan.results == "counted"
+        if counted and room is not None and room < part.rate_bps * (1 - RELATIVE):
+            self.report(f"{who}: its rate does not hold with results, which have less room")
         waiting = {worker.host for worker in part.workers}
         waiting |= {group.node for group in part.groups}
         if part.results.links and not waiting <= reached:

@@ -8,13 +8,14 @@ shortest such tree is taken, otherwise the tree whose fullest link has the most 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from testbed.routing.network import Network
 from testbed.routing.plan import Results
 
 Ends = tuple[str, str]
+Tree = tuple[Ends, ...]
 
 
 def result_trees(
@@ -49,6 +50,17 @@ def room_of(links: Iterable[Ends], left: Mapping[Ends, Fraction]) -> Fraction | 
     if not links:
         return Fraction(0)
     return min((left[ends] for ends in links if ends in left), default=None)
+
+
+def pruned(tree: Iterable[Ends], needed: Collection[str]) -> Tree:
+    """A tree, nearest links first, without the branches that lead to no node that is needed."""
+    wanted = set(needed)
+    kept = []
+    for source, target in reversed(tuple(tree)):
+        if target in wanted:
+            wanted.add(source)
+            kept.append((source, target))
+    return tuple(reversed(kept))
 
 
 def widest_tree(

@@ -110,6 +110,11 @@ class _Rounding:
         # How much each resource's mu grows when a variable grows by 1.
         shape = (max(len(resources), 1), program.variables)
         self.matrix = csc_matrix((factors, (rows, columns)), shape=shape)
+        self.constant = np.zeros(shape[0])  # mu that results take, whatever the workers do
+        for row, resource in enumerate(resources):
+            capacity = program.capacities[resource]
+            assert capacity is not None
+            self.constant[row] = program.constant.get(resource, 0) * program.unit_bps / capacity
         self.open = found.open
 
     def whole(self) -> np.ndarray:
@@ -117,8 +122,11 @@ class _Rounding:
         self._round_workers()
         self._move_workers()
         self._close_unused()
-        self.values[0] = self.matrix[:, 1:].dot(self.values[1:]).max(initial=0)
+        self.values[0] = self._load().max(initial=0)
         return self.values
+
+    def _load(self) -> np.ndarray:
+        return self.constant + self.matrix[:, 1:].dot(self.values[1:])
 
     def _choose_onward_paths(self) -> None:
         """Give each aggregate the path that carries most of it, and solve again for the workers."""
@@ -147,7 +155,7 @@ class _Rounding:
         """Move one worker at a time off the fullest resource, if all resources that it then uses
         are less full."""
         usable = self._usable()
-        load = self.matrix[:, 1:].dot(self.values[1:])
+        load = self._load()
         for _ in range(MOVES):
             worst = int(np.argmax(load))
             if not self._move_one(load, worst, usable):

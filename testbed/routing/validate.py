@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.errors import UserError
+from testbed.errors import UserError, did_you_mean, sentence
 from testbed.routing.network import Network, PlanJob
+from testbed.routing.options import RESULTS, Options
 from testbed.routing.plan import Plan
+
+
+def check_options(options: Options) -> None:
+    """Raises UserError for the first option that makes no sense."""
+    if options.results not in RESULTS:
+        found = f"found results {options.results!r}"
+        hint = did_you_mean(options.results, RESULTS)
+        raise UserError(sentence(found, f"allowed: {', '.join(RESULTS)}", hint))
+    if options.roundings < 1:
+        raise UserError(f"found {options.roundings} roundings; allowed: from 1")
+    if options.paths is not None and options.paths < 1:
+        raise UserError(f"found {options.paths} paths; allowed: from 1")
 
 
 def check_input(network: Network, jobs: Sequence[PlanJob]) -> None:

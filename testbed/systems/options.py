@@ -6,7 +6,7 @@ and `PoolOptions` those of systems with a shared pool of aggregators and a param
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import Field, model_validator
 
@@ -25,7 +25,7 @@ from testbed.config.fields import (
     Whole,
     as_pydantic,
 )
-from testbed.config.units import TIME, FieldError
+from testbed.config.units import RATE, TIME, FieldError
 
 SWITCHML_ORDER = (
     "in SwitchML the place in the stream decides the slot, so all workers must send tensors in the"
@@ -37,6 +37,7 @@ ONE_SET = (
 )
 # The planners of testbed/routing/planners and of other packages (by the names of entry points).
 PLANNERS = ("grid-links", "striped", "grid", "nearest", "none", *plugins.found(plugins.PLANNERS))
+RESULTS = ("counted", "ignored")
 PRIORITIES = ("esa", "communication", "remaining", "layer", "constant", "random")
 ATP_ORDER = (
     "an aggregator of ATP belongs to a window position, so all workers must send tensors in the"
@@ -210,6 +211,28 @@ class GridOptions(PoolOptions):
         default="grid-links",
         description="The planner; see [grid.md](grid.md).",
     )
+    results: Annotated[str, Choice(RESULTS)] = Field(
+        default="counted",
+        description="Whether the plan leaves room for results. counted: its rates hold with them."
+        " ignored: gradients may take the room that results need, and the job is then slower than"
+        " planned.",
+    )
+    roundings: Annotated[int, Whole(1, 1000)] = Field(
+        default=20,
+        description="How many random roundings the planner grid draws; it keeps the best.",
+    )
+    exact: Annotated[bool, Flag()] = Field(
+        default=False,
+        description="Whether the planner grid solves its integer program instead of rounding.",
+    )
+    max_rate_bps: Annotated[int | None, Quantity(RATE, 1000, 100 * 10**12, (("auto", None),))] = (
+        Field(
+            default=None,
+            alias="max_rate",
+            description="T of the published model: the most that a worker may send, with every"
+            " planner; auto: what the parameter server takes in.",
+        )
+    )
     memory: Annotated[str, Choice(("esa", "atp", "plain"))] = Field(
         default="esa",
         description="The rules that decide which fragment gets an aggregator: ESA's (priorities,"
@@ -239,6 +262,12 @@ class GridOptions(PoolOptions):
         if self.memory == "atp" and self.order == "front":
             raise as_pydantic(FieldError("order: front with memory: atp", "order: fifo", ATP_ORDER))
         return self
+
+    @property
+    def plan_options(self) -> dict[str, Any]:
+        """What the planner is told, as arguments of make_plan."""
+        names = ("results", "roundings", "exact", "max_rate_bps")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def downgrading(self) -> bool:

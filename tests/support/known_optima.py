@@ -18,7 +18,7 @@ INPUTS = {
         """,
         {"none": [0.5, 0.5], "nearest": [1, 1], "grid-links": [1, 1], "striped": [1, 1]},
     ),
-    # The other way around: gradients have 3, their results 1, which only `striped` counts.
+    # The other way around: gradients have 3, their results 1.
     "the narrow direction is the results'": (
         """
         s1 s2 3Gbit/s 1Gbit/s
@@ -27,7 +27,7 @@ INPUTS = {
         ps s2 3Gbit/s
         job a workers=w1,w2 ps=ps
         """,
-        {"none": [1.5, 1.5], "nearest": [3, 3], "grid-links": [3, 3], "striped": [1, 1]},
+        {"none": [1, 1], "nearest": [1, 1], "grid-links": [1, 1], "striped": [1, 1]},
     ),
     # C of 8 for both jobs' four workers: 2 each. What exceeds it can go raw: 2 + 2 x 1/2 is the 3
     # that each PS takes in.

@@ -1,9 +1,12 @@
-"""Networks to plan for: the worked example of the GRID paper, and small random ones."""
+"""Networks to plan for: the worked example of the GRID paper, and small random ones; and all paths
+and trees in tiny networks, found without the planners' code."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 
+import networkx
 from hypothesis import strategies as st
 
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
@@ -79,3 +82,37 @@ def small_networks(
         for switch in switches
     )
     return Network(nodes, tuple(hosts), tuple(links)), tuple(made)
+
+
+def all_paths(network: Network, source: str, target: str) -> list[tuple[str, ...]]:
+    """All loop-free paths through switches."""
+    graph = networkx.DiGraph()
+    inner = {switch.name for switch in network.switches} | {source, target}
+    graph.add_nodes_from(inner)
+    graph.add_edges_from(
+        (link.source, link.target)
+        for link in network.links
+        if link.source in inner and link.target in inner
+    )
+    if source == target:
+        return [(source,)]
+    return [tuple(path) for path in networkx.all_simple_paths(graph, source, target)]
+
+
+def result_trees(network: Network, job: PlanJob) -> list[tuple[set[str], list[tuple[str, str]]]]:
+    """Every tree from a job's PS over switches to its workers, as (nodes, links)."""
+    into: dict[str, list[str]] = {}
+    for link in network.links:
+        into.setdefault(link.target, []).append(link.source)
+    names = [switch.name for switch in network.switches]
+    found = []
+    for parents in product(*([None, *into.get(name, ())] for name in (*names, *job.workers))):
+        parent = dict(zip((*names, *job.workers), parents, strict=True))
+        links = [(source, target) for target, source in parent.items() if source is not None]
+        tree = networkx.DiGraph(links)
+        nodes = {job.ps, *(target for _, target in links)}
+        if set(job.workers) <= nodes and job.ps in tree and networkx.is_arborescence(tree):
+            inner = {source for source, _ in links}
+            if inner <= {job.ps, *names} and next(networkx.topological_sort(tree)) == job.ps:
+                found.append((nodes, links))
+    return found

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from testbed.routing.assemble import Leg, assemble
-from testbed.routing.candidates import candidates, check_reachable
+from testbed.routing.candidates import candidates
 from testbed.routing.congestion import Congestion
 from testbed.routing.network import Network, PlanJob
+from testbed.routing.options import Options
 from testbed.routing.paths import shortest_path
 from testbed.routing.plan import Plan, Range
 from testbed.routing.planners import Planner
 
 
-def plan(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Plan:
-    """A plan with one aggregation node per job. `seed` is not used: nothing is drawn."""
+def plan(network: Network, jobs: Sequence[PlanJob], options: Options) -> Plan:
+    """A plan with one aggregation node per job. `assemble` makes room for results if they count."""
     choice = []
     for job in jobs:
-        check_reachable(network, job)
         legs = []
         for worker in job.workers:
             path = shortest_path(network, worker, job.ps)
@@ -27,8 +27,9 @@ def plan(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Pl
                 leg = Leg(Range(), path, onward=())  # the PS itself adds
             legs.append([leg])
         choice.append(legs)
-    bound = Congestion(candidates(network, jobs, paths=paths)).bound()
-    return assemble(network, jobs, choice, "at-ps", bound)
+    routes = candidates(network, jobs, paths=options.path_limit, counted=options.counted)
+    bound = Congestion(routes, options.counted).bound()
+    return assemble(network, jobs, choice, "at-ps", bound, options)
 
 
 PLANNER = Planner("at-ps", "at the PS", "#332288", "X", plan)

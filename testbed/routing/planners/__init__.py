@@ -10,27 +10,29 @@ points (testbed/plugins.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from testbed import plugins
 from testbed.errors import UserError, did_you_mean, sentence
-from testbed.routing.candidates import PATHS
+from testbed.routing.candidates import check_reachable, check_results
+from testbed.routing.canonical import canonical_order
 from testbed.routing.network import Network, PlanJob
+from testbed.routing.options import COUNTED, ROUNDINGS, Options
 from testbed.routing.plan import Plan
 from testbed.routing.plan_check import violations
 from testbed.routing.planners import grid, nearest, striped, whole
-from testbed.routing.validate import check_input, check_memory
+from testbed.routing.validate import check_input, check_memory, check_options
 
 
 @dataclass(frozen=True)
 class Planner:
-    """A planner's entry: how figures show it, and `make(network, jobs, seed, paths)`."""
+    """A planner's entry: how figures show it, and `make(network, jobs, options)`."""
 
     name: str
     title: str
     color: str
     marker: str
-    make: Callable[[Network, Sequence[PlanJob], int, int], Plan]
+    make: Callable[[Network, Sequence[PlanJob], Options], Plan]
 
 
 SHIPPED = {
@@ -53,10 +55,17 @@ def make_plan(
     jobs: Sequence[PlanJob],
     planner: str,
     seed: int = 1,
-    paths: int = PATHS,
+    paths: int | None = None,
+    *,
+    results: str = COUNTED,
+    roundings: int = ROUNDINGS,
+    exact: bool = False,
+    max_rate_bps: int | None = None,
 ) -> Plan:
-    """Plan for some jobs. `seed` decides random choices; up to `paths` paths between two nodes are
-    considered.
+    """Plan for some jobs. `max_rate_bps` is T of the jobs that have none of their own; for the
+    other options see testbed/routing/options.py.
+
+    The rates depend on the network and the jobs, not on their names nor on any order.
 
     Raises UserError for what the user can correct: an unknown planner, a network or job that makes
     no sense, a missing path, a plan that needs more memory than a switch has."""
@@ -64,8 +73,16 @@ def make_plan(
         allowed = f"allowed: {', '.join(PLANNERS)}"
         hint = did_you_mean(planner, PLANNERS)
         raise UserError(sentence(f"found planner {planner!r}", allowed, hint))
+    options = Options(seed, paths, results, roundings, exact)
+    check_options(options)
+    jobs = [replace(job, max_rate_bps=job.max_rate_bps or max_rate_bps) for job in jobs]
     check_input(network, jobs)
-    made = PLANNERS[planner].make(network, jobs, seed, paths)
+    for job in jobs:
+        check_reachable(network, job)
+        if options.counted:
+            check_results(network, job)
+    order = canonical_order(network, jobs)
+    made = order.restore(PLANNERS[planner].make(*order.network_and_jobs, options))
     check_memory(made)
     problems = violations(network, jobs, made)
     if problems:

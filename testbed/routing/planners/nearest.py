@@ -6,36 +6,56 @@ a worker's switch has capacity left, the growth of the worker's rate is aggregat
 at the next aggregating switch on its path. What no switch takes goes to the PS unaggregated. A
 worker's rate stops when some resource on its path is full.
 
+If results count, those of a job grow with its rates, over a given tree, and take room from
+gradients in the same direction. The trees are first those that suit the plan without results; then
+the plan is made again.
+
 The remainder is the end of a worker's fragments, so that the remainders of several workers can meet
 at a later switch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 
 from testbed.errors import UserError
-from testbed.routing.assemble import Leg, assemble
-from testbed.routing.candidates import candidates, check_reachable
+from testbed.routing.assemble import Arrangement, Leg, arranged, plan_from
+from testbed.routing.candidates import aggregating_for, candidates
 from testbed.routing.congestion import Congestion
 from testbed.routing.fair import Resource
 from testbed.routing.network import Network, PlanJob
+from testbed.routing.options import Options
 from testbed.routing.paths import Path, shortest_path
 from testbed.routing.plan import Plan, Range
+from testbed.routing.result_trees import Tree
+
+TRIES = 3  # times that the trees of results are chosen for the plan that was made for other trees
 
 
-def plan(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Plan:
+def plan(network: Network, jobs: Sequence[PlanJob], options: Options) -> Plan:
     """The plan. Raises UserError if a worker has no path to its PS."""
-    for job in jobs:
-        check_reachable(network, job)
-    filling = _Filling(network, jobs)
+    best = _arranged(network, jobs, options, None)
+    latest = best
+    for _ in range(TRIES if options.counted else 0):
+        if latest.rates == latest.without_results().rates:
+            break  # results cost nothing
+        latest = _arranged(network, jobs, options, latest.trees)
+        best = max(best, latest, key=lambda each: sorted(each.rates))
+    made = candidates(network, jobs, paths=options.path_limit, counted=options.counted)
+    return plan_from(best, "nearest", Congestion(made, options.counted).bound(), options)
+
+
+def _arranged(
+    network: Network, jobs: Sequence[PlanJob], options: Options, trees: Sequence[Tree] | None
+) -> Arrangement:
+    """What the rule makes of the network if results take these trees; None: no room."""
+    filling = _Filling(network, jobs, options.counted, trees)
     filling.fill()
     choice: list[list[tuple[Leg, ...]]] = [[] for _ in jobs]
     for flow in filling.flows:
         choice[flow.job].append(flow.legs())
-    bound = Congestion(candidates(network, jobs, paths=paths)).bound()
-    return assemble(network, jobs, choice, "nearest", bound)
+    return arranged(network, jobs, choice, options)
 
 
 class _Flow:
@@ -43,15 +63,12 @@ class _Flow:
     `at`: the stop that aggregates the growth of its rate. `marks`: the rates at which `at` moved
     on."""
 
-    def __init__(self, network: Network, number: int, job: int, path: Path) -> None:
+    def __init__(self, switches: Collection[str], number: int, job: int, path: Path) -> None:
         self.number = number
         self.job = job
         self.path = path
-        self.stops = [
-            place
-            for place, node in enumerate(path)
-            if node in network.switch and network.switch[node].aggregates
-        ] + [len(path) - 1]
+        aggregating = [place for place, node in enumerate(path) if node in switches]
+        self.stops = [*aggregating, len(path) - 1]
         self.at = 0
         self.marks = [Fraction(0)]
         self.rate: Fraction | None = None
@@ -77,14 +94,23 @@ class _Flow:
 
 
 class _Filling:
-    def __init__(self, network: Network, jobs: Sequence[PlanJob]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        jobs: Sequence[PlanJob],
+        counted: bool,
+        trees: Sequence[Tree] | None,
+    ) -> None:
         self.flows: list[_Flow] = []
         self.max_rates: list[int | None] = []
+        self.workers = [len(job.workers) for job in jobs]
+        self.trees = trees or [()] * len(jobs)
         for index, job in enumerate(jobs):
+            switches = aggregating_for(network, job, counted)
             for worker in job.workers:
                 path = shortest_path(network, worker, job.ps)
                 assert path is not None  # checked before
-                self.flows.append(_Flow(network, len(self.flows), index, path))
+                self.flows.append(_Flow(switches, len(self.flows), index, path))
                 self.max_rates.append(job.max_rate_bps)
         self.left: dict[Resource, Fraction] = {
             ("link", *link.ends): Fraction(link.capacity_bps)
@@ -99,12 +125,12 @@ class _Filling:
             if ingress is not None:
                 self.left["PS", job.ps] = Fraction(ingress)
 
-    def users(self, growing: list[_Flow]) -> dict[Resource, dict[Hashable, list[_Flow]]]:
+    def users(self, growing: list[_Flow]) -> dict[Resource, dict[tuple, list[_Flow]]]:
         """For each resource whose load grows: {flow or aggregate that grows: its workers}. An
         aggregate counts once for all workers that contribute to it."""
-        found: dict[Resource, dict[Hashable, list[_Flow]]] = {}
+        found: dict[Resource, dict[tuple, list[_Flow]]] = {}
 
-        def use(resource: Resource, who: Hashable, flow: _Flow) -> None:
+        def use(resource: Resource, who: tuple, flow: _Flow) -> None:
             if resource in self.left:
                 found.setdefault(resource, {}).setdefault(who, []).append(flow)
 
@@ -119,6 +145,12 @@ class _Filling:
             if not flow.raw:
                 use(("switch", path[stop]), alone, flow)
             use(("PS", path[-1]), together, flow)
+        for job, tree in enumerate(self.trees):
+            of_job = [flow for flow in growing if flow.job == job]
+            if len(of_job) == self.workers[job]:  # else its slowest worker has stopped
+                for ends in tree:
+                    for flow in of_job:
+                        use(("link", *ends), ("results", job), flow)
         return found
 
     def fill(self) -> None:
@@ -141,12 +173,17 @@ class _Filling:
             step = min(steps)
             level += step
             stopped: set[int] = set()
+            waiting: set[int] = set()  # results stop with any worker, so first those that must
             moved: set[int] = set()
             for resource, who in users.items():
                 self.left[resource] -= step * len(who)
                 if self.left[resource] == 0:
                     ends = moved if resource[0] == "switch" else stopped
-                    ends.update(flow.number for flows in who.values() for flow in flows)
+                    for key, flows in who.items():
+                        into = waiting if key[0] == "results" else ends
+                        into.update(flow.number for flow in flows)
+            if not stopped and not moved:
+                stopped = waiting
             stopped |= {flow.number for flow in growing if self.max_rates[flow.number] == level}
             for flow in growing:
                 if flow.number in stopped:

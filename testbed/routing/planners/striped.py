@@ -9,9 +9,11 @@ variable for every possible stripe, w = the rate at which its fragments flow:
     maximise t   with   each job:       sum of its stripes' w >= t
                         each resource:  sum of w x (workers, aggregates, results) <= capacity
 
-Unlike the other planners this one counts results, too. A mixture uses links in both directions, and
-without this it would take the capacity that results need. The tree of the results is fixed before
-the program is solved, and some trees are tried.
+If results count, the tree of each job's results is fixed before the program is solved. In small
+networks the best tree is found: the program of congestion.py gives an upper bound for each tree,
+and trees are tried in the order of their bounds until no other can be better. Elsewhere one tree
+that fits a plan without stripes is taken. In networks of up to 6 switches all loop-free paths are
+considered.
 
 There are too many stripes to list. So the program begins with those of `grid-links` and generates
 others (column generation): with the dual prices of the current solution it looks for a stripe that
@@ -23,26 +25,31 @@ ROUNDS. With several jobs, t is raised for all, then for those that can have mor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 
 import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_matrix
 
-from testbed.routing.assemble import Choice, Leg, Tree, assemble, to_reach
+from testbed.routing.assemble import Arrangement, Choice, Leg, arranged, plan_from
 from testbed.routing.candidates import Candidates, candidates
 from testbed.routing.congestion import Congestion
 from testbed.routing.fair import Resource
 from testbed.routing.network import Network, PlanJob
+from testbed.routing.options import Options
 from testbed.routing.paths import Path
 from testbed.routing.plan import Plan, Range
-from testbed.routing.planners.whole import SMALL, whole_choice
+from testbed.routing.planners.whole import whole_choice
 from testbed.routing.pricing import PathPrices, locate, resources_of
-from testbed.routing.result_trees import result_trees
+from testbed.routing.result_trees import Tree, pruned
 
 ROUNDS = 300
+FEW_SWITCHES = 6
+ALL_PATHS = 10_000  # more than there are between two of so few switches
+MAX_TREES = 200  # trees of results that are tried
 NEARLY = 1e-6  # relative distance from the bound at which it counts as reached
 SMALLEST = 1e-6  # the smallest share of a job's fragments that becomes a stripe
 DENOMINATOR = 10_000  # the largest denominator of a stripe's share
@@ -59,55 +66,67 @@ class Stripe:
     uses: tuple[tuple[Resource, int], ...]
 
 
-def plan(network: Network, jobs: Sequence[PlanJob], seed: int, paths: int) -> Plan:
+def plan(network: Network, jobs: Sequence[PlanJob], options: Options) -> Plan:
     """The plan. Raises UserError if a worker has no path to its PS."""
-    program = Congestion(candidates(network, jobs, paths=paths))
+    few = options.paths is None and len(network.switches) <= FEW_SWITCHES
+    limit = ALL_PATHS if few else options.path_limit
+    made = candidates(network, jobs, paths=limit, counted=options.counted)
+    program = Congestion(made, options.counted)
     bound = program.bound()
-    whole = whole_choice(program)
-    plans = []
-    small = program.variables <= SMALL
-    for trees in _trees(network, assemble(network, jobs, whole, "striped", bound), small):
+    whole, _ = whole_choice(program, options)
+    best: Arrangement | None = None
+    for most, trees in _trees(program, whole, options):
+        if best is not None and most is not None and min(best.rates) >= most * (1 - NEARLY):
+            break
         mixture = _Mixture(program, whole, trees, bound)
         # Shares are rounded to simple fractions, which may cost something. So the choice without
         # stripes is a candidate, too.
         for choice in (mixture.choice(), whole):
-            used = [_pruned(tree, legs) for tree, legs in zip(trees, choice, strict=True)]
-            plans.append(assemble(network, jobs, choice, "striped", bound, trees=used))
-        if mixture.reaches_bound:
+            for each in _arranged(network, jobs, choice, trees, options):
+                if best is None or sorted(each.rates) > sorted(best.rates):
+                    best = each
+        if best and bound is not None and min(best.rates) >= bound * (1 - NEARLY):
             break
-    return max(plans, key=lambda each: sorted(_rates(each)))
+    assert best is not None
+    return plan_from(best, "striped", bound, options)
 
 
-def _trees(network: Network, whole: Plan, several: bool) -> list[tuple[Tree, ...]]:
-    """Trees of results to try, one for each job. The first reach all switches that can aggregate
-    and leave the most room beside the gradients of a plan without stripes. With `several` there are
-    also trees that reach only the switches of that plan, and trees chosen as if there were no
-    gradients."""
-    gradients = {ends: load.load_bps for ends, load in whole.links.items()}
-    found: dict[tuple[Tree, ...], None] = {}
-    everywhere = network.aggregating
-    for loads, switches in ((gradients, everywhere), (gradients, ()), ({}, everywhere)):
-        wanted = [
-            (job.ps, tuple(dict.fromkeys((*to_reach(job), *switches))), job.rate_bps)
-            for job in whole.jobs
-        ]
-        found[tuple(each.links for each in result_trees(network, wanted, loads))] = None
-    return list(found) if several else list(found)[:1]
+def _arranged(
+    network: Network,
+    jobs: Sequence[PlanJob],
+    choice: Choice,
+    trees: Sequence[Tree],
+    options: Options,
+) -> Iterator[Arrangement]:
+    """A choice with room for results over the trees that it was made for, and over others."""
+    yield arranged(network, jobs, choice, options)
+    if options.counted:
+        used = []
+        for tree, legs in zip(trees, choice, strict=True):
+            nodes = {node for each in legs for leg in each for node in (leg.path[0], leg.node)}
+            reached = {target for _, target in tree} | {ends[0] for ends in tree[:1]}
+            if not nodes <= reached:
+                return  # the tree is too small for this choice
+            used.append(pruned(tree, nodes))
+        yield Arrangement(network, jobs, choice, used)
 
 
-def _pruned(tree: Tree, legs: Sequence[Sequence[Leg]]) -> Tree:
-    """A tree without the branches that lead neither to workers nor to switches of these legs."""
-    needed = {node for each in legs for leg in each for node in (leg.path[0], leg.node)}
-    kept = []
-    for source, target in reversed(tree):
-        if target in needed:
-            needed.add(source)
-            kept.append((source, target))
-    return tuple(reversed(kept))
-
-
-def _rates(plan: Plan) -> list[Fraction]:
-    return [worker.rate_bps for job in plan.jobs for worker in job.workers]
+def _trees(
+    program: Congestion, whole: Choice, options: Options
+) -> Iterator[tuple[Fraction | None, Sequence[Tree]]]:
+    """(upper bound of the smallest rate with them, trees of results to try, one for each job), the
+    best bounds first. In large networks only the trees that reach all switches that can aggregate
+    and leave the most room beside the gradients of a plan without stripes."""
+    made = program.candidates
+    if not options.counted:
+        yield None, [()] * len(made.jobs)
+    elif program.finds_trees:
+        yield from islice(program.trees_by_bound(), MAX_TREES)
+    else:
+        arrangement = Arrangement(made.network, made.jobs, whole)
+        onward = [[node for of, node in made.onward if of == job] for job in range(len(made.jobs))]
+        found = arrangement.result_trees(onward)
+        yield None, [each.links for each in found]
 
 
 class _Mixture:
@@ -183,8 +202,18 @@ class _Mixture:
         )
 
     def _of_choice(self, job: int, legs: Sequence[Sequence[Leg]]) -> Stripe:
+        """The stripe of a choice. If results do not reach a switch of it: one without switches."""
         onward = {leg.node: leg.onward for (leg,) in legs if leg.onward}
-        return self._stripe(job, [leg.path for (leg,) in legs], onward)
+        if onward.keys() <= set(self.nodes[job]):
+            return self._stripe(job, [leg.path for (leg,) in legs], onward)
+        made = self.candidates.jobs[job]
+        paths: list[Path] = [()] * len(made.workers)
+        for each in self.candidates.classes:
+            if each.job == job:
+                rest = next(route.rest for route in each.routes if route.node == made.ps)
+                for worker in each.workers:
+                    paths[worker] = (made.workers[worker], *rest)
+        return self._stripe(job, paths, {})
 
     def _stripe(self, job: int, paths: Sequence[Path], onward: dict[str, Path]) -> Stripe:
         ps = self.candidates.jobs[job].ps
@@ -201,7 +230,9 @@ class _Mixture:
             use(path, ("PS", ps))
         for ends in self.trees[job]:
             use(ends)
-        return Stripe(job, tuple(paths), tuple(sorted(onward.items())), tuple(uses.items()))
+        order = {node: place for place, node in enumerate(self.nodes[job])}
+        ways = tuple(sorted(onward.items(), key=lambda each: order[each[0]]))
+        return Stripe(job, tuple(paths), ways, tuple(uses.items()))
 
     def _solve(self) -> None:
         """Raise the rates of all jobs, then of those that nothing limits yet."""

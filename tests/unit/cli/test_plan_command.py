@@ -66,6 +66,45 @@ def test_an_unknown_planner_gets_a_suggestion(capsys) -> None:
     assert "did you mean grid-links?" in capsys.readouterr().err
 
 
+def test_planners_are_told_what_the_command_or_the_file_says(tmp_path, capsys) -> None:
+    words = ["plan", str(GRID_EXAMPLE), "--planner", "grid", "--json"]
+    assert main([*words, "--exact", "--max-rate", "500 Mbit/s", "--results", "ignored"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["before_repair"]["method"] == "exact" and plan["results"] == "ignored"
+    assert plan["lp_bound_bps"] == 2 * 10**9
+    assert from_json(plan).to_json() == plan
+    assert main([*words[:-1], "--roundings", "3"]) == 0
+    assert "of 3 roundings exceed a switch or a PS" in capsys.readouterr().out
+    path = tmp_path / "e.yaml"
+    told = "{name: grid, planner: grid, results: ignored, roundings: 4, max_rate: 1 Mbit/s}"
+    path.write_text(EXPERIMENT.replace("{name: grid, planner: nearest}", told))
+    assert main(["plan", str(path), "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["results"] == "ignored" and plan["before_repair"]["roundings"] == 4
+    assert plan["rate_bps"] <= 10**6
+    assert main(["plan", str(path), "--json", "--results", "counted"]) == 0
+    assert json.loads(capsys.readouterr().out)["results"] == "counted"
+
+
+def test_plans_that_count_results_differently_are_not_compared(tmp_path, capsys) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text(EXPERIMENT + "sweep: {system.results: [counted, ignored]}\n")
+    assert main(["plan", str(path)]) == 2
+    assert "such plans are not compared" in capsys.readouterr().err
+    assert main(["plan", str(GRID_EXAMPLE), "--results", "count"]) == 2
+    assert "found results 'count'; allowed: counted, ignored; did you" in capsys.readouterr().err
+
+
+def test_jobs_that_share_a_host_are_noted(tmp_path, capsys) -> None:
+    path = tmp_path / "net.txt"
+    path.write_text("".join(f"{host} s 1Gbit/s\n" for host in "abcp"))
+    with path.open("a") as file:
+        file.write("job one workers=a,b ps=p\njob two workers=c ps=p\n")
+    assert main(["plan", str(path)]) == 0
+    note = "note:          host p is parameter server of job one and parameter server of job two"
+    assert note in capsys.readouterr().out
+
+
 def texts(figure, panel):
     return [text.get_text() for text in figure.axes[panel].texts]
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise, product
 
-import networkx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,25 +17,11 @@ from hypothesis import strategies as st
 from testbed.routing import leximin
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
 from testbed.routing.planners import make_plan
-from tests.support.plan_networks import small_networks
+from tests.support.plan_networks import all_paths, result_trees, small_networks
 
 CHECKS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 Rates = list[Fraction]
-
-
-def all_paths(network: Network, source: str, target: str) -> list[tuple[str, ...]]:
-    graph = networkx.DiGraph()
-    inner = {switch.name for switch in network.switches} | {source, target}
-    graph.add_nodes_from(inner)
-    graph.add_edges_from(
-        (link.source, link.target)
-        for link in network.links
-        if link.source in inner and link.target in inner
-    )
-    if source == target:
-        return [(source,)]
-    return [tuple(path) for path in networkx.all_simple_paths(graph, source, target)]
 
 
 def choices(network: Network, jobs: Sequence[PlanJob], aggregate: bool) -> Iterator[list]:
@@ -140,11 +125,59 @@ def sorted_rates(plan):
     return sorted(worker.rate_bps for job in plan.jobs for worker in job.workers)
 
 
+def rates_without_results(given_network):
+    return sorted_rates(make_plan(*given_network, "grid-links", results="ignored"))
+
+
 def agree_with_all_choices(network, jobs) -> None:
     for planner, aggregate in (("none", False), ("grid-links", True)):
-        assert sorted_rates(make_plan(network, jobs, planner)) == best_rates(
-            network, jobs, aggregate
-        )
+        plan = make_plan(network, jobs, planner, results="ignored")
+        assert sorted_rates(plan) == best_rates(network, jobs, aggregate)
+
+
+def best_rate_with_results(network: Network, jobs: Sequence[PlanJob], aggregate: bool) -> Fraction:
+    """The largest smallest rate of any choice with any trees of results."""
+    trees = [result_trees(network, job) for job in jobs]
+    capacities = {(link.source, link.target): link.capacity_bps for link in network.links}
+    best = Fraction(0)
+    for choice in choices(network, jobs, aggregate):
+        limits = consumers(network, jobs, choice)
+        if common(limits) <= best:
+            continue
+        loads: dict[tuple, int] = {}
+        for paths, onward in choice:
+            for path in (*paths, *onward):
+                for ends in pairwise(path):
+                    loads[ends] = loads.get(ends, 0) + 1
+        for chosen in product(*trees):
+            every = dict(loads)
+            if any(
+                not {path[0] for path in onward} <= nodes
+                for (nodes, _), (_, onward) in zip(chosen, choice, strict=True)
+            ):
+                continue
+            for _, links in chosen:
+                for ends in links:
+                    every[ends] = every.get(ends, 0) + 1
+            rate = min(Fraction(capacities[ends], count) for ends, count in every.items())
+            best = max(best, min(rate, common(limits)))
+    return best
+
+
+@settings(max_examples=10, **CHECKS)
+@given(small_networks(jobs=1, workers=3, max_switches=3))
+def test_no_choice_with_results_is_better(given_network) -> None:
+    network, jobs = given_network
+    for planner, aggregate in (("none", False), ("grid-links", True)):
+        plan = make_plan(network, jobs, planner)
+        assert plan.rate_bps == best_rate_with_results(network, jobs, aggregate)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, **CHECKS)
+@given(TINY)
+def test_no_choice_with_results_is_better_in_many_networks(given_network) -> None:
+    test_no_choice_with_results_is_better.hypothesis.inner_test(given_network)
 
 
 @settings(max_examples=10, **CHECKS)
@@ -159,7 +192,7 @@ def test_no_choice_is_better(given_network) -> None:
 def test_no_choice_is_better_in_many_networks(given_network) -> None:
     network, jobs = given_network
     for planner, aggregate in (("none", False), ("grid-links", True)):
-        plan = make_plan(network, jobs, planner)
+        plan = make_plan(network, jobs, planner, results="ignored")
         assert plan.rate_bps == best_rate(network, jobs, aggregate)
 
 
@@ -191,10 +224,10 @@ def test_two_steps_at_once(aggregating, links, rates, all_choices, monkeypatch):
     """A worker moves with another one, or with the aggregate that it joins; found by looking at all
     choices, and by climbing."""
     monkeypatch.setattr(leximin, "MAX_EXHAUSTIVE", all_choices)
-    assert sorted_rates(make_plan(*one_job(aggregating, links), "grid-links")) == rates
+    assert rates_without_results(one_job(aggregating, links)) == rates
 
 
 def test_a_whole_group_goes_elsewhere():
     given_network = one_job("s2 s3", WHOLE_GROUP)
-    assert sorted_rates(make_plan(*given_network, "grid-links")) == [2, 3, 3]
+    assert rates_without_results(given_network) == [2, 3, 3]
     agree_with_all_choices(*given_network)

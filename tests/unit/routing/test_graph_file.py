@@ -85,9 +85,20 @@ JOB = "job a workers=w ps=p\n"
         (BASE + "host q\njob a workers=w ps=q\n", "parameter server q is not connected"),
         (BASE.replace("p s2 1Gbit/s", "p s2 failed") + JOB, r"not connected.*failed: p-s2"),
         (BASE.replace("3Gbit/s", "failed") + JOB, r"worker w has no path .* p \(failed: s1-s2\)"),
-        (BASE.replace("3Gbit/s", "0") + JOB, "link s1 -> s2 has a capacity of 0"),
-        (BASE + "switch s1 aggregation=0\n" + JOB, "switch s1 has an aggregation capacity of 0"),
-        (BASE + "host p ingress=0\n" + JOB, "host p has an ingress of 0"),
+        (
+            BASE.replace("3Gbit/s", "0") + JOB,
+            "capacity: found '0'; allowed: from 1 bit/s to 100 Tbit/s, or unlimited",
+        ),
+        (
+            BASE + "switch s1 aggregation=0\n" + JOB,
+            "aggregation: found '0'; allowed: from 1 bit/s to 100 Tbit/s, or unlimited, or none",
+        ),
+        (BASE + "job a workers=w\n", "job a has no parameter server$"),
+        (
+            BASE + "switch s1 aggregation=some\n" + JOB,
+            r"aggregation: found 'some'; allowed: a rate such as .*, or unlimited, or none",
+        ),
+        (BASE + "host p ingress=0\n" + JOB, "ingress: found '0'; allowed: from 1 bit/s"),
         (BASE + "switch s1 slots=x\n" + JOB, "line 4: found slots=x"),
         (BASE + "host p slots=3\n" + JOB, "line 4: found 'slots=3'; allowed: ingress="),
         (BASE.replace("p s2 1Gbit/s", "p s2\nswitch s2 failed") + JOB, "not connected.*s2"),
@@ -112,10 +123,13 @@ def test_mistakes_are_one_clear_line(tmp_path, capsys, text, message) -> None:
 
 def test_too_few_slots_are_one_clear_line(tmp_path, capsys) -> None:
     path = tmp_path / "net.txt"
-    text = BASE + "v s1 1Gbit/s\nswitch s1 slots=0\nswitch s2 aggregation=none\n"
+    text = BASE + "v s1 1Gbit/s\nswitch s1 slots=1\nswitch s2 aggregation=none\n"
+    text = text.replace("v s1 1Gbit/s", "v s1 1Gbit/s delay=100us")
     path.write_text(text + "job a workers=w,v ps=p\n")
     assert main(["plan", str(path), "--planner", "nearest"]) == 2
-    assert "switch s1: the nearest plan keeps 1 aggregators" in capsys.readouterr().err
+    assert "switch s1: the nearest plan keeps " in capsys.readouterr().err
+    path.write_text(path.read_text().replace("slots=1", "slots=0"))  # then it does not aggregate
+    assert main(["plan", str(path), "--planner", "nearest"]) == 0
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"<graphml", b"<other/>"])

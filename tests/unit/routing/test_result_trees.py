@@ -8,8 +8,9 @@ from fractions import Fraction
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from testbed.errors import UserError
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
-from testbed.routing.planners import make_plan
+from testbed.routing.planners import PLANNERS, make_plan
 from testbed.routing.result_trees import widest_tree
 from tests.support.plan_networks import GBIT, both_ways, example, small_networks
 
@@ -48,9 +49,12 @@ def test_a_plan_says_what_results_lack() -> None:
             for link in network.links
         ),
     )
-    plan = make_plan(narrow, jobs, "grid-links")
+    plan = make_plan(narrow, jobs, "grid-links", results="ignored")
     assert plan.rate_bps == Fraction(9, 4) * GBIT  # gradients have what they had
     assert plan.jobs[0].results.room_bps == plan.links["S3", "S2"].results_bps == GBIT
+    for planner in PLANNERS:
+        counted = make_plan(narrow, jobs, planner)
+        assert counted.rate_bps <= GBIT <= counted.jobs[0].results.room_bps
     assert make_plan(narrow, jobs, "striped").rate_bps == GBIT
 
 
@@ -81,8 +85,11 @@ def test_no_way_back() -> None:
     one_way = replace(
         network, links=tuple(each for each in network.links if each.ends != ("PS", "S3"))
     )
-    plan = make_plan(one_way, jobs, "grid-links")
+    plan = make_plan(one_way, jobs, "grid-links", results="ignored")
     assert plan.jobs[0].results.links == () and plan.jobs[0].results.room_bps == 0
+    for planner in PLANNERS:
+        with pytest.raises(UserError, match="results have no way from its parameter server PS"):
+            make_plan(one_way, jobs, planner)
 
 
 @settings(max_examples=60, **CHECKS)

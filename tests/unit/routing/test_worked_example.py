@@ -94,6 +94,47 @@ def test_the_link_free_model() -> None:
     assert plan.rate_bps < free.rate_bps <= free.bound_bps
 
 
+def test_gradients_take_what_results_would_need_if_these_are_ignored() -> None:
+    """A PS that takes in 4, with two aggregates: W7 and W8 go back to S2, which adds four at 2."""
+    plan = make_plan(*example(ps=4), "grid-links", results="ignored")
+    assert plan.rate_bps == 2 * GBIT > plan.jobs[0].results.room_bps
+
+
+def test_the_rounding_reports_what_it_exceeds() -> None:
+    plan = make_plan(*example(), "grid", roundings=7)
+    made = plan.before_repair
+    assert made.method == "rounding" and made.roundings == 7
+    assert made.rate_bps == plan.bound_bps and 1 <= plan.seed < 8
+    # At 4.078125 each, C of 9 is enough for two workers, and B of 9 for two streams.
+    assert made.violating == 7
+    for what, (load, capacity) in made.exceeded.items():
+        assert load > capacity and (load / made.rate_bps).denominator == 1, what
+    most = max(
+        load / capacity for what, (load, capacity) in made.exceeded.items() if what[0] != "l"
+    )
+    assert most <= made.worst
+    more = make_plan(*example(), "grid", roundings=40)
+    assert more.rate_bps >= plan.rate_bps and more.before_repair.roundings == 40
+
+
+def test_the_integer_program_exceeds_links_only() -> None:
+    """Three switches add for three workers at most, so 3 Gbit/s, of which S1 and S2 send one sum
+    each; but its workers are not where the switches are."""
+    plan = make_plan(*example(), "grid", exact=True)
+    made = plan.before_repair
+    assert (made.method, made.rate_bps, made.violating) == ("exact", 3 * GBIT, 0)
+    assert all(what.startswith("link ") for what in made.exceeded)
+    assert plan.rate_bps <= made.rate_bps <= plan.bound_bps
+
+
+def test_no_worker_is_faster_than_the_largest_rate() -> None:
+    for planner in ("none", "nearest", "grid", "grid-links", "striped"):
+        plan = make_plan(*example(), planner, max_rate_bps=GBIT // 2)
+        assert {worker.rate_bps for worker in plan.jobs[0].workers} == {GBIT // 2}
+    # In the published program T limits a worker's rate to each node: three switches and the PS.
+    assert make_plan(*example(), "grid", max_rate_bps=GBIT // 2).bound_bps == 2 * GBIT
+
+
 @pytest.mark.parametrize(
     ("change", "none", "nearest", "grid_links"),
     [
@@ -109,8 +150,9 @@ def test_the_link_free_model() -> None:
         # C of S2 lowered to 6: W4 has no room there. W1..W4 at S1, 9 / 4.
         ({"capacities": (9, 6, 9)}, Fraction(1), Fraction(39, 16), Fraction(9, 4)),
         # PS takes in 4: none 4 / 8, three aggregates 4 / 3; two are enough if W7 and W8 go back to
-        # S2, which adds four at 2.
-        ({"ps": 4}, Fraction(1, 2), Fraction(4, 3), Fraction(2)),
+        # S2, which adds four, and then share L3 with results: at most 1. Five at S1, 9 / 5, and the
+        # others at S3 leave them room.
+        ({"ps": 4}, Fraction(1, 2), Fraction(4, 3), Fraction(9, 5)),
         # Nobody aggregates.
         ({"capacities": (None, None, None)}, Fraction(1), Fraction(3, 4), Fraction(1)),
     ],

@@ -1,0 +1,36 @@
+"""What a planner may be told, besides the network and the jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PATHS = 16  # paths between two nodes that are considered
+COUNTED, IGNORED = "counted", "ignored"
+RESULTS = (COUNTED, IGNORED)
+ROUNDINGS = 20
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of every planner; each planner uses those that concern it.
+
+    `seed`: of random choices. `paths`: how many paths between two nodes are considered; None: 16,
+    and for `striped` all in networks of up to 6 switches. `results`: whether a plan leaves room for
+    the results ("counted": its rates hold with them) or not ("ignored"). `roundings`: how many
+    roundings `grid` draws. `exact`: `grid` solves its integer program instead of rounding."""
+
+    seed: int = 1
+    paths: int | None = None
+    results: str = COUNTED
+    roundings: int = ROUNDINGS
+    exact: bool = False
+
+    @property
+    def counted(self) -> bool:
+        """Whether rates hold with results."""
+        return self.results == COUNTED
+
+    @property
+    def path_limit(self) -> int:
+        """How many paths between two nodes are considered."""
+        return PATHS if self.paths is None else self.paths
