@@ -1,0 +1,36 @@
+"""What a plan states is what a run reaches, in random networks in virtual time."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.derived.plan_entries import plan_of
+from tests.support.random_graphs import graph_text, planned_experiment, share_of_stated_rate
+
+REACHED = 0.97
+PLANNERS = ("none", "nearest", "grid", "grid-links", "striped")
+GRAPHS = 50
+# Those that run always: results share a direction with gradients, of the same job or of another.
+ALWAYS = {(41, "none"), (34, "nearest"), (27, "grid"), (47, "grid-links"), (13, "striped")}
+CASES = [
+    pytest.param(seed, planner, marks=() if (seed, planner) in ALWAYS else pytest.mark.slow)
+    for planner in PLANNERS
+    for seed in range(1, GRAPHS + 1)
+]
+
+
+@pytest.mark.parametrize(("seed", "planner"), CASES)
+def test_a_run_reaches_the_stated_rate(seed, planner, tmp_path) -> None:
+    path = tmp_path / "network.txt"
+    path.write_text(graph_text(seed))
+    assert share_of_stated_rate(planned_experiment(path, planner)) >= REACHED
+
+
+def test_a_plan_that_ignores_results_states_more_than_a_run_reaches(tmp_path) -> None:
+    path = tmp_path / "network.txt"
+    path.write_text(graph_text(47))
+    ignored = planned_experiment(path, "grid-links", ", results: ignored")
+    counted = planned_experiment(path, "grid-links")
+    assert plan_of(ignored).results == "ignored"
+    assert plan_of(ignored).rate_bps > plan_of(counted).rate_bps
+    assert share_of_stated_rate(ignored) < 0.9
