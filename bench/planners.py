@@ -1,6 +1,7 @@
 """How long the planners take on networks of data centres, and what they reach.
 
     .venv/bin/python bench/planners.py [--workers 40 100 250] [--planner NAME ...] [--seed 1]
+        [--scenario leaf-spine fat-tree large]
 
 A row per network of testbed/sweeps/planner_scenarios.py, number of workers and planner: processor
 and elapsed seconds from the network to the checked plan (paths, bound, plan, check), the smallest
@@ -16,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from testbed.routing.planners import PLANNERS, make_plan  # noqa: E402
-from testbed.sweeps.planner_scenarios import SCENARIOS, draw  # noqa: E402
+from testbed.sweeps.planner_scenarios import LARGE, SCENARIOS, draw  # noqa: E402
 
 
 def main() -> None:
@@ -24,9 +25,11 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[40, 100, 250])
     parser.add_argument("--planner", nargs="+", choices=list(PLANNERS), default=list(PLANNERS))
     parser.add_argument("--seed", type=int, default=1)
+    known = {**SCENARIOS, LARGE.name: LARGE}
+    parser.add_argument("--scenario", nargs="+", choices=list(known), default=list(SCENARIOS))
     options = parser.parse_args()
     print("scenario    workers  planner      CPU s  elapsed s   Gbit/s    bound  aggregates")
-    for scenario in SCENARIOS.values():
+    for scenario in map(known.__getitem__, options.scenario):
         hosts = len(scenario.topology().hosts)
         for workers in sorted({min(count, hosts - 2) for count in options.workers}):
             network, jobs = draw(scenario, workers, options.seed)

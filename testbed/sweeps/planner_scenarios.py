@@ -47,6 +47,14 @@ SCENARIOS = {
     )
 }
 
+# Planning only, for bench/planners.py: 64 switches, and hosts for 1000 workers.
+LARGE = Scenario(
+    "large",
+    "leaf-spine, 64 switches, 1008 hosts",
+    "leaf_spine",
+    {"leaves": 48, "spines": 16, "hosts": 21},
+)
+
 
 def draw(
     scenario: Scenario, workers: int, seed: int, programmable: float = 0.2
