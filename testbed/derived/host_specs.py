@@ -256,6 +256,7 @@ def grid_part(experiment: Experiment, number: int) -> GridSpec:
         pool_part(experiment, number, options.index, priority, positions),
         switches=_switches(topology, plan_entries.aggregating_switches(job)),
         stripes=plan_entries.server_stripes(job, experiment.fragments(number)),
+        growth=options.window_growth,
     )
 
 

@@ -8,7 +8,7 @@ on), otherwise as ESA's.
 
 from __future__ import annotations
 
-from testbed.protocols import atp, esa, pool_worker, server_store, stripes
+from testbed.protocols import atp, esa, pool_worker, server_store, stripes, worker_state
 from testbed.protocols.floats import WorkerFloats
 from testbed.protocols.host_spec import GridSpec, HostSpec, PlannedWorker
 from testbed.protocols.progress import no_progress
@@ -26,6 +26,9 @@ def new_worker(
     else:
         worker = esa.new_worker(spec, gradients)
     worker.config[0].pace_ps = planned.pace_ps
+    if spec.options_of(GridSpec).growth == "packet":
+        worker.config[0].growth = worker_state.PER_PACKET
+        worker.state[0].credit = worker_state.UNIT
     return worker._replace(stripes=stripes.of_worker(planned.stripes))
 
 

@@ -203,9 +203,11 @@ class ServerStripes(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridSpec(PoolSpec):
-    """Options of GRID: those of the system whose memory it uses, and the plan's stripes."""
+    """Options of GRID: those of the system whose memory it uses, the plan's stripes, and how
+    windows grow."""
 
     stripes: ServerStripes
+    growth: Literal["window", "packet"] = "window"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

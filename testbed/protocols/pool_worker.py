@@ -29,6 +29,7 @@ from testbed.protocols import (
     worker_state,
 )
 from testbed.protocols.index import POSITION, index_of
+from testbed.protocols.sizes import NO_NODE
 
 TO_SERVER = 0  # the only destination
 DROPPED = 1 << 40  # added to a fragment in Worker.retransmit_requests
@@ -139,8 +140,14 @@ def receive(worker, scoreboard, now, packets, lengths, count):
             state.recovered_ns = now
         elif once and send_scoreboard.sent_ns(scoreboard, fragment) > state.recovered_ns:
             flow.measure_round_trip(state, now - send_scoreboard.sent_ns(scoreboard, fragment))
+        # A fragment that was sent again was not aggregated, nor was one that names no switch.
+        node = worker.stripes.node[stripes.stripe_of(worker.stripes, fragment)]
         flow.adapt_window(
-            worker, flags & wire.ECN != 0, send_scoreboard.sent_ns(scoreboard, fragment), now
+            worker,
+            flags & wire.ECN != 0,
+            once and node != NO_NODE,
+            send_scoreboard.sent_ns(scoreboard, fragment),
+            now,
         )
         if send_scoreboard.mark_received(scoreboard, fragment, now):
             finished = True

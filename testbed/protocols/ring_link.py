@@ -93,7 +93,7 @@ def take_ack(member, scoreboard, row, now):
         if member.attempts[item] == 0:
             flow.measure_round_trip(worker.state[0], now - member.sent_ns[item])
         mark_acknowledged(member, item)
-        flow.adapt_window(worker, marked, member.sent_ns[item], now)
+        flow.adapt_window(worker, marked, False, member.sent_ns[item], now)
         marked = False
 
 

@@ -38,7 +38,9 @@ CONFIG = record(
     "gap",  # so many places behind the furthest result a fragment is sent again; 0: never
     "min_patience_ns",
     "sets",  # of each slot, with SwitchML
+    "growth",  # of the window: PER_WINDOW or PER_PACKET
 )
+PER_WINDOW, PER_PACKET = 0, 1
 
 # Worker.state
 STATE = record(

@@ -257,6 +257,14 @@ class GridOptions(PoolOptions):
         " its window and sends the fragment again.",
     )
 
+    window_growth: Annotated[str, Choice(("window", "packet"))] = Field(
+        default="window",
+        description="How a worker's window grows. window: by one packet per window, from its"
+        " largest size. packet: by one packet for each fragment that a switch aggregated, from one"
+        " packet up to the largest size (the published rule). Congestion marks and dropped"
+        " fragments halve it.",
+    )
+
     @model_validator(mode="after")
     def _order_fits_memory(self) -> GridOptions:
         if self.memory == "atp" and self.order == "front":

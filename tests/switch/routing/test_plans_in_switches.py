@@ -81,6 +81,22 @@ def test_runs_match_their_plan(change, planner):
     assert min_ns <= job["jct_ns"] < 1.02 * min_ns + 15_000
 
 
+@pytest.mark.parametrize(("growth", "round_trips"), [("window", 1), ("packet", 11)])
+def test_windows_grow(growth, round_trips):
+    """A round trip is 4 ms, over two links there and back. Windows of 1, 2, 4, ... packets have
+    sent 1300 after the eleventh; a window of two bandwidth-delay products sends them at once."""
+    text = text_of(
+        topology="{kind: star, hosts: 9}",
+        capacity="27 Gbit/s",
+        memory=f"esa, window_growth: {growth}",
+    )
+    links = "links: {bandwidth: 3 Gbit/s, delay: 1 ms}"
+    tables = run_virtual(experiment(text.replace("links: {each: []}", links)))
+    (job,) = tables["jobs"]
+    assert job["exact"] and job["retransmissions"] == 0
+    assert round_trips <= job["jct_ns"] / 4e6 < round_trips + 0.3
+
+
 @pytest.mark.parametrize("memory", ["atp", "plain"])
 def test_striped_with_other_memory(memory):
     """Fragments come out of order, which must not be taken for a loss."""
