@@ -170,7 +170,8 @@ class Arrangement:
         finds. For one job, the smallest rate is the best that any tree allows.
 
         Raises UserError if results have no way."""
-        trees = [each.links for each in self.result_trees()]
+        found = self.result_trees()
+        trees = [each.links for each in found]
         for job, tree in zip(self.jobs, trees, strict=True):
             if not tree:
                 raise UserError(
@@ -178,7 +179,13 @@ class Arrangement:
                     " all that wait for them; plan with results: ignored, or add links"
                 )
         best = self.with_trees(trees)
-        if best.rates == self.rates:
+        slowest = [
+            min(self.rates[first:following])
+            for first, following in zip(self.first, self.first[1:], strict=False)
+        ]
+        rooms = [each.room_bps for each in found]
+        if all(room is None or room >= rate for room, rate in zip(rooms, slowest, strict=True)):
+            best.__dict__["rates"] = self.rates  # results cost nothing
             return best
         for _ in range(SWEEPS):
             before = best

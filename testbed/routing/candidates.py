@@ -2,7 +2,8 @@
 onward from each switch to the parameter server.
 
 Workers of a job on the same switch with equal links are interchangeable. So planners decide how
-many workers of a *class* take which route. The first routes of the list go to the first workers.
+many workers of a *class* take which route. The first routes of the list go to the first workers. A
+worker with several links is a class of its own.
 """
 
 from __future__ import annotations
@@ -45,6 +46,11 @@ class Candidates:
     jobs: tuple[PlanJob, ...]
     classes: tuple[WorkerClass, ...]
     onward: dict[tuple[int, str], tuple[Path, ...]]
+
+    def counted_path(self, worker: str, rest: Path) -> Path:
+        """The part of a worker's path whose links programs count. If the worker has one link, that
+        is the path without this link, which limits the worker's own rate only."""
+        return rest if len(self.network.after[worker]) == 1 else (worker, *rest)
 
     def legs(self, counts: Sequence[Sequence[int]], chosen: dict[tuple[int, str], Path]) -> Choice:
         """The choice in which `counts[c][r]` workers of class c send all fragments over its route
@@ -100,12 +106,12 @@ def candidates(
 
 
 def _classes(network: Network, job: PlanJob) -> list[tuple[int, ...]]:
-    """The numbers of a job's workers, grouped by equal links."""
+    """The numbers of a job's workers, grouped by equal links; those with several links alone."""
     found: dict[tuple, list[int]] = {}
     for number, host in enumerate(job.workers):
         links = [network.link[host, after] for after in network.after[host]]
         key = tuple((link.target, link.capacity_bps, link.delay_ns) for link in links)
-        found.setdefault(key, []).append(number)
+        found.setdefault(key if len(links) == 1 else (number,), []).append(number)
     return [tuple(numbers) for numbers in found.values()]
 
 

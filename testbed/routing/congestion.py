@@ -220,7 +220,8 @@ class Congestion:
             here: dict[str, dict[int, float]] = {}
             for column, route in enumerate(each.routes, first):
                 last = ("PS" if route.node == job.ps else "switch", route.node)
-                use(column, route.rest, last)
+                host = job.workers[each.workers[0]]
+                use(column, candidates.counted_path(host, route.rest), last)
                 here.setdefault(route.node, {})[column] = 1.0
             everyone = len(each.workers)
             rows.add({c: 1.0 for columns in here.values() for c in columns}, everyone, everyone)
@@ -247,8 +248,8 @@ class Congestion:
         made, network = self.candidates.jobs[job], self.candidates.network
         host = made.workers[worker]
         links = [network.link[host, after].capacity_bps for after in network.after[host]]
-        widest = None if None in links else max(each for each in links if each is not None)
-        most = min_capacity((widest, made.max_rate_bps))
+        together = None if None in links else sum(each for each in links if each is not None)
+        most = min_capacity((together, made.max_rate_bps))
         return np.inf if most is None else most / self.unit_bps
 
     def onward_columns(self, job: int, node: str) -> range:

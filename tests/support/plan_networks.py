@@ -56,10 +56,11 @@ def example(
 
 @st.composite
 def small_networks(
-    draw: st.DrawFn, jobs: int = 2, workers: int = 3, max_switches: int = 4
+    draw: st.DrawFn, jobs: int = 2, workers: int = 3, max_switches: int = 4, homes: int = 1
 ) -> tuple[Network, tuple[PlanJob, ...]]:
     """Up to `max_switches` connected switches with directed capacities of their own, some of which
-    aggregate, and up to `jobs` jobs of up to `workers` workers."""
+    aggregate, and up to `jobs` jobs of up to `workers` workers. Hosts are linked to up to `homes`
+    switches."""
     capacity = st.integers(1, 12)
     switches = [f"s{i}" for i in range(1, draw(st.integers(1, max_switches)) + 1)]
     links: list[Link] = []
@@ -74,8 +75,9 @@ def small_networks(
         names = [f"w{job}x{i}" for i in range(draw(st.integers(1, workers)))] + [f"p{job}"]
         for host in names:
             hosts.append(Host(host))
-            home = draw(st.sampled_from(switches))
-            links += [Link(host, home, draw(capacity)), Link(home, host, draw(capacity))]
+            at = st.sampled_from(switches)
+            for home in draw(st.lists(at, min_size=1, max_size=homes, unique=True)):
+                links += [Link(host, home, draw(capacity)), Link(home, host, draw(capacity))]
         made.append(PlanJob(f"job{job}", tuple(names[:-1]), names[-1]))
     nodes = tuple(
         Switch(switch, draw(st.booleans()), draw(st.one_of(st.none(), st.integers(1, 20))))

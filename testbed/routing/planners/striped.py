@@ -186,11 +186,14 @@ class _Mixture:
 
     def _path_prices(self, job: int) -> PathPrices:
         """The routes of each class to each node, in this order."""
-        ps = self.candidates.jobs[job].ps
+        ps, workers = self.candidates.jobs[job].ps, self.candidates.jobs[job].workers
         return PathPrices(
             [
                 [
-                    (route.rest, ("PS" if node == ps else "switch", node))
+                    (
+                        self.candidates.counted_path(workers[each.workers[0]], route.rest),
+                        ("PS" if node == ps else "switch", node),
+                    )
                     for route in each.routes
                     if route.node == node
                 ]
@@ -224,8 +227,9 @@ class _Mixture:
                 if resource in self.resources:
                     uses[resource] = uses.get(resource, 0) + 1
 
-        for path in paths:
-            use(path[1:], ("PS", ps) if path[-1] == ps else ("switch", path[-1]))
+        for host, *rest in paths:
+            path = self.candidates.counted_path(host, tuple(rest))
+            use(path, ("PS", ps) if path[-1] == ps else ("switch", path[-1]))
         for path in onward.values():
             use(path, ("PS", ps))
         for ends in self.trees[job]:
@@ -316,7 +320,8 @@ class _Mixture:
                 total += onward[place][0]
                 used[nodes[place]] = onward[place][1]
             for worker in each.workers:
-                paths[worker] = (made.workers[worker], *rest)
+                host = made.workers[worker]
+                paths[worker] = rest if rest[0] == host else (host, *rest)
         return self._stripe(job, paths, used), total
 
     def _rows_of_tree(self, job: int) -> list[int]:

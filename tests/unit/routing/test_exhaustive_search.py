@@ -173,6 +173,13 @@ def test_no_choice_with_results_is_better(given_network) -> None:
         assert plan.rate_bps == best_rate_with_results(network, jobs, aggregate)
 
 
+@settings(max_examples=10, **CHECKS)
+@given(small_networks(jobs=1, workers=2, max_switches=3, homes=2))
+def test_no_choice_is_better_for_hosts_with_several_links(given_network) -> None:
+    agree_with_all_choices(*given_network)
+    test_no_choice_with_results_is_better.hypothesis.inner_test(given_network)
+
+
 @pytest.mark.slow
 @settings(max_examples=100, **CHECKS)
 @given(TINY)

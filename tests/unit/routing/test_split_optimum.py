@@ -109,6 +109,7 @@ SMALL = st.one_of(
     small_networks(jobs=1, workers=3, max_switches=3),
     small_networks(jobs=1, workers=2, max_switches=4),
     small_networks(jobs=2, workers=1, max_switches=3),
+    small_networks(jobs=1, workers=2, max_switches=3, homes=2),
 )
 
 
