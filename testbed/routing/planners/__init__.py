@@ -9,6 +9,7 @@ points (testbed/plugins.py).
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -81,8 +82,16 @@ def make_plan(
         check_reachable(network, job)
         if options.counted:
             check_results(network, job)
+    make = PLANNERS[planner].make
+    try:
+        inspect.signature(make).bind(network, jobs, options)
+    except TypeError:
+        raise UserError(
+            f"the planner {planner} cannot be called with network, jobs and options, as planners"
+            " are (docs/extending.md); update the package that it comes from"
+        ) from None
     order = canonical_order(network, jobs)
-    made = order.restore(PLANNERS[planner].make(*order.network_and_jobs, options))
+    made = order.restore(make(*order.network_and_jobs, options))
     check_memory(made)
     problems = violations(network, jobs, made)
     if problems:

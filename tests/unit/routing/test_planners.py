@@ -8,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from testbed.errors import UserError
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
 from testbed.routing.plan_check import violations
-from testbed.routing.planners import make_plan, whole
+from testbed.routing.planners import PLANNERS, Planner, make_plan, whole
 from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario, draw
 from tests.support.plan_networks import both_ways, example, small_networks
 
@@ -158,6 +159,13 @@ def test_plans_for_data_centre_networks(scenario, workers, monkeypatch) -> None:
         assert violations(network, jobs, plan) == []
     assert plans["grid-links"].rate_bps > 2 * plans["nearest"].rate_bps
     assert plans["nearest"].rate_bps >= plans["none"].rate_bps
+
+
+def test_a_planner_with_other_arguments_is_one_clear_error(monkeypatch) -> None:
+    entry = Planner("old", "old", "#000000", "x", lambda network, jobs, seed, paths: None)
+    monkeypatch.setitem(PLANNERS, "old", entry)
+    with pytest.raises(UserError, match="the planner old cannot be called with network, jobs and"):
+        make_plan(*example(), "old")
 
 
 def test_equal_seeds_give_equal_plans() -> None:
