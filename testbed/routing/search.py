@@ -152,8 +152,8 @@ class _Rounding:
             yield each, np.arange(first, first + len(each.routes))
 
     def _move_workers(self) -> None:
-        """Move one worker at a time off the fullest resource, if all resources that it then uses
-        are less full."""
+        """Move one worker at a time off the fullest resource, if that makes the fullest one less
+        full, or fewer resources as full as it."""
         usable = self._usable()
         load = self._load()
         for _ in range(MOVES):
@@ -173,7 +173,8 @@ class _Rounding:
         return found
 
     def _move_one(self, load: np.ndarray, worst: int, usable: Sequence[np.ndarray]) -> bool:
-        best, best_peak = None, load[worst] * (1 - 1e-9)
+        least = load[worst] * (1 - 1e-9)
+        best, best_worth = None, (load[worst], int((load >= least).sum()))
         row = self.matrix.getrow(worst)
         users = [column for column in row.indices if self.values[column] >= 1]
         for columns in usable:
@@ -181,10 +182,13 @@ class _Rounding:
             for column in leaving:
                 without = self.matrix[:, [column]].toarray()
                 after = load[:, None] - without + self.matrix[:, columns].toarray()
-                peaks = after.max(axis=0)
-                place = int(np.argmin(peaks))
-                if peaks[place] < best_peak and columns[place] != column:
-                    best, best_peak = (column, columns[place]), peaks[place]
+                peaks = np.where(after.max(axis=0) < least, after.max(axis=0), load[worst])
+                peaks[after.max(axis=0) > load[worst] * (1 + 1e-9)] = np.inf
+                as_full = (after >= least).sum(axis=0)
+                place = int(np.lexsort((as_full, peaks))[0])
+                worth = (peaks[place], int(as_full[place]))
+                if worth < best_worth and columns[place] != column:
+                    best, best_worth = (column, columns[place]), worth
         if best is None:
             return False
         leave, take = best
