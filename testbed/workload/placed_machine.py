@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import operator
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -45,12 +46,64 @@ STEP = types.int64(*[types.int64] * 5, types.CPointer(types.int64))
 WORD = ir.IntType(64)
 
 
+class PlacedArray(types.Array):
+    """The numba type of an array of a placed tuple. A negative index does not count from the end,
+    which would be asked at every access; the protocols have none."""
+
+    def __init__(self, like: types.Array) -> None:
+        digest = hashlib.sha256(str(like).encode()).hexdigest()[:16]
+        name = f"PlacedArray_{digest}"
+        super().__init__(like.dtype, like.ndim, like.layout, not like.mutable, name, like.aligned)
+
+    @property
+    def plain(self) -> types.Array:
+        return types.Array(
+            self.dtype, self.ndim, self.layout, not self.mutable, aligned=self.aligned
+        )
+
+
+register_model(PlacedArray)(models.ArrayModel)
+
+
+def _unsigned(context: Any, builder: Any, kind: Any, index: Any) -> tuple[Any, Any]:
+    """An index, or a tuple of them, as numbers that have no sign: type and value. What is no number
+    stays as it is."""
+    if isinstance(kind, types.Integer):
+        return types.uintp, context.cast(builder, index, kind, types.intp)
+    if isinstance(kind, types.BaseTuple) and all(isinstance(t, types.Integer) for t in kind):
+        values = cgutils.unpack_tuple(builder, index, len(kind))
+        whole = [context.cast(builder, v, t, types.intp) for v, t in zip(values, kind, strict=True)]
+        unsigned = types.UniTuple(types.uintp, len(kind))
+        return unsigned, context.make_tuple(builder, unsigned, whole)
+    return kind, index
+
+
+@lower_builtin(operator.getitem, PlacedArray, types.Integer)
+@lower_builtin(operator.getitem, PlacedArray, types.BaseTuple)
+def _get_element(context, builder, signature, args):
+    array, index = signature.args
+    kind, value = _unsigned(context, builder, index, args[1])
+    plain = context.get_function(operator.getitem, signature.return_type(array.plain, kind))
+    return plain(builder, (args[0], value))
+
+
+@lower_builtin(operator.setitem, PlacedArray, types.Any, types.Any)
+def _set_element(context, builder, signature, args):
+    array, index, element = signature.args
+    kind, value = _unsigned(context, builder, index, args[1])
+    plain = context.get_function(operator.setitem, types.void(array.plain, kind, element))
+    return plain(builder, (args[0], value, args[2]))
+
+
 class PlacedTuple(types.NamedTuple):
     """The numba type of a placed named tuple of arrays and of such tuples; `like` is the type of
     the tuple itself."""
 
     def __init__(self, like: Any) -> None:
-        parts = [PlacedTuple(t) if isinstance(t, types.BaseNamedTuple) else t for t in like.types]
+        parts = [
+            PlacedTuple(t) if isinstance(t, types.BaseNamedTuple) else PlacedArray(t)
+            for t in like.types
+        ]
         super().__init__(parts, like.instance_class)
         # Names of compiled functions contain those of their arguments' types, so it is kept short.
         digest = hashlib.sha256(str(like).encode()).hexdigest()[:16]
