@@ -55,22 +55,25 @@ def part_of(process: str, stack: str) -> str:
 
 
 def samples(record: Path) -> Counter[str]:
-    """Samples per part of a recording."""
+    """Samples per part of a recording, from the first packet that a host sends to the last one:
+    before that, hosts load their code."""
     done = subprocess.run(
-        ["perf", "script", "-i", str(record), "-F", "comm,ip,sym"],
+        ["perf", "script", "-i", str(record), "-F", "comm,time,ip,sym"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    counts: Counter[str] = Counter()
+    found: list[tuple[float, str]] = []
     for sample in done.stdout.split("\n\n"):
-        process, _, stack = sample.strip().partition("\n")
-        if process:
-            counts[part_of(process.strip(), stack)] += 1
-    return counts
+        head, _, stack = sample.strip().partition("\n")
+        if head:
+            process, time_s = head.rstrip(" :").rsplit(maxsplit=1)
+            found.append((float(time_s), part_of(process.strip(), stack)))
+    sent = [time_s for time_s, part in found if part == "host send"]
+    return Counter(part for time_s, part in found if min(sent) <= time_s <= max(sent))
 
 
 def where(system: str, scale: float, offload: str) -> None:
     """Print the parts of one system's run; scale, offload: as in end_to_end.py."""
-    text = experiment(system, scale, 2, offload)
+    text = experiment(system, scale, 10, offload)
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "perf.data"
         with subprocess.Popen(
