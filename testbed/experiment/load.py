@@ -49,15 +49,23 @@ def load_text(
     return load_document(document, file, folder, stem)
 
 
-def load_document(document: Document, file: str, folder: str | Path, stem: str) -> Experiment:
-    """The same from a document that has been read. Raises UserError."""
+def load_document(
+    document: Document, file: str, folder: str | Path, stem: str, servers_reserved: int = 0
+) -> Experiment:
+    """The same from a document that has been read; servers_reserved: see resolve. Raises
+    UserError."""
     loader = _Sections(document, Path(folder).absolute())
     loader.read()
     problems = [*document.problems, *loader.problems]
     experiment = None
     if isinstance(document.data, dict):
         experiment, more = resolve(
-            loader.parts, loader.topology, loader.folder, stem, loader.chosen_system
+            loader.parts,
+            loader.topology,
+            loader.folder,
+            stem,
+            loader.chosen_system,
+            servers_reserved,
         )
         if experiment is not None:
             experiment = experiment.with_warnings(loader.warnings)

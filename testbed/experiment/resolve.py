@@ -59,14 +59,16 @@ def resolve(
     folder: Path,
     stem: str,
     system: systems.System | None,
+    servers_reserved: int = 0,
 ) -> tuple[Experiment | None, list[Problem]]:
     """Build the experiment from the sound sections `parts` (by attribute name).
 
     Returns it, or None and the problems that stand in the way. Sections that are missing from
     `parts` were not sound; what needs them is not checked. `system` is the one that the file names,
-    whether or not its options are sound; None: no such system.
+    whether or not its options are sound; None: no such system. `servers_reserved`: a job that is
+    placed here takes hosts for at least so many servers, where the topology has them.
     """
-    resolver = _Resolver(dict(parts), topology, folder, system)
+    resolver = _Resolver(dict(parts), topology, folder, system, servers_reserved)
     resolver.name(stem)
     resolver.links()
     resolver.switches()
@@ -94,8 +96,10 @@ class _Resolver:
         topology: Topology | None,
         folder: Path,
         system: systems.System | None,
+        servers_reserved: int,
     ) -> None:
         self.parts = parts
+        self.servers_reserved = servers_reserved
         self.topology = topology
         self.folder = folder
         self.system = system
@@ -318,15 +322,18 @@ class _Resolver:
                 f"{found}; the topology has {len(topology.hosts)} hosts, and each takes one role",
             )
             return
+        extra = max(each, self.servers_reserved)
+        if sum(job.workers + extra for job in jobs) > len(topology.hosts):
+            extra = each
         for number, job in enumerate(jobs):
             if isinstance(job.placement, str):
                 free = [host for host in topology.hosts if host not in taken]
                 seed = self.parts.get("seed", 0)
-                hosts = choose(job.placement, topology, free, job.workers + each, seed, number)
+                hosts = choose(job.placement, topology, free, job.workers + extra, seed, number)
                 if hosts is None:
                     return  # a system that is not sound has its own error, and unknown needs
                 taken |= dict.fromkeys(hosts, "")
-                placement = Placement.of(hosts, job.workers)
+                placement = Placement.of(hosts[: job.workers + each], job.workers)
                 jobs[number] = job.model_copy(update={"placement": placement})
 
     @property

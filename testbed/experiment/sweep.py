@@ -91,16 +91,23 @@ def load_sweep(path: str | Path, size: Size | None = None) -> Sweep:
         raise UserError(f"{path}: this file has no key sweep; `{command_line(str(path))}` runs it")
     choices = _choices(document, file)
     figure = read_figure(document, file, tuple(choices[0]))
-    points: dict[str, Point] = {}
-    for choice in choices:
+
+    def load(choice: dict[str, Any], servers_reserved: int = 0) -> Experiment:
         changed = _applied(document, choice, file)
         if size is not None:
             resize(changed.data, size)
         try:
-            experiment = load_document(changed, file, folder, path.stem)
+            return load_document(changed, file, folder, path.stem, servers_reserved)
         except ExperimentError as error:
             at = ", ".join(f"{name}={shown(value)}" for name, value in choice.items())
             raise UserError(f"{error}\n  at the sweep's point {at}") from None
+
+    loaded = [load(choice) for choice in choices]
+    servers = [each.system_entry.servers_per_job(each.system) for each in loaded]
+    points: dict[str, Point] = {}
+    for choice, experiment, count in zip(choices, loaded, servers, strict=True):
+        if count < max(servers) and experiment.arrivals is None:
+            experiment = load(choice, max(servers))  # the same workers for all systems
         key = _key(experiment)
         points.setdefault(key, Point(_relevant(choice, experiment), experiment, key))
     found = tuple(points.values())

@@ -70,10 +70,14 @@ def _unsigned(context: Any, builder: Any, kind: Any, index: Any) -> tuple[Any, A
     stays as it is."""
     if isinstance(kind, types.Integer):
         return types.uintp, context.cast(builder, index, kind, types.intp)
-    if isinstance(kind, types.BaseTuple) and all(isinstance(t, types.Integer) for t in kind):
-        values = cgutils.unpack_tuple(builder, index, len(kind))
-        whole = [context.cast(builder, v, t, types.intp) for v, t in zip(values, kind, strict=True)]
-        unsigned = types.UniTuple(types.uintp, len(kind))
+    kinds = getattr(kind, "types", ())  # of a tuple
+    if kinds and all(isinstance(each, types.Integer) for each in kinds):
+        values = cgutils.unpack_tuple(builder, index, len(kinds))
+        whole = [
+            context.cast(builder, value, each, types.intp)
+            for value, each in zip(values, kinds, strict=True)
+        ]
+        unsigned = types.UniTuple(types.uintp, len(kinds))
         return unsigned, context.make_tuple(builder, unsigned, whole)
     return kind, index
 

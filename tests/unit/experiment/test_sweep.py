@@ -77,6 +77,33 @@ def test_skipped_points(sweep_of):
     assert chosen(sweep) == [("esa", "16"), ("esa", "32"), ("esa", "64"), ("atp", "32")]
 
 
+def test_all_systems_have_the_same_workers(tmp_path):
+    """Systems without servers leave the servers' hosts idle."""
+    path = tmp_path / "fair.yaml"
+    shape = "{model: resnet18, workers: 3, iterations: 1, scale: 0.001"
+    path.write_text(
+        "topology: {kind: two_level, tors: 2, hosts: 5, servers: 3}\nmemory: {aggregators: 64}\n"
+        f"jobs: [{shape}}}, {shape}, placement: spread}}, {shape}, placement: random}}]\n"
+        "sweep: {system: [switchml, esa, ring, {name: ps, servers: 1}]}\n"
+    )
+    workers = {
+        point.experiment.system.name: [job.fixed_placement.workers for job in point.experiment.jobs]
+        for point in load_sweep(path).points
+    }
+    assert len(workers) == 4 and all(each == workers["esa"] for each in workers.values())
+
+
+def test_nothing_is_reserved_where_the_hosts_do_not_suffice(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        "topology: {kind: star, hosts: 4}\nmemory: {aggregators: 64}\n"
+        "jobs: [{model: resnet18, workers: 4, iterations: 1, scale: 0.001}]\n"
+        "sweep: {together: [{system: [ring, esa], topology.hosts: [4, 5]}]}\n"
+    )
+    ring, esa = (point.experiment.jobs[0].fixed_placement for point in load_sweep(path).points)
+    assert ring.workers == esa.workers and not ring.servers and esa.servers == ("h5",)
+
+
 def test_systems_without_memory_are_one_point(sweep_of):
     sweep = sweep_of("system: [esa, ring]\nmemory.aggregators: [16, 32]")
     assert chosen(sweep) == [("esa", "16"), ("esa", "32"), ("ring",)]
