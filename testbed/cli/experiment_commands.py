@@ -9,7 +9,7 @@ from testbed.config import units
 from testbed.errors import UserError
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.load import load
-from testbed.experiment.sweep import is_sweep, load_sweep
+from testbed.experiment.sweep import is_sweep, load_sweep, other_workers
 
 
 def check_command(
@@ -38,6 +38,8 @@ def _check_sweep(path: str | Path, inspect: Callable[[Experiment], Iterable[str]
         except UserError as error:
             raise UserError(f"{error}\n  at the sweep's point {point.label}") from None
     print(f"{path}: valid: a sweep of {len(sweep.points)} points over {', '.join(sweep.keys)}")
+    for warning in other_workers(sweep.points):
+        print(f"warning: {warning}")
     for warning, (first, *others) in labels.items():
         print(f"warning: {warning}")
         if len(others) + 1 < len(sweep.points):

@@ -168,8 +168,9 @@ sweep:
 A range is `{from, to, step}` or `{from, to, times}`. A value replaces the whole value of the file
 at that place, so a system needs all its options again. A point whose system does not aggregate in
 the switch ignores the file's `memory`. Points that become equal because of this are one point. Jobs
-without a placement of their own have the same workers at all points: where some systems have servers
-and others do not, the servers' hosts stay idle in the others' points, as far as there are enough hosts.
+without a placement of their own have the same workers at all points. Where some systems have
+servers and others have none, the servers' hosts stay idle in the others' points, if there are
+enough hosts; where workers still differ, `check` and `sweep` say so.
 
 The results are in `results/NAME/`: `report.txt`, `data.csv` and `figures/` of the sweep, and one
 folder per point. The folder's name is a hash of the resolved experiment without its name. If the

@@ -114,6 +114,35 @@ def load_sweep(path: str | Path, size: Size | None = None) -> Sweep:
     return Sweep(found[0].experiment.name, found, figure)
 
 
+def other_workers(points: Iterable[Point]) -> list[str]:
+    """Warnings: at which points jobs have other workers than the same jobs have at another point of
+    the same network."""
+    first: dict[Any, list[Point]] = {}
+    found = []
+    for point in points:
+        experiment = point.experiment
+        if experiment.arrivals is not None:
+            continue
+        shapes = tuple((job.name, job.model, job.workers) for job in experiment.jobs)
+        network = experiment.topology_object().plain()
+        same = [
+            other
+            for other in first.get(shapes, [])
+            if other.experiment.topology_object().plain() == network
+        ]
+        if not same:
+            first.setdefault(shapes, []).append(point)
+        elif _workers(same[0]) != _workers(point):
+            found.append(
+                f"at the point {point.label} jobs have other workers than at {same[0].label}"
+            )
+    return found
+
+
+def _workers(point: Point) -> list[tuple[str, ...]]:
+    return [job.fixed_placement.workers for job in point.experiment.jobs]
+
+
 def _key(experiment: Experiment) -> str:
     nameless = experiment.model_copy(update={"name": ""})
     return hashlib.sha256(nameless.resolved_yaml().encode()).hexdigest()[:12]

@@ -62,9 +62,10 @@ def run_sweep(
     with step(console, lambda: f"compiling P4 programs: {len(programs)} of {len(todo)} points"):
         for point in todo:
             programs[point.key] = _prepared(point)
-    for warning in dict.fromkeys(
-        each for point in sweep.points for each in point.experiment.warnings
-    ):
+    from testbed.experiment.sweep import other_workers
+
+    of_points = [each for point in sweep.points for each in point.experiment.warnings]
+    for warning in dict.fromkeys([*of_points, *other_workers(sweep.points)]):
         print(f"warning: {warning}", file=sys.stderr)
     folder = _open_folder(sweep, results)
     console.print(f"results: {folder}", highlight=False, soft_wrap=True)

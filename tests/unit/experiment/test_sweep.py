@@ -104,6 +104,18 @@ def test_nothing_is_reserved_where_the_hosts_do_not_suffice(tmp_path):
     assert ring.workers == esa.workers and not ring.servers and esa.servers == ("h5",)
 
 
+def test_other_workers_are_told(tmp_path, capsys):
+    path = tmp_path / "other.yaml"
+    path.write_text(
+        "topology: {kind: star, hosts: 5}\nsystem: esa\nmemory: {aggregators: 64}\n"
+        "jobs: [{name: a, model: resnet18, workers: 2, iterations: 1, scale: 0.001}]\n"
+        "sweep: {'jobs[0].placement': [packed, random, {workers: [h1, h2], ps: h4}]}\n"
+    )
+    assert check_command(path) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if "other workers" in line]
+    assert len(told) == 1 and "placement=random" in told[0] and "placement=packed" in told[0]
+
+
 def test_systems_without_memory_are_one_point(sweep_of):
     sweep = sweep_of("system: [esa, ring]\nmemory.aggregators: [16, 32]")
     assert chosen(sweep) == [("esa", "16"), ("esa", "32"), ("ring",)]
