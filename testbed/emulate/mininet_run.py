@@ -31,6 +31,7 @@ from testbed.emulate.switch_backends import Backend, backend_of
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.emulate.watchdog import Watch
 from testbed.errors import RunError
+from testbed.protocols import has_compiled
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.live_view import JobTitle, Progress
 from testbed.runtimes.program import Program
@@ -72,6 +73,9 @@ def run_experiment(
         console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
         topology = experiment.topology_object()
         size = f"{len(topology.hosts)} hosts, {len(topology.switches)} switches"
+        starting = "starting switches and host processes"
+        if not has_compiled():
+            starting = "compiling the hosts' protocols, once (up to some minutes)"
         with contextlib.ExitStack() as stack:
             own = shared or stack.enter_context(shared_session([experiment]))
             title = f"{experiment.name} ({writer.folder})"
@@ -82,7 +86,7 @@ def run_experiment(
             with Captures(captured, session, writer.folder / "captures", library):
                 for number in range(experiment.repetitions):
                     with contextlib.ExitStack() as inside:
-                        with step(console, "starting switches and host processes"):
+                        with step(console, starting):
                             repetition = inside.enter_context(
                                 Repetition(experiment, backend, session, number)
                             )

@@ -54,6 +54,11 @@ def cache_directory() -> Path:
         raise UserError(error.diagnostics[0].message) from None
 
 
+def has_compiled() -> bool:
+    """Whether any compiled code of these sources is there; the first run makes it, in minutes."""
+    return any(cache_directory().rglob("*.nbc"))
+
+
 # numba takes it from the environment when it is imported, and not again later.
 if os.environ.get("NUMBA_DISABLE_JIT", "0") == "0":
     os.environ["NUMBA_CACHE_DIR"] = str(cache_directory())
