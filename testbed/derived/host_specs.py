@@ -218,7 +218,16 @@ def pool_part(
         index="position" if positions else index,
         priority=priority,
         positions=positions,
+        window_rule=_window_rule(experiment),
     )
+
+
+def _window_rule(experiment: Experiment) -> str:
+    """The rule of the window that the experiment chooses; `auto`: that of the memory."""
+    options = options_of(experiment, PoolOptions)
+    if options.window_rule != "auto":
+        return options.window_rule
+    return "positions" if options_of(experiment, GridOptions).memory == "atp" else "in_flight"
 
 
 def esa_part(experiment: Experiment, number: int) -> PoolSpec:

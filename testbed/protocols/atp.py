@@ -62,4 +62,5 @@ def _new_positions(spec: HostSpec) -> Positions:
         positions_of(spec).index,
         options.pool,
         spec.job.number,
+        options.window_rule,
     )

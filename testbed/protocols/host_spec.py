@@ -149,6 +149,8 @@ class SystemSpec(Part):
 
     order: str  # "front" or "fifo", in which tensors are sent (send_scoreboard)
     window: int = positive()  # most fragments in flight
+    # What counts against it: "in_flight", or "positions", from the oldest one without a result on.
+    window_rule: Literal["in_flight", "positions"] = "in_flight"
     timeout_ns: int  # of retransmission; 0: adaptive, between the next two
     min_timeout_ns: int
     max_timeout_ns: int

@@ -15,7 +15,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from testbed.protocols import floats, heap, progress, server_losses, server_store, wire
+from testbed.protocols import (
+    floats,
+    heap,
+    positions,
+    progress,
+    server_losses,
+    server_store,
+    wire,
+)
 from testbed.protocols.index import POSITION
 
 
@@ -25,6 +33,7 @@ def _begin(server, iteration):
     state = server.state[0]
     state.iteration = iteration
     progress.begin(server.progress)
+    positions.begin(server.positions)
     server.status[0].iterations = iteration
     size = state.timers
     state.timers = 0

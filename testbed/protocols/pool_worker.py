@@ -66,6 +66,7 @@ def begin(worker, scoreboard, iteration):
     state.furthest = -1
     state.next_place = 0
     state.seen = -1
+    positions.begin(worker.positions)
     communication, computation = config.communication_ns, config.computation_ns
     remaining = config.iterations - iteration
     for t in range(worker.priority.size):
@@ -154,8 +155,10 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         elif once:
             _miss_earlier(worker, scoreboard, now, fragment)
         if config.index_mode == POSITION:
-            worker.positions.index[positions.position_of(worker.positions, iteration, fragment)] = (
-                wire.extra(row)
+            positions.announce(
+                worker.positions,
+                positions.position_of(worker.positions, iteration, fragment),
+                wire.extra(row),
             )
             _slide(worker, scoreboard, fragment)
     return finished
@@ -253,7 +256,7 @@ def _write_gradient(worker, scoreboard, row, fragment, flags):
             positions.position_of(window_positions, scoreboard.state[0].iteration, fragment)
         ]
         place = np.int64(window_positions.place[fragment])
-        window_positions.gap_place[place % config.window] = (
+        window_positions.gap_place[place % window_positions.gap_place.size] = (
             max(place, worker.state[0].next_place - 1) + config.gap
         )
     else:
@@ -301,7 +304,7 @@ def _fill_gaps(worker, scoreboard, now, packets, filled):
         fragment = window_positions.order[place]
         if (
             scoreboard.status[fragment] & send_scoreboard.RECEIVED
-            or window_positions.gap_place[place % config.window] > state.furthest
+            or window_positions.gap_place[place % window_positions.gap_place.size] > state.furthest
         ):
             continue
         if filled == packets.shape[0]:
@@ -354,15 +357,12 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
         counters.retransmissions += 1
         filled += 1
     window = state.credit // worker_state.UNIT
-    end = state.window_base + config.window
     waited = state.pacing == 1
     state.pacing = 0
     while filled < capacity:
         fragment = send_scoreboard.next_fragment(scoreboard, window)
         if fragment < 0:
             break
-        if config.index_mode == POSITION and worker.positions.place[fragment] >= end:
-            break  # its position's last fragment has no result yet
         if state.next_send_ps > now * 1000:
             state.pacing = 1
             break

@@ -2,9 +2,18 @@
 
 Fragments are numbered in the one order in which every worker sends them: tensors from the last to
 the first, as backward makes them ready, fragment by fragment. Fragment number n, counted through
-all iterations, has window position n modulo the window. A worker sends n only when it has the
-result of n minus the window. So at any time a position has one fragment in the whole job, and what
-the server says of the position with that fragment's result holds, on every worker, for the next.
+all iterations, has window position n modulo the window. With the window rule `positions` a worker
+sends n only when it has the results of everything up to n minus the window. So at any time a
+position has one fragment in the whole job, and what the server says of the position with that
+fragment's result holds, on every worker, for the next.
+
+With the window rule `in_flight` a worker may be further ahead. A fragment has the same position as
+before, and several of one position may be in flight: the later ones find the aggregator taken and
+go to the server. Which results a worker has when it sends n now differs among workers, so a new
+index cannot hold from the position's next fragment on: the workers would look for different
+aggregators, and the parts of a sum would never meet. It holds from the next iteration on, which a
+worker begins with all results of this one. A position gets at most one new index in an iteration,
+so the order in which results arrive does not matter.
 
 `index` is what it says: the index of each position. It starts as `hash` (each position anywhere)
 or `consecutive` (side by side, each job from a place of its own).
@@ -26,26 +35,59 @@ class Positions(NamedTuple):
     order: np.ndarray  # int32[F], fragments in the order in which they are sent
     place: np.ndarray  # int32[F], the reverse
     index: np.ndarray  # type: ignore[assignment]  # int64[N]
-    gap_place: np.ndarray  # int64[N], the result of which place shows that this one got lost
+    next_index: np.ndarray  # int64[N], from the next iteration on; int64[0] with rule `positions`
+    gap_place: np.ndarray  # int64[G], the result of which place shows that this one got lost: of
+    #                        place p in p modulo G; G: N, or F where more than N places are in use
 
 
 def no_positions() -> Positions:
     nothing = np.zeros(0, np.int32)
-    return Positions(nothing, nothing, np.zeros(0, np.int64), np.zeros(0, np.int64))
+    empty = np.zeros(0, np.int64)
+    return Positions(nothing, nothing, empty, np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-def new_positions(first: np.ndarray, window: int, mode: str, pool: int, job: int) -> Positions:
+def new_positions(
+    first: np.ndarray, window: int, mode: str, pool: int, job: int, rule: str = "positions"
+) -> Positions:
     """`first`: first fragment of each tensor and their number, int64[T + 1]; `mode`: an index mode;
-    `pool`: the number of indices."""
+    `pool`: the number of indices; `rule`: of the window, "positions" or "in_flight"."""
     tensors = [np.arange(first[t], first[t + 1]) for t in reversed(range(len(first) - 1))]
     order = np.concatenate(tensors).astype(np.int32)
     place = np.empty_like(order)
     place[order] = np.arange(order.size, dtype=np.int32)
-    index = [index_of(MODES[mode], pool, job, position) for position in range(window)]
-    return Positions(order, place, np.array(index, np.int64), np.zeros(window, np.int64))
+    index = np.array([index_of(MODES[mode], pool, job, p) for p in range(window)], np.int64)
+    if rule == "positions":
+        return Positions(order, place, index, np.zeros(0, np.int64), np.zeros(window, np.int64))
+    return Positions(order, place, index, index.copy(), np.zeros(order.size, np.int64))
 
 
 @njit(cache=True)
 def position_of(positions, iteration, fragment):
     """Window position of fragment `fragment`, 0 .. F - 1, of an iteration."""
     return (iteration * positions.order.size + positions.place[fragment]) % positions.index.size
+
+
+@njit(cache=True)
+def begin(positions):
+    """An iteration begins."""
+    for position in range(positions.next_index.size):
+        positions.index[position] = positions.next_index[position]
+
+
+@njit(cache=True)
+def announced(positions, position):
+    """The index that results announce for what a position has next."""
+    if positions.next_index.size > 0:
+        return positions.next_index[position]
+    return positions.index[position]
+
+
+@njit(cache=True)
+def announce(positions, position, index):
+    """The server gives a position a new index, or a worker learns from a result which one it has
+    from now on. A result that was sent before the change names the old index and changes nothing
+    where indices hold for an iteration."""
+    if positions.next_index.size == 0:
+        positions.index[position] = index
+    elif index != positions.index[position]:
+        positions.next_index[position] = index

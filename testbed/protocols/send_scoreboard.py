@@ -34,6 +34,12 @@ tensor that became ready first go first. So this tensor becomes shared as soon a
 has it, and a fast worker does not fill the switch with fragments that must wait for the slowest
 worker. With fifo order all workers send in the same order, and all fragments in flight count.
 
+What counts. A worker sends while fewer fragments than the window are in flight. With the window
+rule `positions` it must also not be further ahead than the window of the oldest fragment without a
+result, in the order in which it sends. So one missing result stops it after a window, although
+little is in flight. The reserved part is exempt from both, for the same reason: a worker that waits
+for a fragment of another one must still send what that one waits for.
+
 Timers. Each fragment in flight has a *flight*: when it was sent, how often, and when it is due to
 be sent again. Nearly always the flight that begins last is due last, so flights wait in a queue,
 and those that are due before its end in a heap. There are few flights, and they are reused at
@@ -83,6 +89,9 @@ STATE = record(
     "probing",  # tensor whose probes are to be sent, or NONE
     "finishing",  # tensor that is to come to its stop, or NONE
     "window",
+    "span",  # so far ahead of the oldest one without a result a fragment may be; 0: any distance
+    "sent",  # fragments sent for the first time in this iteration, if there is a span
+    "head",  # of them, those before the oldest one without a result
     "ended",  # entries in SendScoreboard.ended
     "begun",  # flights that have ever been used in this iteration
 )
@@ -113,6 +122,8 @@ class SendScoreboard(NamedTuple):
     tensor: np.ndarray  # int16[F]
     status: np.ndarray  # uint8[F]
     flight: np.ndarray  # int32[F], of a fragment in flight
+    sent_order: np.ndarray  # int32[F], fragments in the order in which they are sent; int32[0] if
+    #                         there is no span. With fifo order the same on all workers
     fragment: np.ndarray  # int32[F], of a flight
     attempts: np.ndarray  # uint8[F], of a flight
     sent_ns: np.ndarray  # int64[F], last transmission of a flight
@@ -131,10 +142,11 @@ FLIGHTS = ("fragment", "attempts", "sent_ns", "armed_ns", "due_ns", "timers", "e
 
 
 def new_scoreboard(
-    sizes: list[int], values: int, iterations: int, order: int, window: int
+    sizes: list[int], values: int, iterations: int, order: int, window: int, span: int = 0
 ) -> SendScoreboard:
     """An empty scoreboard for tensors of `sizes` values, in fragments of `values` values, of
-    which a worker has at most `window` in flight."""
+    which a worker has at most `window` in flight, with a `span` at most so far ahead of the oldest
+    one without a result (0: at any distance)."""
     first = fragments_of(sizes, values)
     tensors, fragments = len(sizes), int(first[-1])
     return SendScoreboard(
@@ -146,6 +158,7 @@ def new_scoreboard(
             fragments=fragments,
             values=values,
             window=window,
+            span=span,
         ),
         first=first,
         size=np.asarray(sizes, np.int64),
@@ -159,6 +172,7 @@ def new_scoreboard(
         tensor=np.repeat(np.arange(tensors, dtype=np.int16), np.diff(first)),
         status=np.zeros(fragments, np.uint8),
         flight=np.zeros(fragments, np.int32),
+        sent_order=_new_sent_order(first, order) if span else np.zeros(0, np.int32),
         fragment=np.zeros(fragments, np.int32),
         attempts=np.zeros(fragments, np.uint8),
         sent_ns=np.zeros(fragments, np.int64),
@@ -171,6 +185,14 @@ def new_scoreboard(
         first_sent_ns=np.full((iterations, tensors), -1, np.int64),
         done_ns=np.full((iterations, tensors), -1, np.int64),
     )
+
+
+def _new_sent_order(first: np.ndarray, order: int) -> np.ndarray:
+    """With fifo order known at once, else filled in as fragments are sent."""
+    if order != FIFO:
+        return np.zeros(int(first[-1]), np.int32)
+    tensors = reversed(range(len(first) - 1))
+    return np.concatenate([np.arange(first[t], first[t + 1], dtype=np.int32) for t in tensors])
 
 
 @njit(cache=True)
@@ -187,6 +209,8 @@ def begin(scoreboard, iteration):
     state.unfinished = state.tensors
     state.cursor = NONE
     state.in_flight = 0
+    state.sent = 0
+    state.head = 0
     state.frontmost = state.tensors
     state.probing = NONE
     state.finishing = NONE
@@ -267,6 +291,8 @@ def next_fragment(scoreboard, window):
     if state.iteration < 0 or state.cursor == NONE:
         return -1
     cursor, room = state.cursor, state.in_flight < window
+    if state.span > 0:
+        room = room and state.sent - state.head < state.span
     if state.probing != NONE and room:
         return scoreboard.unsent[state.probing]
     min_urgent = max(state.window // SHARE_OF_URGENT, 1)
@@ -288,6 +314,10 @@ def mark_sent(scoreboard, fragment, now, timeout):
     scoreboard.inflight[tensor] += 1
     state.in_flight += 1
     scoreboard.status[fragment] |= SENT
+    if state.span > 0:
+        if state.order == FRONT:
+            scoreboard.sent_order[state.sent] = fragment
+        state.sent += 1
     if state.ended > 0:
         state.ended -= 1
         flight = np.int64(scoreboard.ended[state.ended])
@@ -400,6 +430,10 @@ def mark_received(scoreboard, fragment, now):
         state.in_flight -= 1
         if tensor <= state.cursor and _shared(scoreboard, tensor):
             state.urgent -= 1
+    while (
+        state.head < state.sent and scoreboard.status[scoreboard.sent_order[state.head]] & RECEIVED
+    ):
+        state.head += 1
     first_result = not _shared(scoreboard, tensor)
     scoreboard.missing[tensor] -= 1
     scoreboard.furthest[tensor] = max(scoreboard.furthest[tensor], fragment + 1)

@@ -136,16 +136,15 @@ def write_header(server, row, kind, flags, node, place):
     config = server.config[0]
     fragment = place % config.fragments
     whole = server.iteration[place] * config.fragments + fragment
+    position = np.int64(0)
     if config.index_mode == POSITION:
-        window_positions = server.positions
-        index = window_positions.index[
-            positions.position_of(window_positions, server.iteration[place], fragment)
-        ]
+        position = positions.position_of(server.positions, server.iteration[place], fragment)
+        index = server.positions.index[position]
     else:
         index = index_of(config.index_mode, config.pool, config.job, whole)
     wire.write_header(row, kind, 255, flags, config.job, node, whole, index, 0x4000)
     if config.index_mode == POSITION:
-        wire.set_extra(row, index)
+        wire.set_extra(row, positions.announced(server.positions, position))
 
 
 @njit(cache=True)
@@ -173,24 +172,26 @@ def name_previous(server, row):
 @njit(cache=True)
 def rehash(server, row, place):
     """The fragment is complete. If it collided, its window position gets another index, which all
-    workers learn from the result in `row` and use for the position's next fragment."""
+    workers learn from the result in `row` and use from then on (see positions.py)."""
     config, state, window_positions = server.config[0], server.state[0], server.positions
     if config.rehash == 0 or server.flags[place] & wire.COLLISION == 0:
         return
     position = positions.position_of(
         window_positions, server.iteration[place], place % config.fragments
     )
-    server.taken[window_positions.index[position]] -= 1
+    index = window_positions.index[position]
+    if positions.announced(window_positions, position) != index:
+        return  # it has one already, from the next iteration on
+    server.taken[index] -= 1
     for _ in range(REHASH_DRAWS):
         state.draws += 1
-        window_positions.index[position] = (
-            mix2(mix2(config.job, 0x2E4A5), state.draws) % config.pool
-        )
-        if server.taken[window_positions.index[position]] == 0:
+        index = mix2(mix2(config.job, 0x2E4A5), state.draws) % config.pool
+        if server.taken[index] == 0:
             break
-    server.taken[window_positions.index[position]] += 1
+    server.taken[index] += 1
+    positions.announce(window_positions, position, index)
     server.counters[0].rehashes += 1
-    wire.set_extra(row, window_positions.index[position])
+    wire.set_extra(row, index)
 
 
 @njit(cache=True)

@@ -21,7 +21,7 @@ from testbed import dataplane
 from testbed.derived.host_specs import plan
 from testbed.experiment import Experiment
 from testbed.experiment.planned_faults import affected_nodes
-from testbed.protocols import sizes, wire
+from testbed.protocols import send_scoreboard, sizes, wire
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.values import mix2
 from testbed.routing.tree import switch_of
@@ -207,6 +207,8 @@ def _sharing(machine: Any, first: Any) -> Any:
     """A worker's machine with what never changes, and is the same for all workers of its job, taken
     from the first one: of a large model, hundreds of megabytes."""
     same = {name: getattr(first.scoreboard, name) for name in ("first", "size", "tensor")}
+    if first.scoreboard.state[0].order == send_scoreboard.FIFO:
+        same["sent_order"] = first.scoreboard.sent_order
     return machine._replace(scoreboard=machine.scoreboard._replace(**same))
 
 

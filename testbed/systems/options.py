@@ -104,6 +104,12 @@ class WorkerOptions(SystemOptions):
 class PoolOptions(WorkerOptions):
     """Options of every system with a shared pool of aggregators and a parameter server."""
 
+    window_rule: Annotated[str, Choice(("in_flight", "positions"))] = Field(
+        default="in_flight",
+        description="What counts against the window: the fragments in flight, or the positions from"
+        " the oldest fragment without a result to the next one to send, in the order in which the"
+        " worker sends. With positions a single missing result stops the worker after a window.",
+    )
     max_age_ns: Annotated[int, Quantity(TIME, 0, HOUR, (("none", 0),))] = Field(
         default=0,
         alias="max_age",
@@ -167,6 +173,14 @@ class AtpOptions(PoolOptions):
         " its window positions (congestion marks halve the window); auto: twice the"
         " bandwidth-delay product of the job's own empty path, at least 100.",
     )
+    window_rule: Annotated[str, Choice(("positions", "in_flight"))] = Field(
+        default="positions",
+        description="What counts against the window: the positions from the oldest fragment without"
+        " a result to the next one to send, or the fragments in flight. With positions a window"
+        " position has one fragment at a time. With in_flight a fragment keeps the position"
+        " fragment number modulo window, several fragments of one position may be in flight and"
+        " collide, and a new index holds from the next iteration on.",
+    )
     order: Annotated[str, Choice(("fifo",), later=(("front", ATP_ORDER),))] = Field(
         default="fifo",
         description="Which ready tensor a worker sends first: the one that was ready first.",
@@ -206,6 +220,12 @@ class GridOptions(PoolOptions):
         default="fifo",
         description="Which ready tensor a worker sends first: the one that was ready first, or the"
         " one nearest to the model's front (not with ATP's memory).",
+    )
+    window_rule: Annotated[str, Choice(("auto", "in_flight", "positions"))] = Field(
+        default="auto",
+        description="What counts against the window: the fragments in flight, or the positions from"
+        " the oldest fragment without a result to the next one to send; auto: positions with ATP's"
+        " memory.",
     )
     planner: Annotated[str, Choice(PLANNERS)] = Field(
         default="grid-links",

@@ -43,9 +43,12 @@ def parts(protocol: Any, spec: HostSpec) -> tuple:
     job, options = spec.job, spec.options
     sizes = [tensor.values for tensor in job.tensors]
     order = send_scoreboard.FIFO if options.order == "fifo" else send_scoreboard.FRONT
+    span = options.window if options.window_rule == "positions" else 0
     return (
         protocol,
-        send_scoreboard.new_scoreboard(sizes, job.values, job.iterations, order, options.window),
+        send_scoreboard.new_scoreboard(
+            sizes, job.values, job.iterations, order, options.window, span
+        ),
         training.of_spec(spec, protocol.lag),
         protocol.status,
         protocol.counters,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
+from testbed.protocols import wire
+from testbed.protocols.sizes import FRAME_OVERHEAD
 from tests.support.experiments import experiment
 from tests.support.fabric import Fabric, lossy, perfect, run_exact, total
 from tests.support.switches import start_switches
@@ -62,6 +66,9 @@ def test_faults_on_every_wire(seed):
         ", gap: 20, reminder_delay: 300 us, timeout: 5 ms",
         ", reminder: false",
         ", max_age: 20 ms",
+        ", window_rule: in_flight",
+        ", window_rule: in_flight, index: consecutive, release: on_completion",
+        ", window_rule: in_flight, gap: 0, timeout: 5 ms",
     ],
 )
 def test_options_stay_exact_under_faults(options):
@@ -79,6 +86,53 @@ def test_a_position_that_collides_finds_an_aggregator_of_its_own():
     for worker in with_rehash.workers():
         known = servers[worker.spec.job.number].machine.protocol.positions.index
         assert (worker.machine.protocol.positions.index == known).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_window_of_fragments_in_flight_under_faults_on_every_wire(seed):
+    options = ", window_rule: in_flight"
+    run(lossy(seed, loss=0.02, duplicate=0.02, reorder=0.05), aggregators=24, options=options)
+
+
+@pytest.mark.parametrize("rule", ["positions", "in_flight"])
+def test_all_workers_look_for_a_fragment_at_the_same_aggregator(rule):
+    """Whichever results a worker has when it sends, and whatever index its position gets."""
+    faulty = lossy(3, loss=0.02, duplicate=0.02, reorder=0.05)
+    indices: dict[tuple[int, int], set[int]] = {}
+
+    def schedule(now, node, frame):
+        head = struct.unpack_from("!BxHHHII", frame, FRAME_OVERHEAD)
+        kind, job, fragment, index = head[0] & 15, head[2], head[4], head[5]
+        if kind == wire.GRADIENT and node != "s1":
+            indices.setdefault((job, fragment), set()).add(index)
+        return faulty(now, node, frame)
+
+    fabric = run(schedule, aggregators=64, options=f", window_rule: {rule}")
+    assert total(fabric.servers(), "rehashes") > 5
+    assert len(indices) > 500
+    assert {len(found) for found in indices.values()} == {1}
+
+
+@pytest.mark.parametrize("rule", ["positions", "in_flight"])
+def test_a_missing_result_stops_a_window_of_positions(rule):
+    """One fragment's packets are lost for a while: how far do the other workers go?"""
+    lost_until = 3_000_000
+    sent = []
+
+    def schedule(now, node, frame):
+        head = struct.unpack_from("!BxHHHII", frame, FRAME_OVERHEAD)
+        kind, job, fragment = head[0] & 15, head[2], head[4]
+        if kind != wire.GRADIENT or job != 1 or now >= lost_until:
+            return (0,)
+        if node == "h6":
+            sent.append(fragment)
+        return () if node == "h7" and fragment == sent[0] else (0,)
+
+    options = f", window_rule: {rule}, gap: 0, timeout: 1 s, reminder: false"
+    fabric = run(schedule, aggregators=4096, options=options)
+    place = fabric.hosts["h6"].machine.protocol.positions.place
+    furthest = max(int(place[fragment % place.size]) for fragment in sent)
+    assert furthest == 31 if rule == "positions" else furthest > 100
 
 
 def test_a_gap_is_answered_before_the_timeout():

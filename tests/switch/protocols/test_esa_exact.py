@@ -43,6 +43,20 @@ def test_faults_on_every_wire(seed):
     run(lossy(seed, loss=0.02, duplicate=0.02, reorder=0.05), aggregators=24)
 
 
+@pytest.mark.parametrize("order", ["front", "fifo"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_window_of_positions_under_faults_on_every_wire(seed, order):
+    options = f", window_rule: positions, order: {order}"
+    run(lossy(seed, loss=0.02, duplicate=0.02, reorder=0.05), aggregators=24, options=options)
+
+
+@pytest.mark.parametrize("window", [1, 3, 9])
+def test_a_small_window_of_positions_does_not_deadlock(window):
+    text = TEXT.replace("window: 32", f"window: {window}").replace("0.002", "0.0004")
+    options = ", window_rule: positions"
+    run(lossy(5, loss=0.01, reorder=0.05), aggregators=24, options=options, text=text)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("aggregators", [4, 40, 400])
 @pytest.mark.parametrize("seed", range(100, 116))
@@ -61,6 +75,9 @@ def test_many_schedules_and_pool_sizes(seed, aggregators):
         ", order: fifo, reminder_delay: 300 us, timeout: 3 ms",
         ", reminder: false",
         ", max_age: 20 ms",
+        ", window_rule: positions",
+        ", window_rule: positions, order: fifo",
+        ", window_rule: positions, priority: constant, downgrading: false, release: on_result",
     ],
 )
 def test_options_stay_exact_under_faults(options):

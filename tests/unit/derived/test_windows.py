@@ -83,3 +83,27 @@ def test_a_slot_of_switchml_takes_an_aggregator_for_each_set(sets, slots):
     experiment = load(system=f"{{name: switchml, sets: {sets}}}")
     workers = [spec for spec in plan(experiment) if spec.is_worker]
     assert {(spec.options.window, spec.options.sets) for spec in workers} == {(slots, sets)}
+
+
+@pytest.mark.parametrize(
+    "system, rule",
+    [
+        ("esa", "in_flight"),
+        ("{name: esa, window_rule: positions}", "positions"),
+        ("atp", "positions"),
+        ("{name: atp, window_rule: in_flight}", "in_flight"),
+        ("{name: grid, memory: esa}", "in_flight"),
+        ("{name: grid, memory: esa, window_rule: positions}", "positions"),
+        ("{name: grid, memory: atp}", "positions"),
+        ("{name: grid, memory: atp, window_rule: in_flight}", "in_flight"),
+        ("{name: grid, memory: plain}", "in_flight"),
+        ("switchml", "in_flight"),
+    ],
+)
+def test_the_rule_of_the_window_is_the_chosen_one_or_that_of_the_memory(system, rule):
+    text = (
+        "name: rules\nruntime: virtual\ntopology: {kind: star, hosts: 3}\n"
+        "links: {bandwidth: 10 Gbit/s}\nmemory: {aggregators: 32}\n"
+        f"system: {system}\njobs: [{{model: resnet50, scale: 0.001, workers: 2, iterations: 1}}]\n"
+    )
+    assert {spec.options.window_rule for spec in plan(load_text(text))} == {rule}

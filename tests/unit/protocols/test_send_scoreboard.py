@@ -14,8 +14,8 @@ def sent_until_blocked(scoreboard, window, now=0):
     return out
 
 
-def new(sizes, order=send_scoreboard.FRONT, values=4, iterations=2, window=8):
-    scoreboard = send_scoreboard.new_scoreboard(sizes, values, iterations, order, window)
+def new(sizes, order=send_scoreboard.FRONT, values=4, iterations=2, window=8, span=0):
+    scoreboard = send_scoreboard.new_scoreboard(sizes, values, iterations, order, window, span)
     send_scoreboard.begin(scoreboard, 0)
     return scoreboard
 
@@ -111,6 +111,49 @@ def test_fifo_sends_as_produced_under_one_window():
     assert sent_until_blocked(scoreboard, 3) == [2, 3, 0]
     send_scoreboard.mark_received(scoreboard, 2, 0)
     assert sent_until_blocked(scoreboard, 3) == [1]
+
+
+def test_with_a_span_the_oldest_fragment_without_a_result_stops_the_window():
+    for order in (send_scoreboard.FIFO, send_scoreboard.FRONT):
+        for span, more in ((6, []), (0, [16, 17, 18])):
+            scoreboard = new([40, 80], order=order, window=6, span=span)
+            send_scoreboard.make_ready(scoreboard, 1, 0)
+            assert sent_until_blocked(scoreboard, 6) == [10, 11, 12, 13, 14, 15]
+            for fragment in (11, 13, 14):
+                send_scoreboard.mark_received(scoreboard, fragment, 0)
+            assert sent_until_blocked(scoreboard, 6) == more
+            send_scoreboard.mark_received(scoreboard, 10, 0)
+            following = 16 + len(more)
+            assert sent_until_blocked(scoreboard, 6)[0] == following
+            # Behind 12, which has no result: six places in its order of sending, or in flight.
+            last = int(scoreboard.unsent[1]) - 1
+            assert last == (17 if span else 19)
+
+
+def test_a_span_counts_in_the_order_of_sending():
+    """Probes of another tensor are places like any others."""
+    scoreboard = new([40, 80], window=8, span=8)
+    send_scoreboard.make_ready(scoreboard, 1, 0)
+    assert sent_until_blocked(scoreboard, 4) == [10, 11, 12, 13]
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    assert sent_until_blocked(scoreboard, 8) == [0, 1, 2, 3]
+    for fragment in (11, 12, 13):
+        send_scoreboard.mark_received(scoreboard, fragment, 0)
+    assert sent_until_blocked(scoreboard, 8) == []
+    send_scoreboard.mark_received(scoreboard, 10, 0)
+    assert sent_until_blocked(scoreboard, 8) == [14, 15, 16, 17]
+
+
+def test_a_span_leaves_the_front_its_part():
+    scoreboard = new([80, 160], window=16, span=16)
+    send_scoreboard.make_ready(scoreboard, 1, 0)
+    assert len(sent_until_blocked(scoreboard, 16)) == 16
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    send_scoreboard.mark_received(scoreboard, 20, 0)
+    assert sent_until_blocked(scoreboard, 16) == [0]
+    send_scoreboard.mark_received(scoreboard, 0, 0)
+    # 21 has no result and the span is used up; an eighth of the window is left to the front.
+    assert sent_until_blocked(scoreboard, 16) == [1, 2]
 
 
 def test_two_workers_with_different_readiness_do_not_deadlock():
