@@ -101,6 +101,8 @@ class Timers(Section):
 
 
 HostTime = Annotated[int, Quantity(TIME, 0, SECOND)]
+JitterTime = Annotated[int | None, Quantity(TIME, 0, SECOND, (("auto", None),))]
+JITTERS = 8  # a delay lasts four times as long as the longest and the shortest one differ
 
 
 class VirtualTime(Section):
@@ -114,8 +116,14 @@ class VirtualTime(Section):
     worker_jitter_ns: HostTime = Field(
         default=1250,
         alias="worker_jitter",
-        description="The delay of each frame is drawn from delay - jitter to delay + jitter;"
-        " frames keep their order. At most the delay.",
+        description="A delay is drawn from delay - jitter to delay + jitter (uniform); frames keep"
+        " their order. At most the delay.",
+    )
+    worker_jitter_time_ns: JitterTime = Field(
+        default=None,
+        alias="worker_jitter_time",
+        description="How long a drawn delay lasts, for all frames that arrive in this time; auto:"
+        " eight times the jitter; 0: every frame has a delay of its own.",
     )
     worker_packet_time_ns: HostTime = Field(
         default=0,
@@ -132,6 +140,11 @@ class VirtualTime(Section):
         alias="server_jitter",
         description="`worker_jitter` for a parameter server.",
     )
+    server_jitter_time_ns: JitterTime = Field(
+        default=None,
+        alias="server_jitter_time",
+        description="`worker_jitter_time` for a parameter server.",
+    )
     server_packet_time_ns: HostTime = Field(
         default=0,
         alias="server_packet_time",
@@ -142,6 +155,13 @@ class VirtualTime(Section):
         alias="switch_latency",
         description="How long a packet takes through a switch, without waiting.",
     )
+
+    def jitter_time_ns(self, role: str) -> int:
+        """How long a delay of a "worker" or "server" lasts; 0: for one frame."""
+        jitter_ns, given = (
+            getattr(self, f"{role}_{name}_ns") for name in ("jitter", "jitter_time")
+        )
+        return JITTERS * jitter_ns if given is None else given
 
     @model_validator(mode="after")
     def _jitter_within_delay(self) -> VirtualTime:

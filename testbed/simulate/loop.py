@@ -48,12 +48,19 @@ _outputs_clear = foreign(types.void, types.int64)
 
 @njit(cache=True)
 def _handling_ns(row, arrival_ns):
-    """When a host will have handled a frame: frames keep their order and wait for each other."""
+    """When a host will have handled a frame: frames keep their order and wait for each other.
+
+    A drawn delay lasts for a time, by default much longer than delays differ. If every frame had a
+    delay of its own, then at a high rate each would wait for the longest delay of the frames just
+    before it, and the delay would be nearly constant. Each host's times begin somewhere else."""
     delay = row.delay_ns
     if row.spread_ns > 0:
-        draw = mix2(row.stream, row.draws)
-        row.draws += 1
-        delay += draw * (row.spread_ns + 1) >> 32
+        if row.hold_ns > 0:
+            number = (arrival_ns + row.stream % row.hold_ns) // row.hold_ns
+        else:
+            number = row.draws
+            row.draws += 1
+        delay += mix2(row.stream, number) * (row.spread_ns + 1) >> 32
     row.free_ns = max(row.free_ns, arrival_ns + delay) + row.cost_ns
     return row.free_ns
 

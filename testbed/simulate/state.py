@@ -45,9 +45,10 @@ HOST = record(
     "is_worker",
     "delay_ns",  # from a frame's arrival to its handling: the shortest,
     "spread_ns",  # and how much longer it may be
+    "hold_ns",  # so long a drawn delay lasts; 0: it is drawn for each frame
     "cost_ns",  # processor time that a frame takes
     "stream",  # of its random numbers
-    "draws",  # of these so far
+    "draws",  # of these so far, of those that are drawn for each frame
     "free_ns",  # when the last frame has been handled
     "deadline_ns",  # of its machine
     "done",

@@ -268,12 +268,14 @@ def _world(
 
 def _delays(experiment: Experiment, node: Node, row: Any) -> None:
     """What a host takes, in its record of World.hosts."""
+    assert experiment.virtual is not None
     role = "worker" if node.is_worker else "server"
     delay, jitter, packet_time = (
         getattr(experiment.virtual, f"{role}_{name}_ns")
         for name in ("delay", "jitter", "packet_time")
     )
     row.delay_ns, row.spread_ns = delay - jitter, 2 * jitter
+    row.hold_ns = experiment.virtual.jitter_time_ns(role)
     row.cost_ns = packet_time
 
 

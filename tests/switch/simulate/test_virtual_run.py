@@ -81,6 +81,17 @@ def test_losses_are_repaired(system):
     assert all(job["exact"] for job in tables["jobs"])
 
 
+@pytest.mark.parametrize("rule", ["positions", "in_flight"])
+@pytest.mark.parametrize("name", ["name: esa", "name: atp", "name: grid, memory: atp"])
+def test_both_rules_of_the_window_are_exact_and_differ(name, rule):
+    source = text(f"{{{name}, window_rule: {rule}}}", links="loss: 1 %")
+    tables = run(source)
+    assert all(job["exact"] for job in tables["jobs"])
+    plain = run(text(f"{{{name}}}", links="loss: 1 %"))
+    usual = "in_flight" if "esa" in name else "positions"
+    assert (content(tables) == content(plain)) == (rule == usual)
+
+
 JITTERY = "loss: 0.5 %, jitter: 200 ns"
 
 
@@ -102,9 +113,11 @@ def test_equal_seeds_give_equal_tables_in_any_process():
     [
         "virtual: {worker_delay: 5 us}",
         "virtual: {worker_jitter: 0}",
+        "virtual: {worker_jitter_time: 0}",
         "virtual: {worker_packet_time: 100 ns}",
         "virtual: {server_delay: 5 us}",
         "virtual: {server_jitter: 0}",
+        "virtual: {server_jitter_time: 3 us}",
         "virtual: {server_packet_time: 100 ns}",
         "virtual: {switch_latency: 2 us}",
     ],
