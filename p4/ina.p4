@@ -88,7 +88,7 @@ header ina_t {
     bit<32> fragment;        // never repeats within a job
     bit<32> index;           // where in the pool
     bit<32> extra;           // a second index or a chunk number, where a system needs one
-    bit<16> sender;          // worker number, or 0x8000 + switch number
+    bit<16> sender;          // worker number; 0x4000: the job's PS
     bit<8>  exponent;        // of these values (block floating point)
     bit<8>  next_exponent;   // of the values one window ahead
 }
