@@ -85,7 +85,7 @@ def jobs(results: Results) -> pd.DataFrame:
     switch at the PS completed, or the root switch where there is no PS / fragments), jct_ns,
     iteration_mean_ns, iteration_min_ns, iteration_max_ns (over workers and iterations), all
     float64; computation_ns (see `_computation`); communication_ns, lossless and
-    communication_bound_at_share_ns (see `communication`).
+    communication_bound_at_packets_ns (see `communication`).
     """
     table = results.jobs
     out = table[[*_JOB, *_CARRIED]].copy()
@@ -120,8 +120,9 @@ def communication(results: Results, per_job: pd.DataFrame) -> pd.DataFrame:
     in it); float64.
     lossless: whether no packet of the job is known to have got lost, since a bound knows of no
     losses: it sent nothing again, or did so in vain; bool.
-    communication_bound_at_share_ns: (h + (1 - h) W) times the bound, for the share h of fragments
-    that the switch completed for a PS: the rest reaches the PS once per worker; float64.
+    communication_bound_at_packets_ns: the larger one of the bound and of the time that the PS link
+    needs for the packets that reached the PS in time, as far as they can be known
+    (docs/baselines.md proves it); only where switches aggregate for a PS; float64.
     """
     rows = results.tensors
     groups = rows.groupby([*_JOB, "iteration"])
@@ -130,10 +131,33 @@ def communication(results: Results, per_job: pd.DataFrame) -> pd.DataFrame:
     out = per_job.merge(spent.rename("communication_ns").reset_index(), on=_JOB, how="left")
     whole = out["repetition"].isin(_without_losses(results))
     out["lossless"] = (out["retransmissions"] == 0) | whole
-    share = out["in_switch_share"].where(out["ps_packets"].notna()).astype("float64")
-    bound = out["communication_bound_ns"].astype("float64")
-    out["communication_bound_at_share_ns"] = bound * (share + (1 - share) * out["workers"])
+    out["communication_bound_at_packets_ns"] = _bound_at_packets(results, out)
     return out
+
+
+def _bound_at_packets(results: Results, per_job: pd.DataFrame) -> pd.Series:
+    """communication_bound_at_packets_ns of `communication`, by the rows of `per_job`."""
+    bound = per_job["communication_bound_ns"].astype("float64")
+    packets = per_job["ps_packets"].astype("float64") - per_job["retransmissions"]
+    # What a switch keeps after it has sent it may leave once more, for a reminder.
+    counters, links = results.switch_counters, results.links
+    held = counters[counters["counter"].isin(HELD)].groupby("repetition")["value"].sum() > 0
+    unheld = per_job["repetition"].isin(held.index[~held])
+    packets = packets - per_job["reminders"].astype("float64").where(~unheld, 0)
+    doubled = links[links["duplicates"].isna() | (links["duplicates"] > 0)]["repetition"]
+    packets = packets.where(~per_job["repetition"].isin(doubled), 0)
+
+    ends = links.rename(columns={"node": "switch", "neighbour": "host"})
+    ends = results.hosts[[*_JOB, "role", "host"]].merge(ends, on=["repetition", "host"])
+    ends["rate_bps"] = ends["rate_bps"].astype("float64")
+    slowest = ends.groupby(_JOB)["rate_bps"].min()
+    to_server = ends[(ends["role"] == "ps") & (ends["direction"] == "egress")]
+    server = to_server.groupby(_JOB)["rate_bps"].max()
+    # The bound is the time of all fragments on the slowest link.
+    faster = (slowest / server).reindex(pd.MultiIndex.from_frame(per_job[_JOB])).to_numpy()
+    at_packets = bound * (packets / per_job["fragments"]) * faster
+    aggregated = per_job["ps_packets"].notna() & per_job["in_switch_share"].notna()
+    return at_packets.where(at_packets > bound, bound).where(aggregated)
 
 
 def _without_losses(results: Results) -> set[int]:

@@ -80,8 +80,8 @@ COMMUNICATION = (
     _time("communication_ns", "measured"),
     _time("communication_bound_ns", "bound"),
     _ratio("over_bound", "measured\n/ bound"),
-    _time("communication_bound_at_share_ns", "bound at the\nshare in switch"),
-    _ratio("over_bound_at_share", "measured\n/ that"),
+    _time("communication_bound_at_packets_ns", "bound at the\nPS packets"),
+    _ratio("over_bound_at_packets", "measured\n/ that"),
 )
 TRUNKS = (
     _words("node", "from"),
@@ -255,7 +255,7 @@ def communication(frames: Frames) -> Table:
     jobs = comparable(frames)
     jobs = jobs.assign(
         over_bound=jobs["communication_ns"] / jobs["communication_bound_ns"],
-        over_bound_at_share=jobs["communication_ns"] / jobs["communication_bound_at_share_ns"],
+        over_bound_at_packets=jobs["communication_ns"] / jobs["communication_bound_at_packets_ns"],
     )
     rows = [_means(COMMUNICATION, job) for _, job in jobs.groupby("job")]
     title = "Communication against the least time that the links allow"
