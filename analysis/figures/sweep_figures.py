@@ -7,6 +7,7 @@ knows nothing of the varied key is a dashed line.
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _LINES = ("-", "--", ":", "-.")
 _TITLE = 25  # letters that fit above one of many panels
+_NAME = 54  # characters of a line beside horizontal bars
 _BARS = 6  # more are drawn horizontal, with their names beside them
 _ERROR = {"elinewidth": 0.8, "capsize": 2}
 
@@ -86,11 +88,13 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
     """The measures that the sweep's figure declares, or the usual ones, as far as they were
     measured, in one row of panels. `frame`: see `draw`."""
     shown = panels(sweep, frame)
-    count = frame["series"].nunique()
+    names = [fill(name, _NAME) for name in dict.fromkeys(frame["series"])]
+    count = len(names)
+    lines = max((1 + name.count("\n") for name in names), default=1)
     horizontal = sweep.axis is None and count > _BARS
     figure = new_figure(
         min(plot_style.PAGE, plot_style.PAGE * len(shown) / 4 + (1.8 if horizontal else 0.6)),
-        0.8 + 0.17 * count if horizontal else 2.4,
+        0.8 + max(0.17, 0.14 * lines) * count if horizontal else 2.4,
     )
     all_axes = np.atleast_1d(figure.subplots(1, len(shown), sharey=horizontal))
     for axes, panel in zip(all_axes, shown, strict=True):
@@ -104,7 +108,6 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
             _x_axis(axes, panel.axis)
         _style_axes(axes, panel, many=len(shown) > 2, horizontal=horizontal)
     if horizontal:
-        names = list(dict.fromkeys(frame["series"]))
         all_axes[0].set_yticks(range(count), names)
         all_axes[0].set_ylim(count - 0.4, -0.6)
     else:
