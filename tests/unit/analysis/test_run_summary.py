@@ -237,6 +237,29 @@ def test_spurious_retransmissions_are_no_loss(tmp_path, change, lossless):
     assert len(comparable({"jobs": found})) == 1 + lossless
 
 
+@pytest.mark.parametrize(
+    ("change", "packets"),
+    [
+        (lambda found: None, (28 - 3, 33)),  # of big's, three may be copies, for its reminders
+        (lambda found: found["jobs"][0].update(retransmissions=2), (28 - 2 - 3, 33)),
+        (
+            lambda found: found["jobs"][1].update(retransmissions=9),
+            (28 - 3, 30),
+        ),  # 3 x 10 fragments
+        (lambda found: found["links"][0].update(duplicates=1), (20, 30)),
+    ],
+    ids=["reminders", "resends", "fragments", "duplicates"],
+)
+def test_the_bound_at_the_ps_packets_counts_what_came_in_time(tmp_path, change, packets):
+    changed = tables()
+    for job in changed["jobs"]:
+        job["communication_bound_ns"] = job["fragments"] * job["iterations"] * 1_000_000
+    change(changed)
+    found = summary(write(tmp_path, changed))["jobs"]
+    expected = [count * 1_000_000 for count in packets]
+    assert found["communication_bound_at_packets_ns"].tolist() == pytest.approx(expected)
+
+
 def test_interval():
     # n = 3, t(0.975, 2) = 4.3027, s = 1: 4.3027 / sqrt(3) = 2.4842
     mean, half = interval(pd.Series([1.0, 2.0, 3.0]))
