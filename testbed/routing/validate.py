@@ -30,6 +30,11 @@ def check_input(network: Network, jobs: Sequence[PlanJob]) -> None:
                 f"link {link.source} -> {link.target} has a capacity of {link.capacity_bps} bit/s;"
                 " allowed: above 0 (a link that is out of order is marked as failed)"
             )
+        if link.source in network.host and link.target in network.host:
+            raise UserError(
+                f"link {link.source} -> {link.target} is between hosts; allowed: from or to a"
+                " switch"
+            )
     for switch in network.switches:
         if not switch.aggregates:
             continue

@@ -59,6 +59,10 @@ BAD = {
         "switch s1 slots=3\nw2 s1 3Gbit/s delay=100us",
     ),
     "its worker w9 is not there": ("workers=w1,w2", "workers=w1,w9"),
+    "link w1 -> ps is between hosts; allowed: from or to a switch": (
+        "job ",
+        "host w1\nhost ps\nw1 ps 1Gbit/s\njob ",
+    ),
 }
 
 
