@@ -39,10 +39,10 @@ def logs(read: results.Results) -> set[str]:
 
 def test_points_of_different_systems_and_networks_share_processes(tmp_path: Path) -> None:
     code, said, points = run_sweep(
-        tmp_path, "  topology.hosts: [5, 6]\n  system: [esa, switchml, ring]\n"
+        tmp_path, "  topology.hosts: [5, 6]\n  system: [esa, switchml]\n"
     )
     assert code == 0, said
-    assert len(points) == 6
+    assert len(points) == 4
     for read in points.values():
         assert read.state == "finished" and read.jobs.exact.all()
     # What starts once leaves its log with the point for which it started.
