@@ -18,7 +18,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from p4engine.frontend.diagnostics import P4Error
 from rich.console import Console
 
 from testbed import dataplane
@@ -167,22 +166,15 @@ class Repetition:
 
     def _configure(self, name: str) -> None:
         """Links and tables of one switch."""
-        client = self.switches.clients[name]
-        try:
+        with self.switches.asked(name, "cannot be configured") as client:
             self.backend.shape(name, client)
             dataplane.install(self.experiment, name, client)
-        except P4Error as error:
-            raise RunError(f"switch {name} cannot be configured: {error}") from error
 
     def _keep_counts(self, name: str) -> None:
         """Note what a switch has counted, before it ends."""
-        client = self.switches.clients[name]
-        try:
+        with self.switches.asked(name, "cannot be read") as client:
             counts = dataplane.counters(self.experiment, client), client.port_stats()
             stats = client.stats()
-        except P4Error as error:
-            self.switches.check()  # says how it ended, if it has
-            raise RunError(f"switch {name} cannot be read: {error}") from error
         self.lives.setdefault(name, []).append(counts)
         self.stats.setdefault(name, []).append(stats)
 

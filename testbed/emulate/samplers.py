@@ -11,11 +11,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from p4engine.frontend.diagnostics import P4Error
-
 from testbed.dataplane import MemorySnapshot, SnapshotHistory
 from testbed.emulate.switch_group import SwitchGroup
-from testbed.errors import RunError
 from testbed.linux.processes import cpu_ns, thread_cpu_ns, thread_waits
 
 CPU_STEP_NS = 250_000_000
@@ -169,14 +166,10 @@ class MemorySampler:
             return
         if now_ns < self._next_ns and not last:
             return
-        for name, client in self._switches.clients.items():
+        for name in self._switches.clients:
             time_ns = max(time.monotonic_ns() - self._start_ns, 0)
-            try:
+            with self._switches.asked(name, "does not answer") as client:
                 taken = self._take(client)
-            except P4Error as error:
-                process = self._switches.processes[name]
-                message = f"switch {name} does not answer ({error})"
-                raise RunError(message, process.log_tail(), str(process.log)) from error
             self.latest[name] = taken
             self.snapshots.add(name, time_ns, taken)
         taken_ns = time.monotonic_ns() - now_ns

@@ -6,8 +6,13 @@ around them stays.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from p4engine.frontend.diagnostics import P4Error
 
 from testbed.emulate.switch_backends import Backend
 from testbed.errors import RunError
@@ -16,6 +21,9 @@ from testbed.network.spawner import Process, Spawner
 
 if TYPE_CHECKING:
     from testbed.network.mininet_network import Network
+
+EXIT_SEEN_S = 1.0
+"""How long the exit of a switch that broke its connection off may take to be seen."""
 
 
 class SwitchGroup:
@@ -86,6 +94,23 @@ class SwitchGroup:
                     process.log_tail(),
                     str(process.log),
                 )
+
+    @contextmanager
+    def asked(self, name: str, failure: str) -> Iterator[Any]:
+        """The client of a switch, for calls; `failure` says what its errors mean, as in "cannot be
+        read". Raises RunError with how the process ended, if it has, else with the error."""
+        try:
+            yield self.clients[name]
+        except P4Error as error:
+            # A process that ends closes its connection before its exit can be seen.
+            process, until = self.processes[name], time.monotonic() + EXIT_SEEN_S
+            while process.code is None and time.monotonic() < until:
+                self.spawner.pump()
+                time.sleep(0.01)
+            self.check()
+            raise RunError(
+                f"switch {name} {failure}: {error}", process.log_tail(), str(process.log)
+            ) from error
 
     def pause(self, name: str) -> None:
         """Stop a switch; it has no client until it goes on."""
