@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.derived.job_trees import tree_of_job
 from testbed.derived.plan_entries import (
     aggregating_switches,
     groups_by_tag,
@@ -24,7 +25,7 @@ from testbed.derived.timers import timers_of
 from testbed.experiment.memory_shares import slots_of
 from testbed.paths import P4
 from testbed.protocols.sizes import FEWEST_JOBS, fragments_of, frame_bytes, job_places
-from testbed.routing.tree import JobTree, job_tree, next_hop, root_switch
+from testbed.routing.tree import JobTree, next_hop
 from testbed.systems.options import GridOptions, PoolOptions, SwitchmlOptions
 from testbed.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
 
@@ -145,10 +146,7 @@ def install_pool_job(
     experiment: Experiment, topology: Topology, switch: str, number: int, calls: list[tuple]
 ) -> None:
     """A job's entries in the tables of p4/esa.p4 and p4/atp.p4."""
-    placement = experiment.jobs[number].fixed_placement
-    tree = experiment.derived(
-        ("tree", number), lambda: job_tree(topology, placement.workers, placement.ps)
-    )
+    tree = tree_of_job(experiment, number)
     if switch not in tree.below:
         return
     if switch in tree.switches:  # else gradients are only forwarded, and results are copied
@@ -171,9 +169,8 @@ def install_switchml_job(
     experiment: Experiment, topology: Topology, switch: str, number: int, calls: list[tuple]
 ) -> None:
     """A job's entries in the tables of p4/switchml.p4."""
-    workers = experiment.jobs[number].fixed_placement.workers
-    root = experiment.derived(("root", number), lambda: root_switch(topology, workers))
-    tree = experiment.derived(("tree", number), lambda: job_tree(topology, workers, root))
+    tree = tree_of_job(experiment, number)
+    root = tree.target
     if switch not in tree.switches:  # a switch that only forwards needs no entries for jobs
         return
     complete = sum(1 << worker for worker in tree.below[switch])
@@ -184,7 +181,7 @@ def install_switchml_job(
     if switch != root:
         _install_route_up(topology, switch, number, tree, calls)
         return
-    for worker, host in enumerate(workers):
+    for worker, host in enumerate(experiment.jobs[number].fixed_placement.workers):
         port, neighbour = _hop(topology, switch, host)
         mac, _ = addresses(topology, neighbour)
         _, ip = addresses(topology, host)

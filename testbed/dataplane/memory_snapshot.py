@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -156,6 +156,16 @@ class _Kept(NamedTuple):
     blocks: Blocks | None
 
 
+@dataclass
+class _WithBlocks:
+    """Of one switch: the places in SnapshotHistory of the snapshots whose blocks are kept, how many
+    had blocks so far, and of every how many they are kept."""
+
+    places: list[int] = field(default_factory=list)
+    seen: int = 0
+    step: int = 1
+
+
 class SnapshotHistory:
     """The snapshots of a run, in order of time, as rows of the tables memory, events and pool.
 
@@ -164,9 +174,7 @@ class SnapshotHistory:
     def __init__(self) -> None:
         self._taken: list[_Kept] = []
         self._names: tuple[str, ...] = ()
-        self._with_blocks: dict[str, list[int]] = {}  # places in `_taken`, by switch
-        self._blocks_seen: dict[str, int] = {}  # snapshots with blocks so far, by switch
-        self._blocks_step: dict[str, int] = {}
+        self._with_blocks: dict[str, _WithBlocks] = {}  # by switch
         self.latest: dict[str, MemorySnapshot] = {}
 
     def add(self, switch: str, time_ns: int, taken: MemorySnapshot) -> None:
@@ -190,29 +198,27 @@ class SnapshotHistory:
     def _wants_blocks(self, switch: str) -> bool:
         """Whether the blocks of the next snapshot are kept: of every n-th. When there are twice as
         many as table pool has, every second one's go, and n doubles."""
-        places = self._with_blocks.setdefault(switch, [])
-        step = self._blocks_step.setdefault(switch, 1)
-        number = self._blocks_seen.get(switch, 0)
-        self._blocks_seen[switch] = number + 1
-        if number % step:
-            return False
-        if len(places) == 2 * POOL_SNAPSHOTS:
-            for place in places[1::2]:
+        kept = self._with_blocks.setdefault(switch, _WithBlocks())
+        number = kept.seen
+        kept.seen += 1
+        if len(kept.places) == 2 * POOL_SNAPSHOTS and number % kept.step == 0:
+            for place in kept.places[1::2]:
                 self._taken[place] = self._taken[place]._replace(blocks=None)
-            del places[1::2]
-            step = self._blocks_step[switch] = 2 * step
-            if number % step:
-                return False
-        places.append(len(self._taken))
+            del kept.places[1::2]
+            kept.step *= 2
+        if number % kept.step:
+            return False
+        kept.places.append(len(self._taken))
         return True
 
     def keep_multiples(self, step_ns: int) -> None:
         """Forget the snapshots between the multiples of a time."""
         self._taken = [each for each in self._taken if each.time_ns % step_ns == 0]
-        self._with_blocks = {}
+        for kept in self._with_blocks.values():
+            kept.places = []
         for place, each in enumerate(self._taken):
             if each.blocks is not None:
-                self._with_blocks.setdefault(each.switch, []).append(place)
+                self._with_blocks[each.switch].places.append(place)
 
     def tables(self) -> dict[str, Any]:
         """Rows by table, as columns."""
@@ -252,7 +258,8 @@ class SnapshotHistory:
     def _pool(self) -> dict[str, Any]:
         """Every n-th snapshot, so that at most POOL_SNAPSHOTS of a switch are kept."""
         kept = []
-        for places in self._with_blocks.values():
+        for with_blocks in self._with_blocks.values():
+            places = with_blocks.places
             for place in places[:: -(-len(places) // POOL_SNAPSHOTS)]:
                 each = self._taken[place]
                 assert each.blocks is not None, "its place is among those with blocks"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from testbed.derived import plan_entries
 from testbed.derived.bounds import communication_bound_ns
+from testbed.derived.job_trees import root_of_job, tree_of_job
 from testbed.derived.system_options import options_of
 from testbed.derived.timers import NOMINAL_RATE_BPS, timers_of, uplink_rate
 from testbed.derived.windows import window_of
@@ -31,7 +32,7 @@ from testbed.protocols.host_spec import (
     WindowPositions,
 )
 from testbed.protocols.sizes import MAX_FRAGMENTS, fragments_of, frame_bytes
-from testbed.routing.tree import job_tree, root_switch, switch_of
+from testbed.routing.tree import switch_of
 from testbed.systems import SYSTEMS
 from testbed.systems.options import (
     AtpOptions,
@@ -207,8 +208,7 @@ def pool_part(
 ) -> PoolSpec:
     """What the hosts of a system with a shared pool and a parameter server need."""
     options, topology = options_of(experiment, PoolOptions), experiment.topology_object()
-    placement = experiment.jobs[number].fixed_placement
-    tree = job_tree(topology, placement.workers, placement.servers[0])
+    tree = tree_of_job(experiment, number)
     return PoolSpec.of(
         server_part(experiment, number),
         pool=experiment.aggregators,
@@ -306,5 +306,4 @@ def ring_neighbours(experiment: Experiment, number: int, worker: int) -> tuple[s
 
 def root_of(experiment: Experiment, number: int, worker: int) -> tuple[str, ...]:
     """The switch where a job's sums come together."""
-    workers = experiment.jobs[number].fixed_placement.workers
-    return (root_switch(experiment.topology_object(), workers),)
+    return (root_of_job(experiment, number),)

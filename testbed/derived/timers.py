@@ -11,11 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from testbed.derived.job_trees import root_of_job
 from testbed.derived.plan_entries import plan_of
 from testbed.derived.system_options import options_of
 from testbed.experiment.schema import VirtualTime
 from testbed.protocols.sizes import frame_bytes
-from testbed.routing.tree import next_hops, root_switch, switch_of
+from testbed.routing.tree import next_hops, switch_of
 from testbed.systems.options import WorkerOptions
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def round_trip_of(experiment: Experiment, number: int) -> int:
     if placement.servers:
         target = placement.servers[0]
     elif experiment.system_entry.memory:
-        target = root_switch(topology, placement.workers)
+        target = root_of_job(experiment, number)
     else:
         target = placement.workers[1 % len(placement.workers)]
     hops = next_hops(topology, target)

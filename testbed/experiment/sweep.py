@@ -124,11 +124,11 @@ def other_workers(points: Iterable[Point]) -> list[str]:
         if experiment.arrivals is not None:
             continue
         shapes = tuple((job.name, job.model, job.workers) for job in experiment.jobs)
-        network = experiment.topology_object().plain()
+        network = experiment.topology_object()
         same = [
             other
             for other in first.get(shapes, [])
-            if other.experiment.topology_object().plain() == network
+            if other.experiment.topology_object() == network
         ]
         if not same:
             first.setdefault(shapes, []).append(point)

@@ -73,9 +73,9 @@ def measure_round_trip(state, sample_ns):
 
 
 @njit(cache=True)
-def adapt_window(worker, marked, aggregated, sent_ns, now):
-    """AIMD: halve once per window on an ECN echo, else one fragment more per window. Or, if the
-    worker's window grows per packet, one more for each fragment that a switch has aggregated.
+def adapt_window(worker, marked, whole_step, sent_ns, now):
+    """AIMD: halve once per window on an ECN echo, else one fragment more per window, or, with
+    `whole_step`, one more at once.
 
     `sent_ns`: when what has been answered was sent."""
     state = worker.state[0]
@@ -83,7 +83,7 @@ def adapt_window(worker, marked, aggregated, sent_ns, now):
         worker.counters[0].marked_results += 1
         cut_window(state, sent_ns, now)
     elif state.credit < worker.config[0].window * worker_state.UNIT:
-        if aggregated and worker.config[0].growth == worker_state.PER_PACKET:
+        if whole_step:
             more = state.credit + worker_state.UNIT
         else:
             more = state.credit + worker_state.UNIT * worker_state.UNIT // state.credit + 1

@@ -141,12 +141,15 @@ def receive(worker, scoreboard, now, packets, lengths, count):
             state.recovered_ns = now
         elif once and send_scoreboard.sent_ns(scoreboard, fragment) > state.recovered_ns:
             flow.measure_round_trip(state, now - send_scoreboard.sent_ns(scoreboard, fragment))
-        # A fragment that was sent again was not aggregated, nor was one that names no switch.
-        node = worker.stripes.node[stripes.stripe_of(worker.stripes, fragment)]
+        whole_step = False
+        if config.growth == worker_state.PER_PACKET:
+            # A fragment that was sent again was not aggregated, nor was one that names no switch.
+            node = worker.stripes.node[stripes.stripe_of(worker.stripes, fragment)]
+            whole_step = once and node != NO_NODE
         flow.adapt_window(
             worker,
             flags & wire.ECN != 0,
-            once and node != NO_NODE,
+            whole_step,
             send_scoreboard.sent_ns(scoreboard, fragment),
             now,
         )

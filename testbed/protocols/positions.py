@@ -27,6 +27,7 @@ import numpy as np
 from numba import njit
 
 from testbed.protocols.index import MODES, index_of
+from testbed.protocols.sizes import sending_order
 
 
 class Positions(NamedTuple):
@@ -51,8 +52,7 @@ def new_positions(
 ) -> Positions:
     """`first`: first fragment of each tensor and their number, int64[T + 1]; `mode`: an index mode;
     `pool`: the number of indices; `rule`: of the window, "positions" or "in_flight"."""
-    tensors = [np.arange(first[t], first[t + 1]) for t in reversed(range(len(first) - 1))]
-    order = np.concatenate(tensors).astype(np.int32)
+    order = sending_order(first)
     place = np.empty_like(order)
     place[order] = np.arange(order.size, dtype=np.int32)
     index = np.array([index_of(MODES[mode], pool, job, p) for p in range(window)], np.int64)

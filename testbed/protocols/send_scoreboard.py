@@ -57,7 +57,7 @@ from numba import njit
 
 from testbed.protocols import heap
 from testbed.protocols.records import new_record, record
-from testbed.protocols.sizes import fragments_of
+from testbed.protocols.sizes import fragments_of, sending_order
 
 FRONT = 0
 FIFO = 1
@@ -189,10 +189,7 @@ def new_scoreboard(
 
 def _new_sent_order(first: np.ndarray, order: int) -> np.ndarray:
     """With fifo order known at once, else filled in as fragments are sent."""
-    if order != FIFO:
-        return np.zeros(int(first[-1]), np.int32)
-    tensors = reversed(range(len(first) - 1))
-    return np.concatenate([np.arange(first[t], first[t + 1], dtype=np.int32) for t in tensors])
+    return sending_order(first) if order == FIFO else np.zeros(int(first[-1]), np.int32)
 
 
 @njit(cache=True)

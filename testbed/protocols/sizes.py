@@ -27,6 +27,14 @@ def fragments_of(sizes: list[int], values: int) -> np.ndarray:
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
 
 
+def sending_order(first: np.ndarray) -> np.ndarray:
+    """Fragments as backward makes them ready, int32[F]: tensors from the last to the first.
+
+    `first`: as `fragments_of` returns it."""
+    tensors = reversed(range(len(first) - 1))
+    return np.concatenate([np.arange(first[t], first[t + 1], dtype=np.int32) for t in tensors])
+
+
 def bitmap_width(workers: int) -> int:
     """Bits of a bitmap that can name so many workers: the smallest of BITMAP_WIDTHS."""
     return next(bits for bits in BITMAP_WIDTHS if bits >= workers)

@@ -46,9 +46,8 @@ class Simulation:
             self.cluster = Cluster(self.nodes, Admission(experiment, repetition))
             self.cluster.begin(0)
         looks = len(experiment.jobs) * len(self.nodes.switches)
-        self._max_samples = 2 * max(
-            MIN_SAMPLES // 2, min(MAX_SAMPLES // 2, SAMPLED_JOBS // 2 // looks)
-        )
+        most = min(max(SAMPLED_JOBS // looks, MIN_SAMPLES), MAX_SAMPLES)
+        self._max_samples = most - most % 2  # every second one goes
         self._samples = 0
         self._step_ns = FIRST_SAMPLE_STEP_NS
         self._progress: dict[int, tuple[int, int]] = {}  # by job: (progress, when it was new)

@@ -172,10 +172,11 @@ def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> No
     seed = experiment.repetition_seed(repetition)
     values, width = experiment.values_per_packet, experiment.bitmap_bits
     batches = Placed(new_batch(ROWS_IN, values, width)), Placed(new_batch(ROWS_OUT, values, width))
-    servers = experiment.system_entry.servers_per_job(experiment.system)
-    hosts = sum(job.workers + servers for job in experiment.jobs)
     if experiment.arrivals is not None:
         hosts = len(topology.hosts)
+    else:
+        servers = experiment.system_entry.servers_per_job(experiment.system)
+        hosts = sum(job.workers + servers for job in experiment.jobs)
     switches = {
         name: _switch(experiment, name, compiled, seed * 1000 + number)
         for number, name in enumerate(topology.switches)
