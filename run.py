@@ -5,8 +5,13 @@ in the environment that ./demo has set up, and imports the testbed only there. S
 only what every Python understands.
 """
 
+import _signal  # it is there at once; `signal` takes a moment, in which Ctrl-C leaves a traceback
+
+if __name__ == "__main__":
+    # Nothing is built yet: until the testbed listens for it, Ctrl-C is simply the end.
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
 import os
-import signal
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -36,8 +41,6 @@ def hand_over():
 
 
 if __name__ == "__main__":
-    # Nothing is built yet: until the testbed listens for it, Ctrl-C is simply the end.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     hand_over()
     os.environ.pop("INA_TESTBED_HANDED_OVER", None)
     if os.geteuid() == 0 and os.environ.get("SUDO_UID", "0") != "0":
