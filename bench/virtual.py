@@ -3,11 +3,13 @@
     .venv/bin/python bench/virtual.py [--hosts 72] [--scale 1.0] [--parts]
 
 Jobs of eight workers (ResNet-50 and VGG-16, by turns) with ESA at 100 Gbit/s, 64 values per packet,
-every value of every result checked. `--hosts` takes 9, 72 (eight jobs on one switch) and 512 (64
-jobs of seven workers in seven racks, so that a packet passes two switches), or several of them. A
-gradient packet is one fragment's contribution of one worker; what follows from it (its sum, the
-result, the copies of the result) is part of its cost. Compilation is not.
+every value of every result checked. `--hosts` takes 9, 72 (eight jobs on one switch), 512 and 1024
+(64 and 128 jobs of seven workers in seven racks and in fourteen, so that a packet passes two
+switches), or several of them. A gradient packet is one fragment's contribution of one worker; what
+follows from it (its sum, the result, the copies of the result) is part of its cost. Compilation is
+not.
 
+    --threads N let N threads share the work of a network that can be divided (default 1)
     --memory X  instead: how much memory 64 workers of VGG-16 at full size take after X of an
                 iteration (0.05: a twentieth; 1: with the last result), and what
                 testbed/machine/memory_estimate.py estimates for it. The whole takes minutes.
@@ -38,6 +40,7 @@ from testbed.simulate import (  # noqa: E402
     loop,
     world,
 )
+from testbed.simulate.parts import Parts  # noqa: E402
 from testbed.workload.native import peek  # noqa: E402
 from testbed.workload.placed_machine import at, call_step  # noqa: E402
 
@@ -57,6 +60,7 @@ CASES = {
     9: ("{kind: star, hosts: 9}", 1, 8),
     72: ("{kind: star, hosts: 72}", 8, 8),
     512: ("{kind: two_level, tors: 7, hosts: 64, servers: 64}", 64, 7),
+    1024: ("{kind: two_level, tors: 14, hosts: 64, servers: 128}", 128, 7),
 }
 PACKETS = 3_000_000  # of a case, at scale 1
 SIZES = {"resnet50": 25_557_032, "vgg16": 138_357_544}
@@ -77,12 +81,12 @@ def experiment(hosts: int, scale: float):
     return load_text(text, folder=ROOT)
 
 
-def start(hosts: int, scale: float) -> world.Nodes:
+def start(hosts: int, scale: float, threads: int = 1) -> Parts:
     """A world at time 0, with everything compiled."""
     spec = experiment(hosts, scale)
-    nodes = world.build(spec, prepare(spec).compiled)
-    loop.run(nodes.placed, -1, 0)
-    return nodes
+    parts = Parts(world.build(spec, prepare(spec).compiled), threads)
+    parts.run(-1, 0)
+    return parts
 
 
 def gradient_packets(nodes: world.Nodes) -> int:
@@ -90,21 +94,22 @@ def gradient_packets(nodes: world.Nodes) -> int:
     return sum(int(counters[0].gradient_packets) for counters in counted)
 
 
-def rate(hosts: int, scale: float) -> None:
+def rate(hosts: int, scale: float, threads: int) -> None:
     """Print one case."""
-    nodes = start(hosts, scale)
+    parts = start(hosts, scale, threads)
     begin, cpu = time.perf_counter(), time.process_time()
-    while (reason := loop.run(nodes.placed, event_queue.NEVER - 1, 10**9)) == loop.NO_ROOM:
-        nodes.grow()
+    reason = parts.run(event_queue.NEVER - 1, 10**12)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - begin
+    parts.close()
     if reason != loop.FINISHED:
         raise SystemExit(f"the run ended for reason {reason}")
-    packets, events = gradient_packets(nodes), int(nodes.world.state[0].events)
+    packets, events = gradient_packets(parts.nodes), parts.events
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
         f"{hosts:4} hosts: {packets / cpu / 1e3:6.0f} thousand gradient packets/s of processor time"
         f" ({1e9 * cpu / packets:5.0f} ns each, {events / packets:.2f} events; {packets} packets,"
-        f" {cpu / wall:.0%} of a core, at most {memory:.2f} GiB)",
+        f" {cpu / wall:.0%} of a core, at most {memory:.2f} GiB;"
+        f" {len(parts)} threads, {packets / wall / 1e3:.0f} thousand/s)",
         flush=True,
     )
 
@@ -202,13 +207,14 @@ def memory(share: float) -> None:
 
     spec = load_text(LARGE, folder=ROOT)
     estimate = estimate_bytes(spec)
-    nodes = world.build(spec, prepare(spec).compiled)
+    parts = Parts(world.build(spec, prepare(spec).compiled))
+    nodes = parts.nodes
     total = spec.fragments(0) * spec.jobs[0].workers
-    loop.run(nodes.placed, -1, 0)  # compiles
+    parts.run(-1, 0)  # compiles
     cpu = time.process_time()
     sizes: list[tuple[float, float]] = []  # share done, GiB at most so far
     for until in (0, share / 2, share):
-        reason = run_until(nodes, until * total if until < 1 else np.inf)
+        reason = run_until(parts, until * total if until < 1 else np.inf)
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         sizes.append((gradient_packets(nodes) / total, most))
     cpu = time.process_time() - cpu
@@ -223,14 +229,12 @@ def memory(share: float) -> None:
     )
 
 
-def run_until(nodes: world.Nodes, packets: float) -> int:
+def run_until(parts: Parts, packets: float) -> int:
     """Run until so many gradient packets are out, or to the end; returns why the loop returned."""
     reason = loop.EVENTS_HANDLED
-    while gradient_packets(nodes) < packets and reason != loop.FINISHED:
-        reason = loop.run(nodes.placed, event_queue.NEVER - 1, 200_000)
-        if reason == loop.NO_ROOM:
-            nodes.grow()
-        elif reason not in (loop.EVENTS_HANDLED, loop.FINISHED):
+    while gradient_packets(parts.nodes) < packets and reason != loop.FINISHED:
+        reason = parts.run(event_queue.NEVER - 1, 200_000)
+        if reason not in (loop.EVENTS_HANDLED, loop.FINISHED):
             raise SystemExit(f"the run ended for reason {reason}")
     return reason
 
@@ -238,13 +242,14 @@ def run_until(nodes: world.Nodes, packets: float) -> int:
 def parts(hosts: int, scale: float) -> None:
     """Print where the time of one case goes."""
     scratch = np.zeros(2, np.int64)
-    small = start(9, 0.001)
-    timed(small.placed.address, np.zeros((2, len(PARTS)), np.int64), scratch)  # compiles
+    small = start(9, 0.001).nodes
+    timed(small.worlds[0].address, np.zeros((2, len(PARTS)), np.int64), scratch)  # compiles
     each = clock_cost(scratch, 1_000_000)
-    nodes = start(hosts, scale)
+    whole = start(hosts, scale)
+    nodes = whole.nodes
     spent = np.zeros((2, len(PARTS)), np.int64)
-    while timed(nodes.placed.address, spent, scratch) == loop.NO_ROOM:
-        nodes.grow()
+    while timed(nodes.worlds[0].address, spent, scratch) == loop.NO_ROOM:
+        whole.grow()
     packets = gradient_packets(nodes)
     net = np.maximum(spent[0] - spent[1] * each, 0)
     print(f"{hosts} hosts, {packets} gradient packets, ns each (clock: {each:.0f} ns):")
@@ -260,7 +265,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--hosts", default="9,72,512", help="9, 72, 512, or several (9,72)")
+    parser.add_argument("--hosts", default="9,72,512", help="9, 72, 512, 1024, or several")
+    parser.add_argument("--threads", type=int, default=1, help="that share the work")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="of the work, 1 is 3 million packets"
     )
@@ -275,7 +281,10 @@ def main() -> None:
     for hosts in options.hosts.split(","):
         if not hosts.isdigit() or int(hosts) not in CASES:
             parser.error(f"--hosts {hosts}: take some of {', '.join(map(str, CASES))}")
-        (parts if options.parts else rate)(int(hosts), options.scale)
+        if options.parts:
+            parts(int(hosts), options.scale)
+        else:
+            rate(int(hosts), options.scale, options.threads)
 
 
 if __name__ == "__main__":

@@ -92,19 +92,7 @@ def _collect(world, switch):
             continue
         if inbox < hosts:
             when = _handling_ns(world.hosts[inbox], when)
-        state.free -= 1
-        row = frames.free[state.free]
-        copy(frames.bytes.ctypes.data + row * frames.bytes.shape[1], start, length)
-        frames.length[row] = length
-        frames.when_ns[row] = when
-        frames.next[row] = -1
-        if world.first[inbox] >= 0:
-            frames.next[world.last[inbox]] = row
-        else:
-            world.first[inbox] = row
-            if when < queue.time[inbox]:
-                event_queue.put(queue, inbox, when)
-        world.last[inbox] = row
+        put_frame(world, inbox, start, length, when)
     if count > 0:
         _outputs_clear(switch_row.outputs_clear, (switch_row.manager,))
     due = _next_event(switch_row.next_event, (switch_row.manager,))
@@ -113,6 +101,34 @@ def _collect(world, switch):
     if queue.time[source] != due:
         event_queue.put(queue, source, due)
     return True
+
+
+@njit(cache=True)
+def put_frame(world, inbox, start, length, when):
+    """Put a frame of so many bytes from `start` into an inbox, where it is at `when`; there must be
+    room."""
+    state, frames = world.state[0], world.frames
+    state.free -= 1
+    row = frames.free[state.free]
+    copy(frames.bytes.ctypes.data + row * frames.bytes.shape[1], start, length)
+    frames.length[row] = length
+    frames.when_ns[row] = when
+    frames.next[row] = -1
+    if inbox >= world.first.shape[0]:  # of another part
+        frames.inbox[row] = inbox - world.trunks.shape[0]
+        if state.leaving_first >= 0:
+            frames.next[state.leaving_last] = row
+        else:
+            state.leaving_first = row
+        state.leaving_last = row
+        return
+    if world.first[inbox] >= 0:
+        frames.next[world.last[inbox]] = row
+    else:
+        world.first[inbox] = row
+        if when < world.queue.time[inbox]:
+            event_queue.put(world.queue, inbox, when)
+    world.last[inbox] = row
 
 
 @njit(cache=True)
@@ -214,6 +230,7 @@ def _step_host(world, host, now):
     if row.is_worker == 1 and row.done == 0 and peek(row.status + FINISHED_OFFSET) == 1:
         row.done = 1
         world.state[0].open -= 1
+        world.state[0].closed_ns = now
         if world.state[0].report_finished == 1:
             world.state[0].finished_host = host
     row.deadline_ns = max(world.deadline[0], now)
@@ -247,7 +264,7 @@ def _run(world, until_ns, events):
             if not _collect(world, state.pending):
                 return NO_ROOM
             state.pending = -1
-        if state.open == 0:
+        if state.open == 0 and state.goes_on == 0:
             return FINISHED
         if state.finished_host >= 0:
             return WORKER_FINISHED
@@ -283,7 +300,7 @@ def _run(world, until_ns, events):
 WORLD = PlacedTuple(typeof(new_world(1, 0, 1, 1, 64)))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _run_at(address, until_ns, events):
     return _run(at(address, WORLD), until_ns, events)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from p4engine.backend.build import Compiled
 
 from testbed import dataplane
@@ -20,10 +21,10 @@ from testbed.simulate.admission import Admission
 from testbed.simulate.cluster import Cluster
 from testbed.simulate.event_queue import NEVER
 from testbed.simulate.host_totals import Report, report_of
+from testbed.simulate.parts import EVENTS_AT_ONCE, Parts
 from testbed.simulate.waiting import waiting
 from testbed.workload.machine import wrong_value
 
-EVENTS_AT_ONCE = 200_000  # a fraction of a second
 FIRST_SAMPLE_STEP_NS = 1000
 MAX_SAMPLES = 1000
 MIN_SAMPLES = 100
@@ -37,9 +38,13 @@ class Simulation:
     Attributes: `nodes` (world.Nodes), `now_ns`, `snapshots` (of the switches' memory), `cluster`
     (where jobs come and go)."""
 
-    def __init__(self, experiment: Experiment, compiled: Compiled, repetition: int = 0) -> None:
+    def __init__(
+        self, experiment: Experiment, compiled: Compiled, repetition: int = 0, threads: int = 1
+    ) -> None:
+        """`threads`: at most so many work on it; the results do not depend on it."""
         self.experiment = experiment
         self.nodes = world.build(experiment, compiled, repetition)
+        self.parts = Parts(self.nodes, threads)
         self.snapshots = dataplane.SnapshotHistory()
         self.cluster = None
         if experiment.arrivals is not None:
@@ -54,12 +59,12 @@ class Simulation:
 
     @property
     def now_ns(self) -> int:
-        return int(self.nodes.world.state[0].now)
+        return self.parts.now_ns
 
     @property
     def events(self) -> int:
         """Handled so far."""
-        return int(self.nodes.world.state[0].events)
+        return self.parts.events
 
     def run(self, tick: Callable[[Simulation], None] = lambda simulation: None) -> None:
         """Run to the end; `tick` is called now and then. Raises RunError with a named cause."""
@@ -69,18 +74,15 @@ class Simulation:
         while True:
             submitted_ns = self.cluster.next_ns() if self.cluster else NEVER
             stop_ns = min(sample_ns, check_ns, submitted_ns, NEVER - 1)
-            reason = loop.run(self.nodes.placed, stop_ns, EVENTS_AT_ONCE)
+            reason = self.parts.run(stop_ns, EVENTS_AT_ONCE)
             if reason == loop.NO_EVENTS and submitted_ns < NEVER:
                 reason = loop.TIME_REACHED  # nothing but the next job
-            if reason == loop.NO_ROOM:
-                self.nodes.grow()
-                continue
             if reason == loop.FINISHED:
                 if self.cluster:
                     self.cluster.worker_finished()
                 break
             if reason == loop.WRONG_VALUE:
-                node = self.nodes.present_at(int(self.nodes.world.state[0].failed_host))
+                node = self.nodes.present_at(self.parts.failed_host)
                 raise RunError(wrong_value(node.spec, node.machine))
             if reason == loop.WORKER_FINISHED and self.cluster:
                 self.cluster.worker_finished()
@@ -125,7 +127,7 @@ class Simulation:
     def _check_progress(self, now: int) -> None:
         """A job without a result for as long as `timeout` says has stalled, as on a real clock;
         a planned pause does not count."""
-        pauses = self.nodes.world.pauses
+        pauses = np.concatenate([each.part.pauses for each in self.nodes.worlds])
         resumed = int(pauses[pauses[:, 0] <= now, 1].max(initial=0))
         progress: dict[int, int] = {}
         starts: dict[int, int] = {}

@@ -32,6 +32,10 @@ STATE = record(
     "pauses",  # of World.pauses that have begun
     "report_finished",  # 1: jobs come and go, so the loop returns when a worker has finished
     "finished_host",  # the worker that has finished since the last such return, -1: none
+    "closed_ns",  # when a worker finished last
+    "goes_on",  # 1: the loop goes on when all workers have finished
+    "leaving_first",  # frames on their way to nodes of other parts (parts.py), -1: none
+    "leaving_last",
 )
 
 # A row of World.hosts
@@ -71,6 +75,7 @@ class Frames(NamedTuple):
     length: np.ndarray  # int64[N]
     when_ns: np.ndarray  # int64[N], when it is there (a host: when it is handled)
     next: np.ndarray  # int32[N], behind it in the inbox, -1: none
+    inbox: np.ndarray  # int32[N], of a frame that leaves for another part
     free: np.ndarray  # int32[N], rows that are not in use
 
 
@@ -86,7 +91,8 @@ class World(NamedTuple):
     partial: np.ndarray  # int64[*], sum of the IPv4 header's words without length and checksum
     trunks: np.ndarray  # int64[T, 2], switch and its port
     switches: np.ndarray  # SWITCH[S]
-    leads: np.ndarray  # int32[S, ports], the inbox behind each port, -1: none
+    leads: np.ndarray  # int32[S, ports], the inbox behind each port; -1: none; H + T + trunk: it is
+    #                    in another part
     first: np.ndarray  # int32[H + T], of each inbox, -1: empty
     last: np.ndarray  # int32[H + T]
     frames: Frames
@@ -103,7 +109,9 @@ def new_world(hosts: int, trunks: int, switches: int, ports: int, width: int) ->
     `headers`, `partial`, `arrived` and `out` are empty, to be replaced."""
     batch = new_batch(0, 1, 32)
     return World(
-        state=new_record(STATE, free=FRAMES, pending=-1, finished_host=-1),
+        state=new_record(
+            STATE, free=FRAMES, pending=-1, failed_host=-1, finished_host=-1, leaving_first=-1
+        ),
         queue=new_event_queue(hosts + trunks + switches),
         hosts=np.zeros(hosts, HOST),
         pauses=np.zeros((0, 3), np.int64),
@@ -131,6 +139,7 @@ def new_frames(rows: int, width: int) -> Frames:
         length=np.zeros(rows, np.int64),
         when_ns=np.zeros(rows, np.int64),
         next=np.full(rows, -1, np.int32),
+        inbox=np.zeros(rows, np.int32),
         free=np.arange(rows, dtype=np.int32),
     )
 
@@ -140,7 +149,7 @@ def larger(world: World) -> World:
     old = world.frames
     rows, width = old.bytes.shape
     new = new_frames(2 * rows, width)
-    for name in ("bytes", "length", "when_ns", "next"):
+    for name in ("bytes", "length", "when_ns", "next", "inbox"):
         getattr(new, name)[:rows] = getattr(old, name)
     free = int(world.state[0].free)
     new.free[:free] = old.free[:free]

@@ -7,6 +7,7 @@ fidelity marks, since nothing can be late.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ def run_experiment(
         console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
         for number in range(experiment.repetitions):
             for table, rows in run_repetition(
-                experiment, program.compiled, number, console
+                experiment, program.compiled, number, console, len(os.sched_getaffinity(0))
             ).items():
                 writer.write(table, rows, repetition=number)
         writer.finish()
@@ -50,16 +51,22 @@ def run_experiment(
 
 
 def run_repetition(
-    experiment: Experiment, compiled: Compiled, number: int, console: Console | None = None
+    experiment: Experiment,
+    compiled: Compiled,
+    number: int,
+    console: Console | None = None,
+    threads: int = 1,
 ) -> dict[str, Any]:
-    """Run one repetition; returns the rows of all tables, by table. Raises RunError."""
+    """Run one repetition, with at most so many threads; returns the rows of all tables, by table.
+    Raises RunError."""
     from testbed.simulate.simulation import Simulation
 
     experiment = experiment.of_repetition(number)
     with step(console, LOADING):
-        simulation = Simulation(experiment, compiled, number)
+        simulation = Simulation(experiment, compiled, number, threads)
     with VirtualView(simulation, number, console or Console(quiet=True)) as view:
         simulation.run(view.tick)
+    simulation.parts.close()
     with step(console, "collecting the results"):
         tables = _tables(simulation)
     for job in tables["jobs"]:

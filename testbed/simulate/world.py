@@ -27,7 +27,7 @@ from testbed.protocols.values import mix2
 from testbed.routing.tree import switch_of
 from testbed.simulate import event_queue
 from testbed.simulate.packing import packed
-from testbed.simulate.state import World, empty, larger, new_world
+from testbed.simulate.state import World, empty, new_world
 from testbed.topology import Topology, host_ip, host_mac, switch_mac
 from testbed.workload.machine import new_batch, new_machine
 from testbed.workload.placed_machine import Placed, Stepper
@@ -67,14 +67,14 @@ class Node:
 
 @dataclass
 class Nodes:
-    """All nodes of a world, by number (state.py), and the arrays that the loop works on. A host is
-    None while its job has not begun, and after it has ended."""
+    """All nodes, by number (state.py), and the worlds that the loop works on: one, or one for each
+    part (parts.py). A host is None while its job has not begun, and after it has ended."""
 
     experiment: Experiment
     seed: int
     hosts: list[Node | None]
     switches: dict[str, Switch]
-    placed: Placed
+    worlds: list[Placed]
     batches: tuple[Placed, Placed]
     draws: dict[str, int] = field(default_factory=dict)  # by host: how far its random stream is
     headers: int = 0  # rows of World.headers that have been given away
@@ -83,7 +83,8 @@ class Nodes:
 
     @property
     def world(self) -> World:
-        return self.placed.part
+        """The only one, or any of them for what they have in common: all but events and frames."""
+        return self.worlds[0].part
 
     @property
     def present(self) -> Iterator[tuple[int, Node]]:
@@ -95,10 +96,6 @@ class Nodes:
         node = self.hosts[number]
         assert node is not None, number
         return node
-
-    def grow(self) -> None:
-        """Make room for more frames on their way."""
-        self.placed = Placed(larger(self.world))
 
     def enter(self, specs: list[HostSpec], numbers: Sequence[int], now_ns: int) -> None:
         """Let the roles of jobs that begin at `now_ns` be the hosts with these numbers."""
@@ -143,7 +140,7 @@ class Nodes:
                 more[:first] = self.world.headers[:first]
                 partial = np.zeros(len(more), np.int64)
                 partial[:first] = self.world.partial[:first]
-                self.placed = Placed(self.world._replace(headers=more, partial=partial))
+                self.worlds[0] = Placed(self.world._replace(headers=more, partial=partial))
         table = np.frombuffer(b"".join(headers), np.uint8).reshape(count, sizes.FRAME_OVERHEAD)
         self.world.headers[first : first + count] = table
         words = table[:, 14:34].copy().view(">u2").astype(np.int64)
@@ -182,13 +179,13 @@ def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> No
         for number, name in enumerate(topology.switches)
     }
     world = _world(experiment, hosts, switches, batches)
-    nodes = Nodes(experiment, seed, [None] * hosts, switches, Placed(world), batches)
+    nodes = Nodes(experiment, seed, [None] * hosts, switches, [Placed(world)], batches)
     world.state[0].open = sum(job.workers for job in experiment.jobs)
     if experiment.arrivals is not None:
         world.state[0].report_finished = 1
         return nodes
     nodes.enter(plan(experiment, repetition), range(hosts), 0)
-    nodes.placed = Placed(nodes.world._replace(pauses=_pauses(experiment, nodes)))
+    nodes.worlds[0] = Placed(nodes.world._replace(pauses=_pauses(experiment, nodes)))
     return nodes
 
 

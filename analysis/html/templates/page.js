@@ -184,9 +184,11 @@
   const opened = () => {
     const target = document.getElementById(location.hash.slice(1));
     if (target && target.tagName === "DETAILS") target.open = true;
+    return target;
   };
   addEventListener("hashchange", opened);
-  opened();
+  // The browser goes to the address's place in its own time; the charts there are to be drawn first.
+  opened()?.scrollIntoView();
 
   const fit = (width) => {
     for (const element of drawn.values()) Plotly.relayout(element, { width });

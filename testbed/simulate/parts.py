@@ -1,0 +1,298 @@
+"""A world in parts that run side by side, each in a thread of its own.
+
+A frame that leaves a switch is on its way for at least the delay of the link and of the switch.
+Two switches with such a link between them cannot affect each other sooner. So time is cut into
+*windows* as long as the shortest of these delays. Within a window every part (some switches with
+their hosts) handles its own events. Frames for other parts are handed over at the window's end.
+This is conservative parallel simulation: nothing is ever taken back. Every node sees the same
+frames at the same times as in one piece, so the results are the same to the last bit, whatever the
+number of parts.
+
+Switches stay together where the delay between them is shorter than `SHORTEST_NS`, or not known in
+advance (a link that reorders holds frames up as they arrive). A run with windows ends with the
+window in which the last worker finishes, also if the world is in one piece.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import njit
+
+from testbed.experiment import Experiment
+from testbed.routing.tree import next_hop, switch_of
+from testbed.simulate import event_queue, loop
+from testbed.simulate.event_queue import NEVER
+from testbed.simulate.state import FRAMES, World, larger, new_frames
+from testbed.simulate.world import Nodes
+from testbed.workload.machine import Batch
+from testbed.workload.native import INTERPRETED
+from testbed.workload.placed_machine import Placed, at
+
+SHORTEST_NS = 200  # of a window; in less time too little happens
+WORTHWHILE = 200  # hosts; with fewer of them too little happens in a window
+EVENTS_AT_ONCE = 200_000  # a fraction of a second
+
+
+class Parts:
+    """All parts of the `nodes` of one run. `window_ns` is 0 where there are no windows: jobs come
+    and go, or no two switches are far enough apart."""
+
+    def __init__(self, nodes: Nodes, threads: int = 1) -> None:
+        """With one thread, or few hosts, the world stays in one piece."""
+        self.nodes = nodes
+        self._batches: list[Placed] = []
+        self._threads: ThreadPoolExecutor | None = None
+        self._end_ns = NEVER - 1  # of the last window, once it is known
+        self.window_ns = 0
+        if nodes.experiment.arrivals is not None:
+            return
+        ahead = _lookaheads(nodes.experiment)
+        groups = _groups(list(nodes.switches), ahead)
+        if len(groups) == 1:
+            return
+        of = {switch: number for number, group in enumerate(groups) for switch in group}
+        self.window_ns = min(ns for (a, b), ns in ahead.items() if of[a] != of[b])
+        if threads > 1 and len(nodes.hosts) >= WORTHWHILE and not INTERPRETED:
+            self._divide(_shares(groups, _loads(nodes.experiment), threads))
+
+    def __len__(self) -> int:
+        return len(self.nodes.worlds)
+
+    @property
+    def now_ns(self) -> int:
+        """When the last event was."""
+        return max(int(world.part.state[0].now) for world in self.nodes.worlds)
+
+    @property
+    def events(self) -> int:
+        """Handled so far."""
+        return sum(int(world.part.state[0].events) for world in self.nodes.worlds)
+
+    @property
+    def failed_host(self) -> int:
+        """The first host that has found a wrong value, after WRONG_VALUE."""
+        states = [world.part.state[0] for world in self.nodes.worlds]
+        failed = [state for state in states if state.failed_host >= 0]
+        return int(min(failed, key=lambda state: int(state.now)).failed_host)
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._threads is not None:
+            self._threads.shutdown()
+
+    def run(self, until_ns: int, events: int) -> int:
+        """Handle events up to and including `until_ns`, about `events` of them at most; returns why
+        it ended (loop.py), never NO_ROOM."""
+        if not self.window_ns:
+            return self._run_part(0, until_ns, events)
+        last = self.events + events
+        while True:
+            next_ns = min(_next_ns(world.part) for world in self.nodes.worlds)
+            if next_ns > self._end_ns:
+                return loop.FINISHED
+            if next_ns > until_ns:
+                return loop.NO_EVENTS if next_ns >= NEVER else loop.TIME_REACHED
+            if self.events >= last:
+                return loop.EVENTS_HANDLED
+            stop_ns = min(until_ns, self._end_ns)
+            if self._threads is None:
+                reason = self._run_part(0, stop_ns, last - self.events)
+            else:
+                reason = self._run_window(min(stop_ns, self._window_end(next_ns)))
+            if reason in (loop.WRONG_VALUE, loop.RAISED):
+                return reason
+            states = [world.part.state[0] for world in self.nodes.worlds]
+            if self._end_ns == NEVER - 1 and not any(state.open for state in states):
+                self._end_ns = self._window_end(max(int(state.closed_ns) for state in states))
+                for state in states:
+                    state.goes_on = 1
+
+    def _window_end(self, time_ns: int) -> int:
+        """The last ns of the window with this time."""
+        return time_ns - time_ns % self.window_ns + self.window_ns - 1
+
+    def _run_part(self, number: int, until_ns: int, events: int) -> int:
+        while True:
+            reason = loop.run(self.nodes.worlds[number], until_ns, events)
+            if reason != loop.NO_ROOM:
+                return reason
+            self.grow(number)
+
+    def grow(self, number: int = 0) -> None:
+        """Make room for more frames on their way to the nodes of a part."""
+        self.nodes.worlds[number] = Placed(larger(self.nodes.worlds[number].part))
+
+    # -- several parts
+
+    def _divide(self, shares: list[set[str]]) -> None:
+        """Give each share of the switches a world of its own, which has the nodes in common with
+        the others, but not the events and the frames."""
+        whole = self.nodes.world
+        owner = np.zeros(len(whole.switches), np.int64)
+        for number, switch in enumerate(self.nodes.switches):
+            owner[number] = next(part for part, share in enumerate(shares) if switch in share)
+        hosts, inboxes = len(whole.hosts), len(whole.first)
+        self._owner_of_trunk = owner[whole.trunks[:, 0]]
+        for number, row in enumerate(whole.leads):
+            there = self._owner_of_trunk[np.maximum(row - hosts, 0)]
+            row[(row >= hosts) & (there != owner[number])] += inboxes - hosts
+        made = [_part(whole, owner, number) for number in range(len(shares))]
+        self.nodes.worlds[:] = [Placed(world) for world, _ in made]
+        self._batches = [batch for _, batches in made for batch in batches]
+        self._threads = ThreadPoolExecutor(len(shares) - 1)
+
+    def _run_window(self, until_ns: int) -> int:
+        """Let all parts handle their events up to `until_ns`; then every frame gets to its part."""
+        assert self._threads is not None
+        others = [
+            self._threads.submit(self._run_wholly, part, until_ns)
+            for part in range(1, len(self.nodes.worlds))
+        ]
+        reasons = [self._run_wholly(0, until_ns), *(other.result() for other in others)]
+        if loop.WRONG_VALUE in reasons:
+            return loop.WRONG_VALUE
+        for number in range(len(self.nodes.worlds)):
+            while (full := self._hand_over(number)) >= 0:
+                self.grow(full)
+        return loop.TIME_REACHED
+
+    def _run_wholly(self, number: int, until_ns: int) -> int:
+        reason = loop.EVENTS_HANDLED
+        while reason == loop.EVENTS_HANDLED:
+            reason = self._run_part(number, until_ns, EVENTS_AT_ONCE)
+        return reason
+
+    def _hand_over(self, number: int) -> int:
+        """Give the frames that have left a part to theirs. Returns -1, or a part without room."""
+        addresses = np.array([world.address for world in self.nodes.worlds])
+        return _hand_over(number, addresses, self._owner_of_trunk)
+
+
+@njit(cache=True)
+def _hand_over(number, addresses, owner_of_trunk):
+    source = at(addresses[number], loop.WORLD)
+    state, frames = source.state[0], source.frames
+    hosts = source.hosts.shape[0]
+    while state.leaving_first >= 0:
+        row = np.int64(state.leaving_first)
+        inbox = np.int64(frames.inbox[row])
+        part = owner_of_trunk[inbox - hosts]
+        target = at(addresses[part], loop.WORLD)
+        if target.state[0].free == 0:
+            return part
+        state.leaving_first = frames.next[row]
+        frames.free[state.free] = row
+        state.free += 1
+        loop.put_frame(
+            target,
+            inbox,
+            frames.bytes.ctypes.data + row * frames.bytes.shape[1],
+            frames.length[row],
+            frames.when_ns[row],
+        )
+    return -1
+
+
+def _next_ns(world: World) -> int:
+    return int(world.queue.time[world.queue.winner[1]])
+
+
+def _part(whole: World, owner: np.ndarray, number: int) -> tuple[World, list[Placed]]:
+    """A world with the events of those nodes that belong to a part, and the batches of packets that
+    it needs for itself."""
+    hosts = owner[whole.hosts["switch"]] == number
+    mine = np.concatenate([hosts, owner[whole.trunks[:, 0]] == number, owner == number])
+    queue = event_queue.new_event_queue(mine.size)
+    for source in np.flatnonzero(mine):
+        event_queue.put(queue, source, whole.queue.time[source])
+    state = whole.state.copy()
+    state[0].open = np.sum(whole.hosts["is_worker"][hosts])
+    state[0].goes_on = 1
+    frames = new_frames(FRAMES, whole.frames.bytes.shape[1])
+    state[0].free = len(frames.free)
+    arrived, out = (
+        Placed(Batch(*(np.zeros_like(each) for each in batch)))
+        for batch in (whole.arrived, whole.out)
+    )
+    deadline = np.zeros_like(whole.deadline)
+    part = whole._replace(
+        state=state,
+        queue=queue,
+        pauses=whole.pauses[hosts[whole.pauses[:, 2]]],
+        frames=frames,
+        arrived=arrived.part,
+        out=out.part,
+        places=np.array([arrived.address, out.address, deadline.ctypes.data]),
+        deadline=deadline,
+        frame=np.zeros_like(whole.frame),
+        left=np.zeros_like(whole.left),
+    )
+    return part, [arrived, out]
+
+
+# -- which switches belong together
+
+
+def _lookaheads(experiment: Experiment) -> dict[tuple[str, str], int]:
+    """For each pair of neighbouring switches, (from, to): how long a frame is on its way between
+    them at least, ns."""
+    assert experiment.virtual is not None
+    topology = experiment.topology_object()
+    found: dict[tuple[str, str], int] = {}
+    for switch in topology.switches:
+        ports = topology.ports(switch).values()
+        early = not any(experiment.link(link)[end].reorder for _, link, end in ports)
+        for neighbour, link, end in ports:
+            if topology.is_host(neighbour):
+                continue
+            leaving = experiment.link(link)[end]
+            ahead = leaving.delay_ns - leaving.jitter_ns + experiment.virtual.switch_latency_ns
+            pair = switch, neighbour
+            found[pair] = min(found.get(pair, NEVER), ahead if early else 0)
+    return found
+
+
+def _groups(switches: list[str], ahead: dict[tuple[str, str], int]) -> list[set[str]]:
+    """The switches in groups that are far enough apart."""
+    groups = {switch: {switch} for switch in switches}
+    for (a, b), ns in ahead.items():
+        if ns < SHORTEST_NS and groups[a] is not groups[b]:
+            groups[a] |= groups[b]
+            groups |= dict.fromkeys(groups[b], groups[a])
+    return [group for switch, group in groups.items() if switch == min(group, key=switches.index)]
+
+
+def _loads(experiment: Experiment) -> Counter[str]:
+    """About how much work each switch is with its hosts: what a packet of each worker passes on its
+    way to its job's server, or to the root."""
+    topology = experiment.topology_object()
+    loads: Counter[str] = Counter()
+    for job in experiment.jobs:
+        placement = job.fixed_placement
+        for server in placement.servers:
+            loads[switch_of(topology, server)] += 2 * len(placement.workers)
+        target = placement.servers[0] if placement.servers else placement.workers[0]
+        for worker in placement.workers:
+            at_switch = switch_of(topology, worker)
+            loads[at_switch] += 2
+            while not topology.is_host(at_switch):
+                loads[at_switch] += 1
+                hop = next_hop(topology, at_switch, target)
+                if hop is None:
+                    break
+                at_switch = hop[1]
+    return loads
+
+
+def _shares(groups: list[set[str]], loads: Counter[str], threads: int) -> list[set[str]]:
+    """The groups in about equal shares, at most one for each thread."""
+    shares: list[set[str]] = [set() for _ in range(min(threads, len(groups)))]
+    work = [0] * len(shares)
+    for group in sorted(groups, key=lambda group: -sum(loads[switch] for switch in group)):
+        least = work.index(min(work))
+        shares[least] |= group
+        work[least] += sum(loads[switch] for switch in group)
+    return [share for share in shares if share]
