@@ -131,6 +131,7 @@ def test_a_switch_that_adds_a_value_twice_fails_the_run_and_is_located(tmp_path)
     assert results.read(made).state == "failed"
 
 
+@pytest.mark.slow
 def test_a_lossy_run_of_two_jobs_without_servers_is_exact(tmp_path):
     path = tmp_path / "slots.yaml"
     path.write_text(SWITCHML)
@@ -143,6 +144,7 @@ def test_a_lossy_run_of_two_jobs_without_servers_is_exact(tmp_path):
     assert "stale_chunks" in counted and "preemptions" not in counted
 
 
+@pytest.mark.slow
 def test_a_run_with_one_set_per_slot_is_exact(tmp_path):
     text = SWITCHML.replace(", loss: 0.3 %", "").replace("switchml", "{name: switchml, sets: 1}")
     path = tmp_path / "one.yaml"

@@ -1,7 +1,6 @@
 """Every system under every kind of trouble: exact, or a clear statement of why not.
 
-The whole matrix runs with --slow. A few cells, one per system and kind of trouble at least, always
-do. What a cell is: reliability.py.
+The whole matrix runs with --slow. A few cells always do. What a cell is: reliability.py.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ ALWAYS = {
     ("esa", "kill"),
     ("atp", "duplicate"),
     ("switchml", "worker"),
-    ("ps", "server"),
     ("ring", "reorder"),
     ("esa", "restart"),
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from testbed import results
 from tests.support import runs
 
@@ -51,6 +53,7 @@ def test_points_of_different_systems_and_networks_share_processes(tmp_path: Path
     assert all({"h1", "h2", "s1"} <= logs(read) for read in points.values())
 
 
+@pytest.mark.slow
 def test_a_point_that_fails_takes_its_processes_along_and_stops_no_other(tmp_path: Path) -> None:
     code, said, points = run_sweep(
         tmp_path, "  links.bandwidth: [20 Mbit/s, 1 kbit/s, 21 Mbit/s]\ntimeout: 1 s\n"

@@ -94,6 +94,7 @@ def works(python: Path, folder: Path, environment: dict[str, str]) -> None:
     assert "headline" in run(*ina, "figure", cwd=folder, environment=environment)
 
 
+@pytest.mark.slow
 def test_a_virtual_experiment_runs_from_the_wheels(wheels, tmp_path):
     """With the libraries of this environment, and nothing of this checkout."""
     site = tmp_path / "site"

@@ -10,6 +10,7 @@ from testbed.protocols import wire
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from tests.support.experiments import experiment
 from tests.support.fabric import Fabric, lossy, perfect, run_exact, total
+from tests.support.matrix import first_of
 from tests.support.switches import start_switches
 
 TEXT = """
@@ -51,25 +52,28 @@ def test_small_memory_is_exact_and_falls_back_to_the_server():
     assert total(fabric.servers(), "ps_collisions") > 100
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_of(range(4), 1))
 def test_faults_on_every_wire(seed):
     run(lossy(seed, loss=0.02, duplicate=0.02, reorder=0.05), aggregators=24)
 
 
 @pytest.mark.parametrize(
     "options",
-    [
-        ", release: on_completion",
-        ", rehash: false",
-        ", index: consecutive",
-        ", gap: 0, timeout: 5 ms",
-        ", gap: 20, reminder_delay: 300 us, timeout: 5 ms",
-        ", reminder: false",
-        ", max_age: 20 ms",
-        ", window_rule: in_flight",
-        ", window_rule: in_flight, index: consecutive, release: on_completion",
-        ", window_rule: in_flight, gap: 0, timeout: 5 ms",
-    ],
+    first_of(
+        [
+            ", gap: 20, reminder_delay: 300 us, timeout: 5 ms",
+            ", window_rule: in_flight, index: consecutive, release: on_completion",
+            ", rehash: false",
+            ", reminder: false",
+            ", release: on_completion",
+            ", index: consecutive",
+            ", gap: 0, timeout: 5 ms",
+            ", max_age: 20 ms",
+            ", window_rule: in_flight",
+            ", window_rule: in_flight, gap: 0, timeout: 5 ms",
+        ],
+        4,
+    ),
 )
 def test_options_stay_exact_under_faults(options):
     run(lossy(7, loss=0.02, duplicate=0.01, reorder=0.02), aggregators=24, options=options)
@@ -88,7 +92,7 @@ def test_a_position_that_collides_finds_an_aggregator_of_its_own():
         assert (worker.machine.protocol.positions.index == known).all()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_of(range(4), 1))
 def test_a_window_of_fragments_in_flight_under_faults_on_every_wire(seed):
     options = ", window_rule: in_flight"
     run(lossy(seed, loss=0.02, duplicate=0.02, reorder=0.05), aggregators=24, options=options)
