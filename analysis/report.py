@@ -91,7 +91,10 @@ def render(results: Results) -> RenderableType:
     found: list[Table | None] = []
     if len(frames["jobs"]):
         parts.append("")
-        found += [tables.jobs(frames), tables.traffic(frames)]
+        found.append(tables.jobs(frames))
+        if len((throughput := tables.throughput(frames)).rows):
+            found.append(throughput)
+        found.append(tables.traffic(frames))
         if len(tables.comparable(frames)):
             found.append(tables.communication(frames))
         found.append(tables.trunks(results))

@@ -34,6 +34,8 @@ _CARRIED = [
     "system",
     "workers",
     "iterations",
+    "batch",
+    "compute_ns",
     "outcome",
     "exact",
     "values_checked",
@@ -83,6 +85,8 @@ def jobs(results: Results) -> pd.DataFrame:
 
     fragments (of all iterations), ps_packets_per_fragment, in_switch_share (fragments that the
     switch at the PS completed, or the root switch where there is no PS / fragments), jct_ns,
+    samples_per_s (of all workers, from the job's start to its end; NaN without a batch size),
+    scaling_efficiency (compute_ns / that time: samples/s against as many workers that never wait),
     iteration_mean_ns, iteration_min_ns, iteration_max_ns (over workers and iterations), all
     float64; computation_ns (see `_computation`); communication_ns, lossless and
     communication_bound_at_packets_ns (see `communication`).
@@ -92,6 +96,10 @@ def jobs(results: Results) -> pd.DataFrame:
     out["jct_ns"] = table["jct_ns"].astype("float64")
     out["fragments"] = table["fragments"] * table["iterations"]
     out["ps_packets_per_fragment"] = table["ps_packets"].astype("float64") / out["fragments"]
+    running = (table["end_ns"].astype("float64") - table["start_ns"]) / 1e9
+    samples = table["workers"] * table["batch"].astype("float64") * table["iterations"]
+    out["samples_per_s"] = samples / running
+    out["scaling_efficiency"] = table["compute_ns"].astype("float64") / 1e9 / running
     completions = _whole_completions(results)
     out = out.merge(completions, on=_JOB, how="left")
     # SwitchML's opening chunks, which carry exponents alone, complete too.
@@ -333,20 +341,24 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     ps_packets_per_fragment and in_switch_share weigh every fragment alike; jct_mean_ns is the mean
     over jobs that were not killed by plan (NaN when one never ended), jct_communicating_ns and
     jct_computing_ns that of each kind of them (see `_by_kind`), and waiting_mean_ns what they
-    waited for hosts of it; shares of memory weigh every aggregator alike.
+    waited for hosts of it; samples_per_s is the sum over those jobs, scaling_efficiency their mean;
+    shares of memory weigh every aggregator alike.
     """
     rows = []
     for repetition, group in per_job.groupby("repetition"):
         pools = per_switch[per_switch["repetition"] == repetition]
         weights = pools["aggregators"] / pools["aggregators"].sum()
         fragments = group["fragments"].sum()
+        alive = group[group["outcome"] != "killed"]
         row = {
             "repetition": repetition,
             "ps_packets_per_fragment": _total(group["ps_packets"]) / fragments,
             "in_switch_share": _total(group["in_switch_share"] * group["fragments"]) / fragments,
-            "jct_mean_ns": group[group["outcome"] != "killed"]["jct_ns"].mean(skipna=False),
+            "jct_mean_ns": alive["jct_ns"].mean(skipna=False),
             **_by_kind(group),
             "waiting_mean_ns": group["waiting_ns"].mean(),
+            "samples_per_s": _total(alive["samples_per_s"]),
+            "scaling_efficiency": alive["scaling_efficiency"].mean(skipna=False),
             "ps_link_bytes_in": _total(group["ps_link_bytes_in"]),
             "ps_link_bytes_out": _total(group["ps_link_bytes_out"]),
             "retransmissions": _total(group["retransmissions"]),

@@ -39,6 +39,8 @@ MEASURES = {
     "jct_ratio": Measure("jct_ratio", "JCT relative to {against}"),
     "jct_communicating": Measure("jct_communicating_ns", "JCT, communicating jobs", "time"),
     "jct_computing": Measure("jct_computing_ns", "JCT, computing jobs", "time"),
+    "samples_per_s": Measure("samples_per_s", "samples / s, all jobs", "count"),
+    "scaling_efficiency": Measure("scaling_efficiency", "scaling efficiency", "%"),
     "waiting": Measure("waiting_mean_ns", "average waiting for hosts", "time"),
     "in_switch_share": Measure("in_switch_share", "completed in the switch", "%"),
     "ps_link_bytes": Measure("ps_link_bytes", "PS links, both ways", "size"),

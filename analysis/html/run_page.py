@@ -125,11 +125,13 @@ def _present(*blocks: page.Block | None) -> list[page.Block]:
 
 def _jobs(results: Results, frames: Frames) -> page.Section:
     lines = iteration_lines(results)
+    throughput = tables.throughput(frames)
     return page.Section(
         "jobs",
         "Jobs",
         _present(
             page.TableView(tables.jobs(frames), filtered=results.jobs["job"].nunique() > 12),
+            page.TableView(throughput) if len(throughput.rows) else None,
             job_charts.completion_times(frames["jobs"]),
             job_charts.iterations(lines) if lines else None,
         ),

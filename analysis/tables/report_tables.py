@@ -83,6 +83,12 @@ COMMUNICATION = (
     _time("communication_bound_at_packets_ns", "bound at the\nPS packets"),
     _ratio("over_bound_at_packets", "measured\n/ that"),
 )
+THROUGHPUT = (
+    JOB,
+    _count("batch", "samples /\niteration, worker"),
+    _count("samples_per_s", "samples / s"),
+    _share("scaling_efficiency", "scaling\nefficiency"),
+)
 TRUNKS = (
     _words("node", "from"),
     _words("neighbour", "to"),
@@ -130,6 +136,8 @@ _MEASURES = (
     _share("in_switch_share", "completed in switch"),
     _time("jct_mean_ns", "average JCT"),
     _time("waiting_mean_ns", "  waiting in it"),
+    _count("samples_per_s", "samples / s, all jobs"),
+    _share("scaling_efficiency", "scaling efficiency"),
     _size("ps_link_bytes_in", "PS link, to PS"),
     _size("ps_link_bytes_out", "PS link, from PS"),
     _share("filling_share", "memory filling"),
@@ -241,6 +249,18 @@ def traffic(frames: Frames) -> Table:
     """What each job cost the network (means over repetitions)."""
     rows = [_means(TRAFFIC, job) for _, job in frames["jobs"].groupby("job")]
     return Table("traffic", "Traffic", TRAFFIC, rows)
+
+
+def throughput(frames: Frames) -> Table:
+    """What the jobs trained (means over repetitions), where batch sizes are known."""
+    jobs = frames["jobs"]
+    known = jobs[jobs["batch"].notna() & jobs["samples_per_s"].notna()]
+    rows = [_means(THROUGHPUT, job) for _, job in known.groupby("job")]
+    if rows and len(known) == len(jobs):
+        run = frames["run"]
+        totals = [estimate(run[key]) for key in ("samples_per_s", "scaling_efficiency")]
+        rows.append(Row(["all", "", totals[0], totals[1]._replace(prefix="mean ")], total=True))
+    return Table("throughput", "Throughput", THROUGHPUT, rows)
 
 
 def comparable(frames: Frames) -> pd.DataFrame:

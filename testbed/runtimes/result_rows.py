@@ -124,6 +124,8 @@ def job_rows(
                 "iterations": spec.iterations,
                 "values": values,
                 "fragments": spec.fragments,
+                "batch": traces[job].batch,
+                "compute_ns": _compute_ns(traces[job], spec.iterations),
                 "submitted_ns": spec.submitted_ns,
                 "start_ns": spec.start_ns,
                 "waiting_ns": spec.start_ns - spec.submitted_ns,
@@ -148,6 +150,11 @@ def job_rows(
             }
         )
     return rows
+
+
+def _compute_ns(trace: Trace, iterations: int) -> int:
+    """What a worker computes in all iterations; the first one has no update before it."""
+    return iterations * trace.compute_ns - trace.update_ns
 
 
 def add_mean_rates(links: Iterable[Row], jobs: Iterable[Row]) -> None:

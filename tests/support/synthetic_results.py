@@ -95,6 +95,8 @@ def tables(
                 "iterations": iterations,
                 "values": 640,
                 "fragments": 10,
+                "batch": 32 if job == 0 else None,
+                "compute_ns": 30 * iterations * ms,
                 "submitted_ns": start * ms,
                 "start_ns": start * ms,
                 "waiting_ns": 0,

@@ -196,6 +196,22 @@ def test_jobs_that_communicate_longer_than_they_compute_are_apart(tmp_path):
     assert (run["jct_communicating_ns"], run["jct_computing_ns"]) == (100e6, 60e6)
 
 
+def test_samples_per_second_and_scaling_efficiency(tmp_path):
+    jobs = tables()["jobs"]
+    found = summary(write(tmp_path / "as_it_is", {}))
+    # Two workers, 32 samples each, twice in 100 ms, in which each computes for 60 ms.
+    assert found["jobs"]["samples_per_s"][0] == pytest.approx(1280)
+    assert found["jobs"]["scaling_efficiency"][0] == pytest.approx(0.6)
+    assert found["jobs"]["samples_per_s"].isna().tolist() == [False, True]  # no batch size
+    assert found["run"]["samples_per_s"].isna().all()  # so there is no total
+    jobs[1]["batch"] = 8
+    jobs[1]["start_ns"] += 20_000_000  # it waited for hosts first
+    jobs[1]["waiting_ns"] = 20_000_000
+    run = summary(write(tmp_path / "known", {"jobs": jobs}))["run"].iloc[0]
+    assert run["samples_per_s"] == pytest.approx(1280 + 2 * 8 * 3 / 0.04)
+    assert run["scaling_efficiency"] == pytest.approx((0.6 + 90 / 40) / 2)
+
+
 def test_an_empty_folder_has_empty_frames(tmp_path):
     found = summary(read(Writer.create(tmp_path, "empty", "", ENVIRONMENT).folder))
     assert {name: len(frame) for name, frame in found.items()} == dict.fromkeys(found, 0)
