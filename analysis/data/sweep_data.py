@@ -7,7 +7,6 @@ x axis itself.
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from testbed.analysis.data.run_summary import summary
+from testbed.config.data_files import DataError, read_json
 from testbed.results import SWEEP_FILE, Results, ResultsError, find, read
 from testbed.results.schema import DeclaredFigure
 from testbed.systems import SYSTEMS
@@ -97,7 +97,7 @@ def read_sweep(folder: str | Path) -> Sweep:
     """Opens a sweep's folder. Raises ResultsError when it can't be read."""
     folder = Path(folder)
     try:
-        described = json.loads((folder / SWEEP_FILE).read_text(encoding="utf-8"))
+        described = read_json(folder / SWEEP_FILE)
         points = tuple(
             Point(
                 each["system"],
@@ -109,7 +109,9 @@ def read_sweep(folder: str | Path) -> Sweep:
         declared = described.get("figure")
         figure = None if declared is None else DeclaredFigure.from_json(declared)
         return Sweep(folder, described["name"], tuple(described["keys"]), points, figure)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except DataError as error:
+        raise ResultsError(str(error)) from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ResultsError(f"{folder / SWEEP_FILE} can't be read: {error}") from None
 
 

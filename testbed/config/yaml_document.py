@@ -18,6 +18,7 @@ import yaml
 from testbed.config.problems import ExperimentError, Path, Problem
 
 MAX_BYTES = 4 * 2**20
+MAX_DEPTH = 100
 MAX_VALUES = 500_000  # a few aliases of aliases could otherwise become billions
 
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
@@ -84,6 +85,11 @@ class _Builder:
         if self.count > MAX_VALUES:
             raise _TooMuch(f"it has more than {MAX_VALUES} values (aliases counted in full)")
         self.document.lines.setdefault(path, node.start_mark.line + 1)
+        if len(self.open) > MAX_DEPTH:
+            raise _TooMuch(
+                f"line {node.start_mark.line + 1}: it is nested deeper than {MAX_DEPTH} levels"
+                " (aliases counted in full)"
+            )
         if any(node is each for each in self.open):
             raise _TooMuch(
                 f"line {node.start_mark.line + 1}: an alias (*) inside its own anchor (&)"

@@ -366,7 +366,7 @@ def _applied(document: Document, choice: Choice, file: str) -> Document:
                 lines[path] = line
     system = data.get("system")
     system_name: Any = system.get("name") if isinstance(system, dict) else system
-    chosen = systems.SYSTEMS.get(system_name)
+    chosen = systems.SYSTEMS.get(system_name) if isinstance(system_name, str) else None
     if chosen is not None and not chosen.memory:
         data.pop("memory", None)
     return Document(data, lines, [])

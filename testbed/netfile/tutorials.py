@@ -10,13 +10,13 @@ match means depends on the key's kind, so the program is compiled first.
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from p4engine.frontend.diagnostics import P4Error
 
+from testbed.config.data_files import read_json, read_text
 from testbed.config.yaml_document import Inline, write_yaml
 from testbed.errors import UserError
 from testbed.netfile.load_network import load_network
@@ -54,13 +54,18 @@ def import_topology(source: Path, program: Path | None, output: Path | None) -> 
     topology = read_json(source)
     program = program or find_program(topology, source)
     output = output or Path(f"{program.stem}.yaml")
+    if not output.absolute().parent.is_dir():
+        raise UserError(f"{output}: there is no folder {output.absolute().parent}: make it first")
     if output.exists():
         raise UserError(f"{output} is there already: remove it, or name another with -o")
     data = Topology(topology, source, program, output.absolute().parent).data()
     head = HEAD.format(
         source=source.name, program=program_name(), run=command_line(output.name, root=True)
     )
-    output.write_text(head + write_yaml(data))
+    try:
+        output.write_text(head + write_yaml(data))
+    except OSError as error:
+        raise UserError(f"{output} cannot be written: {error.strerror}") from None
     try:
         load_network(output)
     except UserError as error:
@@ -73,22 +78,12 @@ def import_topology(source: Path, program: Path | None, output: Path | None) -> 
     return 0
 
 
-def read_json(path: Path) -> Any:
-    """A JSON file. Raises UserError."""
-    try:
-        return json.loads(path.read_text())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise UserError(f"{path}: not JSON: {error}") from None
-
-
 def near(name: str, topology: Path) -> Path:
     """A file that the topology names. It is relative to the exercise's folder, which is that of the
     topology or the one above. Raises UserError."""
     folder = topology.absolute().parent
     for base in (folder, folder.parent):
-        if (base / name).is_file():
+        if os.path.isfile(base / name):  # also where a name is too long to be one
             return base / name
     raise UserError(f"{topology}: there is no file {name} in {folder} or above")
 
@@ -212,7 +207,7 @@ class Topology:
                 near(_get(switch, "runtime_json", str, where), self.path), program
             )
         if "cli_input" in switch:
-            lines = near(_get(switch, "cli_input", str, where), self.path).read_text().splitlines()
+            lines = read_text(near(_get(switch, "cli_input", str, where), self.path)).splitlines()
             made["commands"] = [line for line in lines if line.split("#")[0].strip()]
         return made
 

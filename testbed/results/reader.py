@@ -7,13 +7,13 @@ for, with the declared dtypes even when they are empty.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.config.data_files import DataError, read_json, read_yaml, require
 from testbed.linux.process_identity import is_alive
 from testbed.results.errors import ResultsError
 from testbed.results.schema import FORMAT, TABLES, Table
@@ -21,7 +21,16 @@ from testbed.results.schema import FORMAT, TABLES, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-STATUS = ("name", "state", "fidelity", "reasons", "error", "started_utc", "ended_utc")
+_MAYBE = (str, type(None))
+STATUS: dict[str, type | tuple[type, ...]] = {
+    "name": str,
+    "state": str,
+    "fidelity": _MAYBE,
+    "reasons": list,
+    "error": _MAYBE,
+    "started_utc": str,
+    "ended_utc": _MAYBE,
+}
 """What a report needs of status.json, beside its format."""
 
 
@@ -93,34 +102,31 @@ def read(folder: str | Path) -> Results:
     status = _json(folder / "status.json") if folder.is_dir() else None
     if status is None:
         raise ResultsError(_not_results(folder))
-    if not isinstance(status, dict):
-        raise ResultsError(f"{folder / 'status.json'} is damaged: found no keys and values")
+    _required(status, {}, folder / "status.json")
     if status.get("format") != FORMAT:
         raise ResultsError(
             f"{folder}: results of format {status.get('format')}, this version reads {FORMAT}; "
             f"use the version of the testbed that wrote it (environment.json names its commit)"
         )
-    missing = [key for key in STATUS if key not in status]
-    if missing:
-        raise ResultsError(f"{folder / 'status.json'} is damaged: {', '.join(missing)} is missing")
+    _required(status, STATUS, folder / "status.json")
     state = status["state"]
     if state == "finished" and not (folder / "tables" / "jobs.parquet").exists():
         raise ResultsError(
             f"{folder}: the run has finished, but its tables are not here; copy the whole folder"
         )
-    if state == "running" and not is_alive(status.get("process") or {}):
+    if state == "running" and not is_alive(_mapping(status.get("process"))):
         state = "killed"
     return Results(
         folder=folder,
         name=status["name"],
         state=state,
         fidelity=status["fidelity"],
-        reasons=status["reasons"],
+        reasons=[str(reason) for reason in status["reasons"]],
         error=status["error"],
         started_utc=status["started_utc"],
         ended_utc=status["ended_utc"],
-        experiment=_yaml(folder / "experiment.yaml"),
-        environment=_json(folder / "environment.json") or {},
+        experiment=_mapping(_yaml(folder / "experiment.yaml")),
+        environment=_mapping(_json(folder / "environment.json")),
     )
 
 
@@ -145,27 +151,31 @@ def _not_results(folder: Path) -> str:
     return f"{folder} is not a results folder: it has no status.json"
 
 
-def _json(path: Path) -> dict[str, Any] | None:
+def _json(path: Path) -> Any:
+    """None where there is no such file."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise ResultsError(f"{path} can't be read: {why}") from None
+        return read_json(path) if path.exists() else None
+    except DataError as error:
+        raise ResultsError(str(error)) from None
 
 
-def _yaml(path: Path) -> dict[str, Any]:
-    import yaml
+def _yaml(path: Path) -> Any:
+    try:
+        return read_yaml(path) if path.exists() else None
+    except DataError as error:
+        raise ResultsError(str(error)) from None
 
+
+def _required(data: Any, kinds: Mapping[str, type | tuple[type, ...]], path: Path) -> None:
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return {}
-    try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {}
-    except yaml.YAMLError as error:
-        raise ResultsError(f"{path} can't be read: {error}") from None
+        require(data, kinds, path)
+    except DataError as error:
+        raise ResultsError(str(error)) from None
+
+
+def _mapping(data: Any) -> dict[str, Any]:
+    """What is there of keys and values; a report can do without."""
+    return data if isinstance(data, dict) else {}
 
 
 @_permitted()

@@ -212,6 +212,8 @@ def test_deep_nesting_and_alias_bombs_end_quickly() -> None:
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)
     )
     assert "more than 500000 values" in message(bomb)
+    chain = "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 600))
+    assert "nested deeper than 100 levels (aliases counted in full)" in message(chain)
 
 
 def test_unreadable_files(tmp_path: Path) -> None:

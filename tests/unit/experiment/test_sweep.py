@@ -141,6 +141,7 @@ WRONG = [
     ("seed: [1]\ntogether:\n  - {seed: [1]}", "seed is varied twice"),
     ("seed: [1]\nskip: [{name: a}]", "name is not varied in this sweep"),
     ("seed: [1]\nskip: [{seed: 1}]", "every point is skipped"),
+    ("system: [esa, [atp]]", "line 12, system: found a list"),
     ("seed: {from: 1, to: 10001, step: 1}", "10001 points; allowed: at most 10000"),
 ]  # fmt: skip
 

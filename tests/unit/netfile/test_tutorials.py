@@ -176,6 +176,28 @@ def refused(tmp_path, capsys, file, change, said, topology):
     assert not (tmp_path / "made.yaml").exists()
 
 
+def test_files_that_cannot_be_read_or_written_are_named(tmp_path, capsys):
+    path = exercise(tmp_path)
+    topology = json.loads(path.read_text())
+
+    def message(output="made.yaml", **changes):
+        path.write_text(json.dumps(topology | changes))
+        assert main(["import", str(path), "-o", str(tmp_path / output)]) == 2
+        return capsys.readouterr().err
+
+    assert "make it first" in message("no/such/made.yaml")
+    switch = {"runtime_json": "topo/s1-runtime.json"}
+    (tmp_path / "commands.txt").write_bytes(b"table_add \xff")
+    found = message(switches={"s1": switch | {"cli_input": "commands.txt"}, "s2": {}})
+    assert "commands.txt can't be read: not UTF-8" in found
+    found = message(switches={"s1": {"runtime_json": "x" * 300}, "s2": {}})
+    assert "there is no file xxx" in found
+    path.write_text("[" * 5000)
+    assert main(["import", str(path)]) == 2
+    assert "can't be read" in capsys.readouterr().err
+    assert not (tmp_path / "made.yaml").exists()
+
+
 def test_latencies_are_read_as_mininet_reads_them():
     assert [latency(each) for each in (5, 0.5, "0", "0ms", "20ms", "7", "1s")] == [
         "5 ms",

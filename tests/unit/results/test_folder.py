@@ -186,14 +186,34 @@ def test_other_folders_are_a_user_error(tmp_path):
     for key in ("name", "fidelity"):
         less = {other: value for other, value in status.items() if other != key}
         (folder / "status.json").write_text(json.dumps(less))
-        with pytest.raises(UserError, match=f"status.json is damaged: {key} is missing"):
+        with pytest.raises(UserError, match=f"status.json can.t be read: {key} is missing"):
             read(folder)
     (folder / "status.json").write_text("[]")
-    with pytest.raises(UserError, match="status.json is damaged: found no keys and values"):
+    with pytest.raises(UserError, match="status.json can.t be read: found no keys and values"):
         read(folder)
     (folder / "status.json").write_text('{"form')
     with pytest.raises(UserError, match="status.json can't be read"):
         read(folder)
+
+
+def test_a_folder_whose_files_have_another_shape_is_a_user_error_or_does_without(tmp_path):
+    folder = write_run(tmp_path)
+    status = json.loads((folder / "status.json").read_text())
+    for key, value in (("name", 7), ("fidelity", ["ok"]), ("reasons", "none"), ("error", {})):
+        (folder / "status.json").write_text(json.dumps(status | {key: value}))
+        with pytest.raises(UserError, match=f"status.json can't be read: {key}: found"):
+            read(folder)
+    (folder / "status.json").write_text(json.dumps(status))
+    for name in ("environment.json", "experiment.yaml"):
+        kept = (folder / name).read_text()
+        (folder / name).write_text("[1, 2]")
+        assert read(folder).finished
+        (folder / name).write_text("[" * 200 + "]" * 200)
+        with pytest.raises(UserError, match=f"{name} can't be read: it is nested deeper"):
+            read(folder)
+        (folder / name).write_text(kept)
+    (folder / "status.json").write_text(json.dumps(status | {"state": "running", "process": 5}))
+    assert read(folder).state == "killed"
 
 
 def test_a_folder_of_another_user_is_a_user_error(tmp_path):

@@ -1,0 +1,104 @@
+"""JSON and YAML files that a program has written, read within limits.
+
+Such a file may have been cut off, edited, or made by somebody else. What is read is plain data of
+a limited size and depth, so nothing that works with it can hang or run out of stack. Files that
+people write, with lines in their errors, are read by `yaml_document`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UserError
+
+MAX_BYTES = 64 << 20
+MAX_DEPTH = 100
+
+
+class DataError(UserError):
+    """A file that cannot be read as data. The message is "FILE can't be read: why"."""
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file. Raises DataError."""
+    text = read_text(path)
+    try:
+        data = json.loads(text)
+    except RecursionError:
+        raise _too_deep(path) from None
+    except ValueError as error:
+        raise DataError(f"{path} can't be read: not JSON: {error}") from None
+    if _depth(data) > MAX_DEPTH:
+        raise _too_deep(path)
+    return data
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file without aliases, which could stand for any amount of data.
+    Raises DataError."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    text = read_text(path)
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=loader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise _too_deep(path)
+            if isinstance(event, yaml.AliasEvent):
+                line = event.start_mark.line + 1
+                raise DataError(f"{path} can't be read: line {line}: an alias (*); write it out")
+        return yaml.load(text, Loader=loader)
+    except (yaml.YAMLError, ValueError) as error:
+        why = " ".join(str(error).split())
+        raise DataError(f"{path} can't be read: not YAML: {why}") from None
+
+
+def require(data: Any, kinds: Mapping[str, type | tuple[type, ...]], path: Path) -> dict[str, Any]:
+    """`data` if it is a mapping with these keys, whose values are of these kinds. Raises
+    DataError."""
+    if not isinstance(data, dict):
+        raise DataError(f"{path} can't be read: found no keys and values")
+    missing = [key for key in kinds if key not in data]
+    if missing:
+        raise DataError(f"{path} can't be read: {', '.join(missing)} is missing")
+    for key, kind in kinds.items():
+        if not isinstance(data[key], kind):
+            found = json.dumps(data[key])
+            shown = found if len(found) < 50 else found[:50] + "..."
+            raise DataError(f"{path} can't be read: {key}: found {shown}")
+    return data
+
+
+def read_text(path: Path) -> str:
+    """The content of a text file. Raises DataError."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise DataError(f"{path} can't be read: it is larger than {MAX_BYTES >> 20} MiB")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} can't be read: not UTF-8 text: {error}") from None
+
+
+def _too_deep(path: Path) -> DataError:
+    return DataError(f"{path} can't be read: it is nested deeper than {MAX_DEPTH} levels")
+
+
+def _depth(data: Any) -> int:
+    """How many levels of lists and mappings `data` has."""
+    depth, level = 0, [data]
+    while level := [each for each in level if isinstance(each, (dict, list))]:
+        depth += 1
+        if depth > MAX_DEPTH:
+            break
+        level = [
+            child for each in level for child in (each.values() if isinstance(each, dict) else each)
+        ]
+    return depth
