@@ -8,6 +8,7 @@ they are called, so that `ina --help` and errors of usage come at once.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from argparse import Namespace
@@ -449,6 +450,12 @@ def main(arguments: list[str]) -> int:
         # `ina show FILE | head`: the reader has enough. Python must not complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = f" of {error.filename}" if error.filename else ""
+        print(f"failed: the file system{where} is full; make room on it", file=sys.stderr)
+        return 1
 
 
 def entry() -> int:

@@ -27,6 +27,8 @@ FIGURE_MEASURES = (
     "jct_ratio",
     "jct_communicating",
     "jct_computing",
+    "samples_per_s",
+    "scaling_efficiency",
     "waiting",
     "in_switch_share",
     "ps_link_bytes",

@@ -3,10 +3,13 @@
 `status.json` is written first. It says "running" and names the process. At the end it is replaced
 in one step. So a run that is killed leaves a folder that reads as unfinished, without any clean-up.
 No reader ever sees half a file: every file appears under its name only when it is complete.
+Room for the last status.json is set aside at the start, so a full disk cannot keep a run from
+saying how it ended.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -16,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from testbed.errors import RunError
 from testbed.linux.ownership import hand_over
 from testbed.linux.process_identity import identity
 from testbed.results.errors import ResultsError, SchemaError
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FOLDERS = ("logs", "tables", "figures")
+RESERVED_BYTES = 16384  # for the last status.json
+LONGEST = 2000  # characters of a reason in it
 
 
 def now_utc() -> str:
@@ -79,7 +85,8 @@ class Writer:
                     hand_over(path)
             folder.mkdir()
             writer = cls(folder, status)
-            writer._save_status()
+            writer._save("status.json", writer._status_text())
+            writer._reserve()
             for sub in FOLDERS:
                 (folder / sub).mkdir()
             writer._save("experiment.yaml", experiment)
@@ -101,7 +108,7 @@ class Writer:
 
         `rows`: columns (mapping of name to sequence), a list of mappings, or a data frame;
         `repetition` fills that column. Raises SchemaError when they do not fit the declaration in
-        schema.py; then nothing is written.
+        schema.py; then nothing is written; and RunError when it cannot be written.
         """
         import pyarrow as pa
         import pyarrow.parquet as parquet
@@ -115,8 +122,12 @@ class Writer:
             added = pa.concat_tables([self._rows[table], added])
             check_key(declared, added)
         path = self.tables / f"{table}.parquet"
-        parquet.write_table(added, _beside(path), compression="zstd")
-        _into_place(path)
+        try:
+            parquet.write_table(added, _beside(path), compression="zstd")
+            _into_place(path)
+        except OSError as error:
+            _beside(path).unlink(missing_ok=True)
+            raise RunError(cannot_write(path, error)) from None
         self._rows[table] = added
 
     def finish(self) -> str | None:
@@ -184,17 +195,49 @@ class Writer:
         return ("degraded" if reasons else "ok"), reasons
 
     def _end(self, state: str, error: str | None = None) -> None:
+        error = error if error is None or len(error) <= LONGEST else error[:LONGEST] + " ..."
         self._status.update(state=state, error=error, ended_utc=now_utc())
-        self._save_status()
+        self._save_last_status()
         hand_over(self.folder, below=True)
 
-    def _save_status(self) -> None:
-        self._save("status.json", json.dumps(self._status, indent=1) + "\n")
+    def _status_text(self) -> str:
+        return json.dumps(self._status, indent=1) + "\n"
+
+    def _reserve(self) -> None:
+        """Set aside room for the last status.json, where the file system can."""
+        with self._reserved.open("wb") as file:
+            try:
+                os.posix_fallocate(file.fileno(), 0, RESERVED_BYTES)
+            except OSError as error:
+                if error.errno == errno.ENOSPC:
+                    raise
+
+    def _save_last_status(self) -> None:
+        text = self._status_text().encode()
+        try:
+            with self._reserved.open("r+b") as file:
+                file.write(text)
+                file.truncate()
+            hand_over(self._reserved)
+            os.replace(self._reserved, self.folder / "status.json")
+        except OSError as error:
+            raise RunError(cannot_write(self.folder / "status.json", error)) from None
+
+    @property
+    def _reserved(self) -> Path:
+        return self.folder / ".status.json.last"
 
     def _save(self, name: str, text: str) -> None:
         path = self.folder / name
         _beside(path).write_text(text, encoding="utf-8")
         _into_place(path)
+
+
+def cannot_write(path: Path, error: OSError) -> str:
+    """The message about a file that cannot be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{path} can't be written: the file system of {path.parent} is full; make room on it"
+    return f"{path} can't be written: {error.strerror}"
 
 
 def _beside(path: Path) -> Path:

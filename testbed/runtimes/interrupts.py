@@ -1,5 +1,8 @@
 """Ctrl-C, `kill` and a closed terminal: each ends a run in order, none can stop the tearing down.
 
+What is written after the terminal has been closed goes nowhere, so that no error about it stops the
+tearing down either.
+
 The signals become KeyboardInterrupt wherever the runner happens to be, until `tear_down` says that
 the clean-up has begun; from then on they are ignored, as the clean-up is short and bounded.
 """
@@ -7,16 +10,19 @@ the clean-up has begun; from then on they are ignored, as the clean-up is short 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 from collections.abc import Iterator
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN_S = 0.5  # much longer than it takes to get to the clean-up from anywhere
 _received = signal.SIGINT
+_terminals: list[int] = []  # of the standard streams
 
 
 def install() -> None:
     """Turn the signals into KeyboardInterrupt. Called once, by the main thread."""
+    _terminals[:] = [stream for stream in (0, 1, 2) if os.isatty(stream)]
     for number in _SIGNALS:
         signal.signal(number, _interrupt)
     signal.signal(signal.SIGALRM, _repeat)
@@ -45,8 +51,18 @@ def exit_code() -> int:
 def _interrupt(number: int, frame: object) -> None:
     global _received
     _received = signal.Signals(number)
+    if number == signal.SIGHUP:
+        _leave_closed_terminals()
     signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
     raise KeyboardInterrupt
+
+
+def _leave_closed_terminals() -> None:
+    for stream in _terminals:
+        if not os.isatty(stream):
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, stream)
+            os.close(nowhere)
 
 
 def _repeat(number: int, frame: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import pty
 import random
 import re
 import signal
@@ -292,3 +293,25 @@ def test_two_runs_at_once_both_end_well(experiment, start, tmp_path):
         assert code == 0, err
     for name in ("one", "two"):
         assert results.read(only_results(tmp_path / name)).jobs.exact.all()
+
+
+def test_a_closed_terminal_ends_the_run_like_an_interrupt(experiment, tmp_path):
+    """The run's own terminal goes away: no error about writing to it, nothing left behind."""
+    command = [PYTHON, str(ROOT / "run.py"), str(experiment(LONG))]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(command[0], [*command, "--results", str(tmp_path / "results")])
+    said = b""
+    while b"results: " not in said:
+        said += os.read(terminal, 4096)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("results/*/logs/h*.log")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    started = children_of(pid)
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGHUP
+    assert gone(started)
+    assert not list(registry.DIRECTORY.glob(f"{pid}-*"))
+    assert results.read(only_results(tmp_path / "results")).state == "interrupted"

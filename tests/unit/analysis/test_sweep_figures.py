@@ -152,7 +152,8 @@ def test_occupancy_has_a_panel_for_each_point(folder):
 def test_every_measure_can_be_drawn(folder):
     assert tuple(sweep_chart_data.MEASURES) == FIGURE_MEASURES
     sweep = sweeps.read_sweep(folder)
-    frame = sweeps.frame(sweep).assign(jct_communicating_ns=3e6)  # these jobs only compute
+    # These jobs only compute, and one of them has no batch size.
+    frame = sweeps.frame(sweep).assign(jct_communicating_ns=3e6, samples_per_s=1e3)
     for first in range(0, len(FIGURE_MEASURES), 4):
         names = FIGURE_MEASURES[first : first + 4]
         declared = replace(sweep.figure, panels=names)

@@ -1,0 +1,94 @@
+"""A file system that is full: the folder still says how its run ended."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from testbed.cli import main as commands
+from testbed.errors import RunError
+from testbed.results import Writer, read
+from tests.support.synthetic_results import ENVIRONMENT, tables
+
+TEXT = """
+name: full
+runtime: virtual
+topology: {kind: star, hosts: 3}
+system: esa
+memory: {aggregators: 8}
+jobs: [{model: resnet50, scale: 0.001, workers: 2, iterations: 1}]
+"""
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder with a file system of 256 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a file system (root)")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(folder) -> None:
+    """Write until nothing more can be written."""
+    with (folder / "filler").open("wb", buffering=0) as file:
+        try:
+            while file.write(b"x" * 512):
+                pass
+        except OSError:
+            pass
+
+
+def test_a_table_that_finds_no_room_fails_the_run_with_the_reason(small_disk):
+    made = Writer.create(small_disk, "full", "name: full\n", ENVIRONMENT)
+    with pytest.raises(RunError) as told, made as writer:
+        writer.write("jobs", tables()["jobs"], repetition=0)
+        fill(small_disk)
+        writer.write("iterations", tables()["iterations"], repetition=0)
+    assert str(told.value).endswith("is full; make room on it")
+    results = read(writer.folder)
+    assert (results.state, results.error) == ("failed", str(told.value))
+    assert len(results.jobs) == 2 and results.iterations.empty
+    assert not list(writer.folder.rglob("*.part"))
+
+
+def test_an_interrupted_run_says_so_on_a_full_disk(small_disk):
+    made = Writer.create(small_disk, "full", "name: full\n", ENVIRONMENT)
+    with pytest.raises(KeyboardInterrupt), made as writer:
+        fill(small_disk)
+        raise KeyboardInterrupt
+    assert read(writer.folder).state == "interrupted"
+
+
+def test_a_reason_of_any_length_finds_room(small_disk):
+    made = Writer.create(small_disk, "full", "name: full\n", ENVIRONMENT)
+    with pytest.raises(RunError), made as writer:
+        fill(small_disk)
+        raise RunError("\n".join(["é"] * 100_000))
+    assert read(writer.folder).error.endswith(" ...")
+
+
+def test_a_run_on_a_disk_that_is_too_small_is_one_message(small_disk, capsys, monkeypatch):
+    monkeypatch.setattr(commands.interrupts, "install", lambda: None)
+    path = small_disk / "full.yaml"
+    path.write_text(TEXT)
+    with (small_disk / "filler").open("wb") as file:
+        file.write(b"x" * (256 - 56) * 1024)
+    assert commands.main([str(path), "--results", str(small_disk / "results")]) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("failed: ") and printed.endswith(" is full; make room on it\n")
+    (folder,) = (small_disk / "results").iterdir()
+    assert read(folder).state == "failed"
+
+
+def test_a_folder_for_which_there_is_no_room_is_not_begun(small_disk, capsys, monkeypatch):
+    monkeypatch.setattr(commands.interrupts, "install", lambda: None)
+    path = small_disk / "full.yaml"
+    path.write_text(TEXT)
+    fill(small_disk)
+    assert commands.main([str(path), "--results", str(small_disk / "results")]) == 2
+    assert "No space left on device" in capsys.readouterr().err
