@@ -9,10 +9,12 @@ logarithm, whose last digit differs from library to library.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Context, Decimal, localcontext
 
 _MASK = (1 << 64) - 1
 _GAMMA = 0x9E3779B97F4A7C15
 # ln 2 and the bits of a fixed-point logarithm.
+_DIGITS = 40  # of decimal arithmetic
 _BITS = 48
 _LN2 = 195_103_586_505_167  # round(ln 2 x 2^48)
 
@@ -48,6 +50,23 @@ class Stream:
         """`count` of the things, in random order."""
         left = list(things)
         return [left.pop(self.below(len(left))) for _ in range(count)]
+
+    def pareto(self, low: int, high: int, tail: float) -> int:
+        """A whole number from `low` to `high` (both at least 1), from the bounded Pareto
+        distribution with exponent `tail` on `low` to `high` + 1, rounded down; 0: log-uniform.
+
+        By inversion, in decimal arithmetic, whose exponential and logarithm are rounded correctly
+        and so are equal on every machine."""
+        with localcontext(Context(prec=_DIGITS)):
+            share = Decimal(self.bits()) / (1 << 64)
+            span = (Decimal(high + 1) / low).ln()
+            exponent = Decimal(repr(tail))
+            if exponent:
+                left = 1 - share * (1 - (-exponent * span).exp())
+                grown = -left.ln() / exponent
+            else:
+                grown = share * span
+            return min(int(low * grown.exp()), high)
 
     def exponential(self, mean: int) -> int:
         """A whole number drawn from the exponential distribution with this mean, rounded down."""

@@ -16,7 +16,7 @@ from pydantic import PrivateAttr
 from testbed import systems
 from testbed.config.yaml_document import write_yaml
 from testbed.experiment.printing import as_data
-from testbed.experiment.resolve_arrivals import drawn
+from testbed.experiment.resolve_arrivals import Capacity, drawn
 from testbed.experiment.schema import ExperimentFile
 from testbed.experiment.schema_jobs import Job
 from testbed.protocols.sizes import bitmap_width
@@ -54,7 +54,9 @@ class Experiment(ExperimentFile):
     _directions: tuple[tuple[LinkDirection, LinkDirection], ...] = PrivateAttr()
     _warnings: tuple[str, ...] = PrivateAttr()
     _derived: dict[Any, Any] = PrivateAttr(default_factory=dict)
-    _kinds: tuple[Job, ...] = PrivateAttr(default=())  # of jobs, where `arrivals` are drawn
+    # Where `arrivals` are drawn: a job of each kind, the largest, and what a load is a share of.
+    _kinds: tuple[Job, ...] = PrivateAttr(default=())
+    _capacity: Capacity | None = PrivateAttr(default=None)
 
     def topology_object(self) -> Topology:
         """The network as data."""
@@ -133,7 +135,8 @@ class Experiment(ExperimentFile):
         if self.arrivals is None or self.arrivals.poisson is None or not repetition:
             return self
         seed = self.repetition_seed(repetition)
-        return self.with_jobs(drawn(self.arrivals.poisson, self._kinds, seed))
+        assert self._capacity is not None  # as where jobs are drawn
+        return self.with_jobs(drawn(self.arrivals.poisson, self._kinds, seed, self._capacity))
 
     def with_jobs(self, jobs: tuple[Job, ...]) -> Experiment:
         """The same with other jobs."""

@@ -9,19 +9,22 @@ depends on the scale that was chosen.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from testbed.config.explain import explain
-from testbed.config.fields import ANY_TEXT, Choice, Flag, Number, Section
+from testbed.config.fields import ANY_TEXT, HOUR, Choice, Flag, Number, Section
 from testbed.config.problems import ExperimentError, Problem
+from testbed.config.units import TIME, FieldError, parse
 from testbed.config.yaml_document import Document
-from testbed.errors import did_you_mean, sentence
+from testbed.errors import UserError, did_you_mean, sentence
 from testbed.results.schema import FIGURE_MEASURES, DeclaredFigure
 
 QUICK_REPETITIONS = 2
 QUICK_ITERATIONS = 2
+QUICK_JOBS = 40  # that are drawn
 
 
 class Figure(Section):
@@ -64,7 +67,8 @@ class Figure(Section):
     quick: Annotated[float, Number(0, 1, with_low=False)] = Field(
         default=0.05,
         description="The scale of `run.py figure NAME --quick`, which also runs no more than"
-        f" {QUICK_REPETITIONS} repetitions of {QUICK_ITERATIONS} iterations.",
+        f" {QUICK_REPETITIONS} repetitions of {QUICK_ITERATIONS} iterations, and draws no more"
+        f" than {QUICK_JOBS} jobs.",
     )
 
 
@@ -76,11 +80,13 @@ class Size:
     scale: float = 1.0
     repetitions: int | None = None
     iterations: int | None = None
+    jobs: int | None = None
 
     @classmethod
     def quick(cls, name: str, figure: Figure) -> Size:
         """The version that only shows that everything works."""
-        return cls(f"{name}-quick", figure.quick, QUICK_REPETITIONS, QUICK_ITERATIONS)
+        name = f"{name}-quick"
+        return cls(name, figure.quick, QUICK_REPETITIONS, QUICK_ITERATIONS, QUICK_JOBS)
 
 
 def read_figure(document: Document, file: str, varied: tuple[str, ...]) -> Figure | None:
@@ -106,20 +112,59 @@ def read_figure(document: Document, file: str, varied: tuple[str, ...]) -> Figur
 
 def resize(data: dict[str, Any], size: Size) -> None:
     """Change a file's data to another size. Jobs get `scale` times as many values and as much
-    computing, so their ratio stays. What is no number is left for the check of the file."""
+    computing, so their ratio stays, and are submitted as much further apart. What is no number is
+    left for the check of the file. Raises UserError for jobs whose size the file does not have."""
     data["name"] = size.name
     if size.repetitions is not None and _is_number(data.get("repetitions")):
         data["repetitions"] = min(data["repetitions"], size.repetitions)
-    jobs = data.get("jobs")
-    for job in jobs if isinstance(jobs, list) else ():
-        if not isinstance(job, dict):
-            continue
+    for job in _shapes(data):
         job.setdefault("scale", 1.0)
         for key in ("scale", "compute_scale"):
             if _is_number(job.get(key)):
                 job[key] *= size.scale
-        if size.iterations is not None and _is_number(job.get("iterations")):
-            job["iterations"] = min(job["iterations"], size.iterations)
+        for key in ("iterations", "longest"):
+            if size.iterations is not None and _is_number(job.get(key)):
+                job[key] = min(job[key], size.iterations)
+    arrivals = data.get("arrivals")
+    if not isinstance(arrivals, dict):
+        return
+    if "csv" in arrivals and size.scale != 1:
+        raise UserError(
+            "arrivals.csv: a file of jobs has sizes of its own, which --scale and --quick cannot"
+            " change; list the jobs under arrivals.submissions"
+        )
+    process = arrivals.get("poisson")
+    if isinstance(process, dict):
+        _stretch(process, "interval", size.scale)
+        if size.jobs is not None and _is_number(process.get("jobs")):
+            process["jobs"] = min(process["jobs"], size.jobs)
+    for job in _mappings(arrivals.get("submissions")):
+        _stretch(job, "submit", size.scale)
+
+
+def _shapes(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """What has the keys of a job in a file's data."""
+    found = _mappings(data.get("jobs"))
+    arrivals = data.get("arrivals")
+    if isinstance(arrivals, dict):
+        process = arrivals.get("poisson")
+        found += _mappings(arrivals.get("submissions"))
+        found += _mappings(process.get("kinds") if isinstance(process, dict) else None)
+    return found
+
+
+def _mappings(members: Any) -> list[dict[str, Any]]:
+    return [each for each in members if isinstance(each, dict)] if isinstance(members, list) else []
+
+
+def _stretch(section: dict[str, Any], key: str, scale: float) -> None:
+    """Make a time of the file so many times as long, so that jobs of another size meet as before.
+    What is no time is left for the check of the file."""
+    try:
+        time_ns = parse(section.get(key), TIME, 0, 24 * HOUR)
+    except FieldError:
+        return
+    section[key] = f"{round(time_ns * Fraction(repr(scale)))} ns"
 
 
 def _is_number(value: Any) -> bool:

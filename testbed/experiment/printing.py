@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from testbed.config.fields import kind_of
 from testbed.config.yaml_document import Inline
 from testbed.experiment.schema import ExperimentFile, Memory, TopologyChoice
-from testbed.experiment.schema_arrivals import Arrivals
+from testbed.experiment.schema_arrivals import Arrivals, Kind, Poisson
 from testbed.experiment.schema_jobs import Fault
 from testbed.experiment.schema_links import LinkOptions, LinkSettings
 from testbed.experiment.schema_switches import SwitchException
@@ -40,7 +40,12 @@ def as_data(part: Any, given_only: bool = False) -> Any:
         value = getattr(part, name)
         if given_only and name not in part.model_fields_set:
             continue
-        if isinstance(part, Memory | Fault) and value is None or name == "servers" and not value:
+        if (
+            isinstance(part, Memory | Fault | Poisson | Kind)
+            and value is None
+            or name == "servers"
+            and not value
+        ):
             continue
         if name in ("memory", "virtual", "arrivals", "gpu") and value is None:  # of one without
             continue

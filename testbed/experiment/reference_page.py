@@ -17,7 +17,8 @@ from testbed.experiment.figure import Figure
 from testbed.experiment.resolve_topology import parameters
 from testbed.experiment.schema import ExperimentFile, Memory, Timers, VirtualTime
 from testbed.experiment.schema_arrivals import Arrivals, Poisson
-from testbed.experiment.schema_jobs import Fault, Job, Placement
+from testbed.experiment.schema_arrivals import Kind as JobKind
+from testbed.experiment.schema_jobs import Fault, Job, JobShape, Placement
 from testbed.experiment.schema_links import LinkException, Links, LinkSettings
 from testbed.experiment.schema_switches import Switches, SwitchException, SwitchSettings
 from testbed.protocols.sizes import BITMAP_WIDTHS, MAX_JOBS
@@ -127,10 +128,14 @@ submit, model, workers, iterations, scale
 1.5 ms, vgg16, 8, 3, 0.005
 ```
 
-A job is submitted, waits until enough hosts are free, runs on its hosts, and frees them. The queue
-is first come, first served. The completion time (JCT) counts from the submission; tables and report
+A job is submitted, waits until enough hosts are free (`queue` says who is next), runs on its hosts,
+and frees them. The completion time (JCT) counts from the submission; tables and report
 show the waiting separately. [virtual.md](virtual.md#jobs-that-come-and-go) says what is modelled
 when jobs come and go.
+"""
+
+KINDS_OF_JOBS = """\
+In addition to the keys of [jobs](#jobs) except `start` and `placement`:
 """
 
 FAULTS = """\
@@ -215,6 +220,8 @@ def reference() -> str:
     parts += ["### jobs[].placement\n", _text(Placement), _table(Placement)]
     parts += ["## arrivals\n", _text(Arrivals), ARRIVALS, _table(Arrivals)]
     parts += ["### arrivals.poisson\n", _text(Poisson), _table(Poisson)]
+    parts += ["### arrivals.poisson.kinds[]\n", _text(Kind), KINDS_OF_JOBS]
+    parts += [_table(JobKind, leave_out=JobShape)]
     parts += ["## faults[]\n", _text(Fault), FAULTS, _table(Fault)]
     parts += ["## sweep\n", SWEEP]
     parts += ["## figure\n", _text(Figure), _table(Figure), FIGURE.removeprefix("\n")]
@@ -267,7 +274,7 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "arrivals": "see [arrivals](#arrivals)",
         "poisson": "a mapping; see [below](#arrivalspoisson)",
         "submissions": f"a list of 1 to {MAX_JOBS}",
-        "kinds": f"a list of 1 to {MAX_JOBS}",
+        "kinds": f"a list of 1 to {MAX_JOBS}; see [below](#arrivalspoissonkinds)",
     }
     return sections[name]
 

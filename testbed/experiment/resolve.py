@@ -22,6 +22,8 @@ from testbed.experiment.placement import choose
 from testbed.experiment.planned_faults import check as check_faults
 from testbed.experiment.printing import shown
 from testbed.experiment.resolve_arrivals import (
+    UNLIMITED_BPS,
+    Capacity,
     drawn,
     job_of,
     read_csv,
@@ -106,6 +108,7 @@ class _Resolver:
         self.problems: list[Problem] = []
         self.directions: list[tuple[LinkDirection, LinkDirection]] = []
         self.kinds: tuple[Job, ...] = ()
+        self.capacity: Capacity | None = None
         self.links_sound = False
 
     def add_problem(self, path: KeyPath, message: str) -> None:
@@ -121,7 +124,7 @@ class _Resolver:
         made = Experiment.model_construct(**self.parts)
         made._topology = self.topology
         made._directions = tuple(self.directions)
-        made._kinds = self.kinds
+        made._kinds, made._capacity = self.kinds, self.capacity
         made._warnings = (*_mixed_hardware([job.trace() for job in made.jobs]), *unmarked(made))
         return made
 
@@ -209,10 +212,24 @@ class _Resolver:
                 arrivals = arrivals.model_copy(update={"at_once": most})
         if arrivals.poisson is not None:
             self.kinds = tuple(jobs)
-            if "seed" in self.parts:
-                jobs = list(drawn(arrivals.poisson, self.kinds, self.parts["seed"]))
+            self.capacity = self.capacity_of(self.kinds)
+            if "seed" in self.parts and self.capacity is not None:
+                seed = self.parts["seed"]
+                jobs = list(drawn(arrivals.poisson, self.kinds, seed, self.capacity))
         self.parts["arrivals"] = arrivals
         self.parts["jobs"] = tuple(jobs)
+
+    def capacity_of(self, kinds: tuple[Job, ...]) -> Capacity | None:
+        """What a load is a share of; None where something that it depends on is not sound."""
+        values, servers = self.parts.get("values_per_packet"), self.servers_per_job
+        if self.problems or self.topology is None or values is None or servers is None:
+            return None
+        hosts = set(self.topology.hosts)
+        ways = [way for both in self.directions for way in both]
+        rates = [
+            way.bandwidth_bps or UNLIMITED_BPS for way in ways if hosts & {way.source, way.target}
+        ]
+        return Capacity.of(len(hosts), servers, min(rates), values, kinds)
 
     def jobs(self) -> None:
         jobs: tuple[Job, ...] | None = self.parts.get("jobs")

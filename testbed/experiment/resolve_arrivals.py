@@ -7,6 +7,8 @@ checked here is that it would fit an empty network, since one that does not woul
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +19,19 @@ from testbed.config.problems import Problem
 from testbed.config.units import FieldError
 from testbed.config.yaml_document import plain_value
 from testbed.errors import UserError
-from testbed.experiment.schema_arrivals import Arrivals, Poisson, Submission
+from testbed.experiment.schema_arrivals import Arrivals, Kind, Poisson, Submission
 from testbed.experiment.schema_jobs import Job, JobShape
 from testbed.experiment.unknown_keys import explain
-from testbed.protocols.sizes import MAX_JOBS
+from testbed.protocols.sizes import MAX_JOBS, bitmap_width, frame_bytes
 from testbed.topology import Topology
-from testbed.traffic.arrivals import kinds, poisson
+from testbed.traffic.arrivals import kinds, lengths, poisson, sizes
 from testbed.traffic.mix import read_mix
 
 if TYPE_CHECKING:
     from testbed.config.problems import Path as KeyPath
 
 CSV: KeyPath = ("arrivals", "csv")
+UNLIMITED_BPS = 10**9  # what a link without a rate counts as
 
 
 def read_csv(arrivals: Arrivals, folder: Path) -> tuple[Arrivals, list[Problem]]:
@@ -68,8 +71,10 @@ def shapes(arrivals: Arrivals) -> list[tuple[KeyPath, JobShape]]:
 
 
 def job_of(shape: JobShape) -> Job:
-    """A job of this shape, without hosts."""
+    """A job of this shape, without hosts; of a kind, the largest."""
     parts: dict[str, Any] = {name: getattr(shape, name) for name in JobShape.model_fields}
+    if isinstance(shape, Kind):
+        parts |= {"workers": shape.worker_counts[-1], "iterations": longest(shape)}
     start_ns = shape.submit_ns if isinstance(shape, Submission) else 0
     return Job.model_construct(**parts, start_ns=start_ns, placement="packed")
 
@@ -87,15 +92,72 @@ def with_resolved(arrivals: Arrivals, jobs: Sequence[Job]) -> Arrivals:
     return arrivals.model_copy(update={"poisson": process})
 
 
-def drawn(process: Poisson, of_kind: Sequence[Job], seed: int) -> tuple[Job, ...]:
-    """The jobs that a process submits, in order; `of_kind`: a resolved job of each kind."""
-    times = poisson(seed, process.jobs, process.interval_ns)
-    which = kinds(seed, process.jobs, [kind.weight for kind in process.kinds])
-    return tuple(
-        of_kind[kind].model_copy(
-            update={"name": f"{of_kind[kind].name[:58]}-{number}", "start_ns": time_ns}
+def longest(kind: Kind) -> int:
+    """The most iterations of a job of this kind."""
+    return kind.iterations if kind.longest is None else kind.longest
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What turns a load into an interval: how many hosts there are, how many parameter servers a
+    job has, and how long an iteration of a job of each kind takes alone."""
+
+    hosts: int
+    servers: int
+    iteration_ns: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, hosts: int, servers: int, rate_bps: int, values: int, jobs: Sequence[Job]
+    ) -> Capacity:
+        """`jobs`: a resolved job of each kind, the largest; `rate_bps`: of the slowest host's link;
+        `values`: of a packet."""
+        bits = 8 * frame_bytes(values, bitmap_width(max(job.workers for job in jobs)))
+
+        def alone_ns(job: Job) -> int:
+            trace = job.trace()
+            fragments = sum(-(-layer.values // values) for layer in trace.layers)
+            return trace.compute_ns + fragments * bits * 10**9 // rate_bps
+
+        return cls(hosts, servers, tuple(alone_ns(job) for job in jobs))
+
+    def interval_ns(self, load: float, jobs: Sequence[tuple[int, Job]]) -> int:
+        """The average gap at which these jobs, given with their kinds, are this load."""
+        work = sum(
+            self.iteration_ns[kind] * job.iterations * (job.workers + self.servers)
+            for kind, job in jobs
         )
-        for number, (time_ns, kind) in enumerate(zip(times, which, strict=True))
+        return max(1, round(work / (Fraction(repr(load)) * self.hosts * len(jobs))))
+
+
+def drawn(
+    process: Poisson, of_kind: Sequence[Job], seed: int, capacity: Capacity
+) -> tuple[Job, ...]:
+    """The jobs that a process submits, in order; `of_kind`: a resolved job of each kind."""
+    which = kinds(seed, process.jobs, [kind.weight for kind in process.kinds])
+    chosen = [process.kinds[kind] for kind in which]
+    ranges = [(kind.iterations, longest(kind), kind.tail) for kind in chosen]
+    counts = sizes(seed, [kind.worker_counts for kind in chosen])
+    jobs = [
+        of_kind[kind].model_copy(
+            update={
+                "name": f"{of_kind[kind].name[:58]}-{number}",
+                "iterations": iterations,
+                "workers": workers,
+            }
+        )
+        for number, (kind, iterations, workers) in enumerate(
+            zip(which, lengths(seed, ranges), counts, strict=True)
+        )
+    ]
+    interval_ns = process.interval_ns
+    if process.load is not None:
+        interval_ns = capacity.interval_ns(process.load, list(zip(which, jobs, strict=True)))
+    assert interval_ns is not None  # one of the two is given
+    times = poisson(seed, process.jobs, interval_ns)
+    return tuple(
+        job.model_copy(update={"start_ns": time_ns})
+        for job, time_ns in zip(jobs, times, strict=True)
     )
 
 
@@ -104,16 +166,17 @@ def too_large(
 ) -> list[Problem]:
     """Jobs that have more roles than the whole network has hosts."""
     hosts = len(topology.hosts)
-    return [
-        Problem(
-            (*path, "workers"),
-            f"found {shape.workers} workers"
-            + (f" and {servers} parameter server{'s' if servers > 1 else ''}" if servers else "")
-            + f"; the topology has {hosts} hosts, and each takes one role",
-        )
-        for path, shape in listed
-        if shape.workers + servers > hosts
-    ]
+    found = []
+    for path, shape in listed:
+        key, workers = "workers", shape.workers
+        if isinstance(shape, Kind) and shape.worker_counts[-1] > workers:
+            key, workers = "most_workers", shape.worker_counts[-1]
+        if workers + servers <= hosts:
+            continue
+        also = f" and {servers} parameter server{'s' if servers > 1 else ''}" if servers else ""
+        message = f"found {workers} workers{also}; the topology has {hosts} hosts"
+        found.append(Problem((*path, key), f"{message}, and each takes one role"))
+    return found
 
 
 def room(listed: Sequence[tuple[KeyPath, JobShape]], topology: Topology, servers: int) -> int:

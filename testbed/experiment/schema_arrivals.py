@@ -6,20 +6,66 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from testbed.config.fields import ANY_TEXT, HOUR, Choice, Quantity, Section, Whole, as_pydantic
-from testbed.config.units import TIME, FieldError
+from testbed.config.fields import (
+    ANY_TEXT,
+    HOUR,
+    Choice,
+    Number,
+    Quantity,
+    Section,
+    Whole,
+    as_pydantic,
+)
+from testbed.config.units import PERCENT, TIME, FieldError
 from testbed.experiment.placement import POLICIES
 from testbed.experiment.schema_jobs import JobShape
-from testbed.protocols.sizes import MAX_JOBS
+from testbed.protocols.sizes import MAX_JOBS, MAX_WORKERS
+
+QUEUES = ("fifo", "first_fit")
 
 
 class Kind(JobShape):
-    """A kind of job that a Poisson process submits."""
+    """A kind of job that a Poisson process submits. Its jobs may differ in length and size."""
 
     weight: Annotated[int, Whole(1, 10**6)] = Field(
         default=1,
         description="How often this kind is drawn, relative to the weights of the others.",
     )
+    longest: Annotated[int | None, Whole(1, 10**6)] = Field(
+        default=None,
+        json_schema_extra={"default": "`iterations`"},
+        description="The most iterations of a job of this kind. A job's number of iterations is"
+        " drawn from `iterations` to this, from a bounded Pareto distribution (see `tail`).",
+    )
+    tail: Annotated[float, Number(0, 10)] = Field(
+        default=1.0,
+        description="Exponent of that distribution: of the jobs that are not near the longest, the"
+        " share that has more than n iterations falls with n to the power of -tail. The smaller,"
+        " the heavier the tail; 0: each doubling of the length is equally likely.",
+    )
+    most_workers: Annotated[int | None, Whole(1, MAX_WORKERS)] = Field(
+        default=None,
+        json_schema_extra={"default": "`workers`"},
+        description="The most workers of a job of this kind. A job's number of workers is drawn"
+        " from `workers`, twice, four times, ... as many, up to this; each is half as likely as the"
+        " one before.",
+    )
+
+    @model_validator(mode="after")
+    def _at_least_the_smallest(self) -> Kind:
+        pairs = (("longest", "iterations"), ("most_workers", "workers"))
+        for most, least in pairs:
+            found, low = getattr(self, most), getattr(self, least)
+            if found is not None and found < low:
+                raise as_pydantic(FieldError(f"{most}: {found}", f"at least {least}, {low}"))
+        return self
+
+    @property
+    def worker_counts(self) -> tuple[int, ...]:
+        """The numbers of workers that a job of this kind can have, ascending."""
+        most = self.workers if self.most_workers is None else self.most_workers
+        doublings = (most // self.workers).bit_length()
+        return tuple(self.workers << n for n in range(doublings))
 
 
 class Submission(JobShape):
@@ -38,14 +84,30 @@ class Poisson(Section):
     jobs: Annotated[int, Whole(1, MAX_JOBS)] = Field(
         description="Number of jobs.",
     )
-    interval_ns: Annotated[int, Quantity(TIME, 1, HOUR)] = Field(
+    interval_ns: Annotated[int | None, Quantity(TIME, 1, HOUR)] = Field(
+        default=None,
         alias="interval",
+        json_schema_extra={"default": "required, unless there is `load`"},
         description="Average time from one submission to the next; the first is at 0.",
+    )
+    load: Annotated[float | None, Quantity(PERCENT, 1, 1000)] = Field(
+        default=None,
+        json_schema_extra={"default": "required, unless there is `interval`"},
+        description="Instead of `interval`: the work of the drawn jobs as a share of what the hosts"
+        " can do while they are submitted. A job's work is the time that it takes alone"
+        " (computation and communication of all iterations, not overlapped) times its hosts.",
     )
     kinds: Annotated[tuple[Kind, ...], Field(min_length=1, max_length=MAX_JOBS)] = Field(
         description="The kinds of jobs, each with the keys of [jobs](#jobs) except `start` and"
         " `placement`, and a `weight`.",
     )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Poisson:
+        if (self.interval_ns is None) == (self.load is None):
+            found = "neither" if self.load is None else "both"
+            raise as_pydantic(FieldError(found, "one of interval, load"))
+        return self
 
 
 class Arrivals(Section):
@@ -70,6 +132,11 @@ class Arrivals(Section):
         default="packed",
         description="Which of the free hosts a job gets; the words are those of"
         " `jobs[].placement`.",
+    )
+    queue: Annotated[str, Choice(QUEUES)] = Field(
+        default="fifo",
+        description="Which waiting job gets hosts: `fifo`: the one that was submitted first, and no"
+        " other overtakes it; `first_fit`: the first of the queue that fits on the free hosts.",
     )
     at_once: Annotated[int | None, Whole(1, MAX_JOBS, word="all")] = Field(
         default=None,

@@ -1,9 +1,10 @@
 """Which job runs where, and from when, if jobs come and go.
 
-First come, first served: the job that was submitted first gets hosts as soon as enough are free,
-and no other job overtakes it. This is the simplest rule of a real scheduler, and a job's waiting
-depends only on the jobs before it. An admission has no clock: it is told that a job has ended, and
-says which job may begin.
+The default is first come, first served: the job that was submitted first gets hosts as soon as
+enough are free, and no other job overtakes it. This is the simplest rule of a real scheduler, and a
+job's waiting depends only on the jobs before it. With `queue: first_fit` a job that fits overtakes
+those that do not, which keeps more hosts busy and lets large jobs wait longer. An admission has no
+clock: it is told that a job has ended, and says which job may begin.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Admission:
     def __init__(self, experiment: Experiment, repetition: int) -> None:
         assert experiment.arrivals is not None
         self._policy = experiment.arrivals.placement
+        self._overtaking = experiment.arrivals.queue == "first_fit"
         self.experiment = experiment
         self.repetition = repetition
         self._seed = experiment.repetition_seed(repetition)
@@ -38,17 +40,35 @@ class Admission:
         self._free = list(range(len(self._hosts)))  # numbers of hosts, in order
         self._parts = list(range(experiment.memory_parts))
 
-    def next_ns(self) -> int | None:
-        """When the job at the head of the queue is, or was, submitted; None: nobody is left."""
-        return self.experiment.jobs[self.waiting[0]].start_ns if self.waiting else None
+    def next_ns(self, after_ns: int = -1) -> int | None:
+        """When the next job is submitted, later than `after_ns`, that may begin then. None: nobody
+        is left, or the head of the queue was submitted before and no job overtakes it."""
+        for number in self.waiting:
+            submitted_ns = self.experiment.jobs[number].start_ns
+            if submitted_ns > after_ns:
+                return submitted_ns
+            if not self._overtaking:
+                return None
+        return None
 
     def begin(self, now_ns: int) -> int | None:
         """The number of a job that begins at `now_ns`; None: none can. Call it until then."""
-        due_ns = self.next_ns()
-        if due_ns is None or due_ns > now_ns or not self._parts:
+        if not self._parts:
             return None
-        number = self.waiting[0]
+        for number in self.waiting:
+            if self.experiment.jobs[number].start_ns > now_ns:
+                return None
+            if self._begun(number, now_ns):
+                return number
+            if not self._overtaking:
+                return None
+        return None
+
+    def _begun(self, number: int, now_ns: int) -> bool:
+        """Let a job begin if there are hosts for it; returns whether it did."""
         job = self.experiment.jobs[number]
+        if len(self._free) < job.workers + self._servers:
+            return False
         hosts = choose(
             self._policy,
             self.experiment.topology_object(),
@@ -58,15 +78,15 @@ class Admission:
             number,
         )
         if hosts is None:
-            return None
-        self.waiting.pop(0)
+            return False
+        self.waiting.remove(number)
         self.running.add(number)
         topology = self.experiment.topology_object()
         taken = {topology.number(host) - 1 for host in hosts}
         self._free = [each for each in self._free if each not in taken]
         placement = Placement.of(hosts, job.workers)
         self._replace(number, job.started(now_ns, placement, self._parts.pop(0)))
-        return number
+        return True
 
     def end(self, number: int) -> None:
         """A running job is over: its hosts and its part of the memory are free."""

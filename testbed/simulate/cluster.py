@@ -59,8 +59,8 @@ class Cluster:
     def next_ns(self) -> int:
         """When the next job is submitted that may begin then; NEVER if it is one that waits, as it
         does until another ends."""
-        due_ns = self._admission.next_ns()
-        return NEVER if due_ns is None or due_ns <= self._told_ns else due_ns
+        due_ns = self._admission.next_ns(self._told_ns)
+        return NEVER if due_ns is None else due_ns
 
     def begin(self, now_ns: int) -> None:
         """Let all jobs begin that can."""

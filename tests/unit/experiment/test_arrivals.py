@@ -23,6 +23,10 @@ arrivals:
 KIND = "{name: a, model: resnet18, workers: 4, iterations: 1, scale: 0.001}"
 LARGE = "{name: b, model: vgg16, workers: 8, iterations: 1, scale: 0.001, weight: 2}"
 DRAWN = f"poisson: {{jobs: 30, interval: 1 ms, kinds: [{KIND}, {LARGE}]}}"
+HEAVY = (
+    "poisson: {jobs: 400, load: 80 %, kinds: [{name: a, model: resnet18, workers: 2,"
+    " most_workers: 8, iterations: 2, longest: 200, tail: 0.8, scale: 0.001}]}"
+)
 CSV = "submit, model, workers, iterations, scale\n"
 
 
@@ -110,6 +114,11 @@ def test_a_bad_mix(tmp_path, content, message):
         (DRAWN + "\njobs: [{model: vgg16, workers: 2, iterations: 1}]", "there are jobs, too"),
         (DRAWN + "\nfaults: [{at: 1 ms, fault: slow, job: b, worker: 0, factor: 2}]", "faults"),
         (DRAWN.replace("1 ms", "1"), "the unit is missing"),
+        (DRAWN.replace("interval: 1 ms, ", ""), "found neither; allowed: one of interval, load"),
+        (HEAVY.replace("load: 80 %", "load: 0 %"), "load: found"),
+        (HEAVY.replace("longest: 200", "longest: 1"), "found longest: 1; allowed: at least iter"),
+        (HEAVY.replace("most_workers: 8", "most_workers: 1"), "at least workers, 2"),
+        (HEAVY.replace("most_workers: 8", "most_workers: 32"), "most_workers: found 32 workers"),
         (DRAWN.replace("name: b", "name: a"), "which is already the name of arrivals.poisson"),
     ],
 )
@@ -117,6 +126,32 @@ def test_bad_arrivals(arrivals, message):
     with pytest.raises(UserError) as error:
         load(arrivals)
     assert message in str(error.value)
+
+
+def test_a_heavy_tailed_mix():
+    experiment = load(HEAVY)
+    jobs = experiment.jobs
+    iterations = [job.iterations for job in jobs]
+    assert min(iterations) == 2 and 100 < max(iterations) <= 200
+    assert {job.workers for job in jobs} == {2, 4, 8}
+    assert sorted(iterations)[200] < 8  # half of the jobs are short
+    again = load_text(experiment.resolved_yaml())
+    assert again.jobs == jobs and again.of_repetition(1).jobs == experiment.of_repetition(1).jobs
+
+
+def test_load_is_the_share_of_the_hosts_time():
+    experiment = load(HEAVY)
+    for repetition in (0, 1):
+        jobs = experiment.of_repetition(repetition).jobs
+        trace = jobs[0].trace()
+        fragments = sum(-(-layer.values // 64) for layer in trace.layers)
+        # 1 Gbit/s; 32 workers fit into the bitmap, so a frame has 324 bytes.
+        alone_ns = trace.compute_ns + fragments * 324 * 8
+        work = sum(alone_ns * job.iterations * (job.workers + 1) for job in jobs)
+        times = [job.start_ns for job in jobs]
+        assert work / (times[-1] * 10) == pytest.approx(0.8, rel=0.15)  # 400 random gaps
+    half = load(HEAVY.replace("80 %", "40 %")).jobs
+    assert half[-1].start_ns == pytest.approx(2 * experiment.jobs[-1].start_ns, rel=1e-6)
 
 
 def test_mininet_has_no_arrivals():

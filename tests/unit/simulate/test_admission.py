@@ -12,16 +12,17 @@ system: ps
 arrivals:
   submissions: [%(listed)s]
   at_once: %(at_once)s
+  queue: %(queue)s
 """
 
 
-def admission(at_once="all"):
+def admission(at_once="all", queue="fifo"):
     shape = "model: resnet18, iterations: 1, scale: 0.001"
     listed = ", ".join(
         f"{{name: {name}, workers: {workers}, submit: {submit} ms, {shape}}}"
         for name, workers, submit in (("c", 2, 2), ("a", 6, 0), ("b", 6, 1))
     )
-    return Admission(load_text(TEXT % {"listed": listed, "at_once": at_once}), 0)
+    return Admission(load_text(TEXT % {"listed": listed, "at_once": at_once, "queue": queue}), 0)
 
 
 def test_first_come_first_served():
@@ -46,3 +47,15 @@ def test_at_once_limits_the_running_jobs():
     assert queue.begin(10**9) == 1 and queue.begin(10**9) is None
     queue.end(1)
     assert queue.begin(10**9) == 2 and queue.begin(10**9) is None
+
+
+def test_first_fit_lets_jobs_that_fit_overtake():
+    queue = admission(queue="first_fit")
+    assert queue.begin(0) == 1 and queue.begin(0) is None
+    # b was submitted and waits, so the next to begin may be c, at its submission.
+    assert queue.next_ns(after_ns=10**6) == 2 * 10**6
+    assert queue.begin(10**6) is None
+    assert queue.begin(2 * 10**6) == 0 and queue.begin(2 * 10**6) is None
+    assert queue.next_ns(after_ns=2 * 10**6) is None
+    queue.end(1)
+    assert queue.begin(3 * 10**6) == 2

@@ -121,3 +121,25 @@ def test_lists_of_jobs_are_numbers_and_resized_too(file):
     (point,) = load_sweep(path, Size("other", 0.5, iterations=3)).points
     (job,) = point.experiment.jobs
     assert (job.scale, job.compute_scale, job.iterations) == (0.001, 0.25, 3)
+
+
+def test_drawn_jobs_are_resized_too(tmp_path):
+    kind = "{model: vgg16, workers: 2, iterations: 5, longest: 50, scale: 0.002, compute_scale: 0}"
+    path = tmp_path / "drawn.yaml"
+    path.write_text(
+        "runtime: virtual\ntopology: {kind: star, hosts: 6}\nsystem: esa\n"
+        f"arrivals: {{poisson: {{jobs: 90, interval: 1 ms, kinds: [{kind}]}}}}\n"
+        "sweep: {memory.aggregators: [16, 32]}\n"
+    )
+    plain = load_sweep(path).points[0].experiment.jobs
+    for size, jobs, longest in ((Size("a", 2.0), 90, 50), (Size("b", 2.0, 1, 3, 40), 40, 3)):
+        resized = load_sweep(path, size).points[0].experiment.jobs
+        assert len(resized) == jobs and 3 < max(job.iterations for job in plain) <= 50
+        assert max(job.iterations for job in resized) <= longest
+        assert {job.scale for job in resized} == {0.004}
+        assert resized[39].start_ns == pytest.approx(2 * plain[39].start_ns, rel=1e-6)
+    (tmp_path / "jobs.csv").write_text("model, workers, iterations\nvgg16, 2, 1\n")
+    text = path.read_text()
+    path.write_text(text[: text.index("arrivals")] + "arrivals: {csv: jobs.csv}\n" + SWEEP)
+    with pytest.raises(UserError, match=r"arrivals\.csv: a file of jobs has sizes of its own"):
+        load_sweep(path, Size("a", 2.0))

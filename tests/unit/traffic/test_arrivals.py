@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from testbed.traffic.arrivals import kinds, poisson
+from testbed.traffic.arrivals import kinds, lengths, poisson, sizes
 from testbed.traffic.draws import Stream
 from testbed.traffic.mix import read_mix
 
@@ -21,9 +21,10 @@ def test_gaps_are_exponential():
 
 
 def test_draws_are_the_same_everywhere():
-    # Integer arithmetic alone, so these numbers hold on any machine.
+    # Whole-number and decimal arithmetic alone, so these numbers hold on any machine.
     assert poisson(1, 5, 1_000_000) == [0, 151231, 382317, 1083334, 1178118]
     assert kinds(1, 12, [1, 3]) == [1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 0, 0]
+    assert lengths(1, [(4, 400, 1.1)] * 6) == [6, 4, 9, 41, 15, 7]
     assert Stream(7, 1).sample(list("abcdef"), 4) == ["f", "d", "e", "b"]
 
 
@@ -32,6 +33,24 @@ def test_streams_do_not_shift_each_other():
     assert poisson(1, 50, 1000) != poisson(2, 50, 1000)
     drawn = kinds(1, 4000, [1, 3])
     assert sum(drawn) / 4000 == pytest.approx(0.75, abs=0.03)
+
+
+def test_lengths_are_heavy_tailed():
+    for tail in (0.5, 1.0, 2.0):
+        drawn = lengths(5, [(1, 99, tail)] * 4000)
+        assert min(drawn) == 1 and max(drawn) <= 99
+        for n in (2, 5, 20):  # the bounded Pareto distribution on 1 to 100
+            longer = (n**-tail - 100**-tail) / (1 - 100**-tail)
+            assert sum(each >= n for each in drawn) / 4000 == pytest.approx(longer, abs=0.025)
+    drawn = lengths(5, [(1, 99, 0.0)] * 4000)
+    assert sum(each >= 10 for each in drawn) / 4000 == pytest.approx(0.5, abs=0.025)
+    assert lengths(5, [(7, 7, 1.0)] * 3) == [7, 7, 7]
+
+
+def test_sizes_are_halved_with_each_doubling():
+    drawn = sizes(2, [(2, 4, 8)] * 4000)
+    shares = [drawn.count(each) / 4000 for each in (2, 4, 8)]
+    assert shares == pytest.approx([4 / 7, 2 / 7, 1 / 7], abs=0.025)
 
 
 def test_lines_of_a_mix(tmp_path):
