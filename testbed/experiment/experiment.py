@@ -15,8 +15,8 @@ from pydantic import PrivateAttr
 
 from testbed import systems
 from testbed.config.yaml_document import write_yaml
+from testbed.experiment.drawn_jobs import Source
 from testbed.experiment.printing import as_data
-from testbed.experiment.resolve_arrivals import Capacity, drawn
 from testbed.experiment.schema import ExperimentFile
 from testbed.experiment.schema_jobs import Job
 from testbed.protocols.sizes import bitmap_width
@@ -54,9 +54,7 @@ class Experiment(ExperimentFile):
     _directions: tuple[tuple[LinkDirection, LinkDirection], ...] = PrivateAttr()
     _warnings: tuple[str, ...] = PrivateAttr()
     _derived: dict[Any, Any] = PrivateAttr(default_factory=dict)
-    # Where `arrivals` are drawn: a job of each kind, the largest, and what a load is a share of.
-    _kinds: tuple[Job, ...] = PrivateAttr(default=())
-    _capacity: Capacity | None = PrivateAttr(default=None)
+    _source: Source | None = PrivateAttr(default=None)  # of jobs, where `arrivals` are drawn
 
     def topology_object(self) -> Topology:
         """The network as data."""
@@ -86,7 +84,8 @@ class Experiment(ExperimentFile):
     @property
     def bitmap_bits(self) -> int:
         """Width of a bitmap of workers, which fits the largest job."""
-        return self._derived.get("bitmap_bits") or bitmap_bits((*self.jobs, *self._kinds))
+        kinds = self._source.of_kind if self._source is not None else ()
+        return self._derived.get("bitmap_bits") or bitmap_bits((*self.jobs, *kinds))
 
     @property
     def aggregators(self) -> int:
@@ -132,11 +131,9 @@ class Experiment(ExperimentFile):
     def of_repetition(self, repetition: int) -> Experiment:
         """The experiment with the jobs of a repetition: where they are drawn, others than those of
         repetition 0, which a loaded experiment has."""
-        if self.arrivals is None or self.arrivals.poisson is None or not repetition:
+        if self.arrivals is None or self._source is None or not repetition:
             return self
-        seed = self.repetition_seed(repetition)
-        assert self._capacity is not None  # as where jobs are drawn
-        return self.with_jobs(drawn(self.arrivals.poisson, self._kinds, seed, self._capacity))
+        return self.with_jobs(self._source.jobs(self.arrivals, self.repetition_seed(repetition)))
 
     def with_jobs(self, jobs: tuple[Job, ...]) -> Experiment:
         """The same with other jobs."""

@@ -138,6 +138,12 @@ def resize(data: dict[str, Any], size: Size) -> None:
         _stretch(process, "interval", size.scale)
         if size.jobs is not None and _is_number(process.get("jobs")):
             process["jobs"] = min(process["jobs"], size.jobs)
+    trace = arrivals.get("cluster_trace")
+    if isinstance(trace, dict):
+        if _is_number(trace.get("time_scale")):
+            trace["time_scale"] *= size.scale
+        if size.jobs is not None and _is_number(trace.get("jobs")):
+            trace["jobs"] = min(trace["jobs"], size.jobs)
     for job in _mappings(arrivals.get("submissions")):
         _stretch(job, "submit", size.scale)
 
@@ -147,9 +153,10 @@ def _shapes(data: dict[str, Any]) -> list[dict[str, Any]]:
     found = _mappings(data.get("jobs"))
     arrivals = data.get("arrivals")
     if isinstance(arrivals, dict):
-        process = arrivals.get("poisson")
+        process, trace = arrivals.get("poisson"), arrivals.get("cluster_trace")
         found += _mappings(arrivals.get("submissions"))
         found += _mappings(process.get("kinds") if isinstance(process, dict) else None)
+        found += _mappings(trace.get("models") if isinstance(trace, dict) else None)
     return found
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from testbed.config.fields import kind_of
 from testbed.config.yaml_document import Inline
 from testbed.experiment.schema import ExperimentFile, Memory, TopologyChoice
-from testbed.experiment.schema_arrivals import Arrivals, Kind, Poisson
+from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Kind, Poisson, TracedModel
 from testbed.experiment.schema_jobs import Fault
 from testbed.experiment.schema_links import LinkOptions, LinkSettings
 from testbed.experiment.schema_switches import SwitchException
@@ -41,7 +41,7 @@ def as_data(part: Any, given_only: bool = False) -> Any:
         if given_only and name not in part.model_fields_set:
             continue
         if (
-            isinstance(part, Memory | Fault | Poisson | Kind)
+            isinstance(part, Memory | Fault | Poisson | Kind | ClusterTrace)
             and value is None
             or name == "servers"
             and not value
@@ -51,6 +51,8 @@ def as_data(part: Any, given_only: bool = False) -> Any:
             continue
         if isinstance(part, Arrivals) and not value:
             continue
+        if isinstance(part, TracedModel) and name in ("workers", "iterations"):
+            continue  # the trace says them
         if name == "jobs" and isinstance(part, ExperimentFile) and part.arrivals is not None:
             continue  # they follow from it
         inner = given_only and isinstance(value, BaseModel)

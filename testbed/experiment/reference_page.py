@@ -16,7 +16,7 @@ from testbed.config.fields import Kind, Quantity, kind_of
 from testbed.experiment.figure import Figure
 from testbed.experiment.resolve_topology import parameters
 from testbed.experiment.schema import ExperimentFile, Memory, Timers, VirtualTime
-from testbed.experiment.schema_arrivals import Arrivals, Poisson
+from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Poisson
 from testbed.experiment.schema_arrivals import Kind as JobKind
 from testbed.experiment.schema_jobs import Fault, Job, JobShape, Placement
 from testbed.experiment.schema_links import LinkException, Links, LinkSettings
@@ -138,6 +138,24 @@ KINDS_OF_JOBS = """\
 In addition to the keys of [jobs](#jobs) except `start` and `placement`:
 """
 
+CLUSTER_TRACE = """\
+```yaml
+arrivals:
+  queue: first_fit
+  cluster_trace:
+    file: cluster_log.csv
+    format: helios
+    jobs: 500
+    time_scale: 0.000001     # a day of the trace is 86.4 ms
+    most_workers: 16
+    models:
+      - {model: resnet50, scale: 0.001, compute_scale: 0.0001, weight: 3}
+      - {model: vgg16, scale: 0.0005, compute_scale: 0.0001}
+```
+
+[virtual.md](virtual.md#cluster-traces) says what is taken from a trace, and where the traces are.
+"""
+
 FAULTS = """\
 ```yaml
 faults:
@@ -222,6 +240,8 @@ def reference() -> str:
     parts += ["### arrivals.poisson\n", _text(Poisson), _table(Poisson)]
     parts += ["### arrivals.poisson.kinds[]\n", _text(Kind), KINDS_OF_JOBS]
     parts += [_table(JobKind, leave_out=JobShape)]
+    parts += ["### arrivals.cluster_trace\n", _text(ClusterTrace), CLUSTER_TRACE]
+    parts += [_table(ClusterTrace)]
     parts += ["## faults[]\n", _text(Fault), FAULTS, _table(Fault)]
     parts += ["## sweep\n", SWEEP]
     parts += ["## figure\n", _text(Figure), _table(Figure), FIGURE.removeprefix("\n")]
@@ -273,6 +293,8 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "placement": "`packed`, `spread`, `random`, or a mapping; see [below](#jobsplacement)",
         "arrivals": "see [arrivals](#arrivals)",
         "poisson": "a mapping; see [below](#arrivalspoisson)",
+        "cluster_trace": "a mapping; see [below](#arrivalscluster_trace)",
+        "models": f"a list of 1 to {MAX_JOBS}",
         "submissions": f"a list of 1 to {MAX_JOBS}",
         "kinds": f"a list of 1 to {MAX_JOBS}; see [below](#arrivalspoissonkinds)",
     }

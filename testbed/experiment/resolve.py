@@ -16,20 +16,20 @@ from testbed.config.problems import Path as KeyPath
 from testbed.config.problems import Problem, key_path
 from testbed.config.units import FieldError
 from testbed.errors import UserError, did_you_mean, sentence
+from testbed.experiment.drawn_jobs import UNLIMITED_BPS, Capacity, Source, workers_of
 from testbed.experiment.experiment import Experiment, LinkDirection, bitmap_bits
 from testbed.experiment.lossless_checks import lossy_links, restarts, short_queues
 from testbed.experiment.placement import choose
 from testbed.experiment.planned_faults import check as check_faults
 from testbed.experiment.printing import shown
 from testbed.experiment.resolve_arrivals import (
-    UNLIMITED_BPS,
-    Capacity,
-    drawn,
     job_of,
     read_csv,
+    read_trace,
     room,
     shapes,
     too_large,
+    trace_too_large,
     with_resolved,
 )
 from testbed.experiment.resolve_links import resolve_links, unmarked
@@ -49,6 +49,7 @@ from testbed.systems import SystemOptions
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
+    from testbed.traffic.cluster_traces import TracedJob
     from testbed.traffic.trace import Trace
 
 # Fragment numbers never repeat within a job's run and are int32 on their way through the hosts.
@@ -108,7 +109,8 @@ class _Resolver:
         self.problems: list[Problem] = []
         self.directions: list[tuple[LinkDirection, LinkDirection]] = []
         self.kinds: tuple[Job, ...] = ()
-        self.capacity: Capacity | None = None
+        self.traced: tuple[TracedJob, ...] = ()
+        self.source: Source | None = None
         self.links_sound = False
 
     def add_problem(self, path: KeyPath, message: str) -> None:
@@ -124,7 +126,7 @@ class _Resolver:
         made = Experiment.model_construct(**self.parts)
         made._topology = self.topology
         made._directions = tuple(self.directions)
-        made._kinds, made._capacity = self.kinds, self.capacity
+        made._source = self.source
         made._warnings = (*_mixed_hardware([job.trace() for job in made.jobs]), *unmarked(made))
         return made
 
@@ -192,6 +194,8 @@ class _Resolver:
                 ("faults",), "cannot be planned for jobs that come and go; take them out"
             )
         arrivals, problems = read_csv(arrivals, self.folder)
+        arrivals, self.traced, more = read_trace(arrivals, self.folder)
+        problems += more
         self.problems += problems
         if problems:
             del self.parts["jobs"]
@@ -201,7 +205,16 @@ class _Resolver:
     def submitted(self, arrivals: Arrivals) -> None:
         """The jobs of `arrivals`, resolved; their hosts are found when they are free."""
         listed = shapes(arrivals)
-        jobs = self.resolved([(path, job_of(shape)) for path, shape in listed])
+        trace = arrivals.cluster_trace
+        if trace is not None:  # the smallest and the largest job
+            counts = [workers_of(trace, job) for job in self.traced]
+            listed = [
+                (path, shape.model_copy(update={"workers": min(counts)})) for path, shape in listed
+            ]
+        made = [(path, job_of(shape)) for path, shape in listed]
+        if trace is not None:
+            made = [(path, job.model_copy(update={"workers": max(counts)})) for path, job in made]
+        jobs = self.resolved(made)
         arrivals = with_resolved(arrivals, jobs)
         each = self.servers_per_job
         if self.topology is not None and each is not None:
@@ -210,17 +223,16 @@ class _Resolver:
             if not problems:
                 most = min(room(listed, self.topology, each), arrivals.at_once or MAX_JOBS)
                 arrivals = arrivals.model_copy(update={"at_once": most})
-        if arrivals.poisson is not None:
+        if arrivals.poisson is not None or arrivals.cluster_trace is not None:
             self.kinds = tuple(jobs)
-            self.capacity = self.capacity_of(self.kinds)
-            if "seed" in self.parts and self.capacity is not None:
-                seed = self.parts["seed"]
-                jobs = list(drawn(arrivals.poisson, self.kinds, seed, self.capacity))
+            self.source = self.source_of(arrivals)
+            if "seed" in self.parts and self.source is not None:
+                jobs = list(self.source.jobs(arrivals, self.parts["seed"]))
         self.parts["arrivals"] = arrivals
         self.parts["jobs"] = tuple(jobs)
 
-    def capacity_of(self, kinds: tuple[Job, ...]) -> Capacity | None:
-        """What a load is a share of; None where something that it depends on is not sound."""
+    def source_of(self, arrivals: Arrivals) -> Source | None:
+        """What jobs are drawn from; None where something that it depends on is not sound."""
         values, servers = self.parts.get("values_per_packet"), self.servers_per_job
         if self.problems or self.topology is None or values is None or servers is None:
             return None
@@ -229,7 +241,13 @@ class _Resolver:
         rates = [
             way.bandwidth_bps or UNLIMITED_BPS for way in ways if hosts & {way.source, way.target}
         ]
-        return Capacity.of(len(hosts), servers, min(rates), values, kinds)
+        capacity = Capacity.of(len(hosts), servers, min(rates), values, self.kinds)
+        source = Source(self.kinds, capacity, self.traced)
+        fragments = [
+            sum(-(-layer.values // values) for layer in job.trace().layers) for job in self.kinds
+        ]
+        self.problems += trace_too_large(arrivals, source, fragments, len(hosts), servers)
+        return None if self.problems else source
 
     def jobs(self) -> None:
         jobs: tuple[Job, ...] | None = self.parts.get("jobs")

@@ -7,8 +7,6 @@ checked here is that it would fit an empty network, since one that does not woul
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,19 +17,20 @@ from testbed.config.problems import Problem
 from testbed.config.units import FieldError
 from testbed.config.yaml_document import plain_value
 from testbed.errors import UserError
-from testbed.experiment.schema_arrivals import Arrivals, Kind, Poisson, Submission
+from testbed.experiment.drawn_jobs import Source, longest, workers_of
+from testbed.experiment.schema_arrivals import Arrivals, Kind, Submission
 from testbed.experiment.schema_jobs import Job, JobShape
 from testbed.experiment.unknown_keys import explain
-from testbed.protocols.sizes import MAX_JOBS, bitmap_width, frame_bytes
+from testbed.protocols.sizes import MAX_FRAGMENTS, MAX_JOBS
 from testbed.topology import Topology
-from testbed.traffic.arrivals import kinds, lengths, poisson, sizes
+from testbed.traffic.cluster_traces import TracedJob, read_cluster_trace
 from testbed.traffic.mix import read_mix
 
 if TYPE_CHECKING:
     from testbed.config.problems import Path as KeyPath
 
 CSV: KeyPath = ("arrivals", "csv")
-UNLIMITED_BPS = 10**9  # what a link without a rate counts as
+TRACE: KeyPath = ("arrivals", "cluster_trace")
 
 
 def read_csv(arrivals: Arrivals, folder: Path) -> tuple[Arrivals, list[Problem]]:
@@ -61,12 +60,79 @@ def read_csv(arrivals: Arrivals, folder: Path) -> tuple[Arrivals, list[Problem]]
     return arrivals.model_copy(update={"csv": None, "submissions": tuple(found)}), problems
 
 
+def read_trace(
+    arrivals: Arrivals, folder: Path
+) -> tuple[Arrivals, tuple[TracedJob, ...], list[Problem]]:
+    """The same arrivals with the absolute path of their cluster trace, if they have one, and its
+    jobs that have enough GPUs."""
+    trace = arrivals.cluster_trace
+    if trace is None:
+        return arrivals, (), []
+    try:
+        file = user_file(trace.file, folder)
+        found = read_cluster_trace(file, trace.format)
+    except FieldError as error:
+        return arrivals, (), [Problem.of((*TRACE, "file"), error)]
+    except UserError as error:
+        return arrivals, (), [Problem((*TRACE, "file"), str(error))]
+    usable = tuple(job for job in found if workers_of(trace, job) >= trace.fewest_workers)
+    problems = []
+    if len(usable) < trace.jobs:
+        have = (
+            f"{len(usable)} of its {len(found)} jobs have at least {trace.fewest_workers} workers"
+        )
+        message = f"found {trace.jobs}; in {file}, {have} (fewest_workers)"
+        problems.append(Problem((*TRACE, "jobs"), message))
+    absolute = trace.model_copy(update={"file": str(file)})
+    return arrivals.model_copy(update={"cluster_trace": absolute}), usable, problems
+
+
+def trace_too_large(
+    arrivals: Arrivals, source: Source, fragments: Sequence[int], hosts: int, servers: int
+) -> list[Problem]:
+    """Jobs of a cluster trace that do not fit the network, or the numbers of fragments.
+    `fragments`: of an iteration of each model."""
+    trace = arrivals.cluster_trace
+    if trace is None:
+        return []
+    problems = []
+    largest = max(source.traced, key=lambda job: job.gpus)
+    workers = workers_of(trace, largest)
+    if workers + servers > hosts:
+        problems.append(
+            Problem(
+                (*TRACE, "most_workers"),
+                f"job {largest.number} of the trace has {largest.gpus} GPUs, so {workers} workers;"
+                f" the topology has {hosts} hosts, and each takes one role. Set most_workers to"
+                f" at most {hosts - servers}, or take more gpus_per_worker",
+            )
+        )
+    slowest = max(source.traced, key=lambda job: job.duration_ns)
+    for kind, count in enumerate(fragments):
+        iterations = source.iterations(trace, slowest, kind)
+        most = min(MAX_FRAGMENTS // count, 10**6)
+        if iterations > most:
+            problems.append(
+                Problem(
+                    (*TRACE, "time_scale"),
+                    f"found {trace.time_scale:g}; job {slowest.number} of the trace, of"
+                    f" {slowest.duration_ns / 1e9:g} s, becomes {iterations} iterations of"
+                    f" {trace.models[kind].model}; allowed: up to {most}, so at most"
+                    f" {trace.time_scale * most / iterations:.3g}",
+                )
+            )
+            break
+    return problems
+
+
 def shapes(arrivals: Arrivals) -> list[tuple[KeyPath, JobShape]]:
     """What is submitted, each with the place that says so."""
     place: KeyPath = ("arrivals", "submissions")
     listed: Sequence[JobShape] = arrivals.submissions
     if arrivals.poisson is not None:
         place, listed = ("arrivals", "poisson", "kinds"), arrivals.poisson.kinds
+    if arrivals.cluster_trace is not None:
+        place, listed = (*TRACE, "models"), arrivals.cluster_trace.models
     return [((*place, number), shape) for number, shape in enumerate(listed)]
 
 
@@ -86,79 +152,13 @@ def with_resolved(arrivals: Arrivals, jobs: Sequence[Job]) -> Arrivals:
         shape.model_copy(update={name: getattr(job, name) for name in known})
         for (_, shape), job in zip(shapes(arrivals), jobs, strict=True)
     )
+    if arrivals.cluster_trace is not None:
+        trace = arrivals.cluster_trace.model_copy(update={"models": listed})
+        return arrivals.model_copy(update={"cluster_trace": trace})
     if arrivals.poisson is None:
         return arrivals.model_copy(update={"submissions": listed})
     process = arrivals.poisson.model_copy(update={"kinds": listed})
     return arrivals.model_copy(update={"poisson": process})
-
-
-def longest(kind: Kind) -> int:
-    """The most iterations of a job of this kind."""
-    return kind.iterations if kind.longest is None else kind.longest
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """What turns a load into an interval: how many hosts there are, how many parameter servers a
-    job has, and how long an iteration of a job of each kind takes alone."""
-
-    hosts: int
-    servers: int
-    iteration_ns: tuple[int, ...]
-
-    @classmethod
-    def of(
-        cls, hosts: int, servers: int, rate_bps: int, values: int, jobs: Sequence[Job]
-    ) -> Capacity:
-        """`jobs`: a resolved job of each kind, the largest; `rate_bps`: of the slowest host's link;
-        `values`: of a packet."""
-        bits = 8 * frame_bytes(values, bitmap_width(max(job.workers for job in jobs)))
-
-        def alone_ns(job: Job) -> int:
-            trace = job.trace()
-            fragments = sum(-(-layer.values // values) for layer in trace.layers)
-            return trace.compute_ns + fragments * bits * 10**9 // rate_bps
-
-        return cls(hosts, servers, tuple(alone_ns(job) for job in jobs))
-
-    def interval_ns(self, load: float, jobs: Sequence[tuple[int, Job]]) -> int:
-        """The average gap at which these jobs, given with their kinds, are this load."""
-        work = sum(
-            self.iteration_ns[kind] * job.iterations * (job.workers + self.servers)
-            for kind, job in jobs
-        )
-        return max(1, round(work / (Fraction(repr(load)) * self.hosts * len(jobs))))
-
-
-def drawn(
-    process: Poisson, of_kind: Sequence[Job], seed: int, capacity: Capacity
-) -> tuple[Job, ...]:
-    """The jobs that a process submits, in order; `of_kind`: a resolved job of each kind."""
-    which = kinds(seed, process.jobs, [kind.weight for kind in process.kinds])
-    chosen = [process.kinds[kind] for kind in which]
-    ranges = [(kind.iterations, longest(kind), kind.tail) for kind in chosen]
-    counts = sizes(seed, [kind.worker_counts for kind in chosen])
-    jobs = [
-        of_kind[kind].model_copy(
-            update={
-                "name": f"{of_kind[kind].name[:58]}-{number}",
-                "iterations": iterations,
-                "workers": workers,
-            }
-        )
-        for number, (kind, iterations, workers) in enumerate(
-            zip(which, lengths(seed, ranges), counts, strict=True)
-        )
-    ]
-    interval_ns = process.interval_ns
-    if process.load is not None:
-        interval_ns = capacity.interval_ns(process.load, list(zip(which, jobs, strict=True)))
-    assert interval_ns is not None  # one of the two is given
-    times = poisson(seed, process.jobs, interval_ns)
-    return tuple(
-        job.model_copy(update={"start_ns": time_ns})
-        for job, time_ns in zip(jobs, times, strict=True)
-    )
 
 
 def too_large(

@@ -20,6 +20,7 @@ from testbed.config.units import PERCENT, TIME, FieldError
 from testbed.experiment.placement import POLICIES
 from testbed.experiment.schema_jobs import JobShape
 from testbed.protocols.sizes import MAX_JOBS, MAX_WORKERS
+from testbed.traffic.cluster_traces import FORMS
 
 QUEUES = ("fifo", "first_fit")
 
@@ -110,8 +111,70 @@ class Poisson(Section):
         return self
 
 
+class TracedModel(JobShape):
+    """A model that jobs of a cluster trace train."""
+
+    weight: Annotated[int, Whole(1, 10**6)] = Field(
+        default=1,
+        description="How often a job gets this model, relative to the weights of the others.",
+    )
+    # The trace has them.
+    workers: Annotated[int, Whole(1, MAX_WORKERS)] = 1
+    iterations: Annotated[int, Whole(1, 10**6)] = 1
+
+    @model_validator(mode="after")
+    def _without_what_the_trace_says(self) -> TracedModel:
+        for name in ("workers", "iterations"):
+            if name in self.model_fields_set:
+                raise as_pydantic(FieldError(name, "other keys of a job; the trace says this one"))
+        return self
+
+
+class ClusterTrace(Section):
+    """Jobs of a public trace of a GPU cluster. Each repetition draws its own."""
+
+    file: Annotated[str, ANY_TEXT] = Field(
+        description="The trace's file.",
+    )
+    format: Annotated[str, Choice(tuple(FORMS))] = Field(
+        description="Which trace it is of: `philly` (the file `cluster_job_log`), `helios` (a file"
+        " `cluster_log.csv`), `alibaba` (`pai_task_table.csv` of cluster-trace-gpu-v2020).",
+    )
+    jobs: Annotated[int, Whole(1, MAX_JOBS)] = Field(
+        description="Number of jobs, drawn from those of the trace that have enough GPUs.",
+    )
+    time_scale: Annotated[float, Number(0, 1, with_low=False)] = Field(
+        description="Factor on the trace's durations and times of submission.",
+    )
+    load: Annotated[float | None, Quantity(PERCENT, 1, 1000)] = Field(
+        default=None,
+        json_schema_extra={"default": "none: as `time_scale` makes them"},
+        description="Stretches the times of submission so that the work of the drawn jobs is this"
+        " share of the hosts' time; as [below](#arrivalspoisson).",
+    )
+    gpus_per_worker: Annotated[int, Whole(1, 1024)] = Field(
+        default=1,
+        description="A job has a worker for so many of its GPUs, rounded up.",
+    )
+    fewest_workers: Annotated[int, Whole(1, MAX_WORKERS)] = Field(
+        default=2,
+        description="Jobs with fewer workers than this are left out: a single worker exchanges"
+        " gradients with nobody.",
+    )
+    most_workers: Annotated[int | None, Whole(1, MAX_WORKERS)] = Field(
+        default=None,
+        json_schema_extra={"default": "none: a job that is too large is an error"},
+        description="Jobs with more workers get this many.",
+    )
+    models: Annotated[tuple[TracedModel, ...], Field(min_length=1, max_length=MAX_JOBS)] = Field(
+        description="The models, each with the keys of [jobs](#jobs) except `workers`,"
+        " `iterations`, `start` and `placement`, and a `weight`. A job's model is drawn by weight.",
+    )
+
+
 class Arrivals(Section):
-    """Jobs that come and go, instead of `jobs`: one of `csv`, `poisson`, `submissions`."""
+    """Jobs that come and go, instead of `jobs`: one of `csv`, `poisson`, `cluster_trace`,
+    `submissions`."""
 
     csv: Annotated[str | None, ANY_TEXT] = Field(
         default=None,
@@ -121,6 +184,10 @@ class Arrivals(Section):
     poisson: Poisson | None = Field(
         default=None,
         description="Jobs that are drawn at random.",
+    )
+    cluster_trace: ClusterTrace | None = Field(
+        default=None,
+        description="Jobs of a public trace of a GPU cluster.",
     )
     submissions: Annotated[tuple[Submission, ...], Field(max_length=MAX_JOBS)] = Field(
         default=(),
@@ -145,9 +212,10 @@ class Arrivals(Section):
     )
 
     @model_validator(mode="after")
-    def _one_of_three(self) -> Arrivals:
-        given = [name for name in ("csv", "poisson", "submissions") if getattr(self, name)]
+    def _one_of_four(self) -> Arrivals:
+        sources = "csv", "poisson", "cluster_trace", "submissions"
+        given = [name for name in sources if getattr(self, name)]
         if len(given) != 1:
             found = " and ".join(given) or "none of them"
-            raise as_pydantic(FieldError(found, "one of csv, poisson, submissions"))
+            raise as_pydantic(FieldError(found, f"one of {', '.join(sources)}"))
         return self

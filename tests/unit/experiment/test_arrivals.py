@@ -107,7 +107,10 @@ def test_a_bad_mix(tmp_path, content, message):
 @pytest.mark.parametrize(
     ("arrivals", "message"),
     [
-        ("placement: packed", "found none of them; allowed: one of csv, poisson, submissions"),
+        (
+            "placement: packed",
+            "found none of them; allowed: one of csv, poisson, cluster_trace, sub",
+        ),
         ("csv: there-is-none.csv", "arrivals.csv"),
         ("submissions: [{model: vgg16, workers: 10, iterations: 1}]", "the topology has 10 hosts"),
         (DRAWN.replace("workers: 8", "workers: 80"), "kinds[1].workers: found 80 workers and 1"),
@@ -145,13 +148,90 @@ def test_load_is_the_share_of_the_hosts_time():
         jobs = experiment.of_repetition(repetition).jobs
         trace = jobs[0].trace()
         fragments = sum(-(-layer.values // 64) for layer in trace.layers)
-        # 1 Gbit/s; 32 workers fit into the bitmap, so a frame has 324 bytes.
-        alone_ns = trace.compute_ns + fragments * 324 * 8
+        # 1 Gbit/s; 32 workers fit into the bitmap, so a frame has 326 bytes.
+        alone_ns = trace.compute_ns + fragments * 326 * 8
         work = sum(alone_ns * job.iterations * (job.workers + 1) for job in jobs)
         times = [job.start_ns for job in jobs]
         assert work / (times[-1] * 10) == pytest.approx(0.8, rel=0.15)  # 400 random gaps
     half = load(HEAVY.replace("80 %", "40 %")).jobs
     assert half[-1].start_ns == pytest.approx(2 * experiment.jobs[-1].start_ns, rel=1e-6)
+
+
+TRACED = (
+    "cluster_trace: {file: log.csv, format: helios, jobs: 30, time_scale: 0.00001, %s"
+    "models: [{model: resnet18, scale: 0.001, weight: 3}, {model: vgg16, scale: 0.0001}]}"
+)
+
+
+@pytest.fixture
+def cluster_log(tmp_path):
+    """A made-up log.csv with 60 jobs, one submitted per minute, of 1 to 8 GPUs."""
+    lines = [
+        f"{n},u,v,{1 + n % 8},1,1,COMPLETED,2020-06-09 18:{n:02}:00,2020-06-09 19:00:00,"
+        f"2020-06-09 20:00:00,{100 + 400 * n},0\n"
+        for n in range(60)
+    ]
+    header = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,"
+    (tmp_path / "log.csv").write_text(f"{header}duration,queue\n{''.join(lines)}")
+    return tmp_path
+
+
+def test_jobs_of_a_cluster_trace(cluster_log):
+    experiment = load(TRACED % "gpus_per_worker: 2, most_workers: 3,", folder=cluster_log)
+    jobs = experiment.jobs
+    assert len(jobs) == 30 and {job.workers for job in jobs} == {2, 3}
+    assert {job.model for job in jobs} == {"resnet18", "vgg16"}
+    first = int(jobs[0].name.rpartition("-")[2]) - 2
+    for job in jobs:
+        row = int(job.name.rpartition("-")[2]) - 2  # its line, without the header's
+        assert row % 8 >= 2  # two workers are more than two GPUs
+        assert job.start_ns == (row - first) * 600_000  # a minute times 1e-5
+        trace = job.trace()
+        fragments = sum(-(-layer.values // 64) for layer in trace.layers)
+        alone_ns = trace.compute_ns + fragments * 326 * 8
+        duration_ns = (100 + 400 * row) * 10_000
+        assert job.iterations == max(1, round(duration_ns / alone_ns))
+    again = load_text(experiment.resolved_yaml())
+    assert again.jobs == jobs
+    other = experiment.of_repetition(1).jobs
+    assert other == again.of_repetition(1).jobs
+    assert [job.name for job in other] != [job.name for job in jobs]
+
+
+def test_a_load_stretches_a_cluster_trace(cluster_log):
+    half, full = (
+        load(TRACED % f"load: {load_} %, most_workers: 4,", folder=cluster_log).jobs
+        for load_ in (50, 100)
+    )
+    assert [job.iterations for job in half] == [job.iterations for job in full]
+    assert half[-1].start_ns == pytest.approx(2 * full[-1].start_ns, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("jobs: 30", "jobs: 30, fewest_workers: 8", "of its 60 jobs have at least 8 workers"),
+        ("log.csv", "none.csv", "there is no"),
+        ("helios", "philly", "log.csv, line 1, column 1: not JSON"),
+        ("helios", "slurm", "philly, helios, alibaba"),
+        ("0.00001", "1", "so at most"),
+        ("weight: 3", "workers: 2", "the trace says this one"),
+    ],
+)
+def test_a_bad_cluster_trace(cluster_log, old, new, message):
+    with pytest.raises(UserError) as error:
+        load(TRACED.replace(old, new) % "", folder=cluster_log)
+    assert message in str(error.value)
+
+
+def test_a_traced_job_must_fit_the_network(cluster_log):
+    log = cluster_log / "log.csv"
+    log.write_text(log.read_text().replace("59,u,v,4", "59,u,v,64"))
+    with pytest.raises(UserError) as error:
+        load(TRACED % "", folder=cluster_log)
+    assert "job 61 of the trace has 64 GPUs, so 64 workers; the topology has 10 hosts" in str(
+        error.value
+    )
 
 
 def test_mininet_has_no_arrivals():

@@ -1,0 +1,121 @@
+"""Public cluster traces: small files in their published forms, and what is wrong with others."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from testbed.errors import UserError
+from testbed.traffic.cluster_traces import read_cluster_trace, sampled
+
+
+def attempt(start, end, *gpus):
+    detail = [{"ip": f"m{n}", "gpus": [f"gpu{i}" for i in range(count)]}
+              for n, count in enumerate(gpus)]  # fmt: skip
+    return {"start_time": start, "end_time": end, "detail": detail}
+
+
+def entry(submitted, *attempts, status="Pass"):
+    return {"status": status, "vc": "a", "jobid": "application_1", "attempts": list(attempts),
+            "submitted_time": submitted, "user": "b"}  # fmt: skip
+
+
+PHILLY = [
+    entry("2017-10-07 02:00:00", attempt("2017-10-07 02:00:10", "2017-10-07 02:01:10", 8, 8)),
+    entry("2017-10-07 01:00:00", attempt("2017-10-07 01:00:00", "2017-10-07 01:00:30", 4),
+          attempt("2017-10-07 01:02:00", "2017-10-07 01:02:15", 2), status="Killed"),
+    entry("2017-10-07 01:30:00"),  # never ran
+    entry("2017-10-07 01:31:00", attempt(None, "None", 2)),
+]  # fmt: skip
+HELIOS = """\
+job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue
+7,u,vc,4,16,1,FAILED,2020-06-09 18:41:27,2020-06-09 18:41:27,2020-06-09 18:45:36,249,0
+8,u,vc,0,16,1,COMPLETED,2020-06-09 18:41:28,2020-06-09 18:41:28,2020-06-09 18:45:36,248,0
+9,u,vc,16,1,1,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:42:01,2020-06-10 04:55:09,36788,60
+10,u,vc,2,1,1,CANCELLED,2020-06-09 18:41:40,None,None,0,0
+"""
+ALIBABA = """\
+j1,ps,1.0,Terminated,100.0,400.0,600.0,29.3,,
+j1,worker,4.0,Terminated,120.0,390.0,600.0,29.3,50.0,MISC
+j2,tensorflow,1.0,Running,90.0,,600.0,29.3,100.0,V100
+j1,evaluator,1.0,Terminated,110.0,410.0,600.0,29.3,25.0,MISC
+j3,worker,3.0,Failed,50.0,60.0,600.0,29.3,100.0,V100
+"""
+
+
+def read(tmp_path, form, text):
+    path = tmp_path / "trace"
+    path.write_text(text)
+    return path, read_cluster_trace(path, form)
+
+
+def found(jobs):
+    """(number, seconds since the first submission, seconds, GPUs)"""
+    first = jobs[0].submit_ns
+    return [
+        (job.number, (job.submit_ns - first) / 1e9, job.duration_ns / 1e9, job.gpus) for job in jobs
+    ]
+
+
+def test_philly(tmp_path):
+    _, jobs = read(tmp_path, "philly", json.dumps(PHILLY, indent=4))
+    assert found(jobs) == [(2, 0, 45, 2), (1, 3600, 60, 16)]
+
+
+def test_helios(tmp_path):
+    _, jobs = read(tmp_path, "helios", HELIOS)
+    assert found(jobs) == [(4, 0, 36788, 16), (2, 26, 249, 4)]
+
+
+def test_alibaba_with_and_without_its_header(tmp_path):
+    _, jobs = read(tmp_path, "alibaba", ALIBABA)
+    assert found(jobs) == [(5, 0, 10, 3), (2, 60, 300, 3)]  # 4 x 0.5 + 1 x 0.25 GPUs, rounded up
+    header = "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,"
+    _, named = read(tmp_path, "alibaba", f"{header}gpu_type\n{ALIBABA}")
+    assert [job.gpus for job in named] == [3, 3] and named[0].number == 6
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "place", "said"),
+    [
+        ("helios", HELIOS.replace(",4,16", ",four,16"), "line 2, column gpu_num: found 'four'",
+         "a number of at least 0; correct it, or take the job out of the file"),
+        ("helios", HELIOS.replace("2020-06-09 18:41:27,2", "9 June,2", 1),
+         "line 2, column submit_time: found '9 June'", "a time such as"),
+        ("helios", HELIOS.replace("249,0", "249"), "line 2, column 12: found 11 cells", "12 ("),
+        ("helios", HELIOS.replace("gpu_num", "gpus"), "line 1, column gpu_num: missing among",
+         "name a file cluster_log.csv of the Helios traces, or another `format`"),
+        ("helios", ALIBABA, "line 1, column gpu_num", "another `format`"),
+        ("helios", HELIOS[: HELIOS.index("7,u")], "there is no job with a GPU", "helios"),
+        ("alibaba", ALIBABA.replace("50.0,MISC", "half,MISC"), "line 2, column plan_gpu",
+         "found 'half'"),
+        ("alibaba", ALIBABA.replace("50.0,60.0", "50.0,40.0"), "line 5, column end_time: found",
+         "at least 50"),
+        ("philly", "[{]", "line 1, column 3: not JSON", "download the file again"),
+        ("philly", "{}", "line 1, column 1: found no list of jobs", "cluster_job_log"),
+        ("philly", json.dumps([*PHILLY, {"jobid": "x"}]), "column attempts: found 'jobid'",
+         "the keys attempts and submitted_time"),
+    ],
+)  # fmt: skip
+def test_a_bad_file(tmp_path, form, text, place, said):
+    with pytest.raises(UserError) as error:
+        read(tmp_path, form, text)
+    message = str(error.value)
+    assert message.startswith(str(tmp_path / "trace")) and place in message and said in message
+
+
+def test_an_error_of_philly_names_the_line_on_which_the_job_begins(tmp_path):
+    bad = [*PHILLY, entry("2017-10-07 01:00:00", attempt("yesterday", "2017-10-07 01:00:30", 4))]
+    text = json.dumps(bad, indent=1)
+    line = text[: text.rindex(' {\n  "status"')].count("\n") + 1
+    with pytest.raises(UserError, match=rf"line {line}, column attempts\[0\].start_time: found"):
+        read(tmp_path, "philly", text)
+
+
+def test_samples_have_no_job_twice_and_every_job_sometimes():
+    drawn = [sampled(seed, 10, 4) for seed in range(300)]
+    assert all(len(set(each)) == 4 and each == sorted(each) for each in drawn)
+    counts = [sum(number in each for each in drawn) for number in range(10)]
+    assert all(80 <= count <= 160 for count in counts)  # 120 expected
+    assert sampled(3, 5, 5) == [0, 1, 2, 3, 4]
