@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from testbed.results.counters import ABSORBED, ENDINGS, EVENTS, FILLING, HELD
@@ -340,9 +341,10 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
 
     ps_packets_per_fragment and in_switch_share weigh every fragment alike; jct_mean_ns is the mean
     over jobs that were not killed by plan (NaN when one never ended), jct_communicating_ns and
-    jct_computing_ns that of each kind of them (see `_by_kind`), and waiting_mean_ns what they
-    waited for hosts of it; samples_per_s is the sum over those jobs, scaling_efficiency their mean;
-    shares of memory weigh every aggregator alike.
+    jct_computing_ns that of each kind of them (see `_by_kind`), jct_p99_ns their 99th percentile,
+    jct_short_ns, jct_p99_short_ns and so on both of each class of length (see `_by_length`), and
+    waiting_mean_ns what they waited for hosts of it; samples_per_s is the sum over those jobs,
+    scaling_efficiency their mean; shares of memory weigh every aggregator alike.
     """
     rows = []
     for repetition, group in per_job.groupby("repetition"):
@@ -356,6 +358,7 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
             "in_switch_share": _total(group["in_switch_share"] * group["fragments"]) / fragments,
             "jct_mean_ns": alive["jct_ns"].mean(skipna=False),
             **_by_kind(group),
+            **_by_length(group),
             "waiting_mean_ns": group["waiting_ns"].mean(),
             "samples_per_s": _total(alive["samples_per_s"]),
             "scaling_efficiency": alive["scaling_efficiency"].mean(skipna=False),
@@ -384,6 +387,39 @@ def _by_kind(group: pd.DataFrame) -> dict[str, float]:
         "jct_communicating_ns": alive[communicating]["jct_ns"].mean(skipna=False),
         "jct_computing_ns": alive[~communicating]["jct_ns"].mean(skipna=False),
     }
+
+
+LENGTHS = ("short", "medium", "long")
+
+
+def _by_length(group: pd.DataFrame) -> dict[str, float]:
+    """Mean and 99th percentile of the JCT in ns, of all jobs and of those of each length; NaN where
+    there is none, or one never ended.
+
+    A job's length is its computation plus the bound of its communication, of all iterations. The
+    range from the shortest to the longest job of the repetition is divided into three classes at
+    equal ratios; if all jobs have one length, there is no class. The percentile is interpolated
+    between the two jobs next to it."""
+    alive = group[group["outcome"] != "killed"]
+    jct = alive["jct_ns"]
+    found = {"jct_p99_ns": _percentile(jct)}
+    length = alive["computation_ns"] * alive["iterations"]
+    length = length + alive["communication_bound_ns"].astype("float64")
+    low, high = length.min(), length.max()
+    for number, name in enumerate(LENGTHS):
+        of_class = jct.iloc[:0]
+        if 0 < low < high:
+            place = np.log(length / low) / np.log(high / low) * len(LENGTHS)
+            of_class = jct[place.clip(upper=len(LENGTHS) - 0.5) // 1 == number]
+        found[f"jct_{name}_ns"] = of_class.mean(skipna=False)
+        found[f"jct_p99_{name}_ns"] = _percentile(of_class)
+    return found
+
+
+def _percentile(values: pd.Series) -> float:
+    """The 99th percentile; NaN where there are no values, or one is unknown."""
+    whole = len(values) and not values.isna().any()
+    return float(values.quantile(0.99)) if whole else float("nan")
 
 
 def _total(values: pd.Series) -> float:

@@ -20,6 +20,7 @@ from testbed.results.schema import DeclaredFigure
 from testbed.systems import SYSTEMS
 
 _SHORT = 20
+_MANY = 64  # jobs
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,8 @@ def frame(sweep: Sweep) -> pd.DataFrame:
     Columns: `point` (number), one per varied key (text, "" where a point has none), `system`
     (name), `series` (text: all keys but the axis), `x` (float64 in base units, NaN where a point
     has no value on the axis), `fidelity`, the columns of `testbed.analysis.data.run_summary.run`,
-    `jct_JOB_ns` of each job, and, where the file declares a figure, `jct_ratio` (see `_ratio`)."""
+    `jct_JOB_ns` of each job (unless there are many), and, where the file declares a figure,
+    `jct_ratio` (see `_ratio`)."""
     axis = sweep.axis
     rows = []
     for number, point in enumerate(sweep.points):
@@ -150,13 +152,20 @@ def frame(sweep: Sweep) -> pd.DataFrame:
                     "x": on_axis.number if on_axis else float("nan"),
                     "fidelity": results.fidelity,
                     **row,
-                    **{f"jct_{job.name}_ns": job.jct_ns for job in jobs.itertuples()},
+                    **_named(jobs),
                 }
             )
     found = pd.DataFrame(rows)
     if len(found) and sweep.figure is not None:
         found["jct_ratio"] = _ratio(found, sweep.figure.against)
     return found
+
+
+def _named(jobs: pd.DataFrame) -> dict[str, float]:
+    """The JCT of each job by its name; of many jobs, which were drawn, nothing."""
+    if len(jobs) > _MANY:
+        return {}
+    return {f"jct_{job.name}_ns": job.jct_ns for job in jobs.itertuples()}
 
 
 def _ratio(frame: pd.DataFrame, against: str) -> pd.Series:

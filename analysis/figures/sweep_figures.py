@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _LINES = ("-", "--", ":", "-.")
 _TITLE = 25  # letters that fit above one of many panels
 _NAME = 54  # characters of a line beside horizontal bars
+_IN_A_ROW = 4  # panels
 _BARS = 6  # more are drawn horizontal, with their names beside them
 _ERROR = {"elinewidth": 0.8, "capsize": 2}
 
@@ -86,17 +87,22 @@ def _with_memory(sweep: Sweep) -> list[tuple[str, Results]]:
 
 def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
     """The measures that the sweep's figure declares, or the usual ones, as far as they were
-    measured, in one row of panels. `frame`: see `draw`."""
+    measured, in rows of panels. `frame`: see `draw`."""
     shown = panels(sweep, frame)
     names = [fill(name, _NAME) for name in dict.fromkeys(frame["series"])]
     count = len(names)
     lines = max((1 + name.count("\n") for name in names), default=1)
     horizontal = sweep.axis is None and count > _BARS
+    columns = min(len(shown), _IN_A_ROW)
+    rows = -(-len(shown) // _IN_A_ROW)
     figure = new_figure(
-        min(plot_style.PAGE, plot_style.PAGE * len(shown) / 4 + (1.8 if horizontal else 0.6)),
-        0.8 + max(0.17, 0.14 * lines) * count if horizontal else 2.4,
+        min(plot_style.PAGE, plot_style.PAGE * columns / 4 + (1.8 if horizontal else 0.6)),
+        rows * (0.8 + max(0.17, 0.14 * lines) * count if horizontal else 2.4),
     )
-    all_axes = np.atleast_1d(figure.subplots(1, len(shown), sharey=horizontal))
+    grid = figure.subplots(rows, columns, sharey=horizontal, squeeze=False).ravel()
+    all_axes, unused = grid[: len(shown)], grid[len(shown) :]
+    for axes in unused:
+        axes.remove()
     for axes, panel in zip(all_axes, shown, strict=True):
         if panel.bars is not None:
             for place, series in enumerate(panel.bars.series):

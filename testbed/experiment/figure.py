@@ -47,12 +47,16 @@ class Figure(Section):
     )
     panels: tuple[Annotated[str, Choice(FIGURE_MEASURES)], ...] = Field(
         default=DeclaredFigure.panels,
-        description="One to four measures, from left to right; `jct_ratio` is the average JCT over"
-        " that of `against` with the same value of x and the same seed, `jct_communicating` the JCT"
+        description="One to eight measures, from left to right, four in a row; `jct_ratio` is the"
+        " average JCT over that of `against` with the same value of x and the same seed,"
+        " `jct_communicating` the JCT"
         " of the jobs that must communicate longer than they compute, `jct_computing` that of the"
-        " others.",
+        " others. `jct_short`, `jct_medium` and `jct_long` are of classes by length, which divide"
+        " the range from the shortest to the longest job at equal ratios; `jct_p99` and"
+        " `jct_p99_short` and so on are 99th percentiles. A job's length is its computation"
+        " plus the bound of its communication.",
         min_length=1,
-        max_length=4,
+        max_length=8,
         json_schema_extra={"default": "[ps_packets_per_fragment, jct]"},
     )
     against: Annotated[str, ANY_TEXT] = Field(

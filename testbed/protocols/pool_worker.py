@@ -71,7 +71,7 @@ def begin(worker, scoreboard, iteration):
     remaining = config.iterations - iteration
     for t in range(worker.priority.size):
         worker.priority[t] = priority.priority_of(
-            config.policy, communication, computation, remaining, t
+            config.policy, communication, computation, remaining, t, iteration
         )
 
 

@@ -8,7 +8,9 @@ intensive jobs as the named example. The formula is ours:
 mapped to 1..255 on a logarithmic scale. All inputs are the job's, so all its workers compute the
 same number without talking. Times are per iteration: communication as the gradient's bytes over the
 link's rate, computation from the trace; remaining work is (communication + computation) times the
-iterations that are left, the current one included.
+iterations that are left, the current one included. A cluster that does not know how long a job will
+run can take the service that it has attained in place of the remaining work: the same time for the
+iterations so far, the current one included.
 
 Logarithms are integer arithmetic, in 1/256 of an octave, so that every machine gets the same
 priorities.
@@ -31,6 +33,8 @@ REMAINING = 2
 LAYER = 3
 CONSTANT = 4
 RANDOM = 5
+ATTAINED = 6
+ESA_ATTAINED = 7
 POLICIES = {
     "esa": ESA,
     "communication": COMMUNICATION,
@@ -38,6 +42,8 @@ POLICIES = {
     "layer": LAYER,
     "constant": CONSTANT,
     "random": RANDOM,
+    "attained": ATTAINED,
+    "esa_attained": ESA_ATTAINED,
 }
 
 
@@ -65,22 +71,26 @@ def clamp(value):
 
 
 @njit(cache=True)
-def priority_of(policy, communication_ns, computation_ns, iterations_left, layer):
-    """Priority of a layer's fragments; layers count from 0 at the front, times are at least 1."""
+def priority_of(policy, communication_ns, computation_ns, iterations_left, layer, iterations_done):
+    """Priority of a layer's fragments; layers count from 0 at the front, times are at least 1.
+    `iterations_left` counts the current iteration, `iterations_done` does not."""
     intensity = log2(communication_ns) - log2(computation_ns)
-    remaining = log2((communication_ns + computation_ns) * iterations_left)
+    iterations = iterations_left
+    if policy in (ATTAINED, ESA_ATTAINED):
+        iterations = iterations_done + 1
+    work = log2((communication_ns + computation_ns) * iterations)
     depth = log2(1 + layer)
     if policy == COMMUNICATION:
         return clamp(MIDDLE + 12 * intensity // OCTAVE)
-    if policy == REMAINING:
-        return clamp(HIGHEST + 6 * (16 * OCTAVE - remaining) // OCTAVE)
+    if policy in (REMAINING, ATTAINED):
+        return clamp(HIGHEST + 6 * (16 * OCTAVE - work) // OCTAVE)
     if policy == LAYER:
         return clamp(HIGHEST - 24 * depth // OCTAVE)
     if policy == CONSTANT:
         return MIDDLE
     # Work of 2^16 ns at equal communication and computation in the front layer is 255;
     # an octave of the score is 5 steps.
-    return clamp(HIGHEST + 5 * (16 * OCTAVE + intensity - remaining - depth) // OCTAVE)
+    return clamp(HIGHEST + 5 * (16 * OCTAVE + intensity - work - depth) // OCTAVE)
 
 
 @njit(cache=True)

@@ -38,7 +38,16 @@ ONE_SET = (
 # The planners of testbed/routing/planners and of other packages (by the names of entry points).
 PLANNERS = ("grid-links", "striped", "grid", "nearest", "none", *plugins.found(plugins.PLANNERS))
 RESULTS = ("counted", "ignored")
-PRIORITIES = ("esa", "communication", "remaining", "layer", "constant", "random")
+PRIORITIES = (
+    "esa",
+    "communication",
+    "remaining",
+    "layer",
+    "constant",
+    "random",
+    "attained",
+    "esa_attained",
+)
 ATP_ORDER = (
     "an aggregator of ATP belongs to a window position, so all workers must send tensors in the"
     " same order, in which they become ready (fifo)"
@@ -143,7 +152,8 @@ class EsaOptions(PoolOptions):
         default="esa",
         description="What decides a fragment's priority: the whole score (communication over"
         " computation time, remaining work, layer), one of its factors, nothing (constant), or a"
-        " random number (random).",
+        " random number (random). For jobs whose length is unknown, `attained` and `esa_attained`"
+        " take the work of the iterations so far in place of the remaining work.",
     )
     preempt: Annotated[str, Choice(("priority", "always", "coin"))] = Field(
         default="priority",

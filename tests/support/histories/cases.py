@@ -14,6 +14,7 @@ from p4engine.switch.library import Switch
 
 from p4engine import compile_program
 from testbed import dataplane
+from testbed.systems import PRIORITIES
 from tests.support import topologies
 from tests.support.experiments import experiment
 from tests.support.fabric import MS
@@ -59,7 +60,7 @@ OPTIONS = {
     "esa": {
         **POOL,
         "release": ("on_completion", "on_result"),
-        "priority": ("esa", "communication", "remaining", "layer", "constant", "random"),
+        "priority": PRIORITIES,
         "preempt": ("priority", "always", "coin"),
         "downgrading": ("true", "false"),
         "index": ("consecutive", "hash"),

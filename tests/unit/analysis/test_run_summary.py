@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from testbed.analysis.data import run_summary
 from testbed.analysis.data.run_summary import interval, iteration_times, spans, summary
 from testbed.analysis.style import units
 from testbed.analysis.tables.report_tables import comparable
@@ -210,6 +211,41 @@ def test_samples_per_second_and_scaling_efficiency(tmp_path):
     run = summary(write(tmp_path / "known", {"jobs": jobs}))["run"].iloc[0]
     assert run["samples_per_s"] == pytest.approx(1280 + 2 * 8 * 3 / 0.04)
     assert run["scaling_efficiency"] == pytest.approx((0.6 + 90 / 40) / 2)
+
+
+def test_classes_of_length_divide_the_range_at_equal_ratios():
+    # Lengths of 10 to 10 000 ms: computation of all iterations plus the bound of communication.
+    rows = [
+        (10, 0, 15),
+        (10, 5, 20),
+        (40, 59, 150),
+        (50, 500, 700),
+        (1000, 4000, 9000),
+        (1e4, 0, 2e4),
+    ]
+    group = pd.DataFrame(
+        [
+            {
+                "outcome": "finished",
+                "computation_ns": computation * 1e6 / 2,
+                "iterations": 2,
+                "communication_bound_ns": communication * 1e6,
+                "jct_ns": jct * 1e6,
+            }
+            for computation, communication, jct in rows
+        ]
+    )
+    found = run_summary._by_length(group)
+    assert found["jct_short_ns"] == pytest.approx((15 + 20 + 150) / 3 * 1e6)
+    assert found["jct_medium_ns"] == pytest.approx(700e6)
+    assert found["jct_long_ns"] == pytest.approx(14500e6)
+    assert found["jct_p99_medium_ns"] == pytest.approx(700e6)
+    assert found["jct_p99_long_ns"] == pytest.approx((9000 + 0.99 * 11000) * 1e6)
+    assert found["jct_p99_ns"] == pytest.approx((9000 + 0.95 * 11000) * 1e6)
+    alike = run_summary._by_length(group.iloc[:1])
+    assert pd.isna(alike["jct_short_ns"]) and alike["jct_p99_ns"] == 15e6
+    group.loc[5, "jct_ns"] = float("nan")
+    assert pd.isna(run_summary._by_length(group)["jct_p99_long_ns"])
 
 
 def test_an_empty_folder_has_empty_frames(tmp_path):

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from testbed.analysis.data import sweep_chart_data
 from testbed.analysis.data import sweep_data as sweeps
+from testbed.analysis.data.run_summary import LENGTHS
 from testbed.analysis.figures import memory_figures, sweep_figures
 from testbed.analysis.report import report_command
 from testbed.experiment.figure import Figure
@@ -149,11 +150,22 @@ def test_occupancy_has_a_panel_for_each_point(folder):
         assert [area.get_label() for area in axes.collections] == ["filling", "held", "free"]
 
 
+def test_more_than_four_panels_are_in_rows(folder):
+    sweep = sweeps.read_sweep(folder)
+    names = ("jct", "waiting", "in_switch_share", "ps_link_bytes", "retransmissions")
+    declared = replace(sweep.figure, panels=names)
+    drawn = sweep_figures.measures(replace(sweep, figure=declared), sweeps.frame(sweep))
+    rows = [axes.get_subplotspec().rowspan.start for axes in drawn.axes]
+    assert rows == [0, 0, 0, 0, 1]
+
+
 def test_every_measure_can_be_drawn(folder):
     assert tuple(sweep_chart_data.MEASURES) == FIGURE_MEASURES
     sweep = sweeps.read_sweep(folder)
-    # These jobs only compute, and one of them has no batch size.
-    frame = sweeps.frame(sweep).assign(jct_communicating_ns=3e6, samples_per_s=1e3)
+    # These jobs only compute, have one length, and one of them has no batch size.
+    lengths = {f"jct_{each}_ns": 3e6 for name in LENGTHS for each in (name, f"p99_{name}")}
+    lengths["jct_communicating_ns"] = 3e6
+    frame = sweeps.frame(sweep).assign(samples_per_s=1e3, **lengths)
     for first in range(0, len(FIGURE_MEASURES), 4):
         names = FIGURE_MEASURES[first : first + 4]
         declared = replace(sweep.figure, panels=names)
