@@ -98,6 +98,8 @@ def render(results: Results) -> RenderableType:
         if len(tables.comparable(frames)):
             found.append(tables.communication(frames))
         found.append(tables.trunks(results))
+    if len(results.flows):
+        found.append(tables.flows(results))
     if len(frames["switches"]):
         found.append(tables.memory(frames))
     if len(frames["events"]):

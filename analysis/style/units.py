@@ -7,6 +7,7 @@ from typing import TypeGuard
 
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
 _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+_RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 UNKNOWN = "-"
 
 
@@ -48,6 +49,13 @@ def times(mean: float | None, low: float | None, high: float | None) -> str:
 def size(value: float | None) -> str:
     """12345678 -> "12.3 MB" (powers of 1000, as link rates are)."""
     return _scaled(float(value), _BYTES) if _known(value) else UNKNOWN
+
+
+def rate(value: float | None) -> str:
+    """E.g. 9.63 Mbit/s."""
+    if not _known(value):
+        return UNKNOWN
+    return _scaled(float(value), _RATES) if value else "0"
 
 
 def share(value: float | None) -> str:

@@ -66,6 +66,17 @@ FAULTS = (
     _time("begun_ns", "took place"),
     _time("ended_ns", "ended"),
 )
+FLOWS = (
+    _words("name", "flow"),
+    _words("source", "from"),
+    _words("target", "to"),
+    _size("bytes", "arrived"),
+    Column("mean_bps", "mean rate", show=units.rate, unit="bit/s"),
+    _count("lost", "packets\nlost"),
+    _count("bursts", "bursts"),
+    _time("burst_mean_ns", "mean", group="time of a burst"),
+    _time("burst_max_ns", "longest", group="time of a burst"),
+)
 TRAFFIC = (
     JOB,
     _count("gradient_packets", "gradient\npackets"),
@@ -243,6 +254,15 @@ def faults(results: Results) -> Table:
             )
         )
     return Table("faults", "Planned faults", FAULTS, rows)
+
+
+def flows(results: Results) -> Table:
+    """What each flow of background traffic carried; one row for each repetition."""
+    rows = []
+    for _, row in results.flows.iterrows():
+        known = {key: None if pd.isna(value) else value for key, value in row.items()}
+        rows.append(Row([known[column.key] for column in FLOWS]))
+    return Table("flows", "Background traffic", FLOWS, rows)
 
 
 def traffic(frames: Frames) -> Table:

@@ -23,6 +23,7 @@ from rich.console import Console
 from testbed import dataplane
 from testbed.emulate.captures import CapturedPort, Captures
 from testbed.emulate.fault_injection import Faults
+from testbed.emulate.flow_group import FlowGroup
 from testbed.emulate.host_group import HostGroup
 from testbed.emulate.samplers import MemorySampler
 from testbed.emulate.session import SharedSession
@@ -30,6 +31,7 @@ from testbed.emulate.switch_backends import Backend, backend_of
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.emulate.watchdog import Watch
 from testbed.errors import RunError
+from testbed.experiment.background_flows import flows_of
 from testbed.protocols import has_compiled
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.live_view import JobTitle, Progress
@@ -120,6 +122,7 @@ class Repetition:
         self.topology = session.network.topology
         self._switches: SwitchGroup | None = None
         self._hosts: HostGroup | None = None
+        self._flows: FlowGroup | None = None
         # What switches that have ended had counted: (registers, ports) of each life, by name.
         self.lives: dict[str, list[tuple[list, list]]] = {}
         self.stats: dict[str, list[dict]] = {}
@@ -133,6 +136,11 @@ class Repetition:
     def hosts(self) -> HostGroup:
         assert self._hosts is not None, "the repetition has not been entered"
         return self._hosts
+
+    @property
+    def flows(self) -> FlowGroup:
+        assert self._flows is not None, "the repetition has not been entered"
+        return self._flows
 
     def __enter__(self) -> Repetition:
         """Start all processes, then do what each is good for while the others still start."""
@@ -152,15 +160,21 @@ class Repetition:
         self.switches.wait_ready()
         for name in self.switches.clients:
             self._configure(name)
+        flows = flows_of(self.experiment, number)
+        self._flows = FlowGroup(
+            flows, self.topology, session.nodes, namespaces, session.logs, number
+        )
         for name in FOR_RESULTS:  # while the hosts get ready
             importlib.import_module(name)
         self.hosts.wait_ready()
+        self.flows.wait_ready()
         session.note_processes()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
         # After an error the session takes everything away, faster and in any case.
         if kind is None:
+            self.flows.close()
             self.switches.stop()
             self.hosts.close()
 
@@ -193,6 +207,7 @@ class Repetition:
         look = functools.partial(dataplane.take_snapshot, experiment)
         memory = MemorySampler(switches, look, experiment.aggregators > 0, start_ns)
         hosts.start(start_ns)
+        self.flows.start(start_ns)
         faults = Faults(experiment, hosts, switches, start_ns, self._keep_counts, self._configure)
         with Progress(jobs, hosts.work, title, console, switches.clients) as progress:
             watch = Watch(
@@ -208,6 +223,7 @@ class Repetition:
                 experiment.system.lossless_reason,
             )
             watch.run()
+        self.flows.stop()
         with step(console, "collecting the results"):
             tables = self._collect(memory, watch, faults)
             for table, rows in tables.items():
@@ -261,7 +277,9 @@ class Repetition:
         )
         if experiment.faults:
             trusted.append(fidelity.missed_faults(len(faults.missed())))
+        flow_rows = {"flows": self.flows.rows()} if experiment.background else {}
         return {
+            **flow_rows,
             "switches": switch_rows,
             "switch_counters": counters,
             "links": links,

@@ -10,6 +10,7 @@ from testbed.config.fields import kind_of
 from testbed.config.yaml_document import Inline
 from testbed.experiment.schema import ExperimentFile, Memory, TopologyChoice
 from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Kind, Poisson, TracedModel
+from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_jobs import Fault
 from testbed.experiment.schema_links import LinkOptions, LinkSettings
 from testbed.experiment.schema_switches import SwitchException
@@ -41,13 +42,17 @@ def as_data(part: Any, given_only: bool = False) -> Any:
         if given_only and name not in part.model_fields_set:
             continue
         if (
-            isinstance(part, Memory | Fault | Poisson | Kind | ClusterTrace)
+            isinstance(part, Memory | Fault | Poisson | Kind | ClusterTrace | Background)
             and value is None
             or name == "servers"
             and not value
         ):
             continue
         if name in ("memory", "virtual", "arrivals", "gpu") and value is None:  # of one without
+            continue
+        if name == "background" and not value:
+            continue
+        if isinstance(part, Background) and not value:  # a name that follows from its place
             continue
         if isinstance(part, Arrivals) and not value:
             continue

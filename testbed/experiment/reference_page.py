@@ -18,6 +18,7 @@ from testbed.experiment.resolve_topology import parameters
 from testbed.experiment.schema import ExperimentFile, Memory, Timers, VirtualTime
 from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Poisson
 from testbed.experiment.schema_arrivals import Kind as JobKind
+from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_jobs import Fault, Job, JobShape, Placement
 from testbed.experiment.schema_links import LinkException, Links, LinkSettings
 from testbed.experiment.schema_switches import Switches, SwitchException, SwitchSettings
@@ -156,6 +157,18 @@ arrivals:
 [virtual.md](virtual.md#cluster-traces) says what is taken from a trace, and where the traces are.
 """
 
+BACKGROUND = """\
+```yaml
+background:
+  - {kind: tcp, from: h7, to: h8}
+  - {kind: cbr, from: random, to: random, flows: 4, rate: 20 Mbit/s, on: 50 ms, off: 150 ms}
+  - {name: incast, kind: tcp, from: [h5, h6, h7], to: h1, burst: 64 KiB, every: 100 ms}
+```
+
+Table `flows` of the results says what each flow carried. [background.md](background.md) says how a
+flow sends, on each runtime.
+"""
+
 FAULTS = """\
 ```yaml
 faults:
@@ -242,6 +255,7 @@ def reference() -> str:
     parts += [_table(JobKind, leave_out=JobShape)]
     parts += ["### arrivals.cluster_trace\n", _text(ClusterTrace), CLUSTER_TRACE]
     parts += [_table(ClusterTrace)]
+    parts += ["## background[]\n", _text(Background), BACKGROUND, _table(Background)]
     parts += ["## faults[]\n", _text(Fault), FAULTS, _table(Fault)]
     parts += ["## sweep\n", SWEEP]
     parts += ["## figure\n", _text(Figure), _table(Figure), FIGURE.removeprefix("\n")]
@@ -281,6 +295,7 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "system": "a name, or a mapping; see [system](#system)",
         "memory": "see [memory](#memory)",
         "jobs": f"a list of 1 to {MAX_JOBS}; see [jobs](#jobs)",
+        "background": "a list; see [background](#background)",
         "faults": "a list; see [faults](#faults)",
         "timers": "see [timers](#timers)",
         "virtual": "see [virtual](#virtual)",

@@ -16,6 +16,7 @@ from testbed.config.problems import Path as KeyPath
 from testbed.config.problems import Problem, key_path
 from testbed.config.units import FieldError
 from testbed.errors import UserError, did_you_mean, sentence
+from testbed.experiment.background_flows import check as check_background
 from testbed.experiment.drawn_jobs import UNLIMITED_BPS, Capacity, Source, workers_of
 from testbed.experiment.experiment import Experiment, LinkDirection, bitmap_bits
 from testbed.experiment.lossless_checks import lossy_links, restarts, short_queues
@@ -84,6 +85,7 @@ def resolve(
     resolver.offload()
     resolver.bmv2()
     resolver.losses()
+    resolver.background()
     if not resolver.complete:
         return None, resolver.problems
     experiment = resolver.experiment()
@@ -534,6 +536,21 @@ class _Resolver:
             links, topology = self.parts["links"], self.topology
             self.problems += lossy_links(links, topology, self.directions, options.lossless_reason)
         self.problems += restarts(self.parts.get("faults", ()), options.lossless_reason)
+
+    # -- background traffic
+
+    def background(self) -> None:
+        """What of it cannot be honoured."""
+        flows, system = self.parts.get("background"), self.parts.get("system")
+        if not flows or self.topology is None:
+            return
+        frame = None
+        limited = any(way.bandwidth_bps for both in self.directions for way in both)
+        known = "values_per_packet" in self.parts and "jobs" in self.parts
+        if self.parts.get("switch") == "bmv2" and limited and known:
+            frame = frame_bytes(self.parts["values_per_packet"], bitmap_bits(self.parts["jobs"]))
+        reason = system.lossless_reason if system is not None else ""
+        self.problems += check_background(flows, self.topology, reason, frame)
 
 
 def _mixed_hardware(traces: list[Trace]) -> list[str]:

@@ -29,6 +29,7 @@ from testbed.config.fields import (
 from testbed.config.units import SIZE, TIME, FieldError
 from testbed.config.units import show as show_quantity
 from testbed.experiment.schema_arrivals import Arrivals
+from testbed.experiment.schema_background import MAX_FLOWS, Background
 from testbed.experiment.schema_jobs import Fault, Job
 from testbed.experiment.schema_links import Links
 from testbed.experiment.schema_switches import Switches
@@ -273,6 +274,10 @@ class ExperimentFile(BaseModel):
         default=None,
         description="Instead of `jobs`: jobs that come and go, and wait while too few hosts are"
         " free (only with runtime virtual).",
+    )
+    background: Annotated[tuple[Background, ...], Field(max_length=MAX_FLOWS)] = Field(
+        default=(),
+        description="Traffic that belongs to no job.",
     )
     faults: tuple[Fault, ...] = Field(
         default=(),

@@ -413,6 +413,41 @@ _DECLARED = (
         key=("repetition", "node", "port", "direction"),
     ),
     Table(
+        "flows",
+        "One row per flow of background traffic. A run without any has no such table.",
+        (
+            _REPETITION,
+            _number("flow", "flow, in the order of the experiment file, from 0"),
+            _name("name", "name of the flow"),
+            _name("kind", "how it sends", allowed=("tcp", "cbr")),
+            _name("source", "host that sends"),
+            _name("target", "host that receives"),
+            _time("begun_ns", "when it began; null: after the end of the run", True),
+            _time("ended_ns", "when it ended, at the latest with the run", True),
+            _count("bytes", "bytes of payload that have arrived, each once", unit="bytes"),
+            _count(
+                "mean_bps",
+                "payload per time, from its beginning to its end, silent times included; null: it"
+                " never began",
+                True,
+                "bit/s",
+            ),
+            _count("packets_sent", "packets sent; null: the kernel's TCP", True),
+            _count("packets_received", "packets received; null: the kernel's TCP", True),
+            _count(
+                "lost",
+                "tcp: packets that were sent again, or given up for lost; cbr: packets that have"
+                " not arrived, those on their way at the end included",
+                True,
+            ),
+            _count("bursts", "bursts that have arrived as a whole; null: it has none", True),
+            _time("burst_mean_ns", "mean time of these from first to last byte", True),
+            _time("burst_max_ns", "the longest of these times", True),
+        ),
+        key=("repetition", "flow"),
+        ordered=(("begun_ns", "ended_ns"), ("burst_mean_ns", "burst_max_ns")),
+    ),
+    Table(
         "faults",
         "One row per planned fault of the experiment: when it was planned, and when it took place.",
         (

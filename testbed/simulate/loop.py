@@ -20,6 +20,7 @@ from testbed.protocols.status import offset
 from testbed.protocols.values import mix2
 from testbed.simulate import event_queue
 from testbed.simulate.state import new_world
+from testbed.workload.background import PORT as BACKGROUND_PORT
 from testbed.workload.native import INTERPRETED, copy, foreign, peek
 from testbed.workload.placed_machine import Placed, PlacedTuple, at, call_step, raised
 
@@ -66,6 +67,13 @@ def _handling_ns(row, arrival_ns):
 
 
 @njit(cache=True)
+def _udp_port(frame):
+    """The destination port of a UDP packet in the frame at this address."""
+    word = peek(frame + 32)  # its bytes 36 and 37, in a word of a little-endian machine
+    return (word >> 32 & 0xFF) << 8 | word >> 40 & 0xFF
+
+
+@njit(cache=True)
 def _collect(world, switch):
     """Put what a switch has given out into inboxes. False, with nothing done, if there is no
     room."""
@@ -85,6 +93,10 @@ def _collect(world, switch):
         length, port = both & 0xFFFFFFFF, both >> 32
         output += OUTPUT_BYTES
         inbox = world.leads[switch, port]
+        if state.background == 1:
+            beside = world.background[switch, port]
+            if beside >= 0 and _udp_port(start) == BACKGROUND_PORT:
+                inbox = beside
         if inbox < 0:
             continue
         if length > frames.bytes.shape[1]:
@@ -109,7 +121,7 @@ def put_frame(world, inbox, start, length, when):
     room."""
     state, frames = world.state[0], world.frames
     state.free -= 1
-    row = frames.free[state.free]
+    row = np.int64(frames.free[state.free])
     copy(frames.bytes.ctypes.data + row * frames.bytes.shape[1], start, length)
     frames.length[row] = length
     frames.when_ns[row] = when
@@ -135,7 +147,7 @@ def put_frame(world, inbox, start, length, when):
 def _take(world, inbox):
     """Take the first frame out of an inbox; returns its row, which is free from now on, but keeps
     its content until the next frame is put anywhere."""
-    row = world.first[inbox]
+    row = np.int64(world.first[inbox])
     world.first[inbox] = world.frames.next[row]
     world.frames.free[world.state[0].free] = row
     world.state[0].free += 1
@@ -164,13 +176,16 @@ def _deliver(world, host, now):
     while count < rows and world.first[host] >= 0 and frames.when_ns[world.first[host]] <= now:
         frame = frames.bytes[_take(world, host)]
         length = (np.int64(frame[LENGTH]) << 8 | np.int64(frame[LENGTH + 1])) - 8  # of its payload
-        if length < 0 or length > 4 * words or not _is_addressed_to(world.identity[host], frame):
+        if length < 0 or not _is_addressed_to(world.identity[host], frame):
+            row.discarded += 1
+            continue
+        if length > 4 * words and row.background == 0:
             row.discarded += 1
             continue
         copy(
             arrived.packets.ctypes.data + count * 4 * words,
             frame.ctypes.data + FRAME_OVERHEAD,
-            length,
+            min(length, 4 * words),  # the rest is padding
         )
         arrived.lengths[count] = length
         row.packets_received += 1
@@ -203,7 +218,7 @@ def _send(world, host, filled, now):
         copy(
             frame.ctypes.data + FRAME_OVERHEAD,
             out.packets.ctypes.data + i * 4 * out.packets.shape[1],
-            length,
+            min(length, 4 * out.packets.shape[1]),  # a longer packet is filled with anything
         )
         length += FRAME_OVERHEAD
         _receive(switch_row.receive, (switch_row.manager, row.port, frame.ctypes.data, length, now))

@@ -16,7 +16,7 @@ from testbed import dataplane
 from testbed.errors import RunError
 from testbed.experiment import Experiment
 from testbed.experiment.planned_faults import affected_nodes, title
-from testbed.simulate import loop, world
+from testbed.simulate import background, loop, world
 from testbed.simulate.admission import Admission
 from testbed.simulate.cluster import Cluster
 from testbed.simulate.event_queue import NEVER
@@ -219,6 +219,11 @@ class Simulation:
                 }
             )
         return rows
+
+    def flows(self) -> list[dict[str, Any]]:
+        """Rows of table flows."""
+        machines = {host: ends.placed.part for host, ends in self.nodes.background.items()}
+        return background.rows(self.nodes.flows, machines, self.now_ns)
 
     def reports(self) -> list[Report]:
         """What each role has counted and timed, in the order of the plan."""

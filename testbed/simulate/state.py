@@ -31,6 +31,7 @@ STATE = record(
     "now",
     "pauses",  # of World.pauses that have begun
     "report_finished",  # 1: jobs come and go, so the loop returns when a worker has finished
+    "background",  # 1: there is background traffic
     "finished_host",  # the worker that has finished since the last such return, -1: none
     "closed_ns",  # when a worker finished last
     "goes_on",  # 1: the loop goes on when all workers have finished
@@ -61,6 +62,7 @@ HOST = record(
     "bytes_sent",
     "bytes_received",
     "discarded",  # frames that are not for it
+    "background",  # 1: ends of flows, whose packets may be longer than a batch's rows
     "resumed_ns",  # end of its last pause that has begun
 )
 
@@ -93,6 +95,7 @@ class World(NamedTuple):
     switches: np.ndarray  # SWITCH[S]
     leads: np.ndarray  # int32[S, ports], the inbox behind each port; -1: none; H + T + trunk: it is
     #                    in another part
+    background: np.ndarray  # int32[S, ports], that of background traffic, -1: none
     first: np.ndarray  # int32[H + T], of each inbox, -1: empty
     last: np.ndarray  # int32[H + T]
     frames: Frames
@@ -121,6 +124,7 @@ def new_world(hosts: int, trunks: int, switches: int, ports: int, width: int) ->
         trunks=np.zeros((trunks, 2), np.int64),
         switches=np.zeros(switches, SWITCH),
         leads=np.full((switches, ports), -1, np.int32),
+        background=np.full((switches, ports), -1, np.int32),
         first=np.full(hosts + trunks, -1, np.int32),
         last=np.full(hosts + trunks, -1, np.int32),
         frames=new_frames(FRAMES, width),

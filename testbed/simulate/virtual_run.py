@@ -93,7 +93,9 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     shared = simulation.cluster.server_bytes if simulation.cluster else {}
     job_rows = collect.job_rows(reports, links, traces, {}, shared)
     collect.add_mean_rates(links, job_rows)
+    flows = {"flows": simulation.flows()} if experiment.background else {}
     return {
+        **flows,
         "switch_counters": counters,
         "links": links,
         **simulation.snapshots.tables(),

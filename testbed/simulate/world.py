@@ -20,20 +20,23 @@ from p4engine.switch.library import Switch
 from testbed import dataplane
 from testbed.derived.host_specs import plan
 from testbed.experiment import Experiment
+from testbed.experiment.background_flows import Flow, flows_of
 from testbed.experiment.planned_faults import affected_nodes
 from testbed.protocols import send_scoreboard, sizes, wire
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.values import mix2
 from testbed.routing.tree import switch_of
-from testbed.simulate import event_queue
+from testbed.simulate import background, event_queue
 from testbed.simulate.packing import packed
 from testbed.simulate.state import World, empty, new_world
 from testbed.topology import Topology, host_ip, host_mac, switch_mac
+from testbed.workload.background import PORT as BACKGROUND_PORT
 from testbed.workload.machine import new_batch, new_machine
 from testbed.workload.placed_machine import Placed, Stepper
 
 ROWS_IN = 64
 ROWS_OUT = 1024
+BACKGROUND_STREAM = 0xB6F2
 HOST_STREAM = 0x405F  # what tells hosts' random numbers from others of the same seed
 IP_TOS_ECT0 = 2  # able to be marked by ECN, as the sockets of host processes ask for
 
@@ -66,6 +69,14 @@ class Node:
 
 
 @dataclass
+class BackgroundEnds:
+    """The ends of background flows at a host, as a `Node` has them."""
+
+    placed: Placed
+    stepper: Stepper
+
+
+@dataclass
 class Nodes:
     """All nodes, by number (state.py), and the worlds that the loop works on: one, or one for each
     part (parts.py). A host is None while its job has not begun, and after it has ended."""
@@ -80,6 +91,8 @@ class Nodes:
     headers: int = 0  # rows of World.headers that have been given away
     headers_of: dict[int, tuple[int, int]] = field(default_factory=dict)  # first row, and how many
     free_headers: dict[int, list[int]] = field(default_factory=dict)  # first rows, by how many
+    flows: list[Flow] = field(default_factory=list)
+    background: dict[str, BackgroundEnds] = field(default_factory=dict)  # by host
 
     @property
     def world(self) -> World:
@@ -120,12 +133,45 @@ class Nodes:
             row.machine = node.placed.address
             row.status = node.machine.status.ctypes.data
             row.is_worker = int(node.is_worker)
-            _delays(self.experiment, node, row)
+            _delays(self.experiment, "worker" if node.is_worker else "server", row)
             row.stream = mix2(mix2(self.seed, HOST_STREAM), host)
             row.header = first
             row.draws = self.draws.pop(node.spec.host, 0)
             world.leads[switches[gateway], port] = number
             event_queue.put(world.queue, number, now_ns)
+
+    def add_background(self, first: int) -> None:
+        """Let the ends of `flows` be the hosts with numbers from `first` on."""
+        topology = self.experiment.topology_object()
+        switches = {name: number for number, name in enumerate(self.switches)}
+        for number, name in enumerate(background.hosts_of(self.flows, topology), first):
+            machine, peers = background.machine_of(self.experiment, self.flows, name, self.seed)
+            arrived, out = self.batches
+            ends = BackgroundEnds(Placed(machine), Stepper(machine, arrived.part, out.part))
+            self.background[name] = ends
+            host, gateway = topology.number(name), switch_of(topology, name)
+            ours, ip = _mac(host_mac(host)), socket.inet_aton(host_ip(host))
+            there = _mac(switch_mac(topology.number(gateway)))
+            headers = [
+                _header(there, ours, ip, host_ip(topology.number(peer)), BACKGROUND_PORT, tos=0)
+                for peer in peers
+            ]
+            header = self._place_headers(number, headers)
+            world = self.world
+            identity = ours + ip + struct.pack("!H", BACKGROUND_PORT)
+            world.identity[number] = np.frombuffer(identity, np.uint8)
+            port = topology.port_to(gateway, name)
+            row = world.hosts[number]
+            row.switch, row.port = switches[gateway], port
+            row.step, row.machine = ends.stepper.address, ends.placed.address
+            row.status = machine.status.ctypes.data
+            row.background = 1
+            _delays(self.experiment, "worker", row)
+            row.stream = mix2(mix2(self.seed, BACKGROUND_STREAM), host)
+            row.header = header
+            world.background[switches[gateway], port] = number
+            world.state[0].background = 1
+            event_queue.put(world.queue, number, 0)
 
     def _place_headers(self, number: int, headers: list[bytes]) -> int:
         """Put a host's headers into World.headers; returns the first one's row."""
@@ -178,8 +224,12 @@ def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> No
         name: _switch(experiment, name, compiled, seed * 1000 + number)
         for number, name in enumerate(topology.switches)
     }
-    world = _world(experiment, hosts, switches, batches)
-    nodes = Nodes(experiment, seed, [None] * hosts, switches, [Placed(world)], batches)
+    flows = flows_of(experiment, repetition)
+    ends = len(background.hosts_of(flows, topology))
+    longest = max((flow.packet_bytes for flow in flows), default=0)
+    world = _world(experiment, hosts + ends, switches, batches, longest)
+    nodes = Nodes(experiment, seed, [None] * hosts, switches, [Placed(world)], batches, flows=flows)
+    nodes.add_background(hosts)
     world.state[0].open = sum(job.workers for job in experiment.jobs)
     if experiment.arrivals is not None:
         world.state[0].report_finished = 1
@@ -245,13 +295,15 @@ def _world(
     hosts: int,
     switches: dict[str, Switch],
     batches: tuple[Placed, Placed],
+    longest_bytes: int = 0,
 ) -> World:
-    """A world without hosts, but with numbers for so many."""
+    """A world without hosts, but with numbers for so many. `longest_bytes`: of frames that are not
+    of jobs."""
     topology = experiment.topology_object()
     frame_bytes = sizes.frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
     trunks = _trunks(topology)
     ports = 1 + max(port for name in switches for port in topology.ports(name))
-    width = -(-frame_bytes // 64) * 64
+    width = -(-max(frame_bytes, longest_bytes) // 64) * 64
     world = new_world(hosts, len(trunks), len(switches), ports, width)
     numbers = {name: number for number, name in enumerate(switches)}
     for trunk, ((name, port), (other, far)) in enumerate(trunks.items()):
@@ -264,10 +316,9 @@ def _world(
     return world._replace(arrived=arrived.part, out=out.part)
 
 
-def _delays(experiment: Experiment, node: Node, row: Any) -> None:
-    """What a host takes, in its record of World.hosts."""
+def _delays(experiment: Experiment, role: str, row: Any) -> None:
+    """What a host takes for a "worker" or "server", in its record of World.hosts."""
     assert experiment.virtual is not None
-    role = "worker" if node.is_worker else "server"
     delay, jitter, packet_time = (
         getattr(experiment.virtual, f"{role}_{name}_ns")
         for name in ("delay", "jitter", "packet_time")
@@ -300,9 +351,16 @@ def _mac(text: str) -> bytes:
     return bytes.fromhex(text.replace(":", ""))
 
 
-def _header(there: bytes, ours: bytes, ip: bytes, peer: str) -> bytes:
+def _header(
+    there: bytes,
+    ours: bytes,
+    ip: bytes,
+    peer: str,
+    port: int = wire.PORT,
+    tos: int = IP_TOS_ECT0,
+) -> bytes:
     """Ethernet, IPv4 and UDP as a host's kernel makes them, with lengths and checksums of 0."""
     address = socket.inet_aton(peer)
     ethernet = there + ours + b"\x08\x00"
-    network = struct.pack("!BBHHHBBH4s4s", 0x45, IP_TOS_ECT0, 0, 0, 0x4000, 64, 17, 0, ip, address)
-    return ethernet + network + struct.pack("!HHHH", wire.PORT, wire.PORT, 0, 0)
+    network = struct.pack("!BBHHHBBH4s4s", 0x45, tos, 0, 0, 0x4000, 64, 17, 0, ip, address)
+    return ethernet + network + struct.pack("!HHHH", port, port, 0, 0)

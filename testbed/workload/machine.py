@@ -22,6 +22,7 @@ from testbed.protocols import atp, esa, grid, pool_worker, ps, ring_state, sizes
 from testbed.protocols.host_spec import HostSpec
 from testbed.systems import SYSTEMS
 from testbed.workload import (
+    background,
     blocks,
     fixed_point,
     gradients,
@@ -101,6 +102,7 @@ STEPS: dict[type, Callable] = {
     servers.PoolServerMachine: servers.step_pool,
     servers.SendingServerMachine: servers.step_sending,
     neighbours.RingMachine: neighbours.step_ring,
+    background.Background: background.step,
 }
 
 

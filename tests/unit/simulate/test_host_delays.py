@@ -3,8 +3,6 @@ how long a delay lasts, measured as a run computes them."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from numba import njit
@@ -29,7 +27,7 @@ def delays(virtual="", frames=200_000, stream=77, worker=True, frame_ps=FRAME_PS
     """The delay of each of so many frames that arrive one behind the other; int64 ns."""
     rows = np.zeros(1, HOST)
     rows["stream"] = stream
-    _delays(load_text(TEXT + virtual), SimpleNamespace(is_worker=worker), rows[0])
+    _delays(load_text(TEXT + virtual), "worker" if worker else "server", rows[0])
     arrivals = 1000 + np.arange(frames) * frame_ps // 1000
     handled = np.zeros(frames, np.int64)
     _handle(rows, arrivals, handled)

@@ -1,0 +1,188 @@
+"""The background flows of one repetition on Mininet: a process at each end of each flow."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.errors import RunError
+from testbed.experiment.background_flows import Flow
+from testbed.network.spawner import Process, Spawner
+from testbed.topology import Topology, host_ip
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 30
+DRAIN_S = 0.1  # for packets on their way when senders have stopped
+TARGET = "testbed.network.flow_process:run"
+ENDS = ("receiver", "sender")
+
+
+@dataclass
+class _End:
+    """A process at one end of a flow."""
+
+    flow: Flow
+    end: str
+    process: Process
+    control: socket.socket
+    ready: bool = False
+    done: dict[str, Any] | None = None
+    failed: list[str] = field(default_factory=list)
+
+    def fileno(self) -> int:
+        return self.control.fileno()
+
+    def send(self, **message: object) -> None:
+        try:
+            self.control.send(json.dumps(message).encode())
+        except OSError:
+            pass  # it has ended, as `check` will say
+
+    def check(self) -> None:
+        """Take in what it has said. Raises RunError if it cannot go on."""
+        while True:
+            try:
+                data = self.control.recv(1 << 16, socket.MSG_DONTWAIT)
+            except (BlockingIOError, ConnectionError):
+                break
+            if not data:
+                break
+            message = json.loads(data)
+            self.ready = self.ready or "ready" in message
+            self.done = message.get("done", self.done)
+            if "failed" in message:
+                what = f"background flow {self.flow.title}: {message['failed']}"
+                raise RunError(what, self.process.log_tail(), str(self.process.log))
+        if self.process.code is not None and self.done is None:
+            what = f"the {self.end} of background flow {self.flow.title} ended"
+            raise RunError(what, self.process.log_tail(), str(self.process.log))
+
+
+class FlowGroup:
+    """Call in this order: `wait_ready`, `start`, `stop`, `rows`, `close`. Without flows, none of
+    them does anything."""
+
+    def __init__(
+        self,
+        flows: Sequence[Flow],
+        topology: Topology,
+        spawner: Spawner,
+        namespaces: Mapping[str, int],
+        logs: Path,
+        repetition: int,
+    ) -> None:
+        """Ask for all processes. namespaces: holder's process id by host."""
+        self.flows = flows
+        self._spawner = spawner
+        self._ends: list[_End] = []
+        self._start_ns = self._stop_ns = 0
+        for flow in flows:
+            for end in ENDS:
+                host = flow.source if end == "sender" else flow.target
+                key = f"flow-{flow.number}-{end}-r{repetition}"
+                ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                with theirs:
+                    process = spawner.spawn(
+                        key,
+                        TARGET,
+                        {
+                            "flow": flow.to_json(),
+                            "end": end,
+                            "address": host_ip(topology.number(flow.target)),
+                        },
+                        logs / f"{key}.log",
+                        namespace=namespaces[host],
+                        descriptors=[theirs.fileno()],
+                    )
+                self._ends.append(_End(flow, end, process, ours))
+
+    def wait_ready(self) -> None:
+        """Until all connections stand. Raises RunError naming a flow for which that fails."""
+        self._wait(lambda end: end.ready, self._ends, START_TIMEOUT_S, "start")
+
+    def start(self, start_ns: int) -> None:
+        """Have all begin at this instant of CLOCK_MONOTONIC."""
+        self._start_ns = start_ns
+        for end in self._ends:
+            end.send(start_ns=start_ns)
+
+    def stop(self) -> None:
+        """Stop the senders, then the receivers. Raises RunError naming a flow that could not be
+        honoured."""
+        if not self._ends:
+            return
+        self._stop_ns = time.monotonic_ns()
+        for which in reversed(ENDS):
+            ends = [end for end in self._ends if end.end == which]
+            for end in ends:
+                end.send(stop=True)
+            self._wait(lambda end: end.done is not None, ends, STOP_TIMEOUT_S, "end")
+            time.sleep(DRAIN_S)
+
+    def _wait(
+        self, holds: Callable[[_End], bool], ends: list[_End], timeout_s: int, what: str
+    ) -> None:
+        def all_hold() -> bool:
+            for end in ends:
+                end.check()
+            return all(holds(end) and end.process.pid for end in ends)
+
+        if ends:
+            self._spawner.wait(all_hold, timeout_s, f"{what} of the background flows", ends)
+
+    def close(self) -> None:
+        """Kill what still runs and close everything."""
+        running = [end for end in self._ends if end.process.code is None]
+        for end in running:
+            self._spawner.signal(end.process, 9)
+        if running:
+            processes = [end.process for end in running]
+            self._spawner.wait_ended(processes, 10, "end of the background flows")
+        for end in self._ends:
+            end.control.close()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows of table flows, after `stop`."""
+        end_ns = self._stop_ns - self._start_ns
+        found = []
+        for flow in self.flows:
+            done: dict[str, Any] = {}
+            for end in self._ends:
+                if end.flow == flow:
+                    done |= end.done or {}
+            begun = flow.start_ns < end_ns
+            over_ns = end_ns if flow.end_ns is None else min(end_ns, flow.end_ns)
+            sent, received = done.get("packets_sent"), done.get("packets_received")
+            lost = done.get("lost")
+            if flow.kind == "cbr" and sent is not None and received is not None:
+                lost = max(sent - received, 0)  # links may have doubled some
+            times = done.get("bursts")
+            carried = done.get("bytes", 0)
+            found.append(
+                {
+                    "flow": flow.number,
+                    "name": flow.name,
+                    "kind": flow.kind,
+                    "source": flow.source,
+                    "target": flow.target,
+                    "begun_ns": flow.start_ns if begun else None,
+                    "ended_ns": over_ns if begun else None,
+                    "bytes": carried,
+                    "mean_bps": 8 * carried * 10**9 // (over_ns - flow.start_ns) if begun else None,
+                    "packets_sent": sent,
+                    "packets_received": received,
+                    "lost": lost,
+                    "bursts": None if times is None else len(times),
+                    "burst_mean_ns": sum(times) // len(times) if times else None,
+                    "burst_max_ns": max(times) if times else None,
+                }
+            )
+        return found

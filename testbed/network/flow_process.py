@@ -1,0 +1,310 @@
+"""One end of a background flow on a real clock: a small sender or receiver of TCP or UDP.
+
+It imports nothing of the rest of the testbed, so that it starts at once. Between it and the runner
+goes a Unix socket of JSON messages: {"ready": true}, then from the runner {"start_ns": t}, an
+instant of CLOCK_MONOTONIC, and {"stop": true}, then {"done": counters}; or {"failed": text}.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import struct
+import time
+from typing import Any
+
+PORT = 20000  # of flow 0; flow n has PORT + n
+SECOND = 1_000_000_000
+CONNECT_S = 30
+BUFFER = bytes(1 << 16)
+SO_RCVBUFFORCE = 33
+RECEIVE_BUFFER = 4 << 20
+TCP_HEADERS = 14 + 20 + 20  # of a segment without options, which count as part of its size
+UDP_HEADERS = 14 + 20 + 8
+TOTAL_RETRANS = 100  # where struct tcp_info has the number of segments that were sent again
+BEHIND = 0.05  # share of its packets that a sender may be late with at its end
+NAP_NS = 200_000  # shorter waits are not worth a sleep of their own
+
+
+class Stopped(Exception):
+    """The runner has told this end to stop."""
+
+
+class Control:
+    """The runner's end of the talk."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
+        self.start_ns = 0
+
+    def say(self, **message: object) -> None:
+        self.channel.send(json.dumps(message).encode())
+
+    def wait_start(self) -> None:
+        """Until the runner has said when to begin, and until then."""
+        message = json.loads(self.channel.recv(1 << 12) or b'{"stop": true}')
+        if "stop" in message:
+            raise Stopped
+        self.start_ns = message["start_ns"]
+
+    def now_ns(self) -> int:
+        """Since the run's start."""
+        return time.monotonic_ns() - self.start_ns
+
+    def sleep_until(self, due_ns: int, *sockets: socket.socket) -> list[Any]:
+        """Until a time, or until one of the sockets is readable; returns which are. Raises
+        Stopped."""
+        wait_s = max(0.0, (due_ns - self.now_ns()) / SECOND)
+        readable, _, _ = select.select([self.channel, *sockets], [], [], min(wait_s, 3600))
+        if self.channel in readable:
+            raise Stopped
+        return readable
+
+
+def run(arguments: dict[str, Any], descriptors: list[int]) -> int:
+    """An end of a flow. arguments: {"flow" (Flow.to_json), "end": "sender" or "receiver",
+    "address": of the target's host}; descriptors: its end of the control socket."""
+    flow = arguments["flow"]
+    with socket.socket(fileno=descriptors[0]) as channel:
+        control = Control(channel)
+        try:
+            if flow["kind"] == "cbr":
+                if arguments["end"] == "sender":
+                    done = _send_packets(flow, arguments["address"], control)
+                else:
+                    done = _receive_packets(flow, control)
+            elif arguments["end"] == "sender":
+                done = _send_stream(flow, arguments["address"], control)
+            else:
+                done = _receive_stream(flow, control)
+        except Stopped:
+            done = {}
+        except OSError as error:
+            control.say(failed=f"{arguments['end']}: {error}")
+            return 1
+        control.say(done=done)
+        channel.recv(1)  # until the runner hangs up
+    return 0
+
+
+def sending_until(flow: dict[str, Any], now_ns: int) -> tuple[bool, int]:
+    """Whether a flow sends at a time, and until when that stays so (ns; -1: for ever)."""
+    if now_ns < flow["start_ns"]:
+        return False, flow["start_ns"]
+    end_ns = flow["end_ns"]
+    if end_ns is not None and now_ns >= end_ns:
+        return False, -1
+    until_ns = -1 if end_ns is None else end_ns
+    if flow["on_ns"] is None:
+        return True, until_ns
+    period_ns = flow["on_ns"] + flow["off_ns"]
+    within_ns = (now_ns - flow["start_ns"]) % period_ns
+    on = within_ns < flow["on_ns"]
+    changes_ns = now_ns - within_ns + (flow["on_ns"] if on else period_ns)
+    return on, changes_ns if until_ns < 0 else min(changes_ns, until_ns)
+
+
+def packets_due(flow: dict[str, Any], interval_ns: float, now_ns: int) -> int:
+    """How many packets of a constant rate are due until a time: one at the beginning of each time
+    of sending, and then one per interval."""
+    if now_ns < flow["start_ns"]:
+        return 0
+    end_ns = now_ns if flow["end_ns"] is None else min(now_ns, flow["end_ns"])
+    sending_ns = end_ns - flow["start_ns"]
+    if flow["on_ns"] is None:
+        return int(sending_ns / interval_ns) + 1
+    period_ns = flow["on_ns"] + flow["off_ns"]
+    periods, within_ns = divmod(sending_ns, period_ns)
+    each = int((flow["on_ns"] - 1) / interval_ns) + 1
+    return periods * each + int(min(within_ns, flow["on_ns"] - 1) / interval_ns) + 1
+
+
+# -- a constant rate
+
+
+def _send_packets(flow: dict[str, Any], address: str, control: Control) -> dict[str, Any]:
+    interval_ns = 8 * flow["packet_bytes"] * SECOND / flow["rate_bps"]
+    packet = BUFFER[: flow["packet_bytes"] - UDP_HEADERS]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending:
+        sending.connect((address, PORT + flow["number"]))
+        control.say(ready=True)
+        control.wait_start()
+        sent = 0
+        try:
+            while True:
+                now_ns = control.now_ns()
+                due = packets_due(flow, interval_ns, now_ns)
+                for _ in range(min(due - sent, 64)):
+                    try:
+                        sending.send(packet)
+                    except ConnectionRefusedError:
+                        pass  # the receiver is not there any more; the packet is lost
+                    sent += 1
+                if sent < due:
+                    control.sleep_until(now_ns)  # only looks whether to stop
+                    continue
+                on, until_ns = sending_until(flow, now_ns)
+                if on:
+                    next_ns = now_ns + max(int(interval_ns), NAP_NS)
+                    control.sleep_until(next_ns if until_ns < 0 else min(next_ns, until_ns))
+                else:
+                    control.sleep_until(until_ns if until_ns >= 0 else now_ns + 3600 * SECOND)
+        except Stopped:
+            due = packets_due(flow, interval_ns, control.now_ns())
+    if due - sent > max(BEHIND * due, 64):
+        control.say(
+            failed=f"it could send {sent} of {due} packets: this machine is too slow for"
+            f" {flow['rate_bps'] / 1e6:g} Mbit/s in packets of {flow['packet_bytes']} B; take a"
+            " lower rate or larger packets"
+        )
+        raise SystemExit(1)
+    return {"packets_sent": sent}
+
+
+def _receive_packets(flow: dict[str, Any], control: Control) -> dict[str, Any]:
+    packets = count = 0
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiving:
+        receiving.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER)
+        receiving.bind(("0.0.0.0", PORT + flow["number"]))
+        receiving.setblocking(False)
+        control.say(ready=True)
+        control.wait_start()
+        buffer = bytearray(1 << 16)
+        try:
+            while True:
+                control.sleep_until(control.now_ns() + 3600 * SECOND, receiving)
+                try:
+                    for _ in range(256):
+                        count += receiving.recv_into(buffer)
+                        packets += 1
+                except BlockingIOError:
+                    pass
+        except Stopped:
+            pass
+    return {"packets_received": packets, "bytes": count}
+
+
+# -- TCP
+
+
+def _send_stream(flow: dict[str, Any], address: str, control: Control) -> dict[str, Any]:
+    with _connected(flow, address) as sending:
+        sending.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # What is left when the flow ends is thrown away.
+        sending.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sending.setblocking(False)
+        control.say(ready=True)
+        control.wait_start()
+        times: list[int] = []
+        try:
+            if flow["burst_bytes"] is None:
+                _stream(flow, sending, control)
+            else:
+                _bursts(flow, sending, control, times)
+        except Stopped:
+            pass
+        info = sending.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TOTAL_RETRANS + 4)
+        done: dict[str, Any] = {"lost": struct.unpack_from("I", info, TOTAL_RETRANS)[0]}
+        if flow["burst_bytes"] is not None:
+            done["bursts"] = times
+        return done
+
+
+def _stream(flow: dict[str, Any], sending: socket.socket, control: Control) -> None:
+    """Send as much as goes, until it is told to stop."""
+    while True:
+        now_ns = control.now_ns()
+        on, until_ns = sending_until(flow, now_ns)
+        if not on:
+            control.sleep_until(until_ns if until_ns >= 0 else now_ns + 3600 * SECOND)
+            continue
+        wait_s = 3600 if until_ns < 0 else (until_ns - now_ns) / SECOND
+        told, writable, _ = select.select([control.channel], [sending], [], wait_s)
+        if told:
+            raise Stopped
+        if writable:
+            sending.send(BUFFER)
+
+
+def _bursts(
+    flow: dict[str, Any], sending: socket.socket, control: Control, times: list[int]
+) -> None:
+    """Send bursts until told to stop; `times` gets the time of each in ns, to the receiver's answer
+    that it has it."""
+    due_ns = flow["start_ns"]
+    while True:
+        while control.now_ns() < due_ns:
+            control.sleep_until(due_ns)
+        begun_ns = control.now_ns()
+        if flow["end_ns"] is not None and begun_ns >= flow["end_ns"]:
+            control.sleep_until(begun_ns + 3600 * SECOND)
+            continue
+        left = flow["burst_bytes"]
+        while left:
+            told, writable, _ = select.select([control.channel], [sending], [])
+            if told:
+                raise Stopped
+            if writable:
+                left -= sending.send(BUFFER[: min(left, len(BUFFER))])
+        while sending not in control.sleep_until(control.now_ns() + SECOND, sending):
+            pass
+        if not sending.recv(1):
+            raise OSError("the receiver has hung up")
+        times.append(control.now_ns() - begun_ns)
+        since_ns = begun_ns - flow["start_ns"]
+        due_ns = begun_ns - since_ns % flow["every_ns"] + flow["every_ns"]
+
+
+def _connected(flow: dict[str, Any], address: str) -> socket.socket:
+    """A connection to the receiver, which may be starting."""
+    deadline = time.monotonic() + CONNECT_S
+    while True:
+        sending = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        _limit_segments(sending, flow)
+        try:
+            sending.settimeout(5)
+            sending.connect((address, PORT + flow["number"]))
+            return sending
+        except OSError:
+            sending.close()
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _receive_stream(flow: dict[str, Any], control: Control) -> dict[str, Any]:
+    count = answered = 0
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _limit_segments(listening, flow)
+        listening.bind(("0.0.0.0", PORT + flow["number"]))
+        listening.listen()
+        control.say(ready=True)
+        receiving, _ = listening.accept()
+    buffer = bytearray(1 << 18)
+    with receiving:
+        receiving.setblocking(False)
+        receiving.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        control.wait_start()
+        try:
+            while True:
+                control.sleep_until(control.now_ns() + 3600 * SECOND, receiving)
+                got = receiving.recv_into(buffer)
+                if not got:
+                    break
+                count += got
+                while flow["burst_bytes"] and count - answered >= flow["burst_bytes"]:
+                    answered += flow["burst_bytes"]
+                    receiving.send(b"b")
+            control.sleep_until(control.now_ns() + 3600 * SECOND)
+        except ConnectionResetError:
+            pass  # the sender has ended
+        except Stopped:
+            pass
+    return {"bytes": count}
+
+
+def _limit_segments(made: socket.socket, flow: dict[str, Any]) -> None:
+    size = flow["packet_bytes"] - TCP_HEADERS
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, size)

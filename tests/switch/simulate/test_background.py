@@ -1,0 +1,151 @@
+"""Background flows in virtual time: what each carries, and that jobs stay exact beside them."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.experiment import load_text
+from tests.support.virtual import content, run_virtual
+
+# The job only computes for most of the run: 100 ms of compute steps.
+TEXT = """
+name: test
+runtime: virtual
+topology: {kind: %(topology)s}
+links: {bandwidth: 100 Mbit/s, delay: 10 us, queue: 30 packets%(links)s}
+system: %(system)s
+memory: {aggregators: 64}
+jobs:
+  - {model: resnet18, workers: 2, iterations: 1, scale: 0.0005, compute_scale: %(compute)s,
+     placement: {workers: [h1, h2], ps: h3}}
+background:
+%(flows)s
+"""
+STAR = "star, hosts: 8"
+FRAME_BITS = 8000
+PAYLOAD = 1000 - 42
+
+
+def run(*flows, links="", system="esa", topology=STAR, compute=1.5, seed=1):
+    listed = "\n".join(f"  - {{{flow}}}" for flow in flows)
+    values = {"flows": listed, "links": links, "system": system, "topology": topology,
+              "compute": compute}  # fmt: skip
+    return run_virtual(load_text(f"seed: {seed}\n{TEXT % values}"))
+
+
+def rows(tables):
+    return {row["name"]: row for row in tables["flows"]}
+
+
+def test_tcp_fills_its_link_and_no_more():
+    (row,) = run("kind: tcp, from: h5, to: h6")["flows"]
+    length_ns = row["ended_ns"]
+    most = 100e6 * PAYLOAD / 1000
+    assert length_ns > 100e6 and 0.95 * most < row["mean_bps"] <= most
+    assert row["bytes"] % PAYLOAD == 0
+    assert row["lost"] < 0.05 * row["packets_sent"]
+    assert row["bursts"] is None
+
+
+def test_a_constant_rate_is_exact_and_tcp_gets_what_it_leaves():
+    found = rows(
+        run(
+            "kind: cbr, name: c, from: h7, to: h6, rate: 30 Mbit/s",
+            "kind: tcp, name: t, from: h5, to: h6",
+        )
+    )
+    sent, interval_ns = found["c"]["packets_sent"], FRAME_BITS * 10**9 // 30_000_000
+    assert sent == found["c"]["ended_ns"] // interval_ns + 1
+    assert found["c"]["lost"] + found["c"]["packets_received"] == sent
+    arrived = found["c"]["packets_received"] / sent
+    left = (100e6 - 30e6 * arrived) * PAYLOAD / 1000
+    assert arrived > 0.9 and found["t"]["mean_bps"] == pytest.approx(left, rel=0.06)
+
+
+def test_flows_that_share_a_link_share_it_roughly():
+    found = rows(run("kind: tcp, name: t, from: [h4, h5, h7, h8], to: h6", compute=6))
+    rates = [row["mean_bps"] for row in found.values()]
+    assert len(rates) == 4 and sum(rates) > 0.93 * 100e6 * PAYLOAD / 1000
+    index = sum(rates) ** 2 / (4 * sum(rate**2 for rate in rates))  # Jain's index of fairness
+    assert index > 0.9
+
+
+def test_on_and_off():
+    (row,) = run("kind: cbr, from: h5, to: h6, rate: 80 Mbit/s, on: 1 ms, off: 3 ms, start: 5 ms")[
+        "flows"
+    ]
+    assert row["begun_ns"] == 5_000_000 and row["lost"] <= 1
+    periods = (row["ended_ns"] - 5_000_000) / 4e6
+    assert row["packets_sent"] == pytest.approx(10 * periods, abs=10)  # a packet takes 100 us
+
+
+def test_a_flow_ends_when_it_is_told_to():
+    (row,) = run("kind: tcp, from: h5, to: h6, start: 10 ms, for: 20 ms")["flows"]
+    assert (row["begun_ns"], row["ended_ns"]) == (10_000_000, 30_000_000)
+    assert 0.85 * 20e-3 * 100e6 / 8 < row["bytes"] < 20.5e-3 * 100e6 / 8
+    (row,) = run("kind: tcp, from: h5, to: h6, start: 3 s")["flows"]
+    assert row["begun_ns"] is None and row["mean_bps"] is None and row["bytes"] == 0
+
+
+def test_incast():
+    # 3 x 50 packets of 80 us come at once to a queue of 30; without losses it would take 12 ms.
+    found = rows(
+        run("kind: tcp, name: i, from: [h4, h5, h7], to: h6, burst: 47900 B, every: 30 ms")
+    )
+    assert sum(row["lost"] for row in found.values()) > 0
+    for row in found.values():
+        assert row["bursts"] >= 2 and row["bytes"] >= 47900 * row["bursts"]
+        assert 4e6 < row["burst_mean_ns"] <= row["burst_max_ns"]
+    assert max(row["burst_max_ns"] for row in found.values()) > 12e6
+
+
+def test_losses_of_the_link_do_not_stop_a_flow():
+    (row,) = run("kind: tcp, from: h5, to: h6, burst: 20 kB, every: 5 ms", links=", loss: 5 %")[
+        "flows"
+    ]
+    assert row["bursts"] >= 5 and row["lost"] > 0
+
+
+@pytest.mark.parametrize("system", ["esa", "atp", "switchml", "{name: ps}"])
+def test_jobs_stay_exact_on_the_same_links(system):
+    text = TEXT.replace("memory: {aggregators: 64}\n", "") if "ps" in system else TEXT
+    if system == "switchml":
+        text = text.replace(", ps: h3", "")
+    flows = ("  - {kind: tcp, from: h5, to: [h1, h2, h3]}\n"
+             "  - {kind: cbr, from: [h1, h2], to: [h6], rate: 40 Mbit/s}")  # fmt: skip
+    values = {"flows": flows, "links": "", "system": system, "topology": STAR, "compute": 0.2}
+    spec = load_text((text % values).replace("scale: 0.0005", "scale: 0.01"))
+    quiet = spec.model_copy(update={"background": ()})
+    loud, alone = run_virtual(spec), run_virtual(quiet)
+    assert "flows" not in alone
+    (job,), (before,) = loud["jobs"], alone["jobs"]
+    assert job["exact"] and job["values_checked"] == before["values_checked"]
+    assert job["jct_ns"] > 1.1 * before["jct_ns"]
+    assert all(row["bytes"] > 0 for row in loud["flows"])
+
+
+def test_flows_between_switches_and_with_hosts_that_come_and_go():
+    spec = load_text("""
+runtime: virtual
+topology: {kind: two_level, tors: 2, hosts: 3, servers: 2}
+links: {bandwidth: 1 Gbit/s, queue: 60 packets}
+system: esa
+memory: {aggregators: 32}
+arrivals:
+  poisson:
+    jobs: 6
+    load: 90 %
+    kinds: [{model: resnet18, workers: 2, most_workers: 4, iterations: 1, scale: 0.003}]
+background:
+  - {kind: tcp, from: h1, to: [h4, h7]}
+  - {kind: cbr, from: random, to: random, flows: 5, rate: 50 Mbit/s}
+""")
+    tables = run_virtual(spec)
+    assert all(job["exact"] for job in tables["jobs"])
+    found = rows(tables)
+    assert len(found) == 7 and found["tcp-0-0"]["mean_bps"] + found["tcp-0-1"]["mean_bps"] > 400e6
+    assert content(run_virtual(spec)) == content(tables)
+    other = rows(run_virtual(spec, 1))
+    ends = [[(row["source"], row["target"]) for row in each.values()] for each in (found, other)]
+    assert ends[0][:2] == ends[1][:2] and ends[0] != ends[1]
+    assert all(source != target for source, target in ends[0])

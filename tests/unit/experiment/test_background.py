@@ -1,0 +1,92 @@
+"""Background flows in an experiment file: which flows there are, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.errors import UserError
+from testbed.experiment import load_text
+from testbed.experiment.background_flows import Flow, flows_of
+from tests.support.experiments import BASE, ON_BMV2
+
+
+def load(*entries, base=BASE):
+    listed = "".join(f"  - {{{entry}}}\n" for entry in entries)
+    return load_text(f"{base}background:\n{listed}")
+
+
+def ends(experiment, repetition=0):
+    return [(flow.source, flow.target) for flow in flows_of(experiment, repetition)]
+
+
+def test_one_flow_from_each_to_each():
+    experiment = load(
+        "kind: tcp, from: [h1, h2], to: [h2, h10]",
+        "name: c, kind: cbr, from: h3, to: h4, rate: 1 Mbit/s, start: 1 s, for: 2 s",
+    )
+    assert ends(experiment) == [("h1", "h2"), ("h1", "h10"), ("h2", "h10"), ("h3", "h4")]
+    flows = flows_of(experiment, 0)
+    assert [flow.name for flow in flows] == ["tcp-0-0", "tcp-0-1", "tcp-0-2", "c"]
+    assert [flow.number for flow in flows] == [0, 1, 2, 3]
+    assert (flows[3].start_ns, flows[3].end_ns, flows[3].rate_bps) == (10**9, 3 * 10**9, 10**6)
+    assert Flow.from_json(flows[3].to_json()) == flows[3]
+    again = load_text(experiment.resolved_yaml())
+    assert flows_of(again, 0) == flows and again.resolved_yaml() == experiment.resolved_yaml()
+    assert "background" not in load_text(BASE).resolved_yaml()
+
+
+def test_random_ends():
+    experiment = load(
+        "kind: tcp, from: random, to: random, flows: 40",
+        "kind: tcp, from: random, to: h5, flows: 20",
+        "kind: tcp, from: [h1, h2], to: random, flows: 20",
+    )
+    found = ends(experiment)
+    assert len(found) == 80 and all(source != target for source, target in found)
+    assert len({source for source, _ in found[:40]}) > 5
+    assert {target for _, target in found[40:60]} == {"h5"}
+    assert {source for source, _ in found[60:]} == {"h1", "h2"}
+    assert ends(experiment) == found != ends(experiment, 1)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("kind: cbr, from: h1, to: h2", "cbr without a rate; allowed: a rate"),
+        ("kind: tcp, from: h1, to: h2, rate: 1 Mbit/s", "tcp with a rate"),
+        ("kind: udp, from: h1, to: h2", "tcp, cbr"),
+        ("kind: tcp, from: h1, to: h20", "background[0].to: h20 is not in the topology"),
+        ("kind: tcp, from: s1, to: h2", "background[0].from: s1 is a switch"),
+        ("kind: tcp, from: h1, to: h1", "h1 cannot send to itself"),
+        ("kind: tcp, from: [h1, h1], to: h2", "different hosts"),
+        ("kind: tcp, from: [h1, random], to: h2", "or random alone"),
+        ("kind: tcp, from: h1, to: h2, flows: 2", "flows with from or to: random"),
+        ("kind: tcp, from: h1, to: h2, on: 1 ms", "one of on, off; allowed: both or neither"),
+        ("kind: tcp, from: h1, to: h2, burst: 1 kB", "one of burst, every"),
+        ("kind: tcp, from: h1, to: h2, burst: 1 kB, every: 1 s, on: 1 s, off: 1 s", "one of them"),
+        ("kind: cbr, rate: 1 Mbit/s, from: h1, to: h2, burst: 1 kB, every: 1 s", "cbr with burst"),
+        ("kind: tcp, from: h1, to: h2, packet: 100 B", "160 B"),
+        ("kind: tcp, from: h1", "to: missing"),
+    ],
+)
+def test_what_cannot_be_honoured(entry, message):
+    with pytest.raises(UserError) as error:
+        load(entry)
+    assert message in str(error.value)
+
+
+def test_too_many_flows():
+    with pytest.raises(UserError, match="found 1025 flows; allowed: 1024"):
+        load("kind: tcp, from: random, to: random, flows: 1024", "kind: tcp, from: h1, to: h2")
+
+
+def test_a_system_that_may_lose_nothing_has_no_background():
+    base = BASE.replace("{name: esa, window: 64}", "{name: switchml, sets: 1}")
+    with pytest.raises(UserError, match="fills queues, so that packets get lost; with sets: 1"):
+        load("kind: tcp, from: h1, to: h2", base=base)
+
+
+def test_bmv2_counts_packets_so_all_must_have_one_size():
+    with pytest.raises(UserError, match=r"must have the size of the jobs' packets: 326 B"):
+        load("kind: tcp, from: h1, to: h2", base=ON_BMV2)
+    assert ends(load("kind: tcp, from: h1, to: h2, packet: 326 B", base=ON_BMV2))

@@ -1,0 +1,40 @@
+"""When the small senders of background flows send."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.network.flow_process import packets_due, sending_until
+
+FLOW = {"start_ns": 100, "end_ns": None, "on_ns": None, "off_ns": None}
+PULSED = FLOW | {"on_ns": 10, "off_ns": 30, "end_ns": 185}
+
+
+def test_when_a_flow_sends():
+    assert sending_until(FLOW, 99) == (False, 100)
+    assert sending_until(FLOW, 100) == (True, -1)
+    assert sending_until(FLOW | {"end_ns": 150}, 120) == (True, 150)
+    assert sending_until(FLOW | {"end_ns": 150}, 150) == (False, -1)
+    assert sending_until(PULSED, 105) == (True, 110)
+    assert sending_until(PULSED, 110) == (False, 140)
+    assert sending_until(PULSED, 182) == (True, 185)
+
+
+@pytest.mark.parametrize("flow", [FLOW, FLOW | {"end_ns": 170}, PULSED])
+@pytest.mark.parametrize("interval_ns", [1, 3, 5.5, 12])
+def test_packets_due_are_those_of_a_step_by_step_count(flow, interval_ns):
+    due, phase_ns, counted = 0, None, []
+    for now_ns in range(300):
+        on = sending_until(flow, now_ns)[0]
+        if not on:
+            phase_ns = None
+        elif phase_ns is None:
+            phase_ns, due = now_ns, due + 1
+            sent_at = 1
+        while on and phase_ns is not None and phase_ns + sent_at * interval_ns <= now_ns:
+            sent_at, due = sent_at + 1, due + 1
+        counted.append(due)
+    found = [packets_due(flow, interval_ns, now_ns) for now_ns in range(300)]
+    if flow["end_ns"] is not None:  # the packet due at the very end may count
+        counted, found = counted[: flow["end_ns"]], found[: flow["end_ns"]]
+    assert found == counted
