@@ -150,6 +150,7 @@ def _figure_arguments(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="without a name: list them")
     parser.add_argument("--quick", action="store_true", help="small, to see that it works")
     parser.add_argument("--scale", type=float, metavar="X", help="jobs X times as large")
+    parser.add_argument("--seeds", type=int, metavar="N", help="no more than the first N seeds")
     _results(parser)
     _parallel(parser)
 
@@ -163,13 +164,13 @@ def _figure(options: Namespace) -> int | None:
     from testbed.sweeps import figure_runner, planner_comparison
 
     if options.name in planner_comparison.FIGURES:
-        if options.scale is not None or options.dask:
+        if options.scale is not None or options.seeds is not None or options.dask:
             raise UserError(f"{options.name} plans and runs nothing; it takes --quick, --processes")
         return planner_comparison.run_figure(
             options.name, options.results, options.quick, options.processes
         )
     path = figure_runner.find(options.name, others=planner_comparison.FIGURES)
-    size = figure_runner.size_of(path, options.scale, options.quick)
+    size = figure_runner.size_of(path, options.scale, options.quick, options.seeds)
     return figure_runner.run_figure(path, size, options.results, options.processes, options.dask)
 
 

@@ -34,20 +34,24 @@ def declared(path: Path, size: Size | None = None) -> tuple[Sweep, Figure]:
     return sweep, sweep.figure
 
 
-def size_of(path: Path, scale: float | None, quick: bool) -> Size:
-    """The size in which a figure was asked for; its results have a folder of their own.
+def size_of(path: Path, scale: float | None, quick: bool, seeds: int | None = None) -> Size:
+    """The size in which a figure was asked for; its results have a folder of their own. `seeds`: at
+    most so many of them.
 
     Raises UserError."""
-    if quick and scale is not None:
-        raise UserError("--quick and --scale: give one of them")
+    if quick and (scale is not None or seeds is not None):
+        raise UserError("--quick and --scale or --seeds: give one of them")
+    if seeds is not None and seeds < 1:
+        raise UserError(f"--seeds: found {seeds}; allowed: a number from 1")
     if quick:
         return Size.quick(path.stem, declared(path)[1])
+    name = path.stem if seeds is None else f"{path.stem}-seeds{seeds}"
     if scale is None or scale == 1:
-        return Size(path.stem)
+        return Size(name, repetitions=seeds)
     if not math.isfinite(scale) or not MIN_SCALE <= scale <= MAX_SCALE:
         allowed = f"a number from {MIN_SCALE:g} to {MAX_SCALE:g}"
         raise UserError(f"--scale: found {scale:g}; allowed: {allowed}")
-    return Size(f"{path.stem}-x{scale:g}", scale)
+    return Size(f"{name}-x{scale:g}", scale, repetitions=seeds)
 
 
 def run_figure(

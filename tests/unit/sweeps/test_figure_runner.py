@@ -102,6 +102,11 @@ def test_sizes(file):
     plain = load_sweep(path)
     assert plain.name == "small" and plain.figure.panels == ("ps_packets_per_fragment", "jct")
     assert figure_runner.size_of(path, 1.0, False) == Size("small")
+    few = figure_runner.size_of(path, 2.0, False, 3)
+    assert few == Size("small-seeds3-x2", 2.0, repetitions=3)
+    assert load_sweep(path, few).points[0].experiment.repetitions == 3
+    with pytest.raises(UserError, match="--seeds: found 0"):
+        figure_runner.size_of(path, None, False, 0)
     double = load_sweep(path, figure_runner.size_of(path, 2.0, False))
     quick = load_sweep(path, figure_runner.size_of(path, None, True))
     assert (double.name, quick.name) == ("small-x2", "small-quick")
