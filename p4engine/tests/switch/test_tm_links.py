@@ -291,3 +291,54 @@ def test_against_a_slow_model(fake_library, arrivals, rates, queue):
     finally:
         tm.close()
         fake_library.p4_destroy(handle)
+
+
+@pytest.mark.parametrize("direction", ["ingress", "egress"])
+def test_what_waits_or_is_on_its_way_is_lost_when_a_link_goes_down(make, packet, direction):
+    tm = make(ports=[1, 2])
+    port = 1 if direction == "ingress" else 2
+    tm.port_shape(port, direction, rate_bps=512_000_000, delay_ns=1500)  # 64 bytes: 1000 ns
+    for _ in range(5):
+        tm.receive(1, packet("U", 2), 0)
+    assert [time_ns for time_ns, _, _ in tm.advance(2600)] == [2500]
+    tm.port_up(port, False)
+    assert tm.next_event_ns() is None
+    tm.receive(1, packet("U", 2), 3000)
+    assert tm.run() == []
+    # One has arrived, four were in the queue or on their way, one came while the link was down.
+    row = counters(tm, port, direction)
+    assert (row["down_drops"], row["queue"], row["queue_drops"], row["losses"]) == (5, 0, 0, 0)
+    tm.port_up(port, True)
+    for _ in range(2):
+        tm.receive(1, packet("U", 2), 4000)
+    assert [time_ns for time_ns, _, _ in tm.run()] == [6500, 7500]
+    assert counters(tm, port, direction)["down_drops"] == 5
+
+
+def test_a_link_that_is_down_keeps_its_shape_and_its_counts(make, packet):
+    tm = make(ports=[1, 2])
+    tm.port_up(2, False)
+    tm.port_up(2, False)
+    tm.port_shape(2, "egress", delay_ns=700)
+    tm.receive(1, packet("U", 2), 0)
+    assert tm.run() == []
+    tm.port_up(2, True)
+    tm.receive(1, packet("U", 2), 1000)
+    assert [time_ns for time_ns, _, _ in tm.run()] == [1700]
+    assert counters(tm, 2, "egress")["down_drops"] == 1
+    with pytest.raises(SwitchError, match="no such port"):
+        tm.port_up(3, False)
+
+
+def test_all_queues_of_a_port_are_emptied_when_its_link_goes_down(make, packet):
+    tm = make(ports=[1, 2], priority_queues=2)
+    tm.port_shape(2, "egress", rate_bps=512_000_000)
+    for _ in range(4):
+        tm.receive(1, packet("U", 2), 0)
+    tm.port_up(2, False)
+    assert tm.run() == []
+    row = counters(tm, 2, "egress")
+    assert (row["down_drops"], row["queue_drops"], row["queue"]) == (4, 0, 0)
+    tm.port_up(2, True)
+    tm.receive(1, packet("U", 2), 5000)
+    assert [time_ns for time_ns, _, _ in tm.run()] == [6000]

@@ -149,6 +149,10 @@ static void run_event(tm_switch *tm) {
 static void enter_link(tm_switch *tm, uint32_t number, port *p, const uint8_t *data, uint32_t length) {
     tm_link *link = &p->link[TM_INGRESS];
     start_queue *queue = &p->ingress_queue;
+    if (link->down) {
+        link->counters.down_drops++;
+        return;
+    }
     tm_start_queue_expire(queue, tm->now);
     if (link->limited && link->busy_until > tm->now &&
         (queue->count >= link->shape.queue_packets ||

@@ -64,7 +64,7 @@ typedef struct tm_shape {
     uint64_t reorder_ns;
 } tm_shape;
 
-/* What a link has carried. Offered packets are packets + queue_drops; of the carried ones
+/* What a link has carried. While it stays up, offered packets are packets + queue_drops; of the carried ones
  * packets - losses + duplicates arrive at the far end. */
 typedef struct tm_counters {
     uint64_t packets, bytes;
@@ -72,6 +72,7 @@ typedef struct tm_counters {
     uint64_t losses, duplicates, reordered;
     uint64_t max_queue; /* packets */
     uint64_t busy_ns;   /* time spent serialising */
+    uint64_t down_drops; /* the link was down: sent meanwhile, or waiting or on their way when it went down */
 } tm_counters;
 
 /* An egress queue: what the link has carried of its packets, what it has dropped, and its settings. A packet whose
@@ -138,6 +139,9 @@ P4_EXPORT int tm_port_exists(const tm_switch *, uint32_t port);
 P4_EXPORT int tm_port_shape(tm_switch *, uint32_t port, uint32_t direction, const tm_shape *);
 P4_EXPORT int tm_port_shape_get(const tm_switch *, uint32_t port, uint32_t direction, tm_shape *);
 P4_EXPORT int tm_port_counters(const tm_switch *, uint32_t port, uint32_t direction, tm_counters *);
+/* Both directions of a port's link go down (0) or come up. Packets that wait for the link or are on their way are
+ * lost when it goes down, and all that are sent before it is up again; pipelines go on. Shaping stays. */
+P4_EXPORT int tm_port_up_set(tm_switch *, uint32_t port, int up);
 P4_EXPORT int64_t tm_port_queue(tm_switch *, uint32_t port, uint32_t direction); /* packets waiting now */
 /* Of one egress queue, or of all queues of the port (TM_ALL_QUEUES). */
 P4_EXPORT int tm_queue_depth(tm_switch *, uint32_t port, uint32_t priority, uint64_t packets);

@@ -55,6 +55,10 @@ static void transmit(tm_switch *tm, uint32_t number, port *p, p4_packet *packet)
         emit(tm, number, tm->now, length);
         return;
     }
+    if (link->down) {
+        link->counters.down_drops++;
+        return;
+    }
     frame *f;
     uint64_t arrivals[2];
     int copies;

@@ -35,9 +35,17 @@ int tm_link_shape(tm_link *link, const tm_shape *shape) {
     link->shape = *shape;
     link->limited = shape->rate_bps || shape->rate_pps;
     link->timed = link->limited || shape->delay_ns || (shape->reorder && shape->reorder_ns);
-    link->lossy = shape->loss || shape->duplicate;
+    link->lossy = shape->loss || shape->duplicate || link->down;
     link->bit_remainder = link->packet_remainder = 0; /* they were fractions of the old rates */
     return TM_OK;
+}
+
+void tm_link_up(tm_link *link, int up, uint64_t now_ns) {
+    link->down = !up;
+    link->lossy = link->shape.loss || link->shape.duplicate || link->down;
+    if (link->busy_until > now_ns) link->busy_until = now_ns;
+    if (link->last_exit > now_ns) link->last_exit = now_ns;
+    link->bit_remainder = link->packet_remainder = 0;
 }
 
 uint64_t tm_link_send(tm_link *link, uint32_t length, uint64_t now_ns, uint64_t arrivals[2], int *copies) {

@@ -18,6 +18,7 @@ typedef struct tm_link {
     uint8_t limited; /* a rate: packets may have to wait */
     uint8_t timed;   /* a packet may leave later than it came */
     uint8_t lossy;   /* a packet may leave not once */
+    uint8_t down;
     uint64_t busy_until;
     uint64_t bit_remainder, packet_remainder; /* of busy_until, in 1/rate ns */
     uint64_t last_exit;
@@ -26,6 +27,7 @@ typedef struct tm_link {
 
 void tm_link_init(tm_link *, uint64_t seed, uint32_t port, uint32_t direction);
 int tm_link_shape(tm_link *, const tm_shape *);
+void tm_link_up(tm_link *, int up, uint64_t now_ns); /* nothing is on the wire then */
 
 /* Serialises a packet whose turn it is at now_ns or when the link becomes free, whichever is later; returns
  * when its first bit leaves, and the times at which copies of it arrive (0, 1 or 2 of them). */

@@ -32,7 +32,6 @@ void tm_queues_empty(tm_switch *tm, port *p) {
         q->seen.queue_drops += q->seen.queue;
         while (q->first) tm_packet_free(tm, take_first(q));
     }
-    p->link[TM_EGRESS].counters.queue_drops += p->waiting;
     p->waiting = 0;
     tm_event_remove(tm, &p->dequeues);
 }

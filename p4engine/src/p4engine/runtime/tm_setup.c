@@ -32,12 +32,14 @@ tm_switch *tm_create(const p4_program *program, p4_instance *instance, uint64_t 
 }
 
 /* Frees the frames that have memory of their own; all others, and queued packets, lie in slabs. */
-static void free_event_list(tm_switch *tm, event_list *l) {
-    while (l->first) {
+static uint64_t free_event_list(tm_switch *tm, event_list *l) {
+    uint64_t count = 0;
+    for (; l->first; count++) {
         frame *f = l->first;
         l->first = f->next;
         tm_frame_free(tm, f);
     }
+    return count;
 }
 
 static void free_queued(tm_switch *tm, queued_packet *q) {
@@ -75,11 +77,12 @@ void tm_destroy(tm_switch *tm) {
     free(tm);
 }
 
-/* Drops what waits for the egress pipeline. */
-static void empty_queue(tm_switch *tm, port *p) {
+/* Drops what waits for the egress pipeline; the port's queues count it, if there are several, and the caller. Returns
+ * how much it was. */
+static uint64_t empty_queue(tm_switch *tm, port *p) {
+    uint64_t waiting = p->waiting;
     if (p->queues) tm_queues_empty(tm, p);
-    if (!p->waiting) return;
-    p->link[TM_EGRESS].counters.queue_drops += p->waiting;
+    if (!p->waiting) return waiting;
     while (p->first) {
         queued_packet *q = p->first;
         p->first = q->next;
@@ -87,6 +90,7 @@ static void empty_queue(tm_switch *tm, port *p) {
     }
     p->waiting = p->waiting_bytes = 0;
     tm_event_remove(tm, &p->dequeues);
+    return waiting;
 }
 
 int tm_program_set(tm_switch *tm, const p4_program *program, p4_instance *instance) {
@@ -105,8 +109,10 @@ int tm_program_set(tm_switch *tm, const p4_program *program, p4_instance *instan
         tm->spare = spare;
     }
     if (program != tm->program) {
-        for (uint32_t i = 0; i < TM_PORTS; i++)
-            if (tm->ports[i]) empty_queue(tm, tm->ports[i]);
+        for (uint32_t i = 0; i < TM_PORTS; i++) {
+            port *p = tm->ports[i];
+            if (p) p->link[TM_EGRESS].counters.queue_drops += empty_queue(tm, p);
+        }
         memset(tm->scratch, 0, program->packet_size);
         memset(tm->spare, 0, program->packet_size);
     }
@@ -167,6 +173,30 @@ int tm_port_counters(const tm_switch *tm, uint32_t number, uint32_t direction, t
     if (!tm_port_exists(tm, number)) return TM_NO_SUCH_PORT;
     if (direction > TM_EGRESS) return TM_BAD_VALUE;
     *counters = tm->ports[number]->link[direction].counters;
+    return TM_OK;
+}
+
+/* Drops what is on its way; returns how much it was. */
+static uint64_t empty_link(tm_switch *tm, event_list *l) {
+    if (l->first) tm_event_remove(tm, l);
+    uint64_t count = free_event_list(tm, l);
+    l->last = NULL;
+    return count;
+}
+
+int tm_port_up_set(tm_switch *tm, uint32_t number, int up) {
+    if (!tm_port_exists(tm, number)) return TM_NO_SUCH_PORT;
+    port *p = tm->ports[number];
+    tm_link *in = &p->link[TM_INGRESS], *out = &p->link[TM_EGRESS];
+    if (in->down == !up) return TM_OK;
+    if (!up) {
+        in->counters.down_drops += empty_link(tm, &p->arrivals);
+        out->counters.down_drops += empty_queue(tm, p) + empty_link(tm, &p->departures);
+        p->ingress_queue.count = 0;
+        p->ingress_queue.bytes = 0;
+    }
+    tm_link_up(in, up, tm->now);
+    tm_link_up(out, up, tm->now);
     return TM_OK;
 }
 

@@ -80,6 +80,7 @@ MANAGER_CALLS = (
     "mirror_get",
     "port_shape",
     "port_shape_get",
+    "port_up",
     "queue_rate",
     "queue_depth",
     "queue_stats",

@@ -260,6 +260,14 @@ class Manager:
             values[name] = values[name] / CERTAIN
         return values
 
+    def port_up(self, port: int, up: bool) -> None:
+        """Take both directions of a port's link down, or bring them up again.
+
+        When the link goes down, what waits for it or is on its way is lost, and so is everything
+        that is sent before it is up again. All of that counts as `down_drops`. Its shape stays.
+        """
+        self._check(self.lib.tm_port_up_set(self._tm, port, int(bool(up))), f"port {port}")
+
     def queue_rate(
         self, packets_per_second: int, port: int | None = None, priority: int | None = None
     ) -> None:
