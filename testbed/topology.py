@@ -177,6 +177,10 @@ class Topology:
         """The first port of a node that leads to a neighbour."""
         return self.derived(("port to", node), lambda: self._first_ports(node))[neighbour]
 
+    def is_linked(self, node: str, neighbour: str) -> bool:
+        """Whether a link between two nodes is up."""
+        return any(other == neighbour for other, _, _ in self.ports(node).values())
+
     def _first_ports(self, node: str) -> dict[str, int]:
         found: dict[str, int] = {}
         for port, (neighbour, _, _) in self.ports(node).items():

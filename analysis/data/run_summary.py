@@ -173,7 +173,8 @@ def _without_losses(results: Results) -> set[int]:
     """The repetitions in which every packet that was sent arrived. A repetition is not among them
     where links do not count what they lost, as on BMv2."""
     links, faults = results.links, results.faults
-    dropped = links[["queue_drops", "losses", "unmodelled_drops"]].sum(axis=1) > 0
+    causes = ["queue_drops", "losses", "unmodelled_drops", "down_drops"]
+    dropped = links[causes].sum(axis=1) > 0
     bad = [
         links[dropped | links["losses"].isna()],
         results.hosts[results.hosts["socket_drops"] > 0],

@@ -242,11 +242,16 @@ def faults(results: Results) -> Table:
         happened = not pd.isna(row["begun_ns"])
         over = row["kind"] != "kill" and happened
         factor = "" if pd.isna(row["factor"]) else f" ({row['factor']:g}x)"
+        target = row["target"]
+        if not pd.isna(row["entries"]):
+            target += f" ({row['entries']} entries)"
+        if not pd.isna(row["rate_bps"]):
+            target += f" (now {units.number(row['rate_bps'] / 1e6)} Mbit/s)"
         rows.append(
             Row(
                 (
                     row["kind"] + factor,
-                    row["target"],
+                    target,
                     row["at_ns"],
                     row["begun_ns"] if happened else "never: it had finished",
                     row["ended_ns"] if over else None,

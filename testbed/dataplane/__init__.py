@@ -1,7 +1,8 @@
 """A switch from outside: what the control plane writes into it and reads from it.
 
 `install_tables` says which P4 program an experiment's switches run, with which compile-time
-parameters, and fills a switch's tables; `job_tables` keeps them up to date while jobs come and go.
+parameters, and fills a switch's tables; `job_tables` keeps them up to date while jobs come and go,
+`failover` and `switch_entries` while links fail.
 `link_shaping` shapes its ports. `read_registers` reads what its registers have counted, and
 `memory_snapshot` its memory at one moment. `release_job` frees what a job held that has ended. They
 work with any switch that offers the control interface of `p4engine.control.client.Client`.

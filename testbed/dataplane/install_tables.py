@@ -8,17 +8,19 @@ packet."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.derived.job_trees import tree_of_job
 from testbed.derived.plan_entries import (
     aggregating_switches,
+    former_switches,
     groups_by_tag,
     max_lead_packets,
     next_nodes_by_tag,
     plan_of,
+    undisturbed,
 )
 from testbed.derived.system_options import options_of
 from testbed.derived.timers import timers_of
@@ -83,17 +85,21 @@ def install(experiment: Experiment, switch: str, client: Any) -> None:
     """Fill all tables and multicast groups of one switch, in one batch.
 
     `client` is the switch's control interface (p4engine.control.client.Client)."""
+    jobs = [number for number, _ in experiment.placed_jobs]
+    client.batch(list(entries_of(experiment, switch, jobs).values()))
+
+
+def entries_of(experiment: Experiment, switch: str, jobs: Iterable[int]) -> dict[tuple, tuple]:
+    """The control calls that fill the tables and multicast groups of one switch, for these jobs, by
+    what they set (`entry_of`), in order."""
     calls: list[tuple] = []
     topology = experiment.topology_object()
     _install_routes(topology, switch, calls)
     _install_marks(experiment, topology, switch, calls)
     experiment.system_entry.require("tables")(experiment, topology, switch, calls)
-    entries = {
-        entry_of(call): call
-        for number, _ in experiment.placed_jobs
-        for call in job_calls(experiment, switch, number)
-    }
-    client.batch([*calls, *entries.values()])
+    for number in jobs:
+        calls += job_calls(experiment, switch, number)
+    return {entry_of(call): call for call in calls}
 
 
 def job_calls(experiment: Experiment, switch: str, number: int) -> list[tuple]:
@@ -107,7 +113,8 @@ def job_calls(experiment: Experiment, switch: str, number: int) -> list[tuple]:
 
 
 def entry_of(call: tuple) -> tuple:
-    """What a call of `job_calls` sets: an entry of a table, by its key, or a multicast group."""
+    """What a call sets: an entry of a table, by its key, a table's default action, a multicast
+    group, or a meter."""
     if call[0] == "table_add":
         _, table, _, match, _ = call
         return table, *match
@@ -147,6 +154,10 @@ def install_pool_job(
 ) -> None:
     """A job's entries in the tables of p4/esa.p4 and p4/atp.p4."""
     tree = tree_of_job(experiment, number)
+    if switch in tree.former:  # what it still holds goes to the server when that asks for it
+        hop = next_hop(topology, switch, tree.target)
+        if hop is not None:
+            _install_hop_up(topology, number, hop, tree.target, calls)
     if switch not in tree.below:
         return
     if switch in tree.switches:  # else gradients are only forwarded, and results are copied
@@ -171,6 +182,8 @@ def install_switchml_job(
     """A job's entries in the tables of p4/switchml.p4."""
     tree = tree_of_job(experiment, number)
     root = tree.target
+    if switch in tree.former:  # it adds nothing more
+        calls.append(("table_add", "job", "do_not_aggregate", [number], []))
     if switch not in tree.switches:  # a switch that only forwards needs no entries for jobs
         return
     complete = sum(1 << worker for worker in tree.below[switch])
@@ -215,6 +228,9 @@ def install_grid_job(
     for (here, tag), following in next_nodes_by_tag(planned).items():
         if here == switch:
             steer(tag, topology.port_to(switch, following), following)
+    hop = next_hop(topology, switch, placement.ps)
+    if switch in former_switches(experiment, number) and hop is not None:
+        steer(UNTAGGED, *hop)  # what it still holds goes to the server when that asks for it
     if switch in aggregating_switches(planned):
         steer(UNTAGGED, *_hop(topology, switch, placement.ps))
         whole = [0, 0, WHOLE_INDEX, experiment.aggregators]
@@ -241,7 +257,7 @@ def _install_capacity(experiment: Experiment, switch: str, calls: list[tuple]) -
     burst = (settings.burst_packets or 0) * frame
     if settings.burst_packets is None:
         for number, job in enumerate(plan_of(experiment).jobs):
-            burst_ns = timers_of(experiment, number).burst_ns
+            burst_ns = timers_of(undisturbed(experiment), number).burst_ns
             sizes = [layer.values for layer in experiment.jobs[number].trace().layers]
             first = fragments_of(sizes, experiment.values_per_packet)
             for group in job.groups:
@@ -293,9 +309,15 @@ def _install_route_up(
     topology: Topology, switch: str, number: int, tree: JobTree, calls: list[tuple]
 ) -> None:
     """The entry that sends a sum on towards its job's server, or root switch."""
-    port, following = tree.parent[switch]
+    _install_hop_up(topology, number, tree.parent[switch], tree.target, calls)
+
+
+def _install_hop_up(
+    topology: Topology, number: int, hop: tuple[int, str], target: str, calls: list[tuple]
+) -> None:
+    port, following = hop
     mac, _ = addresses(topology, following)
-    _, ip = addresses(topology, tree.target)
+    _, ip = addresses(topology, target)
     calls.append(("table_add", "job_route", "to_server", [number, TO_SERVER], [port, mac, ip]))
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
 from testbed.derived import plan_entries
 from testbed.derived.bounds import communication_bound_ns
 from testbed.derived.job_trees import root_of_job, tree_of_job
+from testbed.derived.planned_views import tree_switches
 from testbed.derived.system_options import options_of
 from testbed.derived.timers import NOMINAL_RATE_BPS, timers_of, uplink_rate
 from testbed.derived.windows import window_of
 from testbed.errors import UserError
+from testbed.experiment.link_faults import has_link_faults
 from testbed.experiment.memory_shares import window_of_slots
 from testbed.experiment.planned_faults import slow_windows
 from testbed.protocols.host_spec import (
@@ -26,12 +29,14 @@ from testbed.protocols.host_spec import (
     RecordedGradients,
     RingSpec,
     ServerSpec,
+    ServerStripes,
     SwitchmlSpec,
     SystemSpec,
     Tensor,
     WindowPositions,
 )
 from testbed.protocols.sizes import MAX_FRAGMENTS, fragments_of, frame_bytes
+from testbed.routing.plan import JobPlan
 from testbed.routing.tree import switch_of
 from testbed.systems import SYSTEMS
 from testbed.systems.options import (
@@ -208,13 +213,18 @@ def pool_part(
 ) -> PoolSpec:
     """What the hosts of a system with a shared pool and a parameter server need."""
     options, topology = options_of(experiment, PoolOptions), experiment.topology_object()
-    tree = tree_of_job(experiment, number)
+    switches = _switches(topology, tree_of_job(experiment, number).switches)
+    if has_link_faults(experiment):
+        switches = tuple(
+            replace(each, later=place >= len(switches))
+            for place, each in enumerate(_switches(topology, tree_switches(experiment, number)))
+        )
     return PoolSpec.of(
         server_part(experiment, number),
         pool=experiment.aggregators,
         reminder=options.reminder,
         reminder_delay_ns=options.reminder_delay_ns or 0,
-        switches=_switches(topology, tree.switches),
+        switches=switches,
         index="position" if positions else index,
         priority=priority,
         positions=positions,
@@ -257,16 +267,46 @@ def grid_part(experiment: Experiment, number: int) -> GridSpec:
         defaults = SYSTEMS["atp"].options.model_fields
         names = ("rehash", "gap", "fixed_point_scale")
         chosen = {name: defaults[name].default for name in names}
-        if any(len(worker.assignments) > 1 for worker in job.workers):
+        if _is_unordered(experiment, job):
             # Over several paths, an early result does not mean that another one is lost.
             chosen["gap"] = 0
         priority, positions = "constant", WindowPositions(index=options.index, **chosen)
     return GridSpec.of(
         pool_part(experiment, number, options.index, priority, positions),
-        switches=_switches(topology, plan_entries.aggregating_switches(job)),
-        stripes=plan_entries.server_stripes(job, experiment.fragments(number)),
+        switches=_switches(topology, _reminded(experiment, number)),
+        stripes=grid_server_stripes(experiment, number),
         growth=options.window_growth,
+        unordered=has_link_faults(experiment),
     )
+
+
+def _is_unordered(experiment: Experiment, job: JobPlan) -> bool:
+    """Whether a worker's fragments may take several paths at a time."""
+    several = any(len(worker.assignments) > 1 for worker in job.workers)
+    return several or has_link_faults(experiment)
+
+
+def _reminded(experiment: Experiment, number: int) -> tuple[str, ...]:
+    """The switches that a job's server may have to remind: those of its plan; if links fail, all
+    that a later plan can have, too."""
+    found = plan_entries.aggregating_switches(plan_entries.plan_of(experiment).jobs[number])
+    if not has_link_faults(experiment):
+        return found
+    able = experiment.topology_object().switches
+    others = [name for name in able if experiment.switches.of(name).aggregates]
+    return tuple(dict.fromkeys([*found, *others]))
+
+
+def grid_server_stripes(experiment: Experiment, number: int) -> ServerStripes:
+    """Which of the switches that a job's server may have to remind may hold a fragment. After links
+    have failed, these are all that have aggregated for the job so far."""
+    job, fragments = plan_entries.plan_of(experiment).jobs[number], experiment.fragments(number)
+    reminded = _reminded(plan_entries.undisturbed(experiment), number)
+    former = plan_entries.former_switches(experiment, number)
+    if not former:
+        return plan_entries.server_stripes(job, fragments, reminded)
+    held = {*former, *plan_entries.aggregating_switches(job)}
+    return ServerStripes((fragments,), (tuple(int(name in held) for name in reminded),))
 
 
 def grid_worker_part(experiment: Experiment, number: int, worker: int) -> PlannedWorker:

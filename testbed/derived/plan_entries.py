@@ -7,9 +7,9 @@ switches to which it sends the reminders of a fragment.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from testbed.topology import Topology
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
+
+UNDISTURBED = "undisturbed"
 
 
 def plan_of(experiment: Experiment) -> Plan:
@@ -36,9 +38,33 @@ def plan_of(experiment: Experiment) -> Plan:
     options = options_of(experiment, GridOptions)
     more = options.plan_options
     return experiment.derived(
-        ("plan", options.planner, *more.values()),
+        _plan_key(options),
         lambda: make_plan(*of_experiment(experiment), options.planner, experiment.seed, **more),
     )
+
+
+def set_plan(experiment: Experiment, plan: Plan) -> None:
+    """Let `plan` be the experiment's; it has none yet."""
+    experiment.derived(_plan_key(options_of(experiment, GridOptions)), lambda: plan)
+
+
+def _plan_key(options: GridOptions) -> tuple[Any, ...]:
+    return ("plan", options.planner, *options.plan_options.values())
+
+
+def former_switches(experiment: Experiment, number: int) -> frozenset[str]:
+    """The switches that earlier plans had for a job, before links failed."""
+    return experiment.derived(("former switches", number), frozenset)
+
+
+def set_former_switches(experiment: Experiment, number: int, switches: frozenset[str]) -> None:
+    """Let these be the former switches of a job."""
+    experiment.derived(("former switches", number), lambda: switches)
+
+
+def undisturbed(experiment: Experiment) -> Experiment:
+    """The experiment as it was before links failed."""
+    return experiment.derived(UNDISTURBED, lambda: experiment)
 
 
 def next_nodes_by_tag(job: JobPlan) -> dict[tuple[str, int], str]:
@@ -104,8 +130,11 @@ def worker_stripes(worker: WorkerPlan, topology: Topology, fragments: int) -> Wo
     return WorkerStripes(tuple(ends), tuple(nodes), tuple(tags))
 
 
-def server_stripes(job: JobPlan, fragments: int) -> ServerStripes:
-    """Which of `aggregating_switches(job)` may hold a fragment."""
+def server_stripes(
+    job: JobPlan, fragments: int, switches: Sequence[str] | None = None
+) -> ServerStripes:
+    """Which of `switches` may hold a fragment; None: of `aggregating_switches(job)`."""
+    nodes = aggregating_switches(job) if switches is None else switches
     ranks = {group.number: group.range.fragments(fragments) for group in job.groups}
     bounds = {bound for each in ranks.values() for bound in (each.start, each.stop)}
     ends = sorted((bounds | {fragments}) - {0})
@@ -113,7 +142,7 @@ def server_stripes(job: JobPlan, fragments: int) -> ServerStripes:
     reached = tuple(
         tuple(
             int(any(group.node == node and start in ranks[group.number] for group in job.groups))
-            for node in aggregating_switches(job)
+            for node in nodes
         )
         for start in starts
     )

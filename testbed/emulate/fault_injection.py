@@ -11,6 +11,7 @@ plan has not failed, and a job without progress that has lost a process has a kn
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import signal
 import threading
@@ -26,11 +27,13 @@ from testbed.experiment.planned_faults import affected_nodes, title
 from testbed.routing.tree import next_hops, switch_of
 
 if TYPE_CHECKING:
+    from testbed.dataplane.failover import Failover
     from testbed.experiment import Experiment
     from testbed.experiment.schema_jobs import Fault
 
 TIME_SLICE_S = 0.02  # of a slowed process: it runs for a part of it and stands still for the rest
 KILL_TIMEOUT_S = 10
+NEVER = 1 << 62
 
 
 @dataclass
@@ -72,15 +75,18 @@ class Faults:
         start_ns: int,
         before_loss: Callable[[str], None],
         after_start: Callable[[str], None],
+        failover: Failover | None = None,
     ) -> None:
         """start_ns: the run's start on CLOCK_MONOTONIC. before_loss: called with a switch that is
-        about to end. after_start: called with a switch whose new process answers."""
+        about to end. after_start: called with a switch whose new process answers. failover: the
+        links, if some fail."""
         self._experiment = experiment
         self._hosts = hosts
         self._switches = switches
         self._start_ns = start_ns
         self._before_loss = before_loss
         self._after_start = after_start
+        self._failover = failover
         self._last_ns = start_ns
         self.killed: set[int] = set()
         self.broken: dict[int, str] = {}
@@ -89,6 +95,8 @@ class Faults:
         by_name = {host.spec.host: host for host in hosts.hosts}
         self._plan = []
         for number, fault in enumerate(experiment.faults):
+            if fault.of_link:
+                continue
             names, nodes = affected_nodes(experiment, fault)
             self._plan.append(PlannedFault(number, fault, [by_name[name] for name in names], nodes))
 
@@ -96,6 +104,8 @@ class Faults:
         """When `tick` has something to do, on CLOCK_MONOTONIC; None: never."""
         times = [each.fault.at_ns for each in self._plan if each.waiting]
         times += [each.fault.end_ns for each in self._plan if each.underway and each.fault.end_ns]
+        if self._failover and self._failover.next_ns() < NEVER:
+            times.append(self._failover.next_ns())
         return self._start_ns + min(times) if times else None
 
     def tick(self, now_ns: int) -> None:
@@ -109,6 +119,27 @@ class Faults:
                 self._end(each)
             if each.underway and each.fault.kind == "pause":
                 self._last_ns = now_ns
+        if self._failover and self._failover.next_ns() <= elapsed_ns:
+            self._failover.tick(elapsed_ns, self._ended())
+            self._last_ns = time.monotonic_ns()
+
+    def cut_off(self, job: int) -> str:
+        """The links without which a job's hosts have no path to each other, in words; ""."""
+        return self._failover.cut_off(job) if self._failover else ""
+
+    @property
+    def links_return(self) -> bool:
+        """Whether a link that is down comes up again later."""
+        return self._failover is not None and self._failover.returns()
+
+    def _ended(self) -> set[int]:
+        """The jobs that have ended, or have no process left."""
+        going_on = {
+            host.spec.job.number
+            for host in self._hosts.hosts
+            if host.spec.is_worker and host.done is None and not host.killed
+        }
+        return {number for number, _ in enumerate(self._experiment.jobs)} - going_on
 
     def silent_since_ns(self, since_ns: int) -> int:
         """From when on a silence that began at `since_ns` counts: not before the last moment at
@@ -123,7 +154,15 @@ class Faults:
 
     def missed(self) -> list[str]:
         """Faults that did not take place, in words."""
-        return [str(each) for each in self._plan if each.begun_ns is None]
+        found = [str(each) for each in self._plan if each.begun_ns is None]
+        if self._failover:
+            took_place = {change.fault for change, _ in self._failover.done}
+            found += [
+                f"faults[{number}], {title(fault)}"
+                for number, fault in enumerate(self._experiment.faults)
+                if fault.of_link and number not in took_place
+            ]
+        return found
 
     def rows(self, end_ns: int) -> list[dict[str, Any]]:
         """Table faults. end_ns: when the run ended, on CLOCK_MONOTONIC."""
@@ -131,7 +170,7 @@ class Faults:
         jobs: dict[str | None, int] = {
             job.name: number for number, job in enumerate(self._experiment.jobs)
         }
-        return [
+        rows = [
             {
                 "fault": each.number,
                 "kind": each.fault.kind,
@@ -144,6 +183,9 @@ class Faults:
             }
             for each in self._plan
         ]
+        if self._failover:
+            rows += self._failover.rows(last_ns)
+        return sorted(rows, key=operator.itemgetter("fault"))
 
     def _begin(self, each: PlannedFault, elapsed_ns: int) -> None:
         kind = each.fault.kind

@@ -32,6 +32,7 @@ from testbed.emulate.switch_group import SwitchGroup
 from testbed.emulate.watchdog import Watch
 from testbed.errors import RunError
 from testbed.experiment.background_flows import flows_of
+from testbed.experiment.link_faults import has_link_faults
 from testbed.protocols import has_compiled
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.live_view import JobTitle, Progress
@@ -39,6 +40,8 @@ from testbed.runtimes.program import Program
 from testbed.steps import step
 
 if TYPE_CHECKING:
+    from testbed.dataplane.failover import Failover
+    from testbed.derived.rerouting import NewPart
     from testbed.emulate.session import Session
     from testbed.experiment import Experiment
     from testbed.results import Writer
@@ -123,6 +126,7 @@ class Repetition:
         self._switches: SwitchGroup | None = None
         self._hosts: HostGroup | None = None
         self._flows: FlowGroup | None = None
+        self._failover: Failover | None = None  # where links fail
         # What switches that have ended had counted: (registers, ports) of each life, by name.
         self.lives: dict[str, list[tuple[list, list]]] = {}
         self.stats: dict[str, list[dict]] = {}
@@ -157,6 +161,8 @@ class Repetition:
         self._hosts = HostGroup(
             specs, session.pool, namespaces, session.logs, number, in_trains=self.backend.trains
         )
+        if has_link_faults(self.experiment):
+            self._failover = self._new_failover()
         self.switches.wait_ready()
         for name in self.switches.clients:
             self._configure(name)
@@ -182,7 +188,29 @@ class Repetition:
         """Links and tables of one switch."""
         with self.switches.asked(name, "cannot be configured") as client:
             self.backend.shape(name, client)
-            dataplane.install(self.experiment, name, client)
+            if self._failover is None:
+                dataplane.install(self.experiment, name, client)
+            else:
+                self._failover.install(name, client)
+
+    def _new_failover(self) -> Failover:
+        from testbed.dataplane.failover import Failover
+
+        return Failover(
+            self.experiment,
+            lambda name: self.switches.asked(name, "cannot follow links that fail"),
+            self._tell,
+        )
+
+    def _tell(self, parts: Sequence[NewPart]) -> None:
+        """Tell hosts the new plan."""
+        hosts = {}
+        for host in self.hosts.hosts:
+            spec = host.spec
+            place = spec.number if spec.is_worker else spec.job.workers + spec.number
+            hosts[spec.job.number, place] = host
+        for new in parts:
+            hosts[new.job, new.number].send(planned=new.part.to_json())
 
     def _keep_counts(self, name: str) -> None:
         """Note what a switch has counted, before it ends."""
@@ -208,7 +236,15 @@ class Repetition:
         memory = MemorySampler(switches, look, experiment.aggregators > 0, start_ns)
         hosts.start(start_ns)
         self.flows.start(start_ns)
-        faults = Faults(experiment, hosts, switches, start_ns, self._keep_counts, self._configure)
+        faults = Faults(
+            experiment,
+            hosts,
+            switches,
+            start_ns,
+            self._keep_counts,
+            self._configure,
+            self._failover,
+        )
         with Progress(jobs, hosts.work, title, console, switches.clients) as progress:
             watch = Watch(
                 hosts,

@@ -196,6 +196,10 @@ class Watch:
             return self.faults.broken[job] if late else None
         if still_ns <= self.timeout_ns:
             return None
+        if self.faults is not None and (cut := self.faults.cut_off(job)):
+            # A link that returns ends the silence that counts; until then the job waits.
+            without = f"its hosts have no path to each other without {cut}"
+            return None if self.faults.links_return else without
         if self.faults is not None and job in self.faults.endangered:
             return self.faults.endangered[job]
         if self.lossless_reason:

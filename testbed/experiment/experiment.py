@@ -147,6 +147,14 @@ class Experiment(ExperimentFile):
         made._derived["bitmap_bits"] = self.bitmap_bits
         return made
 
+    def with_topology(self, topology: Topology) -> Experiment:
+        """The same in a network whose links are up or down as `topology` says. What follows from
+        the routes is found again."""
+        made = self.model_copy()
+        made._topology = topology
+        made._derived = {"bitmap_bits": self.bitmap_bits}
+        return made
+
     def repetition_seed(self, repetition: int) -> int:
         """The seed of a repetition (from 0)."""
         return self.seed + repetition

@@ -57,10 +57,10 @@ def restarts(faults: Sequence[Fault], why: str) -> list[Problem]:
     return [
         Problem(
             ("faults", number, "fault"),
-            f"found restart; allowed: pause, slow, kill, since {why}",
+            f"found {fault.kind}; allowed: pause, slow, kill, since {why}",
         )
         for number, fault in enumerate(faults)
-        if fault.kind == "restart"
+        if fault.kind in ("restart", "link_down")
     ]
 
 

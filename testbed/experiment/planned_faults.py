@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from testbed.config.problems import Path, Problem
 from testbed.config.units import TIME, show
 from testbed.errors import did_you_mean, sentence
-from testbed.experiment.schema_jobs import Fault, Job, Placement
+from testbed.experiment.link_faults import check as check_links
+from testbed.experiment.link_faults import link_keys, link_name, link_target
+from testbed.experiment.schema_jobs import LINK_FAULTS, Fault, Job, Placement
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ NEVER = 1 << 62  # the end of what does not end
 
 def affected_nodes(experiment: Experiment, fault: Fault) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(hosts, switches) whose processes a fault affects."""
+    if fault.of_link:
+        return (), ()
     if fault.switch is not None:
         return (), (fault.switch,)
     return _hosts(next(job for job in experiment.jobs if job.name == fault.job), fault), ()
@@ -31,6 +35,9 @@ def affected_nodes(experiment: Experiment, fault: Fault) -> tuple[tuple[str, ...
 
 def title(fault: Fault) -> str:
     """E.g. `pause of worker 1 of job a`."""
+    if fault.of_link:
+        whom = f"link {link_name(fault.between)}" if fault.between else f"links of {fault.switch}"
+        return f"{'failure' if fault.kind == 'link_down' else 'return'} of {whom}"
     whom = f"switch {fault.switch}" if fault.switch is not None else f"job {fault.job}"
     if fault.worker is not None:
         whom = f"worker {fault.worker} of {whom}"
@@ -66,11 +73,22 @@ def check(
         problems += found
     if not problems and jobs is not None:
         problems += _together(faults, jobs)
+    if not problems and topology is not None:
+        problems += check_links(faults, topology)
     return problems
 
 
 def _keys(fault: Fault, path: Path) -> Iterator[Problem]:
     """Whether the keys of one fault belong together."""
+    if fault.of_link:
+        yield from link_keys(fault, path)
+        return
+    for key in ("between", "failover_ns"):
+        if getattr(fault, key) is not None:
+            name = key.removesuffix("_ns")
+            yield Problem(
+                (*path, name), f"only of {' and '.join(LINK_FAULTS)}, not of {fault.kind}"
+            )
     part = [key for key in ("worker", "server") if getattr(fault, key) is not None]
     written = {"server": "ps"}
     if (fault.job is None) == (fault.switch is None):
@@ -101,6 +119,9 @@ def _target(
     fault: Fault, path: Path, jobs: Sequence[Job] | None, topology: Topology | None
 ) -> Iterator[Problem]:
     """Whether there is what the fault is to affect, and whether it can affect it."""
+    if fault.between is not None:
+        yield from link_target(fault.between, path, topology)
+        return
     if fault.switch is not None:
         if topology is not None and fault.switch not in topology.switches:
             near = did_you_mean(fault.switch, topology.switches)
@@ -154,6 +175,7 @@ def _together(faults: Sequence[Fault], jobs: Sequence[Job]) -> Iterator[Problem]
         job = None if fault.job is None else by_name[fault.job]
         victims.append({fault.switch} if job is None or not job.placed else {*_hosts(job, fault)})
     order = sorted(range(len(faults)), key=lambda number: (faults[number].at_ns, number))
+    order = [number for number in order if not faults[number].of_link]
     for place, later in enumerate(order):
         for earlier in order[:place]:
             common = victims[earlier] & victims[later]

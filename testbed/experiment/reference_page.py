@@ -176,11 +176,13 @@ faults:
   - {at: 3 s, fault: slow, job: big, worker: 0, factor: 3}
   - {at: 4 s, fault: restart, switch: s1}
   - {at: 5 s, fault: kill, job: small}
+  - {at: 6 s, fault: link_down, between: [s1, s3], for: 2 s, failover: 100 ms}
 ```
 
 Table `faults` of the results says when each fault took place. If the target had finished before,
 the fault did not take place, and the run is `degraded`. Two faults cannot affect one process at the
-same time, except `kill`. [reliability.md](reliability.md) says what each system survives.
+same time, except `kill`. Faults of links work in virtual time as on Mininet, and not with BMv2.
+[reliability.md](reliability.md) says what each system survives.
 """
 
 

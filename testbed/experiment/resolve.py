@@ -472,6 +472,14 @@ class _Resolver:
         # A job that is not sound has its own errors.
         jobs = self.parts.get("jobs") if not self.problems else None
         self.problems += check_faults(faults, jobs, self.topology)
+        self.parts["faults"] = tuple(fault.with_failover() for fault in faults)
+        for number, fault in enumerate(faults):
+            if fault.of_link and self.system is not None and not self.system.reroute:
+                self.add_problem(
+                    ("faults", number, "fault"),
+                    f"found {fault.kind}; the system {self.system.name} does not say what becomes"
+                    " of its jobs when routes change (hook `reroute`, docs/architecture.md)",
+                )
 
     # -- virtual time
 
@@ -524,6 +532,13 @@ class _Resolver:
             frame = frame_bytes(self.parts["values_per_packet"], bitmap_bits(self.parts["jobs"]))
         ways = [way for both in self.directions for way in both]
         self.problems += check_bmv2(self.parts.get("runtime"), ways, frame)
+        for number, fault in enumerate(self.parts.get("faults", ())):
+            if fault.of_link:
+                self.add_problem(
+                    ("faults", number, "fault"),
+                    f"found {fault.kind} with switch bmv2, whose links cannot fail during a run;"
+                    " take the fault out, or use switch embedded",
+                )
 
     # -- losses
 

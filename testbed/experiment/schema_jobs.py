@@ -168,23 +168,30 @@ class Job(JobShape):
         return self.model_copy(update={"placement": "packed"})
 
 
+LINK_FAULTS = ("link_down", "link_up")
+FAILOVER_NS = 50 * MS
+
+
 class Fault(Section):
     """A planned fault.
 
     Its target is a job (`job`: all its processes), one of its workers (`job` and `worker`), one of
-    its parameter servers (`job` and `ps`), or a switch (`switch`)."""
+    its parameter servers (`job` and `ps`), or a switch (`switch`). That of `link_down` and
+    `link_up` is the link between two nodes (`between`) or all links of a switch (`switch`)."""
 
     at_ns: Annotated[int, Quantity(TIME, 0, 24 * HOUR)] = Field(
         alias="at",
         description="Time of the fault, from the start of the run; for a job not before its start.",
     )
-    kind: Annotated[str, Choice(("pause", "slow", "kill", "restart"))] = Field(
+    kind: Annotated[str, Choice(("pause", "slow", "kill", "restart", *LINK_FAULTS))] = Field(
         alias="fault",
         description="`pause`: the process is stopped (SIGSTOP), then continues. `slow`: a worker's"
         " compute steps that begin in that time take `factor` times as long; the process of a"
         " server or switch runs 1/`factor` of the time, in periods of 20 ms. `kill`: the process"
         " ends (SIGKILL). `restart`: a switch's process ends, and a new one with empty registers"
-        " gets the tables, multicast groups and link settings again.",
+        " gets the tables, multicast groups and link settings again. `link_down`: both directions"
+        " of a link fail, and what waits for it or is on its way is lost; `link_up`: it works"
+        " again.",
     )
     job: Annotated[str | None, NAME] = Field(
         default=None,
@@ -201,13 +208,31 @@ class Fault(Section):
     )
     switch: Annotated[str | None, NODE] = Field(
         default=None,
-        description="The switch.",
+        description="The switch; with `link_down` and `link_up`, all its links.",
+    )
+    between: Annotated[
+        tuple[Annotated[str, NODE], ...] | None, Field(min_length=2, max_length=2)
+    ] = Field(
+        default=None,
+        json_schema_extra={"default": "none; `link_down`, `link_up`: required without `switch`"},
+        description="The two nodes of a link. The fault is that of all links between them.",
     )
     duration_ns: Annotated[int | None, Quantity(TIME, 10 * MS, 24 * HOUR)] = Field(
         default=None,
         alias="for",
-        json_schema_extra={"default": "`pause`: required; `slow`: to the end of the run"},
-        description="Duration; only with `pause` and `slow`.",
+        json_schema_extra={
+            "default": "`pause`: required; `slow`: to the end of the run; `link_down`: until a"
+            " `link_up`"
+        },
+        description="Duration; only with `pause`, `slow` and `link_down`.",
+    )
+    failover_ns: Annotated[int | None, Quantity(TIME, 0, HOUR)] = Field(
+        default=None,
+        alias="failover",
+        json_schema_extra={"default": "50 ms with `link_down` and `link_up`"},
+        description="How long after the link's failure, and after its return, the control plane"
+        " has replaced the routes (GRID: the plan) by those over the links that are up then; only"
+        " with `link_down` and `link_up`.",
     )
     factor: Annotated[float | None, Number(1, 1000, with_low=False)] = Field(
         default=None,
@@ -218,9 +243,20 @@ class Fault(Section):
     @property
     def end_ns(self) -> int | None:
         """When the fault's effect ends; None: never."""
-        if self.kind == "restart":
+        if self.kind in ("restart", "link_up"):
             return self.at_ns
         return None if self.duration_ns is None else self.at_ns + self.duration_ns
+
+    def with_failover(self) -> Fault:
+        """The same with its default `failover`."""
+        if not self.of_link or self.failover_ns is not None:
+            return self
+        return self.model_copy(update={"failover_ns": FAILOVER_NS})
+
+    @property
+    def of_link(self) -> bool:
+        """Whether it is a fault of links."""
+        return self.kind in LINK_FAULTS
 
     @property
     def only_computes_slowly(self) -> bool:
@@ -231,4 +267,4 @@ class Fault(Section):
     def needs_processes(self) -> bool:
         """Whether it acts on a process. Virtual time has no processes."""
         pauses_hosts = self.kind == "pause" and self.switch is None
-        return not (pauses_hosts or self.only_computes_slowly)
+        return not (pauses_hosts or self.only_computes_slowly or self.of_link)

@@ -34,7 +34,7 @@ from testbed.hosts.sockets import Io, PacketSocket
 from testbed.linux.scheduling import wake_promptly
 from testbed.protocols import lag, wire
 from testbed.protocols.counters import as_dict
-from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
 from testbed.workload import machine
 from testbed.workload.placed_machine import Placed, Stepper, raised
 
@@ -42,6 +42,11 @@ ROWS_IN = 256
 ROWS_OUT = 256
 SERVER_ROWS_OUT = 1024
 SOCKET_BUFFER_BYTES = 16 << 20
+# What a running host is told of a new plan, by whether it is a worker.
+_PLANNED: dict[bool, type[PlannedWorker] | type[ServerStripes]] = {
+    True: PlannedWorker,
+    False: ServerStripes,
+}
 
 
 class _Role:
@@ -57,12 +62,19 @@ class _Role:
         self.out = machine.new_batch(
             ROWS_OUT if self.is_worker else SERVER_ROWS_OUT, spec.job.values, spec.job.bitmap_width
         )
+        self._place()
 
+    def _place(self) -> None:
         self._parts = [Placed(part) for part in (self.machine, self.arrived, self.out)]
         self._stepper = Stepper(self.machine, self.arrived, self.out)
         self._stepped = np.array(
             [self._stepper.address, *(part.address for part in self._parts)], np.int64
         )
+
+    def go_on(self, part: PlannedWorker | ServerStripes) -> None:
+        """With another part of a plan."""
+        self.machine = machine.on_new_way(self.machine, part)
+        self._place()
 
     def run(self, io: Io, board: np.ndarray, origin_ns: int) -> int:
         """Run the loop until it has something to say (see loop.py)."""
@@ -143,6 +155,8 @@ def _serve(
             _finish(role, packets, board, control)
             continue
         message = _receive_message(control)
+        if "planned" in message:
+            role.go_on(_PLANNED[role.is_worker].from_json(message["planned"]))
         if not message or "stop" in message:
             if not role.said_done:
                 _finish(role, packets, board, control)

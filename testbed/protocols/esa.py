@@ -11,7 +11,7 @@ import numpy as np
 from testbed.protocols import pool_worker, priority, server_store, sizes, stripes, worker_state
 from testbed.protocols.counters import new_counters
 from testbed.protocols.floats import no_worker_floats
-from testbed.protocols.host_spec import HostSpec, PoolSpec, ServerSpec
+from testbed.protocols.host_spec import HostSpec, PoolSpec, ServerSpec, ServerStripes
 from testbed.protocols.index import MODES
 from testbed.protocols.lag import new_lag
 from testbed.protocols.positions import no_positions
@@ -98,6 +98,10 @@ def server_with(spec: HostSpec, options: ServerSpec, pool: int, index: str) -> s
     )
     nodes = [switch.number for switch in options.switches]
     server = server_store.new_server(config, nodes, new_counters())
+    if any(switch.later for switch in options.switches):
+        reached = tuple(int(not switch.later) for switch in options.switches)
+        planned = ServerStripes((job.fragments,), (reached,))
+        server = server._replace(stripes=stripes.of_server(planned))
     if not (options.reminder and nodes):
         return server
     return server._replace(progress=new_progress(job.first_fragments, job.workers))

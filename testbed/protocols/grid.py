@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from testbed.protocols import atp, esa, pool_worker, server_store, stripes, worker_state
 from testbed.protocols.floats import WorkerFloats
-from testbed.protocols.host_spec import GridSpec, HostSpec, PlannedWorker
+from testbed.protocols.host_spec import GridSpec, HostSpec, PlannedWorker, ServerStripes
 from testbed.protocols.progress import no_progress
 
 
@@ -37,9 +37,21 @@ def new_server(spec: HostSpec) -> server_store.Server:
     planned = spec.options_of(GridSpec).stripes
     server = (atp if has_positions(spec) else esa).new_server(spec)
     server = server._replace(stripes=stripes.of_server(planned))
-    if len(planned.ends) > 1:  # on several ways, fragments do not arrive in order
+    # On several ways, or on a new one, fragments do not arrive in order.
+    if len(planned.ends) > 1 or spec.options_of(GridSpec).unordered:
         server = server._replace(progress=no_progress())
     return server
+
+
+def worker_on_new_way(worker: pool_worker.Worker, planned: PlannedWorker) -> pool_worker.Worker:
+    """A worker that goes on with another part of a plan."""
+    worker.config[0].pace_ps = planned.pace_ps
+    return worker._replace(stripes=stripes.of_worker(planned.stripes))
+
+
+def server_on_new_way(server: server_store.Server, planned: ServerStripes) -> server_store.Server:
+    """A server that goes on with another part of a plan."""
+    return server._replace(stripes=stripes.of_server(planned))
 
 
 def has_positions(spec: HostSpec) -> bool:

@@ -101,10 +101,12 @@ class RecordedGradients(Part):
 
 @dataclass(frozen=True, slots=True)
 class AggregatingSwitch(Part):
-    """A switch that aggregates for a job: its number in the topology and its IPv4 address."""
+    """A switch that aggregates for a job: its number in the topology and its IPv4 address.
+    `later`: not before links have failed."""
 
     number: int
     address: str
+    later: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +212,7 @@ class GridSpec(PoolSpec):
 
     stripes: ServerStripes
     growth: Literal["window", "packet"] = "window"
+    unordered: bool = False  # fragments may change paths during the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

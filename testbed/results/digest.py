@@ -1,7 +1,8 @@
 """A hash of all values that a run has measured, so that equal runs are easy to recognise.
 
 The digest covers values, not files: Parquet may write equal tables in different bytes. Tables come
-in the order of their names, columns as declared, rows by their keys; a null is no value. Facts that
+in the order of their names, columns as declared, rows by their keys; a null is no value. Columns
+that came later are left out where they have no value (`Column.later`). Facts that
 are in no table (when, where and for how long a run ran) are not in the digest.
 """
 
@@ -31,6 +32,8 @@ def _table(table: Table, frame: Any) -> bytes:
     for column in table.columns:
         series = frame[column.name]
         missing = series.isna()
+        if column.later and missing.all():
+            continue
         content.update(f"{column.name}:{column.dtype}:{len(frame)}\0".encode())
         content.update(missing.to_numpy(bool).tobytes())
         content.update(_values(column.dtype, series[~missing]))

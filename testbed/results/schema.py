@@ -70,7 +70,9 @@ class DeclaredFigure:
 
 @dataclass(frozen=True)
 class Column:
-    """One column. `minimum` bounds numbers from below, `allowed` lists the values of a string."""
+    """One column. `minimum` bounds numbers from below, `allowed` lists the values of a string.
+    `later`: the column came after results had been published; where it has no value, digests leave
+    it out, so that theirs stay the same."""
 
     name: str
     dtype: str
@@ -79,6 +81,7 @@ class Column:
     nullable: bool = False
     minimum: int | None = None
     allowed: tuple[str, ...] = ()
+    later: bool = False
 
 
 @dataclass(frozen=True)
@@ -409,6 +412,16 @@ _DECLARED = (
             _count("reordered", "delayed by the experiment's rate of reordering", True),
             _count("unmodelled_drops", "dropped where the experiment has no queue", True),
             _count("max_queue", "longest modelled queue in packets", True),
+            Column(
+                "down_drops",
+                "int64",
+                "count",
+                "lost because the link was down: sent meanwhile, or queued or on their way when it"
+                " failed; null: no link fails in the experiment",
+                True,
+                minimum=0,
+                later=True,
+            ),
         ),
         key=("repetition", "node", "port", "direction"),
     ),
@@ -449,19 +462,48 @@ _DECLARED = (
     ),
     Table(
         "faults",
-        "One row per planned fault of the experiment: when it was planned, and when it took place.",
+        "One row per planned fault of the experiment: when it was planned, and when it took place."
+        " Behind them, where links fail, one row for each time that the control plane computed"
+        " routes again (`reroute`), and for each job that was planned again then (`replan`).",
         (
             _REPETITION,
-            _number("fault", "fault, in the order of the experiment file, from 0"),
-            _name("kind", "the kind of fault", allowed=("pause", "slow", "kill", "restart")),
+            _number(
+                "fault", "fault, in the order of the experiment file, from 0; then what follows"
+            ),
+            _name(
+                "kind",
+                "the kind of fault, or what followed",
+                allowed=(
+                    *("pause", "slow", "kill", "restart", "link_down", "link_up"),
+                    *("reroute", "replan"),
+                ),
+            ),
             _name("target", "its target, in words"),
-            _number("job", "job that it affects; null: a switch", True),
+            _number("job", "job that it affects; null: a switch or link", True),
             _time("at_ns", "when it was planned"),
             _time(
                 "begun_ns", "when it took place; null: never, since its target had finished", True
             ),
             _time("ended_ns", "when it was over; at the latest the end of the run", True),
             Column("factor", "float64", "", "how many times as slow; null: not a slow-down", True),
+            Column(
+                "entries",
+                "int64",
+                "count",
+                "table entries that were written into all switches; null: no `reroute`",
+                True,
+                minimum=0,
+                later=True,
+            ),
+            Column(
+                "rate_bps",
+                "int64",
+                "bit/s",
+                "rate of the job's slowest worker in the new plan; null: no `replan`",
+                True,
+                minimum=0,
+                later=True,
+            ),
         ),
         key=("repetition", "fault"),
         ordered=(("at_ns", "begun_ns"), ("begun_ns", "ended_ns")),

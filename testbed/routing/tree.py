@@ -24,7 +24,8 @@ def next_hop(topology: Topology, switch: str, target: str) -> tuple[int, str] | 
         return next_hops(topology, target).get(switch)
     last = switch_of(topology, target)
     if switch == last:
-        return topology.port_to(switch, target), target
+        up = topology.is_linked(switch, target)
+        return (topology.port_to(switch, target), target) if up else None
     return next_hops(topology, last).get(switch)
 
 
@@ -77,13 +78,15 @@ class JobTree:
     `parent` maps each switch of the tree except the root switch to (port, next node). `below` maps
     each switch to the numbers of the workers whose fragments pass it. `children` maps each switch
     to [(port, node)], the switches and workers to which it sends results. `forwarding`: the
-    topology's switches that do not aggregate."""
+    topology's switches that do not aggregate. `former`: switches that aggregated for the job before
+    links failed, and do no longer."""
 
     target: str
     parent: dict[str, tuple[int, str]]
     below: dict[str, tuple[int, ...]]
     children: dict[str, tuple[tuple[int, str], ...]]
     forwarding: frozenset[str] = frozenset()
+    former: frozenset[str] = frozenset()
 
     @property
     def switches(self) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from testbed.experiment.link_faults import has_link_faults
+
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
     from testbed.protocols.host_spec import HostSpec
@@ -310,6 +312,7 @@ LINK_COUNTERS = (
 def link_rows(experiment: Experiment, switch: str, stats: Iterable[Row]) -> list[Row]:
     """Table links: one switch's ports, from its `port_stats()`, of links that are up."""
     ports = experiment.topology_object().ports(switch)
+    counters = (*LINK_COUNTERS, "down_drops") if has_link_faults(experiment) else LINK_COUNTERS
     rows = []
     for row in stats:
         if row["port"] not in ports:
@@ -323,7 +326,7 @@ def link_rows(experiment: Experiment, switch: str, stats: Iterable[Row]) -> list
                 "neighbour": neighbour,
                 "direction": row["direction"],
                 "rate_bps": experiment.link(link)[sending].bandwidth_bps,
-                **{name: row.get(name) for name in LINK_COUNTERS},
+                **{name: row.get(name) for name in counters},
             }
         )
     return rows
@@ -344,7 +347,7 @@ def together(lives: Sequence[tuple[list[tuple[int, str, int]], list[Row]]]) -> t
                 ports[key] = dict(row)
                 continue
             before = ports[key]
-            for name in LINK_COUNTERS:
+            for name in (*LINK_COUNTERS, "down_drops"):
                 if row.get(name) is not None and before.get(name) is not None:
                     most = name == "max_queue"
                     before[name] = (

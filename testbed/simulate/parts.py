@@ -22,6 +22,7 @@ import numpy as np
 from numba import njit
 
 from testbed.experiment import Experiment
+from testbed.experiment.link_faults import has_link_faults
 from testbed.routing.tree import next_hop, switch_of
 from testbed.simulate import event_queue, loop
 from testbed.simulate.event_queue import NEVER
@@ -38,7 +39,8 @@ EVENTS_AT_ONCE = 200_000  # a fraction of a second
 
 class Parts:
     """All parts of the `nodes` of one run. `window_ns` is 0 where there are no windows: jobs come
-    and go, or no two switches are far enough apart."""
+    and go, links fail (so frames are kept until they arrive), or no two switches are far enough
+    apart."""
 
     def __init__(self, nodes: Nodes, threads: int = 1) -> None:
         """With one thread, or few hosts, the world stays in one piece."""
@@ -47,7 +49,7 @@ class Parts:
         self._threads: ThreadPoolExecutor | None = None
         self._end_ns = NEVER - 1  # of the last window, once it is known
         self.window_ns = 0
-        if nodes.experiment.arrivals is not None:
+        if nodes.experiment.arrivals is not None or has_link_faults(nodes.experiment):
             return
         ahead = _lookaheads(nodes.experiment)
         groups = _groups(list(nodes.switches), ahead)

@@ -6,6 +6,7 @@ to allow Ctrl-C. This does not change the simulated events.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -15,12 +16,14 @@ from p4engine.backend.build import Compiled
 from testbed import dataplane
 from testbed.errors import RunError
 from testbed.experiment import Experiment
+from testbed.experiment.link_faults import has_link_faults
 from testbed.experiment.planned_faults import affected_nodes, title
 from testbed.simulate import background, loop, world
 from testbed.simulate.admission import Admission
 from testbed.simulate.cluster import Cluster
 from testbed.simulate.event_queue import NEVER
 from testbed.simulate.host_totals import Report, report_of
+from testbed.simulate.links_that_fail import LinksThatFail
 from testbed.simulate.parts import EVENTS_AT_ONCE, Parts
 from testbed.simulate.waiting import waiting
 from testbed.workload.machine import wrong_value
@@ -36,7 +39,8 @@ class Simulation:
     """One repetition of an experiment.
 
     Attributes: `nodes` (world.Nodes), `now_ns`, `snapshots` (of the switches' memory), `cluster`
-    (where jobs come and go)."""
+    (where jobs come and go), `links` (where links fail), `unfinished` (why a job could not finish,
+    by its number)."""
 
     def __init__(
         self, experiment: Experiment, compiled: Compiled, repetition: int = 0, threads: int = 1
@@ -52,6 +56,8 @@ class Simulation:
             self.cluster.begin(0)
         looks = len(experiment.jobs) * len(self.nodes.switches)
         most = min(max(SAMPLED_JOBS // looks, MIN_SAMPLES), MAX_SAMPLES)
+        self.links = LinksThatFail(self.nodes) if has_link_faults(experiment) else None
+        self.unfinished: dict[int, str] = {}
         self._max_samples = most - most % 2  # every second one goes
         self._samples = 0
         self._step_ns = FIRST_SAMPLE_STEP_NS
@@ -73,10 +79,11 @@ class Simulation:
         check_ns = self.experiment.timeout_ns
         while True:
             submitted_ns = self.cluster.next_ns() if self.cluster else NEVER
-            stop_ns = min(sample_ns, check_ns, submitted_ns, NEVER - 1)
+            links_ns = self.links.next_ns() if self.links else NEVER
+            stop_ns = min(sample_ns, check_ns, submitted_ns, links_ns, NEVER - 1)
             reason = self.parts.run(stop_ns, EVENTS_AT_ONCE)
-            if reason == loop.NO_EVENTS and submitted_ns < NEVER:
-                reason = loop.TIME_REACHED  # nothing but the next job
+            if reason == loop.NO_EVENTS and min(submitted_ns, links_ns) < NEVER:
+                reason = loop.TIME_REACHED  # nothing but the next job, or the next change of links
             if reason == loop.FINISHED:
                 if self.cluster:
                     self.cluster.worker_finished()
@@ -89,6 +96,8 @@ class Simulation:
                 self.cluster.begin(self.now_ns)
             if reason == loop.TIME_REACHED and stop_ns == submitted_ns and self.cluster:
                 self.cluster.begin(stop_ns)
+            if reason == loop.TIME_REACHED and stop_ns == links_ns and self.links:
+                self.links.tick(stop_ns, self.finished())
             if reason == loop.NO_EVENTS:
                 self._fail(f"at {_seconds(self.now_ns)} nothing more can happen")
             if reason == loop.TIME_REACHED and stop_ns == sample_ns:
@@ -129,6 +138,8 @@ class Simulation:
         a planned pause does not count."""
         pauses = np.concatenate([each.part.pauses for each in self.nodes.worlds])
         resumed = int(pauses[pauses[:, 0] <= now, 1].max(initial=0))
+        if self.links:
+            resumed = max(resumed, self.links.last_ns)
         progress: dict[int, int] = {}
         starts: dict[int, int] = {}
         for _, node in self.nodes.present:
@@ -141,9 +152,14 @@ class Simulation:
         for job, value in progress.items():
             start = starts[job]
             before, since = self._progress.get(job, (0, start))
-            if value != before or job in finished:
+            if value != before or job in finished or job in self.unfinished:
                 self._progress[job] = value, max(now, start)
-            elif now - max(since, resumed) >= self.experiment.timeout_ns:
+            elif now - max(since, resumed) < self.experiment.timeout_ns:
+                continue
+            elif self.links and (cut := self.links.cut_off(job)):
+                if not self.links.returns():
+                    self._give_up(job, f"its hosts have no path to each other without {cut}")
+            else:
                 name = self.experiment.jobs[job].name
                 waited = _seconds(now - since)
                 what = f"at {_seconds(now)} job {name} has received no result for {waited}"
@@ -151,6 +167,11 @@ class Simulation:
                 if lossless_reason and (lost := self._lost_packets()):
                     what += f", and links have lost {lost} packets; {lossless_reason}"
                 self._fail(what)
+
+    def _give_up(self, job: int, why: str) -> None:
+        """A job will never finish, since a planned fault has cut it off; the others go on."""
+        self.unfinished[job] = why
+        self.nodes.stop(job)
 
     def _lost_packets(self) -> int:
         """Packets that links have lost, by chance or for want of room in their queues."""
@@ -176,9 +197,9 @@ class Simulation:
         ends: dict[int, int] = {}
         going_on: set[int] = set()
         for number, node in self.nodes.present:
-            if not node.is_worker:
-                continue
             job = node.spec.job.number
+            if not node.is_worker or job in self.unfinished:
+                continue
             if rows[number].done:
                 ends[job] = max(ends.get(job, 0), int(node.machine.training.end_ns[-1]))
             else:
@@ -192,9 +213,11 @@ class Simulation:
 
     def faults(self) -> list[dict[str, Any]]:
         """Rows of table faults. What a fault was for may have finished before it."""
-        rows = []
+        rows: list[dict[str, Any]] = []
         numbers = {job.name: number for number, job in enumerate(self.experiment.jobs)}
         for number, fault in enumerate(self.experiment.faults):
+            if fault.of_link:
+                continue
             job = numbers[str(fault.job)]
             hosts = affected_nodes(self.experiment, fault)[0]
             ends = [
@@ -218,6 +241,9 @@ class Simulation:
                     "factor": fault.factor,
                 }
             )
+        if self.links:
+            rows += self.links.rows(self.now_ns)
+            rows.sort(key=operator.itemgetter("fault"))
         return rows
 
     def flows(self) -> list[dict[str, Any]]:

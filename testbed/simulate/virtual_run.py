@@ -8,6 +8,7 @@ fidelity marks, since nothing can be late.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,10 +43,13 @@ def run_experiment(
     with Writer.create(results, experiment.name, yaml, environment) as writer:
         console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
         for number in range(experiment.repetitions):
-            for table, rows in run_repetition(
-                experiment, program.compiled, number, console, len(os.sched_getaffinity(0))
-            ).items():
-                writer.write(table, rows, repetition=number)
+
+            def write(tables: dict[str, Any], number: int = number) -> None:
+                for table, rows in tables.items():
+                    writer.write(table, rows, repetition=number)
+
+            threads = len(os.sched_getaffinity(0))
+            run_repetition(experiment, program.compiled, number, console, threads, write)
         writer.finish()
     return writer.folder
 
@@ -56,9 +60,11 @@ def run_repetition(
     number: int,
     console: Console | None = None,
     threads: int = 1,
+    write: Callable[[dict[str, Any]], None] = lambda tables: None,
 ) -> dict[str, Any]:
     """Run one repetition, with at most so many threads; returns the rows of all tables, by table.
-    Raises RunError."""
+    `write` takes them, too, before the error that says which job could not finish. Raises
+    RunError."""
     from testbed.simulate.simulation import Simulation
 
     experiment = experiment.of_repetition(number)
@@ -72,6 +78,9 @@ def run_repetition(
     for job in tables["jobs"]:
         if not job["exact"]:
             raise RunError(f"job {job['name']}: only {job['values_checked']} values were checked")
+    write(tables)
+    for job, why in simulation.unfinished.items():
+        raise RunError(f"job {experiment.jobs[job].name} could not finish: {why}")
     return tables
 
 
@@ -91,7 +100,8 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     times = [(report.spec, report.times) for report in reports if report.times is not None]
     iterations, tensors = collect.time_tables(times)
     shared = simulation.cluster.server_bytes if simulation.cluster else {}
-    job_rows = collect.job_rows(reports, links, traces, {}, shared)
+    outcomes = dict.fromkeys(simulation.unfinished, "unfinished")
+    job_rows = collect.job_rows(reports, links, traces, outcomes, shared)
     collect.add_mean_rates(links, job_rows)
     flows = {"flows": simulation.flows()} if experiment.background else {}
     return {

@@ -19,8 +19,10 @@ from p4engine.switch.library import Switch
 
 from testbed import dataplane
 from testbed.derived.host_specs import plan
+from testbed.derived.rerouting import NewPart
 from testbed.experiment import Experiment
 from testbed.experiment.background_flows import Flow, flows_of
+from testbed.experiment.link_faults import has_link_faults
 from testbed.experiment.planned_faults import affected_nodes
 from testbed.protocols import send_scoreboard, sizes, wire
 from testbed.protocols.host_spec import HostSpec
@@ -31,7 +33,7 @@ from testbed.simulate.packing import packed
 from testbed.simulate.state import World, empty, new_world
 from testbed.topology import Topology, host_ip, host_mac, switch_mac
 from testbed.workload.background import PORT as BACKGROUND_PORT
-from testbed.workload.machine import new_batch, new_machine
+from testbed.workload.machine import new_batch, new_machine, on_new_way
 from testbed.workload.placed_machine import Placed, Stepper
 
 ROWS_IN = 64
@@ -193,6 +195,33 @@ class Nodes:
         self.world.partial[first : first + count] = words.sum(axis=1)
         return first
 
+    def stop(self, job: int) -> None:
+        """The hosts of a job that will never finish do nothing more."""
+        for number, node in self.present:
+            if node.spec.job.number != job:
+                continue
+            row = self.world.hosts[number]
+            if node.is_worker and not row.done:
+                row.done = 1
+                self.world.state[0].open -= 1
+            self.world.leads[row.switch, row.port] = -1
+            event_queue.put(self.world.queue, number, event_queue.NEVER)
+            empty(self.world, number)
+
+    def on_new_way(self, new: NewPart, now_ns: int) -> None:
+        """A host goes on with another part of a plan, from `now_ns` on."""
+        number, node = next(
+            (number, node)
+            for number, node in self.present
+            if node.spec.job.number == new.job and _place(node.spec) == new.number
+        )
+        machine = on_new_way(node.machine, new.part)
+        self.hosts[number] = changed = Node.of(node.spec, machine, node.placed.words, self.batches)
+        row = self.world.hosts[number]
+        row.step, row.machine = changed.stepper.address, changed.placed.address
+        if not row.done and now_ns < self.world.queue.time[number] < event_queue.NEVER:
+            event_queue.put(self.world.queue, number, now_ns)
+
     def leave(self, number: int) -> None:
         """The role is over. What is still on its way finds nobody, or the host's next role, to
         which it is foreign."""
@@ -239,6 +268,11 @@ def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> No
     return nodes
 
 
+def _place(spec: HostSpec) -> int:
+    """A host's number within its job: workers first, then servers."""
+    return spec.number if spec.is_worker else spec.job.workers + spec.number
+
+
 def _nodes(specs: list[HostSpec], batches: tuple[Placed, Placed]) -> list[Node]:
     machines = []
     first_of: dict[int, Any] = {}  # by job: its first worker
@@ -274,7 +308,8 @@ def _switch(experiment: Experiment, name: str, compiled: Compiled, seed: int) ->
     # A packet's arrival at the far end is known when its transmission begins, and arrivals of a
     # link come in order, unless some of them are held up on the way.
     leaving = [experiment.link(ring_link)[end].reorder for _, ring_link, end in ports.values()]
-    switch.output_early(not any(leaving))
+    # What is on its way must still be there if the link fails.
+    switch.output_early(not any(leaving) and not has_link_faults(experiment))
     return switch
 
 

@@ -34,6 +34,7 @@ SHIPPED: dict[str, System] = {
             machine="testbed.workload.machine:esa_machine",
             tables="testbed.dataplane.install_tables:install_pool",
             job_tables="testbed.dataplane.install_tables:install_pool_job",
+            reroute="testbed.derived.rerouting:follow_tree",
         ),
         System(
             name="atp",
@@ -47,6 +48,7 @@ SHIPPED: dict[str, System] = {
             machine="testbed.workload.machine:atp_machine",
             tables="testbed.dataplane.install_tables:install_pool",
             job_tables="testbed.dataplane.install_tables:install_pool_job",
+            reroute="testbed.derived.rerouting:follow_tree",
         ),
         System(
             name="grid",
@@ -64,6 +66,7 @@ SHIPPED: dict[str, System] = {
             job_tables="testbed.dataplane.install_tables:install_grid_job",
             definitions="testbed.dataplane.install_tables:grid_definitions",
             statistics="testbed.dataplane.read_registers:grid_statistics",
+            reroute="testbed.derived.rerouting:plan_again",
         ),
         System(
             name="switchml",
@@ -85,6 +88,7 @@ SHIPPED: dict[str, System] = {
             definitions="testbed.dataplane.install_tables:switchml_definitions",
             statistics="testbed.dataplane.read_registers:switchml_statistics",
             release="testbed.dataplane.release_job:empty_part",
+            reroute="testbed.derived.rerouting:leave_it_to_the_root",
         ),
         System(
             name="ps",
@@ -99,6 +103,7 @@ SHIPPED: dict[str, System] = {
             host_part="testbed.derived.host_specs:server_part",
             machine="testbed.workload.machine:ps_machine",
             tables="testbed.dataplane.install_tables:install_forwarder",
+            reroute="testbed.derived.rerouting:routes_alone",
         ),
         System(
             name="ring",
@@ -114,6 +119,7 @@ SHIPPED: dict[str, System] = {
             peers="testbed.derived.host_specs:ring_neighbours",
             machine="testbed.workload.machine:ring_machine",
             tables="testbed.dataplane.install_tables:install_forwarder",
+            reroute="testbed.derived.rerouting:routes_alone",
         ),
     )
 }

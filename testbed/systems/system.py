@@ -45,7 +45,9 @@ class System:
     `definitions(experiment)`: preprocessor symbols of its P4 program beside those of all systems.
     `statistics(experiment)`: what its P4 program counts (testbed/dataplane/read_registers.py).
     `release(experiment, job, calls)`: frees what an ended job holds of a switch's memory
-    (testbed/dataplane/release_job.py); the last two are by default those of a shared pool."""
+    (testbed/dataplane/release_job.py); the last two are by default those of a shared pool.
+    `reroute(view, before, jobs, rerouting)`: what becomes of jobs when links have failed or are up
+    again (testbed/derived/rerouting.py); without it, links cannot fail during a run."""
 
     name: str
     title: str
@@ -68,6 +70,7 @@ class System:
     definitions: Hook = ""
     statistics: Hook = "testbed.dataplane.read_registers:pool_statistics"
     release: Hook = "testbed.dataplane.release_job:mark_gone"
+    reroute: Hook = ""
 
     def hook(self, name: str) -> Callable[..., Any] | None:
         """The function behind one of the hooks above; None if the system has none."""

@@ -19,7 +19,7 @@ import numpy as np
 from numba.extending import overload
 
 from testbed.protocols import atp, esa, grid, pool_worker, ps, ring_state, sizes, switchml
-from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
 from testbed.systems import SYSTEMS
 from testbed.workload import (
     background,
@@ -104,6 +104,13 @@ STEPS: dict[type, Callable] = {
     neighbours.RingMachine: neighbours.step_ring,
     background.Background: background.step,
 }
+
+
+def on_new_way(machine: Any, part: PlannedWorker | ServerStripes) -> Any:
+    """The machine of one of GRID's hosts, going on with another part of a plan."""
+    if isinstance(part, PlannedWorker):
+        return machine._replace(protocol=grid.worker_on_new_way(machine.protocol, part))
+    return machine._replace(protocol=grid.server_on_new_way(machine.protocol, part))
 
 
 def new_machine(spec: HostSpec) -> Any:

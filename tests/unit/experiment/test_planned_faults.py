@@ -6,8 +6,9 @@ import pytest
 
 from testbed.derived.host_specs import plan
 from testbed.experiment import load_text
+from testbed.experiment.link_faults import link_changes
 from testbed.experiment.planned_faults import NEVER, affected_nodes, slow_windows, title
-from tests.support.experiments import BASE, message
+from tests.support.experiments import BASE, ON_BMV2, message
 
 MS = 1_000_000
 FAULTS = """\
@@ -90,6 +91,81 @@ def test_the_workers_know_when_they_are_slow():
 )  # fmt: skip
 def test_invalid_faults_are_refused(fault, expected):
     assert expected in message(f"{BASE}faults:\n  - {fault}\n")
+
+
+@pytest.mark.parametrize(
+    ("faults", "expected"),
+    [
+        (["{at: 1 s, fault: link_down}"], "faults[0]: found neither of between and switch"),
+        (["{at: 1 s, fault: link_down, between: [h1, s1], switch: s1}"], "found both of between"),
+        (["{at: 1 s, fault: link_down, between: [h1]}"], "faults[0].between"),
+        (["{at: 1 s, fault: link_down, between: [h1, h2]}"], "no link between h1 and h2"),
+        (["{at: 1 s, fault: link_down, between: [h1, s7]}"], "there is no node s7"),
+        (["{at: 1 s, fault: link_down, switch: s2}"], "faults[0].switch: there is no switch s2"),
+        (["{at: 1 s, fault: link_down, job: vgg16-1}"], "faults[0].job: link_down is of a link"),
+        (["{at: 1 s, fault: link_down, between: [h1, s1], factor: 2}"], "only of `slow`"),
+        (["{at: 1 s, fault: link_up, between: [h1, s1]}"], "when link h1-s1 is up"),
+        (["{at: 1 s, fault: link_up, between: [h1, s1], for: 1 s}"], "link_up has no duration"),
+        (["{at: 1 s, fault: pause, switch: s1, for: 1 s, failover: 1 s}"], "failover: only of"),
+        (["{at: 1 s, fault: kill, job: vgg16-1, between: [h1, s1]}"], "between: only of link_down"),
+        (["{at: 1 s, fault: link_down, between: [h1, s1]}",
+          "{at: 2 s, fault: link_down, switch: s1}"],
+         "faults[1].at: found 2 s, when link h1-s1 is down since 1 s (faults[0])"),
+        (["{at: 1 s, fault: link_down, between: [h1, s1], for: 2 s}",
+          "{at: 2 s, fault: link_up, between: [h1, s1]}"],
+         "faults[0].for: found 3 s, when link h1-s1 is up"),
+        (["{at: 1 s, fault: link_down, between: [h1, s1]}", "{at: 2 s, fault: kill, switch: s1}"],
+         "faults[1].fault: found kill of a switch beside faults of links"),
+        (["{at: 1 s, fault: link_down, between: [h1, s1], failover: 1 s}",
+          "{at: 1500 ms, fault: pause, switch: s1, for: 1 s}"],
+         "switch s1 is paused at 2 s, when faults[0] changes links or routes"),
+    ],
+)  # fmt: skip
+def test_invalid_faults_of_links_are_refused(faults, expected):
+    listed = "".join(f"  - {fault}\n" for fault in faults)
+    assert expected in message(f"{BASE}faults:\n{listed}")
+
+
+def test_the_changes_of_links_are_known_before_a_run():
+    faults = """faults:
+  - {at: 2 s, fault: link_down, between: [s1, h1], failover: 1 s, for: 1 s}
+  - {at: 3 s, fault: link_down, between: [h2, s1]}
+  - {at: 9 s, fault: link_up, between: [h2, s1]}
+"""
+    experiment = load_text(BASE + faults)
+    assert load_text(experiment.resolved_yaml()) == experiment
+    assert "failover: 50 ms" in experiment.resolved_yaml()
+    seconds = [
+        (change.at_ns / 1e9, change.up, sorted(change.links), change.followed_ns / 1e9)
+        for change in link_changes(experiment)
+    ]
+    assert seconds == [
+        (2, False, [0], 3),
+        (3, True, [0], 4),
+        (3, False, [1], 3.05),
+        (9, True, [1], 9.05),
+    ]
+    assert title(experiment.faults[0]) == "failure of link s1-h1"
+
+
+def test_links_that_are_down_for_the_whole_run_do_not_fail():
+    text = BASE.replace(
+        "{kind: star, hosts: 10}", "{kind: leaf_spine, leaves: 2, spines: 2, hosts: 5}"
+    )
+    text = text.replace("delay: 10 us", "delay: 10 us\n  each: [{between: [s1, s3], failed: true}]")
+    text += "faults: [{at: 1 s, fault: link_down, between: [s3, s1]}]\n"
+    assert "link s3-s1 is down for the whole run" in message(text)
+
+
+def test_switchml_with_one_set_cannot_lose_a_link():
+    text = BASE.replace("esa, window: 64", "switchml, sets: 1")
+    text += "faults: [{at: 1 s, fault: link_down, between: [h1, s1], for: 1 s}]\n"
+    assert "faults[0].fault: found link_down; allowed: pause, slow, kill" in message(text)
+
+
+def test_links_of_bmv2_cannot_fail():
+    text = ON_BMV2 + "faults: [{at: 1 s, fault: link_down, between: [h1, s1], for: 1 s}]\n"
+    assert "faults[0].fault: found link_down with switch bmv2" in message(text)
 
 
 def test_a_worker_without_compute_time_cannot_be_slow():

@@ -46,3 +46,11 @@ def test_every_value_counts(tmp_path):
 def test_a_missing_row_counts(tmp_path):
     rows = [{**LINK, "port": port} for port in (1, 2)]
     assert digest_of(tmp_path, rows) != digest_of(tmp_path, rows[:1])
+
+
+def test_a_column_that_came_later_counts_only_where_it_has_a_value(tmp_path):
+    row = {**LINK, "port": 1}
+    none, value = digest_of(tmp_path, [row]), digest_of(tmp_path, [{**row, "down_drops": 0}])
+    assert none != value
+    # As computed before the column existed.
+    assert none == "327c8cda1cdf8ec596e7daf64f207f2b41102ece1bbc6dcd6b141752002f723e"

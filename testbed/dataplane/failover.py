@@ -1,0 +1,177 @@
+"""Planned failures of links while a run goes on: links go down and come up on time, and the control
+plane follows.
+
+The same for every runtime. A runtime says what time it is, how a switch is asked, which jobs have
+ended, and takes what hosts have to be told. A link of two switches goes down at both; a host's
+link at its switch, which models both directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from testbed.dataplane.switch_entries import SwitchEntries
+from testbed.derived.rerouting import NewPart, Rerouted, Rerouting
+from testbed.experiment.link_faults import LinkChange, link_changes
+from testbed.experiment.planned_faults import title
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+NEVER = 1 << 62
+
+
+@dataclass(frozen=True)
+class Followed:
+    """One new computation of routes, that took effect at `at_ns` and was planned for `planned_ns`:
+    `entries` were written into all switches together. `rates_bps`: by job with a plan, from now
+    on."""
+
+    planned_ns: int
+    at_ns: int
+    entries: int
+    rates_bps: dict[int, int]
+    jobs: tuple[int, ...]
+
+
+class Failover:
+    """The links and routes of one repetition. `done`: the changes that have taken place, with the
+    times at which they did; `followed`: what the control plane has done."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        asked: Callable[[str], AbstractContextManager[Any]],
+        tell: Callable[[Sequence[NewPart]], None],
+    ) -> None:
+        """asked: the control interface of a switch, for calls. tell: passes new parts of a plan on
+        to running hosts. Times are ns from the run's start."""
+        self._experiment = experiment
+        self._asked, self._tell = asked, tell
+        self._rerouting = Rerouting(experiment)
+        self._changes = list(link_changes(experiment))
+        self._to_follow: list[int] = []
+        switches = experiment.topology_object().switches if self._changes else ()
+        self._entries = {name: SwitchEntries(experiment, name) for name in switches}
+        self.done: list[tuple[LinkChange, int]] = []
+        self.followed: list[Followed] = []
+
+    def next_ns(self) -> int:
+        """When `tick` has something to do; NEVER: no more."""
+        due = [change.at_ns for change in self._changes[:1]] + sorted(self._to_follow)[:1]
+        return min(due, default=NEVER)
+
+    def tick(self, now_ns: int, ended: Collection[int] = ()) -> None:
+        """Do what is due. ended: jobs that have."""
+        while self.next_ns() <= now_ns:
+            if self._changes and self._changes[0].at_ns <= min(self._to_follow, default=NEVER):
+                self._change(self._changes.pop(0), now_ns)
+                continue
+            due_ns = min(self._to_follow)
+            self._to_follow = [each for each in self._to_follow if each > due_ns]
+            self._follow(due_ns, now_ns, ended)
+
+    def cut_off(self, job: int) -> str:
+        """The links that are down and without which the job's hosts have no path to each other, in
+        words; ""."""
+        return self._rerouting.cut_off(job)
+
+    def returns(self) -> bool:
+        """Whether a link comes up again later."""
+        return any(change.up for change in self._changes)
+
+    def install(self, switch: str, client: Any) -> None:
+        """Fill the tables of a switch that has begun anew, and take its links down that are."""
+        self._entries[switch].install(client)
+        if ports := self._ports(switch, self._rerouting.down):
+            client.batch([("port_up", port, False) for port in ports])
+
+    @property
+    def last_ns(self) -> int:
+        """When the network changed last; -1: not yet."""
+        times = [at_ns for _, at_ns in self.done] + [each.at_ns for each in self.followed]
+        return max(times, default=-1)
+
+    def rows(self, end_ns: int) -> list[dict[str, Any]]:
+        """Rows of table faults: of the planned faults of links, and behind all planned faults one
+        for each new computation of routes, and for each job that was planned again. end_ns: when
+        the run ended."""
+        rows = []
+        for number, fault in enumerate(self._experiment.faults):
+            if fault.of_link:
+                begun_ns, ended_ns = self._times_of(number, end_ns)
+                rows.append(
+                    _row(number, fault.kind, title(fault).partition(" of ")[2], fault.at_ns)
+                    | {"begun_ns": begun_ns, "ended_ns": ended_ns}
+                )
+        number = len(self._experiment.faults)
+        for each in self.followed:
+            times = {"begun_ns": each.at_ns, "ended_ns": each.at_ns}
+            rows.append(
+                _row(number, "reroute", "all switches", each.planned_ns)
+                | times
+                | {"entries": each.entries}
+            )
+            number += 1
+            for job, rate_bps in each.rates_bps.items():
+                name = f"job {self._experiment.jobs[job].name}"
+                planned = {"job": job, "rate_bps": rate_bps}
+                rows.append(_row(number, "replan", name, each.planned_ns) | times | planned)
+                number += 1
+        return rows
+
+    def _times_of(self, number: int, end_ns: int) -> tuple[int | None, int | None]:
+        """When a fault of links took place, and when the last of its links was up again."""
+        mine = [(change, at_ns) for change, at_ns in self.done if change.fault == number]
+        if not mine:
+            return None, None
+        change, begun_ns = mine[0]
+        if change.up:
+            return begun_ns, begun_ns
+        down, ended_ns = change.links, begun_ns
+        for later, at_ns in self.done:
+            if later.up and at_ns >= begun_ns and down & later.links:
+                down, ended_ns = down - later.links, at_ns
+        return begun_ns, end_ns if down else ended_ns
+
+    def _change(self, change: LinkChange, now_ns: int) -> None:
+        self._rerouting.change(change)
+        for name in self._entries:
+            if ports := self._ports(name, change.links):
+                with self._asked(name) as client:
+                    client.batch([("port_up", port, change.up) for port in ports])
+        self._to_follow.append(change.followed_ns)
+        self.done.append((change, now_ns))
+
+    def _ports(self, switch: str, links: Collection[int]) -> list[int]:
+        ports = self._experiment.topology_object().ports(switch)
+        return [port for port, (_, link, _) in ports.items() if link in links]
+
+    def _follow(self, due_ns: int, now_ns: int, ended: Collection[int]) -> None:
+        made = self._rerouting.reroute(ended)
+        self._tell(made.parts)
+        entries = 0
+        for name, held in self._entries.items():
+            with self._asked(name) as client:
+                entries += held.follow(made.view, made.jobs, client)
+        self.followed.append(_as_followed(made, due_ns, now_ns, entries))
+
+
+def _row(number: int, kind: str, target: str, at_ns: int) -> dict[str, Any]:
+    return {
+        "fault": number,
+        "kind": kind,
+        "target": target,
+        "job": None,
+        "at_ns": at_ns,
+        "factor": None,
+        "entries": None,
+        "rate_bps": None,
+    }
+
+
+def _as_followed(made: Rerouted, due_ns: int, now_ns: int, entries: int) -> Followed:
+    return Followed(due_ns, now_ns, entries, made.rates_bps, made.jobs)

@@ -1,0 +1,56 @@
+"""The entries of one switch, as they change when links fail.
+
+Entries are added and changed, never taken out. What leads over a link that is down loses packets,
+as the link does; what no packet meets any more does no harm, and sums that still wait in the switch
+find their way by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from testbed.dataplane.install_tables import entries_of
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+
+class SwitchEntries:
+    """What the control plane has written into one switch, from when it was installed."""
+
+    def __init__(self, experiment: Experiment, switch: str) -> None:
+        self._switch = switch
+        jobs = [number for number, _ in experiment.placed_jobs]
+        self._calls = entries_of(experiment, switch, jobs)
+
+    def install(self, client: Any) -> None:
+        """Write everything into a switch whose tables are as its program begins with them."""
+        client.batch(list(self._calls.values()))
+
+    def follow(self, view: Experiment, jobs: Iterable[int], client: Any) -> int:
+        """Write what differs for the paths of `view`; for jobs that are not named nothing does.
+        Returns the number of entries. In one batch, with no packet in between."""
+        new = {
+            entry: call
+            for entry, call in entries_of(view, self._switch, jobs).items()
+            if self._calls.get(entry) != call
+        }
+        changed = [entry for entry, call in new.items() if _in_table(call) and entry in self._calls]
+        finds = [("table_find", entry[0], list(entry[1:])) for entry in changed]
+        handles = dict(zip(changed, client.batch(finds) if finds else (), strict=True))
+        calls = []
+        for entry, call in new.items():
+            if entry in handles:
+                _, table, action, _, parameters = call
+                calls.append(("table_modify", table, handles[entry], action, parameters))
+            else:
+                calls.append(call)
+        if calls:
+            client.batch(calls)
+        self._calls |= new
+        return len(new)
+
+
+def _in_table(call: tuple) -> bool:
+    return call[0] == "table_add"

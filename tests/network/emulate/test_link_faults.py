@@ -1,0 +1,52 @@
+"""Links that fail while jobs run on Mininet: routes follow, and every value stays right."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed import results
+from tests.support.link_faults import SYSTEMS, text
+from tests.support.runs import finished, run
+
+FAILS = "{at: 300 ms, fault: link_down, between: [s1, s3], failover: 100 ms, for: 600 ms}"
+ALWAYS = ("grid",)
+
+
+@pytest.mark.parametrize(
+    "system",
+    [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.slow) for name in SYSTEMS],
+)
+def test_jobs_go_on_over_other_links(tmp_path, system):
+    path = tmp_path / "links.yaml"
+    path.write_text(text(system, FAILS, virtual=False))
+    read = finished(path, tmp_path / "r")
+    down, *followed = read.faults.to_dict("records")
+    assert (down["kind"], down["target"]) == ("link_down", "link s1-s3")
+    assert down["ended_ns"] - down["begun_ns"] > 0.59e9
+    again = [row for row in followed if row["kind"] == "reroute"]
+    assert [row["at_ns"] for row in again] == [400_000_000, 1_000_000_000]
+    assert again[0]["entries"] > 0
+    planned = [row for row in followed if row["kind"] == "replan"]
+    assert bool(planned) == system.startswith("grid")
+    failed = read.links.query("node == 's1' and neighbour == 's3'")
+    assert (failed.down_drops > 0).any() and failed.down_drops.notna().all()
+
+
+def test_a_job_that_is_cut_off_for_good_names_the_link(tmp_path):
+    path = tmp_path / "links.yaml"
+    fault = "{at: 300 ms, fault: link_down, between: [h8, s2]}"
+    path.write_text(text("esa", fault, virtual=False))
+    done = run(path, tmp_path / "r", "--no-report")
+    assert done.returncode == 1
+    assert "job b could not finish" in done.stderr and "without link h8-s2" in done.stderr
+    (made,) = (tmp_path / "r").iterdir()
+    assert results.read(made).jobs.outcome.tolist() == ["finished", "unfinished"]
+
+
+@pytest.mark.slow
+def test_a_switch_that_restarts_while_a_link_is_down_takes_the_new_routes(tmp_path):
+    path = tmp_path / "links.yaml"
+    restart = "{at: 700 ms, fault: restart, switch: s1}"
+    path.write_text(text("esa", FAILS, restart, virtual=False))
+    read = finished(path, tmp_path / "r")
+    assert read.faults.kind.tolist() == ["link_down", "restart", "reroute", "reroute"]

@@ -1,0 +1,101 @@
+"""Links that fail in virtual time: jobs go on over other links, or wait, and stay exact."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.errors import RunError
+from testbed.experiment import load_text
+from testbed.runtimes.program import prepare
+from testbed.simulate.virtual_run import run_repetition
+from tests.support.link_faults import SYSTEMS, text
+from tests.support.virtual import content, run_virtual
+
+OTHER_PATH = "{at: 400 us, fault: link_down, between: [s1, s3], failover: 300 us}"
+# Two failures overlap; meanwhile spine s4 is cut off as well, and comes back.
+OVERLAPPING = (
+    "{at: 400 us, fault: link_down, between: [s1, s3], failover: 200 us, for: 20 ms}",
+    "{at: 1 ms, fault: link_down, switch: s4, failover: 500 us}",
+    "{at: 12 ms, fault: link_up, switch: s4, failover: 0 s}",
+)
+NO_PATH = "{at: 400 us, fault: link_down, between: [h1, s1], failover: 300 us, for: 10 ms}"
+
+
+def tables(system: str, *faults: str) -> dict:
+    """Of a run that must end well."""
+    made = run_virtual(load_text(text(system, *faults)))
+    for job in made["jobs"]:
+        assert job["outcome"] == "finished" and job["exact"]
+        assert job["values_checked"] == job["values"] * job["iterations"] * job["workers"]
+    assert sum(row["down_drops"] for row in made["links"]) > 0
+    return made
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_jobs_go_on_over_other_links(system):
+    made = tables(system, OTHER_PATH)
+    down, reroute, *planned = made["faults"]
+    end_ns = down["ended_ns"]  # of the run: the link stays down
+    assert (down["kind"], down["begun_ns"]) == ("link_down", 400_000)
+    assert end_ns >= max(job["end_ns"] for job in made["jobs"])
+    assert (reroute["kind"], reroute["begun_ns"]) == ("reroute", 700_000)
+    assert reroute["entries"] > 0
+    if system.startswith("grid"):
+        assert [(row["kind"], row["job"]) for row in planned] == [("replan", 0), ("replan", 1)]
+        assert all(row["rate_bps"] > 0 for row in planned)
+    else:
+        assert planned == []
+    # Nothing more is sent over the link once all switches know.
+    lost = {row["node"]: row["down_drops"] for row in made["links"] if row["down_drops"]}
+    assert set(lost) <= {"s1", "s3"}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_jobs_survive_failures_that_overlap(system):
+    made = tables(system, *OVERLAPPING)
+    kinds = [row["kind"] for row in made["faults"]]
+    assert kinds[:3] == ["link_down", "link_down", "link_up"]
+    assert made["faults"][0]["ended_ns"] == 20_400_000
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_job_without_another_path_waits_for_its_link(system):
+    made = tables(system, NO_PATH)
+    a, b = made["jobs"]
+    assert a["end_ns"] > 10_400_000  # job b has no host at that link
+    assert b["end_ns"] < a["end_ns"]
+
+
+def test_a_job_that_waits_for_a_link_is_not_held_for_stalled():
+    longer_than_timeout = NO_PATH.replace("for: 10 ms", "for: 2500 ms")
+    made = run_virtual(load_text(text("esa", longer_than_timeout)))
+    assert [job["outcome"] for job in made["jobs"]] == ["finished", "finished"]
+
+
+def test_a_job_that_is_cut_off_for_good_names_the_link_and_the_others_finish():
+    faults = (
+        "{at: 400 us, fault: link_down, between: [h1, s1]}",
+        "{at: 450 us, fault: link_down, between: [s1, s3], for: 10 ms}",
+    )
+    written: list[dict] = []
+    spec = load_text(text("esa", *faults))
+    with pytest.raises(RunError, match="job a could not finish.* without link h1-s1$"):
+        run_repetition(spec, prepare(spec).compiled, 0, write=written.append)
+    (made,) = written
+    assert [job["outcome"] for job in made["jobs"]] == ["unfinished", "finished"]
+    assert made["jobs"][0]["jct_ns"] is None
+
+
+def test_the_same_failures_give_the_same_run():
+    spec = load_text(text("grid", *OVERLAPPING))
+    assert content(run_virtual(spec)) == content(run_virtual(spec))
+
+
+def test_a_failure_after_the_end_does_not_take_place():
+    made = run_virtual(load_text(text("esa", "{at: 30 s, fault: link_down, between: [s1, s3]}")))
+    assert [row["begun_ns"] for row in made["faults"]] == [None]
+    plain = run_virtual(load_text(text("esa")))
+    for late, never in zip(made["jobs"], plain["jobs"], strict=True):
+        assert late["exact"] and late["jct_ns"] == pytest.approx(never["jct_ns"], rel=0.02)
+    assert all(row["down_drops"] == 0 for row in made["links"])
+    assert all("down_drops" not in row for row in plain["links"])
