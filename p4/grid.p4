@@ -10,7 +10,8 @@
  *   ----------------------------------------  --------------------------------------------------
  *   names another switch, or nobody           untouched to where its tag says
  *   names this switch                         its group says whose values make the sum complete,
- *                                             and the tag with which the sum goes on
+ *                                             the tag with which the sum goes on, and the switch
+ *                                             that adds the complete sum to others, if one does
  *     beyond the aggregation capacity         OVER_RATE: unchanged on the sum's way to the PS
  *     else                                    what the memory's own table says (esa.p4, atp.p4)
  *     and finds its aggregator taken          as there (unchanged to the PS); or, an option, it is

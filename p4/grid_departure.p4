@@ -9,4 +9,7 @@
                 meta.tag = slot.tag;
             }
             hdr.ina.extra = (bit<32>) meta.tag;
+            if (meta.event == COMPLETE || meta.event == RE_EMIT) {
+                hdr.ina.node = meta.adds;    // a part of a sum names a switch behind it, nobody adds it
+            }
         }

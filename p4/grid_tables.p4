@@ -7,11 +7,13 @@
     meter(1, MeterType.bytes) capacity;
 
     /* Fragments that meet here: a tag that leads here belongs to one group of workers. `complete`
-     * are these workers, `tag` is what their sum, or what is not added up, goes on with. */
-    action gather(bitmap_t complete, bit<16> tag, bit<1> signals) {
+     * are these workers, `tag` is what their sum, or what is not added up, goes on with. A sum that
+     * is complete here names `adds`: the switch that adds it to others, or this one. */
+    action gather(bitmap_t complete, bit<16> tag, bit<1> signals, bit<16> adds) {
         meta.complete = complete;
         meta.tag = tag;
         meta.signals = signals;
+        meta.adds = adds;
     }
     action pass_by() {
         meta.aggregated = 0;

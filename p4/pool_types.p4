@@ -101,6 +101,7 @@ struct metadata_t {
     bit<2>   heading;
 #ifdef GRID
     bit<16>  tag;                        // of the packet's way
+    bit<16>  adds;                       // who adds the complete sum to others; this switch: nobody
     bit<1>   signals;                    // collisions are dropped, and the sender is told
     bit<2>   color;                      // the meter's verdict
 #endif

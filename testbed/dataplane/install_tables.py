@@ -235,8 +235,11 @@ def install_grid_job(
         steer(UNTAGGED, *_hop(topology, switch, placement.ps))
         whole = [0, 0, WHOLE_INDEX, experiment.aggregators]
         calls.append(("table_add", "job", "aggregate", [number], whole))
+    subtotals = {each.tag for each in planned.groups if each.parent}
     for tag, group in groups_by_tag(planned, switch):
-        parameters = [group.bitmap, group.tag, signals]
+        adds = next((each.node for each in planned.groups if each.number == group.parent), switch)
+        told = signals if tag not in subtotals else 0  # no worker has sent a subtotal
+        parameters = [group.bitmap, group.tag, told, topology.number(adds)]
         calls.append(("table_add", "fan_in", "gather", [number, tag], parameters))
     children = [
         (topology.port_to(switch, child), child)

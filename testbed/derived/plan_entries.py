@@ -71,7 +71,11 @@ def next_nodes_by_tag(job: JobPlan) -> dict[tuple[str, int], str]:
     """{(switch, tag): the node to which packets with this tag go on}."""
     onwards: dict[tuple[str, int], str] = {}
     paths = [(each.tag, each.path[1:]) for worker in job.workers for each in worker.assignments]
-    paths += [(group.tag, group.path) for group in job.groups]
+    ways = {group.number: group.path for group in job.groups}
+    for group in job.groups:
+        # A part of a sum does not join the parent; it passes on over the same way.
+        beyond = ways[group.parent][1:] if group.parent else ()
+        paths.append((group.tag, (*group.path, *beyond)))
     for tag, path in paths:
         for switch, following in zip(path, path[1:], strict=False):
             if onwards.setdefault((switch, tag), following) != following:
@@ -93,6 +97,7 @@ def groups_by_tag(job: JobPlan, switch: str) -> Iterator[tuple[int, Group]]:
         for each in worker.assignments
         if each.group in groups
     }
+    arriving |= {(each.tag, each.parent) for each in job.groups if each.parent in groups}
     for tag, number in sorted(arriving):
         yield tag, groups[number]
 

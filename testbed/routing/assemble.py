@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import cast
@@ -45,11 +45,13 @@ SWEEPS = 3  # how often each job's tree of results is chosen again
 @dataclass(frozen=True)
 class Leg:
     """A range of a worker's fragments: over `path` to its aggregation node, the path's end, and
-    from there over `onward` to the PS. `onward` is () where the PS itself is that node."""
+    from there over `onward` to the PS. `onward` is () where the PS itself is that node. `joins`:
+    the switch on the path onward where the aggregate is added up with others; "" if none."""
 
     range: Range
     path: Path
     onward: Path
+    joins: str = ""
 
     @property
     def node(self) -> str:
@@ -63,15 +65,25 @@ Choice = Sequence[Sequence[Sequence[Leg]]]
 @dataclass
 class _Group:
     """A group under construction. `legs`: (worker's number within the job, its leg) of those that
-    meet."""
+    meet; `subtotals`: the groups whose aggregates join it; `parent`: the number of the group that
+    its own aggregate joins, 0: none."""
 
     range: Range
     onward: Path
     legs: tuple[tuple[int, Leg], ...]
+    joins: str = ""
+    subtotals: list[_Group] = field(default_factory=list)
+    parent: int = 0
 
     @property
     def workers(self) -> tuple[int, ...]:
-        return tuple(number for number, _ in self.legs)
+        own = [number for number, _ in self.legs]
+        return tuple(sorted([*own, *(w for each in self.subtotals for w in each.workers)]))
+
+    @property
+    def path(self) -> Path:
+        """Of its aggregate, to where that is added up."""
+        return self.onward[: self.onward.index(self.joins) + 1] if self.joins else self.onward
 
 
 class Arrangement:
@@ -125,7 +137,8 @@ class Arrangement:
                     use(term, leg.path, at)
             for group in groups:
                 members = tuple(first + worker for worker in group.workers)
-                use(Term(members, group.range.share), group.onward, ("PS", job.ps))
+                to = ("switch", group.joins) if group.joins else ("PS", job.ps)
+                use(Term(members, group.range.share), group.path, to)
         return uses
 
     def _with_results(self, trees: Sequence[Tree]) -> dict[Resource, list[Term]]:
@@ -287,14 +300,28 @@ def _groups(workers: Sequence[Sequence[Leg]]) -> list[_Group]:
                 meeting[part].append((number, leg))
         here: list[_Group] = []
         for start, end, members in zip(ends, ends[1:], meeting, strict=False):
-            for onward in dict.fromkeys(leg.onward for _, leg in members):
-                who = tuple((number, leg) for number, leg in members if leg.onward == onward)
+            for onward, joins in dict.fromkeys((leg.onward, leg.joins) for _, leg in members):
+                who = tuple(
+                    (number, leg)
+                    for number, leg in members
+                    if (leg.onward, leg.joins) == (onward, joins)
+                )
                 last = next((each for each in here if each.legs == who), None)
                 if last and last.range.end == start:
                     last.range = Range(last.range.start, end)
                 else:
-                    here.append(_Group(Range(start, end), onward, who))
+                    here.append(_Group(Range(start, end), onward, who, joins))
         found += here
+    for group in [each for each in found if each.joins]:
+        way = group.onward[group.onward.index(group.joins) :]
+        wanted = "", group.range, way
+        fits = (each for each in found if (each.joins, each.range, each.onward) == wanted)
+        parent = next(fits, None)
+        if parent is None:
+            parent = _Group(group.range, way, ())
+            found.append(parent)
+        parent.subtotals.append(group)
+        group.parent = found.index(parent) + 1
     return found
 
 
@@ -308,7 +335,7 @@ def _pieces(
     ]
     for index, group in enumerate(groups, 1):
         for number, leg in group.legs:
-            found[number].append((Leg(group.range, leg.path, leg.onward), index))
+            found[number].append((replace(leg, range=group.range), index))
     return [sorted(pieces, key=lambda piece: piece[0].range.start) for pieces in found]
 
 
@@ -420,6 +447,14 @@ def _job_plan(arrangement: Arrangement, index: int, all_rates: Sequence[Fraction
             rate = rates[number] * leg.range.share
             assignments.append(Assignment(leg.range, tag, meeting, leg.node, leg.path, rate))
         workers.append(WorkerPlan(number, host, rates[number], tuple(assignments)))
+    subtotals = [(number, group) for number, group in enumerate(groups, 1) if group.joins]
+    tag_onward: dict[int, int] = {}
+    for number, group in subtotals:
+        way = groups[group.parent - 1].onward
+        tag_onward[number] = tags.of_subtotal(group.path, way, group.parent)
+        tag_of_group.setdefault(group.parent, tag_onward[number])
+        last = max(delays[number]) + network.delay_ns(group.path)
+        delays.setdefault(group.parent, []).append(last)
     made = []
     for number, group in enumerate(groups, 1):
         rate = group.range.share * max(rates[worker] for worker in group.workers)
@@ -427,17 +462,20 @@ def _job_plan(arrangement: Arrangement, index: int, all_rates: Sequence[Fraction
         spread = 0 if alone else network.host_spread_ns
         hold_ns = max(delays[number]) - min(delays[number]) + spread
         in_use = rate * hold_ns / (10**9 * 8 * network.frame_bytes)
+        if number not in tag_onward:
+            tag_onward[number] = tags.of_aggregate(group.onward, tag_of_group[number])
         made.append(
             Group(
                 number=number,
                 node=group.onward[0],
-                tag=tags.of_aggregate(group.onward, tag_of_group[number]),
+                tag=tag_onward[number],
                 range=group.range,
                 workers=group.workers,
-                path=group.onward,
+                path=group.path,
                 rate_bps=rate,
                 hold_ns=hold_ns,
                 slots=max(1, math.ceil(in_use)),
+                parent=group.parent,
             )
         )
     return JobPlan(job.name, job.ps, min(rates), tuple(workers), tuple(made))

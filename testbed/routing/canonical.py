@@ -104,6 +104,7 @@ class Order:
                     number=number_of[each.number],
                     tag=tags[each.tag],
                     workers=workers_of(each),
+                    parent=number_of.get(each.parent, -1),
                 )
                 for each in ordered
             ),

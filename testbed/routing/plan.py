@@ -75,6 +75,10 @@ class Group:
     whose gradients meet (numbers within the job, ascending), the path of the aggregate from the
     switch to the PS, and its rate, which is the largest input's.
 
+    With a `parent`, the aggregate joins that group (its number) instead, and the path leads to that
+    group's switch. Then the parent's workers are those of its groups and those who send to it
+    themselves. A parent has no parent.
+
     `hold_ns`: how long an aggregator is in use, from the first to the last worker's fragment;
     `slots`: aggregators in use at a time at this rate, at least 1."""
 
@@ -87,6 +91,7 @@ class Group:
     rate_bps: Fraction
     hold_ns: int
     slots: int
+    parent: int = 0  # 0: none, the aggregate goes to the PS
 
     @property
     def bitmap(self) -> int:
@@ -401,6 +406,7 @@ def _job_json(job: JobPlan) -> dict[str, Any]:
                 "rate_bps": _number(group.rate_bps),
                 "hold_ns": group.hold_ns,
                 "slots": group.slots,
+                **({"parent": group.parent} if group.parent else {}),
             }
             for group in job.groups
         ],
@@ -447,6 +453,7 @@ def _job(data: dict[str, Any]) -> JobPlan:
                 rate_bps=_fraction(group["rate_bps"]),
                 hold_ns=group["hold_ns"],
                 slots=group["slots"],
+                parent=group.get("parent", 0),
             )
             for group in data["groups"]
         ),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from testbed.routing.network import Network, PlanJob
-from testbed.routing.plan import JobPlan, Plan
+from testbed.routing.plan import Group, JobPlan, Plan
 
 RELATIVE = Fraction(1, 10**9)  # tolerance: a plan read from JSON has rates as floats
 
@@ -89,6 +89,9 @@ class _Checker:
             if at != 1:
                 self.report(f"{name}: its ranges do not cover all fragments")
         for group in part.groups:
+            if group.parent:
+                self.subtotal(who, group, groups, inputs)
+        for group in part.groups:
             name = f"{who}, group {group.number}"
             members = inputs[group.number]
             if not members or tuple(sorted(members)) != group.workers:
@@ -99,16 +102,42 @@ class _Checker:
             switch = self.switches.get(group.node)
             if switch is None or not switch.aggregates:
                 self.report(f"{name}: {group.node} does not aggregate")
-            self.path(name, group.path, group.node, job.ps)
+            parent = groups.get(group.parent)
+            self.path(name, group.path, group.node, job.ps if parent is None else parent.node)
             self.flow(group.path, max(members.values()))
-            self.steer(who, steering, group.tag, group.path[1:], 0)
-            self.at_server[job.ps] += max(members.values())
+            self.steer(who, steering, group.tag, group.path[1:], group.parent)
+            if parent is None:
+                self.at_server[job.ps] += max(members.values())
+            else:  # what may not join there goes on to the PS
+                self.steer(who, steering, group.tag, parent.path[1:], 0)
+                self.at_switch[parent.node] += max(members.values())
             self.slots[group.node] += group.slots
             if group.slots < 1:
                 self.report(f"{name}: takes no aggregator")
         if part.rate_bps != min(worker.rate_bps for worker in part.workers):
             self.report(f"{who}: its rate is not that of its slowest worker")
         self.check_results(who, part)
+
+    def subtotal(
+        self,
+        who: str,
+        group: Group,
+        groups: dict[int, Group],
+        inputs: dict[int, dict[int, Fraction]],
+    ) -> None:
+        """Add what a group sends to its parent to what that gets."""
+        name, parent = f"{who}, group {group.number}", groups.get(group.parent)
+        if parent is None or parent.parent:
+            self.report(f"{name}: its aggregate joins no group that sends to the PS")
+            return
+        if group.range != parent.range or group.node == parent.node:
+            self.report(f"{name}: its aggregate does not fit group {parent.number}")
+        got = inputs[parent.number]
+        if not got.keys().isdisjoint(inputs[group.number]):
+            self.report(f"{name}: group {parent.number} has one of its workers already")
+        if set(group.path) & set(parent.path[1:]):
+            self.report(f"{name}: its way to the PS has a loop")
+        got |= inputs[group.number]
 
     def check_results(self, who: str, part: JobPlan) -> None:
         """Check that the results' links are a tree that reaches all nodes that wait for them."""

@@ -32,6 +32,17 @@ class Tags:
                 return tag
         return self._new(rules, group)
 
+    def of_subtotal(self, path: Path, onward: Path, group: int) -> int:
+        """The tag of an aggregate over `path` to where it joins `group`, whose own way is `onward`.
+        What may not join there (a part of a sum) goes on over it with this tag."""
+        rules = _forward(path[1:]) | _forward(onward[1:]) | {path[-1]: ("", group)}
+        marker = -1 - group  # workers' packets have other tags: collisions are signalled to them
+        for tag, known in enumerate(self._rules, 1):
+            if self._groups[tag - 1] == marker and _agree(known, rules):
+                known.update(rules)
+                return tag
+        return self._new(rules, marker)
+
     def of_aggregate(self, onward: Path, inputs: int) -> int:
         """The tag of an aggregate on its way to the PS; `inputs` is that of its inputs, which it
         keeps if it can."""

@@ -36,7 +36,8 @@ ONE_SET = (
     " again; with sets: 2 it does"
 )
 # The planners of testbed/routing/planners and of other packages (by the names of entry points).
-PLANNERS = ("grid-links", "striped", "grid", "nearest", "none", *plugins.found(plugins.PLANNERS))
+SHIPPED_PLANNERS = ("grid-links", "striped", "two-level", "grid", "nearest", "none")
+PLANNERS = (*SHIPPED_PLANNERS, *plugins.found(plugins.PLANNERS))
 RESULTS = ("counted", "ignored")
 PRIORITIES = (
     "esa",

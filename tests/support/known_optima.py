@@ -7,6 +7,32 @@ from __future__ import annotations
 
 # One worker's rates or several, job after job, in Gbit/s.
 INPUTS = {
+    # Sums of three leaves at the PS: 1 each. All raw to s0: three share a leaf's 3. Sums of the
+    # leaves' sums at s0: everything carries one rate.
+    "leaves below a switch that adds": (
+        """
+        s1 s0 3Gbit/s
+        s2 s0 3Gbit/s
+        s3 s0 3Gbit/s
+        ps s0 3Gbit/s
+        a1 s1 3Gbit/s
+        a2 s1 3Gbit/s
+        a3 s1 3Gbit/s
+        b1 s2 3Gbit/s
+        b2 s2 3Gbit/s
+        b3 s2 3Gbit/s
+        c1 s3 3Gbit/s
+        c2 s3 3Gbit/s
+        c3 s3 3Gbit/s
+        job a workers=a1,a2,a3,b1,b2,b3,c1,c2,c3 ps=ps
+        """,
+        {
+            "none": [1 / 3] * 9,
+            "nearest": [1] * 9,
+            "grid-links": [1] * 9,
+            "two-level": [3] * 9,
+        },
+    ),
     # Towards the PS 1, back 3: the two workers' sum has 1, raw each has a half.
     "the narrow direction is the gradients'": (
         """

@@ -21,7 +21,7 @@ from testbed.routing.network import Network, PlanJob
 from testbed.routing.options import COUNTED, ROUNDINGS, Options
 from testbed.routing.plan import Plan
 from testbed.routing.plan_check import violations
-from testbed.routing.planners import grid, nearest, striped, whole
+from testbed.routing.planners import grid, nearest, striped, two_level, whole
 from testbed.routing.validate import check_input, check_memory, check_options
 
 
@@ -44,6 +44,7 @@ SHIPPED = {
         Planner("grid", "GRID as published, repaired", "#56B4E9", "D", grid.plan),
         Planner("grid-links", "GRID with links", "#009E73", "o", whole.grid_links),
         Planner("striped", "striped", "#CC79A7", "^", striped.plan),
+        Planner("two-level", "GRID on two levels", "#0072B2", "P", two_level.plan),
     )
 }
 

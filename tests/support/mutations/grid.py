@@ -56,6 +56,14 @@ MUTATIONS = (
         grid_test("each_group_has_its_own_tag"),
     ),
     Mutation(
+        "GRID: only a complete sum is added to others",
+        "part of a sum is added at the next switch, and its rest comes to the server alone",
+        DEPARTURE,
+        "if (meta.event == COMPLETE || meta.event == RE_EMIT) {",
+        "if (meta.leaves == 1) {",
+        grid_test("a_complete_sum_names_the_switch_that_adds_it_to_others"),
+    ),
+    Mutation(
         "GRID: the capacity is enforced",
         "a switch adds more than it can",
         ARRIVAL,

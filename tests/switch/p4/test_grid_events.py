@@ -226,3 +226,35 @@ def test_a_reminder_pulls_a_sum_on_its_way():
     assert (pulled.port, pulled.extra) == (4, one.job.groups[0].tag)
     nothing = only(one.send("h4", "10.255.0.1", reminder))
     assert (nothing.kind, nothing.port) == (wire.REMINDER_EMPTY, 4)
+
+
+TWO_LEVELS = """
+name: two-levels
+topology: {kind: two_level, tors: 3, hosts: 2}
+links: {bandwidth: 1 Gbit/s}
+system: {name: grid, planner: two-level, memory: %s}
+memory: {aggregators: 8}
+jobs:
+  - {model: alexnet, workers: 6, iterations: 1, scale: 0.0001}
+"""
+
+
+@pytest.mark.parametrize("memory", ["esa", "atp", "plain"])
+def test_a_complete_sum_names_the_switch_that_adds_it_to_others(memory):
+    text = TWO_LEVELS % memory
+    job = plan_of(experiment(text)).jobs[0]
+    below = next(group for group in job.groups if group.parent)
+    above = next(group for group in job.groups if group.number == below.parent)
+    one = Switch(text, below.node)
+    topology = one.spec.topology_object()
+    *others, last = below.workers
+    for worker in others:
+        assert one.gradient(worker) == []
+    total = only(one.gradient(last))
+    assert (total.node, total.extra) == (topology.number(above.node), below.tag)
+    assert (total.bitmap, total.flags) == (below.bitmap, 0)
+    # Part of a sum goes the same way and names no switch on it: only the server adds it.
+    assert one.gradient(others[0], fragment=1) == []
+    pulled = only(one.gradient(others[0], fragment=1, flags=wire.RESEND))
+    assert pulled.node != topology.number(above.node) and pulled.extra == below.tag
+    assert pulled.bitmap == 1 << others[0]

@@ -30,6 +30,7 @@ ALWAYS = {
     ("the further switch is the better one", "nearest"),
     ("two jobs at one switch", "nearest"),
     ("two ways", "striped"),
+    ("leaves below a switch that adds", "two-level"),
     ("the narrow direction is the results'", "grid-links"),
 }
 ALL = {(name, planner) for name, (_, planners) in INPUTS.items() for planner in planners}

@@ -5,13 +5,23 @@ from __future__ import annotations
 import pytest
 
 from testbed.derived.plan_entries import plan_of
-from tests.support.random_graphs import graph_text, planned_experiment, share_of_stated_rate
+from tests.support.experiments import experiment
+from tests.support.random_graphs import (
+    experiment_text,
+    graph_text,
+    planned_experiment,
+    share_of_stated_rate,
+)
+from tests.support.virtual import run_virtual
 
 REACHED = 0.97
-PLANNERS = ("none", "nearest", "grid", "grid-links", "striped")
+PLANNERS = ("none", "nearest", "grid", "grid-links", "striped", "two-level")
 GRAPHS = 50
 # Those that run always: results share a direction with gradients, of the same job or of another.
-ALWAYS = {(41, "none"), (34, "nearest"), (27, "grid"), (47, "grid-links"), (13, "striped")}
+ALWAYS = {
+    *((41, "none"), (34, "nearest"), (27, "grid"), (47, "grid-links"), (13, "striped")),
+    (37, "two-level"),
+}
 CASES = [
     pytest.param(seed, planner, marks=() if (seed, planner) in ALWAYS else pytest.mark.slow)
     for planner in PLANNERS
@@ -24,6 +34,32 @@ def test_a_run_reaches_the_stated_rate(seed, planner, tmp_path) -> None:
     path = tmp_path / "network.txt"
     path.write_text(graph_text(seed))
     assert share_of_stated_rate(planned_experiment(path, planner)) >= REACHED
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ", memory: atp",
+        pytest.param(", memory: plain", marks=pytest.mark.slow),
+        pytest.param(", collision: drop", marks=pytest.mark.slow),
+    ],
+)
+def test_sums_of_sums_are_right_with_every_memory(options, tmp_path) -> None:
+    path = tmp_path / "network.txt"
+    path.write_text(graph_text(13))
+    spec = planned_experiment(path, "two-level", options)
+    assert any(group.parent for job in plan_of(spec).jobs for group in job.groups)
+    assert share_of_stated_rate(spec) >= REACHED
+
+
+@pytest.mark.parametrize("memory", ["esa", pytest.param("atp", marks=pytest.mark.slow)])
+def test_sums_of_sums_survive_losses_and_short_memory(memory, tmp_path) -> None:
+    path = tmp_path / "network.txt"
+    path.write_text(graph_text(13))
+    text = experiment_text(path, "two-level", f", memory: {memory}").replace("4096", "64")
+    text += "links: {loss: 1 %, duplicate: 1 %, reorder: 1 %, reorder_delay: 20 us}\n"
+    (job,) = run_virtual(experiment(text))["jobs"]
+    assert job["exact"] and job["retransmissions"] > 0
 
 
 def test_a_plan_that_ignores_results_states_more_than_a_run_reaches(tmp_path) -> None:

@@ -15,6 +15,7 @@ from testbed.routing.planners import PLANNERS, Planner, make_plan, whole
 from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario, draw
 from tests.support.plan_networks import both_ways, example, small_networks
 
+ALL = ("none", "nearest", "grid", "grid-links", "striped", "two-level")
 CHECKS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
@@ -23,19 +24,18 @@ CHECKS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 def test_order_of_planners(given_network) -> None:
     """What may do more does no worse, and nothing exceeds its bound."""
     network, jobs = given_network
-    plans = {
-        name: make_plan(network, jobs, name)
-        for name in ("none", "nearest", "grid", "grid-links", "striped")
-    }
+    plans = {name: make_plan(network, jobs, name) for name in ALL}
     rate = {name: plan.rate_bps for name, plan in plans.items()}
     assert rate["none"] <= rate["grid-links"]
     assert rate["grid"] <= rate["grid-links"]
     assert rate["grid-links"] <= rate["striped"]
+    assert rate["grid-links"] <= rate["two-level"]
+    assert rate["two-level"] <= plans["two-level"].bound_bps
     assert rate["striped"] <= plans["striped"].bound_bps * (1 + Fraction(1, 10**6))
 
 
 @settings(max_examples=12, **CHECKS)
-@given(small_networks(), st.sampled_from(["none", "nearest", "grid", "grid-links", "striped"]))
+@given(small_networks(), st.sampled_from(ALL))
 def test_rates_are_max_min_fair(given_network, planner) -> None:
     """Every worker uses something full where nobody whose rate counts has more than it: raising it
     would take from one that has no more."""
@@ -90,7 +90,7 @@ def test_a_lower_worker_leaves_room_for_others() -> None:
         both_ways(links),
     )
     jobs = (PlanJob("one", ("a",), "p"), PlanJob("two", ("b",), "q"))
-    for planner in ("none", "nearest", "grid", "grid-links", "striped"):
+    for planner in ALL:
         assert [job.rate_bps for job in make_plan(network, jobs, planner).jobs] == [1, 5]
 
 
