@@ -220,7 +220,8 @@ class Topology:
             neighbours = [neighbour for neighbour, _, _ in self._ports[host]]
             if len(neighbours) != 1:
                 raise TopologyError(
-                    f"host {host} has {len(neighbours)} links; a host has exactly 1"
+                    f"host {host} has {len(neighbours)} links; a host of an experiment has exactly"
+                    " 1 (`run.py plan` can plan for a graph file's hosts with several)"
                 )
             if neighbours[0] in self._hosts:
                 raise TopologyError(

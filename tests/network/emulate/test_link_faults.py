@@ -6,16 +6,13 @@ import pytest
 
 from testbed import results
 from tests.support.link_faults import SYSTEMS, text
+from tests.support.matrix import first_of
 from tests.support.runs import finished, run
 
 FAILS = "{at: 300 ms, fault: link_down, between: [s1, s3], failover: 100 ms, for: 600 ms}"
-ALWAYS = ("grid",)
 
 
-@pytest.mark.parametrize(
-    "system",
-    [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.slow) for name in SYSTEMS],
-)
+@pytest.mark.parametrize("system", first_of(sorted(SYSTEMS, key=lambda name: name != "grid"), 1))
 def test_jobs_go_on_over_other_links(tmp_path, system):
     path = tmp_path / "links.yaml"
     path.write_text(text(system, FAILS, virtual=False))
