@@ -152,11 +152,11 @@ class Failover:
 
     def _follow(self, due_ns: int, now_ns: int, ended: Collection[int]) -> None:
         made = self._rerouting.reroute(ended)
-        self._tell(made.parts)
         entries = 0
         for name, held in self._entries.items():
             with self._asked(name) as client:
                 entries += held.follow(made.view, made.jobs, client)
+        self._tell(made.parts)  # now that every switch knows the new tags
         self.followed.append(_as_followed(made, due_ns, now_ns, entries))
 
 
