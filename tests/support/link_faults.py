@@ -9,6 +9,7 @@ SYSTEMS = {
     "ps": "{name: ps}",
     "ring": "{name: ring}",
     "grid": "{name: grid, planner: grid-links}",
+    "grid-two-level": "{name: grid, planner: two-level}",
     "grid-atp": "{name: grid, planner: striped, memory: atp}",
 }
 _MEMORY = "memory: {aggregators: 256}\n"

@@ -88,7 +88,7 @@ def test_a_job_that_is_cut_off_for_good_names_the_link_and_the_others_finish():
 
 
 def test_the_same_failures_give_the_same_run():
-    spec = load_text(text("grid", *OVERLAPPING))
+    spec = load_text(text("grid", OTHER_PATH))
     assert content(run_virtual(spec)) == content(run_virtual(spec))
 
 
