@@ -239,22 +239,22 @@ jobs:
 """
 
 
-@pytest.mark.parametrize("memory", ["esa", "atp", "plain"])
-def test_a_complete_sum_names_the_switch_that_adds_it_to_others(memory):
-    text = TWO_LEVELS % memory
-    job = plan_of(experiment(text)).jobs[0]
-    below = next(group for group in job.groups if group.parent)
-    above = next(group for group in job.groups if group.number == below.parent)
-    one = Switch(text, below.node)
-    topology = one.spec.topology_object()
-    *others, last = below.workers
-    for worker in others:
-        assert one.gradient(worker) == []
-    total = only(one.gradient(last))
-    assert (total.node, total.extra) == (topology.number(above.node), below.tag)
-    assert (total.bitmap, total.flags) == (below.bitmap, 0)
-    # Part of a sum goes the same way and names no switch on it: only the server adds it.
-    assert one.gradient(others[0], fragment=1) == []
-    pulled = only(one.gradient(others[0], fragment=1, flags=wire.RESEND))
-    assert pulled.node != topology.number(above.node) and pulled.extra == below.tag
-    assert pulled.bitmap == 1 << others[0]
+def test_a_complete_sum_names_the_switch_that_adds_it_to_others():
+    for memory in ("esa", "atp", "plain"):
+        text = TWO_LEVELS % memory
+        job = plan_of(experiment(text)).jobs[0]
+        below = next(group for group in job.groups if group.parent)
+        above = next(group for group in job.groups if group.number == below.parent)
+        one = Switch(text, below.node)
+        there = one.spec.topology_object().number(above.node)
+        *others, last = below.workers
+        for worker in others:
+            assert one.gradient(worker) == []
+        total = only(one.gradient(last))
+        assert (total.node, total.extra) == (there, below.tag)
+        assert (total.bitmap, total.flags) == (below.bitmap, 0)
+        # Part of a sum goes the same way and names no switch on it: only the server adds it.
+        assert one.gradient(others[0], fragment=1) == []
+        pulled = only(one.gradient(others[0], fragment=1, flags=wire.RESEND))
+        assert pulled.node != there and pulled.extra == below.tag
+        assert pulled.bitmap == 1 << others[0]
