@@ -11,8 +11,9 @@ system_python=/usr/bin/python3
 environment=$here/.venv
 python=$environment/bin/python
 # python3 from the system because Mininet is installed for that one; net-tools because Mininet calls
-# ifconfig, and ping because its pingAll does; ethtool for users who look at offload settings.
-packages="python3 python3-venv mininet gcc libc6-dev iproute2 iputils-ping net-tools ethtool libseccomp2"
+# ifconfig, and ping because its pingAll does; ethtool for users who look at offload settings;
+# libseccomp2 and bubblewrap confine what the labs grade.
+packages="python3 python3-venv mininet gcc libc6-dev iproute2 iputils-ping net-tools ethtool libseccomp2 bubblewrap"
 
 say() { printf '%s\n' "$*" >&2; }
 

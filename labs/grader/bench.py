@@ -237,10 +237,12 @@ class Python:
 
 class Setting(Protocol):
     """What a bench needs to know of a lab (lab.py): what the submission's P4 program or Python
-    module is called, compile-time parameters, and the switch's ports."""
+    module is called, which packages the module may import, compile-time parameters, and the
+    switch's ports."""
 
     program: str
     module: str
+    packages: tuple[str, ...]
     defines: dict[str, int]
     ports: tuple[int, ...]
 
@@ -283,7 +285,6 @@ class Bench:
         self.about: tuple[int, bytes] | None = None  # the packet sent last
         self.trace_lines: list[str] = []
         self.log: list[str] = []
-        self.gaps: list[str] = []
         self.notes: list[str] = []
 
     def close(self) -> None:
@@ -310,7 +311,6 @@ class Bench:
         key = self._build(self.lab.program, defines, self.trace)
         assert self._node is not None, "a network has a process in its switch"
         box = self._node()
-        self.gaps = box.walls.gaps()
         seed = self.random.getrandbits(32)
         number = self.call(box, "attach", key, self.wires.interfaces, seed, self.trace)
         self.wired = WiredSwitch(self, box, number, self.trace, self.wires)
@@ -323,7 +323,6 @@ class Bench:
     def _boxed(self, program: str, defines: dict[str, int], trace: bool) -> Switch:
         key = self._build(program, defines, trace)
         box = self._switches()
-        self.gaps = box.walls.gaps()
         seed = self.random.getrandbits(32)
         number = self.call(box, "load", key, list(self.lab.ports), seed, trace)
         self.virtual += 1
@@ -338,9 +337,8 @@ class Bench:
         name = module or self.lab.module
         if name in self._broken:
             raise self._broken[name]
-        box = Box("run", self.scratch, LIFE_S, "numpy")
+        box = Box("python", self.scratch, LIFE_S, self.lab.packages)
         self._boxes.append(box)
-        self.gaps = box.walls.gaps()
         try:
             box.call("module_load", name, limit_s=CALL_S, clock_s=self.left())
         except BoxError as error:

@@ -10,34 +10,37 @@ seed, no path of a check or a solution.
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from testbed.labs.grader import channel
-from testbed.labs.grader.confine import ENGINE, ROOT, Confinement
+from testbed.errors import UserError
+from testbed.labs.grader import sandbox, seccomp
+from testbed.labs.grader.inside import channel
+from testbed.labs.grader.inside.walls import NOBODY
 from testbed.linux.kernel import enter_network
 
 PRINTED_BYTES = 4096  # of a process's output that are kept
 CHUNK = 1 << 16
 START_S = 20.0
+END_S = 20.0
 CALL_S = 5.0
 PATIENCE = 4  # seconds on the clock for each second of CPU time
 LOOK_S = 0.5  # how often to look at the process's CPU time
 CPU_MARGIN_S = 2
 PREFIX = "ina-labs-"  # of scratch folders
+SIGNALLED = 128  # added by bubblewrap to the number of the signal that ended the process
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-BOOT = (
-    "import sys; sys.path[:0] = sys.argv[1:3]; from testbed.labs.grader.worker import main; main()"
-)
+BOOT = "import sys; sys.path[:] = %r; from inside.worker import main; main(*sys.argv[1:])"
 
 
 class BoxError(Exception):
@@ -56,11 +59,13 @@ class Box:
     """A confined process.
 
     Args:
-        kind: "compile", "run" or "network" (confine.py).
+        kind: "compile", "switch", "python" or "network" (sandbox.py).
         scratch: its folder, from `scratch_folder`.
         life_s: seconds of CPU time that it may use in its whole life.
-        preload: modules that it imports before the walls go up.
+        packages: Python packages that a student's Python may import.
         namespace: id of a process whose network namespace it lives in; for "network".
+
+    Raises UserError where there can be no sandbox.
     """
 
     def __init__(
@@ -68,48 +73,55 @@ class Box:
         kind: str,
         scratch: Path,
         life_s: float,
-        preload: str = "",
+        packages: Sequence[str] = sandbox.PYTHON_PACKAGES,
         namespace: int | None = None,
     ) -> None:
+        filter_file = os.memfd_create("filter", 0)
+        os.write(filter_file, seccomp.program(kind))
+        os.lseek(filter_file, 0, os.SEEK_SET)
         requests, self._requests = os.pipe()
         self._replies, replies = os.pipe()
         self._output, output = os.pipe()
+        information, info = os.pipe()
         self._buffer = bytearray()
         self.printed = bytearray()
-        environment = {
-            "PATH": "/usr/local/bin:/usr/bin:/bin",
-            "TMPDIR": str(scratch),
-            "LC_ALL": "C.UTF-8",
-            "OPENBLAS_NUM_THREADS": "1",
-            "OMP_NUM_THREADS": "1",
-            "MKL_NUM_THREADS": "1",
-        }
+        self.pid = 0  # of the process that answers, once it is there
+        self._first = -1  # descriptor of the sandbox's first process
         arguments = [
-            str(ROOT),
-            str(ENGINE.parent),
             kind,
-            str(scratch),
-            str(int(life_s) + CPU_MARGIN_S),
-            preload,
+            str(sandbox.WORK),
+            json.dumps(sandbox.limits(kind, int(life_s) + CPU_MARGIN_S)),
+            json.dumps(["numpy"] if kind == "python" else []),
+            str(filter_file),
+            json.dumps([requests, replies]),
         ]
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-B", "-c", BOOT, *arguments, str(requests), str(replies)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            cwd=scratch,
-            env=environment,
-            pass_fds=[requests, replies],
-            start_new_session=True,
-            preexec_fn=None if namespace is None else partial(enter_network, namespace),
-        )
-        for descriptor in (requests, replies, output):
-            os.close(descriptor)
         try:
-            self.walls = Confinement(**self._receive("start", START_S))
+            before = sandbox.command(kind, scratch, packages, info)
+            self._process = subprocess.Popen(
+                [*before, "-c", BOOT % sandbox.search_path(), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd="/",
+                env={},
+                pass_fds=[requests, replies, info, filter_file],
+                start_new_session=True,
+                preexec_fn=None if namespace is None else partial(enter_network, namespace),
+            )
+        finally:
+            for descriptor in (requests, replies, output, info, filter_file):
+                os.close(descriptor)
+        try:
+            self._receive("start", START_S)
+            first = int(json.loads(os.read(information, CHUNK))["child-pid"])
+            self._first, self.pid = os.pidfd_open(first), _child(first)
+        except BoxDied as error:
+            raise UserError(f"a sandbox could not be started: {error}") from None
         except BaseException:
             self.close()
             raise
+        finally:
+            os.close(information)
 
     @property
     def alive(self) -> bool:
@@ -118,13 +130,15 @@ class Box:
     def close(self) -> None:
         """Kill the process and all that it has started."""
         if self._process.returncode is None:
-            for target in (-self._process.pid, self._process.pid):
+            if self._first >= 0:  # all others in the sandbox end with it, and bubblewrap then
+                signal.pidfd_send_signal(self._first, signal.SIGKILL)
                 try:
-                    os.kill(target, signal.SIGKILL)
-                except (ProcessLookupError, PermissionError):
+                    self._process.wait(END_S)
+                except subprocess.TimeoutExpired:
                     pass
+            self._process.kill()
             self._process.wait()
-        for name in ("_requests", "_replies", "_output"):
+        for name in ("_requests", "_replies", "_output", "_first"):
             descriptor = getattr(self, name)
             if descriptor >= 0:
                 os.close(descriptor)
@@ -188,8 +202,10 @@ class Box:
 
     def _cpu_s(self) -> float:
         """CPU time that the process has used."""
+        if not self.pid:
+            return 0.0
         try:
-            text = Path(f"/proc/{self._process.pid}/stat").read_text()
+            text = Path(f"/proc/{self.pid}/stat").read_text()
         except OSError:
             return 0.0
         fields = text.rpartition(")")[2].split()
@@ -211,12 +227,31 @@ class Box:
             code = self._process.wait(2)
         except subprocess.TimeoutExpired:
             return "closed its connection to the grader"
-        if code == -signal.SIGXCPU or code == -signal.SIGKILL:
+        if code in (SIGNALLED + signal.SIGXCPU, SIGNALLED + signal.SIGKILL, -signal.SIGKILL):
             return "was stopped: it used up its CPU time or memory"
-        if code < 0:
-            return f"crashed ({signal.Signals(-code).name})"
+        if code > SIGNALLED:
+            return f"crashed ({signal.Signals(code - SIGNALLED).name})"
         text = self.printed.decode(errors="replace").strip()
         return "ended" + (f": {text[-600:]}" if text else f" with exit code {code}")
+
+
+def _child(parent: int) -> int:
+    """The id of the only child of a process."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        if int(fields[1]) == parent:
+            return int(path.parent.name)
+    raise BoxDied("its process is gone")
+
+
+def hand_over(folder: Path) -> None:
+    """Let the compiler in the sandbox write to a folder; where root grades, it is nobody."""
+    if os.geteuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
 
 
 def scratch_folder() -> Path:

@@ -14,9 +14,9 @@ from pathlib import Path
 from p4engine.backend.build import compile_program
 from p4engine.backend.c_build import share_runtime
 
-from testbed.labs.grader import seccomp
+from testbed.labs.grader import sandbox, seccomp
 from testbed.labs.grader.bench import Bench, Broken
-from testbed.labs.grader.box import Box, BoxError, Refused, remove, scratch_folder
+from testbed.labs.grader.box import Box, BoxError, Refused, hand_over, remove, scratch_folder
 from testbed.labs.grader.failure import Failure
 from testbed.labs.grader.lab import Check, Lab
 from testbed.labs.grader.network import Wires, refuse
@@ -26,11 +26,6 @@ from testbed.labs.grader.submission import Unusable, collect
 UNUSABLE = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
 SUBMISSION_S = 60.0  # hard limit for all checks together
 COMPILE_S = 30.0
-COMPILERS = (
-    "p4engine.backend.build p4engine.backend.emit_program p4engine.frontend.parser.parse_program"
-)
-SWITCHES = "p4engine.switch.library p4engine.backend.build p4engine.trace.trace_text"
-NODE = f"{SWITCHES} p4engine.process.switch_process"
 SMALL = Path(__file__).with_name("small.p4")  # compiled once, so that the runtime is in the cache
 
 
@@ -59,7 +54,6 @@ class Grade:
     lab: Lab
     outcomes: list[Outcome]
     problem: str = ""  # why some or all checks could not be run
-    gaps: list[str] = field(default_factory=list)  # what this machine does not protect
     warnings: list[str] = field(default_factory=list)  # of the compiler
     seconds: float = 0.0
 
@@ -75,7 +69,6 @@ class Builder:
     def __init__(self, lab: Lab, scratch: Path, deadline: float) -> None:
         self.lab, self.scratch, self.deadline = lab, scratch, deadline
         self.warnings: list[str] = []
-        self.gaps: list[str] = []
         self._made: dict[tuple, str] = {}
         self._broken: dict[str, Broken] = {}
 
@@ -95,8 +88,7 @@ class Builder:
 
     def _compile(self, program: str, defines: dict[str, int], trace: bool) -> str:
         left = max(0.1, self.deadline - time.monotonic())
-        with Box("compile", self.scratch, COMPILE_S, COMPILERS) as box:
-            self.gaps = box.walls.gaps()
+        with Box("compile", self.scratch, COMPILE_S) as box:
             key, warnings = box.call(
                 "compile", program, defines, trace, limit_s=COMPILE_S, clock_s=left
             )
@@ -119,10 +111,10 @@ class Switches:
     def __call__(self) -> Box:
         if self._box is None or not self._box.alive:
             if self.wires is None:
-                self._box = Box("run", self.scratch, SUBMISSION_S, SWITCHES)
+                self._box = Box("switch", self.scratch, SUBMISSION_S)
             else:
                 at = self.wires.namespace
-                self._box = Box("network", self.scratch, SUBMISSION_S, NODE, at)
+                self._box = Box("network", self.scratch, SUBMISSION_S, namespace=at)
         return self._box
 
     def unload(self) -> None:
@@ -145,6 +137,7 @@ def prepare(scratch: Path) -> None:
     if not share_runtime(cache):
         compile_program(SMALL)
         share_runtime(cache)
+    hand_over(cache)
 
 
 def grade(
@@ -166,9 +159,10 @@ def grade(
             those in CPU time stay.
         network: play the checks on Mininet, but for those that have no switch or need virtual time.
 
-    Raises UserError where there can be no network, or where a library is missing.
+    Raises UserError where there can be no network, or no sandbox for submissions.
     """
     seccomp.library()
+    sandbox.bubblewrap()
     begin = time.monotonic()
     made = Grade(lab, [])
     if network:
@@ -237,7 +231,6 @@ class _Grading:
         outcome.seconds = time.monotonic() - begin
         if self.network:
             outcome.played = _network_counts(bench)
-        self.made.gaps = self.made.gaps or bench.gaps or self.builder.gaps
         self.made.warnings = self.builder.warnings
         for each in {self.switches, self.node}:
             each.unload()

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.errors import UserError
+from testbed.labs.grader.sandbox import PYTHON_PACKAGES
 
 if TYPE_CHECKING:
     from testbed.labs.grader.bench import Bench
@@ -52,6 +53,7 @@ class Lab:
         given: files that stay as they are, in the skeleton or (of several labs) in labs/common.
         program: the P4 program among `hand_in`, if there is one.
         module: the Python module among `hand_in`, if there is one.
+        packages: Python packages that the module may import.
         defines: compile-time parameters of the program.
         ports: of the switch.
     """
@@ -61,6 +63,7 @@ class Lab:
     given: tuple[str, ...] = ()
     program: str = ""
     module: str = ""
+    packages: tuple[str, ...] = PYTHON_PACKAGES
     defines: dict[str, int] = field(default_factory=dict)
     ports: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
     checks: list[Check] = field(default_factory=list)

@@ -3,7 +3,7 @@
 The same checks send the same packets as without it, but over real links: a frame goes out of the
 interface of the host that hangs at the port, in the host's network namespace, and what reaches the
 other hosts is captured at their interfaces. In the switch's namespace runs the submission's
-program in the native switch, in a confined process (confine.py). Between hosts and switch there is
+program in the native switch, in a confined process (sandbox.py). Between hosts and switch there is
 nothing but veth pairs; nothing leads from there to the machine or its networks. All of it lives in
 anonymous namespaces and goes with the grader, also if that is killed.
 """
@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from testbed.errors import UserError
-from testbed.labs.grader import landlock
 from testbed.linux import kernel
 
 MTU_BYTES = 1500
@@ -103,11 +102,6 @@ def refuse() -> None:
     """Raises UserError, with the remedy, where there can be no network."""
     if os.geteuid() != 0:
         raise UserError("--network needs root: sudo .venv/bin/python -m labs grade ... --network")
-    if not landlock.version():
-        raise UserError(
-            "--network runs submissions as root, and this kernel has no Landlock (Linux 5.13) to"
-            " keep them out of other files; leave it out"
-        )
     try:
         import mininet  # noqa: F401
     except ImportError:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.errors import UserError
-from testbed.labs.grader.confine import ENGINE
 from testbed.labs.grader.lab import LABS, Lab, lab_names
+from testbed.labs.grader.sandbox import ENGINE
 
 ROOT = LABS.parent
 TEACHERS = ("_teacher", "TEACHERS.md")

@@ -14,7 +14,6 @@ from rich.text import Text
 from testbed.labs.grader.grade import Grade, Outcome
 
 MARKS = {"pass": ("pass", "green"), "fail": ("FAIL", "bold red"), "not run": ("not run", "yellow")}
-GAP = "This machine does not confine submissions fully: "
 
 
 def show_outcome(console: Console, number: int, outcome: Outcome) -> None:
@@ -57,8 +56,6 @@ def show_end(console: Console, grade: Grade) -> None:
         console.print(Text(printable(text), "yellow"), soft_wrap=True)
     if grade.problem:
         console.print(Text(printable(grade.problem), "red"), soft_wrap=True)
-    for text in grade.gaps:
-        console.print(Text(GAP + text, "yellow"), soft_wrap=True)
     line = f"{grade.points} of {grade.lab.points} points  ({grade.seconds:.1f} s)"
     console.print(Text(line, "bold"))
 
@@ -84,7 +81,7 @@ def gradescope(grade: Grade) -> dict[str, Any]:
                 "visibility": "visible",
             }
         )
-    head = [grade.problem, *grade.warnings[:10], *(GAP + gap for gap in grade.gaps)]
+    head = [grade.problem, *grade.warnings[:10]]
     head = [printable(text) for text in head]
     return {
         "score": grade.points,

@@ -1,35 +1,67 @@
-"""A seccomp filter: system calls that a submission has no business with fail from now on.
+"""Filters of system calls: what a process in the sandbox may still ask of the kernel. Everything
+else fails with EPERM, so that Python reports it like any other error.
 
-It closes what files (landlock.py) and resource limits leave open: sockets, signals to other
-processes, looking into them, changing their limits, System V memory that outlives its makers, and,
-where nothing has to be started any more, new processes and threads. A call that is refused returns
-EPERM, so that Python reports it like any other error. libseccomp makes the filter; that works
-without privileges, and the filter holds for everything that the process starts.
+They are lists of what is allowed; a list of what is forbidden is never complete. A submission's
+process reads files and memory of its own and looks at the clock. The compiler's also starts
+programs and writes files. A switch on a network sends and receives frames. libseccomp compiles the
+lists, here in the grader; inside, the result is only loaded (inside/walls.py).
 """
 
 from __future__ import annotations
 
 import errno
+import functools
 import os
-from collections.abc import Sequence
+import socket
+import tempfile
 from typing import Any
 
 from testbed.errors import UserError
 
-REFUSED = (
-    *("socket", "io_uring_setup"),
-    *("kill", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal"),
-    *("pidfd_open", "pidfd_getfd", "ptrace", "process_vm_readv", "process_vm_writev"),
-    *("setpriority", "sched_setscheduler", "sched_setaffinity"),
-    *("shmget", "semget", "msgget", "mq_open", "keyctl", "add_key"),
-    *("bpf", "perf_event_open", "userfaultfd", "mount", "unshare", "setns"),
+# Memory, threads' own business, and the end.
+_SELF = (
+    *("brk", "mmap", "munmap", "mprotect", "mremap", "madvise", "futex", "set_robust_list"),
+    *("get_robust_list", "rseq", "membarrier", "set_tid_address", "arch_prctl", "restart_syscall"),
+    *("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "exit", "exit_group"),
+    *("getpid", "getppid", "gettid", "getuid", "geteuid", "getgid", "getegid", "getgroups"),
+    *("getresuid", "getresgid", "getpgrp", "getpgid", "getsid", "uname", "getcwd", "getrusage"),
+    *("getrlimit", "getcpu", "sched_yield", "sched_getaffinity", "sysinfo", "getrandom", "umask"),
 )
-STARTING = ("fork", "vfork", "clone", "clone3", "execve", "execveat")
+_CLOCKS = (
+    *("clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time"),
+    *("times",),
+)
+# Reading files, and writing to what is open (the pipes to the grader).
+_FILES = (
+    *("read", "readv", "pread64", "preadv", "write", "writev", "lseek", "close", "close_range"),
+    *("fstat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2"),
+    *("readlink", "readlinkat", "getdents64", "dup", "fadvise64", "poll", "ppoll", "select"),
+    *("pselect6",),
+)
+_PROGRAMS = (
+    *("fork", "vfork", "clone", "execve", "execveat", "wait4", "waitid", "pipe", "pipe2"),
+    *("dup2", "dup3", "chdir", "fchdir", "setsid", "setpgid", "prlimit64", "setrlimit", "statfs"),
+    *("fstatfs", "flock", "fcntl", "ioctl", "open", "openat", "creat", "mkdir", "mkdirat"),
+    *("rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2", "link", "linkat"),
+    *("symlink", "symlinkat", "truncate", "ftruncate", "fallocate", "utimensat", "fsync"),
+    *("fdatasync", "pwrite64", "copy_file_range", "sendfile"),
+)
+_CHANGE_MODE = {"chmod": 1, "fchmod": 1, "fchmodat": 2}  # the argument that is the mode
+_FRAMES = (
+    *("bind", "setsockopt", "getsockopt", "getsockname", "sendto", "sendmsg", "sendmmsg"),
+    *("recvfrom", "recvmsg", "recvmmsg", "ioctl", "fcntl", "eventfd2"),
+)
+_FAMILIES = (socket.AF_PACKET, socket.AF_NETLINK)  # the latter tells of interfaces that go down
+_FCNTL = (1, 2, 3, 1030)  # F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC
+_IOCTL = (0x5401, 0x5451, 0x5413)  # TCGETS, FIOCLEX, TIOCGWINSZ
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | 0o20000000  # O_TMPFILE
+_SPECIAL_BITS = 0o7000  # set-uid, set-gid, sticky
+
+KINDS = ("compile", "switch", "python", "network")
 
 
 def library() -> Any:
-    """libseccomp's Python interface. To be called before a process confines itself: the search for
-    libseccomp starts programs. Raises UserError where one of them is missing."""
+    """libseccomp's Python interface. Raises UserError where one of them is missing."""
     remedy = "pip install pyseccomp, apt-get install libseccomp2"
     try:
         import pyseccomp
@@ -38,31 +70,41 @@ def library() -> Any:
     return pyseccomp
 
 
-def restrict(may_start: bool, sockets: Sequence[int] = ()) -> None:
-    """Install the filter in all threads of this process.
+@functools.cache
+def allowed(kind: str) -> frozenset[str]:
+    """The names of the calls that a process of this kind may make with any arguments."""
+    more = {"compile": _PROGRAMS, "network": _FRAMES}.get(kind, ())
+    return frozenset([*_SELF, *_CLOCKS, *_FILES, *more])
 
-    Args:
-        may_start: the process can still start programs.
-        sockets: address families of which it can still open sockets; neighbouring numbers.
 
-    Raises:
-        OSError: this kernel has no such filters, or `no_new_privs` is not set.
-    """
+@functools.cache
+def program(kind: str) -> bytes:
+    """The filter for one kind of process (KINDS), as the kernel takes it (struct sock_filter[])."""
+    assert kind in KINDS, kind
     scmp = library()
     refuse = scmp.ERRNO(errno.EPERM)
-    rules = scmp.SyscallFilter(scmp.ALLOW)
+    rules = scmp.SyscallFilter(refuse)
     rules.set_attr(scmp.Attr.ACT_BADARCH, refuse)  # the calls of 32-bit programs
-    rules.set_attr(scmp.Attr.CTL_NNP, 0)
-    rules.set_attr(scmp.Attr.CTL_TSYNC, 1)
-    for name in REFUSED if may_start else REFUSED + STARTING:
-        if name != "socket" or not sockets:
-            rules.add_rule(refuse, name)
-    # Allowed for the process itself: abort() sends itself a signal, getrlimit() asks for itself.
-    for name, allowed in (("tgkill", [os.getpid()]), ("prlimit64", [0]), ("socket", sockets)):
-        if allowed:
-            low, high = min(allowed), max(allowed)
-            assert high - low < len(allowed), "a rule compares an argument once"
-            rules.add_rule(refuse, name, scmp.Arg(0, scmp.GT, high))
-            if low:
-                rules.add_rule(refuse, name, scmp.Arg(0, scmp.LT, low))
-    rules.load()
+    names = allowed(kind)
+    for name in sorted(names):
+        rules.add_rule(scmp.ALLOW, name)
+    if kind == "compile":
+        for name, argument in _CHANGE_MODE.items():
+            rules.add_rule(scmp.ALLOW, name, scmp.Arg(argument, scmp.MASKED_EQ, _SPECIAL_BITS, 0))
+        # Its flags are in memory, where a filter cannot see them; libc then uses clone.
+        rules.add_rule(scmp.ERRNO(errno.ENOSYS), "clone3")
+    else:
+        for name, argument in (("open", 1), ("openat", 2)):
+            rules.add_rule(scmp.ALLOW, name, scmp.Arg(argument, scmp.MASKED_EQ, _WRITING, 0))
+        # Asking for its own limits, not setting them.
+        own = [scmp.Arg(0, scmp.EQ, 0), scmp.Arg(2, scmp.EQ, 0)]
+        rules.add_rule(scmp.ALLOW, "prlimit64", *own)
+    for name, numbers in (("fcntl", _FCNTL), ("ioctl", _IOCTL)):
+        for number in numbers if name not in names else ():
+            rules.add_rule(scmp.ALLOW, name, scmp.Arg(1, scmp.EQ, number))
+    for family in _FAMILIES if kind == "network" else ():
+        rules.add_rule(scmp.ALLOW, "socket", scmp.Arg(0, scmp.EQ, family))
+    with tempfile.TemporaryFile() as file:
+        rules.export_bpf(file)
+        file.seek(0)
+        return file.read()

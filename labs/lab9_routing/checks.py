@@ -9,7 +9,12 @@ from testbed.labs.grader.bench import Bench, Failure, Python
 from testbed.labs.grader.lab import Lab
 from testbed.labs.lab9_routing.networks import any_network, leaf_spine, triangle, value
 
-LAB = Lab(title="Gradient routing", hand_in=("planner.py",), module="planner.py")
+LAB = Lab(
+    title="Gradient routing",
+    hand_in=("planner.py",),
+    module="planner.py",
+    packages=("numpy", "networkx", "scipy"),
+)
 NEARLY = 1 - 1e-6
 
 

@@ -1,46 +1,141 @@
-"""A submission for the labs' grader that tries to do harm, and tells what it could do."""
+"""Submissions for the labs' grader that try to do harm, and tell what they could do."""
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
-from testbed.labs.grader import landlock
-
-NO_LANDLOCK = pytest.mark.skipif(not landlock.version(), reason="this kernel has no Landlock")
+NO_SANDBOX = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
 
 
 ATTEMPTS = '''
-import os, resource, signal, socket, sys, threading
+import ctypes, os, resource, signal, socket, sys, threading, time
 
-def attempts(victim, secret, parent):
+libc = ctypes.CDLL(None, use_errno=True)
+
+def attempts(victims, parent):
     """What comes of each attempt: the name of the error, or "done"."""
     made = {}
     def attempt(name, function):
         try:
-            function()
-            made[name] = "done"
+            result = function()
+            made[name] = "done" if result != -1 else "errno %d" % ctypes.get_errno()
         except BaseException as error:
             made[name] = type(error).__name__
-    attempt("write", lambda: open(victim, "w"))
-    attempt("append", lambda: open(victim, "a").write("x"))
-    attempt("create", lambda: open(victim + ".new", "w"))
+    def call(name, *arguments):
+        return lambda: getattr(libc, name)(*arguments)
+    for path in victims:
+        raw = path.encode()
+        def each(name, function):
+            attempt(f"{name} {path}", function)
+        each("write", lambda: open(path, "w"))
+        each("append", lambda: open(path, "a").write("x"))
+        each("read and write", lambda: open(path, "r+"))
+        each("create", lambda: open(path + ".new", "w"))
+        each("temporary file", lambda: os.open(os.path.dirname(path), os.O_TMPFILE | os.O_RDWR))
+        each("truncate", lambda: os.truncate(path, 0))
+        each("remove", lambda: os.unlink(path))
+        each("rename", lambda: os.rename(path, path + ".old"))
+        each("link", lambda: os.link(path, path + ".link"))
+        each("symlink", lambda: os.symlink(path, path + ".symlink"))
+        each("mkdir", lambda: os.mkdir(path + ".d"))
+        each("mkfifo", lambda: os.mkfifo(path + ".fifo"))
+        each("chmod", lambda: os.chmod(path, 0o4777))
+        each("chmod folder", lambda: os.chmod(os.path.dirname(path), 0o777))
+        each("fchmod", lambda: os.fchmod(os.open(path, os.O_RDONLY), 0o4777))
+        each("fchmodat2", call("syscall", 452, -100, raw, 0o4777, 0))
+        each("chown", lambda: os.chown(path, 65534, 65534))
+        each("utime", lambda: os.utime(path, (1, 1)))
+        each("futimes", lambda: os.utime(os.open(path, os.O_RDONLY), (1, 1)))
+        each("setxattr", lambda: os.setxattr(path, "user.x", b"1"))
+        each("removexattr", lambda: os.removexattr(path, "user.x"))
+        each("mount", call("mount", raw, raw, None, 4096, None))
+        each("watch", call("inotify_add_watch", 0, raw, 2))
+        each("handle", call("name_to_handle_at", -100, raw, None, raw, 0))
     attempt("write own folder", lambda: open("x", "w").write("x" * 100))
-    attempt("remove", lambda: os.unlink(victim))
-    attempt("rename", lambda: os.rename(victim, victim + ".old"))
-    attempt("read", lambda: open(secret).read())
-    attempt("list", lambda: os.listdir(os.path.dirname(secret)))
-    attempt("process list", lambda: open(f"/proc/{parent}/cmdline").read())
+    attempt("memory file", lambda: os.memfd_create("x"))
+    attempt("chroot", lambda: os.chroot("/usr"))
+    attempt("remount", call("mount", None, b"/", None, 4128, None))
+    attempt("unmount", call("umount2", b"/work/source", 2))
+    for name, flag in (("user", 0x10000000), ("mounts", 0x20000), ("network", 0x40000000)):
+        attempt(f"unshare {name}", call("unshare", flag))
+    attempt("setns", call("setns", 0, 0))
+    attempt("process list", lambda: os.listdir("/proc"))
     attempt("memory of the grader", lambda: open(f"/proc/{parent}/mem", "rb"))
+    for pid in (parent, 1, 0, -1, os.getpid()):
+        attempt(f"kill {pid}", lambda: os.kill(pid, signal.SIGKILL))
+        attempt(f"trace {pid}", call("ptrace", 16, pid, None, None))
+        attempt(f"memory of {pid}", call("process_vm_readv", pid, None, 0, None, 0, 0))
+        attempt(f"pidfd {pid}", lambda: os.pidfd_open(pid))
+        attempt(f"priority {pid}", lambda: os.setpriority(os.PRIO_PROCESS, max(pid, 0), 19))
+        attempt(f"processors {pid}", lambda: os.sched_setaffinity(pid, {0}))
+        attempt(f"limits {pid}", lambda: resource.prlimit(pid, resource.RLIMIT_CPU, (1, 1)))
+    attempt("own limits", lambda: resource.setrlimit(resource.RLIMIT_CPU, (10000, 10000)))
+    attempt("user", lambda: os.setuid(0))
+    attempt("fork", os.fork)
+    attempt("exec", lambda: os.execv(sys.executable, ["python", "-c", "1"]))
+    attempt("thread", lambda: threading.Thread(target=print).start())
+    attempt("clock", lambda: time.clock_settime(time.CLOCK_REALTIME, 1))
+    attempt("timer", lambda: signal.setitimer(signal.ITIMER_REAL, 100))
+    attempt("adjtime", call("adjtime", None, None))
     attempt("connect", lambda: socket.create_connection(("127.0.0.1", 9), 0.1))
     attempt("unix socket", lambda: socket.socket(socket.AF_UNIX))
-    attempt("kill", lambda: os.kill(parent, signal.SIGKILL))
-    attempt("fork", os.fork)
-    attempt("exec", lambda: os.execv("/bin/sh", ["sh", "-c", "id"]))
-    attempt("thread", lambda: threading.Thread(target=print).start())
-    attempt("limits", lambda: resource.setrlimit(resource.RLIMIT_CPU, (10000, 10000)))
-    attempt("limits of the grader", lambda: resource.prlimit(parent, resource.RLIMIT_CPU, (1, 1)))
+    attempt("socket pair", socket.socketpair)
+    attempt("netlink", lambda: socket.socket(socket.AF_NETLINK))
+    attempt("host name", lambda: socket.sethostname("x"))
+    attempt("shared memory", call("shmget", 1, 100, 0o1600))
+    attempt("semaphore", call("semget", 1, 1, 0o1600))
+    attempt("queue", call("msgget", 1, 0o1600))
+    attempt("keys", call("syscall", 248, b"user", b"x", b"x", 1, -3))
+    attempt("io_uring", call("syscall", 425, 1, None))
+    attempt("bpf", call("syscall", 321, 0, None, 0))
     attempt("memory", lambda: bytearray(4 << 30))
     return made
+
+def every_call(skipped):
+    """The numbers of system calls that are not refused at once, and how they end."""
+    made = {}
+    for number in range(600):
+        if number not in skipped:
+            ctypes.set_errno(0)
+            result = libc.syscall(ctypes.c_long(number), *[ctypes.c_long(0)] * 6)
+            if (result, ctypes.get_errno()) != (-1, 1):
+                made[number] = [result, ctypes.get_errno()]
+    return made
+
+def found(paths):
+    """Those of `paths` that exist in any way."""
+    made = []
+    for path in paths:
+        for look in (os.lstat, os.listdir, os.readlink, lambda p: open(p, "rb")):
+            try:
+                look(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                made.append(f"{path}: {error}")
+            else:
+                made.append(path)
+    return made
+
+def files():
+    """Every file in the sandbox."""
+    return [os.path.join(at, name) for at, _, names in os.walk("/") for name in names]
+
+def imports(names):
+    """Those of the modules that can be imported."""
+    made = []
+    for name in names:
+        try:
+            __import__(name)
+        except ImportError:
+            continue
+        made.append(name)
+    return made
+
+def identity():
+    return [*os.getresuid(), *os.getresgid(), *os.getgroups()]
 
 def surroundings():
     descriptors = []
@@ -56,8 +151,8 @@ def loop():
         pass
 
 def sleep():
-    import time
-    time.sleep(1000)
+    threading.Lock().acquire()
+    threading.Condition().wait()
 
 def spam():
     line = "x" * (1 << 20)

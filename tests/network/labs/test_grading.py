@@ -16,15 +16,15 @@ from testbed.labs.__main__ import main
 from testbed.labs._teacher import mistakes, solution, write_mistake
 from testbed.labs.grader import network
 from testbed.labs.grader.box import Box, remove, scratch_folder
-from testbed.labs.grader.grade import NODE, Grade, grade
+from testbed.labs.grader.grade import Grade, grade
 from testbed.labs.grader.lab import find_lab
 from testbed.labs.grader.network import Wires
-from tests.support.hostile_submission import ATTEMPTS, NO_LANDLOCK
+from tests.support.hostile_submission import ATTEMPTS, NO_SANDBOX
 from tests.support.paths import ROOT
 
 SEED = 20
 PATIENCE = 5  # tests may find the machine busy
-pytestmark = NO_LANDLOCK
+pytestmark = NO_SANDBOX
 
 
 def graded(lab: str, folder: Path, **options: bool) -> Grade:
@@ -120,7 +120,7 @@ def test_the_walls_stand_around_a_switch_of_a_network(tmp_path):
     scratch = scratch_folder()
     wires = Wires((1, 2), tmp_path / "logs")
     try:
-        (scratch / "source").mkdir()
+        (scratch / "cache").mkdir()
         more = (
             "\ndef privileges():\n"
             "    lines = open('/proc/thread-self/net/dev').read()\n"
@@ -132,15 +132,14 @@ def test_the_walls_stand_around_a_switch_of_a_network(tmp_path):
             "    chroot = libc.chroot(b'/usr')\n"
             "    return chroot, ctypes.get_errno()\n"
         )
-        (scratch / "source" / "hostile.py").write_text(ATTEMPTS + more)
-        with Box("network", scratch, 5, NODE, wires.namespace) as box:
-            assert box.walls.gaps() == []
-            box.call("module_load", "hostile.py")
+        (scratch / "cache" / "hostile.py").write_text(ATTEMPTS + more)
+        with Box("network", scratch, 5, namespace=wires.namespace) as box:
+            box.call("module_load", "../cache/hostile.py")
             assert box.call("function", "privileges", []) == ["lo", "s1-eth1", "s1-eth2"]
             assert box.call("function", "mounts", []) == [-1, 1]  # EPERM: root no more
-            arguments = [str(victim), str(secret), os.getpid()]
-            made = box.call("function", "attempts", arguments)
-        assert {name for name, result in made.items() if result == "done"} == set(), made
+            made = box.call("function", "attempts", [[str(victim), str(secret)], os.getpid()])
+        done = {name for name, result in made.items() if result == "done"}
+        assert done <= {"netlink", "process list"}, made  # of its own namespaces
         assert victim.read_text() == "untouched"
     finally:
         wires.close()

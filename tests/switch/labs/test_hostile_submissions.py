@@ -13,15 +13,15 @@ import pytest
 from rich.console import Console
 
 from testbed.labs._teacher import solution
-from testbed.labs.grader import landlock
 from testbed.labs.grader.box import Box, BoxDied, BoxError, Refused, remove, scratch_folder
-from testbed.labs.grader.grade import COMPILERS, SWITCHES, grade, prepare
+from testbed.labs.grader.grade import grade, prepare
 from testbed.labs.grader.lab import find_lab
 from testbed.labs.grader.report import gradescope, show_end, show_outcome
 from testbed.labs.grader.submission import LARGEST_BYTES
-from tests.support.hostile_submission import ATTEMPTS, NO_LANDLOCK
+from tests.support.hostile_submission import ATTEMPTS, NO_SANDBOX
 
 P4 = "aggregation.p4"
+pytestmark = NO_SANDBOX
 
 
 @pytest.fixture
@@ -35,22 +35,10 @@ def scratch():
 @pytest.fixture
 def hostile(scratch):
     (scratch / "source" / "hostile.py").write_text(ATTEMPTS)
-    with Box("run", scratch, 5) as box:
+    with Box("python", scratch, 5) as box:
         box.call("module_load", "hostile.py")
         yield box
-    assert not psutil.pid_exists(box._process.pid)
-
-
-@NO_LANDLOCK
-def test_a_submission_reaches_no_file_process_or_network(hostile, tmp_path):
-    victim, secret = tmp_path / "victim", tmp_path / "secret"
-    victim.write_text("untouched")
-    secret.write_text("the seed")
-    arguments = [str(victim), str(secret), os.getpid()]
-    made = hostile.call("function", "attempts", arguments)
-    assert {name for name, result in made.items() if result == "done"} == set(), made
-    assert victim.read_text() == "untouched"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["secret", "victim"]
+    assert not psutil.pid_exists(box.pid) and not psutil.pid_exists(box._process.pid)
 
 
 def test_a_submission_sees_nothing_of_the_grader(hostile, monkeypatch):
@@ -133,12 +121,6 @@ def test_a_broken_file_costs_only_the_tests_that_need_it(file, text, kept, tmp_p
     assert made.problem.startswith(file) and len(made.problem.splitlines()) < 6
 
 
-def test_no_wall_is_missing_unnoticed(hostile):
-    walls = hostile.walls
-    assert bool(walls.files) == (landlock.version() == 0)
-    assert bool(walls.gaps()) == bool(walls.files or walls.calls)
-
-
 def test_leftovers_of_a_killed_grader_are_removed_by_the_next(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / f"ina-labs-{2**30}-left" / "source").mkdir(parents=True)  # no process has this id
@@ -160,11 +142,10 @@ def _p4(edits: dict[str, str]) -> str:
 
 def _compile(scratch: Path, text: str, limit_s: float = 20) -> str:
     (scratch / "source" / P4).write_text(text)
-    with Box("compile", scratch, limit_s, COMPILERS) as box:
+    with Box("compile", scratch, limit_s) as box:
         return box.call("compile", P4, {}, False, limit_s=limit_s)[0]
 
 
-@NO_LANDLOCK
 def test_a_program_cannot_include_somebody_elses_file(scratch, tmp_path):
     secret = tmp_path / "secret.p4"
     secret.write_text("the answer is forty-two\n")
@@ -196,7 +177,7 @@ def test_a_program_that_never_ends_is_stopped(scratch):
     prepare(scratch)
     loop = "for (bit<32> i = 0; i < 2; i = i * 1) { count.write(0, (bit<8>) i); }"
     key = _compile(scratch, _p4({"        job.apply();": f"        job.apply();\n        {loop}"}))
-    with Box("run", scratch, 5, SWITCHES) as box:
+    with Box("switch", scratch, 5) as box:
         box.call("load", key, [0, 1], 0, False)
         with pytest.raises(BoxDied, match="was stopped after"):
             box.call("send", 0, [[1, bytes(60), 0]], None, limit_s=0.3)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import os
 import struct
+import sys
 from typing import Any
-
-import numpy as np
 
 LONGEST = 8 << 20  # bytes of a message
 LARGEST_BITS = 4096  # of a number; JSON gives up on longer ones
@@ -31,11 +30,12 @@ def encode(value: Any) -> Any:
     """
     if isinstance(value, bytes | bytearray):
         return {"bytes": bytes(value).hex()}
-    if isinstance(value, np.ndarray):
+    np = sys.modules.get("numpy")  # who has not imported it has no arrays
+    if np is not None and isinstance(value, np.ndarray):
         if value.dtype.name not in DTYPES:
             raise TypeError(f"an array of dtype {value.dtype} (may be: {', '.join(DTYPES)})")
         return {"array": [value.dtype.name, list(value.shape), value.tobytes().hex()]}
-    if isinstance(value, np.generic):
+    if np is not None and isinstance(value, np.generic):
         return value.item()
     if isinstance(value, dict):
         return {"dict": [[encode(k), encode(v)] for k, v in value.items()]}
@@ -62,6 +62,8 @@ def decode(value: Any) -> Any:
             dtype, shape, data = content
             if dtype not in DTYPES:
                 raise ValueError(dtype)
+            import numpy as np
+
             flat = np.frombuffer(bytes.fromhex(data), np.dtype(dtype))
             return flat.reshape([int(n) for n in shape]).copy()
         if kind == "dict":

@@ -1,7 +1,7 @@
-"""What runs inside of a confined process: it answers the grader's calls, and nothing else.
+"""What runs in the sandbox: it answers the grader's calls, and nothing else.
 
-The module first imports what it will need, then puts up the walls (confine.py), and only then
-looks at what a student has written. A box is one of four: it compiles a P4 program, it holds
+The module first imports what it will need, then puts up the walls (walls.py), and only then looks
+at what a student has written. A process is one of four kinds: it compiles a P4 program, it holds
 switches that run compiled ones, it is the switch of a Mininet network, or it has a student's Python
 module loaded.
 """
@@ -21,8 +21,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from testbed.labs.grader import channel
-from testbed.labs.grader.confine import confine
+from . import channel, walls
 
 PACKETS_AT_ONCE = 4096  # that a switch may send in answer to one packet
 TRACE_LINES = 2000
@@ -48,8 +47,7 @@ class Worker:
         """Compile scratch/source/`program`; returns [key, warnings]."""
         from p4engine.backend.build import compile_program
 
-        source = self.scratch / "source" / program
-        cache = self.scratch / "cache"
+        source, cache = self.scratch / "source" / program, self.scratch / "cache"
         compiled = compile_program(source, defines, trace=trace, cache=cache)
         warnings = [str(w).replace(f"{source.parent}/", "") for w in compiled.warnings]
         return [compiled.hash, warnings]
@@ -151,8 +149,9 @@ class Worker:
 
     def module_load(self, name: str) -> None:
         """Import scratch/source/`name`."""
-        sys.path.insert(0, str(self.scratch / "source"))
-        self.module = importlib.import_module(Path(name).stem)
+        path = (self.scratch / "source" / name).resolve()
+        sys.path.insert(0, str(path.parent))
+        self.module = importlib.import_module(path.stem)
 
     def function(self, name: str, args: list) -> Any:
         """Call a function of the module."""
@@ -183,10 +182,7 @@ CALLS = {name for name in vars(Worker) if not name.startswith("_")}
 
 def explain(error: BaseException, scratch: Path) -> str:
     """An error in a student's words: a P4 error with its lines, or the end of a traceback."""
-    from p4engine.frontend.diagnostics import P4Error
-    from p4engine.values.numbers import ControlError
-
-    if isinstance(error, P4Error | ControlError):
+    if type(error).__module__.startswith("p4engine."):
         text = str(error)
     else:
         frames = traceback.extract_tb(error.__traceback__)
@@ -218,22 +214,40 @@ def serve(worker: Worker, requests: int, replies: int) -> None:
         channel.write(replies, result)
 
 
-def main() -> None:
-    """Arguments: root, engine, kind, scratch, CPU seconds, modules to import, two descriptors."""
-    _, _, _, kind, folder, cpu_s, preload, requests, replies = sys.argv
-    for name in ("p4engine.frontend.diagnostics", "p4engine.values.numbers"):
+PRELOAD = {
+    "compile": (
+        "p4engine.backend.build",
+        "p4engine.backend.emit_program",
+        "p4engine.frontend.parser.parse_program",
+    ),
+    "switch": ("p4engine.switch.library", "p4engine.backend.build", "p4engine.trace.trace_text"),
+    "python": (),
+}
+PRELOAD["network"] = (*PRELOAD["switch"], "p4engine.process.switch_process")
+
+
+def main(kind: str, folder: str, limits: str, modules: str, start: str, descriptors: str) -> None:
+    """Put up the walls, say so, and serve.
+
+    Args:
+        limits: JSON, for walls.limit.
+        modules: names of further modules to import before, in JSON.
+        start: descriptor with the filter of system calls.
+        descriptors: of requests and replies, in JSON.
+    """
+    requests, replies = json.loads(descriptors)
+    for name in (*PRELOAD[kind], *json.loads(modules)):
         importlib.import_module(name)
-    for name in preload.split():
-        importlib.import_module(name)
-    scratch = Path(folder)
+    with os.fdopen(int(start), "rb") as file:
+        filter_program = file.read()
     packets = ThreadPoolExecutor(1, "packets") if kind == "network" else None
 
     def start_threads() -> None:
         if packets is not None:
             packets.submit(int).result()
 
-    walls = confine(kind, scratch, int(cpu_s), start_threads)
-    channel.write(int(replies), ["ok", channel.encode(walls.as_dict())])
+    walls.put_up(json.loads(limits), filter_program, kind == "network", start_threads)
+    channel.write(replies, ["ok", None])
     sys.argv[:] = [""]
-    serve(Worker(scratch, packets), int(requests), int(replies))
+    serve(Worker(Path(folder), packets), requests, replies)
     os._exit(0)  # no student's code at the end of the process
