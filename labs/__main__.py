@@ -1,6 +1,7 @@
 """`python -m labs`: list the labs, grade a submission, mark many, pack the student's kit.
 
-Exit codes: 0 full points (or done), 1 points lost, 2 a mistake of the user.
+Exit codes: 0 full points (or done), 1 points lost, 2 a mistake of the user, 3 this machine was too
+busy to judge: run again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -21,7 +23,7 @@ from testbed.labs.grader.grade import Grade, Outcome, grade
 from testbed.labs.grader.lab import find_lab, lab_names
 from testbed.labs.grader.mark import mark, submissions
 from testbed.labs.grader.pack import export, start
-from testbed.labs.grader.report import gradescope, printable, show_end, show_outcome
+from testbed.labs.grader.report import gradescope, not_graded, printable, show_end, show_outcome
 from testbed.labs.grader.submission import find
 
 PLAIN_WIDTH = 200  # columns where there is no terminal
@@ -83,8 +85,6 @@ def _list(_: argparse.Namespace, console: Console) -> int:
 
 
 def _grade(arguments: argparse.Namespace, console: Console) -> int:
-    lab = find_lab(arguments.lab)
-    folder = find(lab, arguments.path)
     quiet = arguments.json is not None and str(arguments.json) == "-"
     if arguments.json is not None and arguments.json.is_dir():
         raise UserError(f"--json {arguments.json}: this is a folder; name a file")
@@ -98,17 +98,27 @@ def _grade(arguments: argparse.Namespace, console: Console) -> int:
         if not quiet and (outcome.status != "not run" or outcome.lines):
             show_outcome(console, count, outcome)
 
-    made = grade(lab, folder, arguments.seed, arguments.trace, progress, network=arguments.network)
-    if arguments.json is not None:
-        text = json.dumps(gradescope(made), indent=2) + "\n"
+    def write(results: dict[str, Any]) -> None:
+        text = json.dumps(results, indent=2) + "\n"
         if quiet:
             sys.stdout.write(text)
-        else:
+        elif arguments.json is not None:
             with _writing(arguments.json):
                 arguments.json.write_text(text)
+
+    try:
+        lab = find_lab(arguments.lab)
+        folder = find(lab, arguments.path)
+        made = grade(
+            lab, folder, arguments.seed, arguments.trace, progress, network=arguments.network
+        )
+    except (UserError, RunError) as error:
+        write(not_graded(str(error)))
+        raise
+    write(gradescope(made))
     if not quiet:
         show_end(console, made)
-    return 0 if made.points == lab.points else 1
+    return 3 if not made.judged else 0 if made.points == lab.points else 1
 
 
 def _start(arguments: argparse.Namespace, console: Console) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import random
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -17,7 +16,7 @@ from typing import Any, Protocol, cast
 from p4engine.switch.library import MANAGER_CALLS, PROGRAM_CALLS
 from scapy.packet import Packet
 
-from testbed.labs.grader.box import Box, BoxDied, BoxError, Refused
+from testbed.labs.grader.box import CLOCK, Box, BoxDied, BoxError, NotJudged, Refused
 from testbed.labs.grader.failure import Failure
 from testbed.labs.grader.network import Wires
 from testbed.labs.grader.packets import differences
@@ -26,10 +25,12 @@ Frame = Packet | bytes
 Packets = list[tuple[int, bytes]]
 
 PACKET_GAP_NS = 100_000
-CALL_S = 5.0  # of CPU time, for a call of the student's Python
+# Limits in seconds of processor time.
+CALL_S = 5.0  # for a call of the student's Python
 PACKETS_S = 2.0  # for the packets of one call to a switch; they take milliseconds
 LIFE_S = 30.0
-SETTLE_S = 5.0  # on the clock, until a switch on a network has nothing more to do
+# On the clock, until a switch on a network has nothing more to do.
+SETTLE_S = PACKETS_S * CLOCK / 2
 MAX_FRAMES = 1024  # that are captured at a port for one packet
 
 
@@ -81,12 +82,13 @@ class WiredSwitch(BoxedSwitch):
         self._counted = {port: counted[port] for port in self._counted}
         self.bench.carried[0] += len(packets)
         if not done:
-            raise Failure(f"the switch is not done with a packet after {SETTLE_S:.0f} s")
+            raise NotJudged(f"not judged, run again: not done with a packet after {SETTLE_S:.0f} s")
         outputs = self.wires.capture({port: min(n, MAX_FRAMES) for port, n in sent.items()})
         self.bench.carried[1] += len(outputs)
         count = sum(sent.values())
         if len(outputs) < min(count, MAX_FRAMES):
-            raise Failure(f"of {count} packets that left the switch {len(outputs)} have arrived")
+            text = f"of {count} packets that left the switch {len(outputs)} have arrived"
+            raise NotJudged(f"not judged, run again: {text}")
         return outputs, count, log
 
 
@@ -253,7 +255,7 @@ class Bench:
     Args:
         build: makes a program: (name, defines, traced) -> key in the scratch folder's cache.
         switches: starts a process that holds switches, or gives the one that is there.
-        deadline: time.monotonic() at which the check must be over.
+        limit_s: processor time for all calls of the check.
         wires: the network that the submission's switch is on; None: none, and time is virtual.
         node: like `switches`, of the process in the network's switch.
         broken: why a Python module cannot be run; of all checks of a submission.
@@ -266,7 +268,7 @@ class Bench:
         seed: str,
         build: Callable[[str, dict[str, int], bool], str],
         switches: Callable[[], Box],
-        deadline: float,
+        limit_s: float,
         trace: bool = False,
         wires: Wires | None = None,
         node: Callable[[], Box] | None = None,
@@ -279,9 +281,9 @@ class Bench:
         self.virtual = 0  # switches without a network
         self.lab, self.scratch, self.trace = lab, scratch, trace
         self.random = random.Random(seed)
-        self.deadline = deadline
+        self.limit_s, self.used_s = limit_s, 0.0
         self._build, self._switches = build, switches
-        self._boxes: list[Any] = []
+        self._boxes: list[Box] = []
         self.about: tuple[int, bytes] | None = None  # the packet sent last
         self.trace_lines: list[str] = []
         self.log: list[str] = []
@@ -293,8 +295,12 @@ class Bench:
 
     def printed(self) -> str:
         """What the submission has printed."""
-        texts = [b.printed.decode(errors="replace") for b in self._boxes if isinstance(b, Box)]
-        return "".join(texts)
+        return "".join(b.printed.decode(errors="replace") for b in self._boxes)
+
+    @property
+    def modules(self) -> bool:
+        """A Python module of the submission has been in use."""
+        return bool(self._boxes)
 
     def note(self, text: str) -> None:
         """Something worth knowing, told with the result whether or not the check passes."""
@@ -340,26 +346,27 @@ class Bench:
         box = Box("python", self.scratch, LIFE_S, self.lab.packages)
         self._boxes.append(box)
         try:
-            box.call("module_load", name, limit_s=CALL_S, clock_s=self.left())
+            box.call("module_load", name, limit_s=CALL_S)
+            self.used_s += box.used_s
         except BoxError as error:
             self._broken[name] = Broken(f"{name} cannot be imported\n{error}")
             raise self._broken[name] from None
         return Python(self, box)
 
-    def left(self) -> float:
-        """Seconds until the check must be over."""
-        return max(0.1, self.deadline - time.monotonic())
-
     def call(self, box: Box, name: str, *args: Any, limit_s: float = CALL_S) -> Any:
         """A call to a confined process within the check's time. Raises Refused, or Failure for a
         process that is gone."""
+        left = self.limit_s - self.used_s
         try:
-            return box.call(name, *args, limit_s=limit_s, clock_s=self.left())
+            if left <= 0:
+                raise BoxDied("")
+            return box.call(name, *args, limit_s=min(limit_s, left))
         except BoxDied as error:
-            late = self.deadline <= time.monotonic()
-            raise Failure(
-                "the time for this test is over" if late else str(error), sent=self.about
-            ) from None
+            over = f"the time for this test is over ({self.limit_s:g} s of computing)"
+            text = over if left <= limit_s else str(error)
+            raise Failure(text, sent=self.about) from None
+        finally:
+            self.used_s += box.used_s
 
     def heard(self, log: list[str]) -> None:
         """The program's log_msg texts."""

@@ -1,11 +1,13 @@
 """The grader's end of a confined process: start it, call it, and stop it in any case.
 
-A `Box` is one process with a folder of its own. It answers calls (worker.py says which). Each has a
-time limit, in CPU time, so that a busy machine does not cost a student points; a process that
-sleeps gets a few times as much on the clock. A process that is late, dies, or sends rubbish is
-killed with all that it has started, and the call raises what happened. What it prints is read and
-mostly thrown away. The process gets nothing of the grader's: no descriptors, no environment, no
-seed, no path of a check or a solution.
+A `Box` is one process with a folder of its own. It answers calls (inside/worker.py says which).
+Each has a time limit in processor time of the process, so that a busy machine does not cost a
+student points. A limit on the clock that is CLOCK times as long stands behind it: where that is
+reached, the call has not been judged, and nobody has lost anything. A process that waits for
+something instead of computing is late by its own fault. A process that is late, dies, or sends
+rubbish is killed with all that it has started, and the call raises what happened. What it prints is
+read and mostly thrown away. The process gets nothing of the grader's: no descriptors, no
+environment, no seed, no path of a check or a solution.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ CHUNK = 1 << 16
 START_S = 20.0
 END_S = 20.0
 CALL_S = 5.0
-PATIENCE = 4  # seconds on the clock for each second of CPU time
-LOOK_S = 0.5  # how often to look at the process's CPU time
+CLOCK = 20  # seconds on the clock for each second of processor time
+LOOK_S = 0.25  # how often to look at the process
+ASLEEP_S = 2.0  # that a process may wait for anything but the grader, at least
 CPU_MARGIN_S = 2
 PREFIX = "ina-labs-"  # of scratch folders
 SIGNALLED = 128  # added by bubblewrap to the number of the signal that ended the process
@@ -53,6 +56,10 @@ class Refused(BoxError):
 
 class BoxDied(BoxError):
     """There is no process any more."""
+
+
+class NotJudged(Exception):
+    """The machine was too busy to judge; the message says so. Not the submission's fault."""
 
 
 class Box:
@@ -82,10 +89,14 @@ class Box:
         requests, self._requests = os.pipe()
         self._replies, replies = os.pipe()
         self._output, output = os.pipe()
+        os.set_blocking(self._output, False)
         information, info = os.pipe()
         self._buffer = bytearray()
+        self._kind = kind
+        self.used_s = 0.0  # processor time of the last call
         self.printed = bytearray()
         self.pid = 0  # of the process that answers, once it is there
+        self._cpu_s = 0.0
         self._first = -1  # descriptor of the sandbox's first process
         arguments = [
             kind,
@@ -138,6 +149,7 @@ class Box:
                     pass
             self._process.kill()
             self._process.wait()
+        self._hear()
         for name in ("_requests", "_replies", "_output", "_first"):
             descriptor = getattr(self, name)
             if descriptor >= 0:
@@ -150,15 +162,13 @@ class Box:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def call(
-        self, name: str, *args: Any, limit_s: float = CALL_S, clock_s: float | None = None
-    ) -> Any:
-        """The result of a call, which may take `limit_s` seconds of CPU time and `clock_s` on the
-        clock (default: PATIENCE times as much).
+    def call(self, name: str, *args: Any, limit_s: float = CALL_S) -> Any:
+        """The result of a call, which may take `limit_s` seconds of processor time.
 
         Raises:
             Refused: the process reports an error.
             BoxDied: it was too slow, died, or sent no proper answer; it exists no more.
+            NotJudged: the machine was too busy; it exists no more.
         """
         if self._requests < 0:
             raise BoxDied("your program has been stopped before")
@@ -166,26 +176,33 @@ class Box:
             channel.write(self._requests, [name, [channel.encode(each) for each in args]])
         except BrokenPipeError:
             pass  # the reason comes with the end of the replies
-        return self._receive(name, limit_s, clock_s)
+        return self._receive(name, limit_s)
 
-    def _receive(self, what: str, limit_s: float, clock_s: float | None = None) -> Any:
-        begin = look = time.monotonic()
-        clock_s = clock_s or PATIENCE * limit_s
-        used: float | None = None
+    def _receive(self, what: str, limit_s: float) -> Any:
+        begin, before, asleep_s = time.monotonic(), self.cpu_s(), 0.0
+        look_s = min(LOOK_S, max(limit_s, 0.01))
         try:
             while (found := channel.unpack(self._buffer)) is None:
-                now = time.monotonic()
-                if now - begin >= clock_s:
-                    raise BoxDied(f"your program was stopped after {clock_s:.0f} s (in {what})")
-                if now >= look + LOOK_S:
-                    # Most calls never come here; the first look is where the time begins.
-                    used, look = self._cpu_s() if used is None else used, now
-                    if self._cpu_s() - used >= limit_s:
-                        limit = f"{limit_s:.0f} s of computing"
-                        raise BoxDied(f"your program was stopped after {limit} (in {what})")
-                ready = select.select([self._replies, self._output], [], [], LOOK_S)[0]
+                ready = select.select([self._replies, self._output], [], [], look_s)[0]
                 for descriptor in ready:
                     self._take(descriptor, what)
+                if self._replies in ready:
+                    continue
+                self.used_s = self.cpu_s() - before
+                if self.used_s >= limit_s:
+                    limit = f"{limit_s:.3g} s of computing"
+                    raise BoxDied(f"your program was stopped after {limit} (in {what})")
+                asleep_s += look_s if not ready and self._asleep() else 0.0
+                if asleep_s >= max(limit_s, ASLEEP_S):
+                    raise BoxDied(
+                        f"your program was stopped: it waits, and does not compute (in {what})"
+                    )
+                if time.monotonic() - begin >= CLOCK * limit_s:
+                    raise NotJudged(
+                        "not judged, run again: this machine was too busy"
+                        f" ({CLOCK * limit_s:.0f} s for {limit_s:.3g} s of computing)"
+                    )
+            self.used_s = self.cpu_s() - before
             message, size = found
             del self._buffer[:size]
             status, value = message
@@ -193,40 +210,73 @@ class Box:
         except (channel.MalformedMessage, ValueError, TypeError, RecursionError) as error:
             self.close()
             raise BoxDied(f"your program sent no proper answer to {what} ({error})") from None
-        except BoxDied:
+        except (BoxDied, NotJudged):
             self.close()
             raise
         if status != "ok":
             raise Refused(str(value))
         return value
 
-    def _cpu_s(self) -> float:
-        """CPU time that the process has used."""
+    def cpu_s(self) -> float:
+        """Processor time that the process has used so far; the compiler's with its programs."""
         if not self.pid:
             return 0.0
         try:
-            text = Path(f"/proc/{self.pid}/stat").read_text()
+            # The clock of another process (clock_getcpuclockid in libc).
+            self._cpu_s = time.clock_gettime((~self.pid << 3) | 2)
+            if self._kind == "compile":
+                fields = self._stat()
+                self._cpu_s += (int(fields[13]) + int(fields[14])) * TICK_S
         except OSError:
-            return 0.0
-        fields = text.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) * TICK_S
+            pass  # it has ended; what was known last holds
+        return self._cpu_s
+
+    def _stat(self) -> list[str]:
+        text = Path(f"/proc/{self.pid}/stat").read_text()
+        return text.rpartition(")")[2].split()
+
+    def _asleep(self) -> bool:
+        """It waits for something that is not a processor."""
+        if self._kind not in ("python", "switch") or not self.pid:
+            return False
+        try:
+            return self._stat()[0] == "S"
+        except OSError:
+            return False
+
+    def _hear(self) -> None:
+        """Keep the beginning of what the process has printed."""
+        if self._output < 0:
+            return
+        try:
+            while data := os.read(self._output, CHUNK):
+                self.printed += data[: PRINTED_BYTES - len(self.printed)]
+                if len(self.printed) >= PRINTED_BYTES:
+                    break
+        except BlockingIOError:
+            return
 
     def _take(self, descriptor: int, what: str) -> None:
-        data = os.read(descriptor, CHUNK)
         if descriptor == self._replies:
+            data = os.read(descriptor, CHUNK)
             if not data:
                 raise BoxDied(f"your program {self._end()} (in {what})")
             self._buffer += data
-        elif data:
-            self.printed += data[: PRINTED_BYTES - len(self.printed)]
-        else:
+            return
+        try:
+            data = os.read(descriptor, CHUNK)
+        except BlockingIOError:
+            return
+        self.printed += data[: PRINTED_BYTES - len(self.printed)]
+        if not data:
             time.sleep(0.001)  # it has closed its output; the replies decide
 
     def _end(self) -> str:
         try:
-            code = self._process.wait(2)
+            code = self._process.wait(END_S)
         except subprocess.TimeoutExpired:
             return "closed its connection to the grader"
+        self._hear()
         if code in (SIGNALLED + signal.SIGXCPU, SIGNALLED + signal.SIGKILL, -signal.SIGKILL):
             return "was stopped: it used up its CPU time or memory"
         if code > SIGNALLED:

@@ -14,24 +14,33 @@ from pathlib import Path
 from p4engine.backend.build import compile_program
 from p4engine.backend.c_build import share_runtime
 
+from testbed.errors import UserError
 from testbed.labs.grader import sandbox, seccomp
 from testbed.labs.grader.bench import Bench, Broken
-from testbed.labs.grader.box import Box, BoxError, Refused, hand_over, remove, scratch_folder
+from testbed.labs.grader.box import (
+    Box,
+    BoxError,
+    NotJudged,
+    Refused,
+    hand_over,
+    remove,
+    scratch_folder,
+)
 from testbed.labs.grader.failure import Failure
 from testbed.labs.grader.lab import Check, Lab
 from testbed.labs.grader.network import Wires, refuse
 from testbed.labs.grader.submission import Unusable, collect
 
-# What a check trips over when a submission returns something of another shape than agreed.
-UNUSABLE = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
-SUBMISSION_S = 60.0  # hard limit for all checks together
+# Limits in seconds of the submission's processor time.
+SUBMISSION_S = 60.0  # for all checks together
 COMPILE_S = 30.0
 SMALL = Path(__file__).with_name("small.p4")  # compiled once, so that the runtime is in the cache
 
 
 @dataclass
 class Outcome:
-    """What became of one check. `status`: "pass", "fail" or "not run"."""
+    """What became of one check. `status`: "pass", "fail", "not run" (a file of the submission
+    cannot be run at all), or "not judged" (this machine was too busy)."""
 
     check: Check
     status: str
@@ -61,13 +70,18 @@ class Grade:
     def points(self) -> int:
         return sum(o.points for o in self.outcomes)
 
+    @property
+    def judged(self) -> bool:
+        """False: some checks have to be run again, on a machine that is less busy."""
+        return all(o.status != "not judged" for o in self.outcomes)
+
 
 class Builder:
     """Compiles P4 programs in a confined process, each once per set of parameters; one that has
     errors is not tried again."""
 
-    def __init__(self, lab: Lab, scratch: Path, deadline: float) -> None:
-        self.lab, self.scratch, self.deadline = lab, scratch, deadline
+    def __init__(self, lab: Lab, scratch: Path) -> None:
+        self.lab, self.scratch = lab, scratch
         self.warnings: list[str] = []
         self._made: dict[tuple, str] = {}
         self._broken: dict[str, Broken] = {}
@@ -87,11 +101,8 @@ class Builder:
         return self._made[wanted]
 
     def _compile(self, program: str, defines: dict[str, int], trace: bool) -> str:
-        left = max(0.1, self.deadline - time.monotonic())
         with Box("compile", self.scratch, COMPILE_S) as box:
-            key, warnings = box.call(
-                "compile", program, defines, trace, limit_s=COMPILE_S, clock_s=left
-            )
+            key, warnings = box.call("compile", program, defines, trace, limit_s=COMPILE_S)
         self.warnings = list(dict.fromkeys([*self.warnings, *map(str, warnings)]))
         return str(key)
 
@@ -122,7 +133,7 @@ class Switches:
         try:
             if self._box is not None and self._box.alive:
                 self._box.call("unload")
-        except BoxError:
+        except (BoxError, NotJudged):
             pass  # it has not survived that; the next check gets a new one
 
     def close(self) -> None:
@@ -146,7 +157,6 @@ def grade(
     seed: int = 0,
     trace: bool = False,
     progress: Callable[[Outcome], None] = lambda outcome: None,
-    patience: float = 1.0,
     network: bool = False,
 ) -> Grade:
     """Grade the submission in `folder`.
@@ -155,8 +165,6 @@ def grade(
         seed: of what the checks send. No submission can know it.
         trace: follow the first packet that differs of each failed check through the program.
         progress: called with each outcome.
-        patience: factor for all limits on the clock, for machines that are busy with other things;
-            those in CPU time stay.
         network: play the checks on Mininet, but for those that have no switch or need virtual time.
 
     Raises UserError where there can be no network, or no sandbox for submissions.
@@ -167,7 +175,7 @@ def grade(
     made = Grade(lab, [])
     if network:
         refuse()
-    with _Grading(made, seed, trace, patience, network) as grading:
+    with _Grading(made, seed, trace, network) as grading:
         try:
             grading.prepare(folder)
             for check in lab.checks:
@@ -184,11 +192,12 @@ def grade(
 class _Grading:
     """What the checks of one submission share: folders, compiled programs, processes, a network."""
 
-    def __init__(self, made: Grade, seed: int, trace: bool, patience: float, network: bool) -> None:
+    def __init__(self, made: Grade, seed: int, trace: bool, network: bool) -> None:
         self.made, self.lab = made, made.lab
-        self.seed, self.trace, self.patience, self.network = seed, trace, patience, network
+        self.seed, self.trace, self.network = seed, trace, network
+        self.used_s = 0.0  # processor time of all checks
         self.scratch = scratch_folder()
-        self.builder = Builder(self.lab, self.scratch, time.monotonic() + SUBMISSION_S * patience)
+        self.builder = Builder(self.lab, self.scratch)
         self.switches = Switches(self.scratch)
         self.wires: Wires | None = None
         self.node = self.switches
@@ -219,11 +228,12 @@ class _Grading:
     def run(self, check: Check) -> Outcome:
         """Run one check."""
         begin = time.monotonic()
-        if begin > self.builder.deadline:
-            limit = f"{SUBMISSION_S * self.patience:g} s"
-            return Outcome(check, "not run", [f"all {limit} for a submission are used up"])
-        bench = self._bench(check, begin)
+        if self.used_s >= SUBMISSION_S:
+            text = f"all {SUBMISSION_S:g} s of computing for a submission are used up"
+            return Outcome(check, "not run", [text])
+        bench = self._bench(check)
         outcome = self._run_check(check, bench)
+        self.used_s += bench.used_s
         if outcome.status == "fail":
             outcome.lines += [f"log: {text}" for text in bench.log[:5]]
         outcome.notes = bench.notes
@@ -236,25 +246,16 @@ class _Grading:
             each.unload()
         return outcome
 
-    def _bench(self, check: Check, begin: float) -> Bench:
-        def build(program: str, defines: dict[str, int], traced: bool) -> str:
-            """Compiling does not count as the check's time."""
-            start = time.monotonic()
-            try:
-                return self.builder(program, defines, traced)
-            finally:
-                bench.deadline += time.monotonic() - start
-
+    def _bench(self, check: Check) -> Bench:
         key = f"{self.lab.name}/{check.name}/{self.seed}"
-        deadline = min(begin + check.limit_s * self.patience, self.builder.deadline)
         wires = None if check.virtual else self.wires
         bench = Bench(
             self.lab,
             self.scratch,
             key,
-            build,
+            self.builder,
             self.switches,
-            deadline,
+            check.limit_s,
             self.trace,
             wires,
             self.node,
@@ -275,9 +276,14 @@ class _Grading:
                 self.made.problem = f"{self.made.problem}\n{error}".strip()
         except BoxError as error:
             outcome.status, outcome.lines = "fail", [str(error)]
-        except UNUSABLE as error:
-            outcome.status = "fail"
-            outcome.lines = [f"the test cannot use what your program returns ({error})"]
+        except NotJudged as error:
+            outcome.status, outcome.lines = "not judged", [str(error)]
+        except UserError:
+            raise
+        except Exception as error:  # the check trips over what it gets, which may be anything
+            what = "sends" if self.lab.program and not bench.modules else "returns"
+            text = f"the test cannot use what your program {what}: {type(error).__name__}: {error}"
+            outcome.status, outcome.lines = "fail", [text]
         finally:
             bench.close()
         return outcome

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from testbed.labs.grader.bench import Bench
 
 LABS = Path(__file__).resolve().parents[1]
-TEST_S = 20.0  # on the clock; CPU time is limited per call (bench.py)
+TEST_S = 20.0  # of the submission's processor time; calls have limits of their own (bench.py)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from testbed.errors import UserError
-from testbed.labs.grader.grade import Grade, grade
+from testbed.labs.grader.grade import Grade, Outcome, grade
 from testbed.labs.grader.lab import Lab, find_lab, lab_names
 from testbed.labs.grader.report import printable
 
@@ -73,16 +73,32 @@ def mark(
     writer.writerow(COLUMNS)
 
     def one(task: Submission) -> Grade:
-        return grade(task[1], task[2], seed, patience=jobs)
+        made = _graded(task, seed)
+        return made if made.judged else _graded(task, seed)  # the machine may be less busy now
 
     with ThreadPoolExecutor(jobs) as pool:
         for (student, each, _), made in zip(found, pool.map(one, found), strict=True):
             failed = [o.check.name for o in made.outcomes if o.status != "pass"]
             problem = printable(" ".join(made.problem.split())[:PROBLEM])
-            row = [made.points, each.points, f"{made.seconds:.1f}", " ".join(failed), problem]
+            if not made.judged:
+                problem = f"not judged, run again. {problem}".strip()
+            points = made.points if made.judged else ""
+            row = [points, each.points, f"{made.seconds:.1f}", " ".join(failed), problem]
             writer.writerow([_plain(student), each.name, *row])
             output.flush()
             told(student, made)
+
+
+def _graded(task: Submission, seed: int) -> Grade:
+    """A grade, also where the grader itself has a fault."""
+    _, lab, folder = task
+    try:
+        return grade(lab, folder, seed)
+    except UserError:
+        raise
+    except Exception as error:
+        problem = f"the grader could not judge this: {type(error).__name__}: {error}"
+        return Grade(lab, [Outcome(check, "not judged") for check in lab.checks], problem)
 
 
 def _plain(text: str) -> str:

@@ -22,7 +22,7 @@ from testbed.errors import UserError
 from testbed.linux import kernel
 
 MTU_BYTES = 1500
-CAPTURE_S = 2.0  # for what the switch has sent to arrive; it takes microseconds
+CAPTURE_S = 40.0  # for what the switch has sent to arrive; it takes microseconds
 LONGEST = 1 << 16
 # Of linux/if_packet.h and asm-generic/socket.h; the socket module does not have them.
 SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23

@@ -26,6 +26,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import NoPayload, Packet, Raw, bind_layers
 
+ETHERNET_BYTES = 14
 ETHERTYPE_SUM = 0x88B5  # for local experiments (IEEE 802)
 PORT_AGG = 18767
 GRADIENT, RESULT, REMINDER, NOTHING = 1, 2, 3, 4
@@ -114,6 +115,18 @@ class Difference:
     got: str | None
 
 
+def dissect(data: bytes) -> Packet:
+    """A frame as far as its headers are whole; what is shorter than its header is bytes."""
+    if len(data) < ETHERNET_BYTES:
+        return Raw(data)
+    try:
+        return Ether(data)
+    except Exception:  # scapy reads beyond the end of what is too short
+        made = Ether(data[:ETHERNET_BYTES])
+        made.remove_payload()
+        return made / Raw(data[ETHERNET_BYTES:])
+
+
 def layers(packet: Packet) -> list[Packet]:
     """The packet's headers, from the outside in."""
     made = []
@@ -126,7 +139,7 @@ def layers(packet: Packet) -> list[Packet]:
 def rows(data: bytes) -> dict[str, str]:
     """Field by field what a frame says, in order; a list is a row for each element."""
     made: dict[str, str] = {}
-    for layer in layers(Ether(data)):
+    for layer in layers(dissect(data)):
         title = type(layer).__name__
         if isinstance(layer, Raw):
             made["bytes behind"] = layer.load[:64].hex()
@@ -178,7 +191,7 @@ HIDDEN = {  # fields of IP and UDP that say nothing to a reader of a summary
 def summary(data: bytes) -> str:
     """A frame in one line: what matters of each header."""
     parts = []
-    for layer in layers(Ether(data)):
+    for layer in layers(dissect(data)):
         title = type(layer).__name__
         if isinstance(layer, Raw):
             parts.append(f"{len(layer.load)} bytes")

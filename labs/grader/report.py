@@ -13,13 +13,19 @@ from rich.text import Text
 
 from testbed.labs.grader.grade import Grade, Outcome
 
-MARKS = {"pass": ("pass", "green"), "fail": ("FAIL", "bold red"), "not run": ("not run", "yellow")}
+MARKS = {
+    "pass": ("pass", "green"),
+    "fail": ("FAIL", "bold red"),
+    "not run": ("not run", "yellow"),
+    "not judged": ("not judged", "yellow"),
+}
+RUN_AGAIN = "Not judged, run again: this machine was too busy for some tests. No points are lost."
 
 
 def show_outcome(console: Console, number: int, outcome: Outcome) -> None:
     """One line for a check, and why it has failed."""
     word, style = MARKS[outcome.status]
-    line = Text(f"{word:<8}", style)
+    line = Text(f"{word:<11}", style)
     line.append(f"{outcome.points:>3} of {outcome.check.points:>2}  ", "default")
     line.append(
         f"{number}. {outcome.check.title}", "bold" if outcome.status == "fail" else "default"
@@ -56,13 +62,16 @@ def show_end(console: Console, grade: Grade) -> None:
         console.print(Text(printable(text), "yellow"), soft_wrap=True)
     if grade.problem:
         console.print(Text(printable(grade.problem), "red"), soft_wrap=True)
+    if not grade.judged:
+        console.print(Text(RUN_AGAIN, "bold yellow"), soft_wrap=True)
     line = f"{grade.points} of {grade.lab.points} points  ({grade.seconds:.1f} s)"
     console.print(Text(line, "bold"))
 
 
 def gradescope(grade: Grade) -> dict[str, Any]:
-    """The results file, as a dictionary."""
-    tests = []
+    """The results file, as a dictionary. Without scores where some tests were not judged, so that
+    Gradescope takes the run for one that did not succeed, and nobody loses points."""
+    tests: list[dict[str, Any]] = []
     for number, outcome in enumerate(grade.outcomes, 1):
         text = "\n".join(outcome_lines(outcome))
         if outcome.status == "not run" and not text:
@@ -81,12 +90,21 @@ def gradescope(grade: Grade) -> dict[str, Any]:
                 "visibility": "visible",
             }
         )
-    head = [grade.problem, *grade.warnings[:10]]
+    head = ["" if grade.judged else RUN_AGAIN, grade.problem, *grade.warnings[:10]]
     head = [printable(text) for text in head]
-    return {
+    made: dict[str, Any] = {
         "score": grade.points,
         "execution_time": round(grade.seconds, 3),
         "output_format": "text",
         "output": "\n".join(line for line in head if line),
         "tests": tests,
     }
+    if not grade.judged:
+        for each in (made, *tests):
+            del each["score"]
+    return made
+
+
+def not_graded(text: str) -> dict[str, Any]:
+    """The results file of a grading that could not be made."""
+    return {"output_format": "text", "output": printable(f"Not graded: {text}"), "tests": []}

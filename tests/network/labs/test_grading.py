@@ -23,12 +23,11 @@ from tests.support.hostile_submission import ATTEMPTS, NO_SANDBOX
 from tests.support.paths import ROOT
 
 SEED = 20
-PATIENCE = 5  # tests may find the machine busy
 pytestmark = NO_SANDBOX
 
 
 def graded(lab: str, folder: Path, **options: bool) -> Grade:
-    return grade(find_lab(lab), folder, SEED, patience=PATIENCE, network=True, **options)
+    return grade(find_lab(lab), folder, SEED, network=True, **options)
 
 
 def _told(made: Grade) -> str:

@@ -16,11 +16,10 @@ from tests.support.paths import ROOT
 QUICK = ("lab2_aggregation", "lab7_numbers")  # the others run with --slow
 FEW = 0.25  # of the points
 SEED = 20
-PATIENCE = 5  # tests run beside others
 
 
 def graded(lab: str, folder: Path, seed: int = SEED) -> Grade:
-    return grade(find_lab(lab), folder, seed, patience=PATIENCE)
+    return grade(find_lab(lab), folder, seed)
 
 
 def _slow(lab: str, always: bool = True) -> tuple:
