@@ -24,9 +24,24 @@ from testbed.labs.grader.lab import find_lab, lab_names
 from testbed.labs.grader.mark import mark, submissions
 from testbed.labs.grader.pack import export, start
 from testbed.labs.grader.report import gradescope, not_graded, printable, show_end, show_outcome
+from testbed.labs.grader.seeds import Seed, login, read_secret
 from testbed.labs.grader.submission import find
 
+WHOSE = "whose submission this is, as the teacher's list has it (default: your login name)"
 PLAIN_WIDTH = 200  # columns where there is no terminal
+
+
+def _add_seed(parser: argparse.ArgumentParser) -> None:
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--seed", type=int, default=0, help="for practice (default 0)")
+    hidden = "grade with hidden numbers, made of this class secret and the student's name"
+    which.add_argument("--secret", type=Path, metavar="FILE", help=hidden)
+
+
+def _seed(arguments: argparse.Namespace, student: str) -> Seed:
+    if arguments.secret is None:
+        return Seed(arguments.seed, student)
+    return Seed(student=student, secret=read_secret(arguments.secret))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -39,7 +54,8 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("path", type=Path, help="the submission: a folder, or its only file")
     results = "write Gradescope's results ('-': print them instead of the text)"
     one.add_argument("--json", type=Path, metavar="FILE", help=results)
-    one.add_argument("--seed", type=int, default=0, help="of what the tests send (default 0)")
+    _add_seed(one)
+    one.add_argument("--student", metavar="NAME", help=WHOSE)
     wires = "play the tests on a Mininet network (needs root), where they have a switch"
     one.add_argument("--network", action="store_true", help=wires)
     one.add_argument("--trace", action="store_true", help="follow the first packet that differs")
@@ -47,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     begin = commands.add_parser("start", help="begin a lab in a folder of your own")
     begin.add_argument("lab", help="number or name of the lab")
     begin.add_argument("folder", type=Path, help="a folder that does not exist yet")
+    begin.add_argument("--student", metavar="NAME", help=WHOSE)
 
     many = commands.add_parser("mark", help="grade a folder of submissions")
     many.add_argument("folder", type=Path, help="a folder per student, in it one per lab")
@@ -54,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     many.add_argument(
         "--csv", type=Path, metavar="FILE", help="where to write ('-' or none: print)"
     )
-    many.add_argument("--seed", type=int, default=0, help="of what the tests send (default 0)")
+    _add_seed(many)
     many.add_argument("--jobs", type=int, default=1, help="submissions at a time (default 1)")
 
     kit = commands.add_parser("export", help="pack what students get, without solutions")
@@ -109,9 +126,10 @@ def _grade(arguments: argparse.Namespace, console: Console) -> int:
     try:
         lab = find_lab(arguments.lab)
         folder = find(lab, arguments.path)
-        made = grade(
-            lab, folder, arguments.seed, arguments.trace, progress, network=arguments.network
-        )
+        if arguments.secret is not None and arguments.student is None:
+            raise UserError("--secret: name the student, too (--student NAME)")
+        seed = _seed(arguments, arguments.student or login())
+        made = grade(lab, folder, seed, arguments.trace, progress, network=arguments.network)
     except (UserError, RunError) as error:
         write(not_graded(str(error)))
         raise
@@ -124,7 +142,7 @@ def _grade(arguments: argparse.Namespace, console: Console) -> int:
 def _start(arguments: argparse.Namespace, console: Console) -> int:
     lab = find_lab(arguments.lab)
     with _writing(arguments.folder):
-        start(lab, arguments.folder)
+        start(lab, arguments.folder, arguments.student or login())
     files = ", ".join(lab.hand_in)
     console.print(f"{arguments.folder}: edit {files}; the hand-out is {lab.folder / 'README.md'}")
     return 0
@@ -135,15 +153,16 @@ def _mark(arguments: argparse.Namespace, console: Console) -> int:
         raise UserError(f"--jobs {arguments.jobs}: at least one submission at a time")
     lab = find_lab(arguments.lab) if arguments.lab else None
     found = submissions(arguments.folder, lab)
+    seed = _seed(arguments, "")
     if arguments.csv is None or str(arguments.csv) == "-":
-        mark(found, arguments.seed, arguments.jobs, sys.stdout)
+        mark(found, seed, arguments.jobs, sys.stdout)
         return 0
 
     def told(student: str, made: Grade) -> None:
         console.print(Text(f"{printable(student):<24} {made.lab.name:<18} {made.points:>3} points"))
 
     with _writing(arguments.csv), arguments.csv.open("w", newline="") as file:
-        mark(found, arguments.seed, arguments.jobs, file, told)
+        mark(found, seed, arguments.jobs, file, told)
     console.print(Text(f"{len(found)} submissions marked: {arguments.csv}"))
     return 0
 

@@ -39,6 +39,11 @@ class Broken(Exception):
     why."""
 
 
+def plain(text: str) -> str:
+    """The beginning of a message about a process, without what the submission may have put there."""
+    return text.partition(": ")[0].partition(" (")[0]
+
+
 class BoxedSwitch:
     """A switch in a confined process."""
 
@@ -234,7 +239,8 @@ class Python:
         try:
             return self._bench.call(self._box, call, *args)
         except Refused as error:
-            raise Failure(f"{what} raises an error", details=str(error).splitlines()) from None
+            text = f"{what} raises an error"
+            raise Failure(text, details=str(error).splitlines(), case=text) from None
 
 
 class Setting(Protocol):
@@ -265,7 +271,7 @@ class Bench:
         self,
         lab: Setting,
         scratch: Path,
-        seed: str,
+        stream: random.Random,
         build: Callable[[str, dict[str, int], bool], str],
         switches: Callable[[], Box],
         limit_s: float,
@@ -280,7 +286,8 @@ class Bench:
         self.carried = [0, 0]  # frames that hosts have sent and captured
         self.virtual = 0  # switches without a network
         self.lab, self.scratch, self.trace = lab, scratch, trace
-        self.random = random.Random(seed)
+        self.random = stream
+        self.case = ""  # the class of case that the check is at, told where values are hidden
         self.limit_s, self.used_s = limit_s, 0.0
         self._build, self._switches = build, switches
         self._boxes: list[Box] = []
@@ -364,7 +371,7 @@ class Bench:
         except BoxDied as error:
             over = f"the time for this test is over ({self.limit_s:g} s of computing)"
             text = over if left <= limit_s else str(error)
-            raise Failure(text, sent=self.about) from None
+            raise Failure(text, sent=self.about, case=plain(text)) from None
         finally:
             self.used_s += box.used_s
 

@@ -21,7 +21,8 @@ class Failure(Exception):
 
     `sent` is (port, frame); `expected` and `got` are lists of (port, frame) in order per port;
     `differences` are those of the first frame that differs, `where` says which that is; `history`
-    are the packets of the check before `sent`, as (port, frame).
+    are the packets of the check before `sent`, as (port, frame); `case` is the class of case, where
+    values are hidden.
     """
 
     message: str
@@ -32,9 +33,26 @@ class Failure(Exception):
     where: str = ""
     history: Sequence[tuple[int, bytes]] = ()
     details: list[str] = field(default_factory=list)
+    case: str = ""
 
     def __post_init__(self) -> None:
         super().__init__(self.message)
+
+    def hidden_lines(self, case: str) -> list[str]:
+        """What kind of failure it is, without any value.
+
+        Args:
+            case: the class of case that the check was at.
+        """
+        what = self.case
+        if not what and self.differences:
+            names = dict.fromkeys(d.field.partition("[")[0] for d in self.differences)
+            what = f"a packet that leaves differs in {', '.join(names)}"
+        elif not what and self.got is not None and not self.got:
+            what = "nothing leaves the switch"
+        elif not what and self.expected is not None and not self.expected:
+            what = "a packet leaves that should not"
+        return [": ".join(text for text in (case, what) if text) or "a case of this test fails"]
 
     def lines(self) -> list[str]:
         """The message and what belongs to it, for a terminal."""

@@ -16,7 +16,7 @@ from p4engine.backend.c_build import share_runtime
 
 from testbed.errors import UserError
 from testbed.labs.grader import sandbox, seccomp
-from testbed.labs.grader.bench import Bench, Broken
+from testbed.labs.grader.bench import Bench, Broken, plain
 from testbed.labs.grader.box import (
     Box,
     BoxError,
@@ -29,11 +29,13 @@ from testbed.labs.grader.box import (
 from testbed.labs.grader.failure import Failure
 from testbed.labs.grader.lab import Check, Lab
 from testbed.labs.grader.network import Wires, refuse
+from testbed.labs.grader.seeds import Seed, Stream
 from testbed.labs.grader.submission import Unusable, collect
 
 # Limits in seconds of the submission's processor time.
 SUBMISSION_S = 60.0  # for all checks together
 COMPILE_S = 30.0
+PRACTICE = Seed()
 SMALL = Path(__file__).with_name("small.p4")  # compiled once, so that the runtime is in the cache
 
 
@@ -154,7 +156,7 @@ def prepare(scratch: Path) -> None:
 def grade(
     lab: Lab,
     folder: Path,
-    seed: int = 0,
+    seed: Seed = PRACTICE,
     trace: bool = False,
     progress: Callable[[Outcome], None] = lambda outcome: None,
     network: bool = False,
@@ -162,7 +164,7 @@ def grade(
     """Grade the submission in `folder`.
 
     Args:
-        seed: of what the checks send. No submission can know it.
+        seed: of what the checks send. If it is hidden, no line of the result tells a value.
         trace: follow the first packet that differs of each failed check through the program.
         progress: called with each outcome.
         network: play the checks on Mininet, but for those that have no switch or need virtual time.
@@ -192,9 +194,11 @@ def grade(
 class _Grading:
     """What the checks of one submission share: folders, compiled programs, processes, a network."""
 
-    def __init__(self, made: Grade, seed: int, trace: bool, network: bool) -> None:
+    def __init__(self, made: Grade, seed: Seed, trace: bool, network: bool) -> None:
         self.made, self.lab = made, made.lab
-        self.seed, self.trace, self.network = seed, trace, network
+        self.seed, self.network = seed, network
+        self.trace = trace and not seed.hidden
+        self.key = ""
         self.used_s = 0.0  # processor time of all checks
         self.scratch = scratch_folder()
         self.builder = Builder(self.lab, self.scratch)
@@ -217,7 +221,8 @@ class _Grading:
 
     def prepare(self, folder: Path) -> None:
         """Take over the submission's files, and build the network. Raises Unusable."""
-        collect(self.lab, folder, self.scratch / "source")
+        files = collect(self.lab, folder, self.scratch / "source", self.seed.student)
+        self.key = self.seed.key(self.lab.name, files)
         if self.lab.program:
             prepare(self.scratch)
         if self.network and self.lab.program:
@@ -234,10 +239,11 @@ class _Grading:
         bench = self._bench(check)
         outcome = self._run_check(check, bench)
         self.used_s += bench.used_s
-        if outcome.status == "fail":
-            outcome.lines += [f"log: {text}" for text in bench.log[:5]]
-        outcome.notes = bench.notes
-        outcome.printed = bench.printed()
+        if not self.seed.hidden:
+            if outcome.status == "fail":
+                outcome.lines += [f"log: {text}" for text in bench.log[:5]]
+            outcome.notes = bench.notes
+            outcome.printed = bench.printed()
         outcome.seconds = time.monotonic() - begin
         if self.network:
             outcome.played = _network_counts(bench)
@@ -247,12 +253,12 @@ class _Grading:
         return outcome
 
     def _bench(self, check: Check) -> Bench:
-        key = f"{self.lab.name}/{check.name}/{self.seed}"
+        stream = Stream(f"{self.lab.name}/{check.name}/{self.key}")
         wires = None if check.virtual else self.wires
         bench = Bench(
             self.lab,
             self.scratch,
-            key,
+            stream,
             self.builder,
             self.switches,
             check.limit_s,
@@ -268,21 +274,26 @@ class _Grading:
         try:
             check.run(bench)
         except Failure as failure:
-            outcome.status, outcome.lines = "fail", failure.lines()
-            outcome.trace = bench.trace_lines
+            hidden = self.seed.hidden
+            outcome.status = "fail"
+            outcome.lines = failure.hidden_lines(bench.case) if hidden else failure.lines()
+            outcome.trace = [] if hidden else bench.trace_lines
         except Broken as error:
             outcome.status = "not run"
             if str(error) not in self.made.problem:
                 self.made.problem = f"{self.made.problem}\n{error}".strip()
         except BoxError as error:
-            outcome.status, outcome.lines = "fail", [str(error)]
+            text = plain(str(error)) if self.seed.hidden else str(error)
+            outcome.status, outcome.lines = "fail", [text]
         except NotJudged as error:
             outcome.status, outcome.lines = "not judged", [str(error)]
         except UserError:
             raise
         except Exception as error:  # the check trips over what it gets, which may be anything
             what = "sends" if self.lab.program and not bench.modules else "returns"
-            text = f"the test cannot use what your program {what}: {type(error).__name__}: {error}"
+            text = f"the test cannot use what your program {what}"
+            if not self.seed.hidden:
+                text += f": {type(error).__name__}: {error}"
             outcome.status, outcome.lines = "fail", [text]
         finally:
             bench.close()

@@ -51,6 +51,8 @@ class Lab:
     Args:
         hand_in: the files that a student edits; only these are taken from a submission.
         given: files that stay as they are, in the skeleton or (of several labs) in labs/common.
+        personal: makes those files of the skeleton that differ between students, name to text, from
+            a student's name.
         program: the P4 program among `hand_in`, if there is one.
         module: the Python module among `hand_in`, if there is one.
         packages: Python packages that the module may import.
@@ -66,6 +68,7 @@ class Lab:
     packages: tuple[str, ...] = PYTHON_PACKAGES
     defines: dict[str, int] = field(default_factory=dict)
     ports: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
+    personal: Callable[[str], dict[str, str]] | None = None
     checks: list[Check] = field(default_factory=list)
     name: str = ""  # of its folder
 
@@ -85,10 +88,19 @@ class Lab:
     def folder(self) -> Path:
         return LABS / self.name
 
-    def given_files(self) -> list[Path]:
-        """Where the files are that a student gets and does not edit."""
+    def given_data(self, student: str) -> dict[str, bytes]:
+        """The files that a student gets and does not edit."""
         own = [self.folder / "skeleton" / name for name in self.given]
-        return [p if p.exists() else LABS / "common" / p.name for p in own]
+        found = [p if p.exists() else LABS / "common" / p.name for p in own]
+        personal = self.personal(student) if self.personal else {}
+        made = {p.name: p.read_bytes() for p in found if p.name not in personal}
+        return made | {n: text.encode() for n, text in personal.items() if n in self.given}
+
+    def skeleton(self, student: str) -> dict[str, bytes]:
+        """All files that a student begins with."""
+        made = {n: (self.folder / "skeleton" / n).read_bytes() for n in self.hand_in}
+        personal = self.personal(student) if self.personal else {}
+        return made | {n: t.encode() for n, t in personal.items()} | self.given_data(student)
 
     @property
     def points(self) -> int:
@@ -97,7 +109,14 @@ class Lab:
 
 def lab_names() -> list[str]:
     """The folders of all labs, in order."""
-    return sorted(p.parent.name for p in LABS.glob("lab*/checks.py"))
+    names = [p.parent.name for p in LABS.glob("lab*/checks.py")]
+    return sorted(names, key=_in_order)
+
+
+def _in_order(name: str) -> tuple[int, str]:
+    """By number, lab10 behind lab9."""
+    number = re.match(r"lab(\d+)", name)
+    return (int(number[1]) if number else 0, name)
 
 
 def find_lab(wanted: str) -> Lab:

@@ -14,6 +14,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -21,6 +22,7 @@ from testbed.errors import UserError
 from testbed.labs.grader.grade import Grade, Outcome, grade
 from testbed.labs.grader.lab import Lab, find_lab, lab_names
 from testbed.labs.grader.report import printable
+from testbed.labs.grader.seeds import Seed
 
 COLUMNS = ("student", "lab", "points", "of", "seconds", "failed", "problem")
 PROBLEM = 300  # characters of a problem in a row
@@ -63,12 +65,13 @@ def _is_folder(path: Path) -> bool:
 
 def mark(
     found: Sequence[Submission],
-    seed: int,
+    seed: Seed,
     jobs: int,
     output: IO[str],
     told: Callable[[str, Grade], None] = lambda student, made: None,
 ) -> None:
-    """Grade all submissions, `jobs` at a time, and write the CSV."""
+    """Grade all submissions, `jobs` at a time, and write the CSV; `seed` is completed with each
+    student's name."""
     writer = csv.writer(output)
     writer.writerow(COLUMNS)
 
@@ -89,11 +92,11 @@ def mark(
             told(student, made)
 
 
-def _graded(task: Submission, seed: int) -> Grade:
+def _graded(task: Submission, seed: Seed) -> Grade:
     """A grade, also where the grader itself has a fault."""
-    _, lab, folder = task
+    student, lab, folder = task
     try:
-        return grade(lab, folder, seed)
+        return grade(lab, folder, replace(seed, student=student))
     except UserError:
         raise
     except Exception as error:

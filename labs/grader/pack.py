@@ -22,12 +22,12 @@ REQUIREMENTS = "numpy>=1.26\nrich>=13\nscapy>=2.5\nscipy>=1.11\nnetworkx>=3.1\np
 CACHES = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 
-def start(lab: Lab, target: Path) -> None:
+def start(lab: Lab, target: Path, student: str = "") -> None:
     """Put what a student begins with into the new folder `target`."""
     _refuse(target)
-    shutil.copytree(lab.folder / "skeleton", target, ignore=CACHES)
-    for given in lab.given_files():
-        shutil.copy(given, target / given.name)
+    target.mkdir(parents=True)
+    for name, data in lab.skeleton(student).items():
+        (target / name).write_bytes(data)
 
 
 def export(target: Path, only: Sequence[str] = ()) -> None:

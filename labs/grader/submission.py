@@ -58,13 +58,18 @@ def _find(lab: Lab, path: Path) -> Path:
     raise UserError(f"{path}: {what}; {lab.name} takes a folder with {', '.join(lab.hand_in)}")
 
 
-def collect(lab: Lab, folder: Path, target: Path) -> None:
-    """Copy the submission's files, and those of the skeleton that stay as given, to `target`.
+def collect(lab: Lab, folder: Path, target: Path, student: str = "") -> dict[str, bytes]:
+    """Copy the submission's files, and those that stay as given, to `target`; returns the former.
+
+    Args:
+        student: whose personal files those given are.
 
     Raises Unusable for a file that is missing or none.
     """
     target.mkdir()
-    for given in lab.given_files():
-        (target / given.name).write_bytes(given.read_bytes())
-    for name in lab.hand_in:
-        (target / name).write_bytes(read_plain(folder / name))
+    for name, data in lab.given_data(student).items():
+        (target / name).write_bytes(data)
+    made = {name: read_plain(folder / name) for name in lab.hand_in}
+    for name, data in made.items():
+        (target / name).write_bytes(data)
+    return made

@@ -19,6 +19,7 @@ from testbed.labs.grader.box import Box, remove, scratch_folder
 from testbed.labs.grader.grade import Grade, grade
 from testbed.labs.grader.lab import find_lab
 from testbed.labs.grader.network import Wires
+from testbed.labs.grader.seeds import Seed
 from tests.support.hostile_submission import ATTEMPTS, NO_SANDBOX
 from tests.support.paths import ROOT
 
@@ -27,7 +28,7 @@ pytestmark = NO_SANDBOX
 
 
 def graded(lab: str, folder: Path, **options: bool) -> Grade:
-    return grade(find_lab(lab), folder, SEED, network=True, **options)
+    return grade(find_lab(lab), folder, Seed(SEED), network=True, **options)
 
 
 def _told(made: Grade) -> str:

@@ -19,6 +19,7 @@ from testbed.labs.grader.grade import grade
 from testbed.labs.grader.lab import find_lab, lab_names
 from testbed.labs.grader.mark import mark, submissions
 from testbed.labs.grader.pack import export, start
+from testbed.labs.grader.seeds import Seed
 from tests.support.paths import ROOT
 
 LAB = "lab2_aggregation"
@@ -40,7 +41,7 @@ def test_a_folder_is_marked_whatever_is_in_it(tmp_path):
     (folder / "eve" / LAB).mkdir(parents=True)
     (folder / "mallory").symlink_to(folder / "ada")
     output = io.StringIO()
-    mark(submissions(folder, None), 3, 1, output)
+    mark(submissions(folder, None), Seed(3), 1, output)
     rows = list(csv.DictReader(io.StringIO(output.getvalue())))
     assert [(r["student"], r["points"], r["of"]) for r in rows] == [
         ("'=bob", "0", "80"),

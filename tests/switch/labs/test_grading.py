@@ -11,15 +11,17 @@ import pytest
 from testbed.labs._teacher import mistakes, solution, write_mistake
 from testbed.labs.grader.grade import Grade, grade
 from testbed.labs.grader.lab import find_lab, lab_names
+from testbed.labs.grader.seeds import Seed
 from tests.support.paths import ROOT
 
 QUICK = ("lab2_aggregation", "lab7_numbers")  # the others run with --slow
 FEW = 0.25  # of the points
 SEED = 20
+STUDENT = "ada"
 
 
 def graded(lab: str, folder: Path, seed: int = SEED) -> Grade:
-    return grade(find_lab(lab), folder, seed)
+    return grade(find_lab(lab), folder, Seed(seed, STUDENT))
 
 
 def _slow(lab: str, always: bool = True) -> tuple:
@@ -84,7 +86,7 @@ def test_a_lab_is_complete(lab):
     found = find_lab(lab)
     skeleton = {p.name for p in (found.folder / "skeleton").iterdir()}
     assert skeleton <= {*found.hand_in, *found.given} and skeleton >= set(found.hand_in)
-    assert all(path.exists() for path in found.given_files())
+    assert set(found.given_data("")) == set(found.given)
     assert {p.name for p in solution(lab).iterdir()} == set(found.hand_in)
     assert len(mistakes(lab)) >= 4
     text = (found.folder / "README.md").read_text()

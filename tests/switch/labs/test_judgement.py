@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import struct
-from pathlib import Path
 
 import pytest
 
@@ -18,6 +17,7 @@ from testbed.labs.grader.box import Box, BoxDied, NotJudged, remove, scratch_fol
 from testbed.labs.grader.grade import Grade, grade
 from testbed.labs.grader.lab import find_lab
 from testbed.labs.grader.mark import mark, submissions
+from testbed.labs.grader.seeds import Seed
 from tests.support.hostile_submission import NO_SANDBOX
 
 pytestmark = NO_SANDBOX
@@ -90,7 +90,7 @@ def test_a_batch_survives_a_fault_of_the_grader(monkeypatch, tmp_path):
 
     monkeypatch.setattr(marking, "grade", graded)
     output = io.StringIO()
-    mark(submissions(tmp_path, None), 0, 1, output)
+    mark(submissions(tmp_path, None), Seed(), 1, output)
     rows = list(csv.DictReader(io.StringIO(output.getvalue())))
     assert [(r["student"], r["points"]) for r in rows] == [("ada", ""), ("eve", "0")]
     assert rows[0]["problem"].startswith("not judged, run again")
@@ -156,8 +156,8 @@ def test_only_processor_time_counts(python):
 
 
 def test_a_busy_machine_is_not_the_submissions_fault(python, monkeypatch):
-    monkeypatch.setattr(box, "CLOCK", 0.0)  # as if it had got no processor for long
     each = python("def loop():\n    while True: pass\n")
+    monkeypatch.setattr(box, "CLOCK", 0.0)  # as if it had got no processor for long
     with pytest.raises(NotJudged, match="run again"):
         each.call("function", "loop", [], limit_s=2)
     assert not each.alive
@@ -190,6 +190,6 @@ def test_what_was_not_judged_loses_no_points(monkeypatch, tmp_path, capsys):
     (tmp_path / "ada").mkdir()
     (tmp_path / "ada" / "quantise.py").write_text(QUANTISE)
     output = io.StringIO()
-    mark([("ada", lab, Path(tmp_path / "ada"))], 0, 1, output)
+    mark([("ada", lab, tmp_path / "ada")], Seed(), 1, output)
     (row,) = csv.DictReader(io.StringIO(output.getvalue()))
     assert row["points"] == "" and "run again" in row["problem"]
