@@ -40,7 +40,7 @@ class Broken(Exception):
 
 
 def plain(text: str) -> str:
-    """The beginning of a message about a process, without what the submission may have put there."""
+    """The beginning of a message about a process, without what the submission may have added."""
     return text.partition(": ")[0].partition(" (")[0]
 
 
@@ -218,9 +218,9 @@ class Python:
     def __init__(self, bench: Bench, box: Box) -> None:
         self._bench, self._box = bench, box
 
-    def function(self, name: str, *args: Any) -> Any:
+    def function(self, name: str, *args: Any, limit_s: float = CALL_S) -> Any:
         """What the module's function returns, as plain values and arrays. Raises Failure."""
-        return self._call(f"{name}()", "function", name, list(args))
+        return self._call(f"{name}()", "function", name, list(args), limit_s=limit_s)
 
     def make(self, name: str, *args: Any) -> int:
         """A new object of a class; returns its number."""
@@ -235,9 +235,9 @@ class Python:
         names = ", ".join(dict.fromkeys(f"{name}()" for _, name, _ in calls))
         return self._call(names, "methods", [list(call) for call in calls])
 
-    def _call(self, what: str, call: str, *args: Any) -> Any:
+    def _call(self, what: str, call: str, *args: Any, limit_s: float = CALL_S) -> Any:
         try:
-            return self._bench.call(self._box, call, *args)
+            return self._bench.call(self._box, call, *args, limit_s=limit_s)
         except Refused as error:
             text = f"{what} raises an error"
             raise Failure(text, details=str(error).splitlines(), case=text) from None
@@ -265,6 +265,7 @@ class Bench:
         wires: the network that the submission's switch is on; None: none, and time is virtual.
         node: like `switches`, of the process in the network's switch.
         broken: why a Python module cannot be run; of all checks of a submission.
+        student: whose submission it is.
     """
 
     def __init__(
@@ -279,7 +280,9 @@ class Bench:
         wires: Wires | None = None,
         node: Callable[[], Box] | None = None,
         broken: dict[str, Broken] | None = None,
+        student: str = "",
     ) -> None:
+        self.student = student
         self._broken = {} if broken is None else broken
         self.wires, self._node = wires, node
         self.wired: WiredSwitch | None = None  # the one that has the wires now
@@ -287,7 +290,7 @@ class Bench:
         self.virtual = 0  # switches without a network
         self.lab, self.scratch, self.trace = lab, scratch, trace
         self.random = stream
-        self.case = ""  # the class of case that the check is at, told where values are hidden
+        self.case = ""  # the class of case that a check is at, told where values are hidden
         self.limit_s, self.used_s = limit_s, 0.0
         self._build, self._switches = build, switches
         self._boxes: list[Box] = []

@@ -266,6 +266,7 @@ class _Grading:
             wires,
             self.node,
             self._modules,
+            self.seed.student,
         )
         return bench
 

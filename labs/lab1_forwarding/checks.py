@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
@@ -11,137 +12,172 @@ from scapy.packet import Packet
 from testbed.labs.grader.bench import Bench, Failure, Switch
 from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.packets import SWITCH_MAC, as_number, host_mac
+from testbed.labs.lab1_forwarding import maze
 
 LAB = Lab(
     title="Forwarding, and a packet's path",
     hand_in=("forward.p4", "answers.txt"),
     given=("maze.p4",),
     program="forward.p4",
+    personal=maze.files,
 )
-MAZE = ("010000", "031500", "020800", "020000", "011f02", "040bfe")
 TABLES = ("hall", "garden", "gate")
 
 
-def start(t: Bench) -> Switch:
-    """Networks 10.n.0.0/16 behind ports 1 to 4, each with its router `host_mac(n)`."""
+@dataclass
+class Router:
+    """A switch with routes drawn at random.
+
+    Args:
+        ways: network, such as "23.107", to (port, number of the next hop's host).
+        origin: port of the host that sends to the switch.
+    """
+
+    t: Bench
+    switch: Switch
+    ways: dict[str, tuple[int, int]]
+    origin: int
+
+    def network(self) -> str:
+        return self.t.random.choice(sorted(self.ways))
+
+    def address(self, network: str) -> str:
+        return f"{network}.{self.t.random.randrange(1, 255)}.{self.t.random.randrange(1, 255)}"
+
+    def packet(self, destination: str, ttl: int = 0, size: int = 30) -> Packet:
+        """From a host behind port `origin`, as its router hands it to the switch."""
+        ttl = ttl or self.t.random.randrange(2, 256)
+        body = UDP(sport=self.t.random.randrange(1024, 65536), dport=9)
+        body = body / self.t.random.randbytes(size)
+        frame = Ether(src=host_mac(self.origin), dst=SWITCH_MAC)
+        return frame / IP(src="192.0.2.4", dst=destination, ttl=ttl) / body
+
+    def to(self, network: str, ttl: int = 0, size: int = 30) -> Packet:
+        return self.packet(self.address(network), ttl, size)
+
+    def forwarded(self, frame: Packet, hop: int) -> Packet:
+        """How a packet must leave."""
+        made = Ether(bytes(frame))
+        made.src, made.dst = SWITCH_MAC, host_mac(hop)
+        made[IP].ttl -= 1
+        del made[IP].chksum
+        return made
+
+    def onward(self, frame: Packet, network: str) -> Packet:
+        return self.forwarded(frame, self.ways[network][1])
+
+
+def start(t: Bench) -> Router:
     switch = t.switch()
     switch.table_set_default("node", "set_node", [as_number(SWITCH_MAC)])
-    for n in range(1, 5):
-        route(switch, f"10.{n}.0.0", 16, n)
-    return switch
+    *ports, origin = t.random.sample(range(1, 9), 4)
+    firsts = t.random.sample(range(11, 120), len(ports))
+    networks = [f"{first}.{t.random.randrange(1, 255)}" for first in firsts]
+    hops = t.random.sample(range(20, 200), len(ports))
+    ways = dict(zip(networks, zip(ports, hops, strict=True), strict=True))
+    for network, (port, hop) in ways.items():
+        route(switch, f"{network}.0.0", 16, port, hop)
+    return Router(t, switch, ways, origin)
 
 
-def route(switch: Switch, network: str, length: int, port: int, router: int = 0) -> None:
-    hop = as_number(host_mac(router or port))
-    switch.table_add("route", "forward", [(as_number(network), length)], [port, hop])
-
-
-def address(t: Bench, network: int) -> str:
-    return f"10.{network}.{t.random.randrange(1, 255)}.{t.random.randrange(1, 255)}"
-
-
-def packet(t: Bench, destination: str, ttl: int = 0, size: int = 30) -> Packet:
-    """From a host behind port 4, as its router hands it to the switch."""
-    ttl = ttl or t.random.randrange(2, 256)
-    body = UDP(sport=t.random.randrange(1024, 65536), dport=9) / t.random.randbytes(size)
-    return (
-        Ether(src=host_mac(4), dst=SWITCH_MAC) / IP(src="10.4.0.4", dst=destination, ttl=ttl) / body
-    )
-
-
-def forwarded(frame: Packet, router: int) -> Packet:
-    """How a packet must leave."""
-    made = Ether(bytes(frame))
-    made.src, made.dst = SWITCH_MAC, host_mac(router)
-    made[IP].ttl -= 1
-    del made[IP].chksum
-    return made
+def route(switch: Switch, network: str, length: int, port: int, hop: int) -> None:
+    mac = as_number(host_mac(hop))
+    switch.table_add("route", "forward", [(as_number(network), length)], [port, mac])
 
 
 @LAB.check(15, "A packet leaves on the port of its route, addressed to the next hop")
 def ports(t: Bench) -> None:
-    switch = start(t)
-    for n in t.random.sample(range(1, 4), 3):
-        frame = packet(t, address(t, n))
-        why = f"the route to 10.{n}.0.0/16 leads to port {n}, from the switch's address"
-        switch.expect(4, frame, {n: forwarded(frame, n)}, why, only=["Ether"])
+    r = start(t)
+    for network, (port, _) in r.ways.items():
+        frame = r.to(network)
+        why = f"the route to {network}.0.0/16 leads to port {port}, from the switch's address"
+        leaving = {port: r.onward(frame, network)}
+        r.switch.expect(r.origin, frame, leaving, why, only=["Ether"])
 
 
 @LAB.check(10, "The most specific route wins")
 def longest(t: Bench) -> None:
-    switch = start(t)
-    route(switch, "10.2.128.0", 17, 5)
-    route(switch, "10.2.128.7", 32, 6)
-    route(switch, "0.0.0.0", 0, 7)
-    for destination, port in (
-        ("10.2.1.1", 2),
-        ("10.2.129.7", 5),
-        ("10.2.128.7", 6),
-        ("192.168.0.1", 7),
-    ):
-        frame = packet(t, destination)
+    r = start(t)
+    network = r.network()
+    host = f"{network}.{t.random.randrange(129, 250)}.{t.random.randrange(1, 250)}"
+    other, half, one, default = t.random.sample(range(1, 9), 4)
+    route(r.switch, f"{network}.128.0", 17, half, 201)
+    route(r.switch, host, 32, one, 202)
+    route(r.switch, "0.0.0.0", 0, default, 203)
+    cases = [
+        (f"{network}.{t.random.randrange(128)}.1", r.ways[network][0]),
+        (f"{network}.{t.random.randrange(129, 250)}.251", half),
+        (host, one),
+        (f"192.168.{t.random.randrange(250)}.1", default),
+    ]
+    t.random.shuffle(cases)
+    for destination, port in cases:
+        frame = r.packet(destination)
         why = f"the longest of the prefixes that fit {destination} leads to port {port}"
-        switch.expect(4, frame, {port: forwarded(frame, port)}, why, only=["Ether.type"])
+        leaving = {port: r.forwarded(frame, 0)}
+        r.switch.expect(r.origin, frame, leaving, why, only=["Ether.type"])
 
 
 @LAB.check(10, "The TTL becomes smaller by one")
 def ttl(t: Bench) -> None:
-    switch = start(t)
-    for value in (255, 64, 2):
-        frame = packet(t, address(t, 1), value)
-        switch.expect_one(4, frame, forwarded(frame, 1), "each hop takes one", only=["IP.ttl"])
+    r = start(t)
+    for value in (255, t.random.randrange(3, 255), 2):
+        network = r.network()
+        frame = r.to(network, value)
+        want = r.onward(frame, network)
+        r.switch.expect_one(r.origin, frame, want, "each hop takes one", only=["IP.ttl"])
 
 
 @LAB.check(10, "A packet at the end of its TTL is dropped")
 def expired(t: Bench) -> None:
-    switch = start(t)
+    r = start(t)
+    network = r.network()
     for value in (1, 0):
-        frame = packet(t, address(t, 1))
+        t.case = f"TTL {value}"
+        frame = r.to(network)
         frame[IP].ttl = value
-        switch.expect(4, frame, {}, f"a packet with TTL {value} may not be forwarded")
-    frame = packet(t, address(t, 1), 2)
+        r.switch.expect(r.origin, frame, {}, f"a packet with TTL {value} may not be forwarded")
+    t.case = "TTL 2"
+    frame = r.to(network, 2)
     why = "a packet with TTL 2 may be forwarded once more"
-    switch.expect_one(4, frame, forwarded(frame, 1), why, only=["IP.dst"])
+    r.switch.expect_one(r.origin, frame, r.onward(frame, network), why, only=["IP.dst"])
 
 
 @LAB.check(10, "The checksum of the IPv4 header is right")
 def checksum(t: Bench) -> None:
-    switch = start(t)
+    r = start(t)
     for _ in range(5):
-        frame = packet(t, address(t, t.random.randrange(1, 4)))
-        switch.send(4, frame)
-        for _, data in switch.send(4, frame):
-            right, got = Ether(data), Ether(data)[IP].chksum
-            del right[IP].chksum
-            wanted = Ether(bytes(right))[IP].chksum
-            if got != wanted:
-                text = f"the header that leaves has checksum 0x{got:04x}, not 0x{wanted:04x}"
-                raise Failure(text, sent=(4, bytes(frame)), got=[(0, data)])
-            break
-        else:
-            raise Failure("nothing left the switch", sent=(4, bytes(frame)), got=[])
+        network = r.network()
+        frame = r.to(network)
+        why = "the checksum is that of the header with the smaller TTL"
+        want = r.onward(frame, network)
+        r.switch.expect_one(r.origin, frame, want, why, only=["IP.chksum"])
 
 
 @LAB.check(5, "Packets without a route, and packets that are not IPv4, are dropped")
 def dropped(t: Bench) -> None:
-    switch = start(t)
-    switch.expect(4, packet(t, "172.16.0.1"), {}, "there is no route to 172.16.0.1")
-    other = Ether(src=host_mac(4), dst=SWITCH_MAC, type=0x88B5) / bytes(40)
-    switch.expect(4, other, {}, "ethertype 0x88B5 is not IPv4")
+    r = start(t)
+    stranger = f"172.{t.random.randrange(256)}.0.1"
+    r.switch.expect(r.origin, r.packet(stranger), {}, f"there is no route to {stranger}")
+    kind = t.random.choice((0x88B5, 0x0806, 0x86DD, t.random.randrange(0x9000, 0xF000)))
+    other = Ether(src=host_mac(r.origin), dst=SWITCH_MAC, type=kind) / t.random.randbytes(40)
+    r.switch.expect(r.origin, other, {}, f"ethertype 0x{kind:04X} is not IPv4")
 
 
 @LAB.check(5, "Nothing else of the packet changes")
 def payload(t: Bench) -> None:
-    switch = start(t)
-    for size in (0, 1, 600):
-        frame = packet(t, address(t, 3), size=size)
-        want = forwarded(frame, 3)
+    r = start(t)
+    for size in (0, 1, t.random.randrange(100, 1000)):
+        network = r.network()
+        frame = r.to(network, size=size)
+        want = r.onward(frame, network)
         why = "the payload and the rest of the IPv4 header stay as they are"
         ignore = ["Ether.src", "Ether.dst", "IP.ttl", "IP.chksum"]
-        switch.expect_one(4, frame, want, why, ignore=ignore)
-        (_, data), *_ = switch.send(4, frame)
+        r.switch.expect_one(r.origin, frame, want, why, ignore=ignore)
+        (port, data), *_ = r.switch.send(r.origin, frame)
         if data[34:] != bytes(want)[34:]:
-            raise Failure(why, sent=(4, bytes(frame)), expected=[(3, bytes(want))], got=[(3, data)])
+            expected = [(port, bytes(want))]
+            raise Failure(why, sent=(r.origin, bytes(frame)), expected=expected, got=[(port, data)])
 
 
 def truth(t: Bench, switch: Switch, token: str) -> list[str]:
@@ -159,12 +195,16 @@ def answers(t: Bench) -> None:
         words = line.partition("#")[0].split()
         given["".join(words[:3]).lower()] = [word.lower() for word in words[3:]]
     switch = t.traced_switch("maze.p4")
-    for token in MAZE:
+    for token in (packet.hex() for packet in maze.packets(t.student)):
         shown = f"packet {token[:2]} {token[2:4]} {token[4:]}"
         right = truth(t, switch, token)
         answer = given.get(token)
         if answer is None or len(answer) != 4:
-            raise Failure(f"{shown}: four answers are needed, behind the packet")
+            text = f"{shown}: four answers are needed, behind the packet"
+            if answer is None:
+                whose = t.student or "a student without a name"
+                text += f"; this is the maze of {whose} (labs start 1 FOLDER --student NAME)"
+            raise Failure(text, case="an answer is missing, or is about another student's maze")
         for name, yours, wanted in zip([*TABLES, "leaves"], answer, right, strict=True):
             if yours != wanted:
                 raise Failure(f"{shown}: {name} is not {yours}; follow it in the trace")

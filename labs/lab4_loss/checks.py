@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from scapy.packet import Packet
 
@@ -21,8 +22,7 @@ from testbed.labs.grader.packets import (
 )
 from testbed.labs.grader.values import numbers, total
 
-VALUES, SLOTS, JOB, GROUP, WORKERS = 8, 8, 2, 4, 3
-EVERYONE = (1 << WORKERS) - 1
+VALUES, SLOTS = 8, 8
 LAB = Lab(
     title="Loss",
     hand_in=("loss.p4",),
@@ -33,140 +33,219 @@ LAB = Lab(
 SUM = ("Agg.kind", "Agg.values")
 
 
-def start(t: Bench) -> Switch:
-    """A switch with one job, whose worker n (from 0) is host n + 1 at port n + 1."""
-    switch = t.switch()
-    mac, ip = as_number(SWITCH_MAC), as_number(SWITCH_IP)
-    switch.table_add("job", "aggregate", [JOB], [EVERYONE, WORKERS, GROUP, mac, ip])
-    for port in range(1, WORKERS + 1):
+@dataclass
+class Job:
+    """A job drawn at random, on a switch of its own.
+
+    Args:
+        number: of the job, in packets.
+        workers: their numbers, which are bits of the bitmap.
+        ports: of the workers, in the same order; host n is at port n.
+        first: the number of the job's first fragment, in slot 0, set 0.
+    """
+
+    t: Bench
+    switch: Switch
+    number: int
+    workers: list[int]
+    ports: list[int]
+    first: int
+
+    @property
+    def everyone(self) -> int:
+        return sum(1 << worker for worker in self.workers)
+
+    def place(self, fragment: int) -> int:
+        """Where a fragment goes: a slot, and the sets of it in turn (the top bit)."""
+        return fragment % SLOTS | (fragment // SLOTS % 2) << 15
+
+    def values(self) -> list[list[int]]:
+        """What the workers have for a fragment."""
+        return [numbers(self.t, VALUES) for _ in self.workers]
+
+    def gradient(self, who: int, values: Sequence[int], fragment: int = 0) -> Packet:
+        """Of the worker that is `who` in the list; `fragment` counts from 0."""
+        worker = self.workers[who]
+        return agg(
+            self.ports[who],
+            "switch",
+            kind=GRADIENT,
+            job=self.number,
+            number=self.first + fragment,
+            slot=self.place(fragment),
+            worker=worker,
+            bitmap=1 << worker,
+            values=values,
+        )
+
+    def result(self, who: int, values: Sequence[int], fragment: int = 0) -> Packet:
+        return agg(
+            "switch",
+            self.ports[who],
+            kind=RESULT,
+            job=self.number,
+            number=self.first + fragment,
+            slot=self.place(fragment),
+            bitmap=self.everyone,
+            values=values,
+        )
+
+    def results(self, values: Sequence[int], fragment: int = 0) -> dict[int, Packet]:
+        return {p: self.result(w, values, fragment) for w, p in enumerate(self.ports)}
+
+    def order(self, count: int = 0) -> list[int]:
+        """Workers (all, or `count` of them) in any order."""
+        return self.t.random.sample(range(len(self.workers)), count or len(self.workers))
+
+    def send(self, who: int, values: Sequence[int], fragment: int = 0) -> None:
+        self.switch.send(self.ports[who], self.gradient(who, values, fragment))
+
+    def expect(
+        self,
+        who: int,
+        values: Sequence[int],
+        fragment: int,
+        leaving: dict[int, Packet],
+        why: str,
+        only: Sequence[str] = (),
+        ignore: Sequence[str] = (),
+    ) -> None:
+        packet = self.gradient(who, values, fragment)
+        self.switch.expect(self.ports[who], packet, leaving, why, only, ignore)
+
+    def complete(
+        self, who: int, values: Sequence[int], fragment: int, sums: Sequence[int], why: str
+    ) -> None:
+        """The last worker's gradient makes this sum leave."""
+        packet, want = self.gradient(who, values, fragment), self.result(who, sums, fragment)
+        self.switch.expect_one(self.ports[who], packet, want, why, only=SUM)
+
+    def whole(self, fragment: int) -> tuple[list[list[int]], list[int]]:
+        """Send a fragment's gradients, each once; returns them and their sum."""
+        sent = self.values()
+        for who in self.order():
+            self.send(who, sent[who], fragment)
+        return sent, total(sent)
+
+
+def start(t: Bench, fewest: int = 2) -> Job:
+    """A job with a number of workers drawn at random, at any ports, with any bits."""
+    count = t.random.randrange(fewest, 7)
+    workers = t.random.sample(range(32), count)
+    ports = t.random.sample(range(1, 9), count)
+    group, number = t.random.randrange(1, 100), t.random.randrange(256)
+    first = 2 * SLOTS * t.random.randrange(1000)
+    job = Job(t, t.switch(), number, workers, ports, first)
+    row = [job.everyone, count, group, as_number(SWITCH_MAC), as_number(SWITCH_IP)]
+    job.switch.table_add("job", "aggregate", [number], row)
+    for port in ports:
         owner = [as_number(host_mac(port)), as_number(host_ip(port))]
-        switch.table_add("receiver", "address", [port], owner)
-    switch.multicast_group(GROUP, [(port, port) for port in range(1, WORKERS + 1)])
-    return switch
-
-
-def place(number: int, slots: int = SLOTS) -> int:
-    """Where fragment `number` goes: a slot, and the sets of it in turn (the top bit)."""
-    return number % slots | (number // slots % 2) << 15
-
-
-def gradient(worker: int, values: Sequence[int], number: int = 0, slots: int = SLOTS) -> Packet:
-    fields = {"job": JOB, "number": number, "slot": place(number, slots)}
-    return agg(
-        worker + 1,
-        "switch",
-        kind=GRADIENT,
-        worker=worker,
-        bitmap=1 << worker,
-        values=values,
-        **fields,
-    )
-
-
-def result(receiver: int, values: Sequence[int], number: int = 0, slots: int = SLOTS) -> Packet:
-    fields = {"job": JOB, "number": number, "slot": place(number, slots)}
-    bitmap = EVERYONE
-    return agg("switch", receiver + 1, kind=RESULT, bitmap=bitmap, values=values, **fields)
-
-
-def copies(values: Sequence[int], number: int = 0, slots: int = SLOTS) -> dict[int, Packet]:
-    return {w + 1: result(w, values, number, slots) for w in range(WORKERS)}
-
-
-def whole(
-    t: Bench, switch: Switch, number: int, slots: int = SLOTS
-) -> tuple[list[list[int]], list[int]]:
-    """Send a fragment's gradients, each once; returns them and their sum."""
-    sent = [numbers(t, VALUES) for _ in range(WORKERS)]
-    for worker in range(WORKERS):
-        switch.send(worker + 1, gradient(worker, sent[worker], number, slots))
-    return sent, total(sent)
+        job.switch.table_add("receiver", "address", [port], owner)
+    job.switch.multicast_group(group, [(port, port) for port in ports])
+    return job
 
 
 @LAB.check(10, "Without losses every sum is right, for every order of the workers")
 def lossless(t: Bench) -> None:
-    switch = start(t)
-    for number in range(4 * SLOTS):
-        sent = [numbers(t, VALUES) for _ in range(WORKERS)]
-        order = t.random.sample(range(WORKERS), WORKERS)
-        for worker in order[:-1]:
-            switch.expect(worker + 1, gradient(worker, sent[worker], number), {}, "not complete")
-        last = gradient(order[-1], sent[order[-1]], number)
-        why = f"fragment {number} is complete, and its sum goes to all workers"
-        switch.expect(order[-1] + 1, last, copies(total(sent), number), why, only=SUM)
+    job = start(t)
+    for fragment in range(4 * SLOTS):
+        sent = job.values()
+        *others, last = job.order()
+        for who in others:
+            job.expect(who, sent[who], fragment, {}, "not complete")
+        sums = total(sent)
+        why = f"fragment {job.first + fragment} is complete, and its sum goes to all workers"
+        job.expect(last, sent[last], fragment, job.results(sums, fragment), why, only=SUM)
 
 
 @LAB.check(15, "A gradient that comes twice is added once")
 def doubled(t: Bench) -> None:
-    switch = start(t)
-    sent = [numbers(t, VALUES) for _ in range(WORKERS)]
-    for worker in (1, 1, 2, 1):
-        switch.send(worker + 1, gradient(worker, sent[worker]))
+    job = start(t, 3)
+    sent, fragment = job.values(), t.random.randrange(SLOTS)
+    *others, last = job.order()
+    order = [*others, *t.random.choices(others, k=3)]
+    t.random.shuffle(order)
+    for who in order:
+        job.send(who, sent[who], fragment)
     why = "the sum has each worker's values once, however often they came"
-    switch.expect_one(1, gradient(0, sent[0]), result(0, total(sent)), why, only=SUM)
+    job.complete(last, sent[last], fragment, total(sent), why)
 
 
 @LAB.check(10, "A copy of a gradient neither completes a sum nor leaves the switch")
 def not_completed(t: Bench) -> None:
-    switch = start(t)
-    sent = numbers(t, VALUES)
-    for _ in range(WORKERS + 1):
-        why = f"one worker of {WORKERS} has sent, however often"
-        switch.expect(1, gradient(0, sent), {}, why)
+    job = start(t)
+    who, sent = job.order(1)[0], numbers(t, VALUES)
+    for _ in range(len(job.workers) + 1):
+        why = f"one worker of {len(job.workers)} has sent, however often"
+        job.expect(who, sent, 0, {}, why)
 
 
 @LAB.check(15, "A worker that has lost the result gets it again, alone")
 def retransmission(t: Bench) -> None:
-    switch = start(t)
-    sent, sums = whole(t, switch, 5)
-    for worker in t.random.sample(range(WORKERS), 2):
+    job = start(t)
+    fragment = t.random.randrange(SLOTS)
+    sent, sums = job.whole(fragment)
+    for who in job.order(2):
+        worker = job.workers[who]
         why = f"the sum is known, so worker {worker}'s copy is answered with it, to that port only"
-        want = {worker + 1: result(worker, sums, 5)}
-        switch.expect(
-            worker + 1, gradient(worker, sent[worker], 5), want, why, ignore=["Agg.worker"]
-        )
+        want = {job.ports[who]: job.result(who, sums, fragment)}
+        job.expect(who, sent[who], fragment, want, why, ignore=["Agg.worker"])
 
 
 @LAB.check(10, "The shadow copy: a result stays while others are one fragment ahead")
 def shadow(t: Bench) -> None:
-    switch = start(t)
-    sent, sums = whole(t, switch, 3)
-    ahead = [numbers(t, VALUES) for _ in range(WORKERS)]
-    for worker in (0, 1):
-        packet = gradient(worker, ahead[worker], 3 + SLOTS)
-        switch.expect(worker + 1, packet, {}, "worker 2 is not in this sum yet")
-    why = "worker 2 has not got the last result, and it is still in the slot's other set"
-    switch.expect(3, gradient(2, sent[2], 3), {3: result(2, sums, 3)}, why, only=SUM)
-    why = "what worker 2 asked for again does not disturb the sum that is being made"
-    want = result(0, total(ahead), 3 + SLOTS)
-    switch.expect_one(3, gradient(2, ahead[2], 3 + SLOTS), want, why, only=SUM)
+    job = start(t, 3)
+    fragment = t.random.randrange(SLOTS)
+    sent, sums = job.whole(fragment)
+    ahead = job.values()
+    *others, last = job.order()
+    name = f"worker {job.workers[last]}"
+    t.case = "others are one fragment ahead"
+    for who in others:
+        job.expect(who, ahead[who], fragment + SLOTS, {}, f"{name} is not in this sum yet")
+    t.case = "the copy of a worker that has lost a result, when others are one fragment ahead"
+    why = f"{name} has not got the last result, and it is still in the slot's other set"
+    want = {job.ports[last]: job.result(last, sums, fragment)}
+    job.expect(last, sent[last], fragment, want, why, only=SUM)
+    t.case = "the sum after a result was sent again"
+    why = f"what {name} asked for again does not disturb the sum that is being made"
+    job.complete(last, ahead[last], fragment + SLOTS, total(ahead), why)
 
 
 @LAB.check(5, "A set that is used again starts from zero")
 def again(t: Bench) -> None:
-    switch = start(t)
-    for number in range(5):
-        sent = [numbers(t, VALUES) for _ in range(WORKERS)]
-        for worker in (0, 1):
-            switch.send(worker + 1, gradient(worker, sent[worker], number, 1))
+    job = start(t)
+    slot = t.random.randrange(SLOTS)
+    for turn in range(5):
+        sent, fragment = job.values(), slot + turn * SLOTS
+        *others, last = job.order()
+        for who in others:
+            job.send(who, sent[who], fragment)
+        number = job.first + fragment
         why = f"fragment {number} is the next in its set, and has nothing of earlier ones"
-        want = result(2, total(sent), number, 1)
-        switch.expect_one(3, gradient(2, sent[2], number, 1), want, why, only=SUM)
+        job.complete(last, sent[last], fragment, total(sent), why)
 
 
 @LAB.check(5, "A late copy of an older fragment changes nothing")
 def late(t: Bench) -> None:
-    switch = start(t)
-    old, _ = whole(t, switch, 0, 1)
-    whole(t, switch, 1, 1)
-    why = "all workers are past fragment 0; this is a copy that was long on its way"
-    switch.expect(1, gradient(0, old[0], 0, 1), {}, why)
-    sent = [numbers(t, VALUES) for _ in range(WORKERS)]
-    for worker in (1, 2):
-        switch.send(worker + 1, gradient(worker, sent[worker], 2, 1))
-    why = "fragment 2 has nothing of the late copy of fragment 0"
-    want = result(0, total(sent), 2, 1)
-    switch.expect_one(1, gradient(0, sent[0], 2, 1), want, why, only=SUM)
+    job = start(t)
+    slot = t.random.randrange(SLOTS)
+    old, _ = job.whole(slot)
+    job.whole(slot + SLOTS)
+    *others, last = job.order()
+    t.case = (
+        "a late copy of a fragment whose set is still there, but whose workers have all moved on"
+    )
+    why = f"all workers are past fragment {job.first + slot}; this copy was long on its way"
+    job.expect(last, old[last], slot, {}, why)
+    sent, fragment = job.values(), slot + 2 * SLOTS
+    for who in others:
+        job.send(who, sent[who], fragment)
+    t.case = "a late copy of a fragment whose set is in use for a newer one"
+    job.expect(others[0], old[others[0]], slot, {}, why)
+    t.case = "the next sum in the set"
+    why = f"fragment {job.first + fragment} has nothing of the late copies"
+    job.complete(last, sent[last], fragment, total(sent), why)
 
 
 @LAB.check(
@@ -174,47 +253,56 @@ def late(t: Bench) -> None:
 )
 def lossy(t: Bench) -> None:
     """Workers with a window of SLOTS fragments; what they wait for they send again, in rounds."""
-    switch, fragments = start(t), 6 * SLOTS
-    sent = [[numbers(t, VALUES) for _ in range(WORKERS)] for _ in range(fragments)]
-    missing = [set(range(fragments)) for _ in range(WORKERS)]
+    job, fragments = start(t), 6 * SLOTS
+    loss, copies = t.random.uniform(0.15, 0.25), t.random.uniform(0.1, 0.2)
+    sent = [job.values() for _ in range(fragments)]
+    missing = [set(range(fragments)) for _ in job.workers]
     lost = results = 0
-    for _ in range(60):
+    for _ in range(80):
         if not any(missing):
             t.note(
                 f"{fragments} fragments came through; {lost} packets lost, {results} results sent"
             )
             return
-        for worker in t.random.sample(range(WORKERS), WORKERS):
-            for number in sorted(missing[worker]):
-                if number - SLOTS in missing[worker]:
+        for who in job.order():
+            for fragment in sorted(missing[who]):
+                if fragment - SLOTS in missing[who]:
                     break  # the window: a slot's next fragment waits for the last one's result
-                for _ in range(1 + (t.random.random() < 0.15)):
-                    if t.random.random() < 0.2:
+                for _ in range(1 + (t.random.random() < copies)):
+                    if t.random.random() < loss:
                         lost += 1
                         continue
-                    packet = gradient(worker, sent[number][worker], number)
-                    for port, data in switch.send(worker + 1, packet):
+                    packet = job.gradient(who, sent[fragment][who], fragment)
+                    for port, data in job.switch.send(job.ports[who], packet):
                         results += 1
-                        if t.random.random() < 0.2:
+                        if t.random.random() < loss:
                             lost += 1
                             continue
-                        _receive(sent, missing, port, data, (worker + 1, bytes(packet)))
+                        _receive(job, sent, missing, port, data, (job.ports[who], bytes(packet)))
     raise Failure(
-        f"after 60 rounds of retransmissions {sum(map(len, missing))} results are missing"
+        f"after 80 rounds of retransmissions {sum(map(len, missing))} results are missing",
+        case="results are missing after many rounds of retransmissions",
     )
 
 
 def _receive(
-    sent: list, missing: list[set[int]], port: int, data: bytes, cause: tuple[int, bytes]
+    job: Job,
+    sent: list,
+    missing: list[set[int]],
+    port: int,
+    data: bytes,
+    cause: tuple[int, bytes],
 ) -> None:
     """A worker gets a packet: it must be a right sum."""
     fields = rows(data)
-    number = int(fields.get("Agg.number", -1))
-    if port > WORKERS or not 0 <= number < len(sent):
-        raise Failure("this packet makes no sense", sent=cause, got=[(port, data)])
+    fragment = int(fields.get("Agg.number", -1)) - job.first
+    if port not in job.ports or not 0 <= fragment < len(sent):
+        text = "this packet makes no sense"
+        raise Failure(text, sent=cause, got=[(port, data)], case=text)
+    who, right = job.ports.index(port), total(sent[fragment])
     values = [int(fields.get(f"Agg.values[{i}]", 0)) for i in range(VALUES)]
-    if values != total(sent[number]):
-        want = [(port, bytes(result(port - 1, total(sent[number]), number)))]
-        text = f"the sum of fragment {number} is wrong"
-        raise Failure(text, sent=cause, expected=want, got=[(port, data)])
-    missing[port - 1].discard(number)
+    if values != right:
+        want = [(port, bytes(job.result(who, right, fragment)))]
+        text = f"the sum of fragment {job.first + fragment} is wrong"
+        raise Failure(text, sent=cause, expected=want, got=[(port, data)], case="a sum is wrong")
+    missing[who].discard(fragment)

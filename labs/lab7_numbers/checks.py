@@ -9,7 +9,7 @@ import numpy as np
 
 from testbed.labs.grader.bench import Bench, Failure, Python
 from testbed.labs.grader.lab import Lab
-from testbed.labs.lab7_numbers.model import Task
+from testbed.labs.lab7_numbers.model import WORKERS, Task
 
 LAB = Lab(title="Numbers", hand_in=("quantise.py",), module="quantise.py")
 LARGEST, SMALLEST, BLOCK, NO_VALUE = 2**31 - 1, -(2**31), 64, -127
@@ -41,6 +41,46 @@ def floats(t: Bench, size: int, scale: float = 1.0) -> np.ndarray:
     return np.array(made, np.float32)
 
 
+class Fleet:
+    """Workers, and the end where sums become floats, each in a process of its own: nothing gets
+    from one to the other but what the grader hands over."""
+
+    def __init__(self, t: Bench, workers: int) -> None:
+        self.workers = [t.python() for _ in range(workers)]
+        self.receiver = t.python()
+
+    def blocks(self, parts: list[np.ndarray]) -> np.ndarray:
+        """The sum of the workers' gradients by way of a switch that adds int32."""
+        size, workers = len(parts[0]), len(parts)
+        pairs = list(zip(self.workers, parts, strict=False))
+        own = [
+            array(p.function("block_exponents", part), "block_exponents", "int8", size // BLOCK)
+            for p, part in pairs
+        ]
+        shared = self.receiver.function("shared_exponents", own)
+        shared = array(shared, "shared_exponents", "int8", size // BLOCK)
+        numbers = [p.function("quantise_blocks", part, shared, workers) for p, part in pairs]
+        total = added([array(each, "quantise_blocks", "int32", size) for each in numbers])
+        made = self.receiver.function("dequantise_blocks", total, shared, workers)
+        return array(made, "dequantise_blocks", "float32", size)
+
+    def fixed(self, parts: list[np.ndarray], scale: float) -> np.ndarray:
+        """The same, with one scale for everything."""
+        pairs = zip(self.workers, parts, strict=False)
+        total = added([quantised(p, part, scale) for p, part in pairs])
+        made = self.receiver.function("dequantise", total, scale)
+        return array(made, "dequantise", "float32", len(total))
+
+
+def added(numbers: list[np.ndarray]) -> np.ndarray:
+    """What a switch makes of them."""
+    total = np.zeros(len(numbers[0]), np.int32)
+    with np.errstate(over="ignore"):
+        for each in numbers:
+            total = total + each
+    return total
+
+
 def quantised(p: Python, values: np.ndarray, scale: float) -> np.ndarray:
     return array(p.function("quantise", values, scale), "quantise", "int32", len(values))
 
@@ -48,9 +88,10 @@ def quantised(p: Python, values: np.ndarray, scale: float) -> np.ndarray:
 @LAB.check(10, "Quantising rounds to the nearest integer, ties to even")
 def rounding(t: Bench) -> None:
     p = t.python()
-    ties = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49, -0.51], np.float32)
+    whole = [t.random.randrange(-100, 100) for _ in range(20)]
+    ties = np.array([0.5, 1.5, -0.5, -1.5, 0.49, -0.51, *(n + 0.5 for n in whole)], np.float32)
     values = np.concatenate([ties, floats(t, 200, 100)])
-    for scale in (1.0, 1024.0):
+    for scale in (1.0, 2.0 ** t.random.randrange(6, 14)):
         want = np.rint(values.astype(np.float64) * scale).astype(np.int32)
         got = quantised(p, values, scale)
         compare("quantise", {"value": values}, got, want, f"values times {scale:g}, rounded")
@@ -59,8 +100,10 @@ def rounding(t: Bench) -> None:
 @LAB.check(10, "Values that do not fit into int32 saturate")
 def saturation(t: Bench) -> None:
     p = t.python()
-    values = np.array([3e9, -3e9, 1e30, -1e30, 2.0**31, -(2.0**31), 5.0], np.float32)
-    want = [LARGEST, SMALLEST, LARGEST, SMALLEST, LARGEST, SMALLEST, 5]
+    large = [10 ** t.random.uniform(9.4, 37) * t.random.choice((1, -1)) for _ in range(30)]
+    fits = [float(t.random.randrange(-1000, 1000)) for _ in range(5)]
+    values = np.array([2.0**31, -(2.0**31), *large, *fits], np.float32)
+    want = [max(SMALLEST, min(LARGEST, int(value))) for value in values.tolist()]
     got = quantised(p, values, 1.0)
     why = "a value beyond the range becomes the largest or smallest, and never changes its sign"
     compare("quantise", {"value": values}, got, np.array(want, np.int32), why)
@@ -68,10 +111,11 @@ def saturation(t: Bench) -> None:
 
 @LAB.check(5, "Dequantising comes back to within half a step")
 def inverse(t: Bench) -> None:
-    p, values = t.python(), floats(t, 300)
-    for scale in (2.0**10, 2.0**20):
-        numbers = quantised(p, values, scale)
-        back = array(p.function("dequantise", numbers, scale), "dequantise", "float32", 300)
+    sender, receiver, values = t.python(), t.python(), floats(t, 300)
+    for scale in (2.0 ** t.random.randrange(8, 13), 2.0**20):
+        numbers = quantised(sender, values, scale)
+        made = receiver.function("dequantise", numbers, scale)
+        back = array(made, "dequantise", "float32", 300)
         error = float(np.abs(back.astype(np.float64) - values).max())
         if not error <= 0.5 / scale + 2.0**-21:
             raise Failure(
@@ -144,14 +188,13 @@ def exponents(t: Bench) -> None:
 
 @LAB.check(10, "Sums of block floating point do not overflow and are nearly exact")
 def block_sums(t: Bench) -> None:
-    p = t.python()
-    for workers in (2, 3, 8):
+    fleet = Fleet(t, 8)
+    for workers in (2, t.random.randrange(3, 8), 8):
         same = blocks(t, 2)  # all workers at their largest: what overflows first
         parts = [np.concatenate([blocks(t, 4), same]) for _ in range(workers)]
         exact = np.sum(np.array(parts, np.float64), axis=0)
-        got, shared = aggregate(p, parts)
-        step = workers * 2.0 ** (shared.astype(np.float64) - 29)
-        bound = np.repeat(step * workers, BLOCK) + np.abs(exact) * 2.0**-22
+        got = fleet.blocks(parts)
+        bound = nearest(parts) + np.abs(exact) * 2.0**-23  # the latter: float32 itself
         wrong = np.flatnonzero(~(np.abs(got.astype(np.float64) - exact) <= bound))
         if len(wrong):
             i = int(wrong[0])
@@ -159,46 +202,31 @@ def block_sums(t: Bench) -> None:
             raise Failure("the sum is farther from the exact one than it need be", details=[text])
 
 
-def aggregate(p: Python, parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The sum of the workers' gradients by way of a switch that adds int32, and the exponents."""
-    size, workers = len(parts[0]), len(parts)
-    own = [p.function("block_exponents", part) for part in parts]
-    shared = p.function("shared_exponents", own)
-    shared = array(shared, "shared_exponents", "int8", size // BLOCK)
-    total = np.zeros(size, np.int32)
-    for part in parts:
-        numbers = p.function("quantise_blocks", part, shared, workers)
-        with np.errstate(over="ignore"):
-            total = total + array(numbers, "quantise_blocks", "int32", size)
-    made = p.function("dequantise_blocks", total, shared, workers)
-    return array(made, "dequantise_blocks", "float32", size), shared
+def nearest(parts: list[np.ndarray]) -> np.ndarray:
+    """How far the sum may be from the exact one at each position: half a step for each worker, with
+    the steps that the workers' values need, whatever a submission says of them."""
+    largest = np.abs(np.array(parts, np.float64)).reshape(len(parts), -1, BLOCK).max(axis=(0, 2))
+    mantissa, exponent = np.frexp(largest)
+    exponent = np.where(mantissa == 0.5, exponent - 1, exponent)
+    room = np.floor(np.log2(LARGEST / len(parts)))
+    return np.repeat(0.5 * len(parts) * 2.0 ** (exponent - room), BLOCK) * (1 + 1e-9)
 
 
 @LAB.check(15, "A model learns from the integers as it does from float32")
 def training(t: Bench) -> None:
-    p = t.python()
+    fleet = Fleet(t, WORKERS)
     task = Task(t.random.getrandbits(32))
     plain = task.train(lambda parts: np.sum(np.array(parts, np.float64), axis=0))
-    through = task.train(lambda parts: aggregate(p, parts)[0])
+    through = task.train(fleet.blocks)
     losses = {}
     for scale in (10.0, 2.0**12, 2.0**36):
-        losses[scale] = task.train(functools.partial(fixed, p, scale=scale))
+        losses[scale] = task.train(functools.partial(fleet.fixed, scale=scale))
     t.note(f"loss {task.first_loss:.3f} at first; after training {plain:.4f} with float numbers,")
     t.note(f"{through:.4f} with block floating point; with one fixed scale:")
     t.note(", ".join(f"{loss:.4f} at {scale:.5g}" for scale, loss in losses.items()))
     if not through <= plain * 1.02 + 1e-4:
         text = f"loss {through:.4f} with block floating point, {plain:.4f} with float numbers"
         raise Failure(f"the model learns less from your integers: {text}")
-    if not losses[2.0**12] <= plain * 1.1:
+    if not losses[2.0**12] <= plain * 1.5 + 1e-2:
         text = f"loss {losses[2.0**12]:.4f}, {plain:.4f} with float numbers"
         raise Failure(f"with a fixed scale of 4096 the model learns less than it could: {text}")
-
-
-def fixed(p: Python, parts: list[np.ndarray], scale: float) -> np.ndarray:
-    """The sum by way of a switch, with one scale for everything."""
-    total = np.zeros(len(parts[0]), np.int32)
-    for part in parts:
-        with np.errstate(over="ignore"):
-            total = total + quantised(p, part, scale)
-    made = p.function("dequantise", total, scale)
-    return array(made, "dequantise", "float32", len(total))

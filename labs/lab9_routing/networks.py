@@ -1,6 +1,8 @@
 """Networks for lab 9, as the students' planners get them, and what a plan is worth in them.
 
-Names are drawn at random, so that a solution cannot depend on them.
+Names, sizes and capacities are drawn at random, so that a solution cannot depend on them. `mesh`
+and `leaf_spine` are made so that a plan exists in which nothing is slower than the workers' links:
+each switch that has too many workers finds room elsewhere.
 """
 
 from __future__ import annotations
@@ -26,17 +28,51 @@ def triangle(rng: random.Random) -> Network:
     return _named(rng, links, homes, switches, 9.0)
 
 
-def leaf_spine(rng: random.Random) -> Network:
-    """Two spines, four leaves; four workers on three leaves, three and the PS on the fourth.
+def mesh(rng: random.Random) -> tuple[Network, float]:
+    """Three to five switches, each linked with each, and the rate that its best plan has.
 
-    A leaf can aggregate three of its four workers at their full 3 Gbit/s. One leaf uplink has room
-    for one flow of that rate.
+    One switch has one or two workers more than it can aggregate. The link to the PS's switch is
+    taken by the switch's own sum, so they have to go to other switches, of which some have room.
     """
-    links = [[f"leaf{n}", f"spine{k}", 3.0] for n in (1, 2, 3) for k in (1, 2)]
-    links += [["leaf4", "spine1", 12.0], ["leaf4", "spine2", 12.0], ["ps", "leaf4", 15.0]]
-    homes = [f"leaf{n}" for n in (1, 2, 3) for _ in range(4)] + ["leaf4"] * 3
-    switches = {name: 9.0 for name in ("leaf1", "leaf2", "leaf3", "leaf4", "spine1", "spine2")}
-    return _named(rng, links, homes, switches, 15.0)
+    count, rate = rng.randrange(3, 6), float(rng.randrange(2, 7))
+    names = [f"s{n}" for n in range(count)]
+    full, *others, last = names  # the PS is at the last one
+    surplus = rng.randrange(1, min(2, len(others)) + 1)
+    homes, room = {full: rng.randrange(3, 6)}, {}
+    for name in [*others, last]:
+        homes[name] = rng.randrange(1, 4)
+    room[full] = homes[full] - surplus
+    for number, name in enumerate(others):
+        room[name] = homes[name] + (1 if number < surplus else rng.randrange(2))
+    room[last] = homes[last] + rng.randrange(2)
+    links = [[a, b, rate] for a, b in itertools.combinations(names, 2)]
+    ingress = rate * count
+    links.append(["ps", last, ingress])
+    workers = [name for name in names for _ in range(homes[name])]
+    switches = {name: rate * room[name] for name in names}
+    return _named(rng, links, workers, switches, ingress, rate), rate
+
+
+def leaf_spine(rng: random.Random) -> tuple[Network, float]:
+    """Two or three spines, leaves with workers, one more with the PS; and the best plan's rate.
+
+    Some leaves can aggregate all of their workers but one. A leaf's uplinks have room for one flow
+    each: its sum, and the worker that has to go elsewhere. The spines have room for these workers,
+    and the PS for the sums of the spines.
+    """
+    spines = [f"spine{n}" for n in range(rng.randrange(2, 4))]
+    leaves = [f"leaf{n}" for n in range(rng.randrange(3, 5))]
+    surplus = rng.sample(leaves, rng.randrange(2, len(leaves)))
+    rate, last = float(rng.randrange(2, 7)), "leaf with the PS"
+    homes = {leaf: rng.randrange(3, 5) for leaf in leaves} | {last: rng.randrange(2, 4)}
+    links = [[leaf, spine, rate] for leaf in leaves for spine in spines]
+    links += [[last, spine, rate * (len(leaves) + 1)] for spine in spines]
+    ingress = rate * (len(leaves) + 1 + min(len(spines), len(surplus)))
+    links.append(["ps", last, ingress])
+    switches = {leaf: rate * (homes[leaf] - (leaf in surplus)) for leaf in homes}
+    switches |= {spine: rate * len(surplus) for spine in spines}
+    workers = [leaf for leaf in homes for _ in range(homes[leaf])]
+    return _named(rng, links, workers, switches, ingress, rate), rate
 
 
 def any_network(rng: random.Random) -> Network:
@@ -55,10 +91,16 @@ def any_network(rng: random.Random) -> Network:
 
 
 def _named(
-    rng: random.Random, links: list, homes: list[str], switches: dict[str, float], ingress: float
+    rng: random.Random,
+    links: list,
+    homes: list[str],
+    switches: dict[str, float],
+    ingress: float,
+    rate: float = 3.0,
 ) -> Network:
+    """The network with names drawn at random; `rate` is that of the workers' links."""
     workers = [f"w{n}" for n in range(1, len(homes) + 1)]
-    links = [*links, *([w, home, 3.0] for w, home in zip(workers, homes, strict=True))]
+    links = [*links, *([w, home, rate] for w, home in zip(workers, homes, strict=True))]
     plain = [*switches, *workers, "ps"]
     name = dict(zip(plain, rng.sample([f"n{k:02}" for k in range(99)], len(plain)), strict=True))
     rng.shuffle(links)
@@ -74,6 +116,11 @@ def _named(
 def value(network: Network, plan: Any) -> float:
     """The rate at which all workers can send with this plan, Gbit/s. Raises Failure for a plan that
     is none, with what is wrong with it."""
+    return bottleneck(network, plan)[0]
+
+
+def bottleneck(network: Network, plan: Any) -> tuple[float, str]:
+    """The rate of a plan, and what limits it. Raises Failure like `value`."""
     capacity = {}
     for a, b, gbit in network["links"]:
         capacity[a, b] = capacity[b, a] = gbit
@@ -97,9 +144,20 @@ def value(network: Network, plan: Any) -> float:
                 raise Failure(f"switch {switch} aggregates, and the sum's path is missing")
             flows.update(_steps(network, capacity, aggregates[switch], switch, network["ps"]))
             sums += 1
-    rates = [capacity[step] / count for step, count in flows.items()]
-    rates += [network["switches"][s] / inputs[s] for s in network["switches"] if inputs[s]]
-    return min([*rates, network["ps_ingress"] / (sums + inputs[network["ps"]])])
+    at_ps = sums + inputs[network["ps"]]
+    limits = [(network["ps_ingress"] / at_ps, f"the PS takes in {_flows(at_ps)}")]
+    for (a, b), count in flows.items():
+        limits.append((capacity[a, b] / count, f"the link {a} to {b} carries {_flows(count)}"))
+    for switch, most in network["switches"].items():
+        if inputs[switch]:
+            text = f"switch {switch} aggregates {_flows(inputs[switch])}"
+            limits.append((most / inputs[switch], text))
+    rate, text = min(limits)
+    return rate, f"{text}, {rate:.4g} Gbit/s each"
+
+
+def _flows(count: int) -> str:
+    return "1 flow" if count == 1 else f"{count} flows"
 
 
 def _parts(plan: Any) -> tuple[dict, dict]:

@@ -10,7 +10,7 @@ MISTAKES = [
         "TTL forgotten",
         "forwards without making the TTL smaller",
         (("        hdr.ip.ttl = hdr.ip.ttl - 1;\n", ""),),
-        frozenset({"ttl"}),
+        frozenset({"ttl", "checksum"}),
         FILE,
     ),
     Mistake(
@@ -54,7 +54,7 @@ MISTAKES = [
     Mistake(
         "guessed answers",
         "has looked at the ports that packets leave on, and not at the trace",
-        (("02 00 00     walk    trap    trap", "02 00 00     walk    jump    trap"),),
+        (("75 2f 00     walk    trap    trap", "75 2f 00     walk    jump    trap"),),
         frozenset({"answers"}),
         "answers.txt",
     ),

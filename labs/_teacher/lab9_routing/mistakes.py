@@ -14,7 +14,7 @@ MISTAKES = [
                 "    best = plan_nearest(network)\n    used = {node for node, _ in best",
             ),
         ),
-        frozenset({"on_triangle", "on_leaf_spine", "never_worse"}),
+        frozenset({"on_mesh", "on_leaf_spine", "never_worse"}),
     ),
     Mistake(
         "sums not counted at the server",
@@ -37,7 +37,7 @@ MISTAKES = [
         "switches are unlimited",
         "leaves the aggregation capacity out",
         (("into[name] / capacity for name", "into[name] / 1e9 for name"),),
-        frozenset({"rates", "on_triangle", "on_leaf_spine", "never_worse"}),
+        frozenset({"rates", "on_mesh", "on_leaf_spine", "never_worse"}),
     ),
     Mistake(
         "sum not routed",
@@ -48,7 +48,7 @@ MISTAKES = [
                 "    aggregates = {s: p[:1] for s, p in best",
             ),
         ),
-        frozenset({"valid", "on_triangle", "on_leaf_spine", "never_worse"}),
+        frozenset({"valid", "on_mesh", "on_leaf_spine", "never_worse"}),
     ),
     Mistake(
         "through other hosts",

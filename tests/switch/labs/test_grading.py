@@ -17,7 +17,7 @@ from tests.support.paths import ROOT
 QUICK = ("lab2_aggregation", "lab7_numbers")  # the others run with --slow
 FEW = 0.25  # of the points
 SEED = 20
-STUDENT = "ada"
+STUDENT = "solution"
 
 
 def graded(lab: str, folder: Path, seed: int = SEED) -> Grade:

@@ -22,7 +22,7 @@ def test_a_stream_repeats_and_differs_by_its_key():
 def test_a_stream_is_even():
     stream = Stream("x")
     values = [stream.random() for _ in range(4000)]
-    assert 0 <= min(values) and max(values) < 1
+    assert min(values) >= 0 and max(values) < 1
     assert math.isclose(statistics.mean(values), 0.5, abs_tol=0.02)
     gauss = [stream.gauss(0, 1) for _ in range(4000)]
     assert math.isclose(statistics.stdev(gauss), 1, abs_tol=0.05)

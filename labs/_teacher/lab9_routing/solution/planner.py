@@ -15,7 +15,8 @@ from collections import Counter
 import networkx
 
 PATHS = 4  # candidates from one node to another
-SECONDS = 0.4  # of CPU time
+MOVED = 3  # workers, when the search begins again
+SECONDS = 0.7  # of CPU time
 
 
 def _graph(network: dict) -> networkx.Graph:
@@ -114,7 +115,9 @@ def plan(network: dict) -> dict:
                     current[part][name] = old
         if now < cost(best):
             best = current
-        start = {"workers": {w: rng.choice(c) for w, c in choices.items()}, "aggregates": {}}
+        moved = rng.sample(list(choices), min(MOVED, len(choices)))
+        workers = best["workers"] | {w: rng.choice(choices[w]) for w in moved}
+        start = {"workers": workers, "aggregates": best["aggregates"]}
     used = {node for node, _ in best["workers"].values()}
     aggregates = {s: p for s, p in best["aggregates"].items() if s in used}
     return {"workers": best["workers"], "aggregates": aggregates}

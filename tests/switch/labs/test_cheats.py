@@ -1,0 +1,155 @@
+"""Cheats earn nothing for what they do not do, and collecting hidden values is useless."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+
+from testbed.labs._teacher import solution
+from testbed.labs._teacher.cheats import CHEATS
+from testbed.labs.grader.grade import Grade, grade
+from testbed.labs.grader.lab import find_lab
+from testbed.labs.grader.report import gradescope
+from testbed.labs.grader.seeds import Seed
+from tests.support.hostile_submission import NO_SANDBOX
+from tests.support.ordinary_user import WHO, run_as
+
+pytestmark = NO_SANDBOX
+SECRET = b"the secret of the class of 2026"
+QUICK = {
+    "floats behind the quantiser's back",
+    "plans by the shape of the network",
+    "imports the solution",
+    "answers for the grader",
+}
+
+
+def _hidden(lab: str, folder: Path, student: str = "solution") -> Grade:
+    return grade(find_lab(lab), folder, Seed(student=student, secret=SECRET))
+
+
+def _only(monkeypatch: pytest.MonkeyPatch, name: str, wanted: Collection[str]) -> None:
+    """The lab has only these checks, which saves time."""
+    lab = find_lab(name)
+    assert set(wanted) <= {check.name for check in lab.checks}
+    monkeypatch.setattr(lab, "checks", [c for c in lab.checks if c.name in wanted])
+
+
+CASES = [
+    pytest.param(c, id=f"{c.lab}-{c.name}", marks=() if c.name in QUICK else pytest.mark.slow)
+    for c in CHEATS
+]
+
+
+@pytest.mark.parametrize("cheat", CASES)
+def test_a_cheat_does_not_get_the_points(cheat, tmp_path, monkeypatch):
+    cheat.write(tmp_path / "cheat")
+    _only(monkeypatch, cheat.lab, cheat.loses)
+    made = _hidden(cheat.lab, tmp_path / "cheat")
+    passed = {o.check.name for o in made.outcomes if o.status == "pass"}
+    assert made.judged and made.outcomes and not passed, passed
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_a_solution_elsewhere_on_the_machine_is_of_no_use_whoever_grades(who, monkeypatch):
+    _only(monkeypatch, "lab9_routing", ["rates"])
+    (cheat,) = [c for c in CHEATS if c.name == "imports the solution"]
+    text = (solution(cheat.lab) / "planner.py").read_text() + cheat.more
+
+    def graded() -> list:
+        with tempfile.TemporaryDirectory() as name:
+            (Path(name) / "planner.py").write_text(text)
+            made = grade(find_lab("9"), Path(name))
+            return [made.points, made.problem]
+
+    points, problem = run_as(who, graded)
+    assert points == 0 and "No module named 'testbed'" in problem
+
+
+def test_answers_for_another_students_maze_are_wrong(monkeypatch):
+    _only(monkeypatch, "lab1_forwarding", ["answers"])
+    made = _hidden("lab1_forwarding", solution("lab1_forwarding"), "eve")
+    (failed,) = [o for o in made.outcomes if o.status != "pass"]
+    assert failed.check.name == "answers" and "another student's maze" in failed.lines[0]
+
+
+# What tells everything that it gets, in every way that an output could have.
+TELLTALE = """
+import sys, traceback
+
+def tell(*values):
+    text = repr(values)[:2000]
+    print(text)
+    print(text, file=sys.stderr)
+    raise type("Error_" + text.encode().hex()[:200], (Exception,), {})(text)
+
+quantise = dequantise = switch_add = safe_scale = block_exponents = tell
+shared_exponents = quantise_blocks = dequantise_blocks = tell
+"""
+LEAVING = """
+import os
+
+def quantise(values, scale):
+    print(values)
+    os._exit(int(values[9]) % 256)
+"""
+WRONG = "\ndef quantise(values, scale):\n    return (values * 0 + 7).astype('int32')\n"
+
+
+@pytest.mark.parametrize("text", [TELLTALE, LEAVING, WRONG])
+def test_a_hidden_test_shows_no_value(text, tmp_path, monkeypatch):
+    _only(monkeypatch, "lab7_numbers", ["rounding", "overflow", "block_sums"])
+    more = (solution("lab7_numbers") / "quantise.py").read_text() + text
+    (tmp_path / "quantise.py").write_text(more)
+    made = _hidden("lab7_numbers", tmp_path)
+    failed = [o for o in made.outcomes if o.status == "fail"]
+    assert failed
+    for outcome in made.outcomes:
+        assert not outcome.printed and not outcome.notes and not outcome.trace
+        for line in outcome.lines:
+            assert not re.search(r"\d{3}|[eE]rror_|\d\.\d", line), line
+    shown = json.dumps([test["output"] for test in gradescope(made)["tests"]])
+    assert "float" not in shown and "array" not in shown
+
+
+def test_a_hidden_test_of_a_switch_names_fields_and_no_values(tmp_path):
+    text = (solution("lab2_aggregation") / "aggregation.p4").read_text()
+    assert text.count("hdr.sum.worker = 255;") == 1
+    (tmp_path / "aggregation.p4").write_text(
+        text.replace("hdr.sum.worker = 255;", "hdr.sum.worker = (bit<8>) hdr.sum.v0;")
+    )
+    made = _hidden("lab2_aggregation", tmp_path)
+    (failed,) = [o for o in made.outcomes if o.status == "fail"]
+    assert failed.lines == ["a packet that leaves differs in Sum.worker"]
+
+
+def test_the_numbers_change_with_the_submission_and_not_from_run_to_run(tmp_path, monkeypatch):
+    lab = find_lab("7")
+    seen = []
+
+    def note(t):
+        seen.append(t.random.getrandbits(64))
+
+    first = lab.checks[0]
+    monkeypatch.setattr(lab, "checks", [type(first)(first.name, first.title, 10, note)])
+    (tmp_path / "quantise.py").write_text("x = 1\n")
+    for student in ("ada", "ada", "eve"):
+        _hidden("lab7_numbers", tmp_path, student)
+    (tmp_path / "quantise.py").write_text("x = 2\n")
+    _hidden("lab7_numbers", tmp_path, "ada")
+    assert seen[0] == seen[1] and len(set(seen)) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/urandom", "/etc/passwd", "/proc/cpuinfo"])
+def test_a_program_that_includes_what_has_no_end_is_told_and_shows_nothing(path, tmp_path):
+    text = (solution("lab2_aggregation") / "aggregation.p4").read_text()
+    (tmp_path / "aggregation.p4").write_text(f'#include "{path}"\n{text}')
+    made = _hidden("lab2_aggregation", tmp_path)
+    assert made.points == 0 and made.judged and "does not compile" in made.problem
+    assert "root:" not in made.problem
