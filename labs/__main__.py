@@ -19,10 +19,17 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.errors import RunError, UserError
-from testbed.labs.grader.grade import Grade, Outcome, grade
+from testbed.labs.grader.course import Course, read_course
+from testbed.labs.grader.grade import Outcome, grade
 from testbed.labs.grader.lab import find_lab, lab_names
-from testbed.labs.grader.mark import mark, submissions
-from testbed.labs.grader.pack import export, start
+from testbed.labs.grader.mark import (
+    Mark,
+    mark,
+    submissions,
+    write_gradescope,
+    write_jplag,
+)
+from testbed.labs.grader.pack import export, move_solutions, start, version, warning
 from testbed.labs.grader.report import gradescope, not_graded, printable, show_end, show_outcome
 from testbed.labs.grader.seeds import Seed, login, read_secret
 from testbed.labs.grader.submission import find
@@ -46,6 +53,7 @@ def _seed(arguments: argparse.Namespace, student: str) -> Seed:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m labs", description=__doc__.split("\n")[0])
+    parser.add_argument("--version", action="version", version=version())
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("list", help="the labs")
 
@@ -71,8 +79,23 @@ def _parser() -> argparse.ArgumentParser:
     many.add_argument(
         "--csv", type=Path, metavar="FILE", help="where to write ('-' or none: print)"
     )
+    many.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the same as JSON, with tests"
+    )
+    per = "write Gradescope's results of each submission, STUDENT/LAB.json"
+    many.add_argument("--gradescope", type=Path, metavar="FOLDER", help=per)
+    rules = "points, deadlines and class secret (labs/TEACHERS.md)"
+    many.add_argument("--course", type=Path, metavar="FILE", help=rules)
     _add_seed(many)
     many.add_argument("--jobs", type=int, default=1, help="submissions at a time (default 1)")
+
+    similar = commands.add_parser("jplag", help="lay out submissions for JPlag")
+    similar.add_argument("folder", type=Path, help="a folder per student, in it one per lab")
+    similar.add_argument("target", type=Path, help="a folder that does not exist yet")
+    similar.add_argument("--lab", help="only this lab, whose files lie in the student's folder")
+
+    outside = commands.add_parser("solutions", help="move the solutions out of the checkout")
+    outside.add_argument("folder", type=Path, help="a folder that does not exist yet")
 
     kit = commands.add_parser("export", help="pack what students get, without solutions")
     kit.add_argument("folder", type=Path, help="a folder that does not exist yet")
@@ -152,18 +175,63 @@ def _mark(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.jobs < 1:
         raise UserError(f"--jobs {arguments.jobs}: at least one submission at a time")
     lab = find_lab(arguments.lab) if arguments.lab else None
-    found = submissions(arguments.folder, lab)
+    course = read_course(arguments.course) if arguments.course else Course()
+    found = [each for each in submissions(arguments.folder, lab) if course.includes(each[1])]
     seed = _seed(arguments, "")
-    if arguments.csv is None or str(arguments.csv) == "-":
-        mark(found, seed, arguments.jobs, sys.stdout)
-        return 0
+    if course.secret:
+        if arguments.secret is not None:
+            raise UserError(f"--secret: {arguments.course} names a secret, too")
+        seed = Seed(secret=course.secret)
+    for path in (arguments.gradescope, arguments.json):
+        if path is not None and path.exists() and (path == arguments.gradescope or path.is_dir()):
+            raise UserError(f"{path} exists already; name one that does not")
+    if seed.hidden and warning():
+        Console(stderr=True, highlight=False).print(Text(f"warning: {warning()}", "yellow"))
+    printed = arguments.csv is None or str(arguments.csv) == "-"
 
-    def told(student: str, made: Grade) -> None:
-        console.print(Text(f"{printable(student):<24} {made.lab.name:<18} {made.points:>3} points"))
+    def told(made: Mark) -> None:
+        points = "not judged" if made.points is None else f"{made.points:>6g} points"
+        console.print(Text(f"{printable(made.student):<24} {made.lab.name:<18} {points}"))
 
-    with _writing(arguments.csv), arguments.csv.open("w", newline="") as file:
-        mark(found, seed, arguments.jobs, file, told)
-    console.print(Text(f"{len(found)} submissions marked: {arguments.csv}"))
+    if printed:
+        marks = mark(found, seed, arguments.jobs, sys.stdout, course=course)
+    else:
+        with _writing(arguments.csv), arguments.csv.open("w", newline="") as file:
+            marks = mark(found, seed, arguments.jobs, file, told, course)
+        console.print(Text(f"{len(found)} submissions marked: {arguments.csv}"))
+    if arguments.json is not None:
+        with _writing(arguments.json):
+            text = json.dumps([each.as_dict() for each in marks], indent=2)
+            arguments.json.write_text(text + "\n")
+    if arguments.gradescope is not None:
+        with _writing(arguments.gradescope):
+            write_gradescope(marks, arguments.gradescope)
+    return 0 if all(each.points is not None for each in marks) else 3
+
+
+def _jplag(arguments: argparse.Namespace, console: Console) -> int:
+    if arguments.target.exists():
+        raise UserError(f"{arguments.target} exists already; name a folder that does not")
+    lab = find_lab(arguments.lab) if arguments.lab else None
+    with _writing(arguments.target):
+        write_jplag(submissions(arguments.folder, lab), arguments.target)
+    for folder in sorted(arguments.target.iterdir()):
+        words = f"--base-code {folder / 'base'} {folder / 'submissions'}"
+        console.print(Text(f"java -jar jplag.jar {words}"), soft_wrap=True)
+    return 0
+
+
+def _solutions(arguments: argparse.Namespace, console: Console) -> int:
+    with _writing(arguments.folder):
+        move_solutions(arguments.folder)
+    console.print(
+        Text(
+            f"{arguments.folder}: the solutions. Commit that labs/_teacher is gone (the"
+            " repository's history still has it). For the labs' tests, link it back:"
+            f" ln -s {(arguments.folder / '_teacher').resolve()} labs/_teacher"
+        ),
+        soft_wrap=True,
+    )
     return 0
 
 
@@ -171,7 +239,9 @@ def _export(arguments: argparse.Namespace, console: Console) -> int:
     names = [find_lab(name).name for name in arguments.lab]
     with _writing(arguments.folder):
         export(arguments.folder, names)
-    console.print(Text(f"{arguments.folder}: ready to be handed out"))
+    console.print(Text(f"{arguments.folder}: {version()}, ready to be handed out"))
+    if warning():
+        Console(stderr=True, highlight=False).print(Text(f"warning: {warning()}", "yellow"))
     return 0
 
 
@@ -180,6 +250,8 @@ COMMANDS = {
     "start": _start,
     "grade": _grade,
     "mark": _mark,
+    "jplag": _jplag,
+    "solutions": _solutions,
     "export": _export,
 }
 

@@ -3,28 +3,32 @@
     submissions/ada/lab2_aggregation/aggregation.p4        all labs that are there
     submissions/ada/aggregation.p4                         with --lab 2
 
-One row of CSV per student and lab. Nothing that one submission does keeps the others from being
-marked.
+One row of CSV per student and lab, and the same with all tests as JSON. Nothing that one submission
+does keeps the others from being marked.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from testbed.errors import UserError
+from testbed.labs.grader.course import Course
 from testbed.labs.grader.grade import Grade, Outcome, grade
 from testbed.labs.grader.lab import Lab, find_lab, lab_names
-from testbed.labs.grader.report import printable
+from testbed.labs.grader.report import gradescope, outcome_lines, printable
 from testbed.labs.grader.seeds import Seed
+from testbed.labs.grader.submission import Unusable, read_plain
 
-COLUMNS = ("student", "lab", "points", "of", "seconds", "failed", "problem")
+COLUMNS = ("student", "lab", "points", "of", "late_days", "seconds", "failed", "problem")
+WITHOUT = Course()
 PROBLEM = 300  # characters of a problem in a row
 
 
@@ -63,13 +67,60 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
+@dataclass(frozen=True)
+class Mark:
+    """What a submission has come to. `points` is None where it has to be graded again."""
+
+    student: str
+    lab: Lab
+    points: float | None
+    of: float
+    late_days: int
+    grade: Grade
+
+    def row(self) -> list[Any]:
+        """For the CSV."""
+        failed = [o.check.name for o in self.grade.outcomes if o.status != "pass"]
+        problem = printable(" ".join(self.grade.problem.split())[:PROBLEM])
+        if self.points is None:
+            problem = f"not judged, run again. {problem}".strip()
+        points = "" if self.points is None else f"{self.points:g}"
+        head = [_plain(self.student), self.lab.name, points, f"{self.of:g}", self.late_days]
+        return [*head, f"{self.grade.seconds:.1f}", " ".join(failed), problem]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the JSON."""
+        tests = [
+            {
+                "name": o.check.name,
+                "title": o.check.title,
+                "points": o.points,
+                "of": o.check.points,
+                "status": o.status,
+                "output": outcome_lines(o),
+            }
+            for o in self.grade.outcomes
+        ]
+        return {
+            "student": printable(self.student),
+            "lab": self.lab.name,
+            "points": self.points,
+            "of": self.of,
+            "late_days": self.late_days,
+            "judged": self.grade.judged,
+            "problem": printable(self.grade.problem),
+            "tests": tests,
+        }
+
+
 def mark(
     found: Sequence[Submission],
     seed: Seed,
     jobs: int,
     output: IO[str],
-    told: Callable[[str, Grade], None] = lambda student, made: None,
-) -> None:
+    told: Callable[[Mark], None] = lambda made: None,
+    course: Course = WITHOUT,
+) -> list[Mark]:
     """Grade all submissions, `jobs` at a time, and write the CSV; `seed` is completed with each
     student's name."""
     writer = csv.writer(output)
@@ -79,17 +130,45 @@ def mark(
         made = _graded(task, seed)
         return made if made.judged else _graded(task, seed)  # the machine may be less busy now
 
+    marks = []
     with ThreadPoolExecutor(jobs) as pool:
-        for (student, each, _), made in zip(found, pool.map(one, found), strict=True):
-            failed = [o.check.name for o in made.outcomes if o.status != "pass"]
-            problem = printable(" ".join(made.problem.split())[:PROBLEM])
-            if not made.judged:
-                problem = f"not judged, run again. {problem}".strip()
-            points = made.points if made.judged else ""
-            row = [points, each.points, f"{made.seconds:.1f}", " ".join(failed), problem]
-            writer.writerow([_plain(student), each.name, *row])
+        for (student, lab, folder), made in zip(found, pool.map(one, found), strict=True):
+            late = course.late_days(lab, folder)
+            points = course.points(lab, made.points, late) if made.judged else None
+            each = Mark(student, lab, points, course.most(lab), late, made)
+            marks.append(each)
+            writer.writerow(each.row())
             output.flush()
-            told(student, made)
+            told(each)
+    return marks
+
+
+def write_gradescope(marks: Sequence[Mark], folder: Path) -> None:
+    """Gradescope's results files, STUDENT/LAB.json in the new folder `folder`."""
+    for each in marks:
+        path = folder / each.student / f"{each.lab.name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made = gradescope(each.grade)
+        if each.points is not None:
+            made["score"] = round(each.points / each.of * each.lab.points, 2) if each.of else 0
+        path.write_text(json.dumps(made, indent=2) + "\n")
+
+
+def write_jplag(found: Sequence[Submission], folder: Path) -> None:
+    """The layout that JPlag reads, in the new folder `folder`: LAB/submissions/STUDENT/ with what
+    was handed in, and LAB/base/ with the skeleton, whose text all have in common."""
+    for student, lab, source in found:
+        target = folder / lab.name / "submissions" / student
+        target.mkdir(parents=True, exist_ok=True)
+        for name in lab.hand_in:
+            try:
+                (target / name).write_bytes(read_plain(source / name))
+            except Unusable:
+                continue  # `mark` tells that it is missing
+        base = folder / lab.name / "base"
+        base.mkdir(exist_ok=True)
+        for name, data in lab.skeleton("").items():
+            (base / name).write_bytes(data)
 
 
 def _graded(task: Submission, seed: Seed) -> Grade:

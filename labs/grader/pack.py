@@ -7,7 +7,9 @@ list of the Python packages that both need. A solution is in it only if a teache
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 
 from testbed.errors import UserError
@@ -15,6 +17,7 @@ from testbed.labs.grader.lab import LABS, Lab, lab_names
 from testbed.labs.grader.sandbox import ENGINE
 
 ROOT = LABS.parent
+TEACHER = LABS / "_teacher"
 TEACHERS = ("_teacher", "TEACHERS.md")
 # What the grader uses of testbed/.
 TESTBED = ("__init__.py", "errors.py", "paths.py", "topology.py", "linux", "network")
@@ -45,10 +48,58 @@ def export(target: Path, only: Sequence[str] = ()) -> None:
     (target / "testbed" / "labs").symlink_to("../labs")
     _copy(ROOT / "LICENSE", target / "LICENSE")
     (target / "requirements.txt").write_text(REQUIREMENTS)
+    (target / "VERSION").write_text(version() + "\n")
     readme = target / "labs" / "README.md"
     lines = readme.read_text().splitlines(keepends=True)
     gone = ["(TEACHERS.md)", *(f"({name}/" for name in lab_names() if name not in names)]
     readme.write_text("".join(x for x in lines if not any(g in x for g in gone)))
+
+
+def version() -> str:
+    """What these labs are: the kit's file, or the version of the testbed and the commit."""
+    kept = ROOT / "VERSION"
+    if kept.is_file():
+        return kept.read_text().strip()
+    try:
+        number = metadata.version("ina-testbed")
+    except metadata.PackageNotFoundError:
+        number = "of a checkout"
+    commit = _git("describe", "--always", "--dirty", "--abbrev=12")
+    return f"labs {number}" + (f", commit {commit}" if commit else "")
+
+
+def _git(*words: str) -> str:
+    """What git says of the checkout; "" where there is none."""
+    command = ["git", "-C", str(ROOT), *words]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def warning() -> str:
+    """Says so where students may find the solutions: git tracks them, and the repository has been
+    published somewhere. "" where not."""
+    tracked = _git("ls-files", "labs/_teacher/*/solution/*")
+    remotes = sorted({line.split()[1] for line in _git("remote", "-v").splitlines()})
+    if not tracked or not remotes:
+        return ""
+    return (
+        f"git tracks the solutions in labs/_teacher, and the repository has a remote"
+        f" ({', '.join(remotes)}). Students who can read that have them. Keep them outside:"
+        " python -m labs solutions FOLDER"
+    )
+
+
+def move_solutions(target: Path) -> None:
+    """Move solutions, mistakes and cheats out of the checkout, into the new folder `target`."""
+    _refuse(target)
+    if not TEACHER.is_dir():
+        raise UserError(f"there are no solutions in {TEACHER}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(TEACHER, target / TEACHER.name, ignore=CACHES)
+    shutil.rmtree(TEACHER)
 
 
 def _refuse(target: Path) -> None:

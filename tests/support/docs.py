@@ -197,14 +197,29 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"MODULE testbed\.traffic\.models_page", Module("testbed.traffic.models_page")),
     (r"MODULE labs list", Module("labs list")),
     (
-        r"MODULE labs mark \S+( --csv \S+| --seed \d+| --jobs \d+)*",
-        Elsewhere("tests/switch/labs/test_commands.py::test_a_folder_is_marked_whatever_is_in_it"),
+        r"MODULE labs mark \S+( --course \S+| --csv \S+| --json \S+| --jobs \d+)*",
+        Elsewhere(
+            "tests/unit/labs/test_course.py::test_a_course_has_points_deadlines_and_a_secret"
+        ),
     ),
     (
-        r"MODULE labs grade \d \S+ --seed \d+ --json \S+",
+        r"MODULE labs grade \d \S+ --secret \S+ --student \S+ --json \S+",
         Elsewhere("tests/switch/labs/test_commands.py::test_gradescope_gets_a_score_per_test"),
     ),
-    (r"MODULE labs start \d \w+", Module("labs start 2 {new}")),
+    (
+        r"MODULE labs jplag \S+ \S+",
+        Elsewhere(
+            "tests/unit/labs/test_course.py"
+            "::test_jplag_gets_submissions_and_what_all_have_in_common"
+        ),
+    ),
+    (
+        r"MODULE labs solutions \S+",
+        Elsewhere(
+            "tests/unit/labs/test_course.py::test_solutions_in_a_published_repository_are_warned_of"
+        ),
+    ),
+    (r"MODULE labs start \d \w+( --student \w+)?", Module("labs start 2 {new}")),
     (
         r"MODULE labs grade \d \w+ --network",
         Elsewhere(

@@ -14,7 +14,7 @@ MISTAKES = [
                 "np.trunc(values.astype(np.float64) * scale)",
             ),
         ),
-        frozenset({"rounding", "inverse"}),
+        frozenset({"rounding", "inverse", "block_sums"}),
     ),
     Mistake(
         "wraps instead of saturating",

@@ -1,0 +1,132 @@
+"""A course in one file: which labs it has, what they count, and until when they can be handed in.
+
+    secret: secret.txt            # class secret of hidden seeds; a path beside this file
+    late: {percent_per_day: 10, days: 3}
+    labs:
+      lab1_forwarding: {points: 10, deadline: 2026-11-30 23:59}
+      lab2_aggregation: {points: 15, deadline: 2026-12-14 23:59}
+
+The tests of a lab have 80 points. `points` is what they count for in the course. Times are local.
+What is handed in after the deadline loses `percent_per_day` for each day that has begun, and all
+points after `days`. Without `late`, lateness is told and costs nothing. A submission was handed in
+when the newest of its files was last written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UserError
+from testbed.labs.grader.lab import Lab, find_lab
+from testbed.labs.grader.seeds import read_secret
+
+DAY_S = 86400
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What holds for one lab. `points`: for all tests; None: as many as they have."""
+
+    points: float | None = None
+    deadline: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Course:
+    """A course; without a file, one in which all is as the labs say."""
+
+    labs: dict[str, Rules] = field(default_factory=dict)
+    secret: bytes = b""
+    percent_per_day: float = 0.0
+    days: float = math.inf
+
+    def includes(self, lab: Lab) -> bool:
+        return not self.labs or lab.name in self.labs
+
+    def most(self, lab: Lab) -> float:
+        """Points of a lab whose tests are all passed."""
+        rules = self.labs.get(lab.name, Rules())
+        return lab.points if rules.points is None else rules.points
+
+    def late_days(self, lab: Lab, folder: Path) -> int:
+        """Days that have begun after the deadline; 0: in time."""
+        deadline = self.labs.get(lab.name, Rules()).deadline
+        times = [p.stat().st_mtime for n in lab.hand_in if (p := folder / n).is_file()]
+        if deadline is None or not times:
+            return 0
+        return max(0, math.ceil((max(times) - deadline.timestamp()) / DAY_S))
+
+    def points(self, lab: Lab, tests: int, late_days: int) -> float:
+        """What a submission gets whose tests have given so many points."""
+        kept = 0.0 if late_days > self.days else 1 - self.percent_per_day / 100 * late_days
+        return round(tests / lab.points * self.most(lab) * max(0.0, kept), 2)
+
+
+def read_course(path: Path) -> Course:
+    """A course file. Raises UserError that names what is wrong in it."""
+    import yaml  # a kit for students does not need it
+
+    try:
+        data = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: this is no YAML: {' '.join(str(error).split())}") from None
+    _keys(path, "the file", data, {"secret", "late", "labs"})
+    late = data.get("late", {})
+    _keys(path, "late", late, {"percent_per_day", "days"})
+    labs = data.get("labs", {})
+    if not isinstance(labs, dict):
+        raise UserError(f"{path}: labs: here are keys of labs, such as lab2_aggregation")
+    made = {find_lab(str(name)).name: _rules(path, str(name), row) for name, row in labs.items()}
+    secret = b""
+    if "secret" in data:
+        secret = read_secret(path.parent / str(data["secret"]))
+    return Course(
+        made,
+        secret,
+        _number(path, "late: percent_per_day", late.get("percent_per_day", 0)),
+        _number(path, "late: days", late.get("days", math.inf)),
+    )
+
+
+def _rules(path: Path, name: str, row: Any) -> Rules:
+    _keys(path, name, row, {"points", "deadline"})
+    points = row.get("points")
+    return Rules(
+        None if points is None else _number(path, f"{name}: points", points),
+        _time(path, f"{name}: deadline", row.get("deadline")),
+    )
+
+
+def _keys(path: Path, where: str, row: Any, known: set[str]) -> None:
+    if not isinstance(row, Mapping):
+        raise UserError(f"{path}: {where}: keys are expected here ({', '.join(sorted(known))})")
+    for key in row:
+        if key not in known:
+            allowed = ", ".join(sorted(known))
+            raise UserError(f"{path}: {where}: there is no key {key!r} (there are: {allowed})")
+
+
+def _number(path: Path, where: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise UserError(f"{path}: {where}: {value!r} is no number from 0 on")
+    return float(value)
+
+
+def _time(path: Path, where: str, value: Any) -> datetime | None:
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            pass
+    if value is None or isinstance(value, datetime):
+        return value
+    if isinstance(value, date):
+        return datetime.combine(value, time(23, 59, 59))
+    raise UserError(f"{path}: {where}: {value!r} is no time such as 2026-11-30 23:59")
