@@ -31,6 +31,7 @@ from testbed.labs.grader.lab import Check, Lab
 from testbed.labs.grader.network import Wires, refuse
 from testbed.labs.grader.seeds import Seed, Stream
 from testbed.labs.grader.submission import Unusable, collect
+from testbed.labs.grader.trace import fold
 
 # Limits in seconds of the submission's processor time.
 SUBMISSION_S = 60.0  # for all checks together
@@ -278,7 +279,7 @@ class _Grading:
             hidden = self.seed.hidden
             outcome.status = "fail"
             outcome.lines = failure.hidden_lines(bench.case) if hidden else failure.lines()
-            outcome.trace = [] if hidden else bench.trace_lines
+            outcome.trace = [] if hidden else fold(bench.trace_lines)
         except Broken as error:
             outcome.status = "not run"
             if str(error) not in self.made.problem:

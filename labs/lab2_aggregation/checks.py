@@ -68,65 +68,78 @@ def one_round(
     switch.expect_one(order[-1] + 1, last, result(total, round_), why, only)
 
 
+def fan_in(t: Bench) -> int:
+    """Of a check, drawn at random."""
+    return t.random.randrange(3, 9)
+
+
 @LAB.check(5, "A gradient that is not the last of its round does not leave the switch")
 def absorbed(t: Bench) -> None:
-    switch = start(t, 4)
-    for worker in range(3):
+    workers = fan_in(t)
+    switch = start(t, workers)
+    for worker in t.random.sample(range(workers), workers - 1):
         packet = gradient(worker, numbers(t))
         switch.expect(worker + 1, packet, {}, "the sum is not complete yet, so nothing leaves")
 
 
 @LAB.check(15, "The last gradient of a round goes to every worker, once")
 def multicast(t: Bench) -> None:
-    switch = start(t, 4)
-    for worker in range(3):
+    workers = fan_in(t)
+    switch = start(t, workers)
+    *others, last = t.random.sample(range(workers), workers)
+    for worker in others:
         switch.send(worker + 1, gradient(worker, [1, 1, 1, 1]))
-    leaving = {port: result([4, 4, 4, 4]) for port in range(1, 5)}
-    why = "the fourth of four gradients leaves on the ports of all workers"
-    switch.expect(4, gradient(3, [1, 1, 1, 1]), leaving, why, only=["Sum.round"])
+    leaving = {port: result([workers] * 4) for port in range(1, workers + 1)}
+    why = f"the last of {workers} gradients leaves on the ports of all workers"
+    packet = gradient(last, [1, 1, 1, 1])
+    switch.expect(last + 1, packet, leaving, why, only=["Sum.round"])
 
 
 @LAB.check(15, "The result carries the sum of all four values")
 def sums(t: Bench) -> None:
-    switch = start(t, 3)
+    workers = fan_in(t)
+    switch = start(t, workers)
     why = "each value of the result is the sum of the workers' values at this position"
-    one_round(t, switch, 3, 0, why, only=["Sum.values"])
+    one_round(t, switch, workers, 0, why, only=["Sum.values"])
 
 
 @LAB.check(5, "Negative numbers and sums that leave the range wrap like int32")
 def negative(t: Bench) -> None:
-    switch = start(t, 3)
-    one_round(t, switch, 3, 0, "bit<32> adds as int32 does", only=["Sum.values"], bits=31)
+    workers = fan_in(t)
+    switch = start(t, workers)
+    one_round(t, switch, workers, 0, "bit<32> adds as int32 does", ["Sum.values"], bits=31)
 
 
 @LAB.check(10, "The result has the kind, sender and addresses of a result")
 def header(t: Bench) -> None:
-    switch = start(t, 3)
+    workers = fan_in(t)
+    switch = start(t, workers)
     why = "a result is a new packet: from the switch, to everybody"
     only = ["Sum.kind", "Sum.worker", "Ether"]
-    one_round(t, switch, 3, t.random.randrange(1, 1000), why, only)
+    one_round(t, switch, workers, t.random.randrange(1, 1000), why, only)
 
 
 @LAB.check(15, "Every round starts from zero")
 def rounds(t: Bench) -> None:
-    switch = start(t, 3)
-    for round_ in range(6):
+    workers, first = fan_in(t), t.random.randrange(10)
+    switch = start(t, workers)
+    for round_ in range(first, first + 6):
         why = f"round {round_} has nothing of the rounds before in it"
-        one_round(t, switch, 3, round_, why, only=["Sum.values", "Sum.round"])
+        one_round(t, switch, workers, round_, why, only=["Sum.values", "Sum.round"])
 
 
 @LAB.check(10, "The control plane sets the number of workers")
 def any_number(t: Bench) -> None:
     for workers in (2, t.random.randrange(5, 9), 1):
         switch = start(t, workers)
-        only = ["Sum.values"]
         for worker in range(workers - 1):
-            packet = gradient(worker, [1, 1, 1, 1])
+            packet = gradient(worker, numbers(t))
             why = f"gradient {worker + 1} of {workers} is not the last"
             switch.expect(worker + 1, packet, {}, why)
+        t.case = "the last of the workers' gradients"
         why = f"{workers} workers have sent, so the sum is complete"
-        last = gradient(workers - 1, [1, 1, 1, 1])
-        switch.expect_one(workers, last, result([workers] * 4), why, only)
+        last = gradient(workers - 1, numbers(t))
+        switch.expect_one(workers, last, last, why, only=["Sum.round"])
 
 
 @LAB.check(5, "Packets that are not gradients are dropped and change nothing")

@@ -56,46 +56,56 @@ def result(receiver: int, last: int, values: Sequence[int], slot: int = 0) -> Pa
     return agg("switch", receiver + 1, kind=RESULT, values=values, **fields)
 
 
+def fan_in(t: Bench) -> int:
+    """Of a check, drawn at random."""
+    return t.random.randrange(2, 8)
+
+
 def finish(t: Bench, only: Sequence[str], why: str) -> None:
-    """One sum of three workers; what the last one makes leave is compared."""
-    switch, sent = start(t), [numbers(t, VALUES) for _ in range(3)]
-    slot = t.random.randrange(SLOTS)
-    for worker in (0, 1):
+    """One sum; what the last one makes leave is compared."""
+    workers, slot = fan_in(t), t.random.randrange(SLOTS)
+    switch, sent = start(t, workers), [numbers(t, VALUES) for _ in range(workers)]
+    *others, last = t.random.sample(range(workers), workers)
+    for worker in others:
         switch.send(worker + 1, gradient(worker, sent[worker], slot))
-    leaving = {port: result(port - 1, 2, total(sent), slot) for port in (1, 2, 3)}
-    switch.expect(3, gradient(2, sent[2], slot), leaving, why, only)
+    leaving = {n + 1: result(n, last, total(sent), slot) for n in range(workers)}
+    switch.expect(last + 1, gradient(last, sent[last], slot), leaving, why, only)
 
 
 @LAB.check(5, "A gradient that is not the last of its sum does not leave the switch")
 def absorbed(t: Bench) -> None:
-    switch = start(t)
-    for worker in (0, 1):
-        packet = gradient(worker, numbers(t, VALUES), 3)
-        switch.expect(worker + 1, packet, {}, "two of three gradients are no complete sum")
+    workers, slot = fan_in(t), t.random.randrange(SLOTS)
+    switch = start(t, workers)
+    for worker in t.random.sample(range(workers), workers - 1):
+        packet = gradient(worker, numbers(t, VALUES), slot)
+        switch.expect(worker + 1, packet, {}, "the gradients so far are no complete sum")
 
 
 @LAB.check(15, "The result has the sums of all 64 values")
 def sums(t: Bench) -> None:
-    switch, sent = start(t), [numbers(t, VALUES) for _ in range(3)]
-    for worker in (0, 1):
+    workers = fan_in(t)
+    switch, sent = start(t, workers), [numbers(t, VALUES) for _ in range(workers)]
+    *others, last = t.random.sample(range(workers), workers)
+    for worker in others:
         switch.send(worker + 1, gradient(worker, sent[worker]))
-    why = "each value is the sum of what the three workers have at this position"
-    want = result(2, 2, total(sent))
-    switch.expect_one(3, gradient(2, sent[2]), want, why, only=["Agg.values", "Agg.kind"])
+    why = "each value is the sum of what the workers have at this position"
+    want, packet = result(last, last, total(sent)), gradient(last, sent[last])
+    switch.expect_one(last + 1, packet, want, why, only=["Agg.values", "Agg.kind"])
 
 
 @LAB.check(15, "Slots do not mix")
 def slots(t: Bench) -> None:
-    switch = start(t)
-    sent = {slot: [numbers(t, VALUES) for _ in range(3)] for slot in range(SLOTS)}
-    order = [(slot, worker) for slot in sent for worker in range(3)]
+    workers = fan_in(t)
+    switch = start(t, workers)
+    sent = {slot: [numbers(t, VALUES) for _ in range(workers)] for slot in range(SLOTS)}
+    order = [(slot, worker) for slot in sent for worker in range(workers)]
     t.random.shuffle(order)
     seen = dict.fromkeys(sent, 0)
     for slot, worker in order:
         packet = gradient(worker, sent[slot][worker], slot)
         seen[slot] += 1
-        if seen[slot] < 3:
-            why = f"slot {slot} has {seen[slot]} of 3 gradients"
+        if seen[slot] < workers:
+            why = f"slot {slot} has {seen[slot]} of {workers} gradients"
             switch.expect(worker + 1, packet, {}, why)
         else:
             want, why = result(0, worker, total(sent[slot]), slot), f"the sum of slot {slot}"

@@ -58,7 +58,7 @@ MISTAKES = [
     Mistake(
         "hard-coded fan-in",
         "ignores the control plane's number of workers",
-        (("if (n == meta.workers)", "if (n == 3)"),),
-        frozenset({"absorbed", "multicast", "any_number", "others"}),
+        (("if (n == meta.workers)", "if (n == 9)"),),
+        frozenset({"multicast", "sums", "negative", "header", "rounds", "any_number", "others"}),
     ),
 ]

