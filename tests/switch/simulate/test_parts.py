@@ -142,3 +142,12 @@ def test_shares_are_about_equal():
     loads = {"a": 5, "b": 9, "c": 3, "d": 1, "e": 1}
     assert parts._shares(groups, Counter(loads), 2) == [{"b", "e"}, {"a", "c", "d"}]
     assert len(parts._shares(groups, Counter(loads), 9)) == 4
+
+
+def test_background_traffic_crosses_parts():
+    source = text("esa", links="loss: 0.1 %").replace("hosts: 4", "hosts: 5")
+    source += "background: [{kind: tcp, from: h5, to: h10}, {kind: cbr, from: h9, to: h5, "
+    source += "rate: 1 Gbit/s}]\n"
+    whole = tables(source, 1)
+    assert min(whole["flows"], key=lambda flow: flow["bytes"])["bytes"] > 0
+    assert content(tables(source, 2)) == content(whole)
