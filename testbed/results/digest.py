@@ -2,7 +2,7 @@
 
 The digest covers values, not files: Parquet may write equal tables in different bytes. Tables come
 in the order of their names, columns as declared, rows by their keys; a null is no value. Columns
-that came later are left out where they have no value (`Column.later`). Facts that
+and tables that came later are left out where they have no value and no row (`later`). Facts that
 are in no table (when, where and for how long a run ran) are not in the digest.
 """
 
@@ -20,7 +20,9 @@ def digest(results: Results) -> str:
     """SHA-256 of all tables of a run, as 64 hexadecimal digits."""
     whole = hashlib.sha256()
     for name in sorted(TABLES):
-        whole.update(name.encode() + b"\0" + _table(TABLES[name], results.table(name)))
+        frame = results.table(name)
+        if len(frame) or not TABLES[name].later:
+            whole.update(name.encode() + b"\0" + _table(TABLES[name], frame))
     return whole.hexdigest()
 
 

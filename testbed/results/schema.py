@@ -87,13 +87,15 @@ class Column:
 @dataclass(frozen=True)
 class Table:
     """A table: `key` names the columns that identify a row, `ordered` lists pairs of columns of
-    which the first may not exceed the second (nulls are skipped)."""
+    which the first may not exceed the second (nulls are skipped). `later`: the table came after
+    results had been published; digests leave it out where it has no rows."""
 
     name: str
     meaning: str
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     ordered: tuple[tuple[str, str], ...] = ()
+    later: bool = False
     by_name: Mapping[str, Column] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -156,11 +158,16 @@ _DECLARED = (
                 "samples per iteration and worker, of the trace; null: not known",
                 nullable=True,
                 minimum=1,
+                later=True,
             ),
-            _time(
+            Column(
                 "compute_ns",
+                "int64",
+                "ns",
                 "what a worker of usual speed computes in all iterations, without waiting",
-                True,
+                nullable=True,
+                minimum=0,
+                later=True,
             ),
             _time("submitted_ns", "when it was submitted; its start if jobs do not wait", True),
             _time("start_ns", "the job's start, from which it has its hosts"),
@@ -458,6 +465,7 @@ _DECLARED = (
             _time("burst_max_ns", "the longest of these times", True),
         ),
         key=("repetition", "flow"),
+        later=True,
         ordered=(("begun_ns", "ended_ns"), ("burst_mean_ns", "burst_max_ns")),
     ),
     Table(

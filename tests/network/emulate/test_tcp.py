@@ -57,12 +57,14 @@ def send(number):
     answer = b""
     while data := connection.recv(64):
         answer += data
-    print(number, answer.hex(), flush=True)
+    answers.append(f"{number} {answer.hex()}")
+answers = []
 threads = [threading.Thread(target=send, args=(number,)) for number in range(count)]
 for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
+print("\\n".join(answers))
 """
 
 

@@ -106,6 +106,7 @@ def test_results_are_written_whatever_happens(path, code, tmp_path):
     assert ("score" in made) == (code == 1)
 
 
+@pytest.mark.slow
 def test_what_was_printed_is_kept_without_a_line_end_and_when_the_program_is_stopped(tmp_path):
     text = (
         QUANTISE
