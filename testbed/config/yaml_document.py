@@ -15,10 +15,10 @@ from typing import Any
 
 import yaml
 
+from testbed.config.data_files import MAX_DEPTH
 from testbed.config.problems import ExperimentError, Path, Problem
 
 MAX_BYTES = 4 * 2**20
-MAX_DEPTH = 100
 MAX_VALUES = 500_000  # a few aliases of aliases could otherwise become billions
 
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")

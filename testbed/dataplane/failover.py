@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 from testbed.dataplane.switch_entries import SwitchEntries
 from testbed.derived.rerouting import NewPart, Rerouted, Rerouting
 from testbed.experiment.link_faults import LinkChange, link_changes
-from testbed.experiment.planned_faults import title
+from testbed.experiment.planned_faults import NEVER, title
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
-
-NEVER = 1 << 62
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from testbed import dataplane
 from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.emulate.switch_group import SwitchGroup
-from testbed.experiment.planned_faults import affected_nodes, title
+from testbed.experiment.planned_faults import NEVER, affected_nodes, title
 from testbed.routing.tree import next_hops, switch_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 TIME_SLICE_S = 0.02  # of a slowed process: it runs for a part of it and stands still for the rest
 KILL_TIMEOUT_S = 10
-NEVER = 1 << 62
 
 
 @dataclass

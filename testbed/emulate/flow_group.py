@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.emulate.controlled import Controlled
 from testbed.errors import RunError
 from testbed.experiment.background_flows import Flow
 from testbed.network.spawner import Process, Spawner
+from testbed.runtimes.result_rows import flow_row
 from testbed.topology import Topology, host_ip
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ ENDS = ("receiver", "sender")
 
 
 @dataclass
-class _End:
+class _End(Controlled):
     """A process at one end of a flow."""
 
     flow: Flow
@@ -36,15 +38,6 @@ class _End:
     ready: bool = False
     done: dict[str, Any] | None = None
     failed: list[str] = field(default_factory=list)
-
-    def fileno(self) -> int:
-        return self.control.fileno()
-
-    def send(self, **message: object) -> None:
-        try:
-            self.control.send(json.dumps(message).encode())
-        except OSError:
-            pass  # it has ended, as `check` will say
 
     def check(self) -> None:
         """Take in what it has said. Raises RunError if it cannot go on."""
@@ -158,31 +151,22 @@ class FlowGroup:
             for end in self._ends:
                 if end.flow == flow:
                     done |= end.done or {}
-            begun = flow.start_ns < end_ns
-            over_ns = end_ns if flow.end_ns is None else min(end_ns, flow.end_ns)
             sent, received = done.get("packets_sent"), done.get("packets_received")
             lost = done.get("lost")
             if flow.kind == "cbr" and sent is not None and received is not None:
                 lost = max(sent - received, 0)  # links may have doubled some
             times = done.get("bursts")
-            carried = done.get("bytes", 0)
             found.append(
-                {
-                    "flow": flow.number,
-                    "name": flow.name,
-                    "kind": flow.kind,
-                    "source": flow.source,
-                    "target": flow.target,
-                    "begun_ns": flow.start_ns if begun else None,
-                    "ended_ns": over_ns if begun else None,
-                    "bytes": carried,
-                    "mean_bps": 8 * carried * 10**9 // (over_ns - flow.start_ns) if begun else None,
-                    "packets_sent": sent,
-                    "packets_received": received,
-                    "lost": lost,
-                    "bursts": None if times is None else len(times),
-                    "burst_mean_ns": sum(times) // len(times) if times else None,
-                    "burst_max_ns": max(times) if times else None,
-                }
+                flow_row(
+                    flow,
+                    end_ns,
+                    done.get("bytes", 0),
+                    packets_sent=sent,
+                    packets_received=received,
+                    lost=lost,
+                    bursts=None if times is None else len(times),
+                    burst_mean_ns=sum(times) // len(times) if times else None,
+                    burst_max_ns=max(times) if times else None,
+                )
             )
         return found

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from testbed.emulate.controlled import Controlled
 from testbed.errors import RunError
 from testbed.hosts import progress_board as board
 from testbed.network.spawner import Process, Spawner
@@ -30,7 +31,7 @@ TARGET = "testbed.emulate.child_processes:host"
 
 
 @dataclass
-class HostProcess:
+class HostProcess(Controlled):
     """One role on its host. `done` is what it counted, once it is done; `output` the file with a
     worker's times."""
 
@@ -64,16 +65,6 @@ class HostProcess:
             "bytes_sent": row[board.BYTES_SENT],
             "bytes_received": row[board.BYTES_RECEIVED],
         }
-
-    def fileno(self) -> int:
-        return self.control.fileno()
-
-    def send(self, **message: object) -> None:
-        """Send a message; a process that is gone is noticed elsewhere, by its exit."""
-        try:
-            self.control.send(json.dumps(message).encode())
-        except OSError:
-            pass
 
     def receive(self) -> bool:
         """Take in what the process has said, without waiting; False once it has hung up.

@@ -17,6 +17,7 @@ from testbed.experiment.link_faults import has_link_faults
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
+    from testbed.experiment.background_flows import Flow
     from testbed.protocols.host_spec import HostSpec
     from testbed.traffic.trace import Trace
 
@@ -157,6 +158,25 @@ def job_rows(
 def _compute_ns(trace: Trace, iterations: int) -> int:
     """What a worker computes in all iterations; the first one has no update before it."""
     return iterations * trace.compute_ns - trace.update_ns
+
+
+def flow_row(flow: Flow, end_ns: int, carried: int, **counted: int | None) -> Row:
+    """A row of table flows, of a run that ended at `end_ns`. carried: bytes that arrived. counted:
+    packets and bursts, which each runtime counts in its way."""
+    begun = flow.start_ns < end_ns
+    over_ns = end_ns if flow.end_ns is None else min(end_ns, flow.end_ns)
+    return {
+        "flow": flow.number,
+        "name": flow.name,
+        "kind": flow.kind,
+        "source": flow.source,
+        "target": flow.target,
+        "begun_ns": flow.start_ns if begun else None,
+        "ended_ns": over_ns if begun else None,
+        "bytes": carried,
+        "mean_bps": 8 * carried * 10**9 // (over_ns - flow.start_ns) if begun else None,
+        **counted,
+    }
 
 
 def add_mean_rates(links: Iterable[Row], jobs: Iterable[Row]) -> None:

@@ -16,6 +16,7 @@ from testbed.protocols.records import new_record
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.protocols.values import mix2
 from testbed.routing.tree import next_hops, switch_of
+from testbed.runtimes.result_rows import flow_row
 from testbed.workload import background
 
 if TYPE_CHECKING:
@@ -63,26 +64,18 @@ def rows(
         carried = arrived * int(sender.length)
         lost = int(sender.lost) if flow.kind == "tcp" else int(sender.packets_sent) - arrived
         bursts = int(sender.bursts) if flow.burst_bytes is not None else None
-        begun = flow.start_ns < end_ns
-        over_ns = min(end_ns, end_ns if flow.end_ns is None else flow.end_ns)
         found.append(
-            {
-                "flow": flow.number,
-                "name": flow.name,
-                "kind": flow.kind,
-                "source": flow.source,
-                "target": flow.target,
-                "begun_ns": flow.start_ns if begun else None,
-                "ended_ns": over_ns if begun else None,
-                "bytes": carried,
-                "mean_bps": 8 * carried * 10**9 // (over_ns - flow.start_ns) if begun else None,
-                "packets_sent": int(sender.packets_sent),
-                "packets_received": int(receiver.packets_received),
-                "lost": lost,
-                "bursts": bursts,
-                "burst_mean_ns": int(sender.bursts_ns) // bursts if bursts else None,
-                "burst_max_ns": int(sender.longest_ns) if bursts else None,
-            }
+            flow_row(
+                flow,
+                end_ns,
+                carried,
+                packets_sent=int(sender.packets_sent),
+                packets_received=int(receiver.packets_received),
+                lost=lost,
+                bursts=bursts,
+                burst_mean_ns=int(sender.bursts_ns) // bursts if bursts else None,
+                burst_max_ns=int(sender.longest_ns) if bursts else None,
+            )
         )
     return found
 

@@ -7,6 +7,7 @@ fidelity marks, since nothing can be late.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -70,9 +71,11 @@ def run_repetition(
     experiment = experiment.of_repetition(number)
     with step(console, LOADING):
         simulation = Simulation(experiment, compiled, number, threads)
-    with VirtualView(simulation, number, console or Console(quiet=True)) as view:
+    with (
+        contextlib.closing(simulation.parts),
+        VirtualView(simulation, number, console or Console(quiet=True)) as view,
+    ):
         simulation.run(view.tick)
-    simulation.parts.close()
     with step(console, "collecting the results"):
         tables = _tables(simulation)
     for job in tables["jobs"]:
