@@ -109,7 +109,7 @@ def rate(hosts: int, scale: float, threads: int) -> None:
         f"{hosts:4} hosts: {packets / cpu / 1e3:6.0f} thousand gradient packets/s of processor time"
         f" ({1e9 * cpu / packets:5.0f} ns each, {events / packets:.2f} events; {packets} packets,"
         f" {cpu / wall:.0%} of a core, at most {memory:.2f} GiB;"
-        f" {len(parts)} threads, {packets / wall / 1e3:.0f} thousand/s)",
+        f" {len(parts)} parts, {threads} threads, {packets / wall / 1e3:.0f} thousand/s)",
         flush=True,
     )
 

@@ -1,4 +1,4 @@
-"""A world in parts that run side by side, each in a thread of its own.
+"""A world in parts that run side by side, in several threads, or one after the other.
 
 A frame that leaves a switch is on its way for at least the delay of the link and of the switch.
 Two switches with such a link between them cannot affect each other sooner. So time is cut into
@@ -6,7 +6,8 @@ Two switches with such a link between them cannot affect each other sooner. So t
 their hosts) handles its own events. Frames for other parts are handed over at the window's end.
 This is conservative parallel simulation: nothing is ever taken back. Every node sees the same
 frames at the same times as in one piece, so the results are the same to the last bit, whatever the
-number of parts.
+numbers of parts and threads. There are more parts than threads: what the hosts of a small part
+need stays in a processor's cache for a whole window.
 
 Switches stay together where the delay between them is shorter than `SHORTEST_NS`, or not known in
 advance (a link that reorders holds frames up as they arrive). A run with windows ends with the
@@ -16,6 +17,7 @@ window in which the last worker finishes, also if the world is in one piece.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -34,6 +36,7 @@ from testbed.workload.placed_machine import Placed, at
 
 SHORTEST_NS = 200  # of a window; in less time too little happens
 WORTHWHILE = 200  # hosts; with fewer of them too little happens in a window
+PART_HOSTS = 64  # about as many hosts in a part
 EVENTS_AT_ONCE = 200_000  # a fraction of a second
 
 
@@ -43,10 +46,11 @@ class Parts:
     apart."""
 
     def __init__(self, nodes: Nodes, threads: int = 1) -> None:
-        """With one thread, or few hosts, the world stays in one piece."""
+        """With few hosts, or one group of switches, the world stays in one piece."""
         self.nodes = nodes
         self._batches: list[Placed] = []
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = 1
+        self._others: ThreadPoolExecutor | None = None
         self._end_ns = NEVER - 1  # of the last window, once it is known
         self.window_ns = 0
         if nodes.experiment.arrivals is not None or has_link_faults(nodes.experiment):
@@ -57,8 +61,12 @@ class Parts:
             return
         of = {switch: number for number, group in enumerate(groups) for switch in group}
         self.window_ns = min(ns for (a, b), ns in ahead.items() if of[a] != of[b])
-        if threads > 1 and len(nodes.hosts) >= WORTHWHILE and not INTERPRETED:
-            self._divide(_shares(groups, _loads(nodes.experiment), threads))
+        count = max(threads, len(nodes.hosts) // PART_HOSTS)
+        if count > 1 and len(nodes.hosts) >= WORTHWHILE and not INTERPRETED:
+            self._divide(_shares(groups, _loads(nodes.experiment), count))
+            self._threads = min(threads, len(self))
+        if self._threads > 1:
+            self._others = ThreadPoolExecutor(self._threads - 1)
 
     def __len__(self) -> int:
         return len(self.nodes.worlds)
@@ -82,8 +90,8 @@ class Parts:
 
     def close(self) -> None:
         """End the threads."""
-        if self._threads is not None:
-            self._threads.shutdown()
+        if self._others is not None:
+            self._others.shutdown()
 
     def run(self, until_ns: int, events: int) -> int:
         """Handle events up to and including `until_ns`, about `events` of them at most; returns why
@@ -100,7 +108,7 @@ class Parts:
             if self.events >= last:
                 return loop.EVENTS_HANDLED
             stop_ns = min(until_ns, self._end_ns)
-            if self._threads is None:
+            if len(self) == 1:
                 reason = self._run_part(0, stop_ns, last - self.events)
             else:
                 reason = self._run_window(min(stop_ns, self._window_end(next_ns)))
@@ -144,27 +152,33 @@ class Parts:
         made = [_part(whole, owner, number) for number in range(len(shares))]
         self.nodes.worlds[:] = [Placed(world) for world, _ in made]
         self._batches = [batch for _, batches in made for batch in batches]
-        self._threads = ThreadPoolExecutor(len(shares) - 1)
 
     def _run_window(self, until_ns: int) -> int:
         """Let all parts handle their events up to `until_ns`; then every frame gets to its part."""
-        assert self._threads is not None
-        others = [
-            self._threads.submit(self._run_wholly, part, until_ns)
-            for part in range(1, len(self.nodes.worlds))
-        ]
-        reasons = [self._run_wholly(0, until_ns), *(other.result() for other in others)]
-        if loop.WRONG_VALUE in reasons:
-            return loop.WRONG_VALUE
-        for number in range(len(self.nodes.worlds)):
+        numbers = iter(range(len(self)))  # threads take turns, each the next part
+        others = []
+        if self._others is not None:
+            others = [
+                self._others.submit(self._run_wholly, numbers, until_ns)
+                for _ in range(self._threads - 1)
+            ]
+        reasons = [self._run_wholly(numbers, until_ns), *(other.result() for other in others)]
+        for reason in (loop.WRONG_VALUE, loop.RAISED):
+            if reason in reasons:
+                return reason
+        for number in range(len(self)):
             while (full := self._hand_over(number)) >= 0:
                 self.grow(full)
         return loop.TIME_REACHED
 
-    def _run_wholly(self, number: int, until_ns: int) -> int:
-        reason = loop.EVENTS_HANDLED
-        while reason == loop.EVENTS_HANDLED:
-            reason = self._run_part(number, until_ns, EVENTS_AT_ONCE)
+    def _run_wholly(self, numbers: Iterator[int], until_ns: int) -> int:
+        reason = loop.TIME_REACHED
+        for number in numbers:
+            ended = loop.EVENTS_HANDLED
+            while ended == loop.EVENTS_HANDLED:
+                ended = self._run_part(number, until_ns, EVENTS_AT_ONCE)
+            if ended in (loop.WRONG_VALUE, loop.RAISED):
+                reason = ended
         return reason
 
     def _hand_over(self, number: int) -> int:
@@ -289,9 +303,9 @@ def _loads(experiment: Experiment) -> Counter[str]:
     return loads
 
 
-def _shares(groups: list[set[str]], loads: Counter[str], threads: int) -> list[set[str]]:
-    """The groups in about equal shares, at most one for each thread."""
-    shares: list[set[str]] = [set() for _ in range(min(threads, len(groups)))]
+def _shares(groups: list[set[str]], loads: Counter[str], count: int) -> list[set[str]]:
+    """The groups in `count` about equal shares, or in one for each of them."""
+    shares: list[set[str]] = [set() for _ in range(min(count, len(groups)))]
     work = [0] * len(shares)
     for group in sorted(groups, key=lambda group: -sum(loads[switch] for switch in group)):
         least = work.index(min(work))
