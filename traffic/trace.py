@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -226,6 +226,11 @@ def _read(path: Path, gpu: str | None) -> Trace:
         raise TraceError(f"{path}: not a text file in UTF-8 (byte {error.start})") from None
     except OSError as error:
         raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
+    return _parsed(path, text, gpu)
+
+
+@lru_cache(maxsize=64)  # a sweep reads the same few files for each of its points
+def _parsed(path: Path, text: str, gpu: str | None) -> Trace:
     return _Reader(path, text).trace(gpu)
 
 

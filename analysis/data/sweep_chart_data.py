@@ -7,7 +7,7 @@ without the varied key has the same value everywhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -64,8 +64,9 @@ _USUAL = ("jct", "ps_packets_per_fragment", "in_switch_share", "ps_link_bytes")
 @dataclass(frozen=True)
 class Line:
     """A series over the varied number, in the panel's unit. `x`: float64[points], where each point
-    stands on the axis; `words`: its value in the words of the experiment file. `constant`: what a
-    series without values on the axis has everywhere; None: it has such values."""
+    stands on the axis (beside a name, if it has names); `words`: its value in the words of the
+    experiment file. `constant`: what a series without values on the axis has everywhere; None: it
+    has such values."""
 
     style: PlotStyle
     x: np.ndarray
@@ -86,11 +87,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Axis:
-    """The axis of what was varied. `ticks`: position -> words of the experiment file."""
+    """The axis of what was varied. `ticks`: position -> words of the experiment file. `named`:
+    whether they are names, so that there is nothing between them."""
 
     label: str
     ticks: dict[float, str]
     logarithmic: bool
+    named: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,8 @@ def _panel(
     else:
         places = dict(zip(sorted(_axis_labels(sweep)), axis.ticks, strict=True))
         lines = [_line(style, values[name], places, axis) for name, style in styles.items()]
+        if axis.named:
+            lines = _side_by_side(lines)
     wide = measure.unit == "time" and axis is not None and _is_wide(frame, measure.column)
     return SweepPanel(measure.column, title, unit, wide, bars, tuple(lines), axis)
 
@@ -186,6 +191,13 @@ def _line(style: PlotStyle, values: pd.Series, places: dict[float, float], axis:
     )
 
 
+def _side_by_side(lines: list[Line]) -> list[Line]:
+    """The lines, so far apart at each name that they do not hide each other."""
+    step = 0.6 / len(lines)
+    first = -step * (len(lines) - 1) / 2
+    return [replace(line, x=line.x + first + step * rank) for rank, line in enumerate(lines)]
+
+
 def _axis_labels(sweep: Sweep) -> dict[float, str]:
     """The values of the axis in the words of the experiment file."""
     on_axis = [point.values[sweep.axis] for point in sweep.points if sweep.axis in point.values]
@@ -201,6 +213,8 @@ def _axis(sweep: Sweep) -> Axis | None:
     numbers = sorted(words)
     positive = [number for number in numbers if number > 0]
     label = (sweep.figure.x_label if sweep.figure else "") or sweep.axis
+    if sweep.named_axis:
+        return Axis(label, words, False, named=True)
     if numbers[0] == 0 and positive and positive[-1] >= RANGE * positive[0]:
         return Axis(label, {float(n): words[number] for n, number in enumerate(numbers)}, False)
     logarithmic = numbers[0] > 0 and numbers[-1] >= RANGE * numbers[0]

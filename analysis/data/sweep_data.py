@@ -8,7 +8,7 @@ x axis itself.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -69,13 +69,15 @@ class Point:
 @dataclass(frozen=True)
 class Sweep:
     """`axis`: the varied key that becomes the x axis; None: the points are compared as they are.
-    `figure`: what the file declares; None: nothing."""
+    `figure`: what the file declares; None: nothing. `named_axis`: whether the axis has names, such
+    as those of models, in place of numbers; a name's number is its rank in the file."""
 
     folder: Path
     name: str
     keys: tuple[str, ...]
     points: tuple[Point, ...]
     figure: DeclaredFigure | None = None
+    named_axis: bool = False
 
     @property
     def axis(self) -> str | None:
@@ -109,11 +111,29 @@ def read_sweep(folder: str | Path) -> Sweep:
         )
         declared = described.get("figure")
         figure = None if declared is None else DeclaredFigure.from_json(declared)
-        return Sweep(folder, described["name"], tuple(described["keys"]), points, figure)
+        sweep = Sweep(folder, described["name"], tuple(described["keys"]), points, figure)
+        return _with_ranks(sweep)
     except DataError as error:
         raise ResultsError(str(error)) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ResultsError(f"{folder / SWEEP_FILE} can't be read: {error}") from None
+
+
+def _with_ranks(sweep: Sweep) -> Sweep:
+    """The sweep; if values on the axis are no numbers, each has its rank as its number."""
+    axis = sweep.axis
+    values = [point.values[axis] for point in sweep.points if axis in point.values]
+    if axis is None or all(value.number is not None for value in values):
+        return sweep
+    ranks = {text: float(n) for n, text in enumerate(dict.fromkeys(each.text for each in values))}
+    points = []
+    for point in sweep.points:
+        if axis in point.values:
+            value = point.values[axis]
+            ranked = replace(value, number=ranks[value.text])
+            point = replace(point, values={**point.values, axis: ranked})
+        points.append(point)
+    return replace(sweep, points=tuple(points), named_axis=True)
 
 
 def _newest(parent: Path) -> Results | None:

@@ -110,7 +110,7 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
                     (_horizontal_bar if horizontal else _bar)(axes, place, bar, series.style)
         if panel.axis is not None:
             for line in panel.lines:
-                _line(axes, line)
+                _line(axes, line, joined=not panel.axis.named)
             _x_axis(axes, panel.axis)
         _style_axes(axes, panel, many=len(shown) > 2, horizontal=horizontal)
     if horizontal:
@@ -142,16 +142,17 @@ def _style_axes(axes: Axes, panel: SweepPanel, many: bool, horizontal: bool) -> 
         axes.set_ylim(bottom=0)
 
 
-def _line(axes: Axes, line: Line) -> None:
+def _line(axes: Axes, line: Line, joined: bool) -> None:
     style = line.style
+    drawn = _LINES[plot_style.HATCHES.index(style.hatch) % len(_LINES)] if joined else "none"
     if line.constant is not None:
         axes.axhline(line.constant, color=style.color, linestyle=(0, (5, 2)), label=style.title)
     if np.isfinite(line.means).any():
         axes.errorbar(
             line.x, line.means, yerr=np.nan_to_num(line.half_widths), color=style.color,
             marker=style.marker, markersize=3,
-            linestyle=_LINES[plot_style.HATCHES.index(style.hatch) % len(_LINES)],
-            linewidth=1, capsize=2, elinewidth=0.8, label=style.title,
+            markerfacecolor=style.color if joined or not style.hatch else "white",
+            linestyle=drawn, linewidth=1, capsize=2, elinewidth=0.8, label=style.title,
         )  # fmt: skip
 
 

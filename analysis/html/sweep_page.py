@@ -97,7 +97,7 @@ def _chart(sweep: Sweep, panel: SweepPanel) -> page.Chart:
         name,
         panel.title,
         {"data": traces, "layout": layout},
-        f"A line per {keys} over {axis.label}.",
+        f"{'Points' if axis.named else 'A line'} per {keys} over {axis.label}.",
         "Means over repetitions; bars are 95 % confidence intervals, from three repetitions on.",
         height=380,
     )
@@ -121,7 +121,7 @@ def _line(rank: int, line: Line, axis: Axis, unit: str) -> parts.Trace:
     halves = line.half_widths[known]
     trace: parts.Trace = {
         "type": "scatter",
-        "mode": "lines+markers",
+        "mode": "markers" if axis.named else "lines+markers",
         "name": title,
         "x": parts.numbers(line.x[known], 12),
         "y": parts.numbers(line.means[known]),

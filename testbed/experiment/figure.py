@@ -37,7 +37,8 @@ class Figure(Section):
     x: Annotated[str, ANY_TEXT] = Field(
         default="",
         description="The varied key on the x axis; for lists of jobs, the axis shows the number of"
-        " jobs. Without `x` each point is a bar.",
+        " jobs, and values that are no numbers stand side by side. Without `x` each point is a"
+        " bar.",
         json_schema_extra={"default": "none"},
     )
     x_label: Annotated[str, ANY_TEXT] = Field(

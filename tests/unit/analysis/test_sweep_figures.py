@@ -86,6 +86,27 @@ def test_panels_axis_and_legend(folder):
     assert [text.get_text() for text in legend.get_texts()] == ["ESA", "ATP (gap 3)", "Ring"]
 
 
+def test_names_on_the_axis_have_a_place_each_with_the_systems_side_by_side(folder):
+    described = json.loads((folder / SWEEP_FILE).read_text())
+    for point in described["points"]:
+        jobs = point["values"]["jobs"]
+        jobs |= {"text": "vgg16" if jobs["number"] == 3 else "bert", "number": None}
+    (folder / SWEEP_FILE).write_text(json.dumps(described))
+    sweep = sweeps.read_sweep(folder)
+    frame = sweeps.frame(sweep)
+    axes = sweep_figures.measures(sweep, frame).axes[0]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["bert", "vgg16"]
+    lines = [container.lines[0] for container in axes.containers]
+    assert [list(line.get_xdata()) for line in lines] == [
+        pytest.approx([-0.2, 0.8]),
+        pytest.approx([0, 1]),
+        pytest.approx([0.2, 1.2]),
+    ]
+    assert {line.get_linestyle() for line in lines} == {"None"}
+    both = frame[frame["series"] == "ATP (gap 3)"]
+    assert both["jct_ratio"].to_list() == pytest.approx([2] * 6)
+
+
 def test_without_x_many_points_are_lying_bars_with_names(folder):
     described = json.loads((folder / SWEEP_FILE).read_text())
     del described["figure"]["x"]
