@@ -11,7 +11,12 @@ work with any switch that offers the control interface of `p4engine.control.clie
 from testbed.dataplane.install_tables import install, program
 from testbed.dataplane.job_tables import JobTables
 from testbed.dataplane.link_shaping import shape_links
-from testbed.dataplane.memory_snapshot import MemorySnapshot, SnapshotHistory, take_snapshot
+from testbed.dataplane.memory_snapshot import (
+    MemorySnapshot,
+    SnapshotHistory,
+    SnapshotTaker,
+    take_snapshot,
+)
 from testbed.dataplane.read_registers import counters, occupancy
 from testbed.dataplane.release_job import release
 
@@ -19,6 +24,7 @@ __all__ = [
     "JobTables",
     "MemorySnapshot",
     "SnapshotHistory",
+    "SnapshotTaker",
     "counters",
     "install",
     "take_snapshot",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,10 +22,10 @@ from testbed.dataplane.read_registers import (
     EVENTS_PER_JOB,
     FILLING,
     HELD,
-    Statistics,
+    may_hold,
     occupancy,
     occupancy_calls,
-    occupancy_of,
+    occupied,
     statistics,
 )
 
@@ -51,74 +51,85 @@ class Blocks(NamedTuple):
 NO_BLOCKS = Blocks(*(np.zeros(0, np.int64) for _ in range(4)))
 
 
-@dataclass(frozen=True)
-class MemorySnapshot:
-    """A switch's memory at one moment: (job, filling, held) of each job; how often each event has
-    happened so far, all jobs together; the pool's blocks; the pool's size."""
+class MemorySnapshot(NamedTuple):
+    """A switch's memory at one moment. `jobs`: int64[J, 3], a job's number and its aggregators that
+    are filling and held; `counts`: int64[E], how often each event has happened so far, all jobs
+    together, and `names` of the events; the pool's blocks; the pool's size."""
 
-    jobs: tuple[tuple[int, int, int], ...]
-    events: dict[str, int]
+    jobs: np.ndarray
+    counts: np.ndarray
+    names: tuple[str, ...]
     blocks: Blocks
     capacity: int
 
     @property
+    def events(self) -> dict[str, int]:
+        """`counts` by name."""
+        return dict(zip(self.names, self.counts.tolist(), strict=True))
+
+    @property
     def filling(self) -> int:
-        return sum(filling for _, filling, _ in self.jobs)
+        return int(self.jobs[:, 1].sum())
 
     @property
     def held(self) -> int:
-        return sum(held for _, _, held in self.jobs)
+        return int(self.jobs[:, 2].sum())
 
 
-def take_snapshot(
-    experiment: Experiment,
-    client: Any,
-    at_pool: bool = True,
-    running: Collection[int] | None = None,
-) -> MemorySnapshot:
-    """Take a snapshot of one switch, in one exchange with it; at_pool: of its blocks too, which
-    takes longer; running: see `occupancy_of`. Raises what the client raises.
+class SnapshotTaker:
+    """Takes snapshots of an experiment's switches. What is the same each time is prepared."""
 
-    On BMv2 packets pass between two readings and each takes long: there are no blocks, and jobs'
-    aggregators are counted as `occupancy` does."""
-    kept = statistics(experiment)
-    capacity = experiment.aggregators
-    if experiment.switch == "bmv2":
-        jobs = tuple(occupancy(experiment, client))
-        (counted,) = client.batch(occupancy_calls(experiment)[:1])
-        return MemorySnapshot(jobs, _events(kept, counted), NO_BLOCKS, capacity)
-    if not at_pool:
-        answers = client.batch(occupancy_calls(experiment))
-        jobs = tuple(occupancy_of(experiment, answers, running))
-        return MemorySnapshot(jobs, _events(kept, answers[0]), NO_BLOCKS, capacity)
-    states = kept.registers("state")
-    switches = len(experiment.topology_object().switches)
-    spans = _spans(capacity // len(states), switches)
-    calls = occupancy_calls(experiment)
-    found = client.batch(
-        [
-            *calls,
-            *(("register_read", name, *read) for name in states for read in spans.reads),
+    def __init__(self, experiment: Experiment) -> None:
+        self._experiment = experiment
+        self._statistics = statistics(experiment)
+        self._may_hold = may_hold(experiment)
+        self._calls = occupancy_calls(experiment)
+        self._states = self._statistics.registers("state")
+        switches = len(experiment.topology_object().switches)
+        self._spans = _spans(experiment.aggregators // len(self._states), switches)
+        self._pool_calls = [
+            ("register_words", name, *read) for name in self._states for read in self._spans.reads
         ]
-    )
-    head, rest = found[: len(calls)], found[len(calls) :]
-    state = np.concatenate([np.asarray(part) for part in rest]).reshape(len(states), -1)
-    blocks = Blocks(
-        spans.first * len(states),
-        spans.seen * len(states),
-        *(
-            np.add.reduceat((state == which).sum(axis=0, dtype=np.int64), spans.starts)
-            for which in (FILLING, HELD)
-        ),
-    )
-    jobs = tuple(occupancy_of(experiment, head, running))
-    return MemorySnapshot(jobs, _events(kept, head[0]), blocks, capacity)
+
+    def __call__(
+        self, client: Any, at_pool: bool = True, running: Collection[int] | None = None
+    ) -> MemorySnapshot:
+        """Take a snapshot of one switch, in one exchange with it; at_pool: of its blocks too, which
+        takes longer; running: see `occupancy_of`. Raises what the client raises.
+
+        On BMv2 packets pass between two readings and each takes long: there are no blocks, and
+        jobs' aggregators are counted as `occupancy` does."""
+        kept, calls = self._statistics, self._calls
+        blocks = NO_BLOCKS
+        if self._experiment.switch == "bmv2":
+            jobs = np.array(occupancy(self._experiment, client), np.int64).reshape(-1, 3)
+            head = client.batch(calls[:1])
+        else:
+            found = client.batch([*calls, *self._pool_calls] if at_pool else calls)
+            head = found[: len(calls)]
+            jobs = occupied(kept, self._may_hold, head, running)
+            if at_pool:
+                blocks = self._blocks(found[len(calls) :])
+        counts = np.asarray(head[0], np.int64).reshape(-1, EVENTS_PER_JOB).sum(axis=0)
+        counts = counts[1 : 1 + len(kept.events)]
+        return MemorySnapshot(jobs, counts, kept.events, blocks, self._experiment.aggregators)
+
+    def _blocks(self, answers: list[Any]) -> Blocks:
+        sets, spans = len(self._states), self._spans
+        state = np.concatenate([np.asarray(part) for part in answers]).reshape(sets, -1)
+        return Blocks(
+            spans.first * sets,
+            spans.seen * sets,
+            *(
+                np.add.reduceat((state == which).sum(axis=0, dtype=np.int64), spans.starts)
+                for which in (FILLING, HELD)
+            ),
+        )
 
 
-def _events(kept: Statistics, counted: Any) -> dict[str, int]:
-    """How often each event has happened, of register `events` of all jobs."""
-    sums = np.asarray(counted).reshape(-1, EVENTS_PER_JOB).sum(axis=0)
-    return {name: int(sums[number]) for number, name in enumerate(kept.events, 1)}
+def take_snapshot(experiment: Experiment, client: Any) -> MemorySnapshot:
+    """A single snapshot of one switch, with its blocks."""
+    return SnapshotTaker(experiment)(client)
 
 
 class _Spans(NamedTuple):
@@ -173,7 +184,6 @@ class SnapshotHistory:
 
     def __init__(self) -> None:
         self._taken: list[_Kept] = []
-        self._names: tuple[str, ...] = ()
         self._with_blocks: dict[str, _WithBlocks] = {}  # by switch
         self.latest: dict[str, MemorySnapshot] = {}
 
@@ -185,15 +195,10 @@ class SnapshotHistory:
             if self._wants_blocks(switch):
                 blocks = Blocks(first, seen, filling.astype(np.uint8), held.astype(np.uint8))
         elif before is not None:
-            taken = replace(taken, blocks=before.blocks)
+            taken = taken._replace(blocks=before.blocks)
         self.latest[switch] = taken
-        if self._names != tuple(taken.events):
-            self._names = tuple(taken.events)
-        jobs = np.array(taken.jobs, np.int64).reshape(-1, 3)
-        events = np.fromiter(taken.events.values(), np.int64)
-        self._taken.append(
-            _Kept(switch, time_ns, jobs, events, self._names, taken.capacity, blocks)
-        )
+        jobs, counts, names, _, capacity = taken
+        self._taken.append(_Kept(switch, time_ns, jobs, counts, names, capacity, blocks))
 
     def _wants_blocks(self, switch: str) -> bool:
         """Whether the blocks of the next snapshot are kept: of every n-th. When there are twice as

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,11 @@ class Statistics:
     def place(self, job: int, event: str) -> int:
         """Where register `events` has it."""
         return job * EVENTS_PER_JOB + 1 + self.events.index(event)
+
+    @cached_property
+    def claim_columns(self) -> list[int]:
+        """Which of a job's numbers in register `events` count beginnings of occupations."""
+        return [self.place(0, event) for event in self.claims]
 
     def registers(self, what: str) -> tuple[str, ...]:
         """The registers that have an aggregator's `what`: one, or one of each set."""
@@ -114,7 +120,7 @@ def switchml_statistics(experiment: Experiment) -> Statistics:
     return SWITCHML if options_of(experiment, SwitchmlOptions).sets == 2 else ONE_SET
 
 
-def _holds(experiment: Experiment) -> bool:
+def may_hold(experiment: Experiment) -> bool:
     """Whether a complete sum keeps its aggregator for a while."""
     return experiment.system_entry.divided or holds(experiment)
 
@@ -144,20 +150,26 @@ def occupancy_of(
 ) -> list[tuple[int, int, int]]:
     """(job, filling, held) of each job, from the answers to `occupancy_calls`; where the `running`
     jobs are given, of these, and of others only if they have left something behind."""
-    kept = statistics(experiment)
+    counted = occupied(statistics(experiment), may_hold(experiment), answers, running)
+    return [(job, filling, held) for job, filling, held in counted.tolist()]
+
+
+def occupied(
+    kept: Statistics, held: bool, answers: Any, running: Collection[int] | None = None
+) -> np.ndarray:
+    """The same as int64[J, 3]; `held`: see `may_hold`."""
     events = np.asarray(answers[0], np.int64).reshape(-1, EVENTS_PER_JOB)
     endings = np.asarray(answers[1], np.int64).reshape(-1, ENDINGS_PER_JOB)
-    claimed = events[:, [kept.place(0, event) for event in kept.claims]].sum(axis=1)
-    filling = claimed - endings.sum(axis=1)
-    held = np.zeros_like(filling)
-    if _holds(experiment):
-        held = events[:, kept.place(0, "completions")] - np.asarray(answers[2], np.int64)
-    jobs = np.arange(len(filling))
+    found = np.zeros((len(events), 3), np.int64)
+    found[:, 0] = np.arange(len(events))
+    found[:, 1] = events[:, kept.claim_columns].sum(axis=1) - endings.sum(axis=1)
+    if held:
+        found[:, 2] = events[:, kept.place(0, "completions")] - np.asarray(answers[2], np.int64)
     if running is not None:
-        told = (filling != 0) | (held != 0)
+        told = (found[:, 1] != 0) | (found[:, 2] != 0)
         told[list(running)] = True
-        jobs = np.flatnonzero(told)
-    return list(zip(jobs.tolist(), filling[jobs].tolist(), held[jobs].tolist(), strict=True))
+        found = found[told]
+    return found
 
 
 def occupancy_of_slots(experiment: Experiment, client: Any) -> list[tuple[int, int, int]]:

@@ -10,7 +10,6 @@ collected.
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import json
 import time
@@ -232,8 +231,8 @@ class Repetition:
         if experiment.repetitions > 1:
             title += f", repetition {self.number + 1} of {experiment.repetitions}"
         start_ns = time.monotonic_ns() + START_DELAY_NS
-        look = functools.partial(dataplane.take_snapshot, experiment)
-        memory = MemorySampler(switches, look, experiment.aggregators > 0, start_ns)
+        look = dataplane.SnapshotTaker(experiment) if experiment.aggregators > 0 else None
+        memory = MemorySampler(switches, look, start_ns)
         hosts.start(start_ns)
         self.flows.start(start_ns)
         faults = Faults(

@@ -146,15 +146,13 @@ class MemorySampler:
     def __init__(
         self,
         switches: SwitchGroup,
-        take: Callable[[Any], MemorySnapshot],
-        has_memory: bool,
+        take: Callable[[Any], MemorySnapshot] | None,
         start_ns: int,
     ) -> None:
-        """take: a snapshot of a switch, through its control client. has_memory: whether the system
-        uses switch memory at all. start_ns: the run's start on CLOCK_MONOTONIC."""
+        """take: a snapshot of a switch, through its control client; None for a system that uses no
+        switch memory. start_ns: the run's start on CLOCK_MONOTONIC."""
         self._switches = switches
         self._take = take
-        self._has_memory = has_memory
         self._start_ns = start_ns
         self._next_ns = start_ns
         self.latest: dict[str, MemorySnapshot] = {}
@@ -162,7 +160,7 @@ class MemorySampler:
 
     def tick(self, now_ns: int, last: bool = False) -> None:
         """Take a sample if one is due. Raises RunError when a switch does not answer."""
-        if not self._has_memory:
+        if self._take is None:
             return
         if now_ns < self._next_ns and not last:
             return

@@ -14,6 +14,7 @@ import numpy as np
 from p4engine.backend.build import Compiled
 
 from testbed import dataplane
+from testbed.derived.bounds import communication_bound_ns
 from testbed.errors import RunError
 from testbed.experiment import Experiment
 from testbed.experiment.link_faults import has_link_faults
@@ -50,6 +51,8 @@ class Simulation:
         self.nodes = world.build(experiment, compiled, repetition)
         self.parts = Parts(self.nodes, threads)
         self.snapshots = dataplane.SnapshotHistory()
+        if experiment.aggregators > 0:
+            self._look = dataplane.SnapshotTaker(experiment)
         self.cluster = None
         if experiment.arrivals is not None:
             self.cluster = Cluster(self.nodes, Admission(experiment, repetition))
@@ -60,7 +63,7 @@ class Simulation:
         self.unfinished: dict[int, str] = {}
         self._max_samples = most - most % 2  # every second one goes
         self._samples = 0
-        self._step_ns = FIRST_SAMPLE_STEP_NS
+        self._step_ns = _first_step_ns(experiment, self._max_samples)
         self._progress: dict[int, tuple[int, int]] = {}  # by job: (progress, when it was new)
 
     @property
@@ -128,8 +131,7 @@ class Simulation:
         at_pool = time_ns % (POOL_STEPS * self._step_ns) == 0
         for name, switch in self.nodes.switches.items():
             running = self.cluster.running_at(name) if self.cluster else None
-            taken = dataplane.take_snapshot(self.experiment, switch, at_pool, running)
-            self.snapshots.add(name, time_ns, taken)
+            self.snapshots.add(name, time_ns, self._look(switch, at_pool, running))
 
     # -- what went wrong
 
@@ -256,6 +258,20 @@ class Simulation:
         if self.cluster:
             return self.cluster.reports
         return [report_of(self.nodes, number) for number, _ in self.nodes.present]
+
+
+def _first_step_ns(experiment: Experiment, most: int) -> int:
+    """The time between the first samples: no longer than between the last ones, of which there are
+    `most`. A run takes at least as long as the bound of each job that is not killed."""
+    least_ns = 0
+    if experiment.arrivals is None and not experiment.faults:
+        for number, job in enumerate(experiment.jobs):
+            bound_ns = communication_bound_ns(experiment, number) or 0
+            least_ns = max(least_ns, job.start_ns + job.iterations * bound_ns)
+    step_ns = FIRST_SAMPLE_STEP_NS
+    while step_ns * most < least_ns:
+        step_ns *= 2
+    return step_ns
 
 
 def _seconds(time_ns: int) -> str:

@@ -17,7 +17,7 @@ def test_a_filling_aggregator_is_seen_where_it_is():
     esa.gradient(0, 0, index=5)
     esa.gradient(1, 0, index=6)
     seen = dataplane.take_snapshot(esa.experiment, esa.switch)
-    assert seen.jobs == ((0, 1, 0), (1, 1, 0)) and (seen.filling, seen.held) == (2, 0)
+    assert seen.jobs.tolist() == [[0, 1, 0], [1, 1, 0]] and (seen.filling, seen.held) == (2, 0)
     assert seen.events["allocations"] == 2 and seen.events["preemptions"] == 0
     assert seen.blocks.seen.sum() == seen.capacity == esa.experiment.aggregators
     taken = seen.blocks.first[seen.blocks.filling > 0]
@@ -54,7 +54,8 @@ def test_of_a_large_pool_only_the_first_places_of_each_block_are_read(monkeypatc
 
 def looked(filling: int, preemptions: int) -> MemorySnapshot:
     blocks = Blocks(*(np.array([number]) for number in (0, 4, filling, 0)))
-    return MemorySnapshot(((0, filling, 0),), {"preemptions": preemptions}, blocks, 4)
+    jobs, counts = np.array([[0, filling, 0]]), np.array([preemptions])
+    return MemorySnapshot(jobs, counts, ("preemptions",), blocks, 4)
 
 
 def test_looks_become_rows_and_events_only_where_they_happened():

@@ -54,7 +54,8 @@ def of(*blocks: tuple[int, int, int, int]) -> Blocks:
 
 def look(filling: int, held: int, preemptions: int) -> MemorySnapshot:
     blocks = of(*((0, 4, 4, 0), (4, 4, 1, 0), (8, 4, 0, 0), (12, 4, 0, 4)))
-    return MemorySnapshot(((0, filling, held),), {"preemptions": preemptions}, blocks, 16)
+    jobs, counts = np.array([[0, filling, held]]), np.array([preemptions])
+    return MemorySnapshot(jobs, counts, ("preemptions",), blocks, 16)
 
 
 def view(jobs: int = 1, height: int = 40, terminal: bool = True):

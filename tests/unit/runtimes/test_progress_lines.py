@@ -78,7 +78,9 @@ def test_a_job_is_as_far_as_its_slowest_worker(shown):
     progress, workers, text = shown
     workers.board[:, board.ITERATION] = 7, 4
     workers.board[:, board.BYTES_SENT] = 25_000_000, 37_500_000
-    progress.tick(5 * S, {"s1": MemorySnapshot(((0, 12, 3),), {}, NO_BLOCKS, 192)})
+    progress.tick(
+        5 * S, {"s1": MemorySnapshot(np.array([[0, 12, 3]]), np.zeros(0, int), (), NO_BLOCKS, 192)}
+    )
     assert text() == "   5.0 s  vgg16-0 4/10 (100.0 Mbit/s), s1 12/192 aggregators\n"
 
 
