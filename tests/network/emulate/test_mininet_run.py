@@ -54,6 +54,7 @@ def start():
 
     def start(path: Path, folder: Path) -> subprocess.Popen:
         command = [PYTHON, str(ROOT / "run.py"), str(path), "--results", str(folder)]
+        command.append("--no-report")
         pipe = subprocess.PIPE
         # Tests in the background of a shell inherit an ignored SIGINT, and Python leaves it so.
         heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
@@ -154,7 +155,7 @@ def test_a_run_leaves_complete_results(experiment, tmp_path):
 
 
 def test_repetitions_start_from_zero(experiment, tmp_path):
-    done = run(experiment(SMALL + "repetitions: 2\n"), tmp_path / "results")
+    done = run(experiment(SMALL + "repetitions: 2\n"), tmp_path / "results", "--no-report")
     assert done.returncode == 0, done.stderr
     read = results.read(only_results(tmp_path / "results"))
     assert list(read.jobs.repetition) == [0, 0, 1, 1]

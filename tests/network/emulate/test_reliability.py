@@ -17,7 +17,6 @@ ALWAYS = {
     ("esa", "kill"),
     ("atp", "duplicate"),
     ("switchml", "worker"),
-    ("ring", "reorder"),
     ("esa", "restart"),
 }
 SHARE = {"loss_0.1": 0.001, "loss_1": 0.01, "loss_5": 0.05, "duplicate": 0.01, "reorder": 0.01}

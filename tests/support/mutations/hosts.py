@@ -106,7 +106,6 @@ MUTATIONS = (
         "    if member.stage[place] & ring_state.RECEIVED:\n",
         "    if member.stage[place] & 0:\n",
         Histories("ring"),
-        quick=True,
     ),
     Mutation(
         "ring: what is late is acknowledged",
