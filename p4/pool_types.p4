@@ -30,7 +30,7 @@ const bit<5> NOTHING_HELD  = 15;
 const bit<5> RELEASE       = 16;
 const bit<5> RESULT_PASSES = 17;
 const bit<5> PASS          = 18;         // not to be aggregated here
-const bit<5> OUTSIDE       = 19;         // index outside the job's part of the pool
+const bit<5> OUTSIDE       = 19;         // index outside the job's part, or strange workers
 const bit<5> OVER_RATE     = 20;         // beyond the switch's aggregation capacity (grid.p4)
 
 /* How an occupation ended, counted per job of the owner in `endings` and `filling_time`. */

@@ -15,7 +15,8 @@
  *                                             stored result to this worker
  *   same chunk, some workers known            OVERLAP: drop
  *   older chunk, or its worker has moved on   STALE: drop
- *   slot beyond the job's part of the pool    OUTSIDE: drop
+ *   slot beyond the job's part of the pool,   OUTSIDE: drop
+ *             or workers that are not the job's here
  *
  * CLAIM, ADD and COMPLETE put the packet's workers into the bitmap of its set and take them out of
  * the other set's. When that empties a complete set, the set is free: released.
@@ -327,6 +328,10 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
             if (meta.offset >= meta.slots) {
                 inside = 0;
                 meta.pair = meta.pair - meta.offset;
+            }
+            /* Nobody could ever complete a chunk with a stranger in it, or overwrite it. */
+            if (hdr.workers.bitmap == 0 || (hdr.workers.bitmap & ~meta.complete) != 0) {
+                inside = 0;
             }
             meta.slot = (meta.pair << (SETS - 1)) | (bit<32>) meta.second;
             read_slot();

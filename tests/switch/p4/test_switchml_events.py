@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from testbed import dataplane
 from testbed.protocols import wire
 from tests.support.experiments import experiment
@@ -98,6 +100,19 @@ def test_index_outside_the_part_is_dropped():
     assert switch.chunk(0, 0, index=SECOND_SET | 0x7FFFFFFF) == []
     assert switch.counters(0) == {"outside": 2}
     assert switch.counters(1) == {}
+
+
+@pytest.mark.parametrize("workers", [0, 1 << 3, 1 << 31, 1 << 31 | 1])
+def test_a_chunk_of_workers_that_the_job_does_not_have_is_dropped(workers):
+    """Stored, it would never be complete, and everything that follows would be late."""
+    switch = SlotSwitch()
+    switch.chunk(0, 0)
+    assert switch.chunk(0, 1, 2**32 - 2, bitmap=workers) == []
+    assert switch.chunk(0, 1, bitmap=workers) == []
+    counted = switch.counters(0)
+    assert (counted["allocations"], counted["outside"]) == (1, 2)
+    switch.chunk(0, 1)
+    assert switch.chunk(0, 2)[0].values == [111] * 4
 
 
 def test_late_copy_after_its_worker_has_moved_on_changes_nothing():
