@@ -1,0 +1,86 @@
+"""Small print of the programs with a shared pool, the same for ESA and ATP: each test fails if a
+single condition or assignment is left out of the program."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.protocols import wire
+from tests.support.switches import OneSwitch
+
+SERVER = 4  # the port of job 0's
+KEEPS = {"esa": {"downgrading": "false"}, "atp": {}}  # an owner is only lost by age
+pytestmark = pytest.mark.parametrize("system", ["esa", "atp"])
+
+
+def only(sent):
+    assert len(sent) == 1, [(s.port, s.ina.summary()) for s in sent]
+    return sent[0]
+
+
+def test_an_overflow_of_the_last_addition_alone_is_flagged(system):
+    switch = OneSwitch(system=system)
+    for worker, value in ((0, 2**30), (1, 2**29)):
+        assert switch.gradient(0, worker, values=[value, 0, 0, 0]) == []
+    assert only(switch.gradient(0, 2, values=[2**30, 0, 0, 0])).flags == wire.OVERFLOW
+
+
+def test_an_overflow_of_a_resend_is_flagged(system):
+    switch = OneSwitch(system=system)
+    switch.gradient(0, 0, values=[0, -(2**31), 0, 0])
+    sent = only(switch.gradient(0, 1, values=[0, -1, 0, 0], flags=wire.RESEND))
+    assert sent.flags == wire.OVERFLOW | wire.RESEND
+
+
+def test_a_flushed_sum_is_flagged_as_a_resend(system):
+    switch = OneSwitch(system=system)
+    switch.gradient(0, 0, flags=wire.ECN)
+    sent = only(switch.gradient(0, 0, flags=wire.RESEND))  # its values are in the sum already
+    assert (sent.flags, sent.bitmap, sent.values) == (wire.ECN | wire.RESEND, 1, [1] * 4)
+    assert sent.port == SERVER
+
+
+@pytest.mark.parametrize("kind", [wire.REMINDER, wire.RESULT])
+def test_an_index_outside_the_pool_finds_no_owner(system, kind):
+    """Its packets meet the first aggregator of the job's part, which has their fragment."""
+    switch = OneSwitch(aggregators=8, system=system)
+    switch.gradient(0, 0, fragment=3, index=0)
+    sent = switch.from_server(0, kind, fragment=3, index=8, node=1)
+    assert switch.occupancy()[0] == (0, 1, 0)
+    if kind == wire.REMINDER:
+        assert only(sent).kind == wire.REMINDER_EMPTY
+    else:
+        assert switch.counters(0)["results_passed"] == 1
+    sent = switch.from_server(0, kind, fragment=3, index=0, node=1)
+    assert switch.occupancy()[0] == (0, 0, 0)
+
+
+def test_an_addition_keeps_an_aggregator_from_ageing(system):
+    switch = OneSwitch(system=system, max_age="5 us", **KEEPS[system])
+    switch.gradient(0, 0, priority=255)
+    switch.now += 3000
+    switch.gradient(0, 1, priority=255)  # 4 us after the claim
+    switch.now += 2000
+    assert only(switch.gradient(1, 0, priority=1)).flags == wire.COLLISION  # 7 us after it
+    switch.now += 3000
+    assert switch.gradient(1, 0, priority=1) == []  # 7 us after the addition
+
+
+def test_a_reminder_for_another_switch_goes_on(system):
+    switch = OneSwitch(system=system)
+    switch.gradient(0, 0, fragment=3)
+    sent = switch.from_server(0, wire.REMINDER, fragment=3, node=2)
+    assert [s.kind for s in sent] in ([], [wire.REMINDER])
+    assert switch.occupancy()[0] == (0, 1, 0)
+    counted = switch.counters(0)
+    assert "reminders" not in counted and "reminders_empty" not in counted
+
+
+def test_a_packet_of_another_version_is_forwarded_by_its_address(system):
+    switch = OneSwitch(system=system)
+    sent = only(switch.gradient(0, 0, version=2))
+    assert sent.packet["IP"].dst == "10.0.0.4" and sent.port == SERVER
+    assert (sent.bitmap, sent.flags) == (1, 0)
+    assert switch.occupancy()[0] == (0, 0, 0) and switch.counters(0) == {}
+    # No copies for the workers: it is addressed to the switch, where no route leads.
+    assert switch.from_server(0, wire.RESULT, version=2) == []
