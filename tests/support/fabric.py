@@ -36,6 +36,9 @@ NEVER = (1 << 62) - 1
 # A schedule sees (time, node, frame) of each frame put on a wire and answers with the delays in ns
 # after which copies of it arrive: (0,) at once, () lost, (0, 5000) doubled.
 Schedule = Callable[[int, str, bytes], tuple[int, ...]]
+# A forger sees the same and answers with frames of its own that arrive, too: (delay in ns, frame);
+# a delay of -1 is just before the frame that it has seen.
+Forger = Callable[[int, str, bytes], Iterable[tuple[int, bytes]]]
 
 
 def perfect(now: int, node: str, frame: bytes) -> tuple[int, ...]:
@@ -130,9 +133,15 @@ class Fabric:
     p4engine.switch.library.Switch whose tables are installed."""
 
     def __init__(
-        self, experiment, switches: dict, schedule: Schedule = perfect, delay_ns: int = 5 * US
+        self,
+        experiment,
+        switches: dict,
+        schedule: Schedule = perfect,
+        delay_ns: int = 5 * US,
+        forger: Forger | None = None,
     ) -> None:
         self.experiment = experiment
+        self.forger = forger
         self.topology = experiment.topology_object()
         self.switches = switches
         self.schedule = schedule
@@ -185,6 +194,8 @@ class Fabric:
         self.frames += 1
         for extra in self.schedule(self.now, node, frame):
             self._call(self.now + self.delay_ns + extra, neighbour, (back, frame))
+        for extra, forged in self.forger(self.now, node, frame) if self.forger else ():
+            self._call(self.now + self.delay_ns + extra, neighbour, (back, forged))
 
     def _port(self, node: str, neighbour: str) -> int:
         return next(p for p, (o, _, _) in self.topology.ports(node).items() if o == neighbour)
