@@ -3,230 +3,266 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Switch
+from testbed.labs.grader.bench import PACKET_GAP_NS, Bench, Switch
+from testbed.labs.grader.jobs import (
+    COLLISION,
+    PORTS,
+    RESEND,
+    SLOTS,
+    VALUES,
+    Job,
+    Sent,
+    carrying,
+    draw_jobs,
+    draw_number,
+    draw_values,
+    flagged,
+    header,
+)
 from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.packets import GRADIENT, RESULT, Agg, agg
-from testbed.labs.grader.values import numbers, total
+from testbed.labs.grader.values import total
 
-VALUES, SLOTS, WORKERS = 8, 8, 3
-SERVERS = {0: 4, 1: 8}  # job: port of its PS; its workers are at the three ports below that
-EVERYONE = (1 << WORKERS) - 1
 LAB = Lab(
     title="Sharing",
     hand_in=("sharing.p4",),
     given=("packet.p4", "values.p4"),
     program="sharing.p4",
     defines={"VALUES": VALUES, "SLOTS": SLOTS},
+    ports=PORTS,
 )
 SUM = ("Agg.kind", "Agg.job", "Agg.number", "Agg.bitmap", "Agg.values")
+WHOLE = ((0, SLOTS), (0, SLOTS))
+HALVES = ((0, SLOTS // 2), (SLOTS // 2, SLOTS // 2))
 
 
-def start(t: Bench, parts: Sequence[tuple[int, int]] = ((0, SLOTS), (0, SLOTS))) -> Switch:
-    """A switch with jobs 0 and 1; `parts` are (base, size) of theirs in the pool."""
-    switch = t.switch()
-    for job, (base, size) in enumerate(parts):
-        row = [EVERYONE, base, size, SERVERS[job], job + 1]
-        switch.table_add("job", "aggregate", [job], row)
-        switch.multicast_group(job + 1, [(port(job, w), w + 1) for w in range(WORKERS)])
-    return switch
+@dataclass
+class Pool:
+    """A switch and the two jobs that share it."""
+
+    t: Bench
+    switch: Switch
+    jobs: list[Job]
+
+    def give(self, job: Job, who: Sequence[int], number: int, slot: int) -> Sent:
+        """These workers send a fragment's gradients, in this order."""
+        sent = Sent(job, {n: draw_values(self.t) for n in who})
+        for n, values in sent.values.items():
+            self.switch.send(job.ports[n], job.gradient(n, values, number, slot))
+        return sent
+
+    def order(self, job: Job) -> list[int]:
+        """All workers of a job, in any order."""
+        return self.t.random.sample(range(len(job.workers)), len(job.workers))
+
+    def finish(self, sent: Sent, who: int, number: int, slot: int, why: str) -> None:
+        """The last worker's gradient makes the sum leave."""
+        job = sent.job
+        last = job.gradient(who, draw_values(self.t), number, slot)
+        want = carrying(last, job.everyone, total([sent.sums, last["Agg"].values]))
+        self.switch.expect_one(job.ports[who], last, want, why, only=SUM)
 
 
-def port(job: int, worker: int) -> int:
-    return SERVERS[job] - WORKERS + worker
+def start(
+    t: Bench, parts: Sequence[tuple[int, int]] = WHOLE, fewest: int = 3, most: int = 5
+) -> Pool:
+    """A switch with two jobs; `parts` are (base, size) of theirs in the pool."""
+    switch, jobs = t.switch(), draw_jobs(t, fewest, most)
+    for job, (base, size) in zip(jobs, parts, strict=True):
+        row = [job.everyone, base, size, job.server, job.group]
+        switch.table_add("job", "aggregate", [job.number], row)
+        switch.multicast_group(job.group, job.members)
+    return Pool(t, switch, jobs)
 
 
-def gradient(
-    job: int, worker: int, values: Sequence[int], number: int = 0, slot: int = 0, flags: int = 0
-) -> Packet:
-    return agg(
-        port(job, worker),
-        SERVERS[job],
-        kind=GRADIENT,
-        flags=flags,
-        job=job,
-        number=number,
-        slot=slot,
-        worker=worker,
-        bitmap=1 << worker,
-        values=values,
-    )
-
-
-def merged(packet: Packet, bitmap: int, values: Sequence[int]) -> Packet:
-    """The packet with the slot's content."""
-    made = packet.copy()
-    made[Agg].bitmap, made[Agg].values = bitmap, list(values)
-    return made
-
-
-def flagged(packet: Packet, flags: int) -> Packet:
-    made = packet.copy()
-    made[Agg].flags = int(made[Agg].flags) | flags
-    return made
-
-
-def result(job: int, values: Sequence[int], number: int = 0, slot: int = 0) -> Packet:
-    fields = {"job": job, "number": number, "slot": slot, "bitmap": EVERYONE}
-    return agg(SERVERS[job], "switch", kind=RESULT, values=values, **fields)
-
-
-COLLISION, RESEND = 2, 4
-
-
-def give(t: Bench, switch: Switch, job: int, workers: Sequence[int], **at: int) -> list[list[int]]:
-    """These workers send a fragment's gradients; returns what they sent."""
-    sent = [numbers(t, VALUES) for _ in workers]
-    for worker, values in zip(workers, sent, strict=True):
-        switch.send(port(job, worker), gradient(job, worker, values, **at))
-    return sent
+def draw_slot(t: Bench) -> int:
+    return t.random.randrange(SLOTS)
 
 
 @LAB.check(10, "A complete sum goes to its job's PS, as one gradient of all workers")
 def complete(t: Bench) -> None:
-    switch = start(t)
-    for job in (0, 1):
-        slot = 2 * job + 1
-        sent = [numbers(t, VALUES) for _ in range(WORKERS)]
-        for worker in (2, 0):
-            packet = gradient(job, worker, sent[worker], 0, slot)
-            switch.expect(
-                port(job, worker), packet, {}, "not all workers are in, so it is absorbed"
-            )
-        last = gradient(job, 1, sent[1], 0, slot)
-        want = {SERVERS[job]: merged(last, EVERYONE, total(sent))}
-        why = f"the sum of job {job} is complete and goes to port {SERVERS[job]}, with all bits set"
-        switch.expect(port(job, 1), last, want, why, only=SUM)
+    pool = start(t)
+    slots = t.random.sample(range(SLOTS), 2)
+    for job, slot in zip(pool.jobs, slots, strict=True):
+        sent = [draw_values(t) for _ in job.workers]
+        *others, last = pool.order(job)
+        for who in others:
+            packet = job.gradient(who, sent[who], 0, slot)
+            why = "not all workers are in, so it is absorbed"
+            pool.switch.expect(job.ports[who], packet, {}, why)
+        packet = job.gradient(last, sent[last], 0, slot)
+        want = {job.server: carrying(packet, job.everyone, total(sent))}
+        why = f"job {job.number}'s sum is complete and goes to port {job.server}, with all bits set"
+        pool.switch.expect(job.ports[last], packet, want, why, only=SUM)
 
 
 @LAB.check(15, "A fragment that finds its slot taken goes unchanged to its own PS")
 def collision(t: Bench) -> None:
-    switch = start(t)
-    first = give(t, switch, 0, [0, 1], number=7, slot=4)
-    others = [
-        gradient(1, 0, numbers(t, VALUES), 7, 4),  # another job, the same number
-        gradient(0, 2, numbers(t, VALUES), 8, 4),  # the same job, another number
+    pool = start(t)
+    (ours, theirs), number, slot = pool.jobs, draw_number(t), draw_slot(t)
+    *others, last = pool.order(ours)
+    first = pool.give(ours, others, number, slot)
+    strangers = [
+        (theirs, 0, number, "another job, the same number"),
+        (ours, last, number + 1, "the same job, another number"),
     ]
-    for packet in others:
-        job = packet[Agg].job
-        leaving = {SERVERS[job]: flagged(packet, COLLISION)}
-        why = f"the slot belongs to job 0's fragment 7; job {job}'s PS takes care of this one"
-        ignore = ["IP.chksum"]
-        switch.expect(port(job, packet[Agg].worker), packet, leaving, why, ignore=ignore)
-    last = gradient(0, 2, numbers(t, VALUES), 7, 4)
-    want = merged(last, EVERYONE, total([*first, last[Agg].values]))
-    why = "fragment 7's sum has nothing of the others"
-    switch.expect_one(port(0, 2), last, want, why, only=SUM)
+    for job, who, other, t.case in strangers:
+        packet = job.gradient(who, draw_values(t), other, slot)
+        why = f"the slot belongs to job {ours.number}'s fragment {number}; "
+        why += f"job {job.number}'s PS takes care of this one"
+        leaving = {job.server: flagged(packet, COLLISION)}
+        pool.switch.expect(job.ports[who], packet, leaving, why, ignore=["IP.chksum"])
+    t.case = "the sum that was there first"
+    pool.finish(first, last, number, slot, f"fragment {number}'s sum has nothing of the others")
 
 
 @LAB.check(5, "A slot is taken until its result has passed, not only until it is complete")
 def held(t: Bench) -> None:
-    switch = start(t)
-    give(t, switch, 0, [0, 1, 2], number=3)
-    packet = gradient(1, 1, numbers(t, VALUES), 3)
-    want = {SERVERS[1]: flagged(packet, COLLISION)}
+    pool = start(t)
+    (ours, theirs), number, slot = pool.jobs, draw_number(t), draw_slot(t)
+    pool.give(ours, pool.order(ours), number, slot)
+    packet = theirs.gradient(1, draw_values(t), number, slot)
+    want = {theirs.server: flagged(packet, COLLISION)}
     why = "the sum may be lost on its way to the PS, so the switch keeps it"
-    switch.expect(port(1, 1), packet, want, why, only=["Agg.flags", *SUM])
+    pool.switch.expect(theirs.ports[1], packet, want, why, only=["Agg.flags", *SUM])
 
 
 @LAB.check(15, "A result goes to its job's workers and frees the slot")
 def released(t: Bench) -> None:
-    switch = start(t)
-    sums = total(give(t, switch, 0, [0, 1, 2], number=3, slot=6))
-    packet = result(0, sums, 3, 6)
-    want = {port(0, worker): packet for worker in range(WORKERS)}
-    why = "every worker of job 0 waits for the result, and nobody of job 1"
-    switch.expect(SERVERS[0], packet, want, why, only=SUM)
-    packet = gradient(1, 1, numbers(t, VALUES), 9, 6)
-    why = "the slot is free, so job 1 gets it"
-    switch.expect(port(1, 1), packet, {}, why)
+    pool = start(t)
+    (ours, theirs), number, slot = pool.jobs, draw_number(t), draw_slot(t)
+    sent = pool.give(ours, pool.order(ours), number, slot)
+    packet = ours.result(sent.sums, number, slot)
+    want = dict.fromkeys(ours.ports, packet)
+    why = (
+        f"every worker of job {ours.number} waits for the result, and nobody of job {theirs.number}"
+    )
+    pool.switch.expect(ours.server, packet, want, why, only=SUM)
+    packet = theirs.gradient(1, draw_values(t), number + 6, slot)
+    why = f"the slot is free, so job {theirs.number} gets it"
+    pool.switch.expect(theirs.ports[1], packet, {}, why)
 
 
 @LAB.check(10, "A result frees no slot of another fragment")
 def owner(t: Bench) -> None:
-    for job, number in ((0, 4), (1, 3)):
-        switch = start(t)
-        sent = give(t, switch, 0, [0, 1], number=3, slot=6)
-        switch.send(SERVERS[job], result(job, numbers(t, VALUES), number, 6))
-        last = gradient(0, 2, numbers(t, VALUES), 3, 6)
-        want = merged(last, EVERYONE, total([*sent, last[Agg].values]))
-        why = f"the slot is job 0's fragment 3's, not job {job}'s fragment {number}'s"
-        switch.expect_one(port(0, 2), last, want, why, only=SUM)
+    for other_job in (False, True):
+        pool = start(t)
+        (ours, theirs), number, slot = pool.jobs, draw_number(t), draw_slot(t)
+        *others, last = pool.order(ours)
+        sent = pool.give(ours, others, number, slot)
+        job, passed = (theirs, number) if other_job else (ours, number + 1)
+        pool.switch.send(job.server, job.result(draw_values(t), passed, slot))
+        why = f"the slot is job {ours.number}'s fragment {number}'s, "
+        why += f"not job {job.number}'s fragment {passed}'s"
+        pool.finish(sent, last, number, slot, why)
 
 
 @LAB.check(10, "A duplicate is not added; when the sum is complete, it is sent again")
 def duplicate(t: Bench) -> None:
-    switch = start(t)
-    sent = [numbers(t, VALUES) for _ in range(WORKERS)]
-    for worker in (0, 1):
-        switch.send(port(0, worker), gradient(0, worker, sent[worker]))
-    switch.expect(port(0, 1), gradient(0, 1, sent[1]), {}, "worker 1 is in the sum already")
-    last = gradient(0, 2, sent[2])
+    pool = start(t)
+    job, number, slot = pool.jobs[0], draw_number(t), draw_slot(t)
+    *others, last = pool.order(job)
+    sent = pool.give(job, others, number, slot)
+    copied = t.random.choice(others)
+    packet = job.gradient(copied, sent.values[copied], number, slot)
+    t.case = "a duplicate before the sum is complete"
+    why = f"worker {job.workers[copied]} is in the sum already"
+    pool.switch.expect(job.ports[copied], packet, {}, why)
+    sent.values[last] = draw_values(t)
+    packet = job.gradient(last, sent.values[last], number, slot)
+    want = carrying(packet, job.everyone, sent.sums)
     why = "each worker is in the sum once"
-    want = merged(last, EVERYONE, total(sent))
-    switch.expect_one(port(0, 2), last, want, why, only=SUM)
-    again = gradient(0, 0, sent[0])
+    pool.switch.expect_one(job.ports[last], packet, want, why, only=SUM)
+    t.case = "a duplicate after the sum is complete"
+    copied = t.random.choice(others)
+    packet = job.gradient(copied, sent.values[copied], number, slot)
     why = "the PS has not got the sum, or its result was lost: it gets the sum again"
-    leaving = {SERVERS[0]: merged(again, EVERYONE, total(sent))}
-    switch.expect(port(0, 0), again, leaving, why, only=SUM)
+    want = {job.server: carrying(packet, job.everyone, sent.sums)}
+    pool.switch.expect(job.ports[copied], packet, want, why, only=SUM)
 
 
 @LAB.check(10, "A retransmission takes the slot's sum along to the PS, and claims no slot")
 def resend(t: Bench) -> None:
-    switch = start(t)
-    sent = give(t, switch, 0, [0, 1], number=5, slot=1)
-    stranger = gradient(1, 2, numbers(t, VALUES), 5, 1, RESEND)
-    why = "there is nothing of this fragment in the switch"
-    switch.expect(port(1, 2), stranger, {SERVERS[1]: stranger}, why, ignore=["IP.chksum"])
-    packet = gradient(0, 0, sent[0], 5, 1, RESEND)
-    why = "worker 0 is in the partial sum already; the sum leaves with both bits"
-    switch.expect(port(0, 0), packet, {SERVERS[0]: merged(packet, 3, total(sent))}, why, only=SUM)
-    third = gradient(0, 2, numbers(t, VALUES), 5, 1, RESEND)
+    pool = start(t)
+    (ours, theirs), number, slot = pool.jobs, draw_number(t), draw_slot(t)
+    *others, last = pool.order(ours)
+    sent = pool.give(ours, others, number, slot)
+
+    def sends(
+        job: Job, who: int, values: list[int], at: int, why: str, sum_of: Sent | None
+    ) -> None:
+        packet = job.gradient(who, values, at, slot, RESEND)
+        want = carrying(packet, sum_of.bitmap, sum_of.sums) if sum_of else packet
+        ignore = ["IP.chksum"] if sum_of is None else ()
+        only = SUM if sum_of else ()
+        pool.switch.expect(job.ports[who], packet, {job.server: want}, why, only, ignore)
+
+    t.case = "a retransmission of another job"
+    sends(
+        theirs, 2, draw_values(t), number, "there is nothing of this fragment in the switch", None
+    )
+    t.case = "a retransmission of a worker that is in the sum"
+    why = "the worker is in the partial sum already; the sum leaves with all bits that it has"
+    sends(ours, others[0], sent.values[others[0]], number, why, sent)
+    t.case = "a retransmission that finds its slot free"
     why = "the slot is free, and a retransmission does not claim it"
-    switch.expect(port(0, 2), third, {SERVERS[0]: third}, why, only=SUM)
-    new = give(t, switch, 1, [0], number=8, slot=1)
-    packet = gradient(1, 1, numbers(t, VALUES), 8, 1, RESEND)
-    why = "worker 1 is new; its values are added to the sum that leaves"
-    want = merged(packet, 3, total([*new, packet[Agg].values]))
-    switch.expect(port(1, 1), packet, {SERVERS[1]: want}, why, only=SUM)
+    sends(ours, last, draw_values(t), number, why, None)
+    t.case = "a retransmission of a worker that is not in the sum"
+    new = pool.give(theirs, [0], number + 3, slot)
+    new.values[1] = draw_values(t)
+    why = "the worker is new; its values are added to the sum that leaves"
+    sends(theirs, 1, new.values[1], number + 3, why, new)
 
 
 @LAB.check(5, "With a static partition no job touches the other's part")
 def partition(t: Bench) -> None:
-    switch = start(t, [(0, 4), (4, 4)])
-    sent = {job: give(t, switch, job, [0, 1], number=2, slot=3) for job in (0, 1)}
-    packet = gradient(0, 1, numbers(t, VALUES), 6, 4)
-    leaving = {SERVERS[0]: flagged(packet, COLLISION)}
-    why = "slot 4 is beyond the 4 slots of job 0; the PS takes care of it"
-    switch.expect(port(0, 1), packet, leaving, why, only=["Agg.flags", *SUM])
-    for job in (0, 1):
-        last = gradient(job, 2, numbers(t, VALUES), 2, 3)
-        want = merged(last, EVERYONE, total([*sent[job], last[Agg].values]))
-        why = f"job {job} has a slot 3 of its own"
-        switch.expect_one(port(job, 2), last, want, why, only=SUM)
-    for text, parts in (("shared", [(0, SLOTS)] * 2), ("partitioned", [(0, 4), (4, 4)])):
-        share = _completed(t, start(t, parts), shared=text == "shared")
+    pool = start(t, HALVES)
+    (ours, _), number, slot = pool.jobs, draw_number(t), t.random.randrange(SLOTS // 2)
+    last = {job.number: pool.order(job) for job in pool.jobs}
+    sent = [pool.give(job, last[job.number][:-1], number, slot) for job in pool.jobs]
+    t.case = "a slot outside of the job's part"
+    outside = SLOTS // 2 + slot
+    packet = ours.gradient(1, draw_values(t), number + 4, outside)
+    leaving = {ours.server: flagged(packet, COLLISION)}
+    why = f"slot {outside} is beyond the {SLOTS // 2} slots of job {ours.number}"
+    pool.switch.expect(ours.ports[1], packet, leaving, why, only=["Agg.flags", *SUM])
+    t.case = "the same slot of both parts"
+    for each in sent:
+        why = f"job {each.job.number} has a slot {slot} of its own"
+        pool.finish(each, last[each.job.number][-1], number, slot, why)
+    for text, parts in (("shared", WHOLE), ("partitioned", HALVES)):
+        share = _completed(start(t, parts, most=3), shared=text == "shared")
         t.note(f"{text} pool: {share:.0%} of the sums in the switch")
 
 
-def _completed(t: Bench, switch: Switch, shared: bool) -> float:
+def _completed(pool: Pool, shared: bool) -> float:
     """The share of fragments that the switch completes when each job has 6 fragments on their way
-    at a time, and job 1 pauses half of the time."""
+    at a time, and the second job pauses half of the time."""
     done = count = 0
     for step in range(12):
         active = (0, 1) if step % 2 else (0,)
-        places = [
-            (job, k, (k + 6 * job) % SLOTS if shared else k) for job in active for k in range(6)
-        ]
-        for job, k, slot in places:
-            count += 1
-            for worker in range(WORKERS):
-                packet = gradient(job, worker, [1] * VALUES, 6 * step + k, slot)
-                for _, data in switch.send(port(job, worker), packet):
-                    done += Ether(data)[Agg].bitmap == EVERYONE
-        for job, k, slot in places:
-            switch.send(SERVERS[job], result(job, [3] * VALUES, 6 * step + k, slot))
+        packets: list[tuple[int, Packet | bytes]] = []
+        results: list[tuple[int, Packet | bytes]] = []
+        for number, job in ((n, pool.jobs[n]) for n in active):
+            for k in range(6):
+                count += 1
+                slot, fragment = (k + 6 * number) % SLOTS if shared else k, 6 * step + k
+                for who, port in enumerate(job.ports):
+                    packets.append((port, job.plain(who, fragment, slot)))
+                results.append((job.server, job.result([3] * VALUES, fragment, slot)))
+        everyone = {job.number: job.everyone for job in pool.jobs}
+        for data in _send(pool.switch, packets):
+            _, _, job_number, _, bitmap = header(data)
+            done += bitmap == everyone.get(job_number)
+        _send(pool.switch, results)
     return done / count
+
+
+def _send(switch: Switch, packets: list[tuple[int, Packet | bytes]]) -> list[bytes]:
+    """Send packets one after the other; what leaves."""
+    begin = switch.now_ns
+    timed = [(begin + PACKET_GAP_NS * (n + 1), *each) for n, each in enumerate(packets)]
+    return [data for _, _, data in switch.burst(timed)]

@@ -3,222 +3,286 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
 from testbed.labs.grader.bench import Bench, Failure, Switch
+from testbed.labs.grader.jobs import (
+    COLLISION,
+    PARTIAL,
+    PORTS,
+    SLOTS,
+    VALUES,
+    Job,
+    Sent,
+    carrying,
+    draw_jobs,
+    draw_number,
+    draw_values,
+    flagged,
+    header,
+)
 from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.packets import GRADIENT, NOTHING, REMINDER, Agg, agg
-from testbed.labs.grader.values import numbers, total
+from testbed.labs.grader.packets import GRADIENT, NOTHING, Agg
+from testbed.labs.grader.values import total
 
-VALUES, SLOTS, WORKERS = 8, 8, 3
-SERVERS = {0: 4, 1: 8}  # job: port of its PS; its workers are at the three ports below that
-EVERYONE = (1 << WORKERS) - 1
-PARTIAL, COLLISION = 1, 2
 LAB = Lab(
     title="Preemption",
     hand_in=("preemption.p4",),
     given=("packet.p4", "values.p4"),
     program="preemption.p4",
     defines={"VALUES": VALUES, "SLOTS": SLOTS},
+    ports=PORTS,
 )
 OWNER = ("Agg.kind", "Agg.job", "Agg.number", "Agg.bitmap")
 SUM = (*OWNER, "Agg.values")
 
 
-def start(t: Bench, preemption: bool = True) -> Switch:
-    switch = t.switch()
-    for job in SERVERS:
-        switch.table_add("job", "aggregate", [job], [EVERYONE, SLOTS, job + 1, int(preemption)])
-        switch.table_add("server", "to_port", [job], [SERVERS[job]])
-        switch.multicast_group(job + 1, [(port(job, w), w + 1) for w in range(WORKERS)])
-    return switch
+@dataclass
+class Pool:
+    """A switch, two jobs, and a place in the pool for which they compete."""
+
+    t: Bench
+    switch: Switch
+    ours: Job
+    theirs: Job
+    slot: int
+    number: int  # of our fragment there
+
+    def order(self, job: Job) -> list[int]:
+        """All workers of a job, in any order."""
+        return self.t.random.sample(range(len(job.workers)), len(job.workers))
+
+    def gradient(
+        self, job: Job, who: int, values: Sequence[int], number: int, priority: int
+    ) -> Packet:
+        return job.gradient(who, values, number, self.slot, 0, priority)
+
+    def give(self, who: Sequence[int], priority: int) -> Sent:
+        """Workers of our job send."""
+        sent = Sent(self.ours, {n: draw_values(self.t) for n in who})
+        for n, values in sent.values.items():
+            packet = self.gradient(self.ours, n, values, self.number, priority)
+            self.switch.send(self.ours.ports[n], packet)
+        return sent
 
 
-def port(job: int, worker: int) -> int:
-    return SERVERS[job] - WORKERS + worker
+@dataclass
+class Eviction:
+    """Our job is in the slot without its `last` worker; `packet`, which is `new` to the slot and
+    more urgent, is to come, and `partial` must leave for it."""
+
+    old: Sent
+    last: int
+    priority: int
+    new: int
+    packet: Packet
+    partial: Packet
 
 
-def gradient(
-    job: int, worker: int, values: Sequence[int], number: int = 0, slot: int = 0, priority: int = 10
-) -> Packet:
-    ends = port(job, worker), SERVERS[job]
-    fields = {"job": job, "number": number, "slot": slot, "worker": worker, "priority": priority}
-    return agg(*ends, kind=GRADIENT, bitmap=1 << worker, values=values, **fields)
+def start(t: Bench, preemption: bool = True, most: int = 5) -> Pool:
+    switch, jobs = t.switch(), draw_jobs(t, most=most)
+    for job in jobs:
+        row = [job.everyone, SLOTS, job.group, int(preemption)]
+        switch.table_add("job", "aggregate", [job.number], row)
+        switch.table_add("server", "to_port", [job.number], [job.server])
+        switch.multicast_group(job.group, job.members)
+    return Pool(t, switch, *jobs, t.random.randrange(SLOTS), draw_number(t))
 
 
-def content(packet: Packet, job: int, number: int, bitmap: int, values: Sequence[int]) -> Packet:
+def content(packet: Packet, job: Job, number: int, bitmap: int, values: Sequence[int]) -> Packet:
     """A packet that leaves with a slot's content."""
-    made = packet.copy()
-    header = made[Agg]
-    header.kind, header.job, header.number = GRADIENT, job, number
-    header.bitmap, header.values = bitmap, list(values)
+    made = carrying(packet, bitmap, values)
+    made[Agg].kind, made[Agg].job, made[Agg].number = GRADIENT, job.number, number
     return made
 
 
-def flagged(packet: Packet, flags: int) -> Packet:
-    made = packet.copy()
-    made[Agg].flags = flags
-    return made
-
-
-def reminder(job: int, number: int, slot: int) -> Packet:
-    return agg(SERVERS[job], "switch", kind=REMINDER, job=job, number=number, slot=slot)
-
-
-def evict(t: Bench, switch: Switch) -> tuple[list[list[int]], Packet, Packet]:
-    """Job 0 has two workers in slot 2; a more urgent gradient of job 1 is to come. Returns what job
-    0 has sent, that gradient, and the partial that must leave."""
-    old = [numbers(t, VALUES) for _ in range(2)]
-    for worker in (0, 1):
-        switch.send(port(0, worker), gradient(0, worker, old[worker], 11, 2, priority=20))
-    new = gradient(1, 2, numbers(t, VALUES), 77, 2, priority=21)
-    return old, new, content(new, 0, 11, 0b011, total(old))
+def evict(t: Bench, pool: Pool) -> Eviction:
+    """All of our workers but one have sent; a gradient of the other job is to come."""
+    *others, last = pool.order(pool.ours)
+    priority = t.random.randrange(2, 255)
+    old = pool.give(others, priority)
+    new = t.random.randrange(len(pool.theirs.workers))
+    number = pool.number + t.random.randrange(2, 1000)
+    packet = pool.gradient(pool.theirs, new, draw_values(t), number, priority + 1)
+    partial = content(packet, pool.ours, pool.number, old.bitmap, old.sums)
+    return Eviction(old, last, priority, new, packet, partial)
 
 
 @LAB.check(5, "A complete sum leaves, and its slot is free at once")
 def complete(t: Bench) -> None:
-    switch, sent = start(t), [numbers(t, VALUES) for _ in range(WORKERS)]
-    for worker in (0, 1):
-        packet = gradient(0, worker, sent[worker], 5, 3)
-        switch.expect(port(0, worker), packet, {}, "not all workers are in")
-    last = gradient(0, 2, sent[2], 5, 3)
-    why = "the sum is complete and goes to the PS of job 0"
-    want = content(last, 0, 5, EVERYONE, total(sent))
-    switch.expect(port(0, 2), last, {SERVERS[0]: want}, why, only=SUM)
-    why = "the slot is free"
-    switch.expect(port(1, 0), gradient(1, 0, numbers(t, VALUES), 1, 3, 1), {}, why)
+    pool = start(t)
+    job, priority = pool.ours, t.random.randrange(2, 256)
+    sent = [draw_values(t) for _ in job.workers]
+    *others, last = pool.order(job)
+    for who in others:
+        packet = pool.gradient(job, who, sent[who], pool.number, priority)
+        pool.switch.expect(job.ports[who], packet, {}, "not all workers are in")
+    packet = pool.gradient(job, last, sent[last], pool.number, priority)
+    why = f"the sum is complete and goes to the PS of job {job.number}"
+    want = content(packet, job, pool.number, job.everyone, total(sent))
+    pool.switch.expect(job.ports[last], packet, {job.server: want}, why, only=SUM)
+    packet = pool.gradient(pool.theirs, 0, draw_values(t), 1, 1)
+    pool.switch.expect(pool.theirs.ports[0], packet, {}, "the slot is free")
 
 
 @LAB.check(15, "A more urgent fragment takes the slot, and its packet carries the old sum away")
 def swap(t: Bench) -> None:
-    switch = start(t)
-    _, new, want = evict(t, switch)
+    pool = start(t)
+    e = evict(t, pool)
     why = "what leaves is the evicted sum: its job, number, workers and values"
-    switch.expect_one(port(1, 2), new, want, why, only=SUM)
+    pool.switch.expect_one(pool.theirs.ports[e.new], e.packet, e.partial, why, only=SUM)
 
 
 @LAB.check(5, "An evicted sum is flagged PARTIAL")
 def partial(t: Bench) -> None:
-    switch = start(t)
-    _, new, want = evict(t, switch)
-    why = "the PS must know that workers are missing"
-    switch.expect_one(port(1, 2), new, flagged(want, PARTIAL), why, only=["Agg.flags"])
+    pool = start(t)
+    e = evict(t, pool)
+    why, want = "the PS must know that workers are missing", flagged(e.partial, PARTIAL)
+    pool.switch.expect_one(pool.theirs.ports[e.new], e.packet, want, why, only=["Agg.flags"])
 
 
 @LAB.check(15, "An evicted sum goes to its own job's PS")
 def home(t: Bench) -> None:
-    switch = start(t)
-    _, new, want = evict(t, switch)
-    why = "the sum is job 0's, whoever's packet it travels in: port 4"
-    switch.expect(port(1, 2), new, {SERVERS[0]: want}, why, only=["Agg.worker"])
+    pool = start(t)
+    e = evict(t, pool)
+    server = pool.ours.server
+    why = f"the sum is job {pool.ours.number}'s, whoever's packet it travels in: port {server}"
+    leaving = {server: e.partial}
+    pool.switch.expect(pool.theirs.ports[e.new], e.packet, leaving, why, only=["Agg.worker"])
 
 
 @LAB.check(10, "After a swap the new fragment is in the slot, with its values and its worker's bit")
 def newcomer(t: Bench) -> None:
-    switch = start(t)
-    _, new, _ = evict(t, switch)
-    switch.send(port(1, 2), new)
-    why = "worker 2 of job 1 came with the swap; it is in the sum"
-    switch.expect(port(1, 2), new, {}, why)
-    rest = [numbers(t, VALUES) for _ in range(2)]
-    switch.expect(port(1, 0), gradient(1, 0, rest[0], 77, 2, 21), {}, "worker 1 is missing")
-    last = gradient(1, 1, rest[1], 77, 2, 21)
-    want = content(last, 1, 77, EVERYONE, total([*rest, new[Agg].values]))
-    switch.expect_one(port(1, 1), last, want, "the sum has all three workers", only=SUM)
+    pool = start(t)
+    e, job = evict(t, pool), pool.theirs
+    number, priority = int(e.packet[Agg].number), int(e.packet[Agg].priority)
+    pool.switch.send(job.ports[e.new], e.packet)
+    t.case = "the same gradient again"
+    why = f"worker {job.workers[e.new]} of job {job.number} came with the swap; it is in the sum"
+    pool.switch.expect(job.ports[e.new], e.packet, {}, why)
+    t.case = "the other workers' gradients"
+    *others, last = [who for who in pool.order(job) if who != e.new]
+    values = [e.packet[Agg].values]
+    for who in others:
+        values.append(draw_values(t))
+        packet = pool.gradient(job, who, values[-1], number, priority)
+        pool.switch.expect(job.ports[who], packet, {}, "a worker is missing")
+    values.append(draw_values(t))
+    packet = pool.gradient(job, last, values[-1], number, priority)
+    want = content(packet, job, number, job.everyone, total(values))
+    pool.switch.expect_one(job.ports[last], packet, want, "the sum has all workers", only=SUM)
 
 
 @LAB.check(10, "A fragment that is not more urgent goes to its own PS, and the slot stays")
 def refused(t: Bench) -> None:
-    for priority in (20, 5):
-        switch = start(t)
-        old, _, _ = evict(t, switch)
-        packet = gradient(1, 0, numbers(t, VALUES), 9, 2, priority)
-        want = {SERVERS[1]: flagged(packet, COLLISION)}
-        why = f"priority {priority} is not higher than the slot's 20"
-        switch.expect(port(1, 0), packet, want, why, ignore=["IP.chksum"])
-        last = gradient(0, 2, numbers(t, VALUES), 11, 2, 20)
-        full = content(last, 0, 11, EVERYONE, total([*old, last[Agg].values]))
-        switch.expect_one(port(0, 2), last, full, "job 0's sum is untouched", only=SUM)
+    for equal in (True, False):
+        t.case = "equal priority" if equal else "lower priority"
+        pool = start(t)
+        e, theirs, ours = evict(t, pool), pool.theirs, pool.ours
+        priority = e.priority if equal else t.random.randrange(1, e.priority)
+        packet = pool.gradient(theirs, 0, draw_values(t), pool.number + 1, priority)
+        want = {theirs.server: flagged(packet, COLLISION)}
+        why = f"priority {priority} is not higher than the slot's {e.priority}"
+        pool.switch.expect(theirs.ports[0], packet, want, why, ignore=["IP.chksum"])
+        values = draw_values(t)
+        packet = pool.gradient(ours, e.last, values, pool.number, e.priority)
+        sums = total([e.old.sums, values])
+        full = content(packet, ours, pool.number, ours.everyone, sums)
+        why = f"job {ours.number}'s sum is untouched"
+        pool.switch.expect_one(ours.ports[e.last], packet, full, why, only=SUM)
 
 
 @LAB.check(5, "Every fragment that is refused halves the slot's priority")
 def downgrade(t: Bench) -> None:
-    switch = start(t)
-    sent = numbers(t, VALUES)
-    switch.send(port(0, 0), gradient(0, 0, sent, 1, 2, 200))
-    for halved in (100, 50):
-        packet = gradient(1, 0, numbers(t, VALUES), 2, 2, 60)
-        want = {SERVERS[1]: flagged(packet, COLLISION)}
-        why = f"60 is not above {2 * halved}; from now on the slot has priority {halved}"
-        switch.expect(port(1, 0), packet, want, why, only=["Agg.flags", *OWNER])
-    packet = gradient(1, 0, numbers(t, VALUES), 2, 2, 60)
-    why = "the slot's priority has come down to 50, so 60 takes it"
-    switch.expect_one(port(1, 0), packet, content(packet, 0, 1, 1, sent), why, only=SUM)
+    pool = start(t)
+    ours, theirs = pool.ours, pool.theirs
+    first = 4 * t.random.randrange(20, 64)
+    urgent = t.random.randrange(first // 4 + 1, first // 2 + 1)
+    old = pool.give([0], first)
+    number = pool.number + 5
+    for halved in (first // 2, first // 4):
+        packet = pool.gradient(theirs, 0, draw_values(t), number, urgent)
+        want = {theirs.server: flagged(packet, COLLISION)}
+        why = f"{urgent} is not above {2 * halved}; from now on the slot has priority {halved}"
+        pool.switch.expect(theirs.ports[0], packet, want, why, only=["Agg.flags", *OWNER])
+    packet = pool.gradient(theirs, 0, draw_values(t), number, urgent)
+    why = f"the slot's priority has come down to {first // 4}, so {urgent} takes it"
+    want = content(packet, ours, pool.number, old.bitmap, old.sums)
+    pool.switch.expect_one(theirs.ports[0], packet, want, why, only=SUM)
 
 
 @LAB.check(10, "A reminder gets the slot's sum, or the answer that there is none")
 def remind(t: Bench) -> None:
-    switch = start(t)
-    old, _, _ = evict(t, switch)
-    for job, number in ((0, 12), (1, 11)):
-        packet = reminder(job, number, 2)
+    pool = start(t)
+    e, ours = evict(t, pool), pool.ours
+    t.case = "a reminder of what is not in the slot"
+    for job, number in ((ours, pool.number + 1), (pool.theirs, pool.number)):
+        packet = job.reminder(number, pool.slot)
         want = packet.copy()
         want[Agg].kind = NOTHING
-        why = f"the slot holds nothing of job {job}'s fragment {number}"
+        why = f"the slot holds nothing of job {job.number}'s fragment {number}"
         only = ["Agg.kind", "Agg.number", "Agg.job"]
-        switch.expect(SERVERS[job], packet, {SERVERS[job]: want}, why, only=only)
-    packet = reminder(0, 11, 2)
-    want = flagged(content(packet, 0, 11, 0b011, total(old)), PARTIAL)
+        pool.switch.expect(job.server, packet, {job.server: want}, why, only=only)
+    t.case = "a reminder of the slot's fragment"
+    packet = ours.reminder(pool.number, pool.slot)
+    want = content(packet, ours, pool.number, e.old.bitmap, e.old.sums)
     why = "the PS has asked for this sum, and gets it as it is"
     only = ["Agg.flags", *SUM, "IP.len", "UDP.len"]
-    switch.expect(SERVERS[0], packet, {SERVERS[0]: want}, why, only=only)
-    switch.expect(port(1, 0), gradient(1, 0, numbers(t, VALUES), 2, 2, 1), {}, "the slot is free")
+    leaving = {ours.server: flagged(want, PARTIAL)}
+    pool.switch.expect(ours.server, packet, leaving, why, only=only)
+    packet = pool.gradient(pool.theirs, 0, draw_values(t), 2, 1)
+    pool.switch.expect(pool.theirs.ports[0], packet, {}, "the slot is free")
 
 
 @LAB.check(5, "With preemption the memory completes more sums: a stalled job does not keep it")
 def utilisation(t: Bench) -> None:
-    shares = [_useful(t, start(t, preemption)) for preemption in (False, True)]
+    shares = [_useful(t, start(t, preemption, most=3)) for preemption in (False, True)]
     t.note(f"slot-time spent on sums that were completed: {shares[0]:.0%} without preemption,")
     t.note(f"{shares[1]:.0%} with it")
     if shares[1] <= shares[0] + 0.2:
         raise Failure(
             "with preemption the slots should spend more of their time on sums that are completed:"
-            f" {shares[0]:.0%} without it, {shares[1]:.0%} with it"
+            f" {shares[0]:.0%} without it, {shares[1]:.0%} with it",
+            case="the slots spend too little of their time on sums that are completed",
         )
 
 
-def _useful(t: Bench, switch: Switch) -> float:
+def _useful(t: Bench, pool: Pool) -> float:
     """The share of slot-time that goes into sums which the switch completes.
 
-    Job 0 has a worker that stands still, so its sums wait; job 1 is more urgent and goes on. The
+    One of our workers stands still, so our sums wait; the other job is more urgent and goes on. The
     slots take turns, and time is counted in the packets of a turn.
     """
     since: dict[int, tuple[int, int, int]] = {}  # slot: (job, number, claimed at)
     useful = now = 0
-    steps = 12
-    for step in range(steps):
+    low = t.random.randrange(1, 100)
+    high = low + t.random.randrange(20, 150)
+    pairs = [(pool.ours, low, pool.order(pool.ours)[1:])]
+    pairs.append((pool.theirs, high, pool.order(pool.theirs)))
+    everyone = {job.number: job.everyone for job, _, _ in pairs}
+    for step in range(12):
         for slot in range(SLOTS):
-            for job, workers in ((0, 2), (1, WORKERS)):
-                for worker in range(workers):
+            for job, priority, workers in pairs:
+                for who in workers:
                     now += 1
-                    packet = gradient(job, worker, [1] * VALUES, step, slot, 5 + 100 * job)
-                    out = [Ether(data)[Agg] for _, data in switch.send(port(job, worker), packet)]
+                    packet = job.plain(who, step, slot, priority)
+                    out = [header(data) for _, data in pool.switch.send(job.ports[who], packet)]
                     if not out and slot not in since:
-                        since[slot] = (job, step, now)
-                    for header in out:
-                        owner = (int(header.job), int(header.number))
+                        since[slot] = (job.number, step, now)
+                    for _, flags, name, number, bitmap in out:
                         held = since.get(slot)
-                        if header.bitmap == EVERYONE and held and owner == held[:2]:
+                        if bitmap == everyone.get(name) and held and (name, number) == held[:2]:
                             useful += now - held[2]
                             del since[slot]
-                        elif int(header.flags) & PARTIAL or header.job != job:  # swapped
-                            since[slot] = (job, step, now)
-        if step % 4 == 3:  # the PS of job 0 gives up waiting
+                        elif flags & PARTIAL or name != job.number:  # swapped
+                            since[slot] = (job.number, step, now)
+        if step % 4 == 3:  # our PS gives up waiting
             for slot in range(SLOTS):
                 for number in range(step + 1):
-                    for _, data in switch.send(SERVERS[0], reminder(0, number, slot)):
-                        if Ether(data)[Agg].kind == GRADIENT:
+                    packet = pool.ours.reminder(number, slot)
+                    for _, data in pool.switch.send(pool.ours.server, packet):
+                        if header(data)[0] == GRADIENT:
                             since.pop(slot, None)
     return useful / now

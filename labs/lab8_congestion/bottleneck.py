@@ -20,7 +20,7 @@ VALUES = 8
 RATE_BPS = 1_000_000_000
 QUEUE = 60  # packets
 BACK_NS = 20_000
-SERVER_PORT = 8
+SERVER_PORT = 8  # workers have the ports from 1 on
 MARK = 0x08
 AT_AGG = 14 + 20 + 8  # bytes before the header
 HEADER = struct.Struct("!BBBBIHH")  # kind, flags, job, priority, number, slot, worker
@@ -76,7 +76,8 @@ def _arrived(data: bytes, workers: int) -> tuple[int, int, bool]:
 
 
 def run(t: Bench, switch: Switch, p: Python, workers: int, steps: int, most: int) -> Outcome:
-    """Let `workers` workers send for steps x BACK_NS; windows begin at 2 and go up to `most`."""
+    """Let `workers` workers send for steps x BACK_NS. Each begins at another time, with a window of
+    2, which goes up to `most`."""
     switch.port_shape(SERVER_PORT, "egress", rate_bps=RATE_BPS, queue_packets=QUEUE)
     windows = [p.make("Window", 2, most) for _ in range(workers)]
     begins = [(t.random.randrange(BACK_NS), worker, -1, False) for worker in range(workers)]

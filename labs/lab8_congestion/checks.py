@@ -20,26 +20,32 @@ LAB = Lab(
     module="window.py",
     defines={"VALUES": VALUES},
 )
-THRESHOLD = 12
+HOSTS = (6, 7, SERVER_PORT)
 SLOW_BPS = 50_000  # a packet takes 15 ms: on a network, too, all come before the second leaves
 
 
-def start(t: Bench, threshold: int = THRESHOLD, port: int = SERVER_PORT) -> Switch:
+def draw_threshold(t: Bench) -> int:
+    return t.random.randrange(2, 21)
+
+
+def start(t: Bench, threshold: int, port: int = SERVER_PORT) -> Switch:
     switch = t.switch()
-    for host in (6, 7, SERVER_PORT):
+    for host in HOSTS:
         switch.table_add("route", "forward", [as_number(host_ip(host))], [host])
     switch.table_add("congestion", "set_threshold", [port], [threshold])
     return switch
 
 
-def pile_up(switch: Switch, count: int, port: int = SERVER_PORT) -> list[bytes]:
+def pile_up(
+    switch: Switch, count: int, port: int = SERVER_PORT, flags: int = 0, tos: int = 2
+) -> list[bytes]:
     """Send `count` packets at once to a slow port; what leaves, in order. Packet k (from 0) finds
     k - 1 packets waiting and one on the wire."""
     switch.port_shape(port, "egress", rate_bps=SLOW_BPS, queue_packets=1000)
     frames = []
     for number in range(count):
         frame = Ether(fragment(0, number))
-        frame[IP].dst = host_ip(port)
+        frame[IP].dst, frame[IP].tos, frame[Agg].flags = host_ip(port), tos, flags
         del frame[IP].chksum
         frames.append((switch.now_ns + 1000, 1, bytes(frame)))
     leaving = [data for _, out, data in switch.burst(frames) if out == port]
@@ -62,14 +68,17 @@ def compare(leaving: list[bytes], threshold: int, what: str) -> None:
 
 @LAB.check(10, "Packets that find a long queue are marked in agg's flags, and no others")
 def marked_flags(t: Bench) -> None:
-    for threshold in (THRESHOLD, t.random.randrange(2, 20), 1):
-        compare(pile_up(start(t, threshold), 30), threshold, "the flags of agg")
+    for threshold in (draw_threshold(t), 1):
+        t.case = "a threshold of 1" if threshold == 1 else "a threshold above 1"
+        port = t.random.choice(HOSTS)
+        compare(pile_up(start(t, threshold, port), 30, port), threshold, "the flags of agg")
 
 
 @LAB.check(10, "They are marked in the IPv4 header, too, and its checksum is right")
 def marked_ip(t: Bench) -> None:
-    leaving = pile_up(start(t), 30)
-    compare(leaving, THRESHOLD, "the IPv4 header")
+    threshold = draw_threshold(t)
+    leaving = pile_up(start(t, threshold), 30)
+    compare(leaving, threshold, "the IPv4 header")
     for data in leaving:
         right = Ether(data)
         del right[IP].chksum
@@ -81,29 +90,35 @@ def marked_ip(t: Bench) -> None:
 
 @LAB.check(5, "A threshold of 0 means never; thresholds are per port")
 def per_port(t: Bench) -> None:
-    compare(pile_up(start(t, 0), 30), 0, "the flags of agg")
-    compare(pile_up(start(t, 3, port=7), 30), 0, "the flags of agg")
-    for threshold in (0, 3):
-        leaving = pile_up(start(t, threshold, port=7), 30, port=7)
-        compare(leaving, threshold, "the flags of agg")
+    port, other = t.random.sample(HOSTS, 2)
+    threshold = draw_threshold(t)
+    t.case = "a port that has no threshold"
+    compare(pile_up(start(t, threshold, port), 30, other), 0, "the flags of agg")
+    t.case = "a port with a threshold"
+    compare(pile_up(start(t, threshold, port), 30, port), threshold, "the flags of agg")
+    t.case = "a threshold of 0"
+    compare(pile_up(start(t, 0, port), 30, port), 0, "the flags of agg")
 
 
 @LAB.check(5, "Marks that a packet brings stay, and nothing else of it changes")
 def others(t: Bench) -> None:
-    switch = start(t)
-    frame = Ether(fragment(2, 5))
-    frame[Agg].flags, frame[IP].tos = 0x0B, 0xBB
+    switch = start(t, draw_threshold(t))
+    frame = Ether(fragment(2, t.random.randrange(1 << 20)))
+    frame[Agg].flags, frame[IP].tos = MARK | t.random.randrange(8), t.random.randrange(64) << 2 | 3
     del frame[IP].chksum
     why = "a packet that has been marked by another switch stays marked"
     switch.expect(3, frame, {SERVER_PORT: frame}, why)
-    for data in pile_up(start(t, 1), 4)[3:]:
-        want = Ether(fragment(0, 3))
-        want[Agg].flags, want[IP].tos = MARK, 3
-        del want[IP].chksum
-        if data != bytes(want):
-            raise Failure(
-                "a mark changes nothing else", got=[(8, data)], expected=[(8, bytes(want))]
-            )
+    t.case = "a packet that gets its mark here"
+    brings, tos = t.random.choice((1, 2, 4, 7)), t.random.randrange(64) << 2 | 2
+    threshold = draw_threshold(t)
+    number = threshold + 1  # the first that finds so many waiting
+    data = pile_up(start(t, threshold), number + 1, flags=brings, tos=tos)[number]
+    want = Ether(fragment(0, number))
+    want[Agg].flags, want[IP].tos = brings | MARK, tos | 3
+    del want[IP].chksum
+    if data != bytes(want):
+        got, expected = [(SERVER_PORT, data)], [(SERVER_PORT, bytes(want))]
+        raise Failure("a mark changes nothing else", got=got, expected=expected)
 
 
 class Flow:
@@ -143,7 +158,9 @@ class Flow:
 @LAB.check(10, "Without marks the window grows by one packet per window")
 def increase(t: Bench) -> None:
     p = t.python()
-    for first, count in ((8, 200), (1, 100), (4, 60)):
+    some = [(t.random.randrange(2, 13), t.random.randrange(60, 240)) for _ in range(2)]
+    for first, count in (*some, (1, t.random.randrange(50, 150))):
+        t.case = "a window of one packet at first" if first == 1 else "a larger window at first"
         got, want = Flow(p, first, 1000).results(count), (first**2 + 2 * count) ** 0.5
         if abs(got - want) > 2:
             text = f"from {first}, after {count} results without a mark, the window is {got}"
@@ -153,7 +170,7 @@ def increase(t: Bench) -> None:
 @LAB.check(10, "A mark halves the window")
 def decrease(t: Bench) -> None:
     p = t.python()
-    for first in (40, 16, t.random.randrange(20, 60)):
+    for first in t.random.sample(range(10, 70), 3):
         got = Flow(p, first, 100).results(1, marked=[0])
         if got not in (first // 2, first // 2 + first % 2):
             raise Failure(f"a window of {first} is {got} after a mark, not {first // 2}")
@@ -162,14 +179,17 @@ def decrease(t: Bench) -> None:
 @LAB.check(10, "All marks of one window halve it once")
 def once(t: Bench) -> None:
     p = t.python()
-    flow = Flow(p, 32, 100)
-    got = flow.results(20, marked=range(20))
-    if not 16 <= got <= 17:
-        text = "32 fragments were on their way when the queue was long; their first 20 results"
-        raise Failure(f"{text} have a mark, and the window is {got}, not 16")
-    flow.results(12)
+    first = 2 * t.random.randrange(12, 30)
+    flow, some = Flow(p, first, 100), t.random.randrange(first // 2, first)
+    t.case = "marks on fragments that were on their way"
+    got = flow.results(some, marked=range(some))
+    if not first // 2 <= got <= first // 2 + 1:
+        text = f"{first} fragments were on their way when the queue was long; their first {some}"
+        raise Failure(f"{text} results have a mark, and the window is {got}, not {first // 2}")
+    flow.results(first - some)
+    t.case = "marks on fragments that were sent after the window was halved"
     before = flow.size
-    got = flow.results(2, marked=range(32, 34))
+    got = flow.results(2, marked=range(first, first + 2))
     if not before // 2 <= got <= before // 2 + 1:
         text = "a mark on a fragment that was sent after the last halving is new"
         raise Failure(f"{text}: the window is {got}, not {before // 2}")
@@ -178,30 +198,36 @@ def once(t: Bench) -> None:
 @LAB.check(5, "The window stays between one packet and the largest")
 def limits(t: Bench) -> None:
     p = t.python()
-    got = Flow(p, 6, 8).results(200)
-    if got != 8:
-        raise Failure(f"after 200 results without a mark the window is {got}, the largest is 8")
-    flow = Flow(p, 4, 8)
+    largest = t.random.randrange(5, 13)
+    t.case = "many results without a mark"
+    got = Flow(p, largest - 2, largest).results(200)
+    if got != largest:
+        text = f"after 200 results without a mark the window is {got}"
+        raise Failure(f"{text}, the largest is {largest}")
+    flow = Flow(p, 4, largest)
+    t.case = "many results with a mark"
     got = flow.results(100, marked=range(100))
     if got != 1:
         raise Failure(f"after 100 results with a mark the window is {got}, not 1")
+    t.case = "results without a mark, after many with one"
     if flow.results(12) < 3:
         raise Failure("after marks have ended the window does not grow again")
 
 
-@LAB.check(
-    15, "Four workers share a link: full, fair, and nothing is dropped", limit_s=30, virtual=True
-)
+@LAB.check(15, "Workers share a link: full, fair, and nothing is dropped", limit_s=30, virtual=True)
 def together(t: Bench) -> None:
-    switch, p = start(t), t.python()
-    made = run(t, switch, p, workers=4, steps=100, most=64)
+    switch, p = start(t, t.random.randrange(10, 15)), t.python()
+    made = run(t, switch, p, workers=t.random.randrange(3, 6), steps=100, most=64)
     t.note(
         f"link busy {made.busy:.0%}, {made.dropped} packets dropped, queue up to {made.longest} of"
         f" {QUEUE}, fragments per worker {made.arrived}, fairness {made.fairness:.2f}"
     )
     if made.dropped:
-        raise Failure(f"{made.dropped} packets found the queue full; the windows are too large")
+        text = f"{made.dropped} packets found the queue full; the windows are too large"
+        raise Failure(text, case="packets are dropped")
     if made.busy < 0.85:
-        raise Failure(f"the link was busy only {made.busy:.0%} of the time; windows are too small")
+        text = f"the link was busy only {made.busy:.0%} of the time; windows are too small"
+        raise Failure(text, case="the link is not full")
     if made.fairness < 0.85:
-        raise Failure(f"the workers got {made.arrived} fragments, fairness {made.fairness:.2f}")
+        text = f"the workers got {made.arrived} fragments, fairness {made.fairness:.2f}"
+        raise Failure(text, case="the workers' shares are unequal")

@@ -1,0 +1,163 @@
+"""Jobs drawn at random that share a switch: what checks of labs 5 and 6 send for them.
+
+Everything that a program could have built in is drawn: how many workers a job has, which bits and
+ports they have, the port of its parameter server (PS), the job's number, and its multicast group.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from scapy.packet import Packet
+
+from testbed.labs.grader.bench import Bench
+from testbed.labs.grader.packets import GRADIENT, REMINDER, RESULT, Agg, agg
+from testbed.labs.grader.values import numbers, total
+
+PARTIAL, COLLISION, RESEND = 1, 2, 4
+VALUES, SLOTS = 8, 8
+PORTS = tuple(range(1, 13))
+AT_AGG = 14 + 20 + 8  # bytes before the header
+HEADER = struct.Struct("!BBBBIHHI")  # of Agg
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job. Host n is at port n.
+
+    Args:
+        number: of the job, in packets.
+        workers: their numbers, which are bits of the bitmap.
+        ports: of the workers, in the same order.
+        server: port of the PS.
+        group: the workers' multicast group.
+    """
+
+    number: int
+    workers: tuple[int, ...]
+    ports: tuple[int, ...]
+    server: int
+    group: int
+
+    @property
+    def everyone(self) -> int:
+        return self.bitmap(range(len(self.workers)))
+
+    @property
+    def members(self) -> list[tuple[int, int]]:
+        """Of the multicast group: (port, replica)."""
+        return [(port, n + 1) for n, port in enumerate(self.ports)]
+
+    def bitmap(self, who: Sequence[int]) -> int:
+        """Of some workers, by their places in the list."""
+        return sum(1 << self.workers[n] for n in who)
+
+    def gradient(
+        self,
+        who: int,
+        values: Sequence[int],
+        number: int = 0,
+        slot: int = 0,
+        flags: int = 0,
+        priority: int = 0,
+    ) -> Packet:
+        """Of the worker that is `who` in the list, for the PS."""
+        worker = self.workers[who]
+        fields = {"flags": flags, "priority": priority, "slot": slot, "worker": worker}
+        return agg(
+            self.ports[who],
+            self.server,
+            kind=GRADIENT,
+            job=self.number,
+            number=number,
+            bitmap=1 << worker,
+            values=values,
+            **fields,
+        )
+
+    def result(self, values: Sequence[int], number: int = 0, slot: int = 0) -> Packet:
+        """From the PS, for all workers."""
+        fields = {"job": self.number, "number": number, "slot": slot, "bitmap": self.everyone}
+        return agg(self.server, "switch", kind=RESULT, values=values, **fields)
+
+    def reminder(self, number: int, slot: int) -> Packet:
+        fields = {"job": self.number, "number": number, "slot": slot}
+        return agg(self.server, "switch", kind=REMINDER, **fields)
+
+    def plain(self, who: int, number: int, slot: int, priority: int = 0) -> bytes:
+        """The frame of a gradient whose values are all 1. Where a check sends hundreds, scapy would
+        take most of its time."""
+        frame, worker = bytearray(_ones(self, who)), self.workers[who]
+        row = (GRADIENT, 0, self.number, priority, number, slot, worker, 1 << worker)
+        HEADER.pack_into(frame, AT_AGG, *row)
+        return bytes(frame)
+
+
+@functools.cache
+def _ones(job: Job, who: int) -> bytes:
+    return bytes(job.gradient(who, [1] * VALUES))
+
+
+@dataclass
+class Sent:
+    """What some workers have sent of a fragment: values by their places in the job's list."""
+
+    job: Job
+    values: dict[int, list[int]] = field(default_factory=dict)
+
+    @property
+    def sums(self) -> list[int]:
+        return total(self.values.values())
+
+    @property
+    def bitmap(self) -> int:
+        return self.job.bitmap(list(self.values))
+
+
+def draw_jobs(t: Bench, fewest: int = 3, most: int = 5) -> list[Job]:
+    """Two jobs with so many workers each. One of them has number 0, which is a number like any
+    other."""
+    counts = [t.random.randrange(fewest, most + 1) for _ in range(2)]
+    ports = t.random.sample(PORTS, sum(counts) + 2)
+    groups = t.random.sample(range(1, 100), 2)
+    names = t.random.sample([0, t.random.randrange(1, 256)], 2)
+    made = []
+    for count, group, name in zip(counts, groups, names, strict=True):
+        server, *own = (ports.pop() for _ in range(count + 1))
+        workers = tuple(t.random.sample(range(32), count))
+        made.append(Job(name, workers, tuple(own), server, group))
+    return made
+
+
+def draw_number(t: Bench) -> int:
+    """Of a fragment."""
+    return t.random.randrange(1, 1 << 31)
+
+
+def draw_values(t: Bench) -> list[int]:
+    return numbers(t, VALUES)
+
+
+def carrying(packet: Packet, bitmap: int, values: Sequence[int]) -> Packet:
+    """The packet with a sum in it."""
+    made = packet.copy()
+    made[Agg].bitmap, made[Agg].values = bitmap, list(values)
+    return made
+
+
+def flagged(packet: Packet, flags: int) -> Packet:
+    """The packet with these flags besides those that it has."""
+    made = packet.copy()
+    made[Agg].flags = int(made[Agg].flags) | flags
+    return made
+
+
+def header(data: bytes) -> tuple[int, int, int, int, int]:
+    """(kind, flags, job, number, bitmap) of a frame; all 0 of one that is too short."""
+    if len(data) < AT_AGG + HEADER.size:
+        return 0, 0, 0, 0, 0
+    kind, flags, job, _, number, _, _, bitmap = HEADER.unpack_from(data, AT_AGG)
+    return kind, flags, job, number, bitmap
