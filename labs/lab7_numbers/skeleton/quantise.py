@@ -32,7 +32,8 @@ def safe_scale(largest: float, workers: int) -> float:
 
 
 def block_exponents(values: np.ndarray) -> np.ndarray:
-    """int8, one per block: the smallest e with 2^e >= every |value| of the block."""
+    """int8, one per block: the smallest e with 2^e >= every |value| of the block, but at least
+    NO_VALUE, which blocks of zeros have. len(values) is a multiple of BLOCK."""
     return np.zeros(len(values) // BLOCK, np.int8)  # TODO (task 3)
 
 
