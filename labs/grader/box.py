@@ -100,7 +100,7 @@ class Box:
         self._first = -1  # descriptor of the sandbox's first process
         arguments = [
             kind,
-            str(sandbox.WORK),
+            str(sandbox.SUBMISSION),
             json.dumps(sandbox.limits(kind, int(life_s) + CPU_MARGIN_S)),
             json.dumps(["numpy"] if kind == "python" else []),
             str(filter_file),

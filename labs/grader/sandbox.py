@@ -13,9 +13,9 @@ starts programs and writes to a cache of the submission's own. *switch* runs wha
 *python* runs a student's Python. *network* is *switch* on a Mininet network: root has put it into
 the switch's network namespace, in which there are only the links to the hosts.
 
-    /code      this folder's `inside`, and the P4 engine
-    /packages  Python packages from elsewhere
-    /work      the submission: source/ or cache/
+    /code        this folder's `inside`, and the P4 engine
+    /packages    Python packages from elsewhere
+    /submission  what was handed in: source/, and cache/ with what was compiled of it
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from testbed.labs.grader.inside.walls import NOBODY
 
 INSIDE = Path(__file__).resolve().parent / "inside"
 ENGINE = Path(p4engine.__file__).resolve().parent
-CODE, PACKAGES, WORK = Path("/code"), Path("/packages"), Path("/work")
+CODE, PACKAGES, SUBMISSION = Path("/code"), Path("/packages"), Path("/submission")
 MULTIARCH = sysconfig.get_config_var("MULTIARCH") or ""
 # The loader, libc and the like, under the names that systems have for them.
 LIBRARIES = ("/lib64", "/usr/lib64", f"/lib/{MULTIARCH}", f"/usr/lib/{MULTIARCH}")
@@ -122,14 +122,14 @@ def command(kind: str, work: Path, packages: Sequence[str], info: int) -> list[s
     for source, name in _packages(tuple(wanted)):
         made += ["--ro-bind", source, str(PACKAGES / name)]
     if kind in ("compile", "python"):
-        made += ["--ro-bind", str(work / "source"), str(WORK / "source")]
+        made += ["--ro-bind", str(work / "source"), str(SUBMISSION / "source")]
     if kind != "python":
         bind = "--bind" if kind == "compile" else "--ro-bind"
-        made += [bind, str(work / "cache"), str(WORK / "cache")]
+        made += [bind, str(work / "cache"), str(SUBMISSION / "cache")]
     if kind == "network":
         made += ["--proc", "/proc"]  # of its own processes; the packet loop reads counters there
     made = [bubblewrap(), *_namespaces(kind), "--info-fd", str(info), *_parents(made), *made]
-    made += ["--chdir", str(WORK), "--remount-ro", "/", "--clearenv"]
+    made += ["--chdir", str(SUBMISSION), "--remount-ro", "/", "--clearenv"]
     for name, value in _environment(kind).items():
         made += ["--setenv", name, value]
     return [*made, "--", _executable(), "-I", "-S", "-B", "-u"]
@@ -156,7 +156,7 @@ def search_path() -> list[str]:
 def _environment(kind: str) -> dict[str, str]:
     made = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
     if kind == "compile":
-        return {**made, "TMPDIR": str(WORK / "cache")}
+        return {**made, "TMPDIR": str(SUBMISSION / "cache")}
     threads = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
     return {**made, **dict.fromkeys(threads, "1")}
 

@@ -57,7 +57,7 @@ def attempts(victims, parent):
     attempt("memory file", lambda: os.memfd_create("x"))
     attempt("chroot", lambda: os.chroot("/usr"))
     attempt("remount", call("mount", None, b"/", None, 4128, None))
-    attempt("unmount", call("umount2", b"/work/source", 2))
+    attempt("unmount", call("umount2", b"/submission/source", 2))
     for name, flag in (("user", 0x10000000), ("mounts", 0x20000), ("network", 0x40000000)):
         attempt(f"unshare {name}", call("unshare", flag))
     attempt("setns", call("setns", 0, 0))

@@ -70,7 +70,12 @@ def test_no_attempt_at_files_processes_clocks_namespaces_or_the_network_succeeds
             for path in (victim, closed, inside):
                 os.chown(path, USER, USER)
         before = [state(path) for path in (folder, victim, closed, inside)]
-        own = [str(victim), str(inside), "/work/source/hostile.py", "/packages/numpy/version.py"]
+        own = [
+            str(victim),
+            str(inside),
+            "/submission/source/hostile.py",
+            "/packages/numpy/version.py",
+        ]
         own += [sandbox._executable(), "/code/inside/worker.py", "/etc/ld.so.cache", "/dev/null"]
         parent = os.getpid()
         made = hostile(who, lambda box: box.call("function", "attempts", [own, parent]))
@@ -112,7 +117,7 @@ def test_nothing_of_the_machine_can_be_seen(who):
         places += [Path(tempfile.gettempdir()), Path.home(), Path("/root"), Path("/home")]
         places += map(Path, ("/proc", "/sys", "/run", "/var", "/srv", "/opt", "/mnt", "/media"))
         places += map(Path, ("/etc/passwd", "/etc/shadow", "/etc/hostname", "/usr/local", "/boot"))
-        places += [Path(f"/proc/{os.getpid()}/root"), Path("/work/cache"), Path("/dev/shm")]
+        places += [Path(f"/proc/{os.getpid()}/root"), Path("/submission/cache"), Path("/dev/shm")]
         places += [Path(f"/dev/fd/{n}") for n in range(10)]
         seen = hostile(who, lambda box: box.call("function", "found", [list(map(str, places))]))
         assert seen == []
@@ -120,7 +125,7 @@ def test_nothing_of_the_machine_can_be_seen(who):
     outside = ("/usr/lib", "/lib", "/etc", "/dev", "/packages/numpy", "/code/inside", "/usr/bin")
     library = str(Path(os.__file__).resolve().parent)
     assert {p for p in files if not p.startswith((*outside, library))} <= {
-        "/work/source/hostile.py",
+        "/submission/source/hostile.py",
         sandbox._executable(),
     }
     names = {Path(p).name for p in files if not p.startswith(("/packages", library))}
@@ -194,7 +199,7 @@ def test_the_compiler_sees_no_labs_and_writes_to_its_cache_only(who):
         finally:
             remove(scratch)
 
-    assert run_as(who, look) == ["[]", "[]", "['/work/cache']"]
+    assert run_as(who, look) == ["[]", "[]", "['/submission/cache']"]
 
 
 # ---- where there can be no sandbox ----
