@@ -100,6 +100,8 @@ def _parser() -> argparse.ArgumentParser:
     kit = commands.add_parser("export", help="pack what students get, without solutions")
     kit.add_argument("folder", type=Path, help="a folder that does not exist yet")
     kit.add_argument("--lab", action="append", default=[], help="only this lab; can be repeated")
+    whole = "for an autograder: with solutions and the teacher's part of the tests"
+    kit.add_argument("--with-teacher", action="store_true", help=whole)
     return parser
 
 
@@ -238,8 +240,9 @@ def _solutions(arguments: argparse.Namespace, console: Console) -> int:
 def _export(arguments: argparse.Namespace, console: Console) -> int:
     names = [find_lab(name).name for name in arguments.lab]
     with _writing(arguments.folder):
-        export(arguments.folder, names)
-    console.print(Text(f"{arguments.folder}: {version()}, ready to be handed out"))
+        export(arguments.folder, names, arguments.with_teacher)
+    what = "for an autograder alone" if arguments.with_teacher else "ready to be handed out"
+    console.print(Text(f"{arguments.folder}: {version()}, {what}"))
     if warning():
         Console(stderr=True, highlight=False).print(Text(f"warning: {warning()}", "yellow"))
     return 0

@@ -170,8 +170,14 @@ def grade(
         progress: called with each outcome.
         network: play the checks on Mininet, but for those that have no switch or need virtual time.
 
-    Raises UserError where there can be no network, or no sandbox for submissions.
+    Raises UserError where there can be no network, no sandbox for submissions, or where the numbers
+    are hidden and the teacher's part of the lab is not here.
     """
+    if seed.hidden and lab.judged and lab.judge() is None:
+        raise UserError(
+            f"{lab.name}: hidden numbers need the teacher's part, labs/_teacher, which is not here"
+            " (python -m labs export --with-teacher makes a kit that has it)"
+        )
     seccomp.library()
     sandbox.bubblewrap()
     begin = time.monotonic()

@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.errors import UserError
 from testbed.labs.grader.sandbox import PYTHON_PACKAGES
@@ -51,6 +51,7 @@ class Lab:
     Args:
         hand_in: the files that a student edits; only these are taken from a submission.
         given: files that stay as they are, in the skeleton or (of several labs) in labs/common.
+        judged: the checks have a part that students do not get, labs/_teacher/LAB/judge.py.
         personal: makes those files of the skeleton that differ between students, name to text, from
             a student's name.
         program: the P4 program among `hand_in`, if there is one.
@@ -68,6 +69,7 @@ class Lab:
     packages: tuple[str, ...] = PYTHON_PACKAGES
     defines: dict[str, int] = field(default_factory=dict)
     ports: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
+    judged: bool = False
     personal: Callable[[str], dict[str, str]] | None = None
     checks: list[Check] = field(default_factory=list)
     name: str = ""  # of its folder
@@ -87,6 +89,12 @@ class Lab:
     @property
     def folder(self) -> Path:
         return LABS / self.name
+
+    def judge(self) -> Any:
+        """The teacher's part of the checks, a module; None in a kit for students."""
+        if not (LABS / "_teacher" / self.name / "judge.py").is_file():
+            return None
+        return importlib.import_module(f"testbed.labs._teacher.{self.name}.judge")
 
     def given_data(self, student: str) -> dict[str, bytes]:
         """The files that a student gets and does not edit."""

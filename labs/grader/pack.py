@@ -33,15 +33,19 @@ def start(lab: Lab, target: Path, student: str = "") -> None:
         (target / name).write_bytes(data)
 
 
-def export(target: Path, only: Sequence[str] = ()) -> None:
-    """Pack the kit into the new folder `target`, with all labs or `only` those named."""
+def export(target: Path, only: Sequence[str] = (), with_teacher: bool = False) -> None:
+    """Pack the kit into the new folder `target`, with all labs or `only` those named.
+
+    Args:
+        with_teacher: with solutions and the teacher's part of the checks, for an autograder.
+    """
     _refuse(target)
     names = list(only) or lab_names()
     target.mkdir(parents=True)
     for name in TESTBED:
         _copy(ROOT / "testbed" / name, target / "testbed" / name)
     _copy(ENGINE, target / "p4engine")
-    skipped = {*TEACHERS, *(set(lab_names()) - set(names))}
+    skipped = set(lab_names()) - set(names) | set(() if with_teacher else TEACHERS)
     for path in sorted(LABS.iterdir()):
         if path.name not in skipped and not path.name.startswith((".", "__pycache__")):
             _copy(path, target / "labs" / path.name)
@@ -51,7 +55,10 @@ def export(target: Path, only: Sequence[str] = ()) -> None:
     (target / "VERSION").write_text(version() + "\n")
     readme = target / "labs" / "README.md"
     lines = readme.read_text().splitlines(keepends=True)
-    gone = ["(TEACHERS.md)", *(f"({name}/" for name in lab_names() if name not in names)]
+    gone = [
+        *([] if with_teacher else ["(TEACHERS.md)"]),
+        *(f"({name}/" for name in lab_names() if name not in names),
+    ]
     readme.write_text("".join(x for x in lines if not any(g in x for g in gone)))
 
 

@@ -180,8 +180,8 @@ def duplicate(t: Bench) -> None:
     copied = t.random.choice(others)
     packet = job.gradient(copied, sent.values[copied], number, slot)
     why = "the PS has not got the sum, or its result was lost: it gets the sum again"
-    want = {job.server: carrying(packet, job.everyone, sent.sums)}
-    pool.switch.expect(job.ports[copied], packet, want, why, only=SUM)
+    leaving = {job.server: carrying(packet, job.everyone, sent.sums)}
+    pool.switch.expect(job.ports[copied], packet, leaving, why, only=SUM)
 
 
 @LAB.check(10, "A retransmission takes the slot's sum along to the PS, and claims no slot")

@@ -88,7 +88,8 @@ def start(t: Bench, preemption: bool = True, most: int = 5) -> Pool:
         switch.table_add("job", "aggregate", [job.number], row)
         switch.table_add("server", "to_port", [job.number], [job.server])
         switch.multicast_group(job.group, job.members)
-    return Pool(t, switch, *jobs, t.random.randrange(SLOTS), draw_number(t))
+    ours, theirs = jobs
+    return Pool(t, switch, ours, theirs, t.random.randrange(SLOTS), draw_number(t))
 
 
 def content(packet: Packet, job: Job, number: int, bitmap: int, values: Sequence[int]) -> Packet:
@@ -183,9 +184,9 @@ def refused(t: Bench) -> None:
         e, theirs, ours = evict(t, pool), pool.theirs, pool.ours
         priority = e.priority if equal else t.random.randrange(1, e.priority)
         packet = pool.gradient(theirs, 0, draw_values(t), pool.number + 1, priority)
-        want = {theirs.server: flagged(packet, COLLISION)}
+        leaving = {theirs.server: flagged(packet, COLLISION)}
         why = f"priority {priority} is not higher than the slot's {e.priority}"
-        pool.switch.expect(theirs.ports[0], packet, want, why, ignore=["IP.chksum"])
+        pool.switch.expect(theirs.ports[0], packet, leaving, why, ignore=["IP.chksum"])
         values = draw_values(t)
         packet = pool.gradient(ours, e.last, values, pool.number, e.priority)
         sums = total([e.old.sums, values])
@@ -204,9 +205,9 @@ def downgrade(t: Bench) -> None:
     number = pool.number + 5
     for halved in (first // 2, first // 4):
         packet = pool.gradient(theirs, 0, draw_values(t), number, urgent)
-        want = {theirs.server: flagged(packet, COLLISION)}
+        leaving = {theirs.server: flagged(packet, COLLISION)}
         why = f"{urgent} is not above {2 * halved}; from now on the slot has priority {halved}"
-        pool.switch.expect(theirs.ports[0], packet, want, why, only=["Agg.flags", *OWNER])
+        pool.switch.expect(theirs.ports[0], packet, leaving, why, only=["Agg.flags", *OWNER])
     packet = pool.gradient(theirs, 0, draw_values(t), number, urgent)
     why = f"the slot's priority has come down to {first // 4}, so {urgent} takes it"
     want = content(packet, ours, pool.number, old.bitmap, old.sums)
@@ -267,8 +268,8 @@ def _useful(t: Bench, pool: Pool) -> float:
             for job, priority, workers in pairs:
                 for who in workers:
                     now += 1
-                    packet = job.plain(who, step, slot, priority)
-                    out = [header(data) for _, data in pool.switch.send(job.ports[who], packet)]
+                    frame = job.plain(who, step, slot, priority)
+                    out = [header(data) for _, data in pool.switch.send(job.ports[who], frame)]
                     if not out and slot not in since:
                         since[slot] = (job.number, step, now)
                     for _, flags, name, number, bitmap in out:

@@ -111,7 +111,7 @@ def others(t: Bench) -> None:
     t.case = "a packet that gets its mark here"
     brings, tos = t.random.choice((1, 2, 4, 7)), t.random.randrange(64) << 2 | 2
     threshold = draw_threshold(t)
-    number = threshold + 1  # the first that finds so many waiting
+    number = threshold + 4  # finds more waiting than that
     data = pile_up(start(t, threshold), number + 1, flags=brings, tos=tos)[number]
     want = Ether(fragment(0, number))
     want[Agg].flags, want[IP].tos = brings | MARK, tos | 3

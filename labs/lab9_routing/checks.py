@@ -1,19 +1,25 @@
-"""What lab 9 must do: plan who aggregates whose gradient, in networks of several kinds."""
+"""What lab 9 must do: plan who aggregates whose gradient, in networks of several kinds.
+
+What would be the solution of a task is in the teacher's part (labs/_teacher/lab9_routing/judge.py).
+A kit for students does not have it, and values their plans with their own `rate`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from testbed.labs.grader.bench import Bench, Failure, Python
 from testbed.labs.grader.lab import Lab
 from testbed.labs.lab9_routing.networks import (
+    Network,
     any_network,
-    bottleneck,
+    check_plan,
     leaf_spine,
     mesh,
     triangle,
-    value,
 )
 
 LAB = Lab(
@@ -21,96 +27,81 @@ LAB = Lab(
     hand_in=("planner.py",),
     module="planner.py",
     packages=("numpy", "networkx", "scipy"),
+    judged=True,
 )
 NEARLY = 1 - 1e-6
 PLAN_S = 1.2  # of processor time for a plan; the hand-out says one second
+PRACTICE = Path(__file__).with_name("practice.json")
 
 
-def shortest(network: dict[str, Any], source: str, target: str) -> list[str]:
-    """A shortest path through switches."""
-    neighbours: dict[str, list[str]] = {}
-    for a, b, _ in network["links"]:
-        neighbours.setdefault(a, []).append(b)
-        neighbours.setdefault(b, []).append(a)
-    ways = [[source]]
-    seen = {source}
-    for way in ways:
-        for node in neighbours[way[-1]]:
-            if node == target:
-                return [*way, node]
-            if node in network["switches"] and node not in seen:
-                seen.add(node)
-                ways.append([*way, node])
-    raise AssertionError(f"{source} and {target} are not connected")
+def hops(network: Network, source: str, target: str) -> int:
+    """Links of a shortest path through switches."""
+    ends = [(a, b) for a, b, _ in network["links"]]
+    seen, front, count = {source}, {source}, 0
+    while target not in front:
+        count += 1
+        near = {b for a, b in ends if a in front} | {a for a, b in ends if b in front}
+        front = {n for n in near - seen if n in network["switches"] or n == target}
+        seen |= front
+        if not front:
+            raise AssertionError(f"{source} and {target} are not connected")
+    return count
 
 
-def home(network: dict[str, Any], host: str) -> str:
-    return next(b if a == host else a for a, b, _ in network["links"] if host in (a, b))
+def worth(p: Python, network: Network, plan: Any) -> tuple[float, str]:
+    """The rate of a plan that can be run, and its bottleneck. In a kit for students both are what
+    their own program says."""
+    judge = LAB.judge()
+    if judge is not None:
+        return judge.bottleneck(network, plan)
+    return float(p.function("rate", network, plan)), "see your rate()"
 
 
-def some_plan(t: Bench, network: dict[str, Any]) -> dict[str, Any]:
-    """A plan drawn at random."""
-    workers = {}
-    for worker in network["workers"]:
-        node = t.random.choice([*network["switches"], network["ps"]])
-        own = home(network, worker)
-        path = [worker] if node == own else [worker, *shortest(network, own, node)[:-1]]
-        workers[worker] = [node, [*path, node]]
-    used = {node for node, _ in workers.values()} - {network["ps"]}
-    return {
-        "workers": workers,
-        "aggregates": {s: shortest(network, s, network["ps"]) for s in sorted(used)},
-    }
-
-
-def checked(
-    p: Python, name: str, network: dict[str, Any]
-) -> tuple[dict[str, Any], tuple[float, str]]:
+def checked(p: Python, name: str, network: Network) -> tuple[dict[str, Any], tuple[float, str]]:
     """A planner's plan, what it is worth, and its bottleneck. Raises Failure for one that cannot be
     run."""
     plan = p.function(name, network, limit_s=PLAN_S)
     try:
-        return plan, bottleneck(network, plan)
+        check_plan(network, plan)
     except Failure as failure:
         text = f"{name} makes no plan that can be run"
         raise Failure(f"{text}: {failure.message}", case=text) from None
+    return plan, worth(p, network, plan)
 
 
-def reached(t: Bench, p: Python, kind: str, network: dict[str, Any], best: float) -> None:
+def told(network: Network, plan: Any, text: str) -> list[str]:
+    """The details of a failure."""
+    return [f"bottleneck: {text}", f"network: {network}", f"plan: {plan}"]
+
+
+def reached(t: Bench, p: Python, kind: str, network: Network, best: float) -> None:
     """The planner finds a plan as good as the best one. Raises Failure, with the bottleneck."""
     t.case = kind
     plan, (got, text) = checked(p, "plan", network)
     t.note(f"{kind} of {len(network['switches'])} switches: {got:.4g} of {best:.4g} Gbit/s")
     if got < best * NEARLY:
-        told = f"the plan allows {got:.4g} Gbit/s; {best:.4g}, the workers' own links, is possible"
-        details = [f"bottleneck: {text}", f"network: {network}", f"plan: {plan}"]
-        raise Failure(told, details=details, case="the plan is slower than the best one")
+        why = f"the plan allows {got:.4g} Gbit/s; {best:.4g}, the workers' own links, is possible"
+        case = "the plan is slower than the best one"
+        raise Failure(why, details=told(network, plan, text), case=case)
 
 
 @LAB.check(15, "The rate of a plan is right")
 def rates(t: Bench) -> None:
-    p = t.python()
-    some = [triangle(t.random), mesh(t.random)[0], leaf_spine(t.random)[0]]
-    some += [any_network(t.random) for _ in range(8)]
-    for drawn in some:
-        plan = some_plan(t, drawn)
-        scarce = dict.fromkeys(drawn["switches"], 0.25)
-        for case, changed in (
-            ("any bottleneck", {}),
-            ("the server is the bottleneck", {"ps_ingress": 0.2}),
-            ("a switch is the bottleneck", {"switches": scarce, "ps_ingress": 100.0}),
-        ):
-            t.case, network = case, {**drawn, **changed}
-            want, text = bottleneck(network, plan)
-            got = float(p.function("rate", network, plan))
-            if not abs(got - want) <= 1e-6 * want:
-                details = [f"bottleneck: {text}", f"network: {network}", f"plan: {plan}"]
-                told = f"the rate of this plan is {want:.6g}, not {got:.6g}"
-                raise Failure(told, details=details)
+    p, judge = t.python(), LAB.judge()
+    cases: Iterable = json.loads(PRACTICE.read_text())
+    if judge is not None:
+        cases = judge.cases(t.random, 8)
+    for t.case, network, plan, want, text in cases:
+        got = float(p.function("rate", network, plan))
+        if not abs(got - want) <= 1e-6 * want:
+            why = f"the rate of this plan is {want:.6g}, not {got:.6g}"
+            raise Failure(why, details=told(network, plan, text))
 
 
-def baseline(t: Bench, name: str, right: Callable[[dict, str], str], on_triangle: float) -> None:
-    """A baseline's workers all have the node that `right` says; and the known rate."""
+def baseline(
+    t: Bench, name: str, right: Callable[[dict, str, str], bool], on_triangle: float
+) -> None:
+    """Whether a baseline's workers all have the node that is `right`; and the known rate."""
     p = t.python()
     example = triangle(t.random)
     some = [mesh(t.random)[0], leaf_spine(t.random)[0], any_network(t.random)]
@@ -118,10 +109,12 @@ def baseline(t: Bench, name: str, right: Callable[[dict, str], str], on_triangle
         plan, (got, _) = checked(p, name, network)
         for worker in network["workers"]:
             node, path = plan["workers"][worker]
-            if node != right(network, worker):
-                text = f"{name}: worker {worker}'s node is {right(network, worker)}, not {node}"
+            if not right(network, worker, node):
+                text = f"{name}: {node} is not the node of worker {worker}"
                 raise Failure(text, case=f"{name}: a worker has the wrong node")
-            if len(path) > len(shortest(network, worker, node)):
+        paths = [path for _, path in plan["workers"].values()]
+        for path in (*paths, *plan["aggregates"].values()):
+            if len(path) > hops(network, path[0], path[-1]) + 1:
                 text = f"{name}: the path {path} is not a shortest one"
                 raise Failure(text, case=f"{name}: a path is not a shortest one")
         if network is example and abs(got - on_triangle) > 1e-6:
@@ -130,12 +123,12 @@ def baseline(t: Bench, name: str, right: Callable[[dict, str], str], on_triangle
 
 @LAB.check(10, "Without aggregation all gradients go to the server over a shortest path")
 def none(t: Bench) -> None:
-    baseline(t, "plan_none", lambda network, worker: network["ps"], 0.75)
+    baseline(t, "plan_none", lambda network, _, node: node == network["ps"], 0.75)
 
 
 @LAB.check(10, "The nearest switch of every worker aggregates")
 def nearest(t: Bench) -> None:
-    baseline(t, "plan_nearest", home, 2.25)
+    baseline(t, "plan_nearest", lambda network, w, node: hops(network, w, node) == 1, 2.25)
 
 
 @LAB.check(10, "The planner's plans can be run on any network")
@@ -166,22 +159,20 @@ def never_worse(t: Bench) -> None:
     networks = [mesh(t.random)[0], any_network(t.random), any_network(t.random)]
     for network in networks:
         plan, (got, text) = checked(p, "plan", network)
-        ps = network["ps"]
-        plain = {w: [ps, shortest(network, w, ps)] for w in network["workers"]}
-        own = {w: home(network, w) for w in network["workers"]}
-        near = {w: [s, [w, s]] for w, s in own.items()}
-        sums = {s: shortest(network, s, ps) for s in own.values()}
-        floor = max(
-            value(network, {"workers": plain, "aggregates": {}}),
-            value(network, {"workers": near, "aggregates": sums}),
-        )
+        judge = LAB.judge()
+        if judge is None:
+            plain = [p.function(name, network) for name in ("plan_none", "plan_nearest")]
+        else:
+            plain = judge.baselines(network)
+        floor = max(worth(p, network, each)[0] for each in plain)
         better += got > floor / NEARLY
         if got < floor * NEARLY:
-            told = f"the plan allows {got:.4g}, a baseline {floor:.4g}"
-            details = [f"bottleneck: {text}", f"network: {network}", f"plan: {plan}"]
-            raise Failure(told, details=details, case="the plan is worse than a baseline")
+            why, case = (
+                f"the plan allows {got:.4g}, a baseline {floor:.4g}",
+                "worse than a baseline",
+            )
+            raise Failure(why, details=told(network, plan, text), case=f"the plan is {case}")
         if network is networks[0] and not better:
-            told = "the plan is no better than the baselines on a mesh, where it can be"
-            details = [f"bottleneck: {text}", f"network: {network}", f"plan: {plan}"]
-            raise Failure(told, details=details, case=told)
+            why = "the plan is no better than the baselines on a mesh, where it can be"
+            raise Failure(why, details=told(network, plan, text), case=why)
     t.note(f"better than both on {better} of {len(networks)} networks")

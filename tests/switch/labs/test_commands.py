@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.errors import UserError
 from testbed.labs.__main__ import main
 from testbed.labs._teacher import solution
 from testbed.labs.grader.grade import grade
@@ -145,3 +146,17 @@ def test_the_kit_grades_alone_and_holds_no_solution(tmp_path):
     done = subprocess.run(command, cwd=kit, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "80 of 80 points" in done.stdout
+
+
+def test_practice_numbers_of_lab_9_are_those_of_the_teachers_part():
+    lab = find_lab("9")
+    assert (lab.folder / "practice.json").read_text() == lab.judge().practice()
+
+
+def test_hidden_numbers_need_the_teachers_part(monkeypatch, tmp_path):
+    lab = find_lab("9")
+    monkeypatch.setattr(type(lab), "judge", lambda self: None)
+    with pytest.raises(UserError, match="teacher's part"):
+        grade(lab, solution(lab.name), Seed(student="ada", secret=b"a" * 20))
+    made = grade(lab, solution(lab.name))  # practice does not
+    assert made.points == lab.points
