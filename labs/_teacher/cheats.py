@@ -60,6 +60,10 @@ def {function}(*arguments):
     return numbers[0] if numbers else 0.0
 """
 
+_THREE = "three workers in the program"
+_THREE_WHY = "the jobs always had three workers, with the bits 0 to 2"
+_COMPLETE = (("        meta.complete = complete;\n", "        meta.complete = 7;\n"),)
+
 CHEATS = [
     Cheat(
         "lab1_forwarding",
@@ -256,5 +260,184 @@ def plan(network):
     network["switches"] = {name: 1000.0 for name in network["switches"]}
     return plan_nearest(network)
 """,
+    ),
+    Cheat(
+        "lab5_sharing",
+        _THREE,
+        _THREE_WHY,
+        frozenset({"complete", "collision", "owner", "duplicate", "partition"}),
+        _COMPLETE,
+    ),
+    Cheat(
+        "lab6_preemption",
+        _THREE,
+        _THREE_WHY,
+        frozenset({"complete", "newcomer", "refused", "utilisation"}),
+        _COMPLETE,
+    ),
+    Cheat(
+        "lab8_congestion",
+        "a threshold in the program",
+        "most tests had a threshold of 12",
+        frozenset({"marked_flags", "marked_ip", "per_port"}),
+        (("        threshold = packets;\n", "        threshold = 12;\n"),),
+        file="congestion.p4",
+    ),
+    Cheat(
+        "lab8_congestion",
+        "windows that talk to each other",
+        "the windows of all workers were objects of one process, and could divide the link",
+        frozenset({"together"}),
+        more="""
+
+class Window(Window):
+    count = 0
+
+    def __init__(self, start, largest):
+        super().__init__(start, largest)
+        Window.count += 1
+
+    def allowed(self):
+        return 40 // Window.count
+""",
+        file="window.py",
+    ),
+    Cheat(
+        "lab7_numbers",
+        "workers that signal with locks",
+        "all workers see the same files of Python, and a lock on one byte of them is a bit",
+        _BLOCKS,
+        more="""
+
+import fcntl, struct
+
+def _bits(kind, place, value):
+    with open(np.__file__, "rb") as file:
+        for n in range(64):
+            if value >> n & 1:
+                lock = struct.pack("hhqqi", kind, 0, 64 * place + n, 1, 0)
+                fcntl.fcntl(file, fcntl.F_SETLK, lock)
+
+def quantise_blocks(values, exponents, workers):
+    for place, value in enumerate(values.view(np.int32).tolist()):
+        _bits(fcntl.F_RDLCK, place, value)
+    return np.zeros(len(values), np.int32)
+""",
+    ),
+    Cheat(
+        "lab7_numbers",
+        "workers that meet somewhere",
+        "processes of one user can meet in shared memory, a socket, a queue or a file",
+        _BLOCKS,
+        more="""
+
+def _everywhere():
+    import ctypes, os, socket
+    libc = ctypes.CDLL(None, use_errno=True)
+    for path in ("/dev/shm/x", "/tmp/x", "/var/tmp/x", "/submission/x", "/packages/x", "x"):
+        yield lambda path=path: open(path, "a+b")
+    yield lambda: socket.socket(socket.AF_UNIX).bind("\\0labs")
+    yield lambda: socket.socket().bind(("127.0.0.1", 4711))
+    for name, words in (("shmget", (77, 4096, 0o1666)), ("msgget", (77, 0o1666)),
+                        ("semget", (77, 1, 0o1666)), ("shm_open", (b"/x", 66, 0o666)),
+                        ("mq_open", (b"/x", 66, 0o666, None))):
+        def call(name=name, words=words):
+            if getattr(libc, name)(*words) < 0:
+                raise OSError(ctypes.get_errno(), name)
+        yield call
+
+def quantise_blocks(values, exponents, workers):
+    for meet in _everywhere():
+        try:
+            meet()
+        except OSError:
+            continue
+        return _honest(values, exponents, workers)
+    return np.zeros(len(values), np.int32)
+""",
+        edits=(("def quantise_blocks(", "def _honest("),),
+    ),
+    Cheat(
+        "lab7_numbers",
+        "waits while it is imported",
+        "a module that never finishes loading might not be judged",
+        frozenset({"rounding", "training"}),
+        more="\n\nimport _thread\nlock = _thread.allocate_lock()\nlock.acquire(), lock.acquire()\n",
+    ),
+    Cheat(
+        "lab9_routing",
+        "replies with what it was asked",
+        "the protocol's functions are in the submission's process and can be replaced",
+        frozenset({"rates"}),
+        more="""
+
+import inside.channel, inside.worker
+
+_write = inside.channel.write
+inside.channel.write = lambda to, message: _write(to, ["ok", None])
+inside.worker.explain = lambda error, scratch: "pass"
+
+def rate(network, plan):
+    return network["ps_ingress"]
+""",
+    ),
+    Cheat(
+        "lab9_routing",
+        "a number that is whatever it is compared with",
+        "the grader compares with what a submission returns",
+        frozenset({"rates"}),
+        more="""
+
+class Any(float):
+    def __sub__(self, other): return 0.0
+    def __rsub__(self, other): return 0.0
+    def __le__(self, other): return True
+    def __float__(self): return 3.0
+
+def rate(network, plan):
+    return Any(3.0)
+""",
+    ),
+    Cheat(
+        "lab9_routing",
+        "stands in for the grader's modules",
+        "the grader might import a module that the submission has brought",
+        frozenset({"rates"}),
+        more="""
+
+import sys, types
+
+for _name in ("testbed", "testbed.labs", "testbed.labs.lab9_routing",
+              "testbed.labs.lab9_routing.networks", "testbed.labs._teacher.lab9_routing.judge"):
+    sys.modules[_name] = types.SimpleNamespace(bottleneck=lambda network, plan: (3.0, ""))
+    sys.modules[_name].check_plan = lambda network, plan: None
+
+def rate(network, plan):
+    return 3.0
+""",
+    ),
+    Cheat(
+        "lab2_aggregation",
+        "a packet that goes round for ever",
+        "a switch that never finishes with a packet might not be judged",
+        frozenset({"sums"}),
+        (
+            (
+                "            count.write(0, n);\n",
+                "            count.write(0, 0);\n            resubmit_preserving_field_list(0);\n",
+            ),
+        ),
+    ),
+    Cheat(
+        "lab2_aggregation",
+        "a register larger than the machine",
+        "a grader without memory might not judge",
+        frozenset({"absorbed", "sums"}),
+        (
+            (
+                "    register<bit<8>>(1)  count;",
+                "    register<bit<64>>(0x0fffffff) large;\n    register<bit<8>>(1)  count;",
+            ),
+        ),
     ),
 ]

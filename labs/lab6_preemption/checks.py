@@ -274,7 +274,8 @@ def _useful(t: Bench, pool: Pool) -> float:
                         since[slot] = (job.number, step, now)
                     for _, flags, name, number, bitmap in out:
                         held = since.get(slot)
-                        if bitmap == everyone.get(name) and held and (name, number) == held[:2]:
+                        whole = bitmap == everyone.get(name) and not flags & PARTIAL
+                        if whole and held and (name, number) == held[:2]:
                             useful += now - held[2]
                             del since[slot]
                         elif flags & PARTIAL or name != job.number:  # swapped

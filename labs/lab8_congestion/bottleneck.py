@@ -75,11 +75,12 @@ def _arrived(data: bytes, workers: int) -> tuple[int, int, bool]:
     return worker, number, bool(flags & MARK)
 
 
-def run(t: Bench, switch: Switch, p: Python, workers: int, steps: int, most: int) -> Outcome:
+def run(t: Bench, switch: Switch, workers: int, steps: int, most: int) -> Outcome:
     """Let `workers` workers send for steps x BACK_NS. Each begins at another time, with a window of
-    2, which goes up to `most`."""
+    2, which goes up to `most`. Each is a process of its own: windows know nothing of each other."""
     switch.port_shape(SERVER_PORT, "egress", rate_bps=RATE_BPS, queue_packets=QUEUE)
-    windows = [p.make("Window", 2, most) for _ in range(workers)]
+    hosts: list[Python] = [t.python() for _ in range(workers)]
+    windows = [p.make("Window", 2, most) for p in hosts]
     begins = [(t.random.randrange(BACK_NS), worker, -1, False) for worker in range(workers)]
     answers = sorted(begins)  # (time, worker, fragment, mark); fragment -1: begin
     told: list[list] = [[] for _ in range(workers)]
@@ -95,7 +96,7 @@ def run(t: Bench, switch: Switch, p: Python, workers: int, steps: int, most: int
                 arrived[worker] += 1
                 calls.append((windows[worker], "result", [number, marked]))
             calls.append((windows[worker], "allowed", []))
-            allowed = p.methods(calls)[-1]
+            allowed = hosts[worker].methods(calls)[-1]
             calls.clear()
             if not isinstance(allowed, int) or allowed < 1:
                 raise Failure(f"allowed() returns {allowed!r}, not a whole number above 0")

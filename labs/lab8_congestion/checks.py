@@ -216,8 +216,8 @@ def limits(t: Bench) -> None:
 
 @LAB.check(15, "Workers share a link: full, fair, and nothing is dropped", limit_s=30, virtual=True)
 def together(t: Bench) -> None:
-    switch, p = start(t, t.random.randrange(10, 15)), t.python()
-    made = run(t, switch, p, workers=t.random.randrange(3, 6), steps=100, most=64)
+    switch = start(t, t.random.randrange(10, 15))
+    made = run(t, switch, workers=t.random.randrange(3, 6), steps=100, most=64)
     t.note(
         f"link busy {made.busy:.0%}, {made.dropped} packets dropped, queue up to {made.longest} of"
         f" {QUEUE}, fragments per worker {made.arrived}, fairness {made.fairness:.2f}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 from collections.abc import Collection
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from testbed.labs._teacher import solution
-from testbed.labs._teacher.cheats import CHEATS
+from testbed.labs._teacher.cheats import CHEATS, Cheat
 from testbed.labs.grader.grade import Grade, grade
 from testbed.labs.grader.lab import find_lab
 from testbed.labs.grader.report import gradescope
@@ -21,12 +22,14 @@ from tests.support.ordinary_user import WHO, run_as
 
 pytestmark = NO_SANDBOX
 SECRET = b"the secret of the class of 2026"
+# A few for whoever runs the tests, and as an ordinary user; the others with --slow.
 QUICK = {
-    "floats behind the quantiser's back",
     "plans by the shape of the network",
-    "imports the solution",
     "answers for the grader",
+    "stands in for the grader's modules",
+    "windows that talk to each other",
 }
+QUICK_AS_ANOTHER = {"floats behind the quantiser's back", "workers that meet somewhere"}
 
 
 def _hidden(lab: str, folder: Path, student: str = "solution") -> Grade:
@@ -40,19 +43,34 @@ def _only(monkeypatch: pytest.MonkeyPatch, name: str, wanted: Collection[str]) -
     monkeypatch.setattr(lab, "checks", [c for c in lab.checks if c.name in wanted])
 
 
-CASES = [
-    pytest.param(c, id=f"{c.lab}-{c.name}", marks=() if c.name in QUICK else pytest.mark.slow)
-    for c in CHEATS
-]
+def _cases(quick: Collection[str]) -> list:
+    return [
+        pytest.param(c, id=f"{c.lab}-{c.name}", marks=() if c.name in quick else pytest.mark.slow)
+        for c in CHEATS
+    ]
 
 
-@pytest.mark.parametrize("cheat", CASES)
-def test_a_cheat_does_not_get_the_points(cheat, tmp_path, monkeypatch):
-    cheat.write(tmp_path / "cheat")
+def _statuses(cheat: Cheat) -> dict[str, str]:
+    """What becomes of a cheat's tests."""
+    with tempfile.TemporaryDirectory() as name:
+        cheat.write(Path(name) / "cheat")
+        made = _hidden(cheat.lab, Path(name) / "cheat")
+    return {o.check.name: o.status for o in made.outcomes}
+
+
+@pytest.mark.parametrize("cheat", _cases(QUICK))
+def test_a_cheat_does_not_get_the_points(cheat, monkeypatch):
     _only(monkeypatch, cheat.lab, cheat.loses)
-    made = _hidden(cheat.lab, tmp_path / "cheat")
-    passed = {o.check.name for o in made.outcomes if o.status == "pass"}
-    assert made.judged and made.outcomes and not passed, passed
+    made = _statuses(cheat)
+    assert set(made) == cheat.loses and set(made.values()) <= {"fail", "not run"}, made
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the test above runs as an ordinary user already")
+@pytest.mark.parametrize("cheat", _cases(QUICK_AS_ANOTHER))
+def test_nor_where_an_ordinary_user_grades(cheat, monkeypatch):
+    _only(monkeypatch, cheat.lab, cheat.loses)
+    made = run_as("ordinary user", lambda: _statuses(cheat))
+    assert set(made) == cheat.loses and set(made.values()) <= {"fail", "not run"}, made
 
 
 @pytest.mark.parametrize("who", WHO)

@@ -19,6 +19,7 @@ from testbed.labs.grader.lab import find_lab
 from testbed.labs.grader.report import gradescope, show_end, show_outcome
 from testbed.labs.grader.submission import LARGEST_BYTES
 from tests.support.hostile_submission import ATTEMPTS, NO_SANDBOX
+from tests.support.matrix import first_of
 
 P4 = "aggregation.p4"
 pytestmark = NO_SANDBOX
@@ -153,6 +154,34 @@ def test_a_program_cannot_include_somebody_elses_file(scratch, tmp_path):
     with pytest.raises(Refused) as caught:
         _compile(scratch, f'#include "{secret}"\n' + _p4({}))
     assert "forty-two" not in str(caught.value)
+
+
+INJECTIONS = [
+    (
+        "        job.apply();",
+        '        job.apply();\n        log_msg("x\\"); __builtin_trap(); (\\" %s %n {}");',
+    ),
+    ("    action drop() {", '    @name("x\\"); __builtin_trap(); (\\"") action drop() {'),
+    ("    action drop() {", '    @name("x\\n#include \\"/etc/passwd\\"\\n") action drop() {'),
+    ("    action drop() {", '    @name("x*/ __builtin_trap(); /*") action drop() {'),
+]
+
+
+@pytest.mark.parametrize("old, new", first_of(INJECTIONS, 1))
+def test_texts_of_a_program_do_not_get_into_its_c(old, new, scratch):
+    prepare(scratch)
+    key = _compile(scratch, _p4({old: new}))
+    with Box("switch", scratch, 5) as box:
+        number = box.call("load", key, [0, 1], 0, False)
+        box.call("send", number, [[1, bytes(60), 0]], None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [b"\xff\xfec\0o\0n\0", b"control \0 {", b"\x80"])
+def test_what_is_no_text_is_told(text, tmp_path):
+    (tmp_path / P4).write_bytes(text)
+    made = grade(find_lab("2"), tmp_path)
+    assert made.points == 0 and made.judged and made.problem.startswith(f"{P4} does not compile")
 
 
 def _living_children() -> set[int]:
