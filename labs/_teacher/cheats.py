@@ -440,4 +440,18 @@ def rate(network, plan):
             ),
         ),
     ),
+    Cheat(
+        "lab10_tests",
+        "looks into the program",
+        "wrong programs could be told from agree.p4 by what is inside",
+        frozenset({"right", "values", "rounds", "workers", "again", "packets"}),
+        more="\n#: the same registers as agree.p4\nregister_read current 0\n",
+    ),
+    Cheat(
+        "lab10_tests",
+        "fails on everything",
+        "a test that fails on every program finds all wrong ones",
+        frozenset({"right", "values", "rounds", "workers", "again", "packets"}),
+        more="\n#: nothing\npacket 1 00\nexpect 1 00\n",
+    ),
 ]

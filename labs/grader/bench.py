@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import functools
 import random
+import shutil
+import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from p4engine.backend.build import Compiled, compile_program
 from p4engine.switch.library import MANAGER_CALLS, PROGRAM_CALLS
 from scapy.packet import Packet
 
@@ -32,6 +35,9 @@ LIFE_S = 30.0
 # On the clock, until a switch on a network has nothing more to do.
 SETTLE_S = PACKETS_S * CLOCK / 2
 MAX_FRAMES = 1024  # that are captured at a port for one packet
+
+
+STF = "test.stf"
 
 
 class Broken(Exception):
@@ -255,6 +261,13 @@ class Setting(Protocol):
     ports: tuple[int, ...]
 
 
+@functools.cache
+def _own_program(name: str, text: str) -> Compiled:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / name).write_text(text)
+        return compile_program(Path(folder) / name)
+
+
 class Bench:
     """One check's view of a submission. Closed after the check.
 
@@ -343,6 +356,21 @@ class Bench:
         number = self.call(box, "load", key, list(self.lab.ports), seed, trace)
         self.virtual += 1
         return Switch(self, BoxedSwitch(self, box, number, trace))
+
+    def own_program(self, name: str, text: str) -> str:
+        """The key of a program of ours, for `stf`. It is compiled outside of the sandbox, once."""
+        compiled = _own_program(name, text)
+        cache = self.scratch / "cache"
+        if not (cache / f"{compiled.hash}.so").exists():
+            for path in (compiled.so_path, compiled.so_path.with_suffix(".json")):
+                shutil.copy(path, cache)
+        return compiled.hash
+
+    def stf(self, key: str, text: str) -> str:
+        """Run a test of the submission, in the format STF, on a fresh switch with a program of
+        ours; why it fails, "": it passes."""
+        (self.scratch / "cache" / STF).write_text(text)
+        return str(self.call(self._switches(), "stf", key, STF, limit_s=PACKETS_S))
 
     def read(self, name: str) -> str:
         """The text of a file that was handed in."""

@@ -230,7 +230,7 @@ class _Grading:
         """Take over the submission's files, and build the network. Raises Unusable."""
         files = collect(self.lab, folder, self.scratch / "source", self.seed.student)
         self.key = self.seed.key(self.lab.name, files)
-        if self.lab.program:
+        if self.lab.program or self.lab.switch:
             prepare(self.scratch)
         if self.network and self.lab.program:
             self._logs = scratch_folder()  # no submission can reach that one

@@ -56,6 +56,7 @@ class Lab:
             a student's name.
         program: the P4 program among `hand_in`, if there is one.
         module: the Python module among `hand_in`, if there is one.
+        switch: the checks run programs of ours in a switch, although none is handed in.
         packages: Python packages that the module may import.
         defines: compile-time parameters of the program.
         ports: of the switch.
@@ -66,6 +67,7 @@ class Lab:
     given: tuple[str, ...] = ()
     program: str = ""
     module: str = ""
+    switch: bool = False
     packages: tuple[str, ...] = PYTHON_PACKAGES
     defines: dict[str, int] = field(default_factory=dict)
     ports: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)

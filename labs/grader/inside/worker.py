@@ -145,6 +145,20 @@ class Worker:
         with self._locked(number):
             return self.switches[number].trace_lines()[:TRACE_LINES]
 
+    def stf(self, key: str, name: str) -> str:
+        """Run the test scratch/cache/`name` on a switch of its own; why it fails, "": it passes."""
+        from p4engine.stf.stf_run import run_test
+
+        result = run_test(self._compiled(key), self.scratch / "cache" / name)
+        d = result.difference
+        if d is None:
+            text = result.message or f"the test cannot be run ({result.status})"
+            return "" if result.status == "pass" else text.replace(f"{self.scratch}/cache/", "")
+        got = "nothing" if d.sent is None else d.sent.hex()
+        where = f" (line {d.line})" if d.line else ""
+        told = f"port {d.port}{where}: {d.reason}"
+        return f"{told}\nexpected  {d.expected or 'nothing'}\ngot       {got}"
+
     # ---- Python ----
 
     def module_load(self, name: str) -> None:

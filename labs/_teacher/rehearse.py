@@ -1,0 +1,125 @@
+"""Mark the same class twice, on the machine as it is and with busy programs beside, and compare.
+
+    python -m testbed.labs._teacher.rehearse --students 30 --load 40
+
+The class has solutions, skeletons, typical mistakes and cheats, one submission per student. Marks
+depend on processor time and hidden seeds alone, so both times they have to be equal. Exit code 0:
+they are; 1: they are not; 3: something was not judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import itertools
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from testbed.labs._teacher import mistakes, solution, write_mistake
+from testbed.labs._teacher.cheats import CHEATS
+from testbed.labs.grader.lab import find_lab, lab_names
+from testbed.labs.grader.mark import Mark, mark, submissions
+from testbed.labs.grader.seeds import Seed
+
+SECRET = b"a class that only rehearses"
+LOOP = "import os\nwhile os.getppid() == {}:\n    sum(range(1000000))"
+
+
+@contextmanager
+def load(count: int, nice: int = 0) -> Iterator[None]:
+    """So many busy programs beside, which end with the block, or with this process."""
+    with ExitStack() as stack:
+        for _ in range(count):
+            loop = [sys.executable, "-c", LOOP.format(os.getpid())]
+            process = subprocess.Popen(loop, preexec_fn=lambda: os.nice(nice) and None)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+        yield
+
+
+def write_class(folder: Path, students: int, labs: Sequence[str], seed: int = 0) -> None:
+    """Submissions of so many students in `folder`, in the layout that `mark` takes."""
+    kinds = []
+    for lab in labs:
+        found = find_lab(lab)
+        cheats = [cheat for cheat in CHEATS if cheat.lab == lab]
+        kinds.append([(found, kind) for kind in (None, "skeleton", *mistakes(lab), *cheats)])
+    for each in kinds:
+        random.Random(seed).shuffle(each)
+    rounds = itertools.zip_longest(*kinds)
+    mixed = [kind for row in rounds for kind in row if kind is not None]
+    for n in range(students):
+        lab, kind = mixed[n % len(mixed)]
+        target = folder / f"student{n:03}" / lab.name
+        target.parent.mkdir(parents=True)
+        if kind is None:
+            write_plain(solution(lab.name), target)
+        elif kind == "skeleton":
+            write_plain(lab.folder / "skeleton", target)
+        elif hasattr(kind, "lab"):
+            kind.write(target)
+        else:
+            write_mistake(lab.name, kind, target)
+
+
+def write_plain(source: Path, target: Path) -> None:
+    target.mkdir()
+    for path in source.iterdir():
+        (target / path.name).write_bytes(path.read_bytes())
+
+
+def marked(folder: Path, jobs: int = 1) -> list[Mark]:
+    """The class's marks."""
+    return mark(submissions(folder, None), Seed(secret=SECRET), jobs, io.StringIO())
+
+
+def differences(first: Sequence[Mark], second: Sequence[Mark]) -> list[str]:
+    """Who has not the same mark twice, with the tests that differ."""
+    made = []
+    for a, b in zip(first, second, strict=True):
+        pairs = zip(a.grade.outcomes, b.grade.outcomes, strict=True)
+        tests = [f"{x.check.name} {x.status}/{y.status}" for x, y in pairs if x.status != y.status]
+        if a.points != b.points or tests:
+            text = f"{a.points} and {b.points} points ({', '.join(tests)})"
+            made.append(f"{a.student}, {a.lab.name}: {text}")
+    return made
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--students", type=int, default=30)
+    parser.add_argument("--load", type=int, default=40, help="busy programs the second time")
+    parser.add_argument("--nice", type=int, default=0, help="niceness of these programs")
+    parser.add_argument("--jobs", type=int, default=1, help="submissions at a time")
+    parser.add_argument("--lab", action="append", default=[], help="only this; can be repeated")
+    arguments = parser.parse_args(words)
+    labs = [find_lab(name).name for name in arguments.lab] or lab_names()
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        write_class(Path(name), arguments.students, labs)
+        rounds, seconds = [], []
+        for count in (0, arguments.load):
+            begin = time.monotonic()
+            with load(count, arguments.nice):
+                rounds.append(marked(Path(name), arguments.jobs))
+            seconds.append(time.monotonic() - begin)
+            print(f"with {count} busy programs beside: {seconds[-1]:.0f} s", flush=True)
+    told = differences(*rounds)
+    for line in told:
+        print(line)
+    if not all(made.grade.judged for made in itertools.chain(*rounds)):
+        print("some tests were not judged; run again")
+        return 3
+    print(f"{arguments.students} students, {len(told)} marks that differ")
+    return 1 if told else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
