@@ -14,12 +14,14 @@ import io
 import itertools
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from testbed.labs._teacher import mistakes, solution, write_mistake
@@ -38,7 +40,7 @@ def load(count: int, nice: int = 0) -> Iterator[None]:
     with ExitStack() as stack:
         for _ in range(count):
             loop = [sys.executable, "-c", LOOP.format(os.getpid())]
-            process = subprocess.Popen(loop, preexec_fn=lambda: os.nice(nice) and None)
+            process = subprocess.Popen(loop, preexec_fn=partial(os.nice, nice))
             stack.callback(process.wait)
             stack.callback(process.kill)
         yield
@@ -46,33 +48,26 @@ def load(count: int, nice: int = 0) -> Iterator[None]:
 
 def write_class(folder: Path, students: int, labs: Sequence[str], seed: int = 0) -> None:
     """Submissions of so many students in `folder`, in the layout that `mark` takes."""
-    kinds = []
+    rows = []
     for lab in labs:
-        found = find_lab(lab)
-        cheats = [cheat for cheat in CHEATS if cheat.lab == lab]
-        kinds.append([(found, kind) for kind in (None, "skeleton", *mistakes(lab), *cheats)])
-    for each in kinds:
-        random.Random(seed).shuffle(each)
-    rounds = itertools.zip_longest(*kinds)
-    mixed = [kind for row in rounds for kind in row if kind is not None]
+        found = _submissions(lab)
+        random.Random(seed).shuffle(found)
+        rows.append(found)
+    mixed = [each for row in itertools.zip_longest(*rows) for each in row if each is not None]
     for n in range(students):
-        lab, kind = mixed[n % len(mixed)]
-        target = folder / f"student{n:03}" / lab.name
+        lab, write = mixed[n % len(mixed)]
+        target = folder / f"student{n:03}" / lab
         target.parent.mkdir(parents=True)
-        if kind is None:
-            write_plain(solution(lab.name), target)
-        elif kind == "skeleton":
-            write_plain(lab.folder / "skeleton", target)
-        elif hasattr(kind, "lab"):
-            kind.write(target)
-        else:
-            write_mistake(lab.name, kind, target)
+        write(target)
 
 
-def write_plain(source: Path, target: Path) -> None:
-    target.mkdir()
-    for path in source.iterdir():
-        (target / path.name).write_bytes(path.read_bytes())
+def _submissions(lab: str) -> list[tuple[str, Callable[[Path], object]]]:
+    """The lab's name, and a function that writes the submission to a new folder; of each."""
+    plain = [solution(lab), find_lab(lab).folder / "skeleton"]
+    made: list[Callable[[Path], object]] = [partial(shutil.copytree, path) for path in plain]
+    made += [partial(write_mistake, lab, mistake) for mistake in mistakes(lab)]
+    made += [cheat.write for cheat in CHEATS if cheat.lab == lab]
+    return [(lab, write) for write in made]
 
 
 def marked(folder: Path, jobs: int = 1) -> list[Mark]:

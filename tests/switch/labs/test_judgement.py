@@ -11,12 +11,13 @@ import pytest
 
 from testbed.labs.__main__ import main
 from testbed.labs._teacher import solution
+from testbed.labs._teacher.rehearse import differences, load, marked, write_class
 from testbed.labs.grader import box
 from testbed.labs.grader import mark as marking
 from testbed.labs.grader.box import Box, BoxDied, NotJudged, remove, scratch_folder
-from testbed.labs.grader.grade import Grade, grade
+from testbed.labs.grader.grade import Grade, Outcome, grade
 from testbed.labs.grader.lab import find_lab
-from testbed.labs.grader.mark import mark, submissions
+from testbed.labs.grader.mark import Mark, mark, submissions
 from testbed.labs.grader.seeds import Seed
 from tests.support.hostile_submission import NO_SANDBOX
 
@@ -194,3 +195,26 @@ def test_what_was_not_judged_loses_no_points(monkeypatch, tmp_path, capsys):
     mark([("ada", lab, tmp_path / "ada")], Seed(), 1, output)
     (row,) = csv.DictReader(io.StringIO(output.getvalue()))
     assert row["points"] == "" and "run again" in row["problem"]
+
+
+def test_a_class_has_the_same_marks_on_a_busy_machine(monkeypatch, tmp_path):
+    """A full one: TEACHERS.md."""
+    lab = find_lab("9")
+    wanted = [check for check in lab.checks if check.name in ("rates",)]
+    monkeypatch.setattr(lab, "checks", wanted)
+    write_class(tmp_path, 2, [lab.name])
+    idle = marked(tmp_path)
+    with load(3):
+        busy = marked(tmp_path)
+    assert len(idle) == 2 and all(made.grade.judged for made in (*idle, *busy))
+    assert differences(idle, busy) == []
+
+
+def test_marks_that_differ_are_told():
+    lab = find_lab("7")
+    good, bad = Outcome(lab.checks[0], "pass"), Outcome(lab.checks[0], "fail")
+    one, other = (Mark("ada", lab, p, 80, 0, Grade(lab, [o])) for p, o in ((10, good), (0, bad)))
+    assert differences([one], [one]) == []
+    assert differences([one], [other]) == [
+        "ada, lab7_numbers: 10 and 0 points (rounding pass/fail)"
+    ]
