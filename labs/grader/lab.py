@@ -51,7 +51,8 @@ class Lab:
     Args:
         hand_in: the files that a student edits; only these are taken from a submission.
         given: files that stay as they are, in the skeleton or (of several labs) in labs/common.
-        judged: the checks have a part that students do not get, labs/_teacher/LAB/judge.py.
+        judged: the checks have a part that students do not get: judge.py in the lab's folder of
+            labs/_teacher.
         personal: makes those files of the skeleton that differ between students, name to text, from
             a student's name.
         program: the P4 program among `hand_in`, if there is one.

@@ -148,6 +148,16 @@ def test_the_kit_grades_alone_and_holds_no_solution(tmp_path):
     assert "80 of 80 points" in done.stdout
 
 
+def test_a_kit_for_an_autograder_is_whole(tmp_path):
+    export(tmp_path / "kit", ["lab9_routing"])
+    export(tmp_path / "whole", ["lab9_routing"], with_teacher=True)
+    kits = [tmp_path / name / "labs" for name in ("kit", "whole")]
+    assert [(kit / "_teacher/lab9_routing/judge.py").exists() for kit in kits] == [False, True]
+    assert [(kit / "TEACHERS.md").exists() for kit in kits] == [False, True]
+    code = "".join(path.read_text() for path in kits[0].rglob("*.py"))
+    assert "def rate" in code and "def bottleneck" not in code and "def baselines" not in code
+
+
 def test_practice_numbers_of_lab_9_are_those_of_the_teachers_part():
     lab = find_lab("9")
     assert (lab.folder / "practice.json").read_text() == lab.judge().practice()
