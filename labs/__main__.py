@@ -22,6 +22,7 @@ from testbed.errors import RunError, UserError
 from testbed.labs.grader.course import Course, read_course
 from testbed.labs.grader.grade import Outcome, grade
 from testbed.labs.grader.lab import find_lab, lab_names
+from testbed.labs.grader.league import league
 from testbed.labs.grader.mark import (
     Mark,
     mark,
@@ -88,6 +89,12 @@ def _parser() -> argparse.ArgumentParser:
     many.add_argument("--course", type=Path, metavar="FILE", help=rules)
     _add_seed(many)
     many.add_argument("--jobs", type=int, default=1, help="submissions at a time (default 1)")
+
+    ranks = commands.add_parser("league", help="a table of submissions by score")
+    ranks.add_argument("folder", type=Path, help="a folder per student, in it one per lab")
+    ranks.add_argument("--lab", default="12", help="number or name of the lab (default 12)")
+    _add_seed(ranks)
+    ranks.add_argument("--jobs", type=int, default=1, help="submissions at a time (default 1)")
 
     similar = commands.add_parser("jplag", help="lay out submissions for JPlag")
     similar.add_argument("folder", type=Path, help="a folder per student, in it one per lab")
@@ -211,6 +218,26 @@ def _mark(arguments: argparse.Namespace, console: Console) -> int:
     return 0 if all(each.points is not None for each in marks) else 3
 
 
+def _league(arguments: argparse.Namespace, console: Console) -> int:
+    if arguments.jobs < 1:
+        raise UserError(f"--jobs {arguments.jobs}: at least one submission at a time")
+    lab = find_lab(arguments.lab)
+    found = [each for each in submissions(arguments.folder, None) if each[1].name == lab.name]
+    if not found:
+        raise UserError(f"{arguments.folder}: nobody has handed in {lab.name}")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("rank", justify="right")
+    table.add_column("student")
+    table.add_column("score", justify="right")
+    table.add_column("")
+    for row in league(found, _seed(arguments, ""), arguments.jobs):
+        score = "" if row.score is None else f"{row.score:.3f}"
+        rank = "" if row.rank is None else str(row.rank)
+        table.add_row(rank, Text(printable(row.student)), score, Text(printable(row.why[:120])))
+    console.print(table)
+    return 0
+
+
 def _jplag(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.target.exists():
         raise UserError(f"{arguments.target} exists already; name a folder that does not")
@@ -253,6 +280,7 @@ COMMANDS = {
     "start": _start,
     "grade": _grade,
     "mark": _mark,
+    "league": _league,
     "jplag": _jplag,
     "solutions": _solutions,
     "export": _export,

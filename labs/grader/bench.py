@@ -38,6 +38,7 @@ MAX_FRAMES = 1024  # that are captured at a port for one packet
 
 
 STF = "test.stf"
+COMMON = Path(__file__).resolve().parents[1] / "common"
 
 
 class Broken(Exception):
@@ -262,10 +263,10 @@ class Setting(Protocol):
 
 
 @functools.cache
-def _own_program(name: str, text: str) -> Compiled:
+def _own_program(name: str, text: str, defines: tuple[tuple[str, int], ...]) -> Compiled:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / name).write_text(text)
-        return compile_program(Path(folder) / name)
+        return compile_program(Path(folder) / name, dict(defines), [COMMON])
 
 
 class Bench:
@@ -304,6 +305,7 @@ class Bench:
         self.lab, self.scratch, self.trace = lab, scratch, trace
         self.random = stream
         self.case = ""  # the class of case that a check is at, told where values are hidden
+        self.score: float | None = None  # for a league table
         self.limit_s, self.used_s = limit_s, 0.0
         self._build, self._switches = build, switches
         self._boxes: list[Box] = []
@@ -350,16 +352,22 @@ class Bench:
         return self._boxed(program, dict(self.lab.defines), True)
 
     def _boxed(self, program: str, defines: dict[str, int], trace: bool) -> Switch:
-        key = self._build(program, defines, trace)
+        return self._loaded(self._build(program, defines, trace), trace)
+
+    def _loaded(self, key: str, trace: bool) -> Switch:
         box = self._switches()
         seed = self.random.getrandbits(32)
         number = self.call(box, "load", key, list(self.lab.ports), seed, trace)
         self.virtual += 1
         return Switch(self, BoxedSwitch(self, box, number, trace))
 
-    def own_program(self, name: str, text: str) -> str:
-        """The key of a program of ours, for `stf`. It is compiled outside of the sandbox, once."""
-        compiled = _own_program(name, text)
+    def own_switch(self, name: str, text: str, **defines: int) -> Switch:
+        """A switch with a program of ours; never on a network."""
+        return self._loaded(self.own_program(name, text, **defines), False)
+
+    def own_program(self, name: str, text: str, **defines: int) -> str:
+        """The key of a program of ours. It is compiled outside of the sandbox, once."""
+        compiled = _own_program(name, text, tuple(sorted(defines.items())))
         cache = self.scratch / "cache"
         if not (cache / f"{compiled.hash}.so").exists():
             for path in (compiled.so_path, compiled.so_path.with_suffix(".json")):

@@ -53,6 +53,7 @@ class Outcome:
     printed: str = ""
     played: str = ""  # where, if a network was asked for
     seconds: float = 0.0
+    score: float | None = None  # for a league table
 
     @property
     def points(self) -> int:
@@ -251,7 +252,7 @@ class _Grading:
                 outcome.lines += [f"log: {text}" for text in bench.log[:5]]
             outcome.notes = bench.notes
             outcome.printed = bench.printed()
-        outcome.seconds = time.monotonic() - begin
+        outcome.seconds, outcome.score = time.monotonic() - begin, bench.score
         if self.network:
             outcome.played = _network_counts(bench)
         self.made.warnings = self.builder.warnings
@@ -260,7 +261,8 @@ class _Grading:
         return outcome
 
     def _bench(self, check: Check) -> Bench:
-        stream = Stream(f"{self.lab.name}/{check.name}/{self.key}")
+        key = self.seed.common_key(self.lab.name) if check.common else self.key
+        stream = Stream(f"{self.lab.name}/{check.name}/{key}")
         wires = None if check.virtual else self.wires
         bench = Bench(
             self.lab,

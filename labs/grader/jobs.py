@@ -90,15 +90,37 @@ class Job:
     def plain(self, who: int, number: int, slot: int, priority: int = 0) -> bytes:
         """The frame of a gradient whose values are all 1. Where a check sends hundreds, scapy would
         take most of its time."""
-        frame, worker = bytearray(_ones(self, who)), self.workers[who]
+        worker = self.workers[who]
         row = (GRADIENT, 0, self.number, priority, number, slot, worker, 1 << worker)
-        HEADER.pack_into(frame, AT_AGG, *row)
-        return bytes(frame)
+        return _patched(_gradient(self, who), row)
+
+    def plain_result(self, number: int, slot: int) -> bytes:
+        """The frame of a result whose values are all 1."""
+        row = (RESULT, 0, self.number, 0, number, slot, 0, self.everyone)
+        return _patched(_result(self), row)
+
+    def plain_reminder(self, number: int, slot: int) -> bytes:
+        """The frame of a reminder."""
+        return _patched(_reminder(self), (REMINDER, 0, self.number, 0, number, slot, 0, 0))
+
+
+def _patched(frame: bytes, row: tuple[int, ...]) -> bytes:
+    return frame[:AT_AGG] + HEADER.pack(*row) + frame[AT_AGG + HEADER.size :]
 
 
 @functools.cache
-def _ones(job: Job, who: int) -> bytes:
+def _gradient(job: Job, who: int) -> bytes:
     return bytes(job.gradient(who, [1] * VALUES))
+
+
+@functools.cache
+def _result(job: Job) -> bytes:
+    return bytes(job.result([1] * VALUES))
+
+
+@functools.cache
+def _reminder(job: Job) -> bytes:
+    return bytes(job.reminder(0, 0))
 
 
 @dataclass

@@ -42,6 +42,7 @@ class Check:
     run: Callable[[Bench], None]
     limit_s: float = TEST_S
     virtual: bool = False  # it needs virtual time, so it is never played on a network
+    common: bool = False  # its numbers are the same for all of a class, for a league table
 
 
 @dataclass
@@ -78,13 +79,18 @@ class Lab:
     name: str = ""  # of its folder
 
     def check(
-        self, points: int, title: str, limit_s: float = TEST_S, virtual: bool = False
+        self,
+        points: int,
+        title: str,
+        limit_s: float = TEST_S,
+        virtual: bool = False,
+        common: bool = False,
     ) -> Callable:
         """Decorator: the function is a check of this lab. The arguments are those of `Check`."""
 
         def add(function: Callable[[Bench], None]) -> Callable[[Bench], None]:
             name = function.__name__
-            self.checks.append(Check(name, title, points, function, limit_s, virtual))
+            self.checks.append(Check(name, title, points, function, limit_s, virtual, common))
             return function
 
         return add

@@ -71,9 +71,16 @@ class Seed:
 
     def key(self, lab: str, files: Mapping[str, bytes]) -> str:
         """The key of the streams for a submission with these files."""
+        return self._key(lab, self.student, files)
+
+    def common_key(self, lab: str) -> str:
+        """The key of streams that are the same for all students of a class."""
+        return self._key(lab, "", {})
+
+    def _key(self, lab: str, student: str, files: Mapping[str, bytes]) -> str:
         if not self.hidden:
             return f"practice {self.number}"
-        parts = [lab.encode(), self.student.encode()]
+        parts = [lab.encode(), student.encode()]
         parts += [part for name in sorted(files) for part in (name.encode(), files[name])]
         lengths = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
         return hmac.new(self.secret, lengths, hashlib.sha256).hexdigest()

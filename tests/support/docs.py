@@ -207,14 +207,17 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/switch/labs/test_commands.py::test_gradescope_gets_a_score_per_test"),
     ),
     (
+        r"MODULE labs league \S+ --secret \S+",
+        Elsewhere("tests/switch/labs/test_commands.py::test_a_league_orders_by_score"),
+    ),
+    (
         r"MODULE labs export --with-teacher FOLDER",
         Elsewhere("tests/switch/labs/test_commands.py::test_a_kit_for_an_autograder_is_whole"),
     ),
     (
         r"MODULE testbed\.labs\._teacher\.rehearse .+",
         Elsewhere(
-            "tests/switch/labs/test_judgement.py"
-            "::test_a_class_has_the_same_marks_on_a_busy_machine"
+            "tests/switch/labs/test_judgement.py::test_a_class_has_the_same_marks_on_a_busy_machine"
         ),
     ),
     (

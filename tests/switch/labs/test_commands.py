@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 import os
@@ -10,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -158,8 +160,9 @@ def test_a_kit_for_an_autograder_is_whole(tmp_path):
     assert "def rate" in code and "def bottleneck" not in code and "def baselines" not in code
 
 
-def test_practice_numbers_of_lab_9_are_those_of_the_teachers_part():
-    lab = find_lab("9")
+@pytest.mark.parametrize("number", ["9", "12"])
+def test_practice_numbers_are_those_of_the_teachers_part(number):
+    lab = find_lab(number)
     assert (lab.folder / "practice.json").read_text() == lab.judge().practice()
 
 
@@ -170,3 +173,31 @@ def test_hidden_numbers_need_the_teachers_part(monkeypatch, tmp_path):
         grade(lab, solution(lab.name), Seed(student="ada", secret=b"a" * 20))
     made = grade(lab, solution(lab.name))  # practice does not
     assert made.points == lab.points
+
+
+SCHEDULER = "lab12_scheduler"
+
+
+def test_a_league_orders_by_score(monkeypatch, tmp_path, capsys):
+    """With fewer workloads than it has."""
+    lab = find_lab(SCHEDULER)
+    checks = importlib.import_module(f"testbed.labs.{SCHEDULER}.checks")
+    (ranked,) = [check for check in lab.checks if check.common]
+    few = replace(ranked, run=lambda t: checks.compare(t, "esa", 2, 0.0))
+    monkeypatch.setattr(lab, "checks", [few])
+    folders = {"ada": lab.folder / "skeleton", "bob": solution(SCHEDULER), "eve": tmp_path / "none"}
+    (tmp_path / "none").mkdir()
+    for student, source in folders.items():
+        shutil.copytree(source, tmp_path / "class" / student / SCHEDULER)
+    (tmp_path / "secret").write_text("a secret of the class")
+    assert main(["league", str(tmp_path / "class"), "--secret", str(tmp_path / "secret")]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert [row[1] for row in rows[:2]] == ["bob", "ada"] and [r[0] for r in rows[:2]] == ["1", "2"]
+    assert float(rows[0][2]) > 1 > float(rows[1][2])
+    assert rows[2] == ["eve", "scheduler.p4", "is", "missing"]
+
+
+def test_a_lab_without_scores_has_no_league(tmp_path, capsys):
+    shutil.copytree(solution(LAB), tmp_path / "ada" / LAB)
+    assert main(["league", str(tmp_path), "--lab", "2"]) == 2
+    assert "has no league" in capsys.readouterr().err
