@@ -171,6 +171,8 @@ def test_hidden_numbers_need_the_teachers_part(monkeypatch, tmp_path):
     monkeypatch.setattr(type(lab), "judge", lambda self: None)
     with pytest.raises(UserError, match="teacher's part"):
         grade(lab, solution(lab.name), Seed(student="ada", secret=b"a" * 20))
+    few = [check for check in lab.checks if check.name in ("rates", "on_leaf_spine")]
+    monkeypatch.setattr(lab, "checks", few)
     made = grade(lab, solution(lab.name))  # practice does not
     assert made.points == lab.points
 

@@ -88,7 +88,8 @@ print("\\x1b]0;title\\x07")
 
 
 @pytest.mark.parametrize("end", ["raise Weird", "def __getattr__(name): raise Weird"])
-def test_output_of_a_submission_cannot_harm_a_terminal_or_a_file(end, tmp_path):
+def test_output_of_a_submission_cannot_harm_a_terminal_or_a_file(end, tmp_path, monkeypatch):
+    monkeypatch.setattr(find_lab("7"), "checks", find_lab("7").checks[:2])
     (tmp_path / "quantise.py").write_text(WEIRD + end)
     made = grade(find_lab("7"), tmp_path)
     output = io.StringIO()

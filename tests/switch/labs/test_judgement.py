@@ -72,7 +72,7 @@ def test_a_fault_in_a_check_is_the_submissions_and_the_others_go_on(monkeypatch)
     checks = [
         type(c)(c.name, c.title, c.points, fault) if not n else c for n, c in enumerate(lab.checks)
     ]
-    monkeypatch.setattr(lab, "checks", checks)
+    monkeypatch.setattr(lab, "checks", checks[:3])
     made = grade(lab, solution("lab7_numbers"))
     assert made.points == lab.points - checks[0].points
     assert "the test cannot use what your program" in made.outcomes[0].lines[0]
