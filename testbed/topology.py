@@ -69,6 +69,7 @@ class Topology:
     _failed: frozenset[int]
     _forwarding: frozenset[str]
     _derived: dict[Hashable, Any]
+    _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     # Made here and not in __init__, so that a subclass need not call super().__init__().
     def __new__(cls, *args: Any, **options: Any) -> Self:
@@ -82,6 +83,7 @@ class Topology:
         self._failed = frozenset()
         self._forwarding = frozenset()
         self._derived = {}
+        self._made_with = args, options
         return self
 
     def add_host(self, name: str) -> str:
@@ -155,6 +157,11 @@ class Topology:
     @property
     def forwarding(self) -> frozenset[str]:
         return self._forwarding
+
+    @property
+    def made_with(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments that the class was called with, by position and by name."""
+        return self._made_with
 
     def is_host(self, name: str) -> bool:
         """Whether there is a host of this name."""

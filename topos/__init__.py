@@ -11,6 +11,7 @@ from __future__ import annotations
 from testbed import plugins
 from testbed.errors import UserError
 from testbed.topology import Topology
+from testbed.topos.explicit import Explicit
 from testbed.topos.fat_tree import FatTree
 from testbed.topos.graph import Graph
 from testbed.topos.leaf_spine import LeafSpine
@@ -25,6 +26,7 @@ SHIPPED: dict[str, type[Topology]] = {
     "fat_tree": FatTree,
     "triangle": Triangle,
     "graph": Graph,
+    "explicit": Explicit,
 }
 
 

@@ -135,7 +135,7 @@ def build(cls: type, options: dict[str, Any], choice: TopologyChoice) -> Topolog
     try:
         with _imports_from(choice.file):
             made = cls(**options)
-        topology = made.plain() if isinstance(made, Topology) else _from_mininet(made)
+        topology = made.plain() if isinstance(made, Topology) else from_mininet(made)
         topology.check()
     except TopologyError as error:
         path = (*HERE, error.option) if error.option in options else where
@@ -233,7 +233,7 @@ def _reason(error: BaseException, file: Path | None) -> str:
     return f"line {lines[-1]}, {text}" if lines else text
 
 
-def _from_mininet(topo: Any) -> Topology:
+def from_mininet(topo: Any) -> Topology:
     """Convert an object of Mininet's `Topo`: its nodes, links, and what TCLink would take."""
     topology = Topology()
     switches = set(topo.switches())
