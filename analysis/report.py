@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -24,6 +24,9 @@ from testbed.paths import command_line
 from testbed.results import Results, ResultsError, hand_over, read
 from testbed.steps import step
 from testbed.text_table import Table, printed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LOADING = "loading matplotlib"
 _WIDTH = 150  # of report.txt, and of a terminal that does not tell its own
@@ -67,8 +70,7 @@ def sweep_report(folder: str | Path, console: Console | None = None, *, draw: bo
     frame = sweeps.frame(sweep)
     console = console or _console()
     with _writing(sweep.folder):
-        table = printed(tables.sweep(sweep.points, sweep.keys, frame))
-        _show(table, console, sweep.folder / "report.txt")
+        _show(render_sweep(sweep, frame), console, sweep.folder / "report.txt")
         if frame.empty:
             console.print("no figures: no point has finished", style="yellow")
             return
@@ -80,6 +82,12 @@ def sweep_report(folder: str | Path, console: Console | None = None, *, draw: bo
             from testbed.analysis.figures import sweep_figures
         _draw(console, lambda: sweep_figures.draw(sweep, frame, sweep.folder / "figures"))
         _write_page(console, lambda html: html.write_sweep(sweep, frame))
+
+
+def render_sweep(sweep: sweeps.Sweep, frame: pd.DataFrame | None = None) -> RenderableType:
+    """The table of a sweep's points. `frame`: that of the sweep, if it is at hand."""
+    frame = sweeps.frame(sweep) if frame is None else frame
+    return printed(tables.sweep(sweep.points, sweep.keys, frame))
 
 
 def render(results: Results) -> RenderableType:

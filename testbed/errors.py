@@ -21,6 +21,10 @@ class UserError(Exception):
     printed as it stands.
     """
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the message alone, since the mistake is not in this package."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class RunError(Exception):
     """A run that started and failed. The message names the cause.

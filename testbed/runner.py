@@ -35,9 +35,18 @@ def run(
 
     pcap: the ports to capture (see captures.py). report: False for the tables alone, without
     figures and report.html. Raises UserError before anything is built, and RunError."""
+    folder = carry_out(experiment, results, pcap, Console())
+    from testbed.analysis.report import after_run
+
+    after_run(folder, draw=report)
+    return 0
+
+
+def carry_out(experiment: Experiment, results: Path, pcap: Sequence[str], console: Console) -> Path:
+    """Check the machine, compile, and run an experiment; returns its results folder, which is below
+    `results`. Shows how far it is on `console`. Raises UserError and RunError as `run` does."""
     captured = ports(experiment, pcap)
     get_ready([experiment])
-    console = Console()
     with contextlib.ExitStack() as stack:
         shared = None
         if experiment.runtime != VIRTUAL:
@@ -52,11 +61,7 @@ def run(
         too_much = capacity.warnings(experiment, calibration.load())
         for warning in (*experiment.warnings, *program.warnings, *too_much):
             print(f"warning: {warning}", file=sys.stderr)
-        folder = run_experiment(experiment, program, results, console, captured, shared)
-    from testbed.analysis.report import after_run
-
-    after_run(folder, draw=report)
-    return 0
+        return run_experiment(experiment, program, results, console, captured, shared)
 
 
 def get_ready(experiments: Iterable[Experiment]) -> None:

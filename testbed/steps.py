@@ -3,23 +3,86 @@
     with step(console, "building the network"):
         ...
 
-A step that is done at once says nothing. On a terminal, a longer one shows a line that is taken
-away at its end; elsewhere it prints a line from time to time. Steps do not nest, and no live view
-is shown within one, since a terminal has one such line.
+A step that is done at once says nothing. On a terminal and in a notebook, a longer one shows a line
+that is taken away at its end; elsewhere it prints a line from time to time. Steps do not nest, and
+no live view is shown within one, since a terminal has one such line.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.live import Live
 
 FIRST_S = 1.5  # what takes less says nothing
 REPEAT_S = 3.0  # lines where there is no terminal
 LIVE_S = 0.5
+
+
+def quiet_console() -> Console:
+    """A console that shows nothing, in a notebook neither."""
+    return Console(quiet=True, force_jupyter=False)
+
+
+class Area(Protocol):
+    """A place whose content changes, and which is empty again at the end."""
+
+    def start(self) -> None:
+        """Open it."""
+
+    def update(self, renderable: RenderableType, *, refresh: bool = False) -> None:
+        """Show something else. `refresh`: at once."""
+
+    def stop(self) -> None:
+        """Empty it."""
+
+
+def live_area(console: Console) -> Area | None:
+    """Such a place of a terminal or below a notebook's cell; None: there is none, or nothing is to
+    be shown."""
+    if console.quiet:
+        return None
+    if console.is_jupyter:
+        return NotebookArea()
+    return (
+        Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+    )
+
+
+class NotebookArea:
+    """An output of a notebook's cell. Rich's own needs ipywidgets in the notebook's server."""
+
+    WIDTH = 120
+
+    def __init__(self) -> None:
+        self._shown: Any = None
+
+    def start(self) -> None:
+        from IPython.display import HTML, display
+
+        self._shown = display(HTML(""), display_id=True)
+
+    def update(self, renderable: RenderableType, *, refresh: bool = False) -> None:
+        from IPython.display import HTML
+
+        page = Console(file=io.StringIO(), record=True, width=self.WIDTH, force_jupyter=False)
+        page.print(renderable)
+        style = "line-height: 1.2; white-space: pre"
+        text = page.export_html(
+            inline_styles=True, code_format=f'<pre style="{style}">{{code}}</pre>'
+        )
+        self._shown.update(HTML(text))
+
+    def stop(self) -> None:
+        from IPython.display import HTML
+
+        self._shown.update(HTML(""))
 
 
 @contextlib.contextmanager
@@ -48,6 +111,13 @@ def _tell(console: Console, text: str | Callable[[], str], ended: threading.Even
 
     if ended.wait(FIRST_S):
         return
+    if console.is_jupyter:
+        area = NotebookArea()
+        area.start()
+        while True:
+            area.update(line())
+            if ended.wait(LIVE_S):
+                return area.stop()
     if not console.is_terminal:
         while True:
             console.print(line(), markup=False, highlight=False, soft_wrap=True)

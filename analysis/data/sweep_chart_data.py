@@ -58,7 +58,7 @@ MEASURES = {
     ),
     "retransmissions": Measure("retransmissions", "sent again", "count"),
 }
-_USUAL = ("jct", "ps_packets_per_fragment", "in_switch_share", "ps_link_bytes")
+USUAL = ("jct", "ps_packets_per_fragment", "in_switch_share", "ps_link_bytes")
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class SweepPanel:
 
 def chosen(sweep: Sweep) -> list[Measure]:
     """What the sweep's figure shows, or the usual measures where it declares none."""
-    return [MEASURES[name] for name in (sweep.figure.panels if sweep.figure else _USUAL)]
+    return [MEASURES[name] for name in (sweep.figure.panels if sweep.figure else USUAL)]
 
 
 def with_links(frame: pd.DataFrame) -> pd.DataFrame:

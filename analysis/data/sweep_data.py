@@ -42,9 +42,10 @@ class Value:
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a sweep. `results`: its newest finished run, else its newest run; None: it has
-    not been run."""
+    """One point of a sweep. `key`: its folder below the sweep's. `results`: its newest finished
+    run, else its newest run; None: it has not been run."""
 
+    key: str
     system: str
     values: dict[str, Value]
     results: Results | None
@@ -103,6 +104,7 @@ def read_sweep(folder: str | Path) -> Sweep:
         described = read_json(folder / SWEEP_FILE)
         points = tuple(
             Point(
+                each["key"],
                 each["system"],
                 {key: Value(**value) for key, value in each["values"].items()},
                 _newest(folder / each["key"]),

@@ -9,6 +9,7 @@ from testbed.config import units
 from testbed.errors import UserError
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.load import load
+from testbed.experiment.summary import summary
 from testbed.experiment.sweep import is_sweep, load_sweep, other_workers
 
 
@@ -67,19 +68,6 @@ def show_command(path: str | Path) -> int:
     return 0
 
 
-def summary(experiment: Experiment) -> str:
-    """E.g. `2 jobs with 8 workers on star (10 hosts, 1 switch), ESA, 256 aggregators per
-    switch`."""
-    topology = experiment.topology_object()
-    workers = sum(job.workers for job in experiment.jobs)
-    network = f"{_count(topology.hosts, 'host')}, {_count(topology.switches, 'switch', 'es')}"
-    jobs = f"{_count(experiment.jobs, 'job')} with {workers} worker{'s' if workers > 1 else ''}"
-    parts = [f"{jobs} on {experiment.topology.title()} ({network})", experiment.system_entry.title]
-    if experiment.system_entry.memory:
-        parts.append(f"{experiment.aggregators} aggregators per switch")
-    return ", ".join(parts)
-
-
 def _facts(experiment: Experiment) -> list[str]:
     """What follows from the file and is good to know before a run."""
     lines = []
@@ -99,7 +87,3 @@ def _facts(experiment: Experiment) -> list[str]:
         )
     lines.append(f"gradient packets in all, without retransmissions: {total} per repetition")
     return lines
-
-
-def _count(things: tuple, word: str, plural: str = "s") -> str:
-    return f"{len(things)} {word}{plural if len(things) != 1 else ''}"

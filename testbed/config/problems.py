@@ -63,12 +63,13 @@ class Problem:
 
 
 class ExperimentError(UserError):
-    """An experiment file that cannot be used. `problems` are all that were found, by line."""
+    """An experiment file, or `what` is a part of one, that cannot be used. `problems` are all that
+    were found, by line."""
 
-    def __init__(self, file: str, problems: Iterable[Problem]) -> None:
+    def __init__(self, file: str, problems: Iterable[Problem], what: str = "experiment") -> None:
         self.problems = sorted(problems, key=lambda each: each.line or 0)
         count = len(self.problems)
-        lines = [f"{file}: {count} error{'s' if count > 1 else ''} in the experiment"]
+        lines = [f"{file}: {count} error{'s' if count > 1 else ''} in the {what}"]
         lines += [f"  {problem}" for problem in self.problems[:SHOWN]]
         if count > SHOWN:
             lines.append(f"  ... and {count - SHOWN} more")

@@ -75,7 +75,11 @@ class Sweep:
 
 def is_sweep(path: str | Path) -> bool:
     """Whether the file has the key `sweep`. Raises UserError if it cannot be read."""
-    document = read_yaml(read_file(Path(path)), str(path))
+    return has_sweep(read_yaml(read_file(Path(path)), str(path)))
+
+
+def has_sweep(document: Document) -> bool:
+    """Whether a document has the key `sweep`."""
     return isinstance(document.data, dict) and "sweep" in document.data
 
 
@@ -85,10 +89,16 @@ def load_sweep(path: str | Path, size: Size | None = None) -> Sweep:
     Raises UserError: for the file, or for the first point that is no sound experiment, which it
     names by what was varied."""
     path = Path(path)
-    file, folder = str(path), path.absolute().parent
-    document = read_yaml(read_file(path), file)
-    if not isinstance(document.data, dict) or "sweep" not in document.data:
+    document = read_yaml(read_file(path), str(path))
+    if not has_sweep(document):
         raise UserError(f"{path}: this file has no key sweep; `{command_line(str(path))}` runs it")
+    return sweep_of(document, str(path), path.absolute().parent, path.stem, size)
+
+
+def sweep_of(
+    document: Document, file: str, folder: str | Path, stem: str, size: Size | None = None
+) -> Sweep:
+    """The same of a document with the key `sweep`. `file`, `folder`, `stem`: see `load_text`."""
     choices = _choices(document, file)
     figure = read_figure(document, file, tuple(choices[0]))
 
@@ -97,7 +107,7 @@ def load_sweep(path: str | Path, size: Size | None = None) -> Sweep:
         if size is not None:
             resize(changed.data, size)
         try:
-            return load_document(changed, file, folder, path.stem, servers_reserved)
+            return load_document(changed, file, folder, stem, servers_reserved)
         except ExperimentError as error:
             at = ", ".join(f"{name}={shown(value)}" for name, value in choice.items())
             raise UserError(f"{error}\n  at the sweep's point {at}") from None
@@ -359,17 +369,34 @@ def _applied(document: Document, choice: Choice, file: str) -> Document:
     lines = dict(document.lines)
     for name, value in choice.items():
         line = document.line(("sweep", name))
-        if isinstance(data.get("system"), str) and name.startswith("system."):
-            data["system"] = {"name": data["system"]}
-        for path in _set(data, _parse(name), value, (), file, line):
+        for path in set_key(data, name, value, file, line):
             if line is not None:
                 lines[path] = line
+    return Document(without_useless_memory(data), lines, [])
+
+
+def set_key(
+    data: dict[str, Any], name: str, value: Any, file: str, line: int | None = None
+) -> list[KeyPath]:
+    """Set a key of an experiment's data in place; `name`: its path, such as memory.aggregators,
+    jobs[0].scale or jobs[*].scale. Returns the paths that were set. Raises ExperimentError."""
+    if isinstance(data.get("system"), str) and name.startswith("system."):
+        data["system"] = {"name": data["system"]}
+    try:
+        parts = _parse(name)
+    except FieldError as error:
+        raise ExperimentError(file, [replace(Problem.of((name,), error), line=line)]) from None
+    return _set(data, parts, value, (), file, line)
+
+
+def without_useless_memory(data: dict[str, Any]) -> dict[str, Any]:
+    """The data without `memory` if its system uses none; changed in place."""
     system = data.get("system")
     system_name: Any = system.get("name") if isinstance(system, dict) else system
     chosen = systems.SYSTEMS.get(system_name) if isinstance(system_name, str) else None
     if chosen is not None and not chosen.memory:
         data.pop("memory", None)
-    return Document(data, lines, [])
+    return data
 
 
 def _set(
@@ -380,14 +407,12 @@ def _set(
     wanted = dict if isinstance(head, str) and head != EVERY else list
     if not isinstance(at, wanted):
         what = "keys" if wanted is dict else "a list"
-        message = sentence(
-            f"the sweep sets {key_path((*done, head))}, but there are no {what} here"
-        )
+        message = sentence(f"{key_path((*done, head))} cannot be set: there are no {what} here")
         raise ExperimentError(file, [Problem(done, message, line)])
     if head == EVERY:
         heads: list[str | int] = list(range(len(at)))
     elif isinstance(head, int) and head >= len(at):
-        message = f"the sweep sets member {head}, but the list has {len(at)} (counted from 0)"
+        message = f"member {head} cannot be set: the list has {len(at)} (counted from 0)"
         raise ExperimentError(file, [Problem(done, message, line)])
     else:
         heads = [head]

@@ -1,4 +1,5 @@
-"""The live view of a run: a moving picture, or, without a terminal, a line from time to time.
+"""The live view of a run: a moving picture in a terminal or below a notebook's cell, elsewhere a
+line from time to time.
 
 Per job: iterations done (by its slowest worker), the rate of its workers' gradients now and
 recently, time so far. Per switch: a strip of the aggregators in use, from the pool's first to its
@@ -20,12 +21,12 @@ from typing import Any, NamedTuple
 
 from p4engine.frontend.diagnostics import P4Error
 from rich.console import Console, Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from testbed.dataplane import MemorySnapshot
 from testbed.dataplane.memory_snapshot import Blocks
+from testbed.steps import live_area
 
 LIVE_STEP_NS = 250_000_000
 PLAIN_STEP_NS = 3_000_000_000
@@ -147,9 +148,7 @@ class Progress:
         self._preemptions_per_s: dict[str, float] = {}
         self._last_ns = 0
         self._shown_ns = 0  # by the viewer's clock
-        self._live: Live | None = None
-        if console.is_terminal and not console.quiet:
-            self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._live = live_area(console)
 
     def __enter__(self) -> Progress:
         if self._live:

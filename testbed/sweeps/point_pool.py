@@ -11,10 +11,13 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -34,16 +37,37 @@ def executor(processes: int | None = None, dask: str | None = None) -> Iterator[
         with _dask_client(dask) as client:
             yield client.get_executor(pure=False)
         return
-    # Spawned, not forked: a child starts without the parent's signal handlers and threads.
-    pool = ProcessPoolExecutor(
-        processes or os.cpu_count(), multiprocessing.get_context("spawn"), _begin, (os.getpid(),)
-    )
+    pool = ProcessPoolExecutor(processes or os.cpu_count(), _Spawning(), _begin, (os.getpid(),))
     try:
         yield pool
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
+        for process in multiprocessing.active_children():
+            if isinstance(process, _Process):  # what it has of its point is of no use
+                process.kill()
         raise
     pool.shutdown()
+
+
+class _Process(SpawnProcess):
+    """A new process that does not import the program that is running. `spawn` would have it do so;
+    a script that calls `testbed.sweep` at its top would then run a sweep in each process."""
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:
+        started = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            return SpawnProcess._Popen(process_obj)  # type: ignore[attr-defined]
+        finally:
+            sys.modules["__main__"] = started
+
+
+class _Spawning(SpawnContext):
+    """Spawned, not forked: a process starts without the handlers and threads of the one that
+    runs."""
+
+    Process = _Process
 
 
 def run_points(

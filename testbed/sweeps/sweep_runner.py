@@ -53,8 +53,26 @@ def run_sweep(
     in virtual time. `share`: take over what sweeps beside it have run. `report`: False for no
     figures and no report.html. Returns the exit code: 1 if a point failed. Raises UserError before
     anything is run."""
+    folder, failed = carry_out(sweep, results, Console(), processes, dask, share)
+    from testbed.analysis.report import sweep_report
+
+    sweep_report(folder, draw=report)
+    for point, error in failed:
+        print(f"failed: {point.label}: {error}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def carry_out(
+    sweep: Sweep,
+    results: Path,
+    console: Console,
+    processes: int | None = None,
+    dask: str | None = None,
+    share: bool = False,
+) -> tuple[Path, list[tuple[Point, str]]]:
+    """Run all points that have not finished yet, as `run_sweep` does; returns the sweep's folder,
+    and the points that failed with the reasons. Shows how far it is on `console`."""
     get_ready([point.experiment for point in sweep.points])
-    console = Console()
     todo = _unfinished(sweep, results)
     with step(console, "estimating the memory that the points take"):
         _require_memory(todo, processes, dask)
@@ -74,13 +92,7 @@ def run_sweep(
     if share and (taken := known_points.take_over(todo, folder)):
         console.print(f"{taken} of the others are taken over from other figures")
         todo = _unfinished(sweep, results)
-    failed = _run_points(todo, programs, folder, console, processes, dask)
-    from testbed.analysis.report import sweep_report
-
-    sweep_report(folder, draw=report)
-    for point, error in failed:
-        print(f"failed: {point.label}: {error}", file=sys.stderr)
-    return 1 if failed else 0
+    return folder, _run_points(todo, programs, folder, console, processes, dask)
 
 
 def _require_memory(todo: list[Point], processes: int | None, dask: str | None) -> None:

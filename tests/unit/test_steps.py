@@ -81,4 +81,4 @@ def test_an_error_ends_the_step():
     before = threading.active_count()
     with pytest.raises(ValueError), steps.step(console(Shown()), "failing"):
         raise ValueError
-    assert threading.active_count() == before
+    assert threading.active_count() <= before

@@ -34,6 +34,21 @@ print([name for name in {HEAVY!r} if name in sys.modules])
     assert done.stdout.strip() == "[]"
 
 
+def test_the_interface_for_python_is_found_when_it_is_used():
+    program = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+import testbed as tb
+names = dir(tb)
+print(sorted(name for name in sys.modules if name.split(".")[0] in ("testbed", "p4engine")))
+print([name for name in names if getattr(tb, name) is None])
+print([name for name in {(*HEAVY, "pandas")!r} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["['testbed']", "[]", "[]"]
+
+
 @pytest.mark.parametrize("line", [["figure"], *([word, "--help"] for word in COMMANDS)], ids=str)
 def test_lists_and_helps_wait_for_nothing(line):
     program = f"""

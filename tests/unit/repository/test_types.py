@@ -10,7 +10,18 @@ import pytest
 from tests.support.paths import ROOT
 
 # What users of the package import.
-PUBLIC = ("testbed.topology", "testbed.errors", "testbed.paths", "testbed.plugins")
+PUBLIC = (
+    "testbed",
+    "testbed.api.drawing",
+    "testbed.api.experiments",
+    "testbed.api.parts",
+    "testbed.api.results",
+    "testbed.api.running",
+    "testbed.topology",
+    "testbed.errors",
+    "testbed.paths",
+    "testbed.plugins",
+)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,218 @@
+"""An experiment as an object: loaded from a file or made of parts, changed, written as a file.
+
+An `Experiment` holds what its file says, not what follows from it. So a change has the same effect
+as the same change in the file: another system brings its own defaults and its own placement. Every
+new object is checked in full, as `ina check` would except for the P4 program.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.api.parts import plain
+from testbed.config.yaml_document import Document, Inline, read_yaml, write_yaml
+from testbed.errors import UserError
+from testbed.experiment.load import load_document, load_text, read_file
+from testbed.experiment.summary import summary
+from testbed.experiment.sweep import has_sweep, set_key, sweep_of, without_useless_memory
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment as Resolved
+    from testbed.experiment.sweep import Sweep
+
+
+def load(path: str | Path) -> Experiment:
+    """An experiment file, with or without the key `sweep`. Raises UserError that lists everything
+    that is wrong with it."""
+    path = Path(path)
+    document = read_yaml(read_file(path), str(path))
+    return Experiment._of(document, str(path), path.absolute().parent, path.stem)
+
+
+class Experiment:
+    """What an experiment file says, checked. It does not change; `with_` makes another one.
+
+    Attributes: `folder`, where relative paths in it start."""
+
+    folder: Path
+    _document: Document
+    _file: str
+    _stem: str
+    _resolved: Resolved | None
+    _sweep: Sweep | None
+
+    def __init__(self, *, folder: str | Path = ".", **keys: Any) -> None:
+        """An experiment of the keys of a file: `Experiment(topology=tb.Star(hosts=5), ...)`.
+        Raises UserError."""
+        data = {name: plain(value, name) for name, value in keys.items()}
+        self._set(Document(data), "experiment", Path(folder).absolute(), "experiment")
+
+    @classmethod
+    def _of(cls, document: Document, file: str, folder: Path, stem: str) -> Experiment:
+        made = cls.__new__(cls)
+        made._set(document, file, folder, stem)
+        return made
+
+    def _set(self, document: Document, file: str, folder: Path, stem: str) -> None:
+        self._document, self._file, self.folder, self._stem = document, file, folder, stem
+        self._resolved = self._sweep = None
+        if has_sweep(document):
+            self._sweep = sweep_of(document, file, folder, stem)
+        else:
+            self._resolved = load_document(document, file, folder, stem)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the file says, as mappings, lists, text and numbers; a copy."""
+        return copy.deepcopy(self._document.data)
+
+    @property
+    def name(self) -> str:
+        """The name of the experiment and its results."""
+        return self._sweep.name if self._sweep is not None else self.resolved.name
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether it has the key `sweep`, so that it is several experiments."""
+        return self._sweep is not None
+
+    @property
+    def resolved(self) -> Resolved:
+        """All settings, every default filled in: `resolved.jobs`, `resolved.memory`, ... Raises
+        UserError for a sweep."""
+        if self._resolved is None:
+            raise UserError(
+                f"{self._file}: this is a sweep of {len(self.points)} experiments; tb.sweep runs"
+                " it, and `points` has them"
+            )
+        return self._resolved
+
+    @property
+    def points(self) -> tuple[Resolved, ...]:
+        """The resolved experiments: all points of a sweep, or the one."""
+        if self._sweep is not None:
+            return tuple(point.experiment for point in self._sweep.points)
+        return (self.resolved,)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What should be known before the results are trusted."""
+        return tuple(dict.fromkeys(line for each in self.points for line in each.warnings))
+
+    def with_(self, changes: Mapping[str, Any] | None = None, /, **keys: Any) -> Experiment:
+        """Another experiment, in which these keys have other values; None removes a key.
+
+        A key can be a path, as in a sweep: `with_({"memory.aggregators": 64, "jobs[*].scale":
+        0.1})`. The value takes the place of all that was there. A system that uses no switch memory
+        drops `memory`. Raises UserError if the new experiment is not sound; so changes that need
+        each other belong into one call."""
+        changed = {**(changes or {}), **keys}
+        data, lines = self.data, dict(self._document.lines)
+        for name, value in changed.items():
+            if value is None:
+                _remove(data, name)
+            else:
+                set_key(data, name, plain(value, name), self._file)
+            first = name.split(".")[0].split("[")[0]  # its lines say what is there no more
+            lines = {path: line for path, line in lines.items() if path[:1] not in ((), (first,))}
+        if not isinstance(data.get("sweep"), dict) or "system" not in data["sweep"]:
+            without_useless_memory(data)
+        return self._of(Document(data, lines), self._file, self.folder, self._stem)
+
+    def sweep(
+        self,
+        vary: Mapping[str, Any],
+        together: Iterable[Mapping[str, Any]] = (),
+        skip: Iterable[Mapping[str, Any]] = (),
+    ) -> Experiment:
+        """The sweep of this experiment over lists of values by key, beside those that it varies
+        already. `together`, `skip`: as in a file ([sweep](experiment.md#sweep)). Raises
+        UserError."""
+        swept = dict(self._document.data.get("sweep", {}))
+        swept |= {name: _values(name, values) for name, values in vary.items()}
+        for name, more in (("together", together), ("skip", skip)):
+            if listed := [*swept.get(name, []), *plain(list(more), name)]:
+                swept[name] = listed
+        return self.with_(sweep=swept)
+
+    def to_yaml(self, path: str | Path | None = None, *, resolved: bool = False) -> str:
+        """The experiment as the text of a file; `path`: also write it there.
+
+        resolved: with every default filled in, and absolute paths. Raises UserError when the file
+        cannot be written, or would mean something else in its folder."""
+        text = self.resolved.resolved_yaml() if resolved else write_yaml(_compact(self.data))
+        if path is None:
+            return text
+        path = Path(path)
+        folder = path.absolute().parent
+        if not resolved and folder != self.folder:
+            self._check_paths(text, path, folder)
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+        from testbed.results import hand_over
+
+        hand_over(path)
+        return text
+
+    def _check_paths(self, text: str, path: Path, folder: Path) -> None:
+        """Raises UserError unless the text means the same in another folder."""
+        remedy = f"write it into {self.folder}, or with resolved=True, which has absolute paths"
+        try:
+            if self.is_sweep:
+                there = sweep_of(read_yaml(text, str(path)), str(path), folder, self._stem).points
+                same = [each.experiment.resolved_yaml() for each in there]
+            else:
+                same = [load_text(text, str(path), folder, self._stem).resolved_yaml()]
+        except UserError as error:
+            raise UserError(f"{error}\n  paths in it start elsewhere; {remedy}") from None
+        if same != [each.resolved_yaml() for each in self.points]:
+            raise UserError(f"{path}: paths in it would lead to other files; {remedy}")
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Experiment)
+            and (self._document.data, self.folder) == (other._document.data, other.folder)
+            and self.name == other.name
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # its data are dicts
+
+    def __repr__(self) -> str:
+        if self._sweep is not None:
+            count, keys = len(self._sweep.points), ", ".join(self._sweep.keys)
+            return f"<Experiment {self.name}: a sweep of {count} points over {keys}>"
+        return f"<Experiment {self.name}: {summary(self.resolved)}>"
+
+
+def _remove(data: dict[str, Any], name: str) -> None:
+    *parents, last = name.split(".")
+    at: Any = data
+    for parent in parents:
+        at = at.get(parent) if isinstance(at, dict) else None
+    if not isinstance(at, dict) or last not in at:
+        raise UserError(f"{name}: it is not there, so it cannot be removed")
+    del at[last]
+
+
+def _values(name: str, values: Any) -> Any:
+    """What a sweep's file says for the values of a key."""
+    found = plain(values, name)
+    if isinstance(values, set | frozenset) or not isinstance(found, list | dict):
+        raise UserError(f"{name}: found {values!r}; allowed: a list of values")
+    return found
+
+
+def _compact(value: Any) -> Any:
+    """The same with short lists in one line."""
+    if isinstance(value, dict):
+        return {key: _compact(each) for key, each in value.items()}
+    if not isinstance(value, list):
+        return value
+    if all(not isinstance(each, dict | list) for each in value):
+        return Inline(value)
+    return [_compact(each) for each in value]

@@ -1,0 +1,22 @@
+"""An experiment in one line."""
+
+from __future__ import annotations
+
+from testbed.experiment.experiment import Experiment
+
+
+def summary(experiment: Experiment) -> str:
+    """E.g. `2 jobs with 8 workers on star (10 hosts, 1 switch), ESA, 256 aggregators per
+    switch`."""
+    topology = experiment.topology_object()
+    workers = sum(job.workers for job in experiment.jobs)
+    network = f"{_count(topology.hosts, 'host')}, {_count(topology.switches, 'switch', 'es')}"
+    jobs = f"{_count(experiment.jobs, 'job')} with {workers} worker{'s' if workers > 1 else ''}"
+    parts = [f"{jobs} on {experiment.topology.title()} ({network})", experiment.system_entry.title]
+    if experiment.system_entry.memory:
+        parts.append(f"{experiment.aggregators} aggregators per switch")
+    return ", ".join(parts)
+
+
+def _count(things: tuple, word: str, plural: str = "s") -> str:
+    return f"{len(things)} {word}{plural if len(things) != 1 else ''}"
