@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from testbed.emulate.captures import CapturedPort, ports
+from testbed.errors import UserError
 from testbed.machine import calibration, capacity
 from testbed.machine import memory_estimate as memory
 from testbed.runtimes.program import Program, prepare
@@ -29,23 +30,37 @@ VIRTUAL = "virtual"
 
 
 def run(
-    experiment: Experiment, results: Path, pcap: Sequence[str] = (), *, report: bool = True
+    experiment: Experiment,
+    results: Path,
+    pcap: Sequence[str] = (),
+    *,
+    report: bool = True,
+    prompt: str | None = None,
 ) -> int:
     """Run an experiment and report; its folder goes below `results`. Returns the exit code.
 
     pcap: the ports to capture (see captures.py). report: False for the tables alone, without
-    figures and report.html. Raises UserError before anything is built, and RunError."""
-    folder = carry_out(experiment, results, pcap, Console())
+    figures and report.html. prompt: when Mininet's prompt opens (see mininet_run). Raises UserError
+    before anything is built, and RunError."""
+    folder = carry_out(experiment, results, pcap, Console(), prompt)
     from testbed.analysis.report import after_run
 
     after_run(folder, draw=report)
     return 0
 
 
-def carry_out(experiment: Experiment, results: Path, pcap: Sequence[str], console: Console) -> Path:
+def carry_out(
+    experiment: Experiment,
+    results: Path,
+    pcap: Sequence[str],
+    console: Console,
+    prompt: str | None = None,
+) -> Path:
     """Check the machine, compile, and run an experiment; returns its results folder, which is below
     `results`. Shows how far it is on `console`. Raises UserError and RunError as `run` does."""
     captured = ports(experiment, pcap)
+    if prompt is not None and experiment.runtime == VIRTUAL:
+        raise UserError("--cli is for runs on Mininet; virtual time has no network to look into")
     get_ready([experiment])
     with contextlib.ExitStack() as stack:
         shared = None
@@ -61,7 +76,7 @@ def carry_out(experiment: Experiment, results: Path, pcap: Sequence[str], consol
         too_much = capacity.warnings(experiment, calibration.load())
         for warning in (*experiment.warnings, *program.warnings, *too_much):
             print(f"warning: {warning}", file=sys.stderr)
-        return run_experiment(experiment, program, results, console, captured, shared)
+        return run_experiment(experiment, program, results, console, captured, shared, prompt)
 
 
 def get_ready(experiments: Iterable[Experiment]) -> None:
@@ -91,15 +106,18 @@ def run_experiment(
     console: Console,
     captured: Sequence[CapturedPort] = (),
     shared: SharedSession | None = None,
+    prompt: str | None = None,
 ) -> Path:
     """Run all repetitions; returns the results folder, which is marked with how it ended.
 
     captured: ports on Mininet whose packets are written down. shared: the session of several runs
-    on Mininet. Raises RunError."""
+    on Mininet. prompt: when Mininet's prompt opens. Raises RunError."""
     if experiment.runtime == VIRTUAL:
         from testbed.simulate import virtual_run
 
         return virtual_run.run_experiment(experiment, program, results, console)
     from testbed.emulate import mininet_run
 
-    return mininet_run.run_experiment(experiment, program, results, console, captured, shared)
+    return mininet_run.run_experiment(
+        experiment, program, results, console, captured, shared, prompt
+    )

@@ -70,7 +70,15 @@ def _results(parser: Parser) -> None:
 
 def _run_arguments(parser: Parser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE.yaml", help="experiment or network file")
-    parser.add_argument("--cli", action="store_true", help="Mininet's prompt (network files)")
+    parser.add_argument(
+        "--cli",
+        nargs="?",
+        const="",
+        choices=["before", "after", ""],
+        metavar="before|after",
+        help="Mininet's prompt: before or after the jobs (of a network file: the checks); alone:"
+        " while the jobs run (after the checks)",
+    )
     parser.add_argument(
         "--pcap",
         action="append",
@@ -100,21 +108,27 @@ def _run(options: Namespace) -> int | None:
             raise UserError("--no-report is for experiments; a network file has no report")
         from testbed.netfile.network_run import run_network
 
-        return run_network(options.file, options.cli)
-    if options.cli:
-        raise UserError("--cli is for network files: networks without training jobs")
+        return run_network(options.file, "after" if options.cli == "" else options.cli)
     from testbed.experiment import load
     from testbed.experiment.sweep import is_sweep, load_sweep
 
     if is_sweep(options.file):
         if options.pcap:
             raise UserError("--pcap is for one experiment; a sweep is many")
+        if options.cli is not None:
+            raise UserError("--cli is for one experiment; a sweep is many")
         from testbed.sweeps.sweep_runner import run_sweep
 
         return run_sweep(load_sweep(options.file), options.results, report=not options.no_report)
     from testbed.runner import run
 
-    return run(load(options.file), options.results, options.pcap, report=not options.no_report)
+    return run(
+        load(options.file),
+        options.results,
+        options.pcap,
+        report=not options.no_report,
+        prompt="during" if options.cli == "" else options.cli,
+    )
 
 
 def _parallel(parser: Parser) -> None:
@@ -282,6 +296,64 @@ def _clean(options: Namespace) -> int | None:
     return 0
 
 
+def _which_run(parser: Parser) -> None:
+    parser.add_argument(
+        "--run", metavar="NAME", help="where several runs go on: how its title begins, or its id"
+    )
+
+
+def _ps_arguments(parser: Parser) -> None:
+    _which_run(parser)
+    parser.add_argument("--json", action="store_true")
+
+
+def _ps(options: Namespace) -> int | None:
+    from testbed.cli.live_commands import ps_command
+
+    return ps_command(options.run, options.json)
+
+
+def _exec_arguments(parser: Parser) -> None:
+    _which_run(parser)
+    parser.add_argument("node", metavar="NODE", help="a host or a switch")
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND...")
+
+
+def _exec(options: Namespace) -> int | None:
+    from testbed.cli.live_commands import exec_command
+
+    return exec_command(options.run, options.node, options.words)
+
+
+def _logs_arguments(parser: Parser) -> None:
+    _which_run(parser)
+    parser.add_argument("node", metavar="NODE", help="a host or a switch")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until the run ends")
+
+
+def _logs(options: Namespace) -> int | None:
+    from testbed.cli.live_commands import logs_command
+
+    return logs_command(options.run, options.node, options.follow)
+
+
+def _switch_arguments(parser: Parser) -> None:
+    _which_run(parser)
+    parser.add_argument("switch", metavar="SWITCH")
+    parser.add_argument(
+        "what",
+        choices=["tables", "table", "register", "counters", "set"],
+        help="table NAME, register NAME [INDEX], set COMMAND... (p4engine/docs/commands.md)",
+    )
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="WORDS")
+
+
+def _switch(options: Namespace) -> int | None:
+    from testbed.cli.live_commands import switch_command
+
+    return switch_command(options.run, options.switch, options.what, options.words)
+
+
 def _calibrate(options: Namespace) -> int | None:
     from testbed.cli.calibrate import calibrate_command
 
@@ -358,6 +430,10 @@ COMMANDS = {
     "twin": Command(
         "run a Mininet run's experiment in virtual time, and compare", _twin_arguments, _twin
     ),
+    "ps": Command("runs that go on, with their hosts and switches", _ps_arguments, _ps),
+    "exec": Command("run a command in a host or switch of a live run", _exec_arguments, _exec),
+    "logs": Command("what a host or switch of a live run has written", _logs_arguments, _logs),
+    "switch": Command("read or change a switch of a live run", _switch_arguments, _switch),
     "doctor": Command(
         "what this machine has, what is missing, and which runtimes work", _none, _doctor
     ),

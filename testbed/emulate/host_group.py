@@ -132,6 +132,7 @@ class HostGroup:
                     log,
                     namespace=namespaces[name],
                     descriptors=[theirs.fileno(), self._board],
+                    title=f"ina host {name}",
                 )
             self.hosts.append(HostProcess(spec, process, ours, self.board[row], output))
 

@@ -24,6 +24,7 @@ from testbed.emulate.captures import CapturedPort, Captures
 from testbed.emulate.fault_injection import Faults
 from testbed.emulate.flow_group import FlowGroup
 from testbed.emulate.host_group import HostGroup
+from testbed.emulate.prompt import open_prompt, prompt_beside
 from testbed.emulate.samplers import MemorySampler
 from testbed.emulate.session import SharedSession
 from testbed.emulate.switch_backends import Backend, backend_of
@@ -36,7 +37,7 @@ from testbed.protocols import has_compiled
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.live_view import JobTitle, Progress
 from testbed.runtimes.program import Program
-from testbed.steps import step
+from testbed.steps import quiet_console, step
 
 if TYPE_CHECKING:
     from testbed.dataplane.failover import Failover
@@ -58,10 +59,12 @@ def run_experiment(
     console: Console,
     captured: Sequence[CapturedPort] = (),
     shared: SharedSession | None = None,
+    prompt: str | None = None,
 ) -> Path:
     """Run all repetitions; returns the results folder. The folder is marked with how it ended.
 
-    captured: the ports whose packets are written down. shared: the session of several runs."""
+    captured: the ports whose packets are written down. shared: the session of several runs. prompt:
+    when Mininet's prompt opens: "before" the jobs, "during" or "after" them; None: it does not."""
     from testbed.results import Writer, describe
 
     backend = backend_of(experiment, program)
@@ -93,7 +96,11 @@ def run_experiment(
                             repetition = inside.enter_context(
                                 Repetition(experiment, backend, session, number)
                             )
-                        repetition.run(console, writer)
+                        if prompt == "before" and number == 0:
+                            open_prompt(session.network)
+                        repetition.run(console, writer, beside=prompt == "during")
+                        if prompt == "after" and number == experiment.repetitions - 1:
+                            open_prompt(session.network)
         writer.finish()
     return writer.folder
 
@@ -219,8 +226,9 @@ class Repetition:
         self.lives.setdefault(name, []).append(counts)
         self.stats.setdefault(name, []).append(stats)
 
-    def run(self, console: Console, writer: Writer) -> None:
-        """Start, watch, collect. Raises RunError with a named cause."""
+    def run(self, console: Console, writer: Writer, beside: bool = False) -> None:
+        """Start, watch, collect. beside: with Mininet's prompt open while the jobs run. Raises
+        RunError with a named cause."""
         switches, hosts = self.switches, self.hosts
         experiment, session = self.experiment, self.session
         jobs = {
@@ -244,7 +252,8 @@ class Repetition:
             self._configure,
             self._failover,
         )
-        with Progress(jobs, hosts.work, title, console, switches.clients) as progress:
+        shown = quiet_console() if beside else console  # the terminal is the prompt's
+        with Progress(jobs, hosts.work, title, shown, switches.clients) as progress:
             watch = Watch(
                 hosts,
                 switches,
@@ -257,7 +266,10 @@ class Repetition:
                 faults,
                 experiment.system.lossless_reason,
             )
-            watch.run()
+            if beside:
+                prompt_beside(session.network, watch.run)
+            else:
+                watch.run()
         self.flows.stop()
         with step(console, "collecting the results"):
             tables = self._collect(memory, watch, faults)

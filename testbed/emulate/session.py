@@ -37,7 +37,7 @@ class Session:
         """Nothing is started yet. title: what `run.py clean` calls this run. logs: known by `begin`
         at the latest."""
         self.record = Record.new(title)
-        self.logs = logs or self.record.folder
+        self.logs = self.record.logs = logs or self.record.folder
         self._nodes: Spawner | None = None
         self._pool: Spawner | None = None
         self._network: Network | None = None
@@ -99,7 +99,7 @@ class Session:
 
     def begin(self, title: str, logs: Path) -> None:
         """A run begins in this session; arguments as of the session."""
-        self.logs = logs
+        self.logs = self.record.logs = logs
         self.record.title = title
         self.record.save()
         self._keep_logs()
@@ -127,6 +127,8 @@ class Session:
             topology, self.nodes, self.logs, self.record.folder, **options
         )
         self._built = topology, kind, options
+        hosts, switches = dict.fromkeys(topology.hosts, "host"), topology.switches
+        self.record.nodes = {**hosts, **dict.fromkeys(switches, "switch")}
         self.note_processes()
         return self.network
 

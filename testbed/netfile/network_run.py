@@ -2,7 +2,7 @@
 
 The switches start, their links get rates and delays, entries are installed, and the hosts' commands
 run. Then the checks run one after the other, each printed with its result. With `--cli` Mininet's
-command line opens afterwards.
+command line opens before or afterwards.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ def check_network(path: Path) -> int:
     return 0
 
 
-def run_network(path: Path, with_cli: bool = False) -> int:
-    """Bring the network up, carry out the checks; exit code 1 when one does not hold.
+def run_network(path: Path, prompt: str | None = None) -> int:
+    """Bring the network up, carry out the checks; exit code 1 when one does not hold. prompt:
+    whether Mininet's prompt opens "before" the checks or "after" them.
 
     Raises UserError before anything is built, and RunError."""
     plan = load_network(path)
@@ -55,6 +56,7 @@ def run_network(path: Path, with_cli: bool = False) -> int:
     require_machine()
     for line in registry.clean():
         print(f"removed what a killed run had left: {line}", file=sys.stderr)
+    from testbed.emulate.prompt import open_prompt
     from testbed.emulate.session import Session
     from testbed.netfile.plain_network import PlainNetwork
 
@@ -71,12 +73,12 @@ def run_network(path: Path, with_cli: bool = False) -> int:
         for command, said in network.configure_hosts().items():
             print(f"note: {command}: {said}")
         print(f"{plan.name}: the network is up", flush=True)
+        if prompt == "before":
+            open_prompt(network)
         failed = Checks(network, plan).run()
         print_traffic(network)
-        if with_cli:
-            from mininet.cli import CLI
-
-            CLI(network)
+        if prompt == "after":
+            open_prompt(network)
     if failed:
         print(f"failed: {failed} of {len(plan.checks)} checks do not hold", file=sys.stderr)
         return 1

@@ -101,7 +101,14 @@ class Network(Mininet):
         try:
             target = "testbed.network.namespace:hold"
             holders = {
-                name: self.spawner.spawn(f"{name}-net", target, {}, log, descriptors=[theirs])
+                name: self.spawner.spawn(
+                    f"{name}-net",
+                    target,
+                    {},
+                    log,
+                    descriptors=[theirs],
+                    title=f"ina namespace {name}",
+                )
                 for name in names
             }
             waiting = len(names)

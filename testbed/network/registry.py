@@ -45,12 +45,15 @@ def boot_id() -> str:
 
 @dataclass
 class Record:
-    """One run's record. Changes reach the file through `save`."""
+    """One run's record. Changes reach the file through `save`. `nodes`: "host" or "switch", by
+    name; `logs`: the folder of their logs."""
 
     run: str
     runner: Identity
     title: str = ""
     processes: dict[str, Identity] = field(default_factory=dict)
+    nodes: dict[str, str] = field(default_factory=dict)
+    logs: Path | None = None
 
     @property
     def path(self) -> Path:
@@ -87,6 +90,8 @@ class Record:
             "boot": boot_id(),
             "runner": [self.runner.pid, self.runner.start],
             "processes": {name: [p.pid, p.start] for name, p in self.processes.items()},
+            "nodes": self.nodes,
+            "logs": str(self.logs.absolute()) if self.logs else None,
         }
         scratch = self.path.with_suffix(".new")
         scratch.write_text(json.dumps(content))
@@ -106,7 +111,9 @@ class Record:
                 return None
             processes = {name: Identity(*pair) for name, pair in content["processes"].items()}
             runner = Identity(*content["runner"])
-            return Record(path.stem, runner, str(content["title"]), processes)
+            nodes = {str(name): str(kind) for name, kind in content.get("nodes", {}).items()}
+            logs = Path(content["logs"]) if content.get("logs") else None
+            return Record(path.stem, runner, str(content["title"]), processes, nodes, logs)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 

@@ -12,8 +12,9 @@ which then ends things in order. Every process dies with its parent (PR_SET_PDEA
 spawner, children.
 
 Between runner and spawner goes a Unix socket of JSON messages:
-  runner -> {"spawn": key, "target": "module:function", "namespace": process id or null}, with open
-            files: the arguments (a memory file of JSON), the log, then those for the function
+  runner -> {"spawn": key, "target": "module:function", "namespace": process id or null,
+             "title": command line}, with open files: the arguments (a memory file of JSON), the
+             log, then those for the function
          -> {"signal": key, "number": n}
   spawner -> {"ready": true} or {"failed": text}, {"started": key, "pid": n},
              {"exited": key, "code": n}
@@ -126,12 +127,13 @@ class Spawner:
         *,
         namespace: int | None = None,
         descriptors: Sequence[int] = (),
+        title: str | None = None,
     ) -> Process:
         """Ask for a child that calls `target` ("module:function"); does not wait for it.
 
         arguments: anything that JSON holds. namespace: id of a process whose network namespace the
-        child enters first. descriptors: open files that the child gets, in this order. Its standard
-        output and error go to `log`.
+        child enters first. descriptors: open files that the child gets, in this order. title: what
+        `ps` shows as its command line. Its standard output and error go to `log`.
         """
         process = self.processes[key] = Process(key, log)
         content = os.memfd_create("arguments", os.MFD_CLOEXEC)
@@ -139,7 +141,12 @@ class Spawner:
         try:
             with open(os.dup(content), "w") as file:
                 json.dump(arguments, file)
-            message = {"spawn": key, "target": target, "namespace": namespace}
+            message = {
+                "spawn": key,
+                "target": target,
+                "namespace": namespace,
+                "title": title or f"ina {key}",
+            }
             self._send(message, [content, output, *descriptors])
         finally:
             os.close(content)
@@ -330,6 +337,7 @@ def _child(message: dict, descriptors: list[int], parent: int) -> None:
     try:
         kernel.die_with_parent(parent)
         kernel.set_process_name(f"ina-{message['spawn']}")
+        kernel.set_command_line(message["title"])
         content, output, *own = descriptors
         os.dup2(output, 1)
         os.dup2(output, 2)
@@ -366,6 +374,7 @@ def main(arguments: list[str]) -> int:
     """`python -m testbed.network.spawner SOCKET RUNNER NAME PRELOAD...`: only for `Spawner`."""
     kernel.die_with_parent(int(arguments[1]))
     kernel.set_process_name(f"ina-{arguments[2]}")
+    kernel.set_command_line(f"ina {arguments[2]}")
     channel = socket.socket(fileno=int(arguments[0]))
     try:
         for name in arguments[3:]:

@@ -48,6 +48,37 @@ def exit_code() -> int:
     return 128 + _received
 
 
+class Ended(BaseException):
+    """A signal that is to end the program came while a prompt was open. Not a KeyboardInterrupt,
+    which a prompt takes for the wish to stop one command."""
+
+
+@contextlib.contextmanager
+def at_prompt() -> Iterator[None]:
+    """A block in which a user types commands: Ctrl-C is one KeyboardInterrupt, for the prompt. The
+    other signals end the block; KeyboardInterrupt follows it."""
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _end)
+        yield
+    except Ended:
+        raise KeyboardInterrupt from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, frame: object) -> None:
+    global _received
+    _received = signal.Signals(number)
+    if number == signal.SIGHUP:
+        _leave_closed_terminals()
+    raise Ended
+
+
 def _interrupt(number: int, frame: object) -> None:
     global _received
     _received = signal.Signals(number)

@@ -92,6 +92,10 @@ _EMULATED = Elsewhere(
 _CAPTURE = Elsewhere(
     "tests/network/emulate/test_captures.py::test_captures_hold_what_passed_their_ports"
 )
+_PROMPT = Elsewhere(
+    "tests/network/emulate/test_prompt.py"
+    "::test_a_run_waits_at_its_prompt_and_is_looked_into_from_another_shell"
+)
 _NETFILE = Elsewhere(
     "tests/network/netfile/test_network_run.py::test_a_network_comes_up_and_its_checks_are_reported"
 )
@@ -124,6 +128,9 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/switch/packages/test_plugins.py::test_the_version_lists_what_was_found"),
     ),
     (r"RUN (FILE|\S+\.yaml)( --pcap \S+)+", _CAPTURE),
+    (r"RUN FILE --cli( before| after)?", _PROMPT),
+    (r"RUN ps", _PROMPT),
+    (r"RUN (exec|logs|switch) .+", _PROMPT),
     (r"RUN FILE --no-report", Run("{small} --results {results} --no-report")),
     (r"RUN FILE", Run("{small} --results {results}", slow=True)),
     (r"RUN check FILE", Run("check {small}")),

@@ -1,0 +1,99 @@
+"""Mininet's prompt in the network of a run: before the jobs, while they run, or after them.
+
+While jobs run, the prompt has the main thread, as Mininet and the terminal expect, and another
+thread watches the run. When the jobs have ended, the prompt is closed, since the counters must be
+read then.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from testbed.runtimes import interrupts
+
+if TYPE_CHECKING:
+    from testbed.network.mininet_network import Network
+
+WHEN = ("before", "during", "after")
+
+
+class _Over(BaseException):
+    """The jobs have ended while the prompt was open."""
+
+
+def open_prompt(network: Network) -> None:
+    """Mininet's prompt, until the user leaves it (`exit`, Ctrl-D). Ctrl-C stops the command that
+    runs; the signals TERM and HUP end the run: KeyboardInterrupt."""
+    from mininet.cli import CLI
+
+    class Prompt(CLI):
+        """Without windows where there is no display."""
+
+        def do_xterm(self, line: str, term: str = "xterm") -> None:
+            if has_display(term):
+                super().do_xterm(line, term)
+
+        def do_x(self, line: str) -> None:
+            if has_display("x"):
+                super().do_x(line)
+
+    print("Mininet's prompt: `help` lists commands, `exit` leaves it", flush=True)
+    with interrupts.at_prompt():
+        Prompt(network)
+
+
+def has_display(command: str) -> bool:
+    """Whether there is a display; if not, says so."""
+    if os.environ.get("DISPLAY"):
+        return True
+    print(f"{command} needs a display, and DISPLAY is not set; `h1 COMMAND` runs commands here")
+    return False
+
+
+def prompt_beside(network: Network, work: Callable[[], None]) -> None:
+    """Do `work` in another thread with the prompt open; the prompt closes when the work is done.
+    Leaving it earlier waits for the work. Raises what the work raises."""
+    raised: list[BaseException] = []
+    main = threading.main_thread().ident
+    assert main is not None
+    done = threading.Event()
+    open_ = threading.Event()
+    open_.set()
+
+    def watch() -> None:
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+        done.set()
+        if open_.is_set():
+            signal.pthread_kill(main, signal.SIGUSR1)
+
+    def over(number: int, frame: Any) -> None:
+        if open_.is_set():
+            open_.clear()
+            raise _Over
+
+    before = signal.signal(signal.SIGUSR1, over)
+    thread = threading.Thread(target=watch, name="watch", daemon=True)
+    try:
+        thread.start()
+        open_prompt(network)
+        open_.clear()
+        if not done.is_set():
+            print("the prompt is closed; the jobs go on", flush=True)
+        thread.join()
+    except _Over:
+        print("\nthe jobs have ended; the prompt is closed", flush=True)
+        thread.join()
+    finally:
+        open_.clear()
+        signal.signal(signal.SIGUSR1, before)
+        sys.stdout.flush()
+    if raised:
+        raise raised[0]
