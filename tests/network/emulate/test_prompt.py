@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -139,6 +140,9 @@ def test_a_run_waits_at_its_prompt_and_is_looked_into_from_another_shell(termina
     assert wrong.returncode == 2 and "there is no table 'nope'" in wrong.stderr
 
     assert " 0% packet loss" in shell.type("h1 ping -c 1 h3")
+    if shutil.which("iperf"):
+        assert "bits/sec" in shell.type("iperf h1 h2")
+    assert "iperf takes two of h1" in shell.type("iperf h1 h9")
     assert "needs a display" in shell.type("xterm h1")
     os.write(shell.end, b"\x03")
     assert shell.until(PROMPT).count("Interrupt") == 1
