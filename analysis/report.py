@@ -23,7 +23,7 @@ from testbed.analysis.tables import report_tables as tables
 from testbed.paths import command_line
 from testbed.results import Results, ResultsError, hand_over, read
 from testbed.steps import step
-from testbed.text_table import Table, printed
+from testbed.text_table import Table, printed, without_zeros
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,33 +32,38 @@ LOADING = "loading matplotlib"
 _WIDTH = 150  # of report.txt, and of a terminal that does not tell its own
 
 
-def _console() -> Console:
+def console_of_tables() -> Console:
     """Standard output; a pipe or a file does not tell its width, and rich would take 80 columns."""
     console = Console()
     return console if console.is_terminal else Console(width=_WIDTH)
 
 
-def after_run(folder: str | Path, console: Console | None = None, *, draw: bool = True) -> None:
+def after_run(
+    folder: str | Path, console: Console | None = None, *, draw: bool = True, zeros: bool = False
+) -> None:
     """What happens at the end of a run: prints the tables first, then, with `draw`, makes figures
-    and report.html."""
-    _one(read(folder), console or _console(), draw)
+    and report.html. zeros: the printed tables have the rows of zeros."""
+    _one(read(folder), console or console_of_tables(), draw, zeros)
 
 
-def report_command(paths: Sequence[str | Path], console: Console | None = None) -> None:
-    """`run.py report RESULTS...`: reports each run, and compares them where there are several.
+def report_command(
+    paths: Sequence[str | Path], console: Console | None = None, *, zeros: bool = False
+) -> None:
+    """`run.py report RESULTS...`: reports each run, and compares them where there are several. A
+    point of a sweep is SWEEP/HASH.
 
     Raises ResultsError (a UserError) when a path is no results folder.
     """
-    console = console or _console()
+    console = console or console_of_tables()
     if not paths:
         raise ResultsError(f"name at least one results folder: {command_line('report RESULTS...')}")
     folders = list(dict.fromkeys(Path(path).resolve() for path in paths))
     for folder in [each for each in folders if sweeps.is_sweep(each)]:
         folders.remove(folder)
         sweep_report(folder, console)
-    runs = [read(path) for path in folders]
+    runs = [sweeps.run_at(path) for path in folders]
     for results in runs:
-        _one(results, console)
+        _one(results, console, zeros=zeros)
     if len(runs) > 1:
         _comparison(runs, console)
 
@@ -68,7 +73,7 @@ def sweep_report(folder: str | Path, console: Console | None = None, *, draw: bo
     report.html, into its folder."""
     sweep = sweeps.read_sweep(folder)
     frame = sweeps.frame(sweep)
-    console = console or _console()
+    console = console or console_of_tables()
     with _writing(sweep.folder):
         _show(render_sweep(sweep, frame), console, sweep.folder / "report.txt")
         if frame.empty:
@@ -90,8 +95,9 @@ def render_sweep(sweep: sweeps.Sweep, frame: pd.DataFrame | None = None) -> Rend
     return printed(tables.sweep(sweep.points, sweep.keys, frame))
 
 
-def render(results: Results) -> RenderableType:
-    """Headline and tables of one run; tables without rows are left out."""
+def render(results: Results, zeros: bool = False) -> RenderableType:
+    """Headline and tables of one run; tables without rows are left out. zeros: with the rows whose
+    numbers are all 0."""
     frames = summary(results)
     parts: list[RenderableType] = [tables.headline(results, frames)]
     if len(results.faults):
@@ -112,7 +118,11 @@ def render(results: Results) -> RenderableType:
         found.append(tables.memory(frames))
     if len(frames["events"]):
         found.append(tables.events(frames))
-    parts += [printed(table) for table in found if table]
+    whole = [table for table in found if table]
+    shown = whole if zeros else [without_zeros(table) for table in whole]
+    parts += [printed(table) for table in shown if table.rows]
+    if left_out := sum(len(table.rows) for table in whole) - sum(len(t.rows) for t in shown):
+        parts.append(f"rows of zeros that are left out: {left_out} (--all prints them)")
     return Group(*parts)
 
 
@@ -140,9 +150,10 @@ def _writing(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def _one(results: Results, console: Console, draw: bool = True) -> None:
+def _one(results: Results, console: Console, draw: bool = True, zeros: bool = False) -> None:
     with _writing(results.folder):
-        _show(render(results), console, results.folder / "report.txt")
+        console.print(render(results, zeros))
+        _keep(render(results, zeros=True), results.folder / "report.txt")
         if not draw:
             return
         if results.finished:
@@ -179,6 +190,10 @@ def _compare(runs: list[Results], folder: Path, console: Console) -> None:
 
 def _show(content: RenderableType, console: Console, path: Path) -> None:
     console.print(content)
+    _keep(content, path)
+
+
+def _keep(content: RenderableType, path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
         Console(file=file, width=_WIDTH, color_system=None).print(content)
     hand_over(path)

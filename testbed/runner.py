@@ -36,16 +36,18 @@ def run(
     *,
     report: bool = True,
     prompt: str | None = None,
+    zeros: bool = False,
 ) -> int:
     """Run an experiment and report; its folder goes below `results`. Returns the exit code.
 
     pcap: the ports to capture (see captures.py). report: False for the tables alone, without
-    figures and report.html. prompt: when Mininet's prompt opens (see mininet_run). Raises UserError
-    before anything is built, and RunError."""
+    figures and report.html. prompt: when Mininet's prompt opens (see mininet_run). zeros:
+    tables are printed with the rows of zeros. Raises UserError before anything is built, and
+    RunError."""
     folder = carry_out(experiment, results, pcap, Console(), prompt)
     from testbed.analysis.report import after_run
 
-    after_run(folder, draw=report)
+    after_run(folder, draw=report, zeros=zeros)
     return 0
 
 

@@ -8,7 +8,7 @@ testbed/analysis/tables/report_tables.py for a CSV file.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from rich import box
@@ -106,6 +106,17 @@ class Table:
 
     def _values(self, row: Row) -> list[Value]:
         return [*row.values, *[None] * (len(self.columns) - len(row.values))]
+
+
+def without_zeros(table: Table) -> Table:
+    """The table without the rows whose numbers are all 0. Rows of totals, and rows without any
+    number, stay."""
+
+    def is_empty(row: Row) -> bool:
+        known = [number for number in map(_number, row.values) if number is not None]
+        return bool(known) and not any(known) and not row.total
+
+    return replace(table, rows=[row for row in table.rows if not is_empty(row)])
 
 
 def _number(value: Value) -> float | None:

@@ -138,6 +138,23 @@ def _with_ranks(sweep: Sweep) -> Sweep:
     return replace(sweep, points=tuple(points), named_axis=True)
 
 
+def run_at(path: str | Path) -> Results:
+    """A run by its folder, or, as SWEEP/HASH, a point of a sweep by its hash or how that begins:
+    its newest finished run, else its newest run. Raises ResultsError."""
+    path = Path(path)
+    if path.is_dir() and (path / "status.json").exists() or not is_sweep(path.parent):
+        return read(path)
+    sweep = read_sweep(path.parent)
+    found = [point for point in sweep.points if point.key.startswith(path.name)]
+    if len(found) != 1:
+        keys = ", ".join(point.key for point in (found or sweep.points)[:8])
+        how = "several points begin so" if found else "no point of this sweep has this hash"
+        raise ResultsError(f"{path}: {how}; there are {keys}")
+    if found[0].results is None:
+        raise ResultsError(f"{path}: this point has not been run")
+    return found[0].results
+
+
 def _newest(parent: Path) -> Results | None:
     runs = [read(each) for each in find(parent)]
     finished = [run for run in runs if run.finished]

@@ -56,7 +56,7 @@ def _summary(sweep: Sweep, frame: pd.DataFrame) -> page.Section:
     degraded = int((marks == "degraded").sum())
     if degraded:
         blocks.append(
-            page.Paragraph(f"DEGRADED: {degraded} of {done} points; the table says which.", "bad")
+            page.Paragraph(f"DEGRADED: {degraded} of {done} points; the table says why.", "bad")
         )
     if bool(frame["exact"].all()):
         checked = number(frame["values_checked"].sum())

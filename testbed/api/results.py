@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 
 def read(folder: str | Path) -> Result | SweepResult:
-    """A results folder: that of a run, or that of a sweep. Raises UserError."""
-    from testbed.analysis.data.sweep_data import is_sweep
+    """A results folder: that of a run, or that of a sweep; SWEEP/HASH is a point of one. Raises
+    UserError."""
+    from testbed.analysis.data.sweep_data import is_sweep, run_at
 
-    return SweepResult(folder) if is_sweep(folder) else Result(folder)
+    return SweepResult(folder) if is_sweep(folder) else Result(run_at(folder).folder)
 
 
 class Result:

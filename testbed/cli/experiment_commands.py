@@ -68,6 +68,22 @@ def show_command(path: str | Path) -> int:
     return 0
 
 
+def show_results(path: Path) -> int:
+    """The same of the results of a run, or of SWEEP/HASH; of a sweep, its points and how they
+    are."""
+    from testbed.analysis.data.sweep_data import is_sweep, read_sweep, run_at
+
+    if not is_sweep(path):
+        return show_command(run_at(path).folder / "experiment.yaml")
+    for point in read_sweep(path).points:
+        values = ", ".join(f"{key}={value.text}" for key, value in point.values.items())
+        results = point.results
+        state = "not run" if results is None else results.notice or results.state
+        print(f"{point.key}  {values}")
+        print(f"              {state}{f': {results.folder}' if results else ''}")
+    return 0
+
+
 def _facts(experiment: Experiment) -> list[str]:
     """What follows from the file and is good to know before a run."""
     lines = []

@@ -87,6 +87,7 @@ def _run_arguments(parser: Parser) -> None:
         help="capture what passes a port; can be repeated",
     )
     _no_report(parser)
+    _zeros(parser)
     _results(parser)
 
 
@@ -96,6 +97,10 @@ def _no_report(parser: Parser) -> None:
         action="store_true",
         help="neither figures nor report.html; `report` makes them from the results later",
     )
+
+
+def _zeros(parser: Parser) -> None:
+    parser.add_argument("--all", action="store_true", help="print rows of zeros, too")
 
 
 def _run(options: Namespace) -> int | None:
@@ -128,6 +133,7 @@ def _run(options: Namespace) -> int | None:
         options.pcap,
         report=not options.no_report,
         prompt="during" if options.cli == "" else options.cli,
+        zeros=options.all,
     )
 
 
@@ -210,7 +216,12 @@ def _check(options: Namespace) -> int | None:
 
 
 def _show_arguments(parser: Parser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE.yaml", help="an experiment file")
+    parser.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE.yaml",
+        help="an experiment file, a results folder, or SWEEP/HASH for a point of a sweep",
+    )
     parser.add_argument(
         "--hash",
         action="store_true",
@@ -220,20 +231,24 @@ def _show_arguments(parser: Parser) -> None:
 
 def _show(options: Namespace) -> int | None:
     if options.hash:
-        from testbed.results import digest, read
+        from testbed.analysis.data.sweep_data import run_at
+        from testbed.results import digest
 
-        print(digest(read(options.file)))
+        print(digest(run_at(options.file)))
         return 0
-    if options.file.is_dir():
-        raise UserError(
-            f"{options.file} is a folder; `{command_line('show FILE.yaml')}` prints an experiment"
-            f" with all defaults, `{command_line('show RESULTS --hash')}` a hash of all that a run"
-            " measured"
-        )
-    _refuse_network(options.file)
-    from testbed.cli.experiment_commands import show_command
+    from testbed.cli.experiment_commands import show_command, show_results
 
+    if is_results(options.file):
+        return show_results(options.file)
+    _refuse_network(options.file)
     return show_command(options.file)
+
+
+def is_results(path: Path) -> bool:
+    """Whether a path is a folder of results, or SWEEP/HASH, not a file."""
+    from testbed.results import SWEEP_FILE
+
+    return path.is_dir() or (path.parent / SWEEP_FILE).is_file() and not path.is_file()
 
 
 def _refuse_network(path: Path) -> None:
@@ -257,18 +272,29 @@ def _import(options: Namespace) -> int | None:
 
 def _report_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "results", type=Path, nargs="+", metavar="RESULTS", help="a folder below results/"
+        "results",
+        type=Path,
+        nargs="+",
+        metavar="RESULTS",
+        help="a folder below results/, or SWEEP/HASH for a point of a sweep",
     )
+    _zeros(parser)
 
 
 def _report(options: Namespace) -> None:
     from testbed.analysis.report import report_command
 
-    report_command(options.results)
+    report_command(options.results, zeros=options.all)
 
 
 def _twin_arguments(parser: Parser) -> None:
-    parser.add_argument("results_folder", type=Path, metavar="RESULTS", help="of a Mininet run")
+    parser.add_argument(
+        "results_folder",
+        type=Path,
+        metavar="RESULTS",
+        help="of a run on Mininet, of a sweep, or SWEEP/HASH for a point of one",
+    )
+    _zeros(parser)
     parser.add_argument(
         "--measured-hosts", action="store_true", help="with the delays of hosts as measured"
     )
@@ -278,7 +304,7 @@ def _twin_arguments(parser: Parser) -> None:
 def _twin(options: Namespace) -> int | None:
     from testbed.cli.twin_command import run_twin
 
-    return run_twin(options.results_folder, options.results, options.measured_hosts)
+    return run_twin(options.results_folder, options.results, options.measured_hosts, options.all)
 
 
 def _clean(options: Namespace) -> int | None:
@@ -367,7 +393,9 @@ def _doctor(options: Namespace) -> int | None:
 
 
 def _plan_arguments(parser: Parser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="a graph file or an experiment")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a graph file, an experiment, or the results of one"
+    )
     parser.add_argument("--planner", metavar="NAME")
     parser.add_argument("--seed", type=_positive, default=1, metavar="N")
     parser.add_argument(
@@ -397,10 +425,15 @@ def _plan_arguments(parser: Parser) -> None:
 def _plan(options: Namespace) -> int | None:
     from testbed.cli.plan_command import plan_command
 
-    if options.file.suffix in (".yaml", ".yml"):
-        _refuse_network(options.file)
+    file = options.file
+    if is_results(file):
+        from testbed.analysis.data.sweep_data import run_at
+
+        file = run_at(file).folder / "experiment.yaml"
+    elif file.suffix in (".yaml", ".yml"):
+        _refuse_network(file)
     return plan_command(
-        options.file,
+        file,
         options.planner,
         options.seed,
         options.paths,

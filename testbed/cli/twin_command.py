@@ -18,6 +18,9 @@ from testbed.derived.timers import timers_of
 from testbed.derived.windows import window_of
 from testbed.errors import UserError
 from testbed.experiment import load_text
+from testbed.paths import command_line
+from testbed.steps import quiet_console
+from testbed.text_table import printed, without_zeros
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -82,14 +85,41 @@ def _hosts(results: Results) -> dict[str, str]:
     return found
 
 
-def run_twin(folder: Path, parent: Path, measured_hosts: bool) -> int:
-    """Run the twin of a run, its folder below `parent`, and report both. Returns the exit code."""
-    from testbed.analysis.report import report_command
-    from testbed.results import find, read
+def run_twin(path: Path, parent: Path, measured_hosts: bool, zeros: bool = False) -> int:
+    """Run the twin of a run, or of every finished point of a sweep, below `parent`, and print one
+    table for each. A point of a sweep is SWEEP/HASH. Returns the exit code: 1 if a measure is not
+    within its limit."""
+    from testbed.analysis.data.sweep_data import is_sweep, read_sweep, run_at
 
-    experiment = twin_of(read(folder), measured_hosts)
-    before = set(find(parent))
-    code = runtimes.run(experiment, parent)
-    (made,) = set(find(parent)) - before
-    report_command([folder, made])
-    return code
+    if is_sweep(path):
+        runs = [point.results for point in read_sweep(path).points if point.results]
+        runs = [results for results in runs if results.finished]
+        if not runs:
+            raise UserError(f"{path}: no point has finished; a twin needs a finished run")
+    else:
+        runs = [run_at(path)]
+    twins = [(results, twin_of(results, measured_hosts)) for results in runs]
+    within = [_compare(results, twin, parent, zeros) for results, twin in twins]
+    return 0 if all(within) else 1
+
+
+def _compare(original: Results, twin: Experiment, parent: Path, zeros: bool) -> bool:
+    """Run one twin and print the table; returns whether all is within limits."""
+    from testbed.analysis.data.run_summary import summary
+    from testbed.analysis.report import after_run, console_of_tables
+    from testbed.analysis.tables import report_tables as tables
+    from testbed.results import read
+
+    console = console_of_tables()
+    folder = runtimes.carry_out(twin, parent, (), console)
+    after_run(folder, quiet_console())
+    pair = [original, read(folder)]
+    table = tables.twins(pair, [summary(each) for each in pair])
+    assert table is not None, "one of them is virtual"
+    console.print(f"{original.name}: {original.folder}", soft_wrap=True, highlight=False)
+    if original.notice:
+        console.print(original.notice, style="yellow", markup=False)
+    console.print(printed(table if zeros else without_zeros(table)))
+    both = command_line(f"report {original.folder} {folder}")
+    console.print(f"both in full: {both}", soft_wrap=True, highlight=False)
+    return not any(cell.startswith("NO,") for row in table.rows for cell in table.cells(row))

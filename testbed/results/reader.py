@@ -73,6 +73,12 @@ class Results:
             return "DEGRADED: " + "; ".join(self.reasons)
         return ""
 
+    @property
+    def short_reason(self) -> str:
+        """Why it is degraded, for a cell of a table: the first reason, and how many more."""
+        first, *more = self.reasons or ["the reason was not recorded"]
+        return f"{first} (and {len(more)} more)" if more else first
+
     def __getattr__(self, name: str) -> pd.DataFrame:
         if name not in TABLES:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -25,6 +26,7 @@ from rich.console import Console
 
 from testbed.errors import RunError, UserError
 from testbed.machine import memory_estimate as memory
+from testbed.paths import command_line
 from testbed.results import SWEEP_FILE, hand_over
 from testbed.runner import VIRTUAL, get_ready, run_experiment
 from testbed.runtimes.program import Program, prepare
@@ -92,7 +94,23 @@ def carry_out(
     if share and (taken := known_points.take_over(todo, folder)):
         console.print(f"{taken} of the others are taken over from other figures")
         todo = _unfinished(sweep, results)
-    return folder, _run_points(todo, programs, folder, console, processes, dask)
+    try:
+        return folder, _run_points(todo, programs, folder, console, processes, dask)
+    except KeyboardInterrupt:
+        kept = len(sweep.points) - len(_unfinished(sweep, results))
+        print(
+            f"{kept} of {len(sweep.points)} points are kept in {folder}; {_again()} goes on with"
+            " the others",
+            file=sys.stderr,
+        )
+        raise
+
+
+def _again() -> str:
+    """What goes on with an interrupted sweep: the command, or the call of a program."""
+    if Path(sys.argv[0]).name in ("run.py", "ina"):
+        return f"`{command_line(shlex.join(sys.argv[1:]), root=os.geteuid() == 0)}`"
+    return "the same call"
 
 
 def _require_memory(todo: list[Point], processes: int | None, dask: str | None) -> None:

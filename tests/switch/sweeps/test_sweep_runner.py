@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
+from p4engine_testing.leftovers import children_of
 
 from testbed.errors import UserError
 from testbed.experiment.sweep import load_sweep
+from testbed.linux.processes import Identity
 from testbed.results import find, read
 from testbed.sweeps.sweep_runner import run_sweep
-from tests.support.paths import P4
+from tests.support.paths import P4, ROOT
 
 TEXT = """
 name: swept
@@ -82,3 +88,27 @@ def test_a_point_without_a_sound_program_is_named_first(swept, tmp_path):
 def test_a_missing_scheduler_is_one_message(swept):
     with pytest.raises(UserError, match="Dask scheduler|package distributed"):
         swept("seed: [1]", dask="tcp://127.0.0.1:9")
+
+
+def test_an_interrupt_ends_the_sweep_and_says_what_is_kept(tmp_path):
+    path = tmp_path / "swept.yaml"
+    path.write_text(TEXT.format(sweep="jobs[0].iterations: [1, 20000]"))
+    words = [sys.executable, str(ROOT / "run.py"), str(path), "--no-report"]
+    process = subprocess.Popen(
+        [*words, "--results", str(tmp_path / "results")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    for line in process.stdout:
+        if "1 of 2: done" in line:
+            break
+    workers = children_of(process.pid)
+    assert workers
+    process.send_signal(signal.SIGINT)  # to it alone; its processes are not told
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    again = f"{path} --no-report --results {tmp_path / 'results'}` goes on with the others"
+    assert "1 of 2 points are kept in" in error and again in error
+    ended_by = time.monotonic() + 30  # whoever inherits them has to notice
+    while any(Identity.of(pid) for pid in workers) and time.monotonic() < ended_by:
+        time.sleep(0.05)
+    assert not any(Identity.of(pid) for pid in workers)

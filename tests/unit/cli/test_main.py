@@ -83,8 +83,10 @@ def test_messages_quote_the_program_as_it_was_called(monkeypatch, called, line, 
 @pytest.mark.parametrize(("called", "name"), [("/a/run.py", "python3 run.py"), ("/b/ina", "ina")])
 def test_a_remedy_quotes_the_program_as_it_was_called(monkeypatch, tmp_path, called, name):
     monkeypatch.setattr(sys, "argv", [called])
-    with pytest.raises(UserError, match=f"`{name} show RESULTS --hash`"):
-        commands.COMMANDS["show"].call(Namespace(file=tmp_path, hash=False))
+    file = ROOT / "experiments" / "quickstart.yaml"
+    options = Namespace(file=file, results=tmp_path, processes=None, dask=None, no_report=True)
+    with pytest.raises(UserError, match=f"has no key sweep; `{name} {file}` runs it"):
+        commands.COMMANDS["sweep"].call(options)
 
 
 def test_the_version_is_that_of_both_distributions(capsys):

@@ -48,7 +48,8 @@ def test_twins_are_laid_side_by_side(tmp_path):
     runs = [write_experiment_run(tmp_path, stretch=1.1), write_experiment_run(tmp_path, "virtual")]
     table = tables.twins(runs, [summary(each) for each in runs])
     cells = [table.cells(row) for row in table.rows]
-    assert cells[0][:2] == ["big", "JCT"] and cells[0][4] == "+10.0 %"
+    assert cells[0][:2] == ["big", "JCT"] and cells[0][4:] == ["-9.1 %", "NO, 6 %"]
+    assert cells[-1][:2] == ["all", "average JCT"] and cells[-1][4:] == ["-9.1 %", "NO, 2 %"]
     assert "small" in [row[0] for row in cells]
     again = tables.twins(runs[::-1], [summary(each) for each in runs[::-1]])
     assert [again.cells(row) for row in again.rows] == cells

@@ -1,0 +1,72 @@
+"""What printed tables leave out, and how a point of a sweep is named."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from testbed import read
+from testbed.analysis.data import sweep_data
+from testbed.analysis.report import after_run
+from testbed.analysis.tables import report_tables as tables
+from testbed.cli.main import main
+from testbed.results import ResultsError
+from testbed.results import read as read_run
+from testbed.text_table import Column, Estimate, Row, Table, without_zeros
+from tests.support.synthetic_results import write_run, write_sweep
+
+
+def test_rows_are_left_out_whose_numbers_are_all_zero():
+    rows = [
+        Row(["a", 0, Estimate(0.0, math.nan, 1)]),
+        Row(["b", 0, 1]),
+        Row(["c", None, math.nan]),
+        Row(["all", 0, 0], total=True),
+    ]
+    table = Table("t", "Title", [Column("x", "x", words=True), Column("y", "y"), Column("z", "z")])
+    shown = without_zeros(Table("t", "Title", table.columns, rows))
+    assert [row.values[0] for row in shown.rows] == ["b", "c", "all"]
+
+
+def test_a_report_is_printed_without_zeros_and_kept_with_them(tmp_path, monkeypatch, capsys):
+    results = read_run(write_run(tmp_path))
+    counters = results.switch_counters
+    counters.loc[counters["counter"] == "releases", "value"] = 0
+    monkeypatch.setattr("testbed.analysis.report.read", lambda folder: results)
+    after_run(results.folder, draw=False)
+    shown = capsys.readouterr().out
+    assert "s1      releases" not in shown
+    assert "rows of zeros that are left out: 1 (--all prints them)" in shown
+    assert "s1      releases" in (results.folder / "report.txt").read_text()
+    after_run(results.folder, draw=False, zeros=True)
+    assert "s1      releases" in capsys.readouterr().out
+
+
+def test_a_point_is_named_by_its_hash(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("testbed.runtimes.interrupts.install", lambda: None)
+    folder = write_sweep(tmp_path)
+    points = sweep_data.read_sweep(folder).points
+    run = next(point for point in points if point.finished)
+    found = sweep_data.run_at(folder / run.key)
+    assert found.folder == run.results.folder == read(folder / run.key).folder
+    assert main(["show", str(folder)]) == 0
+    shown = capsys.readouterr().out
+    assert all(point.key in shown for point in points)
+    assert main(["show", str(folder / run.key), "--hash"]) == 0
+    with pytest.raises(ResultsError, match="no point of this sweep has this hash; there are"):
+        sweep_data.run_at(folder / "nope")
+
+
+def test_degraded_comes_with_its_reason(tmp_path):
+    folder = write_sweep(tmp_path)
+    points = sweep_data.read_sweep(folder).points
+    status = next(point for point in points if point.finished).results.folder / "status.json"
+    content = json.loads(status.read_text())
+    content |= {"fidelity": "degraded", "reasons": ["h1 sent late", "s1 was too busy"]}
+    status.write_text(json.dumps(content))
+    sweep = sweep_data.read_sweep(folder)
+    table = tables.sweep(sweep.points, sweep.keys, sweep_data.frame(sweep))
+    cells = [cell for row in table.rows for cell in table.cells(row)]
+    assert "degraded: h1 sent late (and 1 more)" in cells
