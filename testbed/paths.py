@@ -22,9 +22,9 @@ CHECKOUT = PACKAGE.parent if (PACKAGE.parent / "run.py").is_file() else None
 
 
 def default_results() -> Path:
-    """The folder where results go unless a command says otherwise: `results` in the checkout, else
-    in the current folder."""
-    return (CHECKOUT or Path()) / "results"
+    """The folder where results go unless a command says otherwise: `results` in the current
+    folder."""
+    return Path("results")
 
 
 def program_name() -> str:

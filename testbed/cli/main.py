@@ -1,7 +1,7 @@
 """The command line: commands, messages of errors, exit codes.
 
-`ina` (installed) and `run.py` (in a checkout) are the same. Exit codes: 0 done, 1 a run that
-failed, 2 something that the user can correct, 130 Ctrl-C. Commands import what they need when
+`ina` (installed) and `run.py` (in a checkout) are the same. docs/commands.md has the exit codes.
+Commands import what they need when
 they are called, so that `ina --help` and errors of usage come at once.
 """
 
@@ -258,6 +258,40 @@ def _refuse_network(path: Path) -> None:
         raise UserError(f"{path} is a network file; `{command_line('check FILE')}` checks it")
 
 
+def _schema_arguments(parser: Parser) -> None:
+    parser.add_argument("kind", choices=["experiment", "network"], help="the kind of file")
+
+
+def _schema(options: Namespace) -> int | None:
+    from testbed.cli.json_schema import schema_command
+
+    return schema_command(options.kind)
+
+
+def _init_arguments(parser: Parser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE.yaml", help="what to write")
+    parser.add_argument("--system", metavar="NAME", help="default: esa")
+    parser.add_argument("--runtime", metavar="HOW", help="virtual (default) or mininet")
+    parser.add_argument("--jobs", metavar="N", help="default: 2")
+    parser.add_argument("--workers", metavar="N", help="of each job; default: 4")
+
+
+def _init(options: Namespace) -> int | None:
+    from testbed.cli.init_command import QUESTIONS, init_command
+
+    return init_command(options.file, {key: getattr(options, key) for key in QUESTIONS})
+
+
+def _completion_arguments(parser: Parser) -> None:
+    parser.add_argument("shell", choices=["bash", "zsh", "fish"])
+
+
+def _completion(options: Namespace) -> int | None:
+    from testbed.cli.completion import completion_command
+
+    return completion_command(options.shell, parser_of_all())
+
+
 def _import_arguments(parser: Parser) -> None:
     parser.add_argument("topology", type=Path, metavar="FILE.json", help="a topology.json")
     parser.add_argument("--program", type=Path, metavar="FILE.p4", help="of all switches")
@@ -449,6 +483,7 @@ def _plan(options: Namespace) -> int | None:
 COMMANDS = {
     "run": Command("run an experiment (`run` may be left out)", _run_arguments, _run),
     "sweep": Command("run all points of a file with the key `sweep`", _sweep_arguments, _sweep),
+    "init": Command("write a first experiment file, with comments", _init_arguments, _init),
     "check": Command(
         "only look whether the experiment and its P4 program are right", _one_file, _check
     ),
@@ -458,6 +493,10 @@ COMMANDS = {
         _show,
     ),
     "plan": Command("which switch aggregates whose gradient", _plan_arguments, _plan),
+    "schema": Command("a JSON schema of a kind of file, for editors", _schema_arguments, _schema),
+    "completion": Command(
+        "what makes a shell complete commands and options", _completion_arguments, _completion
+    ),
     "import": Command("a network file out of a P4 tutorials' topology", _import_arguments, _import),
     "report": Command("tables and figures again; compare runs", _report_arguments, _report),
     "twin": Command(

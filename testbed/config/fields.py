@@ -83,6 +83,13 @@ class Kind:
 
         return core_schema.no_info_plain_validator_function(validate)
 
+    def json_schema(self) -> dict[str, Any]:
+        """What JSON schema can say of it, for editors."""
+        return {"description": self.allowed}
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
+        return self.json_schema()
+
 
 @dataclass(frozen=True)
 class Quantity(Kind):
@@ -119,6 +126,11 @@ class Quantity(Kind):
     def allowed(self) -> str:
         low, high = (units.show(each, self.dimension) for each in (self.low, self.high))
         return self._or_words(f"{self.dimension.name}, {low} to {high}")
+
+    def json_schema(self) -> dict[str, Any]:
+        words = [{"enum": [word for word, _ in self.words]}] if self.words else []
+        # Quantities are text with a unit; 0 needs none.
+        return {"anyOf": [{"type": "string", "pattern": r"\d"}, {"const": 0}, *words]}
 
     def _or_words(self, text: str) -> str:
         return ", or ".join((text, *(word for word, _ in self.words)))
@@ -161,6 +173,10 @@ class Whole(Kind):
         either = f", or {self.word}" if self.word else ""
         return f"a whole number from {self.low} to {self.high}{either}"
 
+    def json_schema(self) -> dict[str, Any]:
+        number = {"type": "integer", "minimum": self.low, "maximum": self.high}
+        return {"anyOf": [number, {"const": self.word}]} if self.word else number
+
     def show(self, value: int | None) -> int | str | None:
         return self.word if self.word and value is None else value
 
@@ -185,6 +201,10 @@ class Number(Kind):
     def allowed(self) -> str:
         return f"a number {'from' if self.with_low else 'above'} {self.low:g} up to {self.high:g}"
 
+    def json_schema(self) -> dict[str, Any]:
+        low = "minimum" if self.with_low else "exclusiveMinimum"
+        return {"type": "number", low: self.low, "maximum": self.high}
+
 
 @dataclass(frozen=True)
 class Flag(Kind):
@@ -199,6 +219,9 @@ class Flag(Kind):
         if not isinstance(value, bool):
             raise FieldError(describe(value), self.allowed)
         return value
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"type": "boolean"}, {"enum": ["on", "off", "yes", "no"]}]}
 
 
 @dataclass(frozen=True)
@@ -220,6 +243,9 @@ class Choice(Kind):
     def allowed(self) -> str:
         return ", ".join(self.words)
 
+    def json_schema(self) -> dict[str, Any]:
+        return {"enum": list(self.words)}
+
 
 @dataclass(frozen=True)
 class Text(Kind):
@@ -237,6 +263,9 @@ class Text(Kind):
     @property
     def allowed(self) -> str:
         return self.words
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "string"}
 
 
 @dataclass(frozen=True)
@@ -256,6 +285,10 @@ class Nodes(Kind):
     @property
     def allowed(self) -> str:
         return "a host, such as h5, or a list of hosts"
+
+    def json_schema(self) -> dict[str, Any]:
+        name = {"type": "string"}
+        return {"anyOf": [name, {"type": "array", "items": name, "minItems": 1}]}
 
 
 def kind_of(info: FieldInfo) -> Kind | None:
@@ -285,6 +318,9 @@ class WordOr:
 
         schema = handler.generate_schema(self.model)
         return core_schema.no_info_wrap_validator_function(validate, schema)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
+        return {"anyOf": [{"enum": list(self.words)}, handler(schema)]}
 
 
 NAME = Text(

@@ -96,6 +96,9 @@ _PROMPT = Elsewhere(
     "tests/network/emulate/test_prompt.py"
     "::test_a_run_waits_at_its_prompt_and_is_looked_into_from_another_shell"
 )
+_FIRST = Elsewhere(
+    "tests/unit/cli/test_first_steps.py::test_a_first_file_is_sound_for_every_system"
+)
 _NETFILE = Elsewhere(
     "tests/network/netfile/test_network_run.py::test_a_network_comes_up_and_its_checks_are_reported"
 )
@@ -128,6 +131,14 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/switch/packages/test_plugins.py::test_the_version_lists_what_was_found"),
     ),
     (r"RUN (FILE|\S+\.yaml)( --pcap \S+)+", _CAPTURE),
+    (r"RUN init .+", _FIRST),
+    (r"RUN check mine\.yaml", Run("check {small}")),
+    (r"RUN mine\.yaml", Run("{small} --results {results}", slow=True)),
+    (r"RUN schema (experiment|network) > \S+", Run("schema experiment")),
+    (
+        r"RUN completion bash > \S+",
+        Elsewhere("tests/unit/cli/test_first_steps.py::test_bash_completes_commands_and_options"),
+    ),
     (r"RUN FILE --cli( before| after)?", _PROMPT),
     (r"RUN ps", _PROMPT),
     (r"RUN (exec|logs|switch) .+", _PROMPT),

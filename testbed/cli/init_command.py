@@ -1,0 +1,116 @@
+"""`ina init`: a first experiment file with comments, from options or a few questions."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from testbed import systems
+from testbed.errors import UserError, did_you_mean, sentence
+from testbed.paths import command_line
+
+MODELS = ("resnet50", "vgg16", "alexnet")  # of the jobs, in turn
+QUESTIONS = {
+    "system": ("Which system aggregates the gradients", "esa"),
+    "runtime": ("Virtual time (virtual), or processes and root (mininet)", "virtual"),
+    "jobs": ("How many training jobs", "2"),
+    "workers": ("How many workers has each", "4"),
+}  # fmt: skip
+
+TEMPLATE = """\
+# {name}: {jobs} of {workers} workers on one switch.
+#   {check}     finds mistakes
+#   {run}           runs it
+# Every key: docs/experiment.md. Quantities carry their unit.
+
+runtime: {runtime}   # virtual: in virtual time, without root; mininet: real processes
+
+topology: {{kind: star, hosts: {hosts}}}   # one switch; others: two_level, leaf_spine, ...
+links:
+  bandwidth: {bandwidth}
+  delay: 5 us
+
+system: {system}   # {others}
+{memory}
+jobs:   # the training jobs, which share the network
+{listed}
+# Remove the # of what follows to run it for several values, with five seeds each:
+# repetitions: 5
+# sweep:
+#   {varied}
+"""
+
+
+def init_command(path: Path, given: dict[str, str | None]) -> int:
+    """Write a file. given: answers by question; None: asked for on a terminal, else the default.
+    Raises UserError for an answer that cannot be, and if the file is there."""
+    if path.suffix not in (".yaml", ".yml"):
+        raise UserError(f"{path}: name a file that ends in .yaml")
+    if path.exists():
+        raise UserError(f"{path}: it is there already; name another file")
+    text = file_text(path, {key: _answer(key, value) for key, value in given.items()})
+    from testbed.experiment import load_text
+
+    load_text(text, str(path), path.absolute().parent, path.stem)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+    from testbed.results import hand_over
+
+    hand_over(path)
+    print(f"wrote {path}; `{command_line(str(path))}` runs it")
+    return 0
+
+
+def _answer(key: str, given: str | None) -> str:
+    question, default = QUESTIONS[key]
+    if given is None and sys.stdin.isatty():
+        given = input(f"{question}? [{default}] ").strip() or None
+    return default if given is None else given
+
+
+def file_text(path: Path, answers: dict[str, str]) -> str:
+    """The file for these answers. Raises UserError for one that cannot be."""
+    name = answers["system"]
+    if name not in systems.SYSTEMS:
+        allowed = f"systems are: {', '.join(systems.SYSTEMS)}"
+        raise UserError(
+            sentence(f"there is no system {name!r}", did_you_mean(name, systems.SYSTEMS), allowed)
+        )
+    if answers["runtime"] not in ("virtual", "mininet"):
+        raise UserError(f"runtime: found {answers['runtime']!r}; allowed: virtual, mininet")
+    jobs, workers = (
+        _number(key, answers[key], most) for key, most in (("jobs", 64), ("workers", 64))
+    )
+    system = systems.SYSTEMS[name]
+    virtual = answers["runtime"] == "virtual"
+    shapes = [
+        f"  - {{name: job{number}, model: {MODELS[number % len(MODELS)]}, workers: {workers},"
+        f" iterations: 3, scale: {'0.01' if virtual else '0.002'}}}"
+        for number in range(jobs)
+    ]
+    memory = "memory: {aggregators: 128}   # of each switch\n" if system.memory else ""
+    others = ", ".join(other for other in systems.SYSTEMS if other != name)
+    varied = "memory.aggregators: [32, 64, 128]" if memory else "links.loss: [0 %, 0.1 %]"
+    return TEMPLATE.format(
+        name=path.stem,
+        jobs=f"{jobs} training job{'s' if jobs > 1 else ''}",
+        workers=workers,
+        check=command_line(f"check {path}"),
+        run=command_line(str(path), root=not virtual),
+        runtime=answers["runtime"],
+        hosts=max(jobs * (workers + 1), 2),
+        bandwidth="10 Gbit/s" if virtual else "10 Mbit/s",
+        system=name,
+        others=f"others: {others}",
+        memory=memory,
+        listed="\n".join(shapes) + "\n",
+        varied=varied,
+    )
+
+
+def _number(key: str, text: str, most: int) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        raise UserError(f"{key}: found {text!r}; allowed: a whole number from 1 to {most}")
+    return int(text)
