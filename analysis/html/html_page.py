@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -40,20 +40,23 @@ class Chart:
 
 @dataclass(frozen=True)
 class TableView:
-    """A table on the page. With `filtered` it gets a field to search in it; `note` stands below."""
+    """A table on the page. With `filtered` it gets a field to search in it; `note` stands below.
+    `links`: where cells lead, by their text."""
 
     table: Table
     filtered: bool = False
     note: str = ""
+    links: Mapping[str, str] = field(default_factory=dict)
     kind: str = field(default="table", init=False)
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph; `tone` is "", "good" or "bad"."""
+    """A paragraph; `tone` is "", "good" or "bad". `link`: where it leads."""
 
     text: str
     tone: str = ""
+    link: str = ""
     kind: str = field(default="words", init=False)
 
 

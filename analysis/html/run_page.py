@@ -16,6 +16,7 @@ from testbed.analysis.html.timeline_chart import timeline
 from testbed.analysis.style import plot_style, units
 from testbed.analysis.tables import report_tables as tables
 from testbed.paths import program_name
+from testbed.results import SWEEP_FILE
 from testbed.systems import SYSTEMS
 
 if TYPE_CHECKING:
@@ -72,6 +73,10 @@ def _subtitle(results: Results) -> str:
 
 def _summary(results: Results, frames: Frames) -> page.Section:
     blocks: list[page.Block] = [state(results)]
+    sweep = results.folder.absolute().parents[1]
+    if (sweep / SWEEP_FILE).is_file():
+        text = f"A point of the sweep {sweep.name}."
+        blocks.append(page.Paragraph(text, link=f"../../{FILE}"))
     run = frames["run"]
     if len(run):
         checked = units.number(run["values_checked"].sum())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -141,15 +142,21 @@ def _line(rank: int, line: Line, axis: Axis, unit: str) -> parts.Trace:
 
 
 def _points(sweep: Sweep, frame: pd.DataFrame) -> page.TableView:
-    """Every point with its folder, to sort and to search."""
+    """Every point with its folder, to sort and to search; the folder leads to the point's page, or
+    to its report in plain text."""
     table = tables.sweep(sweep.points, sweep.keys, frame)
-    rows = []
+    rows, links = [], {}
     for row, point in zip(table.rows, sweep.points, strict=True):
         folder = point.results.folder.relative_to(sweep.folder) if point.results else UNKNOWN
-        rows.append(replace(row, values=[*row.values, str(folder)]))
-    columns = [*table.columns, Column("folder", "folder")]
+        rows.append(replace(row, values=[*row.values, point.key, str(folder)]))
+        there = (name for name in (FILE, "report.txt") if (sweep.folder / folder / name).exists())
+        if name := next(there, ""):
+            links[str(folder)] = f"{quote(str(folder))}/{name}"
+    columns = [*table.columns, Column("hash", "hash"), Column("folder", "folder")]
     return page.TableView(
         Table("points", "", columns, rows),
         filtered=True,
-        note=f"`{command_line('report FOLDER')}` makes the page of one point.",
+        note=f"`{command_line('report SWEEP/HASH')}` makes the page of one point; "
+        f"`{command_line('report SWEEP')}` then leads to it.",
+        links=links,
     )

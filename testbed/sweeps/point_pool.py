@@ -19,10 +19,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from testbed.errors import RunError, UserError
 from testbed.linux.kernel import die_with_parent
+from testbed.steps import quiet_console
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -86,12 +85,16 @@ def run_points(
 
 
 def run_point(experiment: Experiment, parent: str) -> str:
-    """Run one experiment; its results folder goes below `parent`. Returns why it failed, or ""."""
+    """Run one experiment and write its report.txt; its results folder goes below `parent`. Returns
+    why it failed, or ""."""
+    from testbed.analysis.report import after_run
     from testbed.runner import run_experiment
     from testbed.runtimes.program import prepare
 
+    quiet = quiet_console()
     try:
-        run_experiment(experiment, prepare(experiment), Path(parent), Console(quiet=True))
+        folder = run_experiment(experiment, prepare(experiment), Path(parent), quiet)
+        after_run(folder, quiet, draw=False)
     except (RunError, UserError) as error:
         return str(error)
     return ""

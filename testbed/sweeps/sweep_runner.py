@@ -30,7 +30,7 @@ from testbed.paths import command_line
 from testbed.results import SWEEP_FILE, hand_over
 from testbed.runner import VIRTUAL, get_ready, run_experiment
 from testbed.runtimes.program import Program, prepare
-from testbed.steps import step
+from testbed.steps import quiet_console, step
 from testbed.sweeps import result_reuse as known_points
 from testbed.sweeps.point_pool import executor, run_points
 
@@ -193,6 +193,7 @@ def _run_points(
                 teller.ended(point, error)
     emulated = [point for point in todo if point.experiment.runtime != VIRTUAL]
     if emulated:
+        from testbed.analysis.report import after_run
         from testbed.emulate.mininet_run import shared_session
 
         with shared_session(point.experiment for point in emulated) as shared:
@@ -200,7 +201,8 @@ def _run_points(
                 teller.begins(point)
                 try:
                     program, parent = programs[point.key], folder / point.key
-                    run_experiment(point.experiment, program, parent, console, shared=shared)
+                    made = run_experiment(point.experiment, program, parent, console, shared=shared)
+                    after_run(made, quiet_console(), draw=False)
                     error = ""
                 except RunError as raised:
                     error = str(raised)

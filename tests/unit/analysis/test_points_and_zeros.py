@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 
 from testbed import read
+from testbed.analysis import html
 from testbed.analysis.data import sweep_data
 from testbed.analysis.report import after_run
 from testbed.analysis.tables import report_tables as tables
@@ -70,3 +72,16 @@ def test_degraded_comes_with_its_reason(tmp_path):
     table = tables.sweep(sweep.points, sweep.keys, sweep_data.frame(sweep))
     cells = [cell for row in table.rows for cell in table.cells(row)]
     assert "degraded: h1 sent late (and 1 more)" in cells
+
+
+def test_a_sweeps_page_and_its_points_pages_lead_to_each_other(tmp_path):
+    folder = write_sweep(tmp_path)
+    sweep = sweep_data.read_sweep(folder)
+    first, second = [point for point in sweep.points if point.finished][:2]
+    page = html.write_run(first.results)
+    (second.results.folder / "report.txt").write_text("tables\n")
+    text = html.write_sweep(sweep, sweep_data.frame(sweep)).read_text()
+    links = re.findall(r'<a href="([^"#]+)">', text)
+    assert [tmp_path / link for link in links] == [page, second.results.folder / "report.txt"]
+    (back,) = re.findall(r'<a href="([^"#]+)">A point of the sweep', page.read_text())
+    assert (page.parent / back).resolve() == folder / "report.html"
