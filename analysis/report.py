@@ -8,6 +8,7 @@ as it got, under a headline that says so, and has no figures.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,13 +18,13 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from testbed.analysis.data import sweep_data as sweeps
-from testbed.analysis.data.run_summary import summary
+from testbed.analysis.data.run_summary import Frames, summary
 from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import report_tables as tables
 from testbed.paths import command_line
 from testbed.results import Results, ResultsError, hand_over, read
 from testbed.steps import step
-from testbed.text_table import Table, printed, without_zeros
+from testbed.text_table import Table, printed, table_data, without_zeros
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,14 +101,22 @@ def render(results: Results, zeros: bool = False) -> RenderableType:
     numbers are all 0."""
     frames = summary(results)
     parts: list[RenderableType] = [tables.headline(results, frames)]
-    if len(results.faults):
-        parts += ["", printed(tables.faults(results))]
+    whole = run_tables(results, frames)
+    shown = whole if zeros else [without_zeros(table) for table in whole]
+    parts += ["", *(printed(table) for table in shown if table.rows)]
+    if left_out := sum(len(table.rows) for table in whole) - sum(len(t.rows) for t in shown):
+        parts.append(f"rows of zeros that are left out: {left_out} (--all prints them)")
+    return Group(*parts)
+
+
+def run_tables(results: Results, frames: Frames) -> list[Table]:
+    """The tables of one run that have rows, from top to bottom. frames: its `summary`."""
     found: list[Table | None] = []
+    if len(results.faults):
+        found.append(tables.faults(results))
     if len(frames["jobs"]):
-        parts.append("")
         found.append(tables.jobs(frames))
-        if len((throughput := tables.throughput(frames)).rows):
-            found.append(throughput)
+        found.append(tables.throughput(frames))
         found.append(tables.traffic(frames))
         if len(tables.comparable(frames)):
             found.append(tables.communication(frames))
@@ -118,12 +127,28 @@ def render(results: Results, zeros: bool = False) -> RenderableType:
         found.append(tables.memory(frames))
     if len(frames["events"]):
         found.append(tables.events(frames))
-    whole = [table for table in found if table]
-    shown = whole if zeros else [without_zeros(table) for table in whole]
-    parts += [printed(table) for table in shown if table.rows]
-    if left_out := sum(len(table.rows) for table in whole) - sum(len(t.rows) for t in shown):
-        parts.append(f"rows of zeros that are left out: {left_out} (--all prints them)")
-    return Group(*parts)
+    return [table for table in found if table and table.rows]
+
+
+def report_json(paths: Sequence[str | Path]) -> int:
+    """`run.py report RESULTS... --json`: prints what the tables of runs and sweeps hold; writes and
+    draws nothing. Raises ResultsError."""
+    described: list[dict[str, Any]] = []
+    for path in paths:
+        if sweeps.is_sweep(path):
+            sweep = sweeps.read_sweep(path)
+            points = tables.sweep(sweep.points, sweep.keys, sweeps.frame(sweep))
+            found = {"points": [point.key for point in sweep.points]}
+            described.append({"sweep": sweep.name, "folder": str(sweep.folder), **found})
+            described[-1]["tables"] = {points.name: table_data(points)}
+            continue
+        results = sweeps.run_at(path)
+        of_run = {table.name: table_data(table) for table in run_tables(results, summary(results))}
+        state = {"state": results.state, "fidelity": results.fidelity, "reasons": results.reasons}
+        described.append({"run": results.name, "folder": str(results.folder), **state})
+        described[-1]["tables"] = of_run
+    print(json.dumps(described, indent=1))
+    return 0
 
 
 def render_comparison(runs: Sequence[Results]) -> RenderableType:

@@ -108,6 +108,31 @@ class Table:
         return [*row.values, *[None] * (len(self.columns) - len(row.values))]
 
 
+def table_data(table: Table) -> dict[str, Any]:
+    """The table for JSON: its title, and a mapping per row, by the columns' keys. Numbers are as
+    they were measured, in the columns' base units; an estimate is its mean, None is unknown."""
+    rows = [
+        {
+            column.key: _datum(value, cell)
+            for column, value, cell in zip(
+                table.columns, table._values(row), table.cells(row), strict=True
+            )
+        }
+        for row in table.rows
+    ]
+    return {"title": table.title, "rows": rows}
+
+
+def _datum(value: Value, cell: str) -> bool | float | str | None:
+    """A value for JSON: a truth, a number, else what its cell shows; None for what is unknown."""
+    if isinstance(value, bool):
+        return value
+    number = _number(value)
+    if number is not None:
+        return number
+    return None if cell in ("", "-") else cell
+
+
 def without_zeros(table: Table) -> Table:
     """The table without the rows whose numbers are all 0. Rows of totals, and rows without any
     number, stay."""

@@ -99,6 +99,10 @@ def _no_report(parser: Parser) -> None:
     )
 
 
+def _json(parser: Parser, what: str) -> None:
+    parser.add_argument("--json", action="store_true", help=what)
+
+
 def _zeros(parser: Parser) -> None:
     parser.add_argument("--all", action="store_true", help="print rows of zeros, too")
 
@@ -171,16 +175,24 @@ def _figure_arguments(parser: Parser) -> None:
     parser.add_argument("--quick", action="store_true", help="small, to see that it works")
     parser.add_argument("--scale", type=float, metavar="X", help="jobs X times as large")
     parser.add_argument("--seeds", type=int, metavar="N", help="no more than the first N seeds")
+    _json(parser, "the list for programs")
     _results(parser)
     _parallel(parser)
 
 
 def _figure(options: Namespace) -> int | None:
     if options.name is None:
-        from testbed.sweeps.figure_list import listing
+        from testbed.sweeps.figure_list import claims, listing
 
-        print(listing())
+        if options.json:
+            import json
+
+            print(json.dumps(claims(), indent=1, ensure_ascii=False))
+        else:
+            print(listing())
         return 0
+    if options.json:
+        raise UserError("--json is for the list of figures; `report --json` has a figure's numbers")
     from testbed.sweeps import figure_runner, planner_comparison
 
     if options.name in planner_comparison.FIGURES:
@@ -313,12 +325,17 @@ def _report_arguments(parser: Parser) -> None:
         help="a folder below results/, or SWEEP/HASH for a point of a sweep",
     )
     _zeros(parser)
+    _json(parser, "print the tables' numbers, and write nothing")
 
 
-def _report(options: Namespace) -> None:
-    from testbed.analysis.report import report_command
+def _report(options: Namespace) -> int | None:
+    from testbed.analysis.report import report_command, report_json
+
+    if options.json:
+        return report_json(options.results)
 
     report_command(options.results, zeros=options.all)
+    return 0
 
 
 def _twin_arguments(parser: Parser) -> None:
@@ -364,7 +381,7 @@ def _which_run(parser: Parser) -> None:
 
 def _ps_arguments(parser: Parser) -> None:
     _which_run(parser)
-    parser.add_argument("--json", action="store_true")
+    _json(parser, "the same for programs")
 
 
 def _ps(options: Namespace) -> int | None:
@@ -420,10 +437,14 @@ def _calibrate(options: Namespace) -> int | None:
     return calibrate_command()
 
 
+def _doctor_arguments(parser: Parser) -> None:
+    _json(parser, "the same for programs")
+
+
 def _doctor(options: Namespace) -> int | None:
     from testbed.machine.doctor import doctor_command
 
-    return doctor_command()
+    return doctor_command(options.json)
 
 
 def _plan_arguments(parser: Parser) -> None:
@@ -507,7 +528,9 @@ COMMANDS = {
     "logs": Command("what a host or switch of a live run has written", _logs_arguments, _logs),
     "switch": Command("read or change a switch of a live run", _switch_arguments, _switch),
     "doctor": Command(
-        "what this machine has, what is missing, and which runtimes work", _none, _doctor
+        "what this machine has, what is missing, and which runtimes work",
+        _doctor_arguments,
+        _doctor,
     ),
     "calibrate": Command(
         "measure what this machine can carry; `check` compares with it", _none, _calibrate

@@ -58,11 +58,19 @@ class Finding:
     needed_by: frozenset[str]
 
 
-def doctor_command() -> int:
+def doctor_command(as_json: bool = False) -> int:
     """Print all findings; 0 if the default runtime works here, else 2. Raises UserError."""
     findings = examine()
-    show(findings, runtimes(findings))
+    if as_json:
+        print(json.dumps([_data(each) for each in (*findings, *runtimes(findings))], indent=1))
+    else:
+        show(findings, runtimes(findings))
     return 0 if not obstacles(findings, DEFAULT) else 2
+
+
+def _data(finding: Finding) -> dict[str, str]:
+    words = ("thing", "state", "detail", "remedy")
+    return {word: getattr(finding, word) for word in words}
 
 
 def examine() -> list[Finding]:

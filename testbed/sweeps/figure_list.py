@@ -21,9 +21,13 @@ def names(folder: Path = FOLDER) -> list[str]:
 def listing(folder: Path = FOLDER) -> str:
     """A line per figure: its name and what it should show. Raises UserError for a file that cannot
     be read or claims nothing."""
-    claims = {name: _claim(folder / f"{name}.yaml") for name in names(folder)}
-    claims |= {figure.name: figure.claim for figure in planner_points.FIGURES.values()}
-    return "\n".join(f"{name:<12}{claim}" for name, claim in claims.items())
+    return "\n".join(f"{name:<12}{claim}" for name, claim in claims(folder).items())
+
+
+def claims(folder: Path = FOLDER) -> dict[str, str]:
+    """What each figure should show, by its name. Raises UserError as `listing` does."""
+    found = {name: _claim(folder / f"{name}.yaml") for name in names(folder)}
+    return found | {figure.name: figure.claim for figure in planner_points.FIGURES.values()}
 
 
 def _claim(path: Path) -> str:

@@ -85,3 +85,21 @@ def test_a_sweeps_page_and_its_points_pages_lead_to_each_other(tmp_path):
     assert [tmp_path / link for link in links] == [page, second.results.folder / "report.txt"]
     (back,) = re.findall(r'<a href="([^"#]+)">A point of the sweep', page.read_text())
     assert (page.parent / back).resolve() == folder / "report.html"
+
+
+def test_tables_are_numbers_for_programs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("testbed.runtimes.interrupts.install", lambda: None)
+    folder = write_sweep(tmp_path)
+    points = sweep_data.read_sweep(folder).points
+    before = sorted(tmp_path.rglob("*"))
+    assert main(["report", str(folder), str(folder / points[0].key), "--json"]) == 0
+    sweep, run = json.loads(capsys.readouterr().out)
+    assert sweep["points"] == [point.key for point in points]
+    rows = sweep["tables"]["points"]["rows"]
+    assert rows[0]["memory.aggregators"] == 16 and rows[0]["exact"] is True
+    assert rows[3]["jct_mean_ns"] is None and rows[3]["fidelity"] == "NOT RUN"
+    jct = points[0].results.jobs["jct_ns"]
+    assert [row["jct_ns"] for row in run["tables"]["jobs"]["rows"][:2]] == list(jct)
+    assert sorted(tmp_path.rglob("*")) == before, "nothing is written"
+    assert main(["figure", "--json"]) == 0
+    assert "headline" in json.loads(capsys.readouterr().out)

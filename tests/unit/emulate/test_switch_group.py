@@ -19,7 +19,7 @@ class SlowSpawner:
     def __init__(self, code: int | None, after: int) -> None:
         self.code, self.after, self.process = code, after, None
 
-    def spawn(self, key, target, arguments, log, namespace):
+    def spawn(self, key, target, arguments, log, namespace, title):
         self.process = Process(key, log)
         return self.process
 
