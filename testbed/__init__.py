@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from testbed.api.running import run as run
     from testbed.api.running import run_async as run_async
     from testbed.api.running import sweep as sweep
+    from testbed.collective.report import report as report
     from testbed.errors import RunError as RunError
     from testbed.errors import UserError as UserError
     from testbed.topology import Topology as Topology
@@ -51,6 +52,7 @@ _NAMES = {
     "sweep": "api.running",
     "read": "api.results",
     "figure": "api.drawing",
+    "report": "collective.report",
     "Experiment": "api.experiments",
     "Job": "api.parts",
     "Fault": "api.parts",

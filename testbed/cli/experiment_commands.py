@@ -93,6 +93,9 @@ def _facts(experiment: Experiment) -> list[str]:
         lines.append(f"memory: {count} aggregators of {each} B = {size} per switch")
     total = 0
     for number, job in enumerate(experiment.jobs):
+        if job.is_program:
+            lines.append(f"jobs[{number}] {job.name}: {job.workers} ranks of {job.command}")
+            continue
         trace, fragments = job.trace(), experiment.fragments(number)
         total += fragments * job.workers * job.iterations
         compute = units.show(trace.compute_ns, units.TIME)

@@ -27,11 +27,13 @@ MEMORY = {"esa": True, "atp": True, "switchml": True, "grid": True, "ps": False,
 ROLES = ("worker", "ps")
 EXPERIMENT = """
 name: warm
-topology: {{kind: star, hosts: 3}}
+topology: {{kind: star, hosts: 6}}
 links: {{bandwidth: 1 Gbit/s}}
 system: {system}
 {memory}
-jobs: [{{model: alexnet, workers: 2, iterations: 1, scale: 0.001}}]
+jobs:
+  - {{model: alexnet, workers: 2, iterations: 1, scale: 0.001}}
+  - {{name: program, command: "true", workers: 2}}
 """
 
 

@@ -18,6 +18,7 @@ from testbed.errors import UserError
 from testbed.experiment.link_faults import has_link_faults
 from testbed.experiment.memory_shares import window_of_slots
 from testbed.experiment.planned_faults import slow_windows
+from testbed.experiment.program_jobs import rounds
 from testbed.protocols.host_spec import (
     AggregatingSwitch,
     Compute,
@@ -57,6 +58,8 @@ MILLION = 1_000_000
 # after it, by a reminder's delay. A worker waits for this many of the shortest such delays before
 # it takes a fragment for lost.
 REMINDERS_OF_PATIENCE = 5
+# Nobody knows how long a program will run, so its work so far counts.
+PRIORITY_OF_PROGRAMS = {"esa": "esa_attained", "remaining": "attained"}
 
 
 def plan(experiment: Experiment, repetition: int = 0) -> list[HostSpec]:
@@ -73,9 +76,14 @@ def plan(experiment: Experiment, repetition: int = 0) -> list[HostSpec]:
 def host_kinds(experiment: Experiment) -> list[HostSpec]:
     """A small specification of each kind of host; those of one kind run the same compiled code."""
     kinds: dict[tuple, HostSpec] = {}
-    for number, _ in experiment.placed_jobs[:1]:
+    seen = set()
+    for number, job in experiment.placed_jobs:
+        if job.is_program in seen:
+            continue
+        seen.add(job.is_program)
         for spec in plan_job(experiment, number):
-            kinds.setdefault((spec.role, type(spec.options)), spec.small())
+            program = spec.is_worker and job.is_program
+            kinds.setdefault((spec.role, type(spec.options), program), spec.small())
     return list(kinds.values())
 
 
@@ -87,7 +95,8 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[H
     trace = job.trace()
     values, width = experiment.values_per_packet, experiment.bitmap_bits
     fragments = int(fragments_of([layer.values for layer in trace.layers], values)[-1])
-    if fragments * job.iterations > MAX_FRAGMENTS:
+    iterations = rounds(trace, values) if job.is_program else job.iterations
+    if fragments * iterations > MAX_FRAGMENTS:
         raise UserError(
             f"job {job.name}: {fragments} fragments x {job.iterations} iterations do not fit the "
             "packet's 32-bit fragment number; take fewer iterations "
@@ -99,13 +108,14 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[H
     gradients = None
     if trace.gradients is not None:
         gradients = RecordedGradients(str(trace.path), job.scale, job.buckets)
+    communication_ns = fragments * frame_bytes(values, width) * 8 * 10**9 // reference
     spec = JobSpec(
         number=number,
         name=job.name,
         system=entry.name,
         seed=experiment.repetition_seed(repetition),
         workers=job.workers,
-        iterations=job.iterations,
+        iterations=iterations,
         submitted_ns=job.submitted_ns,
         start_ns=job.start_ns,
         tensors=tuple(
@@ -116,10 +126,12 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[H
         values=values,
         bitmap_width=width,
         gradients=gradients,
-        communication_ns=fragments * frame_bytes(values, width) * 8 * 10**9 // reference,
+        communication_ns=communication_ns,
         bound_ns=communication_bound_ns(experiment, number),
-        computation_ns=trace.compute_ns,
+        # Of a program it is not known: as much as it communicates.
+        computation_ns=communication_ns if job.is_program else trace.compute_ns,
         burst_ns=timers_of(experiment, number).burst_ns,
+        program=job.is_program,
     )
     options = entry.require("host_part")(experiment, number)
     peers_of, worker_part = entry.require("peers"), entry.hook("worker_part")
@@ -213,6 +225,8 @@ def pool_part(
 ) -> PoolSpec:
     """What the hosts of a system with a shared pool and a parameter server need."""
     options, topology = options_of(experiment, PoolOptions), experiment.topology_object()
+    if experiment.jobs[number].is_program:
+        priority = PRIORITY_OF_PROGRAMS.get(priority, priority)
     switches = _switches(topology, tree_of_job(experiment, number).switches)
     if has_link_faults(experiment):
         switches = tuple(
@@ -228,12 +242,15 @@ def pool_part(
         index="position" if positions else index,
         priority=priority,
         positions=positions,
-        window_rule=_window_rule(experiment),
+        window_rule=_window_rule(experiment, number),
     )
 
 
-def _window_rule(experiment: Experiment) -> str:
-    """The rule of the window that the experiment chooses; `auto`: that of the memory."""
+def _window_rule(experiment: Experiment, number: int) -> str:
+    """The rule of the window that the experiment chooses; `auto`: that of the memory. A program
+    leaves fragment numbers out, so positions say nothing: what is in flight counts."""
+    if experiment.jobs[number].is_program:
+        return "in_flight"
     options = options_of(experiment, PoolOptions)
     if options.window_rule != "auto":
         return options.window_rule

@@ -8,7 +8,9 @@ process never loads numba.
 from __future__ import annotations
 
 import os
+import pwd
 import socket
+import sys
 from pathlib import Path
 
 
@@ -69,3 +71,25 @@ def switch(arguments: dict, descriptors: list[int]) -> int:
         seed=arguments["seed"],
         trains=LONGEST_TRAIN if arguments["trains"] else 0,
     )
+
+
+def program(arguments: dict, descriptors: list[int]) -> None:
+    """A rank of a job's program: this process becomes it. arguments: command, environment, folder,
+    user ([uid, gid] of who it runs as, or null)."""
+    from testbed.linux import kernel
+
+    parent = os.getppid()
+    if arguments["user"] is not None:
+        uid, gid = arguments["user"]
+        os.initgroups(pwd.getpwuid(uid).pw_name, gid)
+        os.setgid(gid)
+        os.setuid(uid)
+        kernel.die_with_parent(parent)  # which a change of the user undoes
+    os.chdir(arguments["folder"])
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    command = arguments["command"]
+    try:
+        os.execvpe(command[0], command, arguments["environment"])
+    except OSError as error:
+        sys.exit(f"{command[0]} cannot be run: {error.strerror}")

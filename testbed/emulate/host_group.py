@@ -45,6 +45,8 @@ class HostProcess(Controlled):
     stopping: bool = False
     killed: bool = False  # by a planned fault
     messages: list[dict] = field(default_factory=list)
+    disagreed: str | None = None  # why the ranks of its program's job cannot go on
+    left_told: bool = False  # whether the other ranks know that its program has ended
 
     @property
     def title(self) -> str:
@@ -85,6 +87,8 @@ class HostProcess(Controlled):
                 self.ready = True
             elif "done" in message:
                 self.done = message["done"]
+            elif "disagree" in message:
+                self.disagreed = message["disagree"]
             elif "failed" in message:
                 raise RunError(message["failed"], self.process.log_tail(), str(self.process.log))
 

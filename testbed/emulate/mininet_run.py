@@ -24,6 +24,7 @@ from testbed.emulate.captures import CapturedPort, Captures
 from testbed.emulate.fault_injection import Faults
 from testbed.emulate.flow_group import FlowGroup
 from testbed.emulate.host_group import HostGroup
+from testbed.emulate.program_group import ProgramGroup
 from testbed.emulate.prompt import open_prompt, prompt_beside
 from testbed.emulate.samplers import MemorySampler
 from testbed.emulate.session import SharedSession
@@ -35,7 +36,7 @@ from testbed.experiment.background_flows import flows_of
 from testbed.experiment.link_faults import has_link_faults
 from testbed.protocols import has_compiled
 from testbed.runtimes import result_rows as collect
-from testbed.runtimes.live_view import JobTitle, Progress
+from testbed.runtimes.live_view import JobTitle, Progress, Work
 from testbed.runtimes.program import Program
 from testbed.steps import quiet_console, step
 
@@ -132,6 +133,7 @@ class Repetition:
         self._switches: SwitchGroup | None = None
         self._hosts: HostGroup | None = None
         self._flows: FlowGroup | None = None
+        self._programs: ProgramGroup | None = None
         self._failover: Failover | None = None  # where links fail
         # What switches that have ended had counted: (registers, ports) of each life, by name.
         self.lives: dict[str, list[tuple[list, list]]] = {}
@@ -186,6 +188,8 @@ class Repetition:
     def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
         # After an error the session takes everything away, faster and in any case.
         if kind is None:
+            if self._programs is not None:
+                self._programs.close()
             self.flows.close()
             self.switches.stop()
             self.hosts.close()
@@ -239,6 +243,10 @@ class Repetition:
         if experiment.repetitions > 1:
             title += f", repetition {self.number + 1} of {experiment.repetitions}"
         start_ns = time.monotonic_ns() + START_DELAY_NS
+        namespaces = {name: process.pid for name, process in session.network.holders.items()}
+        self._programs = programs = ProgramGroup(
+            experiment, hosts, session.nodes, namespaces, session.logs, self.number, start_ns
+        )
         look = dataplane.SnapshotTaker(experiment) if experiment.aggregators > 0 else None
         memory = MemorySampler(switches, look, start_ns)
         hosts.start(start_ns)
@@ -253,7 +261,11 @@ class Repetition:
             self._failover,
         )
         shown = quiet_console() if beside else console  # the terminal is the prompt's
-        with Progress(jobs, hosts.work, title, shown, switches.clients) as progress:
+
+        def work(job: int) -> Work:
+            return hosts.work(job)._replace(said=programs.latest(job))
+
+        with Progress(jobs, work, title, shown, switches.clients) as progress:
             watch = Watch(
                 hosts,
                 switches,
@@ -265,6 +277,7 @@ class Repetition:
                 experiment.timeout_ns,
                 faults,
                 experiment.system.lossless_reason,
+                programs,
             )
             if beside:
                 prompt_beside(session.network, watch.run)
@@ -325,8 +338,11 @@ class Repetition:
         if experiment.faults:
             trusted.append(fidelity.missed_faults(len(faults.missed())))
         flow_rows = {"flows": self.flows.rows()} if experiment.background else {}
+        said = self._programs.rows() if self._programs is not None else []
+        measure_rows = {"measures": said} if said else {}
         return {
             **flow_rows,
+            **measure_rows,
             "switches": switch_rows,
             "switch_counters": counters,
             "links": links,

@@ -17,6 +17,7 @@ import numpy as np
 
 from testbed.emulate.fault_injection import Faults
 from testbed.emulate.host_group import HostGroup, HostProcess, process_died
+from testbed.emulate.program_group import ProgramGroup
 from testbed.emulate.samplers import CpuSampler, MemorySampler, RunQueueDelay, WaitSampler
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.errors import RunError
@@ -48,6 +49,7 @@ class Watch:
         timeout_ns: int,
         faults: Faults | None = None,
         lossless_reason: str = "",
+        programs: ProgramGroup | None = None,
     ) -> None:
         """start_ns: the common start, on CLOCK_MONOTONIC. job_start_ns: after it, by job.
         timeout_ns: how long a job may make no progress, and a host give no sign of life.
@@ -63,6 +65,7 @@ class Watch:
         self.timeout_ns = timeout_ns
         self.faults = faults
         self.lossless_reason = lossless_reason
+        self.programs = programs
         self.unfinished: dict[int, str] = {}
         self.end_ns = start_ns
         processes = {host.spec.host: host.process.pid for host in hosts.hosts}
@@ -106,6 +109,8 @@ class Watch:
         if self.faults is not None:
             self.faults.tick(now_ns)
         self._check_processes()
+        if self.programs is not None:
+            self.programs.tick(now_ns)
         for job in sorted(open_jobs):
             if not self._job_over(job, now_ns):
                 continue
@@ -160,6 +165,8 @@ class Watch:
         workers, servers = self.hosts.of_job(job, "worker"), self.hosts.of_job(job, "ps")
         if not all(host.done for host in workers):
             return False
+        if self.programs is not None and not self.programs.is_over(job):
+            return False
         if not workers[0].stopping:
             self.cpu.tick(time.monotonic_ns(), last=True)
             self.run_queue.tick(time.monotonic_ns())
@@ -187,7 +194,11 @@ class Watch:
                 raise self._stalled(host, f"gave no sign of life for {silent_ns / 1e9:.0f} s")
         progress = int(sum(np.sum(host.row[[board.ITERATION, board.FINISHED]]) for host in workers))
         before, since_ns = self._seen.get(job, (-1, begin_ns))
-        if progress != before:
+        # A program that computes makes no progress that could be seen here.
+        computes = workers[0].spec.job.program and any(
+            host.row[board.OPEN_CALLS] == 0 for host in workers
+        )
+        if progress != before or computes:
             self._seen[job] = progress, now_ns
             return None
         still_ns = now_ns - self._without_pauses(since_ns)

@@ -11,7 +11,7 @@ from testbed.config.yaml_document import Inline
 from testbed.experiment.schema import ExperimentFile, Memory, TopologyChoice
 from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Kind, Poisson, TracedModel
 from testbed.experiment.schema_background import Background
-from testbed.experiment.schema_jobs import Fault
+from testbed.experiment.schema_jobs import OF_REPLAY, Fault, Job
 from testbed.experiment.schema_links import LinkOptions, LinkSettings
 from testbed.experiment.schema_switches import SwitchException
 
@@ -49,6 +49,8 @@ def as_data(part: Any, given_only: bool = False) -> Any:
         ):
             continue
         if name in ("memory", "virtual", "arrivals", "gpu") and value is None:  # of one without
+            continue
+        if isinstance(part, Job) and name in (OF_REPLAY if part.is_program else ("command",)):
             continue
         if name == "background" and not value:
             continue

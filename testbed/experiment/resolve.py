@@ -23,6 +23,8 @@ from testbed.experiment.lossless_checks import lossy_links, restarts, short_queu
 from testbed.experiment.placement import choose
 from testbed.experiment.planned_faults import check as check_faults
 from testbed.experiment.printing import shown
+from testbed.experiment.program_jobs import check as check_program
+from testbed.experiment.program_jobs import round_trace
 from testbed.experiment.resolve_arrivals import (
     job_of,
     read_csv,
@@ -129,7 +131,10 @@ class _Resolver:
         made._topology = self.topology
         made._directions = tuple(self.directions)
         made._source = self.source
-        made._warnings = (*_mixed_hardware([job.trace() for job in made.jobs]), *unmarked(made))
+        made._warnings = (
+            *_mixed_hardware([job.trace() for job in made.jobs if not job.is_program]),
+            *unmarked(made),
+        )
         return made
 
     def name(self, stem: str) -> None:
@@ -264,7 +269,11 @@ class _Resolver:
         names: dict[str, KeyPath] = {}
         found = []
         for number, (path, job) in enumerate(jobs):
-            trace, model = self.load_model(path, job)
+            if job.is_program:
+                job, trace = self.program_job(path, job)
+                model = job.model
+            else:
+                trace, model = self.load_model(path, job)
             plain = re.sub(r"[^A-Za-z0-9._-]+", "-", trace.name if trace else "job").lstrip("._-")
             name = job.name or f"{plain[:50]}-{number}"
             if name in names:
@@ -279,6 +288,20 @@ class _Resolver:
             found[-1]._trace = trace
         return found
 
+    def program_job(self, path: KeyPath, job: Job) -> tuple[Job, Trace | None]:
+        """A job with a command, and what stands in for its model."""
+        job, problems = check_program(path, job, self.folder)
+        self.problems += problems
+        if self.parts.get("runtime") == "virtual":
+            self.add_problem(
+                (*path, "command"),
+                "is for runtime mininet; programs run on a real clock. In virtual time replay a"
+                " model: a shipped one, or a trace of your own (docs/models.md)",
+            )
+        size = self.parts.get("values_per_packet")
+        program = Path(job.command.split()[0]).stem if job.command.split() else "program"
+        return job, round_trace(program, job.workers, size) if size else None
+
     def load_model(self, place: KeyPath, job: Job) -> tuple[Trace | None, str]:
         """The scaled trace of a job, and the name or absolute path by which to find it again;
         (None, what the file says) if there is no such trace."""
@@ -286,6 +309,12 @@ class _Resolver:
         from testbed.traffic.trace import has_name, load_trace
 
         path = (*place, "model")
+        missing = [name for name in ("model", "iterations") if not getattr(job, name)]
+        for name in missing:
+            what = "a trace, or `command`" if name == "model" else "how many to replay"
+            self.problems.append(Problem.missing((*place, name), what))
+        if missing:
+            return None, job.model
         try:
             trace = load_trace(job.model, self.folder, job.gpu or self.parts.get("gpu"))
             model = trace.path.stem if has_name(trace.path) else str(trace.path.absolute())

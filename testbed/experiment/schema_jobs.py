@@ -107,9 +107,41 @@ class JobShape(Section):
     )
 
 
-class Job(JobShape):
-    """One training job. Jobs are numbered from 0 in the order of the file."""
+# Keys of a job that say how a model is replayed; a program has none of them.
+OF_REPLAY = (
+    "model",
+    "gpu",
+    "iterations",
+    "scale",
+    "compute_scale",
+    "buckets",
+    "compute_jitter",
+    "speed_spread",
+)
 
+
+class Job(JobShape):
+    """One training job: it replays a model, or it is a program (docs/training.md). Jobs are
+    numbered from 0 in the order of the file."""
+
+    model: Annotated[str, ANY_TEXT] = Field(
+        default="",
+        json_schema_extra={"default": "required without `command`"},
+        description="A trace: the name of a shipped one, or the path of your own file.",
+    )
+    iterations: Annotated[int, Whole(1, 10**6)] = Field(
+        default=0,
+        json_schema_extra={"default": "required without `command`"},
+        description="Training iterations to replay.",
+    )
+    command: Annotated[str, ANY_TEXT] = Field(
+        default="",
+        json_schema_extra={"default": "none: the job replays a model"},
+        description="A program and its arguments, in place of `model` and all keys that say how to"
+        " replay it: one process on each worker's host, which gives the values. A Python file is"
+        " run by the testbed's Python. Its path is relative to the experiment file or to the"
+        " current folder. Only on Mininet.",
+    )
     start_ns: Annotated[int, Quantity(TIME, 0, HOUR)] = Field(
         default=0,
         alias="start",
@@ -138,6 +170,11 @@ class Job(JobShape):
         if self._trace is None:
             raise ValueError(f"job {self.name}: the model is not resolved")
         return self._trace
+
+    @property
+    def is_program(self) -> bool:
+        """Whether a program gives the values, and no model is replayed."""
+        return bool(self.command)
 
     @property
     def fixed_placement(self) -> Placement:

@@ -10,6 +10,11 @@ Messages over `control`, a SOCK_SEQPACKET socket, are JSON:
   from the runner  {"start_ns": T on CLOCK_MONOTONIC}, {"stop": true}
 A worker is done by itself; a server, which must serve the slowest worker, when it is told to stop.
 
+A worker whose values a program gives (program_link.py) is done when that program has ended:
+  to the runner    {"disagree": "..."}: the job cannot go on
+  from the runner  {"ended": true}: its program has ended; {"left": [rank, collectives]}: another
+                   rank's program has; {"abort": "..."}: the job is over, for this reason
+
 The board is a row of shared memory that the runner reads for progress and for signs of life.
 """
 
@@ -30,18 +35,21 @@ import numpy as np
 
 from testbed.hosts import packet_loop as loop
 from testbed.hosts import progress_board
+from testbed.hosts.program_link import ProgramLink
 from testbed.hosts.sockets import Io, PacketSocket
 from testbed.linux.scheduling import wake_promptly
 from testbed.protocols import lag, wire
 from testbed.protocols.counters import as_dict
 from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
-from testbed.workload import machine
+from testbed.workload import fed_worker, machine
 from testbed.workload.placed_machine import Placed, Stepper, raised
 
 ROWS_IN = 256
 ROWS_OUT = 256
 SERVER_ROWS_OUT = 1024
 SOCKET_BUFFER_BYTES = 16 << 20
+ITERATION_TIMES = ("start_ns", "compute_end_ns", "end_ns")
+TENSOR_TIMES = ("forward_start_ns", "forward_end_ns", "ready_ns", "first_sent_ns", "done_ns")
 # What a running host is told of a new plan, by whether it is a worker.
 _PLANNED: dict[bool, type[PlannedWorker] | type[ServerStripes]] = {
     True: PlannedWorker,
@@ -58,6 +66,7 @@ class _Role:
         self.is_worker = spec.is_worker
         self.machine = machine.new_machine(spec)
         self.said_done = False
+        self.link: ProgramLink | None = None
         self.arrived = machine.new_batch(ROWS_IN, spec.job.values, spec.job.bitmap_width)
         self.out = machine.new_batch(
             ROWS_OUT if self.is_worker else SERVER_ROWS_OUT, spec.job.values, spec.job.bitmap_width
@@ -70,6 +79,18 @@ class _Role:
         self._stepped = np.array(
             [self._stepper.address, *(part.address for part in self._parts)], np.int64
         )
+
+    def join(self, link: ProgramLink) -> None:
+        """With the memory of a program."""
+        self.link = link
+        self.machine = fed_worker.attach(self.machine, link.memory)
+        self._place()
+
+    @property
+    def lags(self) -> np.ndarray:
+        """A worker's lags; see protocols/lag.py."""
+        protocol = self.machine.protocol
+        return (protocol if hasattr(protocol, "lag") else protocol.worker).lag
 
     def go_on(self, part: PlannedWorker | ServerStripes) -> None:
         """With another part of a plan."""
@@ -115,13 +136,18 @@ def run_host(
     A worker's times go to the file `output`; `board` is the role's row of shared memory.
     `in_trains`: see `PacketSocket`."""
     role = _Role(spec, output)
+    watched = control.fileno()
+    if spec.is_worker and spec.job.program:
+        role.join(ProgramLink(spec, watched))
+        assert role.link is not None
+        watched = role.link.fileno()
     packets = PacketSocket(
         spec.address,
         wire.PORT,
         spec.peers,
         role.arrived,
         role.out,
-        control.fileno(),
+        watched,
         SOCKET_BUFFER_BYTES,
         in_trains,
     )
@@ -134,6 +160,8 @@ def run_host(
             _serve(role, packets, board, control, message["start_ns"])
     finally:
         packets.close()
+        if role.link is not None:
+            role.link.close()
 
 
 def _serve(
@@ -154,13 +182,33 @@ def _serve(
         if reason == loop.FINISHED:
             _finish(role, packets, board, control)
             continue
+        if reason == loop.NEWS:
+            assert role.link is not None
+            why = role.link.tell(role.machine)
+            if why is not None:
+                _send_message(control, disagree=why)
+            continue
+        if role.link is not None and not role.link.attend(role.machine):
+            continue
         message = _receive_message(control)
+        if role.link is not None:
+            _about_program(role.link, role.machine, message)
         if "planned" in message:
             role.go_on(_PLANNED[role.is_worker].from_json(message["planned"]))
         if not message or "stop" in message:
             if not role.said_done:
                 _finish(role, packets, board, control)
             return
+
+
+def _about_program(link: ProgramLink, machine: Any, message: dict) -> None:
+    """What the runner says of programs."""
+    if "ended" in message:
+        link.end(machine)
+    if "left" in message:
+        link.rank_left(machine, *message["left"])
+    if "abort" in message:
+        link.fail(message["abort"])
 
 
 def _finish(role: _Role, packets: PacketSocket, board: np.ndarray, control: socket.socket) -> None:
@@ -185,13 +233,17 @@ def _totals(role: _Role, packets: PacketSocket, board: np.ndarray) -> dict:
         "pss_bytes": _proportional_set_bytes(),
     }
     if role.is_worker:
-        lags = role.machine.training.lag
+        lags = role.lags
         totals |= {
             "lag_p50_ns": lag.percentile(lags, 0.50),
             "lag_p99_ns": lag.percentile(lags, 0.99),
             "lag_max_ns": int(lags[lag.MAXIMUM]),
-            "end_ns": int(role.machine.training.end_ns[-1]),
         }
+        if role.link is None:
+            totals["end_ns"] = int(role.machine.training.end_ns[-1])
+        else:
+            totals["end_ns"] = int(role.machine.feed.state["end_ns"][0])
+            totals["calls"] = int(role.machine.feed.state["submitted"][0])
     return totals
 
 
@@ -211,8 +263,14 @@ def _write_tables(role: _Role) -> None:
 
     int64 ns since the run's start, -1 for never: start_ns, compute_end_ns, end_ns of each iteration
     [I]; forward_start_ns, forward_end_ns, ready_ns, first_sent_ns, done_ns of each iteration and
-    tensor [I, T]. A server has none."""
+    tensor [I, T]. A server has none, and a program has no iterations that anybody knows of."""
     if not role.is_worker:
+        return
+    if role.link is not None:
+        times: dict[str, Any] = dict.fromkeys(ITERATION_TIMES, np.zeros(0, np.int64))
+        times |= dict.fromkeys(TENSOR_TIMES, np.zeros((0, 0), np.int64))
+        with open(role.output, "wb") as file:
+            np.savez(file, **times)
         return
     scoreboard, training = role.machine.scoreboard, role.machine.training
     with open(role.output, "wb") as file:

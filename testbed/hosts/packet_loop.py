@@ -30,6 +30,7 @@ MESSAGE = 0
 FINISHED = 1
 WRONG_VALUE = 2
 RAISED = 3  # an exception, in plain Python
+NEWS = 4  # for the program that gives the values
 
 
 @njit(cache=True)
@@ -79,13 +80,15 @@ def _update(board, status, counters, counted, now):
     board[progress_board.SENT] = counters[0].gradient_packets
     board[progress_board.FINISHED] = counters[0].results
     board[progress_board.RETRANSMISSIONS] = counters[0].retransmissions
+    board[progress_board.OPEN_CALLS] = status[0].open_calls
     for i in range(counted.size):
         board[progress_board.COUNTERS + i] = counted[i]
 
 
 @njit(cache=True)
 def run(stepped, status, counters, counted, arrived, out, io, board, origin_ns, finished_is_news):
-    """Run until there is something to report; returns MESSAGE, FINISHED, WRONG_VALUE or RAISED.
+    """Run until there is something to report; returns MESSAGE, FINISHED, WRONG_VALUE, RAISED or
+    NEWS.
 
     `stepped` is int64[4], the addresses of the step function, the machine and its batches `arrived`
     and `out`; `status` and `counters` are the machine's, and
@@ -109,6 +112,8 @@ def run(stepped, status, counters, counted, arrived, out, io, board, origin_ns, 
             _update(board, status, counters, counted, clock)
         if status[0].failed == 1:
             return WRONG_VALUE
+        if status[0].news == 1:
+            return NEWS
         if finished_is_news and status[0].finished == 1:
             _update(board, status, counters, counted, clock)
             return FINISHED

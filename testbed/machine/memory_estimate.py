@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BASE_BYTES = 350 << 20  # Python with its libraries, compiled code, figures
 PROCESS_BYTES = 12 << 20  # of a host process on Mininet, beside its machine
+PROGRAM_BYTES = 300 << 20  # of a rank's program: Python with a library for training, small arrays
 FRAME_ROOM_BYTES = 1024  # of a fragment in flight, on its way and in queues
 TIMES_BYTES = 250  # of a worker's iteration and tensor: its times, and the row in the results
 # More than a machine of any system takes: at all, and of a fragment beside its values. It may keep
@@ -44,7 +45,7 @@ def estimate_bytes(experiment: Experiment, machine_bytes: MachineBytes | None = 
     found: dict[tuple, int] = {}
     each = []
     for number, job in enumerate(experiment.jobs):
-        kind = job.model, job.scale, job.workers, job.iterations
+        kind = job.model, job.command, job.scale, job.workers, job.iterations
         if kind not in found:
             found[kind] = _job_bytes(plan_job(_placed(experiment, number), number), size_of)
         each.append(found[kind])
@@ -79,6 +80,8 @@ def _job_bytes(specs: list[HostSpec], machine_bytes: MachineBytes) -> int:
     if not last.is_worker:
         total += (len(specs) - len(workers)) * machine_bytes(last)
     total += len(workers) * options.window * FRAME_ROOM_BYTES
+    if job.program:
+        return total + len(workers) * PROGRAM_BYTES
     return total + len(workers) * job.iterations * len(job.tensors) * TIMES_BYTES
 
 

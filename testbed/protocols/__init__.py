@@ -34,6 +34,7 @@ from p4engine.frontend.diagnostics import P4Error
 from testbed.errors import UserError
 
 SOURCES = ("protocols", "workload", "hosts", "simulate")
+CONSTANTS = ("collective/layout.py", "collective/prelude.py")  # which compiled code contains
 
 
 def cache_directory() -> Path:
@@ -44,6 +45,7 @@ def cache_directory() -> Path:
     """
     package = Path(__file__).resolve().parent.parent
     sources = [path for name in SOURCES for path in sorted((package / name).glob("*.py"))]
+    sources += [package / name for name in CONSTANTS]
     code = [part for path in sources for part in (path.name, path.read_bytes())]
     versions = [version(library) for library in ("numba", "numpy", "llvmlite")]
     made_from = digest([*code, *versions, platform.python_version()])[:16]

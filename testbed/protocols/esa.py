@@ -11,6 +11,7 @@ import numpy as np
 from testbed.protocols import pool_worker, priority, server_store, sizes, stripes, worker_state
 from testbed.protocols.counters import new_counters
 from testbed.protocols.floats import no_worker_floats
+from testbed.protocols.given import no_values
 from testbed.protocols.host_spec import HostSpec, PoolSpec, ServerSpec, ServerStripes
 from testbed.protocols.index import MODES
 from testbed.protocols.lag import new_lag
@@ -69,6 +70,7 @@ def worker_with(
         positions=no_positions(),
         stripes=stripes.one_stripe(),
         floats=no_worker_floats(),
+        given=no_values(),
         counters=new_counters(),
         status=new_status(),
         lag=new_lag(),

@@ -130,6 +130,7 @@ class JobSpec(Part):
     bound_ns: int | None  # least time that the links allow an iteration's exchange; None: no limit
     computation_ns: int  # all compute steps of one iteration
     burst_ns: int  # how much lateness a host's pacing makes up for
+    program: bool = False  # a program on each worker's host gives the values, in rounds
 
     def __post_init__(self) -> None:
         Part.__post_init__(self)

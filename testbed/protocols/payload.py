@@ -1,4 +1,5 @@
-"""The values that a worker sends, and how it checks a sum: generated, recorded, or floats.
+"""The values that a worker sends, and how it checks a sum: generated, recorded, or floats; or those
+that a program gives, whose sums it hands back.
 
 Every system's worker uses it. A wrong value is noted in the status with its place, and with what
 was found and expected there.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from testbed.protocols import floats, send_scoreboard, values, wire
+from testbed.protocols import floats, given, send_scoreboard, values, wire
 
 
 @njit(cache=True)
@@ -17,7 +18,11 @@ def write_values(worker, scoreboard, row, base, fragment):
     """This worker's values of a fragment of the current iteration; zeros fill the packet up."""
     config, state = worker.config[0], worker.state[0]
     count = send_scoreboard.values_in(scoreboard, fragment)
-    if worker.recorded.shape[0] > 0:
+    if worker.given.source.size > 0:
+        tensor = scoreboard.tensor[fragment]
+        offset = (fragment - scoreboard.first[tensor]) * scoreboard.state[0].values
+        given.write(worker.given, row, base, tensor, offset, count)
+    elif worker.recorded.shape[0] > 0:
         i = scoreboard.state[0].iteration % worker.recorded.shape[0]
         start = fragment * scoreboard.state[0].values
         values.write_recorded(row, base, worker.recorded[i, start : start + count])
@@ -30,9 +35,16 @@ def write_values(worker, scoreboard, row, base, fragment):
 
 @njit(cache=True)
 def check_values(worker, scoreboard, row, base, fragment):
-    """True if the packet holds the sum over all workers; else the place is noted in the status."""
+    """True if the packet holds the sum over all workers; else the place is noted in the status.
+    A sum of what a program has given is handed back to it."""
     config, state, status = worker.config[0], worker.state[0], worker.status
     count = send_scoreboard.values_in(scoreboard, fragment)
+    if worker.given.source.size > 0:
+        tensor = scoreboard.tensor[fragment]
+        offset = (fragment - scoreboard.first[tensor]) * scoreboard.state[0].values
+        given.take(worker.given, row, base, tensor, offset, count)
+        worker.counters[0].values_checked += count
+        return True
     whole = scoreboard.state[0].iteration * scoreboard.state[0].fragments + fragment
     key = values.fragment_key(config.seed, config.job, whole)
     i = 0

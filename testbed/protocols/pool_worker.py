@@ -18,6 +18,7 @@ from numba import njit
 from testbed.protocols import (
     floats,
     flow,
+    given,
     lag,
     payload,
     positions,
@@ -48,6 +49,7 @@ class Worker(NamedTuple):
     positions: positions.Positions
     stripes: stripes.Stripes
     floats: floats.WorkerFloats
+    given: given.Given
     counters: np.ndarray  # int64
     status: np.ndarray  # int64, see status.py
     lag: np.ndarray  # int64, see lag.py
@@ -67,12 +69,27 @@ def begin(worker, scoreboard, iteration):
     state.next_place = 0
     state.seen = -1
     positions.begin(worker.positions)
-    communication, computation = config.communication_ns, config.computation_ns
-    remaining = config.iterations - iteration
     for t in range(worker.priority.size):
-        worker.priority[t] = priority.priority_of(
-            config.policy, communication, computation, remaining, t, iteration
-        )
+        _set_priority(worker, iteration, t, t)
+
+
+@njit(cache=True)
+def open_tensor(worker, scoreboard, tensor, layer):
+    """A tensor that a program has given has the priority of the layer that it names."""
+    _set_priority(worker, scoreboard.state[0].iteration, tensor, layer)
+
+
+@njit(cache=True)
+def _set_priority(worker, iteration, tensor, layer):
+    config = worker.config[0]
+    worker.priority[tensor] = priority.priority_of(
+        config.policy,
+        config.communication_ns,
+        config.computation_ns,
+        config.iterations - iteration,
+        layer,
+        iteration,
+    )
 
 
 @njit(cache=True)
@@ -306,7 +323,8 @@ def _fill_gaps(worker, scoreboard, now, packets, filled):
     for place in range(state.window_base, state.furthest - config.gap + 1):
         fragment = window_positions.order[place]
         if (
-            scoreboard.status[fragment] & send_scoreboard.RECEIVED
+            scoreboard.status[fragment] & (send_scoreboard.SENT | send_scoreboard.RECEIVED)
+            != send_scoreboard.SENT
             or window_positions.gap_place[place % window_positions.gap_place.size] > state.furthest
         ):
             continue

@@ -91,7 +91,7 @@ def add_ready(member, scoreboard, now):
     finished = False
     offset = (scoreboard.state[0].iteration & 1) * scoreboard.state[0].fragments
     while state.tensor >= 0 and scoreboard.ready[state.tensor] == 1:
-        for fragment in range(scoreboard.first[state.tensor], scoreboard.first[state.tensor + 1]):
+        for fragment in range(scoreboard.first[state.tensor], scoreboard.end[state.tensor]):
             place = offset + fragment
             if (
                 ring_state.position_of(member, fragment) == 0

@@ -218,12 +218,9 @@ def _note_first_sent(member, scoreboard, item, now):
     if (place // scoreboard.state[0].fragments) & 1 != scoreboard.state[0].iteration & 1:
         return
     tensor = scoreboard.tensor[place % scoreboard.state[0].fragments]
-    iteration = scoreboard.state[0].iteration
-    if (
-        scoreboard.first_sent_ns[iteration, tensor] < 0
-        and scoreboard.done_ns[iteration, tensor] < 0
-    ):
-        scoreboard.first_sent_ns[iteration, tensor] = now
+    row = scoreboard.state[0].row
+    if scoreboard.first_sent_ns[row, tensor] < 0 and scoreboard.done_ns[row, tensor] < 0:
+        scoreboard.first_sent_ns[row, tensor] = now
 
 
 @njit(cache=True)

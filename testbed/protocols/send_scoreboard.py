@@ -94,6 +94,7 @@ STATE = record(
     "head",  # of them, those before the oldest one without a result
     "ended",  # entries in SendScoreboard.ended
     "begun",  # flights that have ever been used in this iteration
+    "row",  # of the iteration in the tables of times
 )
 
 # Bits of SendScoreboard.status
@@ -111,6 +112,8 @@ class SendScoreboard(NamedTuple):
 
     state: np.ndarray  # STATE[1]
     first: np.ndarray  # int64[T + 1]
+    end: np.ndarray  # int64[T], the tensor's fragments are those before it: first[t + 1], or less
+    #                  where only a part of a tensor's numbers is in use (`lay_out`)
     size: np.ndarray  # int64[T], values
     ready: np.ndarray  # uint8[T]
     unsent: np.ndarray  # int64[T], next fragment of the tensor to send
@@ -132,9 +135,9 @@ class SendScoreboard(NamedTuple):
     timers: np.ndarray  # int32[F], heap of flights by due_ns
     queue: np.ndarray  # int32[Q], flights by due_ns, in a ring; NONE: taken out; Q: a power of two
     ended: np.ndarray  # int32[F], flights to use again, the last one first
-    ready_ns: np.ndarray  # int64[I, T]
-    first_sent_ns: np.ndarray  # int64[I, T]
-    done_ns: np.ndarray  # int64[I, T]
+    ready_ns: np.ndarray  # int64[I, T], or int64[1, T] where only the latest iteration is kept
+    first_sent_ns: np.ndarray  # likewise
+    done_ns: np.ndarray  # likewise
 
 
 # Of SendScoreboard, what is of flights.
@@ -161,6 +164,7 @@ def new_scoreboard(
             span=span,
         ),
         first=first,
+        end=first[1:].copy(),
         size=np.asarray(sizes, np.int64),
         ready=np.zeros(tensors, np.uint8),
         unsent=np.zeros(tensors, np.int64),
@@ -197,6 +201,7 @@ def begin(scoreboard, iteration):
     """Begin the scoreboard of an iteration. The one before it must be finished."""
     state = scoreboard.state[0]
     state.iteration = iteration
+    state.row = iteration % scoreboard.ready_ns.shape[0]
     state.urgent = 0
     state.timers = 0
     state.queue_first = 0
@@ -215,7 +220,7 @@ def begin(scoreboard, iteration):
     for t in range(state.tensors):
         scoreboard.ready[t] = 0
         scoreboard.unsent[t] = scoreboard.first[t]
-        scoreboard.missing[t] = scoreboard.first[t + 1] - scoreboard.first[t]
+        scoreboard.missing[t] = scoreboard.end[t] - scoreboard.first[t]
         scoreboard.oldest[t] = scoreboard.first[t]
         scoreboard.furthest[t] = scoreboard.first[t]
         scoreboard.stop[t] = scoreboard.first[t]
@@ -223,11 +228,30 @@ def begin(scoreboard, iteration):
 
 
 @njit(cache=True)
+def lay_out(scoreboard, tensor, values):
+    """A tensor of this iteration has `values` values, and fewer fragments than it has numbers for.
+
+    Only before the tensor is ready. The numbers that it does not use count as received."""
+    per_fragment = scoreboard.state[0].values
+    used = (values + per_fragment - 1) // per_fragment
+    first = scoreboard.first[tensor]
+    scoreboard.size[tensor] = values
+    scoreboard.end[tensor] = first + used
+    scoreboard.missing[tensor] = used
+    scoreboard.first_sent_ns[scoreboard.state[0].row, tensor] = -1
+    scoreboard.done_ns[scoreboard.state[0].row, tensor] = -1
+    for fragment in range(first, first + used):
+        scoreboard.status[fragment] = 0
+    for fragment in range(first + used, scoreboard.first[tensor + 1]):
+        scoreboard.status[fragment] = RECEIVED
+
+
+@njit(cache=True)
 def make_ready(scoreboard, tensor, now):
     """The tensor's backward step is done: it may be sent."""
     state = scoreboard.state[0]
     scoreboard.ready[tensor] = 1
-    scoreboard.ready_ns[state.iteration, tensor] = now
+    scoreboard.ready_ns[state.row, tensor] = now
     state.frontmost = tensor  # tensors become ready from the last to the first
     _choose(scoreboard)
 
@@ -235,7 +259,7 @@ def make_ready(scoreboard, tensor, now):
 @njit(cache=True)
 def _shared(scoreboard, tensor):
     """Whether all workers are known to have the tensor."""
-    return scoreboard.missing[tensor] < scoreboard.first[tensor + 1] - scoreboard.first[tensor]
+    return scoreboard.missing[tensor] < scoreboard.end[tensor] - scoreboard.first[tensor]
 
 
 @njit(cache=True)
@@ -249,7 +273,7 @@ def _choose(scoreboard):
     state.cursor = NONE
     rearmost = NONE
     for tensor in range(state.frontmost, state.tensors):
-        if scoreboard.unsent[tensor] == scoreboard.first[tensor + 1]:
+        if scoreboard.unsent[tensor] == scoreboard.end[tensor]:
             continue
         rearmost = tensor
         if front and _shared(scoreboard, tensor):
@@ -278,7 +302,7 @@ def _becomes_shared(scoreboard, urgent):
     for tensor in range(urgent + 1, scoreboard.state[0].tensors):
         if scoreboard.furthest[tensor] > max(scoreboard.stop[tensor], scoreboard.first[tensor]):
             stop = scoreboard.furthest[tensor] + scoreboard.state[0].window
-            scoreboard.stop[tensor] = min(stop, scoreboard.first[tensor + 1])
+            scoreboard.stop[tensor] = min(stop, scoreboard.end[tensor])
 
 
 @njit(cache=True)
@@ -306,7 +330,7 @@ def mark_sent(scoreboard, fragment, now, timeout):
     state = scoreboard.state[0]
     tensor = scoreboard.tensor[fragment]
     if fragment == scoreboard.first[tensor]:
-        scoreboard.first_sent_ns[state.iteration, tensor] = now
+        scoreboard.first_sent_ns[state.row, tensor] = now
     scoreboard.unsent[tensor] = fragment + 1
     scoreboard.inflight[tensor] += 1
     state.in_flight += 1
@@ -332,7 +356,7 @@ def mark_sent(scoreboard, fragment, now, timeout):
         state.urgent += 1
     unsent = scoreboard.unsent[tensor]
     probed = state.order == FRONT and unsent == scoreboard.first[tensor] + PROBES
-    if probed or unsent == scoreboard.stop[tensor] or unsent == scoreboard.first[tensor + 1]:
+    if probed or unsent == scoreboard.stop[tensor] or unsent == scoreboard.end[tensor]:
         _choose(scoreboard)
 
 
@@ -437,12 +461,12 @@ def mark_received(scoreboard, fragment, now):
     if first_result and state.order == FRONT:
         _becomes_shared(scoreboard, tensor)
         _choose(scoreboard)
-    while scoreboard.oldest[tensor] < scoreboard.first[tensor + 1]:
+    while scoreboard.oldest[tensor] < scoreboard.end[tensor]:
         if scoreboard.status[scoreboard.oldest[tensor]] & RECEIVED == 0:
             break
         scoreboard.oldest[tensor] += 1
     if scoreboard.missing[tensor] == 0:
-        scoreboard.done_ns[state.iteration, tensor] = now
+        scoreboard.done_ns[state.row, tensor] = now
         state.unfinished -= 1
         return state.unfinished == 0
     return False

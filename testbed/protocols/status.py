@@ -19,6 +19,8 @@ STATUS = record(
     "found",
     "expected",
     "iteration",
+    "news",  # 1: the program that gives the values is to be told something
+    "open_calls",  # of that program, which are not done
 )
 
 

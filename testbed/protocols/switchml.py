@@ -10,6 +10,7 @@ import numpy as np
 
 from testbed.protocols import switchml_worker, worker_state
 from testbed.protocols.counters import new_counters
+from testbed.protocols.given import no_values
 from testbed.protocols.host_spec import HostSpec, SwitchmlSpec
 from testbed.protocols.lag import new_lag
 from testbed.protocols.records import new_record
@@ -38,10 +39,12 @@ def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> switchml_worke
     config = worker_state.configuration(spec, sets=options.sets)
     state = new_record(switchml_worker.STATE, earliest_ns=worker_state.NEVER, free=slots)
     first = spec.job.first_fragments
+    stream = new_stream(first, slots, recorded is not None)
+    state["chunks"] = stream.tensor.size
     return switchml_worker.Worker(
         config=config,
         state=state,
-        stream=new_stream(first, slots, recorded is not None),
+        stream=stream,
         chunk=np.arange(slots, dtype=np.int64),
         busy=np.zeros(slots, np.uint8),
         attempts=np.zeros(slots, np.uint8),
@@ -52,6 +55,7 @@ def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> switchml_worke
         own_exponent=blocks.exponents,
         recorded=blocks.own,
         sums=blocks.sums,
+        given=no_values(),
         counters=new_counters(),
         status=new_status(),
         lag=new_lag(),

@@ -21,6 +21,7 @@ from numba import njit
 from testbed.protocols import (
     block_float,
     flow,
+    given,
     heap,
     lag,
     payload,
@@ -42,6 +43,8 @@ STATE = record(
     "free",  # entries in Worker.free
     "heard_ns",  # when the last chunk was sent of those with a result that were sent once
     "oldest_ns",  # no chunk in flight was sent before
+    "first_chunk",  # number of the iteration's first chunk
+    "chunks",  # of this iteration, as far as they are known
 )
 
 
@@ -50,7 +53,7 @@ class Worker(NamedTuple):
 
     config: np.ndarray  # worker_state.CONFIG[1]; `window` is S
     state: np.ndarray  # STATE[1]
-    stream: Stream
+    stream: Stream  # the first `chunks` places of it are in use
     chunk: np.ndarray  # int64[S], number of the slot's chunk in flight, or else of its next one
     busy: np.ndarray  # uint8[S], 1: a chunk is in flight
     attempts: np.ndarray  # uint8[S], how often it has been sent again
@@ -61,6 +64,7 @@ class Worker(NamedTuple):
     own_exponent: np.ndarray  # int8[I, F]
     recorded: np.ndarray  # float32[I, F * V], this worker's gradients if the trace has values
     sums: np.ndarray  # int32[I, F * V], the sums over the workers of the quantised gradients
+    given: given.Given
     counters: np.ndarray  # int64
     status: np.ndarray  # int64, see status.py
     lag: np.ndarray  # int64, see lag.py
@@ -75,9 +79,23 @@ def begin(worker, scoreboard, iteration):
     config, state = worker.config[0], worker.state[0]
     send_scoreboard.begin(scoreboard, iteration)
     flow.begin(state)
+    if iteration > 0:
+        state.first_chunk += state.chunks
+    if worker.given.source.size > 0:
+        state.chunks = 0  # `open_tensor` adds them
     state.factor = values.factor(config.seed, config.job, iteration, config.number)
     state.factor_sum = values.factor_sum(config.seed, config.job, iteration, config.workers)
     worker.exponent[:] = UNKNOWN
+
+
+@njit(cache=True)
+def open_tensor(worker, scoreboard, tensor, layer):
+    """A tensor that a program has given is next in the stream (see send_scoreboard.lay_out)."""
+    state = worker.state[0]
+    for fragment in range(scoreboard.first[tensor], scoreboard.end[tensor]):
+        worker.stream.tensor[state.chunks] = tensor
+        worker.stream.fragment[state.chunks] = fragment
+        state.chunks += 1
 
 
 @njit(cache=True)
@@ -89,7 +107,6 @@ def receive(worker, scoreboard, now, packets, lengths, count):
     config, state, counters = worker.config[0], worker.state[0], worker.counters[0]
     base = wire.HEADER_WORDS + config.bitmap_words
     full = 4 * (base + scoreboard.state[0].values)
-    chunks = worker.stream.tensor.size
     finished = False
     for i in range(count):
         row = packets[i]
@@ -109,7 +126,7 @@ def receive(worker, scoreboard, now, packets, lengths, count):
             else:
                 counters.foreign += 1
             continue
-        place = number % chunks
+        place = number - state.first_chunk
         fragment = worker.stream.fragment[place]
         if not _check(worker, scoreboard, row, base, place, fragment):
             return finished
@@ -151,7 +168,7 @@ def _check(worker, scoreboard, row, base, place, fragment):
 def _write_gradient(worker, scoreboard, row, slot, flags):
     config = worker.config[0]
     number = worker.chunk[slot]
-    place = number % worker.stream.tensor.size
+    place = number - worker.state[0].first_chunk
     fragment, announced = worker.stream.fragment[place], worker.stream.announced[place]
     index = slot
     if (number // config.window) % config.sets:
@@ -184,11 +201,10 @@ def _next_slot(worker, scoreboard):
     if worker.state[0].free == 0:
         return -1
     slot = np.int64(worker.free[0])
-    chunks = worker.stream.tensor.size
-    iteration = worker.chunk[slot] // chunks
-    place = worker.chunk[slot] - iteration * chunks
+    place = worker.chunk[slot] - worker.state[0].first_chunk
     if (
-        iteration != scoreboard.state[0].iteration
+        scoreboard.state[0].iteration < 0
+        or place >= worker.state[0].chunks
         or scoreboard.ready[worker.stream.tensor[place]] == 0
     ):
         return -1
@@ -256,9 +272,10 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
         flow.take_pace(state, config, now)
         state.free = heap.pop(worker.free, state.free, worker.chunk)
         _write_gradient(worker, scoreboard, packets[filled], slot, 0)
-        tensor = worker.stream.tensor[worker.chunk[slot] % worker.stream.tensor.size]
-        if scoreboard.first_sent_ns[scoreboard.state[0].iteration, tensor] < 0:
-            scoreboard.first_sent_ns[scoreboard.state[0].iteration, tensor] = now
+        tensor = worker.stream.tensor[worker.chunk[slot] - state.first_chunk]
+        row = scoreboard.state[0].row
+        if scoreboard.first_sent_ns[row, tensor] < 0:
+            scoreboard.first_sent_ns[row, tensor] = now
         worker.busy[slot] = 1
         worker.attempts[slot] = 0
         worker.sent_ns[slot] = now

@@ -433,6 +433,23 @@ _DECLARED = (
         key=("repetition", "node", "port", "direction"),
     ),
     Table(
+        "measures",
+        "One row per number that a rank of a program has reported (`testbed.report`). A run without"
+        " programs, or whose programs report nothing, has no such table.",
+        (
+            _REPETITION,
+            _JOB,
+            _number("worker", "rank of the program, from 0"),
+            _number("number", "which of its reports, from 0"),
+            _name("name", "what was measured, such as loss"),
+            _number("step", "the step that the program names", dtype="int64"),
+            _time("time_ns", "when it was reported"),
+            Column("value", "float64", "", "the number; null: not finite", True),
+        ),
+        key=("repetition", "job", "worker", "number", "name"),
+        later=True,
+    ),
+    Table(
         "flows",
         "One row per flow of background traffic. A run without any has no such table.",
         (

@@ -50,10 +50,11 @@ class JobTitle:
 
 class Work(NamedTuple):
     """How far a job's workers are: iterations that the slowest has done, bytes that all have
-    sent."""
+    sent, and what a program says of itself."""
 
     iterations: int
     bytes_sent: int
+    said: str = ""
 
 
 class Drops:
@@ -214,6 +215,10 @@ class Progress:
         time_ns = (elapsed_ns if ended is None else ended) - title.start_ns
         return done, title.iterations, now_bps, max(time_ns, 0)
 
+    def _progress(self, job: int, done: int, whole: int) -> str:
+        """Iterations, or what a program says, which has none."""
+        return f"{done}/{whole}" if whole else self._work(job).said or "program"
+
     def picture(self, elapsed_ns: int) -> Group:
         """All that a terminal shows."""
         # Half of the terminal for jobs and half for switches; what does not fit is counted.
@@ -233,7 +238,7 @@ class Progress:
             done, whole, now_bps, time_ns = self._state(job, elapsed_ns)
             table.add_row(
                 self.jobs[job].name,
-                f"{done}/{whole}",
+                self._progress(job, done, whole),
                 rate(now_bps),
                 sparkline(self._rates_bps.get(job, ())),
                 duration(time_ns),
@@ -271,7 +276,7 @@ class Progress:
         parts = []
         for job, title in self.jobs.items():
             done, whole, now_bps, _ = self._state(job, elapsed_ns)
-            parts.append(f"{title.name} {done}/{whole} ({rate(now_bps)})")
+            parts.append(f"{title.name} {self._progress(job, done, whole)} ({rate(now_bps)})")
         for switch, snapshot in self._snapshots.items():
             text = f"{switch} {snapshot.filling}/{snapshot.capacity} aggregators"
             per_s = self._preemptions_per_s.get(switch, 0.0)

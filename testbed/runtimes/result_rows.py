@@ -108,8 +108,15 @@ def job_rows(
         end_ns = None
         if outcome == "finished":
             end_ns = max(_end_ns(host) for host in workers)
-        values = sum(tensor.values for tensor in spec.tensors)
+        values, fragments = sum(tensor.values for tensor in spec.tensors), spec.fragments
+        iterations = spec.iterations
         checked = _total(workers, "values_checked")
+        if spec.program:  # as a whole it counts as one iteration
+            values, fragments = (
+                max(1, sum(host.totals[counter] for host in workers) // len(workers))
+                for counter in ("values_checked", "results")
+            )
+            iterations = 1
         carried = (
             # As its switch sees it: what leaves the switch's port goes to the server.
             (_link_bytes(servers, by_host, "egress"), _link_bytes(servers, by_host, "ingress"))
@@ -124,11 +131,11 @@ def job_rows(
                 "gpu": traces[job].gpu,
                 "system": spec.system,
                 "workers": len(workers),
-                "iterations": spec.iterations,
+                "iterations": iterations,
                 "values": values,
-                "fragments": spec.fragments,
+                "fragments": fragments,
                 "batch": traces[job].batch,
-                "compute_ns": _compute_ns(traces[job], spec.iterations),
+                "compute_ns": _compute_ns(traces[job], iterations),
                 "submitted_ns": spec.submitted_ns,
                 "start_ns": spec.start_ns,
                 "waiting_ns": spec.start_ns - spec.submitted_ns,
@@ -137,7 +144,8 @@ def job_rows(
                 "outcome": outcome,
                 # A worker that finds a wrong value ends the run; these are all that were compared.
                 "exact": outcome != "finished"
-                or checked == values * spec.iterations * len(workers),
+                or spec.program
+                or checked == values * iterations * len(workers),
                 "values_checked": checked,
                 "gradient_packets": _total(workers, "gradient_packets"),
                 "retransmissions": _total(workers, "retransmissions"),
@@ -195,9 +203,12 @@ def _end_ns(host: Host) -> int:
 
 
 def _communication_bound_ns(workers: list[Host]) -> int | None:
-    """Of all iterations; None where no link is limited (testbed/derived/bounds.py)."""
+    """Of all iterations; None where no link is limited (testbed/derived/bounds.py), and of a
+    program, which nobody knows before."""
     spec = workers[0].spec
-    return None if spec.job.bound_ns is None else spec.job.bound_ns * spec.job.iterations
+    if spec.job.bound_ns is None or spec.job.program:
+        return None
+    return spec.job.bound_ns * spec.job.iterations
 
 
 def _link_bytes(

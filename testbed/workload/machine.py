@@ -24,6 +24,7 @@ from testbed.systems import SYSTEMS
 from testbed.workload import (
     background,
     blocks,
+    fed_worker,
     fixed_point,
     gradients,
     neighbours,
@@ -47,7 +48,9 @@ def new_batch(rows: int, values: int, bitmap_width: int) -> Batch:
     )
 
 
-def _pool_worker(protocol: pool_worker.Worker, spec: HostSpec) -> worker.PoolMachine:
+def _pool_worker(protocol: pool_worker.Worker, spec: HostSpec) -> Any:
+    if spec.job.program:
+        return fed_worker.pool_machine(protocol, spec)
     return worker.PoolMachine(*worker.parts(protocol, spec))
 
 
@@ -79,11 +82,15 @@ def grid_machine(spec: HostSpec) -> Any:
 def switchml_machine(spec: HostSpec) -> Any:
     """SwitchML's worker."""
     protocol = switchml.new_worker(spec, blocks.of_worker(spec))
+    if spec.job.program:
+        return fed_worker.slot_machine(protocol, spec)
     return worker.SlotMachine(*worker.parts(protocol, spec))
 
 
 def ps_machine(spec: HostSpec) -> Any:
     """A worker or server without aggregation in the network."""
+    if spec.is_worker and spec.job.program:
+        return fed_worker.sharded_machine(ps.new_worker(spec), spec)
     if spec.is_worker:
         return shards.sharded_machine(ps.new_worker(spec, gradients.of_worker(spec)), spec)
     return servers.sending_machine(ps.new_server(spec))
@@ -91,6 +98,8 @@ def ps_machine(spec: HostSpec) -> Any:
 
 def ring_machine(spec: HostSpec) -> Any:
     """A member of the ring."""
+    if spec.job.program:
+        return fed_worker.ring_machine(ring_state.new_ring(spec), spec)
     return neighbours.ring_machine(ring_state.new_ring(spec, gradients.of_worker(spec)), spec)
 
 
@@ -103,6 +112,10 @@ STEPS: dict[type, Callable] = {
     servers.SendingServerMachine: servers.step_sending,
     neighbours.RingMachine: neighbours.step_ring,
     background.Background: background.step,
+    fed_worker.FedPoolMachine: fed_worker.step_pool,
+    fed_worker.FedSlotMachine: fed_worker.step_slots,
+    fed_worker.FedShardedMachine: fed_worker.step_sharded,
+    fed_worker.FedRingMachine: fed_worker.step_ring,
 }
 
 

@@ -89,6 +89,9 @@ _FIGURE = Elsewhere(
 _EMULATED = Elsewhere(
     "tests/network/emulate/test_mininet_run.py::test_a_run_leaves_complete_results"
 )
+_PROGRAMS = Elsewhere(
+    "tests/network/emulate/test_programs.py::test_sums_are_right_beside_a_job_that_replays"
+)
 _CAPTURE = Elsewhere(
     "tests/network/emulate/test_captures.py::test_captures_hold_what_passed_their_ports"
 )
@@ -124,6 +127,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"\./test", _SET_UP),
     (r"\./test .+", _PYTEST),
     (r"RUN experiments/quickstart\.yaml", _EMULATED),
+    (r"RUN experiments/(sum-arrays|train_digits)\.yaml", _PROGRAMS),
     (r"pip install \./examples/plugin", _PLUGIN),
     (r"RUN run examples/plugin/experiment\.yaml", _PLUGIN),
     (

@@ -1,0 +1,113 @@
+"""The memory that a program shares with its host process: a table of calls, and the arrays.
+
+The file begins with a `HEADER`, then come `CALLS` records `CALL`, a text for what went wrong, and
+from `ARENA` on 32-bit words, in which the program places its arrays. The program writes a call's
+record, then adds one to `submitted`, then rings (an eventfd). The host process writes `state`, then
+rings the other way. Call n has record n modulo CALLS, so at most CALLS are under way.
+
+All fields are int64. Offsets and lengths of arrays count 32-bit words of the arena.
+"""
+
+from __future__ import annotations
+
+import mmap
+from typing import NamedTuple
+
+import numpy as np
+
+VERSION = 1
+CALLS = 256  # under way at a time
+TEXT_BYTES = 4096
+ARENA = 65536  # bytes before the arena
+
+# Call.form: how the values travel
+INTEGERS = 0  # int32, exactly, modulo 2^32
+FLOATS = 1  # float32, scaled by a power of two that all ranks agree on for each block
+
+# Call.state
+FREE = 0
+SUBMITTED = 1
+DONE = 2
+FAILED = 3
+
+
+def _record(*names: str) -> np.dtype:
+    fields = np.dtype([(name, np.int64) for name in names], align=True)
+    return np.dtype((np.record, fields))
+
+
+HEADER = _record(
+    "version",
+    "submitted",  # calls that the program has submitted so far
+    "closed",  # 1: it will submit no more
+    "failed",  # 1: the job is over, for the reason in the text
+    "text_bytes",
+)
+CALL = _record(
+    "form",
+    "values",  # of this call, at least 1
+    "source",  # where they are
+    "target",  # where their sum goes; may be the same place
+    "divisor",  # the sum is divided by it (float32 only): the number of ranks for a mean
+    "prelude",  # where the words are that the ranks exchange before the values (prelude.py)
+    "prelude_words",
+    "layer",  # 0 is the front layer, the most urgent
+    "state",
+    "rare_blocks",  # blocks in which a rank had NaN or an infinity
+    "submitted_ns",  # since the run's start, -1: not yet
+    "done_ns",
+)
+
+
+class Shared(NamedTuple):
+    """The memory as arrays."""
+
+    header: np.ndarray  # HEADER[1]
+    calls: np.ndarray  # CALL[CALLS]
+    text: np.ndarray  # uint8[TEXT_BYTES]
+    words: np.ndarray  # int32[arena]
+    numbers: np.ndarray  # float32[arena], the same memory
+
+
+def shared_bytes(arena_words: int) -> int:
+    """Size of a file with so many words for arrays."""
+    return ARENA + 4 * arena_words
+
+
+def new_memory(arena_words: int) -> np.ndarray:
+    """Memory of one process alone, uint8; for machines that no other process gives values."""
+    return np.zeros(shared_bytes(arena_words), np.uint8)
+
+
+def map_memory(descriptor: int, size: int) -> np.ndarray:
+    """The bytes of a memory file, uint8[size], shared with whoever maps it."""
+    return np.frombuffer(mmap.mmap(descriptor, size), np.uint8)
+
+
+def shared(memory: np.ndarray) -> Shared:
+    """The parts of such memory."""
+    calls = HEADER.itemsize + CALLS * CALL.itemsize
+    assert calls + TEXT_BYTES <= ARENA
+    arena = memory[ARENA:]
+    return Shared(
+        header=memory[: HEADER.itemsize].view(HEADER),
+        calls=memory[HEADER.itemsize : calls].view(CALL),
+        text=memory[calls : calls + TEXT_BYTES],
+        words=arena.view(np.int32),
+        numbers=arena.view(np.float32),
+    )
+
+
+def write_failure(memory: Shared, text: str) -> None:
+    """Tell the program that the job is over, and why."""
+    data = text.encode()[:TEXT_BYTES]
+    memory.text[: len(data)] = np.frombuffer(data, np.uint8)
+    memory.header["text_bytes"] = len(data)
+    memory.header["failed"] = 1
+
+
+def read_failure(memory: Shared) -> str | None:
+    """Why the job is over; None while it is not."""
+    if not memory.header["failed"][0]:
+        return None
+    return bytes(memory.text[: int(memory.header["text_bytes"][0])]).decode(errors="replace")

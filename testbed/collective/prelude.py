@@ -1,0 +1,131 @@
+"""What the ranks exchange before the values of a call: who gives what, and the blocks' exponents.
+
+Switches and servers add int32, nothing else. So the prelude is an array of int32 whose *sum* over
+the ranks tells every rank the same:
+
+- two words for each rank, in which only that rank has something: what it gives (form and number of
+  values), and the size of the whole array. If they differ, the call fails on all ranks.
+- for each block of a float32 call a histogram with `LEVELS` counters, packed into words. A rank
+  counts itself at the level of its block's largest value, and at `RARE` if the block has a value
+  that is not finite. The highest level with a count is the maximum over the ranks.
+
+A counter has `bits` bits, enough to count all ranks, so no sum runs into its neighbour and none
+leaves int32. A level is two octaves: level l stands for abs(x) < 2^(2l - 149).
+
+Scale. With b = bits and the exponent e of a block's level, a rank sends round(x * 2^(31 - b - e)).
+W < 2^b ranks' sum stays inside int32, whatever the rounding. The result is that sum divided by the
+scale, which is exact in double precision, rounded once to float32. So it differs from the sum of
+the ranks' numbers by at most W/2 steps, `error_bound`, and half a unit in the last place.
+
+A block with a value that is not finite on some rank is *rare*: each word then has, from the top,
+b bits that count the ranks with +infinity or NaN, b bits for -infinity or NaN, and the rest for the
+finite values, whose steps are coarser by that much.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+LEVELS = 141  # counters of a block; level 0 has no count: all values are 0
+RARE = 140  # the counter of ranks whose block has a value that is not finite
+LEVEL_BASE = 149  # level l: abs(x) < 2^(2l - LEVEL_BASE)
+WORDS_PER_RANK = 2
+LARGEST_WORD = 2**31 - 1
+
+
+def counter_bits(ranks: int) -> int:
+    """Bits of a counter of so many ranks."""
+    return ranks.bit_length()
+
+
+def counters_per_word(ranks: int) -> int:
+    """How many counters a word has; its sign bit stays free."""
+    return 31 // counter_bits(ranks)
+
+
+def words_per_block(ranks: int) -> int:
+    """Words of one block's histogram."""
+    return -(-LEVELS // counters_per_word(ranks))
+
+
+def most_blocks(ranks: int, block_values: int) -> int:
+    """How many blocks one prelude, which has the room of a block, can describe."""
+    return (block_values - WORDS_PER_RANK * ranks) // words_per_block(ranks)
+
+
+def exponent_of(level: int) -> int:
+    """The e of a level: its values are below 2^e."""
+    return 2 * level - LEVEL_BASE
+
+
+def levels_of(values: np.ndarray, block_values: int) -> tuple[np.ndarray, np.ndarray]:
+    """Level of each block and whether it is rare, of float32[n], n at least 1: (int64[B], bool[B]).
+
+    The last block may be shorter."""
+    starts = np.arange(0, values.size, block_values)
+    with np.errstate(invalid="ignore"):
+        largest = np.maximum(
+            np.maximum.reduceat(values, starts), -np.minimum.reduceat(values, starts)
+        )
+    rare = ~np.isfinite(largest)
+    for block in np.flatnonzero(rare):
+        part = values[starts[block] : starts[block] + block_values]
+        finite = np.abs(part[np.isfinite(part)])
+        largest[block] = finite.max() if finite.size else 0
+    exponents = np.frexp(largest.astype(np.float64))[1].astype(np.int64)
+    return np.where(largest > 0, (exponents + LEVEL_BASE + 1) // 2, 0), rare
+
+
+def write_prelude(
+    words: np.ndarray,
+    rank: int,
+    ranks: int,
+    given: tuple[int, int],
+    levels: np.ndarray,
+    rare: np.ndarray,
+) -> None:
+    """Fill int32 `words` with this rank's part.
+
+    given: its two words, each at least 1. levels, rare: of `levels_of`, empty for int32."""
+    words[:] = 0
+    words[WORDS_PER_RANK * rank : WORDS_PER_RANK * (rank + 1)] = given
+    bits, per_word = counter_bits(ranks), counters_per_word(ranks)
+    blocks = words[WORDS_PER_RANK * ranks :].reshape(len(levels), words_per_block(ranks))
+    for counter, chosen in ((levels, levels > 0), (np.full(len(levels), RARE), rare)):
+        where = np.flatnonzero(chosen)
+        place = counter[where]
+        blocks[where, place // per_word] += (1 << bits * (place % per_word)).astype(np.int32)
+
+
+def prelude_words(ranks: int, blocks: int) -> int:
+    """Size of a prelude for so many blocks (0 for int32)."""
+    return WORDS_PER_RANK * ranks + blocks * words_per_block(ranks)
+
+
+def given_words(form: int, values: int, whole: int) -> tuple[int, int]:
+    """What a rank says of a call: its form and number of values, and those of the whole array (the
+    low bits of what is larger)."""
+    return (values % (1 << 27) << 3 | form) + 1, whole % (LARGEST_WORD - 1) + 1
+
+
+def described(words: tuple[int, int]) -> str:
+    """The same as a message says it."""
+    kind = ("int32", "float32")[(words[0] - 1 & 7) % 2]
+    return f"{words[1] - 1} {kind} values"
+
+
+def steps(ranks: int, exponent: int, rare: bool) -> float:
+    """Steps per unit of a block's values, a power of two."""
+    bits = counter_bits(ranks)
+    shift = 30 - 3 * bits if rare else 31 - bits
+    return float(np.ldexp(1.0, shift - exponent))
+
+
+def error_bound(ranks: int, largest: float, rare: bool = False) -> float:
+    """How far a sum may be from the exact sum of the float32 numbers, before its own rounding to
+    float32: half a step for each rank. `largest`: the largest finite absolute value in the block
+    on any rank."""
+    if largest == 0:
+        return 0.0
+    level = (int(np.frexp(largest)[1]) + LEVEL_BASE + 1) // 2
+    return ranks / (2 * steps(ranks, exponent_of(level), rare))

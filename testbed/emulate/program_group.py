@@ -1,0 +1,272 @@
+"""The programs of jobs (`command` in an experiment file): started, watched, ended.
+
+Each worker of such a job has one process, a *rank*, in its host's namespace, with the environment
+that `torchrun` would give it. It runs as the user behind sudo, and what it prints goes to a file of
+its own. A job is over when all its ranks have ended with exit code 0. If one of them fails, or the
+ranks disagree about a collective, all ranks are told why, and those that go on are killed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pwd
+import shlex
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.collective.client import SOCKET, socket_name
+from testbed.collective.report import MEASURES
+from testbed.emulate.host_group import HostGroup, HostProcess
+from testbed.errors import RunError
+from testbed.linux.ownership import hand_over, user_behind
+from testbed.network.spawner import Process, Spawner
+from testbed.paths import import_path
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+# What a child of the spawner calls.
+TARGET = "testbed.emulate.child_processes:program"
+MASTER_PORT = 29500  # as torchrun's default
+LAST_BYTES = 4096  # of a rank's measures, in which its last report is looked for
+LAST_WORDS_NS = 5_000_000_000  # for the other ranks to say what they were told
+
+
+@dataclass
+class Rank:
+    """One process of a program."""
+
+    host: HostProcess
+    process: Process
+    log: Path
+    measures: Path
+    ended_ns: int | None = None  # on CLOCK_MONOTONIC
+
+    @property
+    def number(self) -> int:
+        return self.host.spec.number
+
+    @property
+    def title(self) -> str:
+        return f"rank {self.number} of job {self.host.spec.job.name}"
+
+
+@dataclass
+class _Job:
+    command: list[str]
+    start_ns: int
+    hosts: list[HostProcess]
+    ranks: list[Rank] = field(default_factory=list)
+
+
+class ProgramGroup:
+    """All programs of one repetition."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        hosts: HostGroup,
+        spawner: Spawner,
+        namespaces: Mapping[str, int],
+        logs: Path,
+        repetition: int,
+        start_ns: int,
+    ) -> None:
+        """namespaces: holder's process id by host. start_ns: the common start, on
+        CLOCK_MONOTONIC."""
+        self._spawner = spawner
+        self._namespaces = namespaces
+        self._logs = logs
+        self._repetition = repetition
+        self._start_ns = start_ns
+        self._jobs = {
+            number: _Job(
+                shlex.split(job.command), start_ns + job.start_ns, hosts.of_job(number, "worker")
+            )
+            for number, job in enumerate(experiment.jobs)
+            if job.is_program
+        }
+
+    def ranks(self, job: int) -> list[Rank]:
+        """A job's ranks that have been started."""
+        return self._jobs[job].ranks if job in self._jobs else []
+
+    def tick(self, now_ns: int) -> None:
+        """Start what is due, and look at what has ended. Raises RunError when a job has failed."""
+        for job in self._jobs.values():
+            if not job.ranks and now_ns >= job.start_ns:
+                job.ranks = [self._start(job, host) for host in job.hosts]
+            for host in job.hosts:
+                if host.disagreed is not None:
+                    self._abort(job, host.disagreed, None)
+            for rank in job.ranks:
+                if rank.process.code is None or rank.ended_ns is not None:
+                    continue
+                rank.ended_ns = now_ns
+                if rank.process.code != 0:
+                    self._abort(job, f"{rank.title} {_how(rank.process.code)}", rank)
+                rank.host.send(ended=True)
+            for rank in job.ranks:
+                # A rank that fails leaves before it has ended; the others are told why, then.
+                ended = rank.ended_ns is not None and rank.host.done is not None
+                if ended and not rank.host.left_told:
+                    rank.host.left_told = True
+                    for other in job.hosts:
+                        if other is not rank.host and other.done is None:
+                            other.send(left=[rank.number, rank.host.done["calls"]])
+
+    def is_over(self, job: int) -> bool:
+        """Whether a job is no program, or all its ranks have ended."""
+        entry = self._jobs.get(job)
+        if entry is None:
+            return True
+        over = bool(entry.ranks) and all(rank.ended_ns is not None for rank in entry.ranks)
+        if over:
+            for rank in entry.ranks:
+                if rank.host.done is not None and rank.ended_ns is not None:
+                    rank.host.done["end_ns"] = rank.ended_ns - self._start_ns
+        return over
+
+    def latest(self, job: int) -> str:
+        """What rank 0 of a job has reported last, for people; "" if nothing."""
+        if not self.ranks(job):
+            return ""
+        with self.ranks(job)[0].measures.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
+            lines = file.read().split(b"\n")[:-1]
+        if not lines or not (said := _read(lines[-1])):
+            return ""
+        parts = [f"{name} {float(value):.3g}" for name, value in said["values"].items()]
+        return ", ".join([f"step {said['step']}", *parts])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Table measures. What is no report is left out: the file is the program's."""
+        rows = []
+        for number, job in self._jobs.items():
+            for rank in job.ranks:
+                said = [_read(line) for line in rank.measures.read_bytes().split(b"\n")]
+                for i, each in enumerate(entry for entry in said if entry):
+                    for name, value in each["values"].items():
+                        rows.append(
+                            {
+                                "job": number,
+                                "worker": rank.number,
+                                "number": i,
+                                "name": name,
+                                "step": each["step"],
+                                "time_ns": max(0, each["time_ns"] - self._start_ns),
+                                "value": float(value) if math.isfinite(float(value)) else None,
+                            }
+                        )
+                rank.measures.unlink()
+        return rows
+
+    def kill(self, ranks: Sequence[Rank]) -> None:
+        """End these ranks."""
+        for rank in ranks:
+            self._spawner.signal(rank.process, 9)
+
+    def close(self) -> None:
+        """Kill what still runs."""
+        running = [rank for job in self._jobs.values() for rank in job.ranks]
+        running = [rank for rank in running if rank.process.code is None]
+        self.kill(running)
+        self._spawner.wait_ended([rank.process for rank in running], 10, "end of the programs")
+
+    def _start(self, job: _Job, host: HostProcess) -> Rank:
+        spec = host.spec
+        suffix = "" if self._repetition == 0 else f"-r{self._repetition}"
+        log = self._logs / f"{spec.job.name}-rank{spec.number}{suffix}.log"
+        measures = log.with_suffix(".jsonl")
+        for path in (log, measures):
+            path.touch()
+            hand_over(path)
+        arguments = {
+            "command": command_line(job.command),
+            "environment": environment(job.hosts, host, measures),
+            "folder": str(Path.cwd()),
+            "user": user_behind(),
+        }
+        process = self._spawner.spawn(
+            f"{spec.job.name}-{spec.number}-r{self._repetition}",
+            TARGET,
+            arguments,
+            log,
+            namespace=self._namespaces[spec.host],
+        )
+        return Rank(host, process, log, measures)
+
+    def _abort(self, job: _Job, why: str, failed: Rank | None) -> None:
+        """Tell all ranks why the job is over, give them a moment, and end them."""
+        for host in job.hosts:
+            host.send(abort=why)
+        deadline_ns = time.monotonic_ns() + LAST_WORDS_NS
+        while time.monotonic_ns() < deadline_ns:
+            self._spawner.pump()
+            if all(rank.process.code is not None for rank in job.ranks):
+                break
+            time.sleep(0.02)
+        self.kill([rank for rank in job.ranks if rank.process.code is None])
+        shown = failed or (job.ranks[0] if job.ranks else None)
+        if shown is None:
+            raise RunError(why)
+        raise RunError(why, shown.process.log_tail(), str(shown.log))
+
+
+def command_line(command: Sequence[str]) -> list[str]:
+    """What to run: a Python file by this Python."""
+    if command[0].endswith(".py"):
+        return [sys.executable, "-u", *command]
+    return list(command)
+
+
+def environment(hosts: Sequence[HostProcess], host: HostProcess, measures: Path) -> dict[str, str]:
+    """A rank's environment: the caller's, and what torchrun would set."""
+    spec = host.spec
+    master = next(each.spec.address for each in hosts if each.spec.number == 0)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SUDO_")}
+    user = user_behind()
+    if user is not None:
+        account = pwd.getpwuid(user[0])
+        kept |= {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name}
+    path = [import_path(), *([kept["PYTHONPATH"]] if kept.get("PYTHONPATH") else [])]
+    return {
+        "OMP_NUM_THREADS": "1",  # as torchrun does where several ranks share a machine
+        **kept,
+        "RANK": str(spec.number),
+        "WORLD_SIZE": str(spec.job.workers),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "GROUP_RANK": str(spec.number),
+        "GROUP_WORLD_SIZE": str(spec.job.workers),
+        "MASTER_ADDR": master,
+        "MASTER_PORT": str(MASTER_PORT),
+        "GLOO_SOCKET_IFNAME": f"{spec.host}-eth0",
+        # Nobody answers questions about names, so a program need not wait long for an answer.
+        "RES_OPTIONS": "timeout:1 attempts:1",
+        "PYTHONPATH": os.pathsep.join(path),
+        SOCKET: socket_name(spec.job.number, spec.number),
+        MEASURES: str(measures.absolute()),
+    }
+
+
+def _read(line: bytes) -> dict[str, Any] | None:
+    """A line of a rank's measures (collective/report.py); None if it is none."""
+    try:
+        said = json.loads(line)
+        whole = isinstance(said["step"], int) and isinstance(said["time_ns"], int)
+        if not whole or not 0 <= said["step"] < 1 << 63:
+            return None
+        return {**said, "values": {str(k): float(v) for k, v in said["values"].items()}}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _how(code: int) -> str:
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"

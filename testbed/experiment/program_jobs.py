@@ -1,0 +1,85 @@
+"""Jobs that are programs: what an experiment file says of them, and what stands in for a model.
+
+Such a job has rounds in place of iterations (testbed/workload/feed.py). A round is the same for
+every program, so the rest of the testbed sees a job whose model has `TENSORS` layers of one block
+each, and which computes nothing.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from testbed.collective import prelude
+from testbed.config.fields import user_file
+from testbed.config.problems import Path as KeyPath
+from testbed.config.problems import Problem
+from testbed.config.units import FieldError
+from testbed.experiment.schema_jobs import OF_REPLAY, Job
+from testbed.traffic.trace import Layer, Trace
+
+TENSORS = 256  # of a round
+# A block's values have one exponent. Small blocks are more precise and have longer preludes.
+BLOCK_FRAGMENTS = 64
+FEWEST_BLOCKS = 16  # that one prelude describes
+# Fragment numbers are int32 on their way through the hosts.
+MAX_FRAGMENTS = 2**31 - 1
+
+
+def block_fragments(workers: int, values: int) -> int:
+    """Fragments of a block, with `values` values each; a job of many workers has a long prelude,
+    which must fit into a block, too."""
+    words = prelude.prelude_words(workers, FEWEST_BLOCKS)
+    return max(BLOCK_FRAGMENTS, -(-words // values))
+
+
+def rounds(trace: Trace, values: int) -> int:
+    """How many rounds there are numbers for, with `values` values per fragment."""
+    return MAX_FRAGMENTS // sum(-(-layer.values // values) for layer in trace.layers)
+
+
+def round_trace(name: str, workers: int, values: int) -> Trace:
+    """What stands in for the model of a program."""
+    fragments = block_fragments(workers, values)
+    size = fragments * values
+    layers = tuple(Layer(f"block{i}", ((size,),), size, 0, 0) for i in range(TENSORS))
+    return Trace(
+        name=name,
+        title=name,
+        layers=layers,
+        times="measured",
+        hardware="this machine",
+        sources=(),
+        path=Path(name),
+    )
+
+
+def check(path: KeyPath, job: Job, folder: Path) -> tuple[Job, list[Problem]]:
+    """The job with its command as absolute paths, and what is wrong with its keys."""
+    problems = []
+    for name in OF_REPLAY:
+        if name in job.model_fields_set:
+            problems.append(
+                Problem(
+                    (*path, name),
+                    "is for jobs that replay a model; this job has a command. Take one out",
+                )
+            )
+    try:
+        words = shlex.split(job.command)
+    except ValueError as error:
+        problems.append(Problem((*path, "command"), f"found {job.command!r}: {error}"))
+        return job, problems
+    if not words:
+        problems.append(Problem((*path, "command"), "is empty; name a program"))
+        return job, problems
+    if "/" in words[0] or words[0].endswith(".py"):
+        here = Path.cwd()
+        try:
+            words[0] = str(user_file(words[0], folder))
+        except FieldError as error:
+            if not (here / words[0]).is_file():
+                problems.append(Problem.of((*path, "command"), error))
+                return job, problems
+            words[0] = str((here / words[0]).resolve())
+    return job.model_copy(update={"command": shlex.join(words)}), problems

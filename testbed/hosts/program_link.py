@@ -1,0 +1,142 @@
+"""A host process's end of the link to its program (testbed/collective): shared memory, a socket at
+which the program joins, and two eventfds with which they wake each other.
+
+The program connects once and is sent the memory file, the eventfd that it rings for new calls, and
+the one that is rung for it when calls are done. If its end of the connection closes, the program
+has ended; what it has submitted is still summed, as the other ranks wait for it.
+
+All descriptors that end the packet loop's sleep, the runner's socket included, are in one epoll:
+the loop watches that one alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+from typing import Any
+
+from testbed.collective import layout
+from testbed.collective.client import address_of, socket_name
+from testbed.protocols.host_spec import HostSpec
+from testbed.workload import fed_worker, feed
+
+# What the arrays of a rank may take. Only pages that have been written to take memory.
+ARENA_WORDS = 1 << 28  # 1 GiB
+
+
+class ProgramLink:
+    """The link of one worker. `fileno` is that of the epoll."""
+
+    def __init__(self, spec: HostSpec, control: int) -> None:
+        """control: descriptor of the socket to the runner."""
+        job = spec.job
+        self._title = f"job {job.name}"
+        size = layout.shared_bytes(ARENA_WORDS)
+        self._file = os.memfd_create("arrays", os.MFD_CLOEXEC)
+        os.ftruncate(self._file, size)
+        self.memory = layout.shared(layout.map_memory(self._file, size))
+        self.memory.header["version"] = layout.VERSION
+        self._facts = {
+            "rank": spec.number,
+            "ranks": job.workers,
+            "block_values": job.tensors[0].values,
+            "bytes": size,
+        }
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._news = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(address_of(socket_name(job.number, spec.number)))
+        self._listener.listen(8)
+        self._program: socket.socket | None = None
+        self._control = control
+        self._left: dict[int, int] = {}  # ranks that have ended -> collectives that they called
+        self._epoll = select.epoll()
+        for descriptor in (control, self._bell, self._listener.fileno()):
+            self._epoll.register(descriptor, select.EPOLLIN)
+
+    def fileno(self) -> int:
+        return self._epoll.fileno()
+
+    def attend(self, machine: Any) -> bool:
+        """Do what the program wants; True if the runner has said something, too."""
+        said = False
+        for descriptor, _ in self._epoll.poll(0):
+            if descriptor == self._control:
+                said = True
+            elif descriptor == self._bell:
+                os.eventfd_read(self._bell)
+                fed_worker.submit(machine, self.memory)
+                self._check_left(machine)
+            elif descriptor == self._listener.fileno():
+                self._accept()
+            else:
+                self._hear(machine)
+        return said
+
+    def _accept(self) -> None:
+        program, _ = self._listener.accept()
+        if self._program is not None:
+            program.close()  # one process joins; the others of its rank are told so by the end
+            return
+        self._program = program
+        data = json.dumps(self._facts).encode()
+        try:
+            socket.send_fds(program, [data], [self._file, self._bell, self._news])
+        except OSError:  # gone already
+            pass
+        self._epoll.register(program.fileno(), select.EPOLLIN)
+
+    def _hear(self, machine: Any) -> None:
+        """The program says nothing; it hangs up."""
+        assert self._program is not None
+        self._epoll.unregister(self._program.fileno())
+        self._program.close()
+        self.end(machine)
+
+    def end(self, machine: Any) -> None:
+        """The program has ended: there will be no more calls."""
+        self.memory.header["closed"] = 1
+        fed_worker.submit(machine, self.memory)
+
+    def rank_left(self, machine: Any, rank: int, calls: int) -> None:
+        """Another rank has ended after so many collectives."""
+        self._left[rank] = calls
+        self._check_left(machine)
+
+    def _check_left(self, machine: Any) -> None:
+        """Nobody waits for a rank that will never come."""
+        called = int(machine.feed.state["submitted"][0])
+        for rank, calls in self._left.items():
+            if called > calls:
+                self.fail(
+                    f"rank {rank} of {self._title} has ended after {calls} collectives, and this"
+                    f" rank waits for it in collective {calls}"
+                )
+
+    def fail(self, text: str) -> None:
+        """Tell the program that the job is over, once."""
+        if layout.read_failure(self.memory) is None:
+            layout.write_failure(self.memory, text)
+        os.eventfd_write(self._news, 1)
+
+    def tell(self, machine: Any) -> str | None:
+        """Tell the program that calls are done, or have failed; returns why they have failed."""
+        machine.status["news"] = 0
+        state = machine.feed.state
+        state["news"] = 0
+        if not state["failed"][0]:
+            os.eventfd_write(self._news, 1)
+            return None
+        text = feed.failure(machine.feed, self.memory.words, self._title)
+        self.fail(text)
+        return text
+
+    def close(self) -> None:
+        for end in (self._listener, self._program):
+            if end is not None:
+                end.close()
+        for descriptor in (self._bell, self._news, self._file):
+            os.close(descriptor)
+        self._epoll.close()

@@ -1,0 +1,122 @@
+"""Values that a program gives, and their sums for it: arrays in memory that it shares.
+
+In replay a worker makes its values and checks the sums. Here each tensor of an iteration is a part
+of an array of the program's (testbed/workload/feed.py lays it out): values are taken from `source`
+when a packet is written, and a result goes to `target`, in the words of an arena that both
+processes see. So values are copied once on their way to the packet and once on the way back.
+
+How float32 become int32, and what a block that is not finite looks like, is in
+testbed/collective/prelude.py.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from testbed.protocols import wire
+
+# Given.form
+WHOLE = 0  # int32 as they are
+SCALED = 1  # float32 in steps
+RARE = 2  # float32 in coarser steps, with marks of what is not finite
+
+
+class Given(NamedTuple):
+    """T tensors of an iteration, R rows of counts. Empty (T = 0) where no program gives values."""
+
+    words: np.ndarray  # int32[*], the arena
+    numbers: np.ndarray  # float32[*], the same memory
+    source: np.ndarray  # int64[T], where in it a tensor's values begin
+    target: np.ndarray  # int64[T], and its sums
+    form: np.ndarray  # int64[T]
+    scale: np.ndarray  # float64[T], steps per unit
+    divisor: np.ndarray  # float64[T], of sums of float32
+    row: np.ndarray  # int64[T], in which row a tensor's results are counted
+    left: np.ndarray  # int64[R], results that are still to come
+    bits: np.ndarray  # int64[1], of a counter of workers
+
+
+def no_values() -> Given:
+    return new_given(0, 0, 1)
+
+
+def new_given(tensors: int, rows: int, workers: int) -> Given:
+    """Room for so many tensors and rows; the arena comes later (`_replace`)."""
+    return Given(
+        words=np.zeros(0, np.int32),
+        numbers=np.zeros(0, np.float32),
+        source=np.zeros(tensors, np.int64),
+        target=np.zeros(tensors, np.int64),
+        form=np.zeros(tensors, np.int64),
+        scale=np.ones(tensors, np.float64),
+        divisor=np.ones(tensors, np.float64),
+        row=np.zeros(tensors, np.int64),
+        left=np.zeros(rows, np.int64),
+        bits=np.array([workers.bit_length()], np.int64),
+    )
+
+
+@njit(cache=True)
+def write(g, row, base, tensor, offset, count):
+    """Write `count` values of a tensor, from value `offset` on, into a packet from word `base`."""
+    start = g.source[tensor] + offset
+    form = g.form[tensor]
+    if form == WHOLE:
+        for i in range(count):
+            row[base + i] = wire.swap(np.uint32(g.words[start + i]))
+        return
+    scale = g.scale[tensor]
+    if form == SCALED:
+        for i in range(count):
+            steps = np.int32(np.rint(np.float64(g.numbers[start + i]) * scale))
+            row[base + i] = wire.swap(np.uint32(steps))
+        return
+    upper, lower = 31 - g.bits[0], 31 - 2 * g.bits[0]
+    for i in range(count):
+        number = np.float64(g.numbers[start + i])
+        if np.isfinite(number):
+            word = np.int64(np.rint(number * scale))
+        elif np.isnan(number):
+            word = (np.int64(1) << upper) + (np.int64(1) << lower)
+        else:
+            word = np.int64(1) << (upper if number > 0 else lower)
+        row[base + i] = wire.swap(np.uint32(word & 0xFFFFFFFF))
+
+
+@njit(cache=True)
+def take(g, row, base, tensor, offset, count):
+    """Take the sums of `count` values from a result."""
+    start = g.target[tensor] + offset
+    form = g.form[tensor]
+    g.left[g.row[tensor]] -= 1
+    if form == WHOLE:
+        for i in range(count):
+            g.words[start + i] = np.int32(wire.swap(row[base + i]))
+        return
+    scale, divisor = g.scale[tensor], g.divisor[tensor]
+    if form == SCALED:
+        for i in range(count):
+            steps = np.int32(wire.swap(row[base + i]))
+            g.numbers[start + i] = np.float32(np.float64(steps) / scale / divisor)
+        return
+    bits, lower = g.bits[0], 31 - 2 * g.bits[0]
+    mask = (np.int64(1) << bits) - 1
+    for i in range(count):
+        word = np.int64(np.int32(wire.swap(row[base + i])))
+        steps = word & ((np.int64(1) << lower) - 1)
+        if steps >> (lower - 1):
+            steps -= np.int64(1) << lower
+        marks = (word - steps) >> lower
+        above, below = marks >> bits, marks & mask
+        if above > 0 and below > 0:
+            number = np.nan
+        elif above > 0:
+            number = np.inf
+        elif below > 0:
+            number = -np.inf
+        else:
+            number = np.float64(steps) / scale / divisor
+        g.numbers[start + i] = np.float32(number)

@@ -1,0 +1,142 @@
+"""Programs as jobs on Mininet: what each rank gets, says and may do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed import results
+from tests.support.runs import run
+
+EXPERIMENT = """
+name: programs
+topology: {{kind: star, hosts: 8}}
+links: {{bandwidth: 20 Mbit/s, loss: 1 %, duplicate: 1 %}}
+system: {{name: {system}, window: 64}}
+{memory}
+jobs:
+  - {{name: p, command: program.py, workers: 4}}
+{more}
+"""
+
+# Checks sums while a job that replays a model competes for the switch; then reports.
+SUMS = """
+import os
+import numpy as np
+import testbed
+from testbed import collective
+
+rank = int(os.environ["RANK"])
+assert os.environ["WORLD_SIZE"] == "4" and os.environ["LOCAL_RANK"] == "0"
+assert os.environ["MASTER_ADDR"].startswith("10.") and os.environ["MASTER_PORT"]
+with collective.join() as job:
+    assert (job.rank, job.size) == (rank, 4)
+    for step in range(6):
+        random = np.random.default_rng(step)
+        whole = random.integers(-2**31, 2**31, (4, 3000)).astype(np.int32)
+        floats = random.normal(size=(4, 70, 100)).astype(np.float32)
+        handles = [job.allreduce_async(whole[rank]), job.allreduce_async(floats[rank], layer=1)]
+        assert (handles[0].wait() == whole.sum(axis=0, dtype=np.int32)).all()
+        error = np.abs(handles[1].wait() - floats.astype(np.float64).sum(axis=0)).max()
+        assert error < 1e-6, error
+        testbed.report(step=step, error=error)
+    print("all sums were right")
+"""
+
+DIES = """
+import os, sys
+import numpy as np
+from testbed import collective
+
+job = collective.join()
+job.allreduce(np.ones(10, np.int32))
+if job.rank == 2:
+    sys.exit("rank 2 has had enough")
+job.allreduce(np.ones(10, np.int32))
+"""
+
+LEAVES = """
+import numpy as np
+from testbed import collective
+
+with collective.join() as job:
+    job.allreduce(np.ones(10, np.int32))
+    if job.rank != 2:
+        job.allreduce(np.ones(10, np.int32))
+"""
+
+DIFFERS = """
+import numpy as np
+from testbed import collective
+
+with collective.join() as job:
+    job.allreduce(np.ones(10 + job.rank // 3, np.float32))
+"""
+
+
+def start(tmp_path: Path, program: str, system: str = "esa", more: str = ""):
+    (tmp_path / "program.py").write_text(program)
+    memory = "memory: {aggregators: 64}" if system != "ring" else ""
+    path = tmp_path / "experiment.yaml"
+    path.write_text(EXPERIMENT.format(system=system, memory=memory, more=more))
+    return run(path, tmp_path / "results", "--no-report")
+
+
+def logs(tmp_path: Path) -> list[str]:
+    """What each rank has said."""
+    (folder,) = (tmp_path / "results").iterdir()
+    return [(folder / "logs" / f"p-rank{rank}.log").read_text() for rank in range(4)]
+
+
+def test_sums_are_right_beside_a_job_that_replays(tmp_path):
+    more = "  - {name: r, model: resnet18, workers: 2, iterations: 2, scale: 0.005}"
+    done = start(tmp_path, SUMS, more=more)
+    assert done.returncode == 0, done.stderr
+    assert logs(tmp_path) == ["all sums were right\n"] * 4
+    (folder,) = (tmp_path / "results").iterdir()
+    read = results.read(folder)
+    job = read.jobs.set_index("name").loc["p"]
+    assert job.outcome == "finished" and job.jct_ns > 0
+    assert job.values_checked > 4 * 6 * 10_000  # with preludes
+    counted = read.switch_counters.set_index(["job", "counter"]).value
+    assert counted[0, "completions"] > 0
+    said = read.measures
+    assert sorted(zip(said.worker, said.step, strict=True)) == [
+        (rank, step) for rank in range(4) for step in range(6)
+    ]
+    assert set(said.name) == {"error"} and (said.value < 1e-6).all()
+    assert (said.time_ns <= job.end_ns).all()
+
+
+@pytest.mark.slow
+def test_a_ring_of_programs_ends_well(tmp_path):
+    done = start(tmp_path, SUMS, system="ring")
+    assert done.returncode == 0, done.stderr
+    assert logs(tmp_path) == ["all sums were right\n"] * 4
+
+
+def test_a_rank_that_dies_is_named_on_all_others(tmp_path):
+    done = start(tmp_path, DIES)
+    assert done.returncode == 1
+    assert "rank 2 of job p ended with exit code 1" in done.stderr
+    assert "rank 2 has had enough" in done.stderr
+    for rank, said in enumerate(logs(tmp_path)):
+        if rank != 2:
+            assert "CollectiveError: rank 2 of job p ended with exit code 1" in said
+
+
+def test_a_rank_that_leaves_early_is_named_on_all_others(tmp_path):
+    done = start(tmp_path, LEAVES)
+    assert done.returncode == 1
+    for rank, said in enumerate(logs(tmp_path)):
+        if rank != 2:
+            assert "CollectiveError: rank 2 of job p has ended after 1 collectives" in said
+
+
+def test_arrays_that_differ_are_an_error_on_every_rank(tmp_path):
+    done = start(tmp_path, DIFFERS)
+    assert done.returncode == 1
+    message = "ranks 0, 1, 2: 10 float32 values; rank 3: 11 float32 values"
+    assert message in done.stderr
+    assert all(message in said for said in logs(tmp_path))

@@ -1,0 +1,109 @@
+"""Programs of a job in one process with its network: their calls, and the hosts' machines, under
+the clock of a fabric (tests/support/fabric.py)."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from testbed.collective import client, layout
+from testbed.workload import fed_worker, feed
+from testbed.workload.placed_machine import Placed, Stepper
+from tests.support.experiments import experiment
+from tests.support.fabric import MINUTE_NS, STEP, Fabric, Host, Schedule, perfect
+from tests.support.switches import start_switches
+
+WORDS = 1 << 20
+
+# One job of four ranks.
+TEXT = """
+name: test
+topology: {kind: star, hosts: 5}
+links: {bandwidth: 1 Gbit/s}
+system: {name: %s%s}
+%s
+values_per_packet: 16
+jobs:
+  - {name: digits, command: "true", workers: 4}
+"""
+BLOCK = 64 * 16  # values
+
+
+def text(system: str, aggregators: int = 64, options: str = "") -> str:
+    memory = "" if system in ("ps", "ring") else f"memory: {{aggregators: {aggregators}}}"
+    return TEXT % (system, options, memory)
+
+
+def draw(seed: int, size: int, dtype: type = np.float32) -> list[np.ndarray]:
+    """An array of each of four ranks; the floats' sizes differ as those of gradients do."""
+    random = np.random.default_rng(seed)
+    if dtype == np.int32:
+        return [random.integers(-(2**31), 2**31, size).astype(np.int32) for _ in range(4)]
+    scale = 10.0 ** random.uniform(-12, 3, size)
+    return [(random.normal(size=size) * scale).astype(np.float32) for _ in range(4)]
+
+
+class FabricLink(client.Link):
+    """A program's link to the machine of a host in a fabric."""
+
+    def __init__(self, fabric: Fabric, host: Host) -> None:
+        memory = layout.new_memory(WORDS)
+        job = host.spec.job
+        facts = {
+            "rank": host.spec.number,
+            "ranks": job.workers,
+            "block_values": job.tensors[0].values,
+        }
+        super().__init__(memory, facts)
+        self.fabric = fabric
+        self.host = host
+        host.machine = fed_worker.attach(host.machine, self.memory)
+        host.stepper = Stepper(host.machine, host.arrived, host.out)
+        host.step = STEP(host.stepper.address)
+        host.placed = [Placed(part) for part in (host.machine, host.arrived, host.out)]
+
+    def ring(self) -> None:
+        fed_worker.submit(self.host.machine, self.memory)
+        name = self.host.spec.host
+        self.fabric._wake.pop(name, None)
+        self.fabric._call(self.fabric.now, name)
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Let time pass until there is news for this program."""
+        state = self.host.machine.feed.state
+        while not state["news"][0]:
+            step(self.fabric)
+        state["news"] = 0
+        if state["failed"][0]:
+            job = self.host.spec.job.name
+            text = feed.failure(self.host.machine.feed, self.memory.words, f"job {job}")
+            layout.write_failure(self.memory, text)
+
+
+def step(fabric: Fabric) -> None:
+    """The next event."""
+    if not fabric._events:
+        raise AssertionError(f"at {fabric.now} ns nothing is left to happen")
+    fabric.now, _, name, frame = heapq.heappop(fabric._events)
+    assert fabric.now < MINUTE_NS, "the programs have waited for a minute"
+    if name in fabric.switches:
+        fabric._at_switch(name, frame)
+    else:
+        fabric._at_host(name, frame)
+
+
+def programs(text: str, schedule: Schedule = perfect) -> tuple[Fabric, list[client.Job]]:
+    """The network of an experiment with one job, and the job's ranks, in order."""
+    spec = experiment(text)
+    fabric = Fabric(spec, start_switches(spec, None), schedule)
+    workers = sorted(fabric.workers(), key=lambda host: host.spec.number)
+    return fabric, [client.Job(FabricLink(fabric, host)) for host in workers]
+
+
+def sums(jobs: list[client.Job], arrays: list[np.ndarray], **options) -> list[np.ndarray]:
+    """What each rank gets when rank r gives arrays[r]."""
+    handles = [
+        job.allreduce_async(array, **options) for job, array in zip(jobs, arrays, strict=True)
+    ]
+    return [handle.wait() for handle in handles]

@@ -1,0 +1,198 @@
+"""Arrays of programs, summed by the hosts' machines and the compiled P4 programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from testbed.collective import CollectiveError, prelude
+from tests.support.fabric import lossy, perfect, total
+from tests.support.matrix import first_of
+from tests.support.paths import ROOT
+from tests.support.programs import BLOCK, draw, programs, sums, text
+
+SYSTEMS = ["esa", "atp", "switchml", "ps", "ring", "grid"]
+FAULTS = dict(loss=0.02, duplicate=0.02, reorder=0.05)
+
+
+def reference(arrays: list[np.ndarray], divisor: int = 1) -> np.ndarray:
+    """The sum as docs/training.md defines it, block by block, without the machines' code."""
+    parts = []
+    for start in range(0, arrays[0].size, BLOCK):
+        blocks = np.stack([array[start : start + BLOCK] for array in arrays]).astype(np.float64)
+        largest = np.abs(blocks).max()
+        exponent = np.frexp(largest)[1]
+        exponent += exponent % 2 == 0  # levels are two octaves: odd exponents
+        steps = 2.0 ** (31 - 3 - int(exponent)) if largest else 1.0
+        parts.append((np.rint(blocks * steps).sum(axis=0) / steps / divisor).astype(np.float32))
+    return np.concatenate(parts)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_whole_numbers_are_exact_under_faults(system):
+    _, jobs = programs(text(system), lossy(1, **FAULTS))
+    for seed, size in enumerate((1, 15, 16, 17, 5000)):
+        arrays = draw(seed, size, np.int32)
+        expected = np.sum(arrays, axis=0, dtype=np.int32)
+        for found in sums(jobs, arrays):
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_floats_are_the_same_on_all_ranks_and_within_the_bound(system):
+    _, jobs = programs(text(system), lossy(2, **FAULTS))
+    for seed, size in enumerate((1, BLOCK - 1, 3 * BLOCK + 5)):
+        arrays = draw(seed, size)
+        found = sums(jobs, arrays)
+        for other in found:
+            np.testing.assert_array_equal(other, reference(arrays))
+        exact = np.sum(arrays, axis=0, dtype=np.float64)
+        for start in range(0, size, BLOCK):
+            block = slice(start, start + BLOCK)
+            largest = max(float(np.abs(array[block]).max()) for array in arrays)
+            bound = prelude.error_bound(4, largest) + np.abs(exact[block]) * 2.0**-24
+            assert (np.abs(found[0][block] - exact[block]) <= bound).all()
+
+
+@pytest.mark.parametrize("system", first_of(SYSTEMS, 2))
+def test_many_arrays_are_under_way_at_a_time(system):
+    """More calls than a round has tensors, of all sizes; those of front layers are urgent."""
+    _, jobs = programs(text(system), lossy(3, loss=0.01, reorder=0.02))
+    random = np.random.default_rng(5)
+    calls = [
+        draw(i, int(size), np.int32 if i % 3 else np.float32)
+        for i, size in enumerate(random.choice([1, 5, 40, 3000], 200, p=[0.5, 0.3, 0.15, 0.05]))
+    ]
+    handles = [
+        [job.allreduce_async(arrays[rank], layer=200 - i) for i, arrays in enumerate(calls)]
+        for rank, job in enumerate(jobs)
+    ]
+    for i, arrays in enumerate(calls):
+        expected = np.sum(arrays, axis=0, dtype=np.int32) if i % 3 else reference(arrays)
+        for rank in range(4):
+            np.testing.assert_array_equal(handles[rank][i].wait(), expected)
+    assert jobs[0]._link.host.machine.status["iterations"][0] >= 1, "it took a second round"
+
+
+def test_mean_shape_and_place_of_the_result():
+    _, jobs = programs(text("esa"))
+    arrays = [array.reshape(3, 10) for array in draw(1, 30)]
+    for found in sums(jobs, arrays, mean=True):
+        assert found.shape == (3, 10)
+        np.testing.assert_array_equal(
+            found.reshape(-1), reference([array.reshape(-1) for array in arrays], 4)
+        )
+    shared = [job.empty((2, 8)) for job in jobs]
+    for rank, array in enumerate(shared):
+        array[:] = rank
+    handles = [job.allreduce_async(a, out=a) for job, a in zip(jobs, shared, strict=True)]
+    for handle, array in zip(handles, shared, strict=True):
+        handle.wait()
+        assert (array == 6).all()
+    empty = [np.zeros((0, 3), np.float32) for _ in jobs]
+    assert [found.shape for found in sums(jobs, empty)] == [(0, 3)] * 4
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_what_is_not_finite_arrives_as_such(system):
+    _, jobs = programs(text(system), lossy(4, loss=0.01))
+    arrays = [np.linspace(-1, 1, 2 * BLOCK).astype(np.float32) * (rank + 1) for rank in range(4)]
+    arrays[0][3] = np.nan
+    arrays[1][5] = np.inf
+    arrays[2][7] = -np.inf
+    arrays[0][9], arrays[3][9] = np.inf, -np.inf
+    handles = [job.allreduce_async(array) for job, array in zip(jobs, arrays, strict=True)]
+    for handle in handles:
+        found = handle.wait()
+        assert np.isnan(found[[3, 9]]).all()
+        assert found[5] == np.inf and found[7] == -np.inf
+        finite = np.delete(np.arange(BLOCK), [3, 5, 7, 9])
+        exact = np.sum([array[finite] for array in arrays], axis=0, dtype=np.float64)
+        bound = prelude.error_bound(4, 4.0, rare=True) + np.abs(exact) * 2.0**-24
+        assert (np.abs(found[finite] - exact) <= bound).all()
+        clean = [array[BLOCK:] for array in arrays]
+        np.testing.assert_array_equal(found[BLOCK:], reference(clean))
+        assert handle.rare_blocks == 1
+
+
+@pytest.mark.parametrize("system", first_of(["esa", "switchml", "ring"], 1))
+def test_different_arrays_are_one_clear_error_on_every_rank(system):
+    _, jobs = programs(text(system))
+    sums(jobs, draw(0, 4))
+    handles = [
+        job.allreduce_async(np.zeros(2000 if rank == 2 else 1000, np.float32))
+        for rank, job in enumerate(jobs)
+    ]
+    said = set()
+    for handle in handles:
+        with pytest.raises(CollectiveError) as caught:
+            handle.wait()
+        said.add(str(caught.value))
+    (only,) = said
+    assert "ranks 0, 1, 3: 1000 float32 values; rank 2: 2000 float32 values" in only
+    assert "collective 1" in only
+
+
+def test_an_array_of_another_type_is_an_error_before_anything_is_sent():
+    fabric, jobs = programs(text("esa"))
+    with pytest.raises(TypeError, match="float64"):
+        jobs[0].allreduce_async(np.zeros(3))
+    with pytest.raises(TypeError, match="mean of int32"):
+        jobs[0].allreduce_async(np.zeros(3, np.int32), mean=True)
+    assert total(fabric.workers(), "gradient_packets") == 0
+
+
+@pytest.mark.parametrize("system", ["esa", "switchml", "ps"])
+def test_without_faults_there_are_no_packets_but_those_of_the_values(system):
+    fabric, jobs = programs(text(system, aggregators=4096), perfect)
+    size = 10 * BLOCK
+    sums(jobs, draw(0, size))
+    words = prelude.prelude_words(4, 10)
+    packets = size // 16 + -(-words // 16)
+    for worker in fabric.workers():
+        assert worker.counters()["gradient_packets"] == packets
+
+
+def test_a_rank_that_has_left_finishes_its_machine():
+    fabric, jobs = programs(text("esa"))
+    sums(jobs, draw(0, 100))
+    for job in jobs:
+        job.close()
+    fabric.run()
+    assert all(worker.finished() for worker in fabric.workers())
+    with pytest.raises(CollectiveError, match="has left"):
+        jobs[0].allreduce(np.zeros(1, np.int32))
+
+
+SCRIPT = """
+import hashlib
+import numpy as np
+from tests.support.fabric import lossy
+from tests.support.programs import draw, programs, sums, text
+for system in ("esa", "switchml"):
+    fabric, jobs = programs(text(system), lossy(7, loss=0.02, duplicate=0.02, reorder=0.05))
+    found = sums(jobs, draw(1, 3000))
+    content = b"".join(array.tobytes() for array in found)
+    print(hashlib.sha256(content).hexdigest(), fabric.now, fabric.frames)
+"""
+
+
+def test_compiled_and_interpreted_machines_agree():
+    """The same sums at the same times, to the nanosecond."""
+    lines = [
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            cwd=ROOT,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for environment in ({}, {"NUMBA_DISABLE_JIT": "1"})
+    ]
+    assert lines[0] == lines[1]
+    assert len(lines[0].split()) == 6

@@ -1,0 +1,64 @@
+"""What ranks exchange before the values: sums of preludes say what a reader of docs expects."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from testbed.collective import prelude
+
+LIMITS = np.finfo(np.float32)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 7, 8, 31, 32, 100, 1000, 1023, 1024])
+def test_no_sum_of_preludes_leaves_int32_or_runs_into_its_neighbour(ranks):
+    """Every rank counts itself at the highest level and at RARE, in the same block."""
+    levels, rare = np.full(2, prelude.RARE - 1), np.ones(2, bool)
+    size = prelude.prelude_words(ranks, 2)
+    total = np.zeros(size, np.int64)
+    for rank in range(ranks):
+        words = np.zeros(size, np.int32)
+        given = prelude.given_words(1, 2**31 - 1, 2**40)
+        prelude.write_prelude(words, rank, ranks, given, levels, rare)
+        assert (words >= 0).all()
+        total += words
+    assert total.max() < 2**31
+    bits, per_word = prelude.counter_bits(ranks), prelude.counters_per_word(ranks)
+    blocks = total[prelude.WORDS_PER_RANK * ranks :].reshape(2, -1)
+    counts = [
+        int(blocks[0][level // per_word]) >> bits * (level % per_word) & (1 << bits) - 1
+        for level in range(prelude.LEVELS)
+    ]
+    assert counts[prelude.RARE] == counts[prelude.RARE - 1] == ranks
+    assert sum(counts) == 2 * ranks
+
+
+@pytest.mark.parametrize(
+    "value", [1.0, 0.9999999, 2.0, 1e-30, LIMITS.max, LIMITS.tiny, LIMITS.smallest_subnormal]
+)
+@pytest.mark.parametrize("ranks", [1, 4, 1000])
+def test_a_level_is_just_above_its_values(value, ranks):
+    (level,), (rare,) = prelude.levels_of(np.array([0, -value], np.float32), 10)
+    assert 0 < level < prelude.RARE and not rare
+    largest = np.float64(np.float32(value))
+    exponent = prelude.exponent_of(int(level))
+    assert largest < 2.0**exponent <= 4 * largest
+    steps = np.rint(largest * prelude.steps(ranks, exponent, rare=False))
+    assert ranks * steps < 2**31
+
+
+def test_blocks_have_levels_of_their_own_and_rare_ones_those_of_finite_values():
+    values = np.array([0, 0, 1, -3, np.nan, 0.25, np.inf, np.nan, -np.inf], np.float32)
+    levels, rare = prelude.levels_of(values, 2)
+    assert rare.tolist() == [False, False, True, True, True]
+    of = [prelude.levels_of(np.array([each], np.float32), 1)[0][0] for each in (3, 0.25)]
+    assert levels.tolist() == [0, of[0], of[1], 0, 0]
+
+
+def test_what_a_rank_gives_can_be_said():
+    for form, kind in ((0, "int32"), (1, "float32")):
+        words = prelude.given_words(form, 5, 4097)
+        assert prelude.described(words) == f"4097 {kind} values"
+    assert prelude.given_words(0, 5, 10) != prelude.given_words(0, 6, 10)
+    assert prelude.given_words(0, 5, 10) != prelude.given_words(0, 5, 11)
+    assert prelude.given_words(0, 5, 10) != prelude.given_words(1, 5, 10)

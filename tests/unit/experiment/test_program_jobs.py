@@ -1,0 +1,92 @@
+"""Jobs that are programs, in an experiment file."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from testbed.derived.host_specs import plan
+from testbed.errors import UserError
+from testbed.experiment import load, load_text
+from testbed.protocols.sizes import MAX_WORKERS
+
+TEXT = """
+name: test
+{more}
+topology: {{kind: star, hosts: 8}}
+system: {system}
+jobs:
+  - {{name: p, workers: 4, command: "{command}"{keys}}}
+"""
+
+
+def of(command: str = "true", keys: str = "", system: str = "ps", more: str = "", folder=None):
+    text = TEXT.format(command=command, keys=keys, system=system, more=more)
+    if folder is None:
+        return load_text(text)
+    path = folder / "experiment.yaml"
+    path.write_text(text)
+    return load(path)
+
+
+def test_the_program_is_found_beside_the_experiment_and_nothing_is_run(tmp_path):
+    script = tmp_path / "my train.py"
+    script.write_text("raise SystemExit('it was run')")
+    experiment = of("'my train.py' --epochs 3", folder=tmp_path)
+    assert shlex.split(experiment.jobs[0].command) == [str(script), "--epochs", "3"]
+    again = load_text(experiment.resolved_yaml())
+    assert again.resolved_yaml() == experiment.resolved_yaml()
+    assert again.jobs[0].is_program
+
+
+def test_its_path_may_be_relative_to_the_current_folder(tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "train.py").write_text("")
+    monkeypatch.chdir(here)
+    assert of("train.py", folder=tmp_path).jobs[0].command == str(here / "train.py")
+
+
+@pytest.mark.parametrize(
+    "changed, message",
+    [
+        ({"command": "nowhere.py"}, r"jobs\[0\].command.*there is no"),
+        ({"command": "'unclosed"}, r"jobs\[0\].command.*No closing quotation"),
+        ({"command": " "}, r"jobs\[0\].command"),
+        ({"keys": ", model: vgg16"}, r"jobs\[0\].model.*this job has a command"),
+        ({"keys": ", iterations: 3"}, r"jobs\[0\].iterations.*this job has a command"),
+        ({"keys": ", compute_jitter: 1 %"}, r"jobs\[0\].compute_jitter"),
+        ({"more": "runtime: virtual"}, r"jobs\[0\].command.*a trace of your own"),
+    ],
+)
+def test_what_cannot_be_honoured_is_an_error(changed, message):
+    with pytest.raises(UserError, match=message):
+        of(**changed)
+
+
+@pytest.mark.parametrize("missing", ["model", "iterations"])
+def test_a_job_without_a_command_needs_a_model(missing):
+    keys = {"model": "vgg16", "iterations": "2"}
+    del keys[missing]
+    given = ", ".join(f"{name}: {value}" for name, value in keys.items())
+    text = f"topology: {{kind: star, hosts: 8}}\nsystem: ps\njobs: [{{workers: 2, {given}}}]"
+    with pytest.raises(UserError, match=rf"jobs\[0\].{missing}: missing"):
+        load_text(text)
+
+
+@pytest.mark.parametrize("workers", [2, MAX_WORKERS])
+@pytest.mark.parametrize("values", [1, 64])
+def test_a_round_has_room_for_a_prelude_and_its_numbers_are_int32(workers, values):
+    text = f"""
+values_per_packet: {values}
+topology: {{kind: star, hosts: {workers + 1}}}
+system: ps
+jobs: [{{name: p, workers: {workers}, command: "true"}}]
+"""
+    worker = plan(load_text(text))[0]
+    from testbed.collective import prelude
+
+    job = worker.job
+    assert job.program and job.fragments * job.iterations < 2**31
+    assert prelude.most_blocks(workers, job.tensors[0].values) >= 16
