@@ -148,9 +148,15 @@ _DECLARED = (
             _name("gpu", "GPU whose compute times it has; null: those of its trace", True),
             _name("system", "system that aggregated its gradients"),
             Column("workers", "int32", "count", "workers", minimum=1),
-            Column("iterations", "int32", "count", "iterations of the experiment file", minimum=1),
-            Column("values", "int64", "count", "values per iteration and worker", minimum=1),
-            Column("fragments", "int64", "count", "fragments per iteration and worker", minimum=1),
+            Column(
+                "iterations",
+                "int32",
+                "count",
+                "iterations of the experiment file; 1 of a program",
+                minimum=1,
+            ),
+            _count("values", "values per iteration and worker; of a program, in all"),
+            _count("fragments", "fragments per iteration and worker; of a program, in all"),
             Column(
                 "batch",
                 "int32",
@@ -180,7 +186,11 @@ _DECLARED = (
                 allowed=("finished", "killed", "unfinished"),
             ),
             Column("exact", "bool", "", "every value that was checked was right"),
-            _count("values_checked", "values compared with the expected sum, all workers"),
+            _count(
+                "values_checked",
+                "values compared with the expected sum, all workers; of a program, which alone"
+                " knows it, sums handed back",
+            ),
             _count("gradient_packets", "gradient packets that its workers sent, of every kind"),
             _count("retransmissions", "gradient packets that were sent again"),
             _count("ps_packets", "gradient packets that reached its PS; null: no PS", True),

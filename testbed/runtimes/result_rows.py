@@ -113,7 +113,7 @@ def job_rows(
         checked = _total(workers, "values_checked")
         if spec.program:  # as a whole it counts as one iteration
             values, fragments = (
-                max(1, sum(host.totals[counter] for host in workers) // len(workers))
+                sum(host.totals[counter] for host in workers) // len(workers)
                 for counter in ("values_checked", "results")
             )
             iterations = 1

@@ -92,6 +92,9 @@ _EMULATED = Elsewhere(
 _PROGRAMS = Elsewhere(
     "tests/network/emulate/test_programs.py::test_sums_are_right_beside_a_job_that_replays"
 )
+_TRAINING = Elsewhere(
+    "tests/network/emulate/test_training.py::test_weights_are_those_of_the_same_sums_over_gloo"
+)
 _CAPTURE = Elsewhere(
     "tests/network/emulate/test_captures.py::test_captures_hold_what_passed_their_ports"
 )
@@ -215,6 +218,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"p4c-bm2-ss .+", _BMV2),
     (r"MODULE tests\.bmv2.*", _BMV2),
     (r"pip install '\.\[traces\]'", _TORCH),
+    (r"pip install '\.\[torch\]'", _TRAINING),
     (r"MODULE testbed\.traffic\.generate .+", _TORCH),
     (r"MODULE testbed\.traffic\.models_page", Module("testbed.traffic.models_page")),
     (r"MODULE labs list", Module("labs list")),

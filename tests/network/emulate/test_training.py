@@ -1,0 +1,112 @@
+"""PyTorch training through the switches: DistributedDataParallel, unmodified, on Mininet."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from testbed import results
+from tests.support.runs import run
+
+pytestmark = pytest.mark.skipif(
+    find_spec("torch") is None, reason="needs PyTorch: pip install '.[torch]'"
+)
+
+EXPERIMENT = """
+name: training
+topology: {{kind: star, hosts: 5}}
+links: {{bandwidth: 50 Mbit/s, loss: 1 %, duplicate: 1 %, reorder: 1 %}}
+system: {{name: {system}}}
+memory: {{aggregators: {aggregators}}}
+jobs:
+  - {{name: t, command: program.py, workers: 4}}
+"""
+
+# Trains twice from the same weights: with the network's sums, and with sums that each rank makes
+# by itself from all ranks' gradients, which it gathers over gloo. The formula is that of the docs.
+PROGRAM = """
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("ina")
+rank = dist.get_rank()
+gloo = dist.new_group(backend="gloo")
+said = [None] * 4
+dist.all_gather_object(said, {"rank": rank})
+assert [each["rank"] for each in said] == [0, 1, 2, 3]
+dist.barrier()
+
+
+def summed(arrays):
+    parts = []
+    for start in range(0, arrays.shape[1], 4096):
+        block = arrays[:, start : start + 4096].double()
+        exponent = int(torch.frexp(block.abs().max())[1])
+        exponent += exponent % 2 == 0
+        steps = 2.0 ** (31 - 3 - exponent)
+        parts.append(((block * steps).round().sum(0) / steps).float())
+    return torch.cat(parts)
+
+
+def hook(state, bucket):
+    own = bucket.buffer() / 4
+    everyone = [torch.empty_like(own) for _ in range(4)]
+    dist.all_gather(everyone, own, group=gloo)
+    future = torch.futures.Future()
+    future.set_result(summed(torch.stack(everyone)))
+    return future
+
+
+def trained(through_network):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(64, 100), nn.Tanh(), nn.Linear(100, 10))
+    model = DistributedDataParallel(net, process_group=None if through_network else gloo)
+    if not through_network:
+        model.register_comm_hook(None, hook)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    draw = torch.Generator().manual_seed(rank)
+    for _ in range(20):
+        images = torch.randn(8, 64, generator=draw)
+        loss = nn.functional.cross_entropy(model(images), images[:, :10].argmax(1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return torch.cat([parameter.detach().flatten() for parameter in net.parameters()])
+
+
+torch.set_num_threads(1)
+found, reference = trained(True), trained(False)
+everyone = [torch.empty_like(found) for _ in range(4)]
+dist.all_gather(everyone, found)
+assert all(torch.equal(each, found) for each in everyone), "the ranks differ"
+assert torch.equal(found, reference), (found - reference).abs().max()
+dist.destroy_process_group()
+print("equal bit by bit")
+"""
+
+
+@pytest.mark.parametrize(
+    "system, aggregators",
+    [
+        ("esa", 64),
+        pytest.param("esa", 12, marks=pytest.mark.slow),
+        pytest.param("atp", 12, marks=pytest.mark.slow),
+        pytest.param("switchml", 32, marks=pytest.mark.slow),
+    ],
+)
+def test_weights_are_those_of_the_same_sums_over_gloo(tmp_path: Path, system, aggregators):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    path = tmp_path / "experiment.yaml"
+    path.write_text(EXPERIMENT.format(system=system, aggregators=aggregators))
+    done = run(path, tmp_path / "results", "--no-report")
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    for rank in range(4):
+        assert "equal bit by bit" in (folder / "logs" / f"t-rank{rank}.log").read_text()
+    job = results.read(folder).jobs.iloc[0]
+    parameters = 64 * 100 + 100 + 100 * 10 + 10
+    assert job.values_checked >= 4 * 20 * parameters, "gradients went through the network"
