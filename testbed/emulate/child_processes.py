@@ -81,7 +81,10 @@ def program(arguments: dict, descriptors: list[int]) -> None:
     parent = os.getppid()
     if arguments["user"] is not None:
         uid, gid = arguments["user"]
-        os.initgroups(pwd.getpwuid(uid).pw_name, gid)
+        try:
+            os.initgroups(pwd.getpwuid(uid).pw_name, gid)
+        except KeyError:  # a user without an account has no other groups
+            os.setgroups([])
         os.setgid(gid)
         os.setuid(uid)
         kernel.die_with_parent(parent)  # which a change of the user undoes

@@ -8,6 +8,7 @@ ranks disagree about a collective, all ranks are told why, and those that go on 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -233,8 +234,9 @@ def environment(hosts: Sequence[HostProcess], host: HostProcess, measures: Path)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SUDO_")}
     user = user_behind()
     if user is not None:
-        account = pwd.getpwuid(user[0])
-        kept |= {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name}
+        with contextlib.suppress(KeyError):  # a user without an account
+            account = pwd.getpwuid(user[0])
+            kept |= {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name}
     path = [import_path(), *([kept["PYTHONPATH"]] if kept.get("PYTHONPATH") else [])]
     return {
         "OMP_NUM_THREADS": "1",  # as torchrun does where several ranks share a machine

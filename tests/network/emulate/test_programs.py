@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from testbed import results
-from tests.support.runs import run
+from tests.support.paths import ROOT
+from tests.support.runs import PYTHON, run
 
 EXPERIMENT = """
 name: programs
@@ -114,6 +117,26 @@ def test_a_ring_of_programs_ends_well(tmp_path):
     done = start(tmp_path, SUMS, system="ring")
     assert done.returncode == 0, done.stderr
     assert logs(tmp_path) == ["all sums were right\n"] * 4
+
+
+def test_a_program_runs_as_the_user_behind_sudo(tmp_path):
+    """It need not be Python, nor use the network."""
+    path = tmp_path / "experiment.yaml"
+    text = EXPERIMENT.format(system="ring", memory="", more="")
+    path.write_text(text.replace("program.py", "sh -c 'id -u; id -G; pwd; cat; echo $USER$RANK'"))
+    done = subprocess.run(
+        [PYTHON, str(ROOT / "run.py"), str(path), "--results", str(tmp_path / "results")],
+        cwd="/",
+        env=dict(os.environ, SUDO_UID="54321", SUDO_GID="54322", USER="somebody"),
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    said = [f"54321\n54322\n/\nsomebody{rank}\n" for rank in range(4)]
+    assert logs(tmp_path) == said
+    (folder,) = (tmp_path / "results").iterdir()
+    assert results.read(folder).jobs.iloc[0].values_checked == 0
 
 
 def test_a_rank_that_dies_is_named_on_all_others(tmp_path):
