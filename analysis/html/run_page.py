@@ -11,7 +11,7 @@ import pandas as pd
 from testbed.analysis.data.job_chart_data import iteration_lines
 from testbed.analysis.data.run_summary import Frames, summary
 from testbed.analysis.html import html_page as page
-from testbed.analysis.html import job_charts, memory_charts, topology_chart
+from testbed.analysis.html import job_charts, measure_charts, memory_charts, topology_chart
 from testbed.analysis.html.timeline_chart import timeline
 from testbed.analysis.style import plot_style, units
 from testbed.analysis.tables import report_tables as tables
@@ -36,6 +36,8 @@ def run_page(results: Results) -> page.Page:
     sections = [_summary(results, frames)]
     if len(frames["jobs"]):
         sections.append(_jobs(results, frames))
+    if len(results.measures):
+        sections.append(page.Section("measures", "Measures", [*measure_charts.measures(results)]))
     if len(results.links):
         sections.append(_network(results))
     if len(results.iterations):

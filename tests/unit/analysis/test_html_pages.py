@@ -68,6 +68,37 @@ def test_every_chart_is_one_that_plotly_understands(charts):
         assert chart.text and chart.title
 
 
+def test_measures_have_a_chart_each_with_a_line_per_job(tmp_path):
+    """Of the first repetition and the lowest rank that reports."""
+    said = [
+        {
+            "job": job,
+            "worker": worker,
+            "number": step,
+            "name": "loss",
+            "step": step,
+            "time_ns": (step + 1) * 1_000_000_000,
+            "value": None if step == 2 else 10.0 * job + worker + step,
+        }
+        for job in (0, 1)
+        for worker in (1, 3)
+        for step in range(4)
+    ]
+    said.append(said[0] | {"name": "accuracy", "value": 0.5})
+    with Writer.create(tmp_path, "measures", "name: m\nsystem: esa\n", ENVIRONMENT) as writer:
+        for repetition in range(2):
+            for table, rows in tables("esa", 1.0, 0.5).items():
+                writer.write(table, rows, repetition=repetition)
+            writer.write("measures", said, repetition=repetition)
+        writer.finish()
+    found = {chart.name: chart for chart in run_page(read(writer.folder)).charts}
+    check_figure(found["measure-loss"])
+    lines = found["measure-loss"].spec["data"]
+    assert [line["meta"]["job"] for line in lines] == [0, 1]
+    assert lines[1]["x"] == [1, 2, 3, 4] and lines[1]["y"] == [11, 12, None, 14]
+    assert found["measure-accuracy"].spec["data"][0]["y"] == [0.5]
+
+
 def test_bars_are_the_means_and_their_intervals(charts):
     (big,) = traces(charts["jct"], "big")
     assert big["x"] == [110] and big["y"] == ["big"]
