@@ -18,13 +18,18 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
+from typing import TYPE_CHECKING
 
 from testbed.paths import EXPERIMENTS, PACKAGE
+
+if TYPE_CHECKING:
+    from testbed.protocols.host_spec import HostSpec
 
 QUICKSTART = EXPERIMENTS / "quickstart.yaml"
 # Systems, and whether they take the key `memory`.
 MEMORY = {"esa": True, "atp": True, "switchml": True, "grid": True, "ps": False, "ring": False}
 ROLES = ("worker", "ps")
+FED = "program"  # a worker whose values a program gives
 EXPERIMENT = """
 name: warm
 topology: {{kind: star, hosts: 6}}
@@ -38,7 +43,7 @@ jobs:
 
 
 def warm_hosts(system: str, role: str) -> None:
-    """Compile every function that a host process of a role runs per packet."""
+    """Compile every function that a host process of a role, or FED, runs per packet."""
     import testbed.protocols  # noqa: F401  first: it tells numba where its cache is
     from testbed.derived.host_specs import host_kinds
     from testbed.experiment import load_text
@@ -46,7 +51,11 @@ def warm_hosts(system: str, role: str) -> None:
 
     memory = "memory: {aggregators: 16}" if MEMORY[system] else ""
     kinds = host_kinds(load_text(EXPERIMENT.format(system=system, memory=memory)))
-    load([spec.to_json() for spec in kinds if spec.role == role])
+
+    def is_wanted(spec: HostSpec) -> bool:
+        return role == (FED if spec.is_worker and spec.job.program else spec.role)
+
+    load([spec.to_json() for spec in kinds if is_wanted(spec)])
 
 
 def warm_virtual_time() -> None:
@@ -80,7 +89,8 @@ def warm_figures() -> None:
 def parts(everything: bool) -> list[str]:
     """What there is to warm, as arguments of this program, what takes longest first."""
     systems = MEMORY if everything else ["esa"]
-    hosts = [f"{system}:{role}" for system, role in product(systems, ROLES)]
+    roles = (*ROLES, FED) if everything else ROLES
+    hosts = [f"{system}:{role}" for system, role in product(systems, roles)]
     return [*hosts, *(["virtual-time"] if everything else []), "switches", "figures"]
 
 

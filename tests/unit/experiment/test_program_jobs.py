@@ -6,9 +6,16 @@ import shlex
 
 import pytest
 
+from testbed.collective import prelude
 from testbed.derived.host_specs import plan
 from testbed.errors import UserError
 from testbed.experiment import load, load_text
+from testbed.machine.memory_estimate import (
+    GIB,
+    PROGRAM_BYTES,
+    estimate_bytes,
+    machine_bytes_at_most,
+)
 from testbed.protocols.sizes import MAX_WORKERS
 
 TEXT = """
@@ -85,8 +92,12 @@ system: ps
 jobs: [{{name: p, workers: {workers}, command: "true"}}]
 """
     worker = plan(load_text(text))[0]
-    from testbed.collective import prelude
-
     job = worker.job
     assert job.program and job.fragments * job.iterations < 2**31
     assert prelude.most_blocks(workers, job.tensors[0].values) >= 16
+
+
+def test_its_memory_is_that_of_its_ranks():
+    """However many rounds there are numbers for."""
+    found = estimate_bytes(of(), machine_bytes_at_most)
+    assert 4 * PROGRAM_BYTES < found < 3 * GIB
