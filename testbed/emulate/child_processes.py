@@ -79,6 +79,7 @@ def program(arguments: dict, descriptors: list[int]) -> None:
     from testbed.linux import kernel
 
     parent = os.getppid()
+    os.setsid()  # so that what it starts ends with it
     if arguments["user"] is not None:
         uid, gid = arguments["user"]
         try:

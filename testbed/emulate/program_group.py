@@ -115,12 +115,12 @@ class ProgramGroup:
                 rank.host.send(ended=True)
             for rank in job.ranks:
                 # A rank that fails leaves before it has ended; the others are told why, then.
-                ended = rank.ended_ns is not None and rank.host.done is not None
-                if ended and not rank.host.left_told:
+                done = rank.host.done if rank.ended_ns is not None else None
+                if done is not None and not rank.host.left_told:
                     rank.host.left_told = True
                     for other in job.hosts:
                         if other is not rank.host and other.done is None:
-                            other.send(left=[rank.number, rank.host.done["calls"]])
+                            other.send(left=[rank.number, done["calls"]])
 
     def is_over(self, job: int) -> bool:
         """Whether a job is no program, or all its ranks have ended."""

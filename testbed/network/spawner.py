@@ -292,6 +292,7 @@ class _Server:
             for pid, _ in self.children.values():
                 os.kill(pid, signal.SIGKILL)
             for pid, _ in self.children.values():
+                _end_group(pid)
                 os.waitpid(pid, 0)
 
     def _request(self) -> bool:
@@ -322,6 +323,7 @@ class _Server:
         pid, watch = self.children.pop(key)
         self.selector.unregister(watch)
         os.close(watch)
+        _end_group(pid)
         _, status = os.waitpid(pid, 0)
         self._report({"exited": key, "code": os.waitstatus_to_exitcode(status)})
 
@@ -329,6 +331,13 @@ class _Server:
         # A runner that no longer listens is noticed at the next select.
         with contextlib.suppress(OSError):
             self.channel.send(json.dumps(message).encode())
+
+
+def _end_group(pid: int) -> None:
+    """Kill what a child has left behind, if it leads a process group. Before it is waited for: so
+    long nobody else can have its number."""
+    with contextlib.suppress(OSError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _child(message: dict, descriptors: list[int], parent: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,19 @@ def test_a_program_runs_as_the_user_behind_sudo(tmp_path):
     assert logs(tmp_path) == said
     (folder,) = (tmp_path / "results").iterdir()
     assert results.read(folder).jobs.iloc[0].values_checked == 0
+
+
+def test_what_a_program_has_started_ends_with_it(tmp_path):
+    path = tmp_path / "experiment.yaml"
+    text = EXPERIMENT.format(system="ring", memory="", more="")
+    path.write_text(text.replace("program.py", "sh -c 'sleep 1000 & echo $!; exit 3'"))
+    done = run(path, tmp_path / "results", "--no-report")
+    assert done.returncode == 1 and "ended with exit code 3" in done.stderr
+    deadline_s = time.monotonic() + 20  # killed, but perhaps not gone yet
+    for said in logs(tmp_path):
+        while Path(f"/proc/{int(said)}").exists():
+            assert time.monotonic() < deadline_s, f"process {said} goes on"
+            time.sleep(0.05)
 
 
 def test_a_rank_that_dies_is_named_on_all_others(tmp_path):
