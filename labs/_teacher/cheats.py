@@ -454,4 +454,58 @@ def rate(network, plan):
         frozenset({"right", "values", "rounds", "workers", "again", "packets"}),
         more="\n#: nothing\npacket 1 00\nexpect 1 00\n",
     ),
+    Cheat(
+        "lab12_scheduler",
+        "a pool of its own size",
+        "a larger pool is faster than any scheduler",
+        frozenset({"exact", "better_than_none", "as_good_as_esa", "better_than_esa"}),
+        (
+            (
+                "#ifndef SLOTS\n#define SLOTS 8\n#endif\n",
+                "#undef SLOTS\n#define SLOTS 64\n",
+            ),
+        ),
+    ),
+    Cheat(
+        "lab12_scheduler",
+        "sums for nobody",
+        "a PS that gets less is less busy, whatever is missing",
+        frozenset({"exact", "better_than_none", "as_good_as_esa", "better_than_esa"}),
+        (
+            (
+                "hdr.agg.flags = hdr.agg.flags | COLLISION;\n                leaves = 1;\n"
+                "                if (meta.preemption",
+                "hdr.agg.flags = hdr.agg.flags | COLLISION;\n                drop();\n"
+                "                if (meta.preemption",
+            ),
+        ),
+    ),
+    Cheat(
+        "lab11_worker",
+        "sends everything at once",
+        "who sends often enough loses nothing",
+        frozenset({"window", "once", "lossy", "strange", "fast", "patient", "silence"}),
+        more="""
+
+class Worker(Worker):
+    def poll(self, now_ns):
+        super().poll(now_ns)
+        return list(range(self.fragments))
+""",
+    ),
+    Cheat(
+        "lab11_worker",
+        "fragments that were never sent",
+        "numbers that are equal to what the grader knows",
+        frozenset({"window", "once", "lossy"}),
+        more="""
+
+class Worker(Worker):
+    def poll(self, now_ns):
+        return [True, False, -1, 10 ** 30]
+
+    def wake_ns(self):
+        return float("inf")
+""",
+    ),
 ]

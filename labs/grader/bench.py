@@ -8,6 +8,7 @@ counts itself (virtual time). The bench compares the answers.
 from __future__ import annotations
 
 import functools
+import json
 import random
 import shutil
 import tempfile
@@ -379,6 +380,12 @@ class Bench:
         ours; why it fails, "": it passes."""
         (self.scratch / "cache" / STF).write_text(text)
         return str(self.call(self._switches(), "stf", key, STF, limit_s=PACKETS_S))
+
+    def register_bits(self) -> int:
+        """The bits of all registers of the submission's program."""
+        key = self._build(self.lab.program, dict(self.lab.defines), self.trace)
+        made = json.loads((self.scratch / "cache" / f"{key}.json").read_text())
+        return sum(int(row["size"]) * int(row["width"]) for row in made["info"]["registers"])
 
     def read(self, name: str) -> str:
         """The text of a file that was handed in."""

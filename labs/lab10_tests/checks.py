@@ -51,8 +51,8 @@ def tests(t: Bench) -> list[Test]:
     made: list[Test] = []
     lines = t.read(FILE).splitlines()
     marks = [(n, found[1].strip()) for n, line in enumerate(lines) if (found := MARK.match(line))]
-    ends = [n for n, _ in marks[1:]] + [len(lines)]
-    for (begin, name), end in zip(marks, ends, strict=True):
+    ends = [*(n for n, _ in marks[1:]), len(lines)]
+    for (begin, name), end in zip(marks, ends, strict=False):
         if end - begin > LONGEST:
             raise Failure(f"{FILE}, line {begin + 1}: a test has at most {LONGEST} lines")
         for n, line in enumerate(lines[begin:end], begin + 1):

@@ -20,7 +20,7 @@ from testbed.labs.grader.packets import GRADIENT, RESULT, wrapped
 JOBS, FRAGMENTS = 3, 32
 PS_PACKETS = 1  # that a PS takes in, in a tick
 PATIENCE = 10  # ticks until a reminder
-MOST_TICKS = 3000
+MOST_TICKS = 600
 AT_VALUES = AT_AGG + HEADER.size
 ROW = struct.Struct(f"!{VALUES}i")
 
