@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.runs import finished, run
 
 TEXT = """
@@ -39,6 +41,7 @@ def test_flows_carry_what_they_should_and_the_job_stays_exact(tmp_path):
     assert (incast.burst_mean_ns > 4_000_000).all()  # 10 kB take 4 ms at 20 Mbit/s
 
 
+@pytest.mark.slow
 def test_a_rate_that_the_machine_cannot_send_fails_the_run(tmp_path):
     path = tmp_path / "background.yaml"
     path.write_text(TEXT.replace("rate: 2 Mbit/s", "rate: 500 Gbit/s, packet: 160 B"))

@@ -154,7 +154,8 @@ def test_a_run_with_one_set_per_slot_is_exact(tmp_path):
     assert counted["completions"] > 0 and counted["held_ns"] == counted["re_emissions"] == 0
 
 
-@pytest.mark.parametrize("system", ["esa", pytest.param("atp", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("system", ["esa", "atp"])
 def test_jobs_across_racks_are_exact_at_one_percent_loss(system, tmp_path):
     path = tmp_path / "two_level.yaml"
     path.write_text(TWO_LEVEL.format(system=system))

@@ -29,6 +29,7 @@ def test_jobs_go_on_over_other_links(tmp_path, system):
     assert (failed.down_drops > 0).any() and failed.down_drops.notna().all()
 
 
+@pytest.mark.slow
 def test_a_job_that_is_cut_off_for_good_names_the_link(tmp_path):
     path = tmp_path / "links.yaml"
     fault = "{at: 300 ms, fault: link_down, between: [h8, s2]}"

@@ -163,6 +163,7 @@ def test_a_rank_that_dies_is_named_on_all_others(tmp_path):
             assert "CollectiveError: rank 2 of job p ended with exit code 1" in said
 
 
+@pytest.mark.slow
 def test_a_rank_that_leaves_early_is_named_on_all_others(tmp_path):
     done = start(tmp_path, LEAVES)
     assert done.returncode == 1
@@ -171,6 +172,7 @@ def test_a_rank_that_leaves_early_is_named_on_all_others(tmp_path):
             assert "CollectiveError: rank 2 of job p has ended after 1 collectives" in said
 
 
+@pytest.mark.slow
 def test_arrays_that_differ_are_an_error_on_every_rank(tmp_path):
     done = start(tmp_path, DIFFERS)
     assert done.returncode == 1

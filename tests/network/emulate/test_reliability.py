@@ -15,7 +15,6 @@ from tests.support.reliability import CELLS, MIN_PACKETS, TROUBLES, Outcome, run
 
 ALWAYS = {
     ("esa", "kill"),
-    ("atp", "duplicate"),
     ("switchml", "worker"),
     ("esa", "restart"),
 }

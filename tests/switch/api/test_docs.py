@@ -15,6 +15,7 @@ from tests.support.paths import ROOT
 PAGE = (ROOT / "docs" / "python.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
@@ -34,6 +35,7 @@ def test_the_page_lists_every_name_and_measure():
     assert rows == [(name, each.unit, each.meaning) for name, each in declared.items()]
 
 
+@pytest.mark.slow
 def test_the_notebook_runs(tmp_path, monkeypatch):
     nbformat = pytest.importorskip("nbformat", reason="needs nbclient and ipykernel")
     nbclient = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel")

@@ -69,6 +69,7 @@ def correlation(hosts: list[np.ndarray], lag_ns: int) -> float:
     return float(np.corrcoef(np.concatenate(pairs, axis=1))[0, 1])
 
 
+@pytest.mark.slow
 def test_a_run_has_the_delays_that_its_keys_say():
     """Range 0.5 to 3 us, mean 1.75, deviation 0.72, for 10 us each; here for 2 us, so that a short
     run has many of them. Order adds spread^2 / (24 x 2 us) = 0.13 us to the mean."""

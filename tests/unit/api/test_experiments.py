@@ -85,7 +85,7 @@ def test_lines_of_a_file_are_named_only_where_they_are_still_true():
 def test_parts_are_checked_when_they_are_made():
     with pytest.raises(tb.UserError) as caught:
         tb.Job(modl="vgg16", workers=0, iterations=1)
-    assert str(caught.value).splitlines()[0] == "Job: 3 errors in the job"
+    assert str(caught.value).splitlines()[0] == "Job: 2 errors in the job"
     assert "modl: unknown key; did you mean model?" in str(caught.value)
     assert "workers: found 0" in str(caught.value)
     with pytest.raises(tb.UserError, match="fault: found 'stop'"):

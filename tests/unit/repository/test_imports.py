@@ -65,12 +65,12 @@ sys.exit(code)
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_figures_are_listed_with_their_claims(capsys):
+def test_every_figure_is_listed(capsys):
     assert main(["figure"]) == 0
     rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    for name in figure_runner.names():
-        assert rows.pop(name) == figure_runner.declared(figure_runner.find(name))[1].claim
-    assert rows == {name: each.claim for name, each in planner_points.FIGURES.items()}
+    claims = {name: each.claim for name, each in planner_points.FIGURES.items()}
+    assert set(rows) == {*figure_runner.names(), *claims}
+    assert {name: rows[name] for name in claims} == claims
 
 
 def test_analysis_imports_no_part_that_runs_experiments():

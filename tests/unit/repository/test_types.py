@@ -29,7 +29,11 @@ PUBLIC = (
     [
         (ROOT, ()),
         (ROOT / "p4engine", ()),
-        (ROOT, ("--strict", "--follow-imports=silent", *(f"-m{name}" for name in PUBLIC))),
+        pytest.param(
+            ROOT,
+            ("--strict", "--follow-imports=silent", *(f"-m{name}" for name in PUBLIC)),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["testbed", "p4engine", "public"],
 )
