@@ -78,6 +78,7 @@ class Writer:
             "error": None,
             "process": identity(os.getpid()),
         }
+        writer = None
         try:
             for path in reversed([parent, *parent.parents]):
                 if not path.exists():
@@ -91,11 +92,15 @@ class Writer:
                 (folder / sub).mkdir()
             writer._save("experiment.yaml", experiment)
             writer._save("environment.json", json.dumps(environment, indent=1) + "\n")
+            hand_over(folder, below=True)
         except OSError as error:
             raise ResultsError(
                 f"can't make a results folder in {parent}: {error.strerror}"
             ) from None
-        hand_over(folder, below=True)
+        except KeyboardInterrupt:
+            if writer is not None:
+                writer.interrupt()
+            raise
         return writer
 
     @property
@@ -215,6 +220,7 @@ class Writer:
     def _save_last_status(self) -> None:
         text = self._status_text().encode()
         try:
+            self._reserved.touch()  # where an interrupt came before it was made
             with self._reserved.open("r+b") as file:
                 file.write(text)
                 file.truncate()

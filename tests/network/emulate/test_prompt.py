@@ -154,6 +154,7 @@ def test_a_run_waits_at_its_prompt_and_is_looked_into_from_another_shell(termina
     assert results.read(folder).finished
 
 
+@pytest.mark.slow
 def test_a_prompt_beside_the_jobs_ends_with_the_run(terminal, tmp_path):
     shell = terminal(100_000, "--cli")
     shell.until(PROMPT)

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.paths import ROOT
 
 SCRIPT = """
@@ -44,6 +46,7 @@ def tables_with(**environment: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_compiled_and_interpreted_code_agree():
     size, found = tables_with(NUMBA_DISABLE_JIT="1")
     assert int(size) > 1000

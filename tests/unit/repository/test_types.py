@@ -28,7 +28,7 @@ PUBLIC = (
     ("folder", "arguments"),
     [
         (ROOT, ()),
-        (ROOT / "p4engine", ()),
+        pytest.param(ROOT / "p4engine", (), marks=pytest.mark.slow),
         pytest.param(
             ROOT,
             ("--strict", "--follow-imports=silent", *(f"-m{name}" for name in PUBLIC)),

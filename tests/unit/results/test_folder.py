@@ -97,6 +97,22 @@ def test_a_killed_run_leaves_a_readable_unfinished_folder(tmp_path):
     assert results.jobs.empty
 
 
+@pytest.mark.parametrize("part", ["_reserve", "_save"])
+def test_an_interrupt_while_the_folder_is_made_is_written_down(tmp_path, monkeypatch, part):
+    whole = getattr(Writer, part)
+
+    def interrupted(writer, *arguments):
+        if arguments[:1] in ((), ("experiment.yaml",)):
+            raise KeyboardInterrupt
+        return whole(writer, *arguments)
+
+    monkeypatch.setattr(Writer, part, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Writer.create(tmp_path, "soon", "system: esa", ENVIRONMENT)
+    (folder,) = tmp_path.iterdir()
+    assert read(folder).state == "interrupted"
+
+
 def test_a_reused_process_id_does_not_bring_a_killed_run_back(tmp_path):
     writer = new(tmp_path)
     status = json.loads((writer.folder / "status.json").read_text())
