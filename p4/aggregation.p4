@@ -25,6 +25,11 @@ const bit<16> KEPT_FLAGS = FLAG_ECN | FLAG_OVERFLOW;   // what a sum inherits fr
 const bit<16> NOT_AGGREGATED =
     FLAG_PARTIAL | FLAG_COLLISION | FLAG_RESEND | FLAG_OVER_RATE | FLAG_FLOAT;
 
+/* Whether a gradient is a sum of nobody, or of workers that the job does not have below this switch.
+ * No sum that it is in could ever become complete. */
+#define IS_OF_STRANGERS \
+    (hdr.workers.bitmap == 0 || (hdr.workers.bitmap & ~meta.complete) != 0)
+
 /* What happens to the packet's and the aggregator's values. */
 const bit<3> KEEP  = 0;
 const bit<3> STORE = 1;                  // aggregator := packet

@@ -80,10 +80,6 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
             /* ---- 2. Which event is it? ---- */
             if (hdr.ina.kind == KIND_GRADIENT && hdr.values.isValid()) {
                 meta.heading = TO_SERVER;
-                bit<1> stranger = 0;     // a sum of nobody, or of workers that are not below
-                if (hdr.workers.bitmap == 0 || (hdr.workers.bitmap & ~meta.complete) != 0) {
-                    stranger = 1;
-                }
                 meta.known = slot.bitmap & hdr.workers.bitmap;
                 meta.merged = slot.bitmap | hdr.workers.bitmap;
                 meta.aged = meta.gone;
@@ -94,7 +90,7 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
 
                 if ((hdr.ina.flags & (FLAG_PARTIAL | FLAG_COLLISION | FLAG_FLOAT)) != 0) {
                     meta.event = PASS;
-                } else if (inside == 0 || stranger == 1) {
+                } else if (inside == 0 || IS_OF_STRANGERS) {
                     meta.event = OUTSIDE;
                 } else if ((hdr.ina.flags & FLAG_RESEND) != 0) {
                     if (meta.mine == 0) {

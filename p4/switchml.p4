@@ -329,8 +329,7 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
                 inside = 0;
                 meta.pair = meta.pair - meta.offset;
             }
-            /* Nobody could ever complete a chunk with a stranger in it, or overwrite it. */
-            if (hdr.workers.bitmap == 0 || (hdr.workers.bitmap & ~meta.complete) != 0) {
+            if (IS_OF_STRANGERS) {
                 inside = 0;
             }
             meta.slot = (meta.pair << (SETS - 1)) | (bit<32>) meta.second;

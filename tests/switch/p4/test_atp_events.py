@@ -180,17 +180,6 @@ def test_an_aggregator_of_a_killed_job_counts_as_empty(workers):
     assert atp.occupancy() == [(0, 0, 0), (1, 1, 0)]
 
 
-@pytest.mark.parametrize("workers", [0, 1 << 3, 1 << 31, 1 << 31 | 1])
-def test_workers_that_the_job_does_not_have_are_left_to_the_server(workers):
-    atp = atp_switch()
-    atp.gradient(0, 0)
-    assert only(atp.gradient(0, 1, bitmap=workers)).flags == wire.COLLISION
-    counted = atp.counters(0)
-    assert (counted["allocations"], counted["outside"]) == (1, 1)
-    atp.gradient(0, 1)
-    assert only(atp.gradient(0, 2)).values == [111] * 4
-
-
 def test_index_outside_the_pool_is_a_collision():
     atp = atp_switch(aggregators=8)
     assert only(atp.gradient(0, 0, index=8)).flags == wire.COLLISION

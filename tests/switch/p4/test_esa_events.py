@@ -268,17 +268,6 @@ def test_an_aggregator_of_a_killed_job_counts_as_empty():
     assert only(esa.gradient(1, 2)).values == [111] * 4
 
 
-@pytest.mark.parametrize("workers", [0, 1 << 3, 1 << 31, 1 << 31 | 1])
-def test_workers_that_the_job_does_not_have_are_left_to_the_server(workers):
-    esa = OneSwitch()
-    esa.gradient(0, 0)
-    assert only(esa.gradient(0, 1, bitmap=workers)).flags == wire.COLLISION
-    counted = esa.counters(0)
-    assert (counted["allocations"], counted["outside"]) == (1, 1)
-    esa.gradient(0, 1)
-    assert only(esa.gradient(0, 2)).values == [111] * 4
-
-
 def test_index_outside_the_pool_is_a_collision():
     esa = OneSwitch(aggregators=8)
     assert only(esa.gradient(0, 0, index=8)).flags == wire.COLLISION

@@ -55,6 +55,17 @@ def test_an_index_outside_the_pool_finds_no_owner(system, kind):
     assert switch.occupancy()[0] == (0, 0, 0)
 
 
+@pytest.mark.parametrize("workers", [0, 1 << 3, 1 << 31, 1 << 31 | 1])
+def test_workers_that_the_job_does_not_have_are_left_to_the_server(system, workers):
+    switch = OneSwitch(system=system)
+    switch.gradient(0, 0)
+    assert only(switch.gradient(0, 1, bitmap=workers)).flags == wire.COLLISION
+    counted = switch.counters(0)
+    assert (counted["allocations"], counted["outside"]) == (1, 1)
+    switch.gradient(0, 1)
+    assert only(switch.gradient(0, 2)).values == [111] * 4
+
+
 def test_an_addition_keeps_an_aggregator_from_ageing(system):
     switch = OneSwitch(system=system, max_age="5 us", **KEEPS[system])
     switch.gradient(0, 0, priority=255)
