@@ -124,8 +124,10 @@ def read_sweep(folder: str | Path) -> Sweep:
 def _with_ranks(sweep: Sweep) -> Sweep:
     """The sweep; if values on the axis are no numbers, each has its rank as its number."""
     axis = sweep.axis
+    if axis is None:
+        return sweep
     values = [point.values[axis] for point in sweep.points if axis in point.values]
-    if axis is None or all(value.number is not None for value in values):
+    if all(value.number is not None for value in values):
         return sweep
     ranks = {text: float(n) for n, text in enumerate(dict.fromkeys(each.text for each in values))}
     points = []

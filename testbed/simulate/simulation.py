@@ -14,7 +14,6 @@ import numpy as np
 from p4engine.backend.build import Compiled
 
 from testbed import dataplane
-from testbed.derived.bounds import communication_bound_ns
 from testbed.errors import RunError
 from testbed.experiment import Experiment
 from testbed.experiment.link_faults import has_link_faults
@@ -63,7 +62,7 @@ class Simulation:
         self.unfinished: dict[int, str] = {}
         self._max_samples = most - most % 2  # every second one goes
         self._samples = 0
-        self._step_ns = _first_step_ns(experiment, self._max_samples)
+        self._step_ns = self._first_step_ns()
         self._progress: dict[int, tuple[int, int]] = {}  # by job: (progress, when it was new)
 
     @property
@@ -116,6 +115,19 @@ class Simulation:
             self._sample(self.now_ns, last=True)
 
     # -- samples
+
+    def _first_step_ns(self) -> int:
+        """The time between the first samples: no longer than between the last ones, of which there
+        are `_max_samples`. A run takes at least as long as the bound of each job that is not
+        killed."""
+        least_ns = 0
+        if self.cluster is None and not self.experiment.faults:
+            jobs = [node.spec.job for _, node in self.nodes.present]
+            least_ns = max(job.start_ns + job.iterations * (job.bound_ns or 0) for job in jobs)
+        step_ns = FIRST_SAMPLE_STEP_NS
+        while step_ns * self._max_samples < least_ns:
+            step_ns *= 2
+        return step_ns
 
     def _sample(self, time_ns: int, last: bool = False) -> None:
         """A sample of each switch. When there are many, every second one goes and the step doubles,
@@ -258,20 +270,6 @@ class Simulation:
         if self.cluster:
             return self.cluster.reports
         return [report_of(self.nodes, number) for number, _ in self.nodes.present]
-
-
-def _first_step_ns(experiment: Experiment, most: int) -> int:
-    """The time between the first samples: no longer than between the last ones, of which there are
-    `most`. A run takes at least as long as the bound of each job that is not killed."""
-    least_ns = 0
-    if experiment.arrivals is None and not experiment.faults:
-        for number, job in enumerate(experiment.jobs):
-            bound_ns = communication_bound_ns(experiment, number) or 0
-            least_ns = max(least_ns, job.start_ns + job.iterations * bound_ns)
-    step_ns = FIRST_SAMPLE_STEP_NS
-    while step_ns * most < least_ns:
-        step_ns *= 2
-    return step_ns
 
 
 def _seconds(time_ns: int) -> str:
