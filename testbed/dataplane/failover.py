@@ -44,11 +44,13 @@ class Failover:
         experiment: Experiment,
         asked: Callable[[str], AbstractContextManager[Any]],
         tell: Callable[[Sequence[NewPart]], None],
+        clock: Callable[[], int] | None = None,
     ) -> None:
         """asked: the control interface of a switch, for calls. tell: passes new parts of a plan on
-        to running hosts. Times are ns from the run's start."""
+        to running hosts. clock: the time, where it goes on while `tick` works. Times are ns from
+        the run's start."""
         self._experiment = experiment
-        self._asked, self._tell = asked, tell
+        self._asked, self._tell, self._clock = asked, tell, clock
         self._rerouting = Rerouting(experiment)
         self._changes = list(link_changes(experiment))
         self._to_follow: list[int] = []
@@ -56,6 +58,21 @@ class Failover:
         self._entries = {name: SwitchEntries(experiment, name) for name in switches}
         self.done: list[tuple[LinkChange, int]] = []
         self.followed: list[Followed] = []
+
+    def compute_ahead(self) -> None:
+        """Compute what the planned failures need for jobs that go on until then, so that following
+        them takes no longer than their failover time. A job that ends before costs a computation
+        during the run."""
+        rerouting, changes = Rerouting(self._experiment), list(self._changes)
+        to_follow: list[int] = []
+        while changes or to_follow:
+            if changes and changes[0].at_ns <= min(to_follow, default=NEVER):
+                rerouting.change(changes[0])
+                to_follow.append(changes.pop(0).followed_ns)
+                continue
+            due_ns = min(to_follow)
+            to_follow = [each for each in to_follow if each > due_ns]
+            rerouting.reroute()
 
     def next_ns(self) -> int:
         """When `tick` has something to do; NEVER: no more."""
@@ -136,13 +153,15 @@ class Failover:
         return begun_ns, end_ns if down else ended_ns
 
     def _change(self, change: LinkChange, now_ns: int) -> None:
+        begun_ns = self._clock() if self._clock else now_ns
         self._rerouting.change(change)
         for name in self._entries:
             if ports := self._ports(name, change.links):
                 with self._asked(name) as client:
                     client.batch([("port_up", port, change.up) for port in ports])
         self._to_follow.append(change.followed_ns)
-        self.done.append((change, now_ns))
+        ended_ns = self._clock() if self._clock else now_ns
+        self.done.append((change, ended_ns if change.up else begun_ns))
 
     def _ports(self, switch: str, links: Collection[int]) -> list[int]:
         ports = self._experiment.topology_object().ports(switch)
@@ -155,7 +174,8 @@ class Failover:
             with self._asked(name) as client:
                 entries += held.follow(made.view, made.jobs, client)
         self._tell(made.parts)  # now that every switch knows the new tags
-        self.followed.append(_as_followed(made, due_ns, now_ns, entries))
+        at_ns = self._clock() if self._clock else now_ns
+        self.followed.append(_as_followed(made, due_ns, at_ns, entries))
 
 
 def _row(number: int, kind: str, target: str, at_ns: int) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from testbed.derived.system_options import options_of
 from testbed.errors import UserError
 from testbed.experiment.link_faults import LinkChange, named_links
 from testbed.protocols.host_spec import PlannedWorker, ServerStripes
-from testbed.routing.plan import JobPlan
+from testbed.routing.plan import JobPlan, Plan
 from testbed.routing.tree import JobTree, job_tree
 from testbed.systems.options import GridOptions
 from testbed.topology import Topology
@@ -165,17 +165,11 @@ def leave_it_to_the_root(
 def plan_again(view: Experiment, before: Experiment, jobs: Sequence[int]) -> Iterable[NewPart]:
     """GRID: the same planner plans for the jobs that go on. The new plan's tags are new, so that
     packets under way, and sums that wait, keep the ways that they know."""
-    options, old = options_of(view, GridOptions), plan_entries.plan_of(before)
+    old = plan_entries.plan_of(before)
     parts = list(old.jobs)
     plan = old
     if jobs:
-        # Imported here: only experiments with a plan need the planners' libraries.
-        from testbed.derived.plan_input import of_experiment
-        from testbed.routing.planners import make_plan
-
-        network, all_jobs = of_experiment(view)
-        chosen = [all_jobs[number] for number in jobs]
-        plan = make_plan(network, chosen, options.planner, view.seed, **options.plan_options)
+        plan = _planned_again(view, jobs)
         for number, part in zip(jobs, plan.jobs, strict=True):
             parts[number] = _with_tags_from(part, _last_tag(old.jobs[number]))
     plan_entries.set_plan(view, replace(plan, jobs=tuple(parts)))
@@ -190,6 +184,22 @@ def plan_again(view: Experiment, before: Experiment, jobs: Sequence[int]) -> Ite
             found.append(NewPart(number, worker, grid_worker_part(view, number, worker)))
         found.append(NewPart(number, workers, grid_server_stripes(view, number)))
     return found
+
+
+def _planned_again(view: Experiment, jobs: Sequence[int]) -> Plan:
+    """The plan for some jobs and the links of a view, made once for each set of links and jobs."""
+    # Imported here: only experiments with a plan need the planners' libraries.
+    from testbed.derived.plan_input import of_experiment
+    from testbed.routing.planners import make_plan
+
+    def make() -> Plan:
+        options = options_of(view, GridOptions)
+        network, all_jobs = of_experiment(view)
+        chosen = [all_jobs[number] for number in jobs]
+        return make_plan(network, chosen, options.planner, view.seed, **options.plan_options)
+
+    key = ("planned again", view.topology_object().failed, tuple(jobs))
+    return plan_entries.undisturbed(view).derived(key, make)
 
 
 def _set_root(view: Experiment, number: int, root: str) -> None:

@@ -135,6 +135,7 @@ class Repetition:
         self._flows: FlowGroup | None = None
         self._programs: ProgramGroup | None = None
         self._failover: Failover | None = None  # where links fail
+        self._start_ns = 0
         # What switches that have ended had counted: (registers, ports) of each life, by name.
         self.lives: dict[str, list[tuple[list, list]]] = {}
         self.stats: dict[str, list[dict]] = {}
@@ -171,6 +172,7 @@ class Repetition:
         )
         if has_link_faults(self.experiment):
             self._failover = self._new_failover()
+            self._failover.compute_ahead()
         self.switches.wait_ready()
         for name in self.switches.clients:
             self._configure(name)
@@ -210,6 +212,7 @@ class Repetition:
             self.experiment,
             lambda name: self.switches.asked(name, "cannot follow links that fail"),
             self._tell,
+            lambda: time.monotonic_ns() - self._start_ns,
         )
 
     def _tell(self, parts: Sequence[NewPart]) -> None:
@@ -242,7 +245,7 @@ class Repetition:
         title = experiment.name
         if experiment.repetitions > 1:
             title += f", repetition {self.number + 1} of {experiment.repetitions}"
-        start_ns = time.monotonic_ns() + START_DELAY_NS
+        self._start_ns = start_ns = time.monotonic_ns() + START_DELAY_NS
         namespaces = {name: process.pid for name, process in session.network.holders.items()}
         self._programs = programs = ProgramGroup(
             experiment, hosts, session.nodes, namespaces, session.logs, self.number, start_ns
