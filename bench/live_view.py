@@ -23,7 +23,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-import testbed.protocols  # noqa: F401  first: it tells numba where its cache is
 from testbed import runner as runtimes
 from testbed.experiment import Experiment, load_text
 from testbed.results import read

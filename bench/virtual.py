@@ -32,7 +32,6 @@ sys.path.insert(0, str(ROOT))
 
 from numba import njit, types  # noqa: E402
 
-import testbed.protocols  # noqa: E402, F401  first: it tells numba where its cache is
 from testbed.experiment import load_text  # noqa: E402
 from testbed.runtimes.program import prepare  # noqa: E402
 from testbed.simulate import (  # noqa: E402

@@ -30,7 +30,6 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 from numba import njit  # noqa: E402
 
-import testbed.protocols  # noqa: E402, F401  first: it tells numba where its cache is
 from bench.end_to_end import experiment, run  # noqa: E402
 from testbed.protocols import values  # noqa: E402
 

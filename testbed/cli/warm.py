@@ -21,6 +21,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from testbed.paths import EXPERIMENTS, PACKAGE
+from testbed.protocols import remove_unused
 
 if TYPE_CHECKING:
     from testbed.protocols.host_spec import HostSpec
@@ -44,7 +45,6 @@ jobs:
 
 def warm_hosts(system: str, role: str) -> None:
     """Compile every function that a host process of a role, or FED, runs per packet."""
-    import testbed.protocols  # noqa: F401  first: it tells numba where its cache is
     from testbed.derived.host_specs import host_kinds
     from testbed.experiment import load_text
     from testbed.hosts.host_process import load
@@ -61,7 +61,6 @@ def warm_hosts(system: str, role: str) -> None:
 def warm_virtual_time() -> None:
     """Compile the loop of virtual time, and the machine of background flows; the other machines
     that it steps are those of host processes."""
-    import testbed.protocols  # noqa: F401
     from testbed.protocols.records import new_record
     from testbed.simulate import loop, state
     from testbed.workload.background import END, new_background
@@ -129,6 +128,7 @@ def main() -> int:
     for part in chosen:
         if part not in ("switches", "figures"):
             warm(part)
+    remove_unused()
     return 0
 
 

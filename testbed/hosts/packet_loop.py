@@ -14,10 +14,10 @@ fast.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from testbed.hosts import progress_board, socket_calls, trains
 from testbed.protocols import sizes
+from testbed.protocols.jit import njit
 from testbed.workload.placed_machine import call_step
 
 HEARTBEAT_NS = 50_000_000

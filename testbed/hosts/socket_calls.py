@@ -12,9 +12,10 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from testbed.linux import kernel
+from testbed.protocols.jit import njit
 from testbed.workload.native import INTERPRETED
 
 MSG_DONTWAIT = 0x40

@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from testbed.hosts import socket_calls
+from testbed.protocols.jit import njit
 from testbed.workload.machine import Batch
 from testbed.workload.native import copy
 

@@ -37,7 +37,6 @@ MachineBytes = Callable[["HostSpec"], int]
 def estimate_bytes(experiment: Experiment, machine_bytes: MachineBytes | None = None) -> int:
     """About how much memory a run takes at most. machine_bytes: what each machine takes; by default
     small ones are made and measured."""
-    import testbed.protocols  # noqa: F401  first: it tells numba where its cache is
     from testbed.derived.host_specs import plan_job
 
     size_of = machine_bytes or _machine_bytes

@@ -13,22 +13,20 @@ workers send and how a sum is checked), `records`, `counters`, `heap`, `send_sco
 worker knows of an iteration's fragments), `worker_state`, `flow` and `payload` (what all workers
 share), then a system, such as `esa`.
 
-numba's file cache does not notice a change in an imported module. So the cache directory is named
-after all sources of compiled packages and the versions of numba, numpy and Python. It is set here,
-and every package with compiled functions imports this one first: numba looks up the directory when
-a function is decorated. The package itself does without numba, so that what only reads an
-experiment (`sizes`, the plan) need not wait for it.
+Compiled functions take `njit` from `jit`, which says where numba keeps them. The package itself
+does without numba, so that what only reads an experiment (`sizes`, the plan) need not wait for it.
 """
 
 from __future__ import annotations
 
-import os
+import functools
 import platform
-import sys
+import shutil
+import time
 from importlib.metadata import version
 from pathlib import Path
 
-from p4engine.backend.cache import cache_folder, digest
+from p4engine.backend.cache import cache_folder, digest, touch
 from p4engine.frontend.diagnostics import P4Error
 
 from testbed.errors import UserError
@@ -37,6 +35,7 @@ SOURCES = ("protocols", "workload", "hosts", "simulate")
 CONSTANTS = ("collective/layout.py", "collective/prelude.py")  # which compiled code contains
 
 
+@functools.cache
 def cache_directory() -> Path:
     """The folder of compiled protocol code for this source, library versions and user.
 
@@ -51,18 +50,23 @@ def cache_directory() -> Path:
     made_from = digest([*code, *versions, platform.python_version()])[:16]
     try:
         cache_folder("ina-testbed")  # nobody else's, so that what is below it is nobody else's
-        return cache_folder(f"ina-testbed/numba/{made_from}")
+        folder = cache_folder(f"ina-testbed/numba/{made_from}")
     except P4Error as error:
         raise UserError(error.diagnostics[0].message) from None
+    touch(folder)  # in use
+    return folder
+
+
+def remove_unused(days: int = 30) -> None:
+    """Remove the folders of other sources that no process has used for so long; each has some tens
+    of MB."""
+    mine = cache_directory()
+    before = time.time() - days * 24 * 3600
+    for folder in mine.parent.iterdir():
+        if folder != mine and folder.stat().st_mtime < before:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def has_compiled() -> bool:
     """Whether any compiled code of these sources is there; the first run makes it, in minutes."""
     return any(cache_directory().rglob("*.nbc"))
-
-
-# numba takes it from the environment when it is imported, and not again later.
-if os.environ.get("NUMBA_DISABLE_JIT", "0") == "0":
-    os.environ["NUMBA_CACHE_DIR"] = str(cache_directory())
-if "numba" in sys.modules and "NUMBA_CACHE_DIR" in os.environ:
-    sys.modules["numba"].config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]

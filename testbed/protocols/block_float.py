@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from testbed.protocols.jit import njit
 from testbed.protocols.wire import swap
 
 MIN_EXPONENT = -128

@@ -6,9 +6,8 @@ is 4 %.
 
 from __future__ import annotations
 
-from numba import njit
-
 from testbed.protocols import worker_state
+from testbed.protocols.jit import njit
 
 
 @njit(cache=True)

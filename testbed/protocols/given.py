@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from testbed.protocols import wire
+from testbed.protocols.jit import njit
 
 # Given.form
 WHOLE = 0  # int32 as they are

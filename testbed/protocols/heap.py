@@ -7,7 +7,7 @@ reach the top, which is cheaper than removing them from the middle.
 
 from __future__ import annotations
 
-from numba import njit
+from testbed.protocols.jit import njit
 
 
 @njit(cache=True)

@@ -9,8 +9,7 @@ With `position` the index is the window position's instead (see positions.py).
 
 from __future__ import annotations
 
-from numba import njit
-
+from testbed.protocols.jit import njit
 from testbed.protocols.values import mix2
 
 CONSECUTIVE = 0

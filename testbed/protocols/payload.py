@@ -8,9 +8,9 @@ was found and expected there.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from testbed.protocols import floats, given, send_scoreboard, values, wire
+from testbed.protocols.jit import njit
 
 
 @njit(cache=True)

@@ -13,7 +13,6 @@ clock.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from testbed.protocols import (
     floats,
@@ -25,6 +24,7 @@ from testbed.protocols import (
     wire,
 )
 from testbed.protocols.index import POSITION
+from testbed.protocols.jit import njit
 
 
 @njit(cache=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from testbed.protocols import (
     floats,
@@ -30,6 +29,7 @@ from testbed.protocols import (
     worker_state,
 )
 from testbed.protocols.index import POSITION, index_of
+from testbed.protocols.jit import njit
 from testbed.protocols.sizes import NO_NODE
 
 TO_SERVER = 0  # the only destination

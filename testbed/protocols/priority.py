@@ -18,8 +18,7 @@ priorities.
 
 from __future__ import annotations
 
-from numba import njit
-
+from testbed.protocols.jit import njit
 from testbed.protocols.values import mix2
 
 OCTAVE = 256  # fixed-point unit of a logarithm

@@ -7,10 +7,9 @@ link that is W times the gradient each way, which bounds the time from below (do
 
 from __future__ import annotations
 
-from numba import njit
-
 from testbed.protocols import esa, pool_worker, ps_server, sizes, wire
 from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.jit import njit
 
 
 def new_worker(spec: HostSpec, gradients: esa.Gradients | None = None) -> pool_worker.Worker:

@@ -17,9 +17,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from testbed.protocols import pool_server, server_losses, server_store, wire
+from testbed.protocols.jit import njit
 from testbed.protocols.records import new_record, record
 
 # Server.config

@@ -18,9 +18,9 @@ The packet's fields: docs/baselines.md.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from testbed.protocols import payload, pool_worker, ring_link, ring_state, send_scoreboard, wire
+from testbed.protocols.jit import njit
 
 
 @njit(cache=True)

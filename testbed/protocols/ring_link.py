@@ -9,9 +9,9 @@ acknowledgement and halves the window, as a result's does in other systems.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from testbed.protocols import flow, heap, lag, ring_state, send_scoreboard, wire, worker_state
+from testbed.protocols.jit import njit
 
 # Destinations
 NEXT = 0

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from testbed.protocols import esa, heap, pool_worker, sizes
 from testbed.protocols.host_spec import HostSpec, RingSpec
+from testbed.protocols.jit import njit
 from testbed.protocols.records import new_record, record
 
 # Ring.config

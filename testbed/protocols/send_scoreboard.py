@@ -53,9 +53,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from testbed.protocols import heap
+from testbed.protocols.jit import njit
 from testbed.protocols.records import new_record, record
 from testbed.protocols.sizes import fragments_of, sending_order
 

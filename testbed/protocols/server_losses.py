@@ -8,9 +8,9 @@ the *reminder* pulls it out. If the switch has nothing, the server sends each mi
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from testbed.protocols import heap, server_store, stripes, wire
+from testbed.protocols.jit import njit
 
 NEVER = (1 << 62) - 1
 

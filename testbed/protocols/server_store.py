@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from testbed.protocols import floats, positions, stripes, wire
 from testbed.protocols.floats import ServerFloats
 from testbed.protocols.index import POSITION, index_of
+from testbed.protocols.jit import njit
 from testbed.protocols.positions import Positions
 from testbed.protocols.progress import Progress, no_progress
 from testbed.protocols.records import new_record, record

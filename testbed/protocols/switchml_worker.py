@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from testbed.protocols import (
     block_float,
@@ -30,6 +29,7 @@ from testbed.protocols import (
     wire,
     worker_state,
 )
+from testbed.protocols.jit import njit
 from testbed.protocols.records import names_of, record
 from testbed.protocols.stream import Stream
 

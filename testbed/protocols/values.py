@@ -15,8 +15,8 @@ lie in arrays, and the check compares with those.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from testbed.protocols.jit import njit
 from testbed.protocols.wire import swap
 
 LARGEST_FACTOR = 15

@@ -11,5 +11,3 @@ results), `simulation` (a run and its samples),
 has `native` (C functions by address) and `placed_machine` (machines at addresses, so that one loop
 steps any type).
 """
-
-import testbed.protocols  # noqa: F401  where compiled code is cached

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from testbed.protocols.jit import njit
 
 NEVER = (1 << 62) - 1  # as the protocols have it
 

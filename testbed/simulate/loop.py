@@ -13,8 +13,9 @@ frame of 320 bytes takes 25.6 ns at 100 Gbit/s.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, typeof, types
+from numba import typeof, types
 
+from testbed.protocols.jit import njit
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.protocols.status import offset
 from testbed.protocols.values import mix2

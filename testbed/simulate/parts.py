@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from numba import njit
 
 from testbed.experiment import Experiment
 from testbed.experiment.link_faults import has_link_faults
+from testbed.protocols.jit import njit
 from testbed.routing.tree import next_hop, switch_of
 from testbed.simulate import event_queue, loop
 from testbed.simulate.event_queue import NEVER

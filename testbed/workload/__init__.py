@@ -4,5 +4,3 @@
 drives. `machine` puts a loop and a protocol together into the one object that a runtime steps. What
 a machine is made of is its host's specification (testbed.derived.host_specs).
 """
-
-import testbed.protocols  # noqa: F401  where compiled code is cached

@@ -26,8 +26,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from testbed.protocols.jit import njit
 from testbed.protocols.records import record
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.protocols.status import new_status

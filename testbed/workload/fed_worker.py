@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from testbed.collective import layout
 from testbed.protocols import (
@@ -24,6 +23,7 @@ from testbed.protocols import (
     switchml_worker,
 )
 from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.jit import njit
 from testbed.workload import feed as feeds
 
 

@@ -22,11 +22,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from testbed.collective import layout, prelude
 from testbed.protocols import given, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.jit import njit
 from testbed.protocols.records import new_record, record
 
 # What `advance` wants of the machine

@@ -13,9 +13,11 @@ from functools import cache
 from typing import Any
 
 from llvmlite import ir
-from numba import config, njit, types
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from testbed.protocols.jit import njit
 
 # Whether what numba would compile runs as plain Python.
 INTERPRETED: bool = config.DISABLE_JIT  # type: ignore[attr-defined]

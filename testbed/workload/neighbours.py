@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from testbed.protocols import ring, ring_link, ring_state, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.jit import njit
 from testbed.workload import training, worker
 
 

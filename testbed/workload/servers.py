@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from testbed.protocols import pool_server, ps_server, server_losses, server_store
+from testbed.protocols.jit import njit
 
 
 class PoolServerMachine(NamedTuple):

@@ -18,10 +18,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from testbed.protocols import lag, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.jit import njit
 from testbed.protocols.records import new_record, record
 from testbed.protocols.values import mix2
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from testbed.protocols import pool_worker, send_scoreboard, switchml_worker
 from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.jit import njit
 from testbed.workload import training
 
 

@@ -1,0 +1,69 @@
+"""`njit` of numba, for this package's functions: compiled once for each content of the sources.
+
+numba's file cache does not notice a change in an imported module, and it keys a function by the
+path and the modification time of its source, so that every checkout, virtual environment and clone
+would compile again for minutes. Here the folder is named after the content of all sources
+(`cache_directory`), and a place in it depends on the module's name alone. So nothing in it can be
+stale, and equal sources share it.
+
+Compiled functions of this package take `njit` from here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from numba import config, njit
+from numba.core.caching import UserProvidedCacheLocator
+
+from testbed.protocols import cache_directory
+
+__all__ = ["njit"]
+
+PACKAGE = Path(__file__).resolve().parent.parent
+LOCATORS = (  # asked in this order; those after the first are numba's own
+    f"{__name__}.ByContent",
+    "UserProvidedCacheLocator",
+    "InTreeCacheLocator",
+    "UserWideCacheLocator",
+    "IPythonCacheLocator",
+    "ZipCacheLocator",
+)
+
+
+class ByContent(UserProvidedCacheLocator):
+    """Where a function of this package is kept. numba asks it first. Of another package's function
+    it knows nothing, and numba goes on with its own ways."""
+
+    def __init__(self, py_func: FunctionType, py_file: str) -> None:
+        super().__init__(py_func, py_file)
+        self._cache_path = str(cache_directory() / _folder(py_file))
+
+    def get_source_stamp(self) -> str:
+        """The same for ever: the folder's name is the stamp."""
+        return cache_directory().name
+
+    def get_disambiguator(self) -> str:
+        """The line, for functions of one name in one module."""
+        return str(self._lineno)
+
+    @classmethod
+    def from_function(cls, py_func: FunctionType, py_file: str) -> Any:
+        """A place, or None for a function of another package."""
+        if PACKAGE not in Path(py_file).resolve().parents:
+            return None
+        return super().from_function(py_func, py_file)
+
+
+def _folder(py_file: str) -> str:
+    """E.g. `protocols` or `simulate`."""
+    return "_".join(Path(py_file).resolve().relative_to(PACKAGE).parts[:-1])
+
+
+if not vars(config)["DISABLE_JIT"]:
+    # numba makes these names when it is imported. One that does not know the second (before 0.62)
+    # keys by path, in the same folder.
+    vars(config)["CACHE_DIR"] = str(cache_directory())
+    vars(config)["CACHE_LOCATOR_CLASSES"] = ",".join(LOCATORS)
