@@ -6,7 +6,6 @@ without the varied key has the same value everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,28 +14,33 @@ import pandas as pd
 from testbed.analysis.data.chart_data import BarChart, bar_series
 from testbed.analysis.data.run_summary import estimate
 from testbed.analysis.data.sweep_data import Sweep
-from testbed.analysis.style import plot_style, units
-from testbed.analysis.style.plot_style import PlotStyle
-from testbed.systems import SYSTEMS
+from testbed.analysis.style import units
+from testbed.analysis.style.plot_style import PlotStyle, series_styles
 from testbed.text_table import Estimate
 
 RANGE = 20  # an axis whose largest number is so many times the smallest is logarithmic
+RATIO_RANGE = 2.5  # of ratios
 
 
 @dataclass(frozen=True)
 class Measure:
     """`column` of the frame, `title`, and the `unit`: the scale of "time", "size" and "count"
-    follows from the values."""
+    follows from the values. `lacks`: what a series without values does not have. `ratio`: whether
+    1 is the value to compare with."""
 
     column: str
     title: str
     unit: str = ""
+    lacks: str = "value"
+    ratio: bool = False
 
 
 MEASURES = {
-    "ps_packets_per_fragment": Measure("ps_packets_per_fragment", "PS packets / fragment"),
+    "ps_packets_per_fragment": Measure(
+        "ps_packets_per_fragment", "PS packets / fragment", lacks="server"
+    ),
     "jct": Measure("jct_mean_ns", "average JCT", "time"),
-    "jct_ratio": Measure("jct_ratio", "JCT relative to {against}"),
+    "jct_ratio": Measure("jct_ratio", "JCT relative to {against}", ratio=True),
     "jct_communicating": Measure("jct_communicating_ns", "JCT, communicating jobs", "time"),
     "jct_computing": Measure("jct_computing_ns", "JCT, computing jobs", "time"),
     "samples_per_s": Measure("samples_per_s", "samples / s, all jobs", "count"),
@@ -49,12 +53,14 @@ MEASURES = {
     "jct_p99_medium": Measure("jct_p99_medium_ns", "p99 JCT, medium jobs", "time"),
     "jct_p99_long": Measure("jct_p99_long_ns", "p99 JCT, long jobs", "time"),
     "waiting": Measure("waiting_mean_ns", "average waiting for hosts", "time"),
-    "in_switch_share": Measure("in_switch_share", "completed in the switch", "%"),
-    "ps_link_bytes": Measure("ps_link_bytes", "PS links, both ways", "size"),
-    "filling_share": Measure("filling_share", "aggregators filling", "%"),
-    "held_share": Measure("held_share", "aggregators held", "%"),
+    "in_switch_share": Measure(
+        "in_switch_share", "completed in the switch", "%", lacks="switch memory"
+    ),
+    "ps_link_bytes": Measure("ps_link_bytes", "PS links, both ways", "size", lacks="server"),
+    "filling_share": Measure("filling_share", "aggregators filling", "%", lacks="switch memory"),
+    "held_share": Measure("held_share", "aggregators held", "%", lacks="switch memory"),
     "absorbed_per_aggregator_s": Measure(
-        "absorbed_per_aggregator_s", "absorbed / s / aggregator", "count"
+        "absorbed_per_aggregator_s", "absorbed / s / aggregator", "count", lacks="switch memory"
     ),
     "retransmissions": Measure("retransmissions", "sent again", "count"),
 }
@@ -99,15 +105,29 @@ class Axis:
 @dataclass(frozen=True)
 class SweepPanel:
     """A measure of a sweep. `bars` where no number is varied, else None; `lines` over `axis`.
-    `logarithmic`: whether the values are too far apart for a linear axis."""
+    `logarithmic`: whether the values are too far apart for a linear axis. `ratio`: whether 1 is
+    the value to compare with. `missing`: series without a value, with what they lack; e.g.
+    {"SwitchML": "no server"}."""
 
     column: str
     title: str
     unit: str
     logarithmic: bool
+    ratio: bool
+    missing: dict[str, str]
     bars: BarChart | None
     lines: tuple[Line, ...]
     axis: Axis | None
+
+    @property
+    def limit(self) -> float | None:
+        """Where the axis of bars ends that show a ratio, so that what dwarfs the others does not
+        hide their differences; None: nothing does."""
+        if self.bars is None or not self.ratio:
+            return None
+        means = sorted(bar.estimate.mean for series in self.bars.series for bar in series.bars)
+        small = [mean for mean in means if mean <= RATIO_RANGE * means[len(means) // 2]]
+        return 1.15 * small[-1] if len(small) < len(means) else None
 
     @property
     def label(self) -> str:
@@ -123,19 +143,6 @@ def chosen(sweep: Sweep) -> list[Measure]:
 def with_links(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with a column for the bytes on the PS links, both ways together."""
     return frame.assign(ps_link_bytes=frame["ps_link_bytes_in"] + frame["ps_link_bytes_out"])
-
-
-def series_styles(series: Sequence[tuple[str, str]]) -> dict[str, PlotStyle]:
-    """A style per series, given as (title, system): the system's colour and marker; several of one
-    system differ in hatch and line."""
-    found: dict[str, PlotStyle] = {}
-    for title, name in series:
-        if title not in found:
-            system = SYSTEMS[name]
-            count = sum(style.color == system.color for style in found.values())
-            hatch = plot_style.HATCHES[count % len(plot_style.HATCHES)]
-            found[title] = PlotStyle(title, system.color, system.marker, hatch)
-    return found
 
 
 def panels(sweep: Sweep, frame: pd.DataFrame) -> list[SweepPanel]:
@@ -173,8 +180,14 @@ def _panel(
         lines = [_line(style, values[name], places, axis) for name, style in styles.items()]
         if axis.named:
             lines = _side_by_side(lines)
-    wide = measure.unit == "time" and axis is not None and _is_wide(frame, measure.column)
-    return SweepPanel(measure.column, title, unit, wide, bars, tuple(lines), axis)
+    most = {"time": RANGE, "": RATIO_RANGE if measure.ratio else np.inf}.get(measure.unit, np.inf)
+    wide = axis is not None and _range(frame, measure.column) >= most
+    missing = {
+        name: f"no {measure.lacks}" for name, each in values.items() if not each.notna().any()
+    }
+    return SweepPanel(
+        measure.column, title, unit, wide, measure.ratio, missing, bars, tuple(lines), axis
+    )
 
 
 def _line(style: PlotStyle, values: pd.Series, places: dict[float, float], axis: Axis) -> Line:
@@ -221,10 +234,11 @@ def _axis(sweep: Sweep) -> Axis | None:
     return Axis(label, {number: words[number] for number in numbers}, logarithmic)
 
 
-def _is_wide(frame: pd.DataFrame, column: str) -> bool:
-    """Whether the points' means are too far apart for a linear axis."""
+def _range(frame: pd.DataFrame, column: str) -> float:
+    """How many times its smallest mean the largest of the points' means is; 0 if that says
+    nothing."""
     means = frame.groupby("point")[column].mean().dropna()
-    return len(means) > 0 and means.min() > 0 and means.max() >= RANGE * means.min()
+    return float(means.max() / means.min()) if len(means) > 0 and means.min() > 0 else 0.0
 
 
 def _unit(values: pd.Series, unit: str) -> tuple[float, str]:

@@ -14,21 +14,20 @@ import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 
-from testbed.analysis.data.chart_data import Bar
+from testbed.analysis.data.chart_data import Bar, BarChart
 from testbed.analysis.data.sweep_chart_data import (
     Axis,
     Line,
     SweepPanel,
     chosen,
     panels,
-    series_styles,
     with_links,
 )
 from testbed.analysis.data.sweep_data import Sweep
 from testbed.analysis.figures import memory_figures, run_figures
-from testbed.analysis.figures.figure_files import mark, new_figure, save
+from testbed.analysis.figures.figure_files import in_one_column, mark, new_figure, save
 from testbed.analysis.style import plot_style, units
-from testbed.analysis.style.plot_style import PlotStyle
+from testbed.analysis.style.plot_style import PlotStyle, series_styles
 from testbed.analysis.tables import report_tables as tables
 from testbed.results import Results, hand_over
 
@@ -36,10 +35,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LINES = ("-", "--", ":", "-.")
-_TITLE = 25  # letters that fit above one of many panels
+# In the order of plot_style.HATCHES. The lengths are in line widths: drawn, blank, drawn, ...
+_LINES: tuple[Any, ...] = (
+    "-", "--", ":", "-.", (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (6, 1, 2, 1)),
+)  # fmt: skip
+_RATIOS = (0.1, 0.2, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100)
+_NOTE = "#555555"
+_TITLE = 27  # letters that fit above one of many panels
 _NAME = 54  # characters of a line beside horizontal bars
-_IN_A_ROW = 4  # panels
+_IN_A_ROW = 4  # panels; in one column of a paper 2
 _BARS = 6  # more are drawn horizontal, with their names beside them
 _ERROR = {"elinewidth": 0.8, "capsize": 2}
 
@@ -93,8 +97,9 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
     count = len(names)
     lines = max((1 + name.count("\n") for name in names), default=1)
     horizontal = sweep.axis is None and count > _BARS
-    columns = min(len(shown), _IN_A_ROW)
-    rows = -(-len(shown) // _IN_A_ROW)
+    in_a_row = 2 if in_one_column() else _IN_A_ROW
+    columns = min(len(shown), in_a_row)
+    rows = -(-len(shown) // in_a_row)
     figure = new_figure(
         min(plot_style.PAGE, plot_style.PAGE * columns / 4 + (1.8 if horizontal else 0.6)),
         rows * (0.8 + max(0.17, 0.14 * lines) * count if horizontal else 2.4),
@@ -103,16 +108,17 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
     all_axes, unused = grid[: len(shown)], grid[len(shown) :]
     for axes in unused:
         axes.remove()
-    for axes, panel in zip(all_axes, shown, strict=True):
+    for number, (axes, panel) in enumerate(zip(all_axes, shown, strict=True)):
+        letter = f"({chr(ord('a') + number)}) " if len(shown) > 1 else ""
+        _style_axes(axes, panel, letter, many=columns > 2 or in_one_column(), horizontal=horizontal)
         if panel.bars is not None:
-            for place, series in enumerate(panel.bars.series):
-                for bar in series.bars:
-                    (_horizontal_bar if horizontal else _bar)(axes, place, bar, series.style)
+            _bars(axes, panel, panel.bars, horizontal)
         if panel.axis is not None:
             for line in panel.lines:
                 _line(axes, line, joined=not panel.axis.named)
             _x_axis(axes, panel.axis)
-        _style_axes(axes, panel, many=len(shown) > 2, horizontal=horizontal)
+            _say_what_is_missing(axes, panel)
+        _value_axis(axes, panel, horizontal)
     if horizontal:
         all_axes[0].set_yticks(range(count), names)
         all_axes[0].set_ylim(count - 0.4, -0.6)
@@ -124,22 +130,40 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
             drawn |= dict(zip(labels, handles, strict=True))
         titles = [title for title in dict.fromkeys(frame["series"]) if title in drawn]
         shapes = [drawn[title] for title in titles]
-        figure.legend(shapes, titles, loc="outside upper center", ncols=min(len(titles), 4))
+        figure.legend(shapes, titles, loc="outside upper center", ncols=min(len(titles), in_a_row))
     return figure
 
 
-def _style_axes(axes: Axes, panel: SweepPanel, many: bool, horizontal: bool) -> None:
-    """A panel's title and the axis of its values. `many`: whether panels are narrow."""
-    long = len(panel.title) + len(panel.unit) > _TITLE and many
-    between = "\n" if long else " "
-    unit = f"({panel.unit})" if panel.unit else ""
-    axes.set_title(f"{panel.title}{between}{unit}".strip(), loc="left")
+def _style_axes(axes: Axes, panel: SweepPanel, letter: str, many: bool, horizontal: bool) -> None:
+    """A panel's title. `letter`: by which a text names it; `many`: whether panels are narrow."""
+    title = f"{letter}{panel.title} {f'({panel.unit})' if panel.unit else ''}".strip()
+    axes.set_title(fill(title, _TITLE) if many else title, loc="left")
+    if panel.ratio:  # what all others are compared with
+        (axes.axvline if horizontal else axes.axhline)(1, color=_NOTE, linewidth=0.6, zorder=0)
+
+
+def _value_axis(axes: Axes, panel: SweepPanel, horizontal: bool) -> None:
+    """From 0, or logarithmic, where ratios have ticks that can be read near 1."""
     if horizontal:
-        axes.set_xlim(left=0)
-    elif panel.logarithmic:
-        axes.set_yscale("log")
+        axes.set_xlim(0, panel.limit)
+    elif not panel.logarithmic:
+        axes.set_ylim(0, panel.limit)
     else:
-        axes.set_ylim(bottom=0)
+        axes.set_yscale("log")
+        if panel.ratio:
+            low, high = axes.get_ylim()
+            ticks = [tick for tick in _RATIOS if low <= tick <= high]
+            axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+            axes.set_yticks([], minor=True)
+
+
+def _say_what_is_missing(axes: Axes, panel: SweepPanel) -> None:
+    """Which series have no value in a panel of lines, and why."""
+    reasons: dict[str, list[str]] = {}
+    for series, reason in panel.missing.items():
+        reasons.setdefault(reason, []).append(series)
+    text = "\n".join(f"{reason}: {', '.join(names)}" for reason, names in reasons.items())
+    axes.text(0.02, 0.02, text, transform=axes.transAxes, fontsize=6, color=_NOTE)
 
 
 def _line(axes: Axes, line: Line, joined: bool) -> None:
@@ -156,30 +180,66 @@ def _line(axes: Axes, line: Line, joined: bool) -> None:
         )  # fmt: skip
 
 
-def _bar(axes: Axes, place: int, bar: Bar, style: PlotStyle) -> None:
-    mean, half = bar.estimate.mean, bar.estimate.shown_half_width
-    axes.bar(
-        place, mean, color=style.color, hatch=style.hatch, linewidth=0, label=style.title,
-        edgecolor="white" if style.hatch else style.color,
-        yerr=None if np.isnan(half) else half, error_kw=_ERROR,
-    )  # fmt: skip
-    axes.annotate(
-        units.significant(mean), (place, mean + np.nan_to_num(half)), xytext=(0, 2),
-        textcoords="offset points", ha="center", fontsize=6,
-    )  # fmt: skip
-    axes.set_xticks([])
+def _bars(axes: Axes, panel: SweepPanel, chart: BarChart, horizontal: bool) -> None:
+    """A bar per series with its number; a series without a value says what it lacks."""
+    for place, series in enumerate(chart.series):
+        style = series.style
+        for bar in series.bars:
+            _bar(axes, place, bar, style, panel.limit, horizontal)
+        if not series.bars and style.title in panel.missing:
+            _beside(axes, place, 0, panel.missing[style.title], horizontal, standing=True)
+    if not horizontal:
+        axes.set_xticks([])
+        axes.set_xlim(-0.6, len(chart.series) - 0.4)
 
 
-def _horizontal_bar(axes: Axes, place: int, bar: Bar, style: PlotStyle) -> None:
-    mean, half = bar.estimate.mean, bar.estimate.shown_half_width
-    axes.barh(
-        place, mean, color=style.color, linewidth=0, height=0.7,
-        xerr=None if np.isnan(half) else half, error_kw=_ERROR,
-    )  # fmt: skip
-    axes.annotate(
-        units.significant(mean), (0, place), xytext=(2, 0), textcoords="offset points",
-        va="center", fontsize=6, color="white",
-    )  # fmt: skip
+def _bar(
+    axes: Axes, place: int, bar: Bar, style: PlotStyle, limit: float | None, horizontal: bool
+) -> None:
+    """One bar. `limit`: where the axis ends; a longer bar ends there, with its number."""
+    mean, half = bar.estimate.mean, np.nan_to_num(bar.estimate.shown_half_width)
+    cut = limit is not None and mean + half > limit
+    look: dict[str, Any] = {
+        "color": style.color, "hatch": style.hatch, "linewidth": 0, "label": style.title,
+        "edgecolor": "white" if style.hatch else style.color, "error_kw": _ERROR,
+    }  # fmt: skip
+    error = None if cut or not half else half
+    if horizontal:
+        axes.barh(place, mean, height=0.7, xerr=error, **look)
+    else:
+        axes.bar(place, mean, yerr=error, **look)
+    if cut:
+        assert limit is not None
+        _beside(axes, place, 0.97 * limit, f"{units.significant(mean)} \N{RIGHTWARDS ARROW}"
+                if horizontal else f"{units.significant(mean)}\n\N{UPWARDS ARROW}",
+                horizontal, inside=True)  # fmt: skip
+    else:
+        _beside(axes, place, mean + half, units.significant(mean), horizontal)
+
+
+def _beside(
+    axes: Axes,
+    place: int,
+    value: float,
+    text: str,
+    horizontal: bool,
+    inside: bool = False,
+    standing: bool = False,
+) -> None:
+    """A few letters behind the end of a bar, or `inside` before it on white; `standing`: turned, as
+    words need it over a standing bar."""
+    offset = -2 if inside else 2
+    look: dict[str, Any] = {"fontsize": 6, "textcoords": "offset points"}
+    if inside:
+        look["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+    if horizontal:
+        side = "right" if inside else "left"
+        axes.annotate(text, (value, place), xytext=(offset, 0), va="center", ha=side, **look)
+    else:
+        side = "top" if inside else "bottom"
+        turned: dict[str, Any] = {"rotation": 90} if standing else {}
+        axes.annotate(text, (place, value), xytext=(0, offset), va=side, ha="center",
+                      **turned, **look)  # fmt: skip
 
 
 def _x_axis(axes: Axes, axis: Axis) -> None:

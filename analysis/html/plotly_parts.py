@@ -42,7 +42,10 @@ _SYMBOLS = {
     "<": "triangle-left",
     ">": "triangle-right",
 }
-_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+_DASHES = (
+    "solid", "dash", "dot", "dashdot", "longdash", "8px,2px,2px,2px,2px,2px", "2px,8px",
+    "longdashdot",
+)  # fmt: skip
 DIGITS = 6  # significant, of numbers in charts
 
 

@@ -7,6 +7,7 @@ its entry in testbed/systems.
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -108,15 +109,37 @@ def plot_styles(runs: Sequence[Results]) -> list[PlotStyle]:
     ):
         count = Counter(titles)
         titles = [new if count[old] > 1 else old for old, new in zip(titles, better, strict=True)]
-    found = []
-    seen: Counter[str] = Counter()
-    for name, title in zip(systems, titles, strict=True):
+    styles = series_styles(list(zip(titles, systems, strict=True)))
+    return [styles[title] for title in titles]
+
+
+def series_styles(series: Sequence[tuple[str, str]]) -> dict[str, PlotStyle]:
+    """A style per series, given as (title, system): the system's colour and marker. The system as
+    it is, or the first of its series where none is, is solid. Variants differ in hatch and line,
+    which follow from their options, so that a variant looks the same in every figure."""
+    from testbed.systems import SYSTEMS
+
+    found: dict[str, PlotStyle] = {}
+    for name in dict.fromkeys(name for _, name in series):
         system = SYSTEMS.get(name)
-        hatch = HATCHES[seen[name] % len(HATCHES)]
-        seen[name] += 1
         color, marker = (system.color, system.marker) if system else (GREY, "o")
-        found.append(PlotStyle(title, color, marker, hatch))
-    return found
+        titles = list(dict.fromkeys(title for title, each in series if each == name))
+        plain = next((title for title in titles if _variant(title) == ""), titles[0])
+        taken = {0}
+        for title in titles:
+            place = 0
+            if title != plain:
+                free = set(range(len(HATCHES))) - taken or set(range(1, len(HATCHES)))
+                wanted = 1 + zlib.crc32(_variant(title).encode()) % (len(HATCHES) - 1)
+                place = min(free, key=lambda each: (each - wanted) % len(HATCHES))
+            taken.add(place)
+            found[title] = PlotStyle(title, color, marker, HATCHES[place])
+    return {title: found[title] for title, _ in series}
+
+
+def _variant(title: str) -> str:
+    """The options in a series' title, e.g. `gap 0` of `ATP (gap 0)`; "" if it has none."""
+    return title.partition(" (")[2].removesuffix(")")
 
 
 def _with_differences(runs: Sequence[Results], titles: Sequence[str]) -> list[str]:

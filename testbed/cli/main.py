@@ -324,6 +324,12 @@ def _report_arguments(parser: Parser) -> None:
         metavar="RESULTS",
         help="a folder below results/, or SWEEP/HASH for a point of a sweep",
     )
+    parser.add_argument(
+        "--column",
+        type=int,
+        choices=(1, 2),
+        help="figures as wide as one or two columns of a paper (3.5 or 7.1 inches)",
+    )
     _zeros(parser)
     _json(parser, "print the tables' numbers, and write nothing")
 
@@ -334,7 +340,7 @@ def _report(options: Namespace) -> int | None:
     if options.json:
         return report_json(options.results)
 
-    report_command(options.results, zeros=options.all)
+    report_command(options.results, zeros=options.all, columns=options.column)
     return 0
 
 

@@ -156,6 +156,12 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"RUN show experiments/\w+\.yaml", Run("show experiments/quickstart.yaml")),
     (r"RUN report RESULTS\.\.\.", Run("report {run}", slow=True)),
     (r"RUN twin RESULTS", Run("twin {real} --results {results}", slow=True)),
+    (
+        r"RUN report results/<name> --column 1",
+        Elsewhere(
+            "tests/unit/analysis/test_sweep_figures.py::test_figures_fit_the_columns_of_a_paper"
+        ),
+    ),
     (r"RUN report results/<run>", Run("report {run}", slow=True)),
     (r"RUN report results/<run> results/<another> \.\.\.", Run("report {run} {other}", slow=True)),
     (

@@ -9,13 +9,16 @@ from dataclasses import replace
 import matplotlib.figure
 import pandas as pd
 import pytest
+from PIL import Image
 from rich.console import Console
 
 from testbed.analysis.data import sweep_chart_data
 from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.data.run_summary import LENGTHS
 from testbed.analysis.figures import memory_figures, sweep_figures
+from testbed.analysis.figures.figure_files import as_wide_as
 from testbed.analysis.report import report_command
+from testbed.analysis.style.plot_style import HATCHES, series_styles
 from testbed.experiment.figure import Figure
 from testbed.results import SWEEP_FILE
 from testbed.results.schema import FIGURE_MEASURES
@@ -79,11 +82,74 @@ def test_panels_axis_and_legend(folder):
     assert isinstance(figure, matplotlib.figure.Figure)
     assert sweep.axis == "jobs" and len(figure.axes) == len(PANELS)
     titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert titles[0] == "PS packets / fragment" and titles[2] == "JCT relative to ESA"
+    assert titles[0] == "(a) PS packets / fragment"
+    assert titles[2] == "(c) JCT relative to ESA"
     assert figure.axes[0].get_xlabel() == "jobs here"
     assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["[vgg16]", "3"]
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["ESA", "ATP (gap 3)", "Ring"]
+
+
+def _as_bars(folder):
+    """The sweep with one point per system and nothing on an axis."""
+    described = json.loads((folder / SWEEP_FILE).read_text())
+    del described["figure"]["x"]
+    described["keys"] = ["system"]
+    described["points"] = described["points"][::2]
+    for point in described["points"]:
+        del point["values"]["jobs"]
+    (folder / SWEEP_FILE).write_text(json.dumps(described))
+    sweep = sweeps.read_sweep(folder)
+    return sweep, sweeps.frame(sweep)
+
+
+def test_who_has_no_server_is_said_in_lines_and_in_bars(folder):
+    frame = sweeps.frame(sweep := sweeps.read_sweep(folder))
+    frame.loc[frame["system"] == "ring", "ps_packets_per_fragment"] = float("nan")
+    first, second, *_ = sweep_figures.measures(sweep, frame).axes
+    assert "no server: Ring" in [text.get_text() for text in first.texts]
+    assert not any("no" in text.get_text() for text in second.texts)
+    sweep, frame = _as_bars(folder)
+    frame.loc[frame["system"] == "ring", "ps_packets_per_fragment"] = float("nan")
+    in_bars = sweep_figures.measures(sweep, frame).axes[0]
+    (place,) = (each.xy for each in in_bars.texts if each.get_text() == "no server")
+    assert place == (2, 0) and in_bars.get_xlim()[1] > 2
+
+
+def test_ratios_near_one_are_not_dwarfed(folder):
+    """Lines get a logarithmic axis with ticks near 1; of bars the long one is cut, with its
+    number."""
+    frame = sweeps.frame(sweep := sweeps.read_sweep(folder))
+    assert sweep_figures.measures(sweep, frame).axes[2].get_yscale() == "log"
+    axes = sweep_figures.measures(sweep, frame[frame["system"] != "ring"]).axes[2]
+    assert axes.get_yscale() == "linear"
+    sweep, frame = _as_bars(folder)
+    frame.loc[frame["system"] == "atp", "jct_ratio"] = 1.2
+    frame.loc[frame["system"] == "ring", "jct_ratio"] = 40
+    axes = sweep_figures.measures(sweep, frame).axes[2]
+    assert axes.get_yscale() == "linear" and 1.2 < axes.get_ylim()[1] < 2
+    assert any("40" in text.get_text() for text in axes.texts)
+
+
+def test_a_variant_looks_the_same_in_every_figure():
+    few = [("ESA", "esa"), ("ATP (gap 0)", "atp"), ("ATP", "atp")]
+    more = [("ATP", "atp"), ("ATP (gap 2)", "atp"), ("ATP (release on_completion)", "atp"), few[1]]
+    here, there = series_styles(few), series_styles(more)
+    assert here["ATP"].hatch == there["ATP"].hatch == "" and here["ESA"].hatch == ""
+    assert here["ATP (gap 0)"] == there["ATP (gap 0)"]
+    assert len({style.hatch for style in there.values()}) == 4
+    many = [(f"ESA (window {n})", "esa") for n in range(12)]
+    assert {style.hatch for style in series_styles(many).values()} == set(HATCHES)
+
+
+@pytest.mark.parametrize(("columns", "inches"), [(1, 3.5), (2, 7.1)])
+def test_figures_fit_the_columns_of_a_paper(folder, columns, inches):
+    frame = sweeps.frame(sweep := sweeps.read_sweep(folder))
+    with as_wide_as(columns):
+        assert sweep_figures.measures(sweep, frame).get_figwidth() == inches
+    report_command([folder], Console(file=io.StringIO(), width=150), columns=columns)
+    with Image.open(folder / "figures" / "drawn.png") as image:
+        assert image.width == pytest.approx(inches * 200, abs=1)
 
 
 def test_names_on_the_axis_have_a_place_each_with_the_systems_side_by_side(folder):
