@@ -35,6 +35,7 @@ from numba.extending import (
     unbox,
 )
 from numba.np.arrayobj import populate_array
+from numba.np.numpy_support import as_dtype, from_dtype
 
 from testbed.workload.machine import STEPS, Batch, step
 from testbed.workload.native import INTERPRETED, foreign
@@ -113,6 +114,12 @@ class PlacedTuple(types.NamedTuple):
         digest = hashlib.sha256(str(like).encode()).hexdigest()[:16]
         self.name = f"Placed{self.instance_class.__name__}_{digest}"
 
+    def __reduce__(self) -> tuple:
+        """Pickled as what it is made from. numba's own way writes the number of the type in this
+        process, too, and its file cache looks for pickles: a step would be compiled again wherever
+        types are made in another order."""
+        return _from_parts, (self.instance_class, tuple(map(_parts_of, self.types)))
+
     @property
     def words(self) -> int:
         """How many words it takes: of an array, its address, shape and strides."""
@@ -121,6 +128,29 @@ class PlacedTuple(types.NamedTuple):
     def offset(self, index: int) -> int:
         """In which word a part begins."""
         return sum(_words_of(part) for part in self.types[:index])
+
+
+def _parts_of(kind: Any) -> tuple:
+    """What `_from_parts` needs of a member's type."""
+    if isinstance(kind, PlacedTuple):
+        return kind.instance_class, tuple(map(_parts_of, kind.types))
+    return as_dtype(kind.dtype), kind.ndim, kind.layout, kind.mutable, kind.aligned
+
+
+def _from_parts(instance_class: type, parts: tuple) -> PlacedTuple:
+    return PlacedTuple(_plain(instance_class, parts))
+
+
+def _plain(instance_class: type, parts: tuple) -> Any:
+    """The numba type of the tuple itself."""
+    kinds = []
+    for part in parts:
+        if isinstance(part[0], type):
+            kinds.append(_plain(*part))
+        else:
+            dtype, ndim, layout, mutable, aligned = part
+            kinds.append(types.Array(from_dtype(dtype), ndim, layout, not mutable, None, aligned))
+    return types.BaseTuple.from_types(kinds, instance_class)
 
 
 def _words_of(part: Any) -> int:
