@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from scapy.utils import RawPcapNgReader
 
 from testbed.results import read
@@ -18,6 +19,7 @@ jobs:
 """
 
 
+@pytest.mark.slow
 def test_captures_hold_what_passed_their_ports(tmp_path):
     path = tmp_path / "captured.yaml"
     path.write_text(SMALL)

@@ -154,6 +154,7 @@ def test_a_run_leaves_complete_results(experiment, tmp_path):
     assert (folder / "report.txt").exists() and list((folder / "figures").iterdir())
 
 
+@pytest.mark.slow
 def test_repetitions_start_from_zero(experiment, tmp_path):
     done = run(experiment(SMALL + "repetitions: 2\n"), tmp_path / "results", "--no-report")
     assert done.returncode == 0, done.stderr
@@ -230,6 +231,7 @@ def test_a_process_that_dies_ends_the_run_with_its_name(experiment, start, tmp_p
     assert results.read(folder).state == "failed"
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_ends_the_run_with_its_name(experiment, start, tmp_path):
     process = start(experiment(LONG + "timeout: 1 s\n"), tmp_path / "results")
     folder = wait_for_run(process)
@@ -286,6 +288,7 @@ def test_a_killed_run_leaves_an_unfinished_folder_and_nothing_that_clean_misses(
         assert state not in ("finished", "failed")
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_both_end_well(experiment, start, tmp_path):
     path = experiment(SMALL)
     processes = [start(path, tmp_path / name) for name in ("one", "two")]

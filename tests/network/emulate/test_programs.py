@@ -120,6 +120,7 @@ def test_a_ring_of_programs_ends_well(tmp_path):
     assert logs(tmp_path) == ["all sums were right\n"] * 4
 
 
+@pytest.mark.slow
 def test_a_program_runs_as_the_user_behind_sudo(tmp_path):
     """It need not be Python, nor use the network."""
     path = tmp_path / "experiment.yaml"
@@ -140,6 +141,7 @@ def test_a_program_runs_as_the_user_behind_sudo(tmp_path):
     assert results.read(folder).jobs.iloc[0].values_checked == 0
 
 
+@pytest.mark.slow
 def test_what_a_program_has_started_ends_with_it(tmp_path):
     path = tmp_path / "experiment.yaml"
     text = EXPERIMENT.format(system="ring", memory="", more="")

@@ -100,6 +100,7 @@ def test_a_point_is_found_by_place_hash_and_values(swept):
         swept["zz"]
 
 
+@pytest.mark.slow
 def test_a_sweep_is_read_again_and_goes_on(swept, capsys):
     again = tb.read(swept.folder)
     pd.testing.assert_frame_equal(again.tidy, swept.tidy)
@@ -147,6 +148,7 @@ def test_what_cannot_be_swept_is_one_message(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_several_runs_side_by_side(result, tmp_path):
     async def both():
         return await asyncio.gather(

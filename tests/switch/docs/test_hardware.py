@@ -13,6 +13,7 @@ def test_the_tables_are_the_tool_s():
     assert hardware.with_tables(page) == page, "python -m tests.support.hardware writes them again"
 
 
+@pytest.mark.slow
 def test_what_the_page_says_of_the_programs_is_so():
     found = {(row.title): hardware.report(row) for row in hardware.ROWS}
     assert [title for title, report in found.items() if report.fits] == ["`forward.p4`, 64 values"]

@@ -262,6 +262,7 @@ def test_no_contribution_is_lost_or_doubled_when_packets_come_in_between(seed):
     assert passes > 2 * SENT  # some had to go round more than once
 
 
+@pytest.mark.slow
 def test_the_passes_are_those_that_the_page_tells():
     page = (ROOT / "docs" / "hardware.md").read_text()
     told = re.findall(r"(?m)^  \| (\d+) \| (\d\.\d) \|$", page)

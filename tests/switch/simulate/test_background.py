@@ -124,6 +124,7 @@ def test_jobs_stay_exact_on_the_same_links(system):
     assert all(row["bytes"] > 0 for row in loud["flows"])
 
 
+@pytest.mark.slow
 def test_flows_between_switches_and_with_hosts_that_come_and_go():
     spec = load_text("""
 runtime: virtual

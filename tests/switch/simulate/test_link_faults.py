@@ -34,7 +34,7 @@ def tables(system: str, *faults: str) -> dict:
     return made
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", first_of(SYSTEMS, 4))
 def test_jobs_go_on_over_other_links(system):
     made = tables(system, OTHER_PATH)
     down, reroute, *planned = made["faults"]
@@ -89,6 +89,7 @@ def test_a_job_that_is_cut_off_for_good_names_the_link_and_the_others_finish():
     assert made["jobs"][0]["jct_ns"] is None
 
 
+@pytest.mark.slow
 def test_the_same_failures_give_the_same_run():
     spec = load_text(text("grid", OTHER_PATH))
     assert content(run_virtual(spec)) == content(run_virtual(spec))

@@ -68,6 +68,7 @@ def test_two_parts_do_what_the_whole_does(system):
     assert content(tables(source, 2)) == content(whole)
 
 
+@pytest.mark.slow
 def test_many_parts_with_a_paused_worker_and_links_of_different_length():
     source = text("esa", links="loss: 1 %, delay_spread: 40 %")
     source += "faults: [{at: 100 us, fault: pause, job: resnet18-0, worker: 1, for: 10 ms}]\n"
@@ -144,6 +145,7 @@ def test_shares_are_about_equal():
     assert len(parts._shares(groups, Counter(loads), 9)) == 4
 
 
+@pytest.mark.slow
 def test_background_traffic_crosses_parts():
     source = text("esa", links="loss: 0.1 %").replace("hosts: 4", "hosts: 5")
     source += "background: [{kind: tcp, from: h5, to: h10}, {kind: cbr, from: h9, to: h5, "

@@ -9,16 +9,9 @@ from testbed.analysis.data.sweep_chart_data import MEASURES
 from testbed.cli import main as commands
 from testbed.sweeps import figure_runner as figure_run
 
-IN_EVERY_TEST = "kinds"
 
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name == IN_EVERY_TEST else pytest.mark.slow)
-        for name in figure_run.names()
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", figure_run.names())
 def test_a_figure_is_made_at_small_scale(name, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(commands.interrupts, "install", lambda: None)
     assert commands.main(["figure", name, "--quick", "--results", str(tmp_path)]) == 0

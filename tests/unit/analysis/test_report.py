@@ -136,6 +136,7 @@ def test_a_failed_run_is_printed_but_not_drawn(tmp_path, console):
     assert not (tmp_path / "both").exists()
 
 
+@pytest.mark.slow
 def test_a_comparison_with_a_failed_run_says_so_and_draws_nothing(tmp_path, console):
     report_command([write_run(tmp_path), failed(tmp_path)], console)
     text = printed(console)
@@ -151,6 +152,7 @@ def test_an_unfinished_folder_without_tables_is_reported(tmp_path, console):
     assert "UNFINISHED" in printed(console)
 
 
+@pytest.mark.slow
 def test_the_same_folder_twice_is_one_run(tmp_path, console):
     folder = write_run(tmp_path)
     report_command([folder, f"{folder}/"], console)
@@ -179,6 +181,7 @@ def test_a_report_that_cannot_be_written_is_a_user_error_after_the_table(tmp_pat
     assert "PS packets" in printed(console)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: files are handed over only by root")
 def test_reports_and_figures_belong_to_the_user_behind_sudo(tmp_path, console, monkeypatch):
     monkeypatch.setenv("SUDO_UID", "12345")

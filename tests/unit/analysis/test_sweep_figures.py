@@ -237,6 +237,7 @@ def test_occupancy_has_a_panel_for_each_point(folder):
         assert [area.get_label() for area in axes.collections] == ["filling", "held", "free"]
 
 
+@pytest.mark.slow
 def test_more_than_four_panels_are_in_rows(folder):
     sweep = sweeps.read_sweep(folder)
     names = ("jct", "waiting", "in_switch_share", "ps_link_bytes", "retransmissions")

@@ -19,6 +19,7 @@ ALL = ("none", "nearest", "grid", "grid-links", "striped", "two-level")
 CHECKS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
+@pytest.mark.slow
 @settings(max_examples=8, **CHECKS)
 @given(small_networks())
 def test_order_of_planners(given_network) -> None:
