@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 
 import pytest
 from p4engine.backend.build import compile_program
@@ -41,4 +42,17 @@ def test_it_lies_where_the_user_says(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(P4Error, match="file/p4engine: Not a directory; set XDG_CACHE_HOME"):
+        cache_folder()
+
+
+def test_a_user_without_an_account_has_the_home_that_the_environment_names(tmp_path, monkeypatch):
+    def no_account(user):
+        raise KeyError(f"getpwuid(): uid not found: {user}")
+
+    monkeypatch.setattr(pwd, "getpwuid", no_account)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "p4engine"
+    monkeypatch.delenv("HOME")
+    with pytest.raises(P4Error, match="has no account.*set XDG_CACHE_HOME"):
         cache_folder()

@@ -28,9 +28,9 @@ def failure(message: str) -> P4Error:
 
 def cache_folder(name: str = "p4engine") -> Path:
     """~/.cache/<name> of the effective user, made with mode 0700; XDG_CACHE_HOME replaces ~/.cache
-    where it is set. Raises P4Error for a folder that cannot be used."""
+    where it is set. Raises P4Error for a folder that cannot be used, or a user without a home."""
     base = os.environ.get("XDG_CACHE_HOME") if os.geteuid() == os.getuid() else None
-    top = Path(base) if base else Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".cache"
+    top = Path(base) if base else _home() / ".cache"
     folder = top / name
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -48,6 +48,22 @@ def cache_folder(name: str = "p4engine") -> Path:
             " set XDG_CACHE_HOME to a folder of yours"
         ) from None
     return folder
+
+
+def _home() -> Path:
+    """The effective user's home. HOME says it only for a user id without an account, as many
+    containers have. Raises P4Error if there is none."""
+    user = os.geteuid()
+    try:
+        return Path(pwd.getpwuid(user).pw_dir)
+    except KeyError:
+        home = os.environ.get("HOME") if user == os.getuid() else None
+    if not home:
+        raise failure(
+            f"user id {user} has no account, and so no home for the cache of compiled programs;"
+            " set XDG_CACHE_HOME to a folder of yours"
+        )
+    return Path(home)
 
 
 def digest(parts: Iterable[bytes | str]) -> str:
