@@ -7,6 +7,7 @@ busy to judge: run again.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 from collections.abc import Iterator
@@ -26,11 +27,13 @@ from testbed.labs.grader.league import league
 from testbed.labs.grader.mark import (
     Mark,
     mark,
+    plain,
     submissions,
     write_gradescope,
     write_jplag,
 )
 from testbed.labs.grader.pack import export, move_solutions, start, version, warning
+from testbed.labs.grader.pairs import pairs
 from testbed.labs.grader.report import gradescope, not_graded, printable, show_end, show_outcome
 from testbed.labs.grader.seeds import Seed, login, read_secret
 from testbed.labs.grader.submission import find
@@ -96,6 +99,15 @@ def _parser() -> argparse.ArgumentParser:
     _add_seed(ranks)
     ranks.add_argument("--jobs", type=int, default=1, help="submissions at a time (default 1)")
 
+    meet = commands.add_parser("pairs", help="let parts of submissions meet those of others")
+    meet.add_argument("folder", type=Path, help="a folder per student, in it one per lab")
+    meet.add_argument("--lab", default="14", help="number or name of the lab (default 14)")
+    others = "with how many others each meets (default 2; 0: with all)"
+    meet.add_argument("--partners", type=int, default=2, help=others)
+    meet.add_argument("--csv", type=Path, metavar="FILE", help="write the table to a file")
+    _add_seed(meet)
+    meet.add_argument("--jobs", type=int, default=1, help="submissions at a time (default 1)")
+
     similar = commands.add_parser("jplag", help="lay out submissions for JPlag")
     similar.add_argument("folder", type=Path, help="a folder per student, in it one per lab")
     similar.add_argument("target", type=Path, help="a folder that does not exist yet")
@@ -109,6 +121,8 @@ def _parser() -> argparse.ArgumentParser:
     kit.add_argument("--lab", action="append", default=[], help="only this lab; can be repeated")
     whole = "for an autograder: with solutions and the teacher's part of the tests"
     kit.add_argument("--with-teacher", action="store_true", help=whole)
+    runs = "with the whole testbed, for labs that run experiments"
+    kit.add_argument("--with-testbed", action="store_true", help=runs)
     return parser
 
 
@@ -238,6 +252,34 @@ def _league(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def _pairs(arguments: argparse.Namespace, console: Console) -> int:
+    for name, least in (("jobs", 1), ("partners", 0)):
+        if getattr(arguments, name) < least:
+            raise UserError(f"--{name} {getattr(arguments, name)}: at least {least}")
+    lab = find_lab(arguments.lab)
+    found = [each for each in submissions(arguments.folder, None) if each[1].name == lab.name]
+    if len(found) < 2:
+        raise UserError(f"{arguments.folder}: fewer than two students have handed in {lab.name}")
+    made = pairs(found, _seed(arguments, ""), arguments.jobs, arguments.partners)
+    head = [*(f"{side} of" for side in lab.sides), "result", "why"]
+    if arguments.csv is not None:
+        with _writing(arguments.csv), arguments.csv.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(head)
+            for row in made:
+                writer.writerow(
+                    [plain(row.first), plain(row.second), row.result, printable(row.why)]
+                )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in head:
+        table.add_column(name)
+    for row in made:
+        cells = (row.first, row.second, row.result, row.why[:160])
+        table.add_row(*(Text(printable(cell)) for cell in cells))
+    console.print(table)
+    return 3 if any(row.result == "not judged" for row in made) else 0
+
+
 def _jplag(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.target.exists():
         raise UserError(f"{arguments.target} exists already; name a folder that does not")
@@ -267,7 +309,7 @@ def _solutions(arguments: argparse.Namespace, console: Console) -> int:
 def _export(arguments: argparse.Namespace, console: Console) -> int:
     names = [find_lab(name).name for name in arguments.lab]
     with _writing(arguments.folder):
-        export(arguments.folder, names, arguments.with_teacher)
+        export(arguments.folder, names, arguments.with_teacher, arguments.with_testbed)
     what = "for an autograder alone" if arguments.with_teacher else "ready to be handed out"
     console.print(Text(f"{arguments.folder}: {version()}, {what}"))
     if warning():
@@ -281,6 +323,7 @@ COMMANDS = {
     "grade": _grade,
     "mark": _mark,
     "league": _league,
+    "pairs": _pairs,
     "jplag": _jplag,
     "solutions": _solutions,
     "export": _export,

@@ -60,6 +60,7 @@ def {function}(*arguments):
     return numbers[0] if numbers else 0.0
 """
 
+_MEASURED = frozenset({"runs", "fair", "seeds", "figure", "numbers", "holds", "explained"})
 _THREE = "three workers in the program"
 _THREE_WHY = "the jobs always had three workers, with the bits 0 to 2"
 _COMPLETE = (("        meta.complete = complete;\n", "        meta.complete = 7;\n"),)
@@ -506,6 +507,233 @@ class Worker(Worker):
 
     def wake_ns(self):
         return float("inf")
+""",
+    ),
+    Cheat(
+        "lab13_measuring",
+        "numbers of somebody else",
+        "the numbers in the answers might be compared with nothing",
+        frozenset({"numbers"}),
+        (("    jct_us: {mean: 1210.8,", "    jct_us: {mean: 1332.1,"),),
+        file="answers.yaml",
+    ),
+    Cheat(
+        "lab13_measuring",
+        "an experiment of somebody else",
+        "with somebody else's experiment, his numbers are right",
+        _MEASURED,
+        (("bandwidth: 8500 Mbit/s", "bandwidth: 9100 Mbit/s"),),
+        file="experiment.yaml",
+    ),
+    Cheat(
+        "lab13_measuring",
+        "a single seed",
+        "one run has no differences between seeds, and so no interval",
+        frozenset({"seeds", "numbers"}),
+        (("repetitions: 5\n", "repetitions: 1\n"),),
+        file="experiment.yaml",
+    ),
+    Cheat(
+        "lab13_measuring",
+        "fewer workers for the others",
+        "a sweep can change the jobs together with the system",
+        frozenset({"fair", "numbers"}),
+        (
+            (
+                "  system: [esa, atp, switchml]\n",
+                "  together:\n    - system: [esa, atp, switchml]\n"
+                "      jobs[*].workers: [4, 3, 3]\n",
+            ),
+        ),
+        file="experiment.yaml",
+    ),
+    Cheat(
+        "lab13_measuring",
+        "a program of one's own",
+        "an experiment may name a P4 program, which the grader would run",
+        _MEASURED,
+        (
+            (
+                "  system: [esa, atp, switchml]\n",
+                "  system: [esa, {name: atp, program: /tmp/mine.p4}, switchml]\n",
+            ),
+        ),
+        file="experiment.yaml",
+    ),
+    Cheat(
+        "lab13_measuring",
+        "a plug-in",
+        "a topology may be a class in a Python file, which the grader would import",
+        _MEASURED,
+        (("topology: {kind: star, hosts: 10}", "topology: {class: 'mine.py:Mine'}"),),
+        file="experiment.yaml",
+    ),
+    Cheat(
+        "lab13_measuring",
+        "a command in the sweep",
+        "a job may be a program, and a sweep may set every key",
+        _MEASURED,
+        (
+            (
+                "  memory.aggregators: [16, 64, 512]\n",
+                "  memory.aggregators: [16, 64, 512]\n  jobs[0].command: [[sh, -c, id]]\n",
+            ),
+        ),
+        file="experiment.yaml",
+    ),
+    Cheat(
+        "lab13_measuring",
+        "intervals as wide as the world",
+        "a wide interval is never wrong",
+        frozenset({"numbers", "holds"}),
+        (("half_width: 0.0918}", "half_width: 100}"),),
+        file="answers.yaml",
+    ),
+    Cheat(
+        "lab14_interoperation",
+        _THREE,
+        _THREE_WHY,
+        frozenset({"switch_lossy"}),
+        _COMPLETE,
+        file="loss.p4",
+    ),
+    Cheat(
+        "lab14_interoperation",
+        "sums that never were on the wire",
+        "hosts that know each other's values need no switch",
+        frozenset({"hosts_plain", "together"}),
+        more="""
+
+_all = []
+
+class Host(Host):
+    def __init__(self, setting, values):
+        super().__init__(setting, values)
+        _all.append(values)
+
+    def poll(self, now_ns):
+        return []
+
+    def sums(self):
+        return [[sum(column) for column in zip(*rows)] for rows in zip(*_all)]
+""",
+        file="host.py",
+    ),
+    Cheat(
+        "lab14_interoperation",
+        "everything at once, all the time",
+        "who sends often enough loses nothing",
+        frozenset({"hosts_lossy", "together"}),
+        more="""
+
+class Host(Host):
+    def wake_ns(self):
+        self.due = {n: 0 for n in self.due}
+        self.now = getattr(self, "now", 0) + 1000
+        return None if not self.due else self.now
+
+    def poll(self, now_ns):
+        self.now = now_ns
+        return super().poll(now_ns)
+""",
+        file="host.py",
+    ),
+    Cheat(
+        "lab14_interoperation",
+        "packets that are more than bytes",
+        "the grader looks at what a host returns",
+        frozenset({"hosts_plain", "strangers"}),
+        more="""
+
+class Agreeable(bytes):
+    def __eq__(self, other): return True
+    def __ne__(self, other): return False
+    def __len__(self): return 90
+
+class Host(Host):
+    def poll(self, now_ns):
+        return [Agreeable(b"nothing") for _ in super().poll(now_ns)]
+""",
+        file="host.py",
+    ),
+    Cheat(
+        "lab14_interoperation",
+        "results for everybody, at once",
+        "hosts that have every result ask for nothing",
+        frozenset({"switch_plain", "switch_lossy"}),
+        (("                if (meta.bitmap == meta.complete) {", "                if (true) {"),),
+        file="loss.p4",
+    ),
+    Cheat(
+        "lab15_training",
+        "words that are longer than they say",
+        "the bytes might be counted from the bits, and not from what is sent",
+        frozenset({"packed", "eight"}),
+        (
+            (
+                "        return np.asarray(words).astype(np.int32)",
+                "        return numbers.astype(np.int32)",
+            ),
+        ),
+    ),
+    Cheat(
+        "lab15_training",
+        "nothing, with a huge exponent",
+        "a step could come from the submission's own exponents",
+        frozenset({"exact", "packed", "sixteen", "eight"}),
+        more="""
+
+class Quantiser(Quantiser):
+    def exponents(self, values):
+        return np.full(self.size // BLOCK, 127, np.int8)
+
+    def encode(self, values, shared):
+        return np.zeros(self.size * self.bits // 32, np.int32)
+""",
+    ),
+    Cheat(
+        "lab15_training",
+        "floats that wait in the process",
+        "the end where sums become floats could be one of the workers",
+        frozenset({"exact", "packed", "eight"}),
+        more="""
+
+_kept = []
+
+class Quantiser(Quantiser):
+    def encode(self, values, shared):
+        _kept.append(values.astype(np.float64))
+        return np.zeros(self.size * self.bits // 32, np.int32)
+
+    def decode(self, sums, shared):
+        made = sum(_kept, np.zeros(self.size))
+        return made.astype(np.float32)
+""",
+    ),
+    Cheat(
+        "lab15_training",
+        "refuses everything",
+        "who raises an error each time refuses what is no number, too",
+        frozenset({"refused", "exact"}),
+        more="""
+
+class Quantiser(Quantiser):
+    def exponents(self, values):
+        raise ValueError("no")
+
+    encode = exponents
+""",
+    ),
+    Cheat(
+        "lab15_training",
+        "sums of no numbers",
+        "a comparison with NaN is never true",
+        frozenset({"exact", "packed", "sixteen", "eight"}),
+        more="""
+
+class Quantiser(Quantiser):
+    def decode(self, sums, shared):
+        return np.full(self.size, np.nan, np.float32)
 """,
     ),
 ]

@@ -6,6 +6,7 @@ compile, hangs or crashes gets no points for the checks concerned, with the reas
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -171,13 +172,18 @@ def grade(
         progress: called with each outcome.
         network: play the checks on Mininet, but for those that have no switch or need virtual time.
 
-    Raises UserError where there can be no network, no sandbox for submissions, or where the numbers
-    are hidden and the teacher's part of the lab is not here.
+    Raises UserError where there can be no network, no sandbox for submissions, or where a part of
+    the lab is not here: the testbed, or with hidden numbers the teacher's part.
     """
     if seed.hidden and lab.judged and lab.judge() is None:
         raise UserError(
             f"{lab.name}: hidden numbers need the teacher's part, labs/_teacher, which is not here"
             " (python -m labs export --with-teacher makes a kit that has it)"
+        )
+    if lab.testbed and importlib.util.find_spec("testbed.simulate") is None:
+        raise UserError(
+            f"{lab.name} runs experiments, which needs the whole testbed; grade it in a checkout of"
+            " the testbed, or in a kit made by: python -m labs export --with-testbed"
         )
     seccomp.library()
     sandbox.bubblewrap()

@@ -43,6 +43,7 @@ class Check:
     limit_s: float = TEST_S
     virtual: bool = False  # it needs virtual time, so it is never played on a network
     common: bool = False  # its numbers are the same for all of a class, for a league table
+    side: str = ""  # which part of the submission it judges (Lab.sides); "both": all together
 
 
 @dataclass
@@ -54,10 +55,12 @@ class Lab:
         given: files that stay as they are, in the skeleton or (of several labs) in labs/common.
         judged: the checks have a part that students do not get: judge.py in the lab's folder of
             labs/_teacher.
+        sides: parts of a submission that meet parts of others', with their files; see pairs.py.
         personal: makes those files of the skeleton that differ between students, name to text, from
             a student's name.
         program: the P4 program among `hand_in`, if there is one.
         module: the Python module among `hand_in`, if there is one.
+        testbed: the checks run experiments, for which the whole testbed has to be there.
         switch: the checks run programs of ours in a switch, although none is handed in.
         packages: Python packages that the module may import.
         defines: compile-time parameters of the program.
@@ -70,10 +73,12 @@ class Lab:
     program: str = ""
     module: str = ""
     switch: bool = False
+    testbed: bool = False
     packages: tuple[str, ...] = PYTHON_PACKAGES
     defines: dict[str, int] = field(default_factory=dict)
     ports: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
     judged: bool = False
+    sides: dict[str, tuple[str, ...]] = field(default_factory=dict)
     personal: Callable[[str], dict[str, str]] | None = None
     checks: list[Check] = field(default_factory=list)
     name: str = ""  # of its folder
@@ -85,12 +90,14 @@ class Lab:
         limit_s: float = TEST_S,
         virtual: bool = False,
         common: bool = False,
+        side: str = "",
     ) -> Callable:
         """Decorator: the function is a check of this lab. The arguments are those of `Check`."""
 
         def add(function: Callable[[Bench], None]) -> Callable[[Bench], None]:
             name = function.__name__
-            self.checks.append(Check(name, title, points, function, limit_s, virtual, common))
+            made = Check(name, title, points, function, limit_s, virtual, common, side)
+            self.checks.append(made)
             return function
 
         return add

@@ -85,7 +85,7 @@ class Mark:
         if self.points is None:
             problem = f"not judged, run again. {problem}".strip()
         points = "" if self.points is None else f"{self.points:g}"
-        head = [_plain(self.student), self.lab.name, points, f"{self.of:g}", self.late_days]
+        head = [plain(self.student), self.lab.name, points, f"{self.of:g}", self.late_days]
         return [*head, f"{self.grade.seconds:.1f}", " ".join(failed), problem]
 
     def as_dict(self) -> dict[str, Any]:
@@ -183,6 +183,6 @@ def _graded(task: Submission, seed: Seed) -> Grade:
         return Grade(lab, [Outcome(check, "not judged") for check in lab.checks], problem)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """A name that no spreadsheet takes for a formula, and every file can hold."""
     return f"'{printable(text)}" if text[:1] in "=+-@" else printable(text)

@@ -6,6 +6,7 @@ list of the Python packages that both need. A solution is in it only if a teache
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ TEACHERS = ("_teacher", "TEACHERS.md")
 # What the grader uses of testbed/.
 TESTBED = ("__init__.py", "errors.py", "paths.py", "topology.py", "linux", "network")
 REQUIREMENTS = "numpy>=1.26\nrich>=13\nscapy>=2.5\nscipy>=1.11\nnetworkx>=3.1\npyseccomp>=0.1.2\n"
+# What experiments need besides; the testbed's folder has links to some of it.
+WHOLE = ("analysis", "experiments", "p4", "topos", "traffic", "run.py", "pyproject.toml")
 CACHES = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 
@@ -33,17 +36,32 @@ def start(lab: Lab, target: Path, student: str = "") -> None:
         (target / name).write_bytes(data)
 
 
-def export(target: Path, only: Sequence[str] = (), with_teacher: bool = False) -> None:
+def export(
+    target: Path,
+    only: Sequence[str] = (),
+    with_teacher: bool = False,
+    with_testbed: bool = False,
+) -> None:
     """Pack the kit into the new folder `target`, with all labs or `only` those named.
 
     Args:
         with_teacher: with solutions and the teacher's part of the checks, for an autograder.
+        with_testbed: with the whole testbed, for labs that run experiments. Raises UserError where
+            it is not a checkout.
     """
     _refuse(target)
+    if with_testbed and not all((ROOT / name).exists() for name in WHOLE):
+        raise UserError("--with-testbed needs a checkout of the testbed, which this is not")
     names = list(only) or lab_names()
     target.mkdir(parents=True)
-    for name in TESTBED:
-        _copy(ROOT / "testbed" / name, target / "testbed" / name)
+    parts = sorted(p.name for p in (ROOT / "testbed").iterdir()) if with_testbed else TESTBED
+    for name in parts:
+        if not (ROOT / "testbed" / name).is_symlink() and not name.startswith(("__py", ".")):
+            _copy(ROOT / "testbed" / name, target / "testbed" / name)
+    for name in WHOLE if with_testbed else ():
+        _copy(ROOT / name, target / name)
+        if (ROOT / "testbed" / name).is_symlink():
+            (target / "testbed" / name).symlink_to(f"../{name}")
     _copy(ENGINE, target / "p4engine")
     skipped = set(lab_names()) - set(names) | set(() if with_teacher else TEACHERS)
     for path in sorted(LABS.iterdir()):
@@ -51,7 +69,7 @@ def export(target: Path, only: Sequence[str] = (), with_teacher: bool = False) -
             _copy(path, target / "labs" / path.name)
     (target / "testbed" / "labs").symlink_to("../labs")
     _copy(ROOT / "LICENSE", target / "LICENSE")
-    (target / "requirements.txt").write_text(REQUIREMENTS)
+    (target / "requirements.txt").write_text(_requirements() if with_testbed else REQUIREMENTS)
     (target / "VERSION").write_text(version() + "\n")
     readme = target / "labs" / "README.md"
     lines = readme.read_text().splitlines(keepends=True)
@@ -60,6 +78,14 @@ def export(target: Path, only: Sequence[str] = (), with_teacher: bool = False) -
         *(f"({name}/" for name in lab_names() if name not in names),
     ]
     readme.write_text("".join(x for x in lines if not any(g in x for g in gone)))
+
+
+def _requirements() -> str:
+    """Those of the whole testbed, from pyproject.toml; the P4 engine is in the kit."""
+    text = (ROOT / "pyproject.toml").read_text()
+    part = text.split("\ndependencies = [")[1].split("\n]")[0]
+    found = re.findall(r'^\s*"([^"]+)"', part, re.MULTILINE)
+    return "".join(f"{line}\n" for line in found if line != "p4engine")
 
 
 def version() -> str:

@@ -243,6 +243,10 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/switch/labs/test_commands.py::test_a_league_orders_by_score"),
     ),
     (
+        r"MODULE labs pairs \S+ --secret \S+",
+        Elsewhere("tests/switch/labs/test_later_labs.py::test_parts_of_a_class_meet"),
+    ),
+    (
         r"MODULE labs export --with-teacher FOLDER",
         Elsewhere("tests/switch/labs/test_commands.py::test_a_kit_for_an_autograder_is_whole"),
     ),

@@ -1,0 +1,71 @@
+"""Typical mistakes in lab 14."""
+
+from __future__ import annotations
+
+from testbed.labs._teacher import Mistake
+
+_SWITCH, _HOST = "loss.p4", "host.py"
+_HOSTS = frozenset({"hosts_plain", "hosts_lossy", "strangers", "together"})
+MISTAKES = [
+    Mistake(
+        "no bit leaves the other set",
+        "takes a set that its workers have left for one in use",
+        (("        set_bitmap.write(meta.other, others & ~hdr.agg.bitmap);\n", ""),),
+        frozenset({"switch_plain", "switch_lossy", "together"}),
+        _SWITCH,
+    ),
+    Mistake(
+        "answers nobody",
+        "drops a copy although the sum is complete",
+        (("                standard.egress_spec = standard.ingress_port;\n", "drop();\n"),),
+        frozenset({"switch_lossy", "together"}),
+        _SWITCH,
+    ),
+    Mistake(
+        "builds on an open field",
+        "takes only gradients with the TTL of the hosts that were there first",
+        (("hdr.agg.kind == GRADIENT &&", "hdr.agg.kind == GRADIENT && hdr.ip.ttl == 64 &&"),),
+        frozenset({"switch_plain", "switch_lossy"}),
+        _SWITCH,
+    ),
+    Mistake(
+        "no checksum",
+        "leaves the IP checksum to somebody else",
+        (("checksum(bytes(frame[IP_AT:IP_END]))", "0"),),
+        _HOSTS,
+        _HOST,
+    ),
+    Mistake(
+        "one set",
+        "forgets the top bit of the slot",
+        (("number % SLOTS | (number // SLOTS % 2) << 15", "number % SLOTS"),),
+        _HOSTS,
+        _HOST,
+    ),
+    Mistake(
+        "numbers without a sign",
+        "reads sums as uint32",
+        (("= list(fields[25:])", "= [value % (1 << 32) for value in fields[25:]]"),),
+        _HOSTS,
+        _HOST,
+    ),
+    Mistake(
+        "never again",
+        "has no timer",
+        (("        return min(self.due.values(), default=None)", "        return None"),),
+        frozenset({"hosts_lossy", "together"}),
+        _HOST,
+    ),
+    Mistake(
+        "takes everybody's results",
+        "does not look at the job",
+        (
+            (
+                '(kind, job) != (RESULT, self.setting["job"])',
+                "kind != RESULT",
+            ),
+        ),
+        frozenset({"strangers"}),
+        _HOST,
+    ),
+]

@@ -1,0 +1,171 @@
+"""What lab 14 must do: a switch that works with everybody's hosts, and hosts that work with
+everybody's switch.
+
+Each side is judged with ours on the other side. Then both of the submission meet, or, in a matrix
+of a class, the switch of one student and the hosts of another.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from testbed.labs.grader.bench import Bench, Switch
+from testbed.labs.grader.lab import Lab
+from testbed.labs.grader.packets import SWITCH_IP, SWITCH_MAC, as_number, host_ip, host_mac
+from testbed.labs.grader.values import numbers
+from testbed.labs.lab14_interoperation.network import (
+    US,
+    AnyHost,
+    Line,
+    Network,
+    OurHost,
+    TheirHost,
+)
+from testbed.labs.lab14_interoperation.wire import (
+    AT_AGG,
+    AT_UDP,
+    SLOTS,
+    VALUES,
+    Setting,
+)
+
+LAB = Lab(
+    title="Interoperation",
+    hand_in=("loss.p4", "host.py"),
+    given=("packet.p4", "values.p4"),
+    program="loss.p4",
+    module="host.py",
+    defines={"VALUES": VALUES, "SLOTS": SLOTS},
+    sides={"switch": ("loss.p4",), "hosts": ("host.py",)},
+)
+
+
+def draw(t: Bench, fewest: int, most: int, rounds: int) -> Setting:
+    """A job with so many hosts at any ports, with any bits, and about so many fragments for each
+    slot."""
+    count = t.random.randrange(fewest, most + 1)
+    return Setting(
+        job=t.random.randrange(256),
+        workers=tuple(t.random.sample(range(32), count)),
+        ports=tuple(t.random.sample(range(1, 9), count)),
+        first=2 * SLOTS * t.random.randrange(1000),
+        fragments=rounds * SLOTS - t.random.randrange(SLOTS),
+    )
+
+
+def line(t: Bench, lossy: bool) -> Line:
+    delay = t.random.randrange(5, 50) * US
+    if not lossy:
+        return Line(delay)
+    return Line(delay, t.random.uniform(0.1, 0.2), t.random.uniform(0.1, 0.2))
+
+
+def their_switch(t: Bench, setting: Setting) -> Switch:
+    """The submission's switch, with what the control plane says of the job."""
+    switch, group = t.switch(), t.random.randrange(1, 100)
+    count, addresses = len(setting.workers), [as_number(SWITCH_MAC), as_number(SWITCH_IP)]
+    switch.table_add(
+        "job", "aggregate", [setting.job], [setting.everyone, count, group, *addresses]
+    )
+    for port in setting.ports:
+        owner = [as_number(host_mac(port)), as_number(host_ip(port))]
+        switch.table_add("receiver", "address", [port], owner)
+    switch.multicast_group(group, [(port, port) for port in setting.ports])
+    return switch
+
+
+def network(
+    t: Bench, setting: Setting, how: Line, switch: bool = False, hosts: bool = False
+) -> Network:
+    """With the submission's switch, its hosts, or both; the others are ours."""
+    values = [[numbers(t, VALUES, 31) for _ in range(setting.fragments)] for _ in setting.workers]
+    made: list[AnyHost] = []
+    for who, rows in enumerate(values):
+        if hosts:
+            made.append(TheirHost(t.python(), setting, who, rows))  # a process each
+        else:
+            made.append(OurHost(setting, who, rows, t.random))
+    return Network(
+        setting, values, made, their_switch(t, setting) if switch else None, how, t.random
+    )
+
+
+def play(t: Bench, met: Network) -> None:
+    met.run()
+    t.note(f"{len(met.hosts)} hosts, {met.setting.fragments} fragments, {met.packets} gradients")
+
+
+@LAB.check(10, "Your switch serves our hosts", virtual=True, side="switch")
+def switch_plain(t: Bench) -> None:
+    setting = draw(t, 2, 6, 4)
+    play(t, network(t, setting, line(t, False), switch=True))
+
+
+@LAB.check(
+    15,
+    "Your switch serves our hosts although packets are lost and doubled",
+    virtual=True,
+    side="switch",
+)
+def switch_lossy(t: Bench) -> None:
+    setting = draw(t, 2, 5, 6)
+    play(t, network(t, setting, line(t, True), switch=True))
+
+
+@LAB.check(10, "Your hosts are served by our switch", virtual=True, side="hosts")
+def hosts_plain(t: Bench) -> None:
+    setting = draw(t, 2, 3, 3)
+    play(t, network(t, setting, line(t, False), hosts=True))
+
+
+@LAB.check(
+    15,
+    "Your hosts are served by our switch although packets are lost and doubled",
+    virtual=True,
+    side="hosts",
+)
+def hosts_lossy(t: Bench) -> None:
+    setting = draw(t, 2, 3, 6)
+    play(t, network(t, setting, line(t, True), hosts=True))
+
+
+@LAB.check(
+    10, "Your hosts do not care for packets that are not for them", virtual=True, side="hosts"
+)
+def strangers(t: Bench) -> None:
+    setting = draw(t, 2, 2, 3)
+    t.case = "packets of others come between the results"
+    met = network(t, setting, line(t, False), hosts=True)
+    met.disturb = lambda who, frame: foreign(t, setting, frame)
+    play(t, met)
+
+
+def foreign(t: Bench, setting: Setting, frame: bytes) -> list[bytes]:
+    """Packets like a result that are none for this job, some of them in any order."""
+    wrong = [t.random.randrange(1 << 32) for _ in range(VALUES)]
+
+    def changed(at: int, form: str, value: int) -> bytes:
+        made = bytearray(frame)
+        struct.pack_into(f"!{VALUES}I", made, len(frame) - 4 * VALUES, *wrong)
+        struct.pack_into(form, made, at, value)
+        return bytes(made)
+
+    made = [
+        changed(AT_AGG, "!B", 1),  # a gradient
+        changed(AT_AGG, "!B", 4),  # NOTHING, with values
+        changed(AT_AGG + 2, "!B", (setting.job + t.random.randrange(1, 256)) % 256),
+        changed(AT_AGG + 4, "!I", setting.first + setting.fragments + t.random.randrange(9)),
+        changed(AT_AGG + 4, "!I", (setting.first - 1) % (1 << 32)),
+        changed(AT_UDP + 2, "!H", 18768),  # another UDP port
+        changed(12, "!H", 0x86DD),  # another ethertype
+        changed(23, "!B", 6),  # TCP
+        frame[: t.random.randrange(len(frame))],
+        b"",
+    ]
+    return t.random.sample(made, 3)
+
+
+@LAB.check(20, "Your switch serves your hosts", virtual=True, side="both")
+def together(t: Bench) -> None:
+    setting = draw(t, 2, 3, 5)
+    play(t, network(t, setting, line(t, True), switch=True, hosts=True))

@@ -1,0 +1,94 @@
+"""The testbed's SwitchML program in a switch in this process: it adds up what the workers send.
+
+Nothing of a submission runs here. It gets the submission's numbers, as int32.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+from testbed.labs.lab15_training.model import BLOCK
+
+SLOTS = 64  # chunks of a round, at most
+SECOND_SET = 1 << 31
+HEADERS = 14 + 20 + 8  # bytes before the testbed's own header
+GAP_NS = 1000
+TEXT = """
+name: lab15
+runtime: virtual
+topology: {{kind: star, hosts: {workers}}}
+system: switchml
+memory: {{aggregators: {aggregators}}}
+values_per_packet: {block}
+jobs:
+  - {{model: alexnet, workers: {workers}, iterations: 1, scale: 0.0001}}
+"""
+
+
+class Summing:
+    """A switch with one job.
+
+    Args:
+        workers: of the job. Worker n is at port n + 1.
+    """
+
+    def __init__(self, workers: int) -> None:
+        from p4engine.switch.library import Switch
+        from scapy.layers.inet import IP, UDP
+        from scapy.layers.l2 import Ether
+
+        from p4engine import compile_program
+        from testbed import dataplane
+        from testbed.dissect import Ina
+        from testbed.experiment.load import load_text
+        from testbed.protocols import wire
+        from testbed.topology import host_ip
+
+        text = TEXT.format(workers=workers, aggregators=2 * SLOTS, block=BLOCK)
+        experiment = load_text(text, "lab15", "/", "lab15")
+        source, defines, folders = dataplane.program(experiment)
+        compiled = compile_program(source, defines, folders)
+        (name,) = experiment.topology_object().switches
+        ports = sorted(experiment.topology_object().ports(name))
+        self.switch = Switch(compiled, ports=ports, seed=1)
+        dataplane.install(experiment, name, self.switch)
+        self.workers, self.round, self.now = workers, 0, GAP_NS
+        self.frames = []
+        for n in range(workers):
+            ends = IP(src=host_ip(n + 1), dst="10.255.0.1")
+            head = Ether(src="02:00:00:00:00:99", dst="02:00:00:01:00:01") / ends
+            fields = {"kind": wire.GRADIENT, "job": 0, "sender": n, "bitmap": 1 << n}
+            made = head / UDP(sport=wire.PORT, dport=wire.PORT, chksum=0)
+            self.frames.append(bytearray(bytes(made / Ina(**fields, values=[0] * BLOCK))))
+        self.values_at = len(self.frames[0]) - 4 * BLOCK
+
+    @property
+    def packet_bytes(self) -> int:
+        """From the Ethernet header to the end of the payload."""
+        return len(self.frames[0])
+
+    def add(self, parts: list[np.ndarray]) -> np.ndarray:
+        """The sum of the workers' int32 arrays, which have the same length, of at most SLOTS
+        packets."""
+        length = len(parts[0])
+        chunks = -(-length // BLOCK)
+        assert chunks <= SLOTS and all(len(part) == length for part in parts)
+        padded = [np.pad(part, (0, chunks * BLOCK - length)).astype(">i4") for part in parts]
+        made = np.zeros(chunks * BLOCK, np.int32)
+        for chunk in range(chunks):
+            at = slice(chunk * BLOCK, (chunk + 1) * BLOCK)
+            number = self.round * SLOTS + chunk
+            index = chunk | (SECOND_SET if self.round % 2 else 0)
+            for n, part in enumerate(padded):
+                frame = self.frames[n]
+                struct.pack_into("!II", frame, HEADERS + 8, number, index)
+                frame[self.values_at :] = part[at].tobytes()
+                self.now += GAP_NS
+                self.switch.receive(n + 1, bytes(frame), self.now)
+                out = self.switch.advance(self.now)
+            assert len(out) == self.workers, "the switch has not sent the sum to all workers"
+            made[at] = np.frombuffer(out[0][2][self.values_at :], ">i4")
+        self.round += 1
+        return made[:length]
