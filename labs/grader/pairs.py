@@ -51,7 +51,7 @@ def pairs(
     ]
     made = {(a, b): _why_alone(alone, a, b, first, second) for a, b in wanted}
     with tempfile.TemporaryDirectory() as name:
-        tasks = []
+        tasks: list[Submission] = []
         for a, b in wanted:
             if made[a, b] is None:
                 folder = Path(name) / str(len(tasks))

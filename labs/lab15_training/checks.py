@@ -169,9 +169,10 @@ def refused(t: Bench) -> None:
         for method, more in (("exponents", []), ("encode", [np.full(2, 4, np.int8)])):
             number = p.make("Quantiser", 2 * BLOCK, 2, t.random.choice(BITS))
             p.method(number, method, values, *more)
-            values[t.random.randrange(2 * BLOCK)] = value
+            wrong = values.copy()
+            wrong[t.random.randrange(2 * BLOCK)] = value
             try:
-                p.method(number, method, values, *more)
+                p.method(number, method, wrong, *more)
             except Failure as failure:
                 if str(failure.details[:1]).startswith("['ValueError"):
                     continue
@@ -202,4 +203,4 @@ def sixteen(t: Bench) -> None:
 
 @LAB.check(15, "A model learns with 8 bits nearly as with float numbers")
 def eight(t: Bench) -> None:
-    learns(t, 8, 0.03)
+    learns(t, 8, 0.04)

@@ -6,6 +6,7 @@ Nothing of a submission runs here. It gets the submission's numbers, as int32.
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import numpy as np
 
@@ -35,11 +36,11 @@ class Summing:
     """
 
     def __init__(self, workers: int) -> None:
+        from p4engine.backend.build import compile_program
         from p4engine.switch.library import Switch
         from scapy.layers.inet import IP, UDP
         from scapy.layers.l2 import Ether
 
-        from p4engine import compile_program
         from testbed import dataplane
         from testbed.dissect import Ina
         from testbed.experiment.load import load_text
@@ -59,7 +60,12 @@ class Summing:
         for n in range(workers):
             ends = IP(src=host_ip(n + 1), dst="10.255.0.1")
             head = Ether(src="02:00:00:00:00:99", dst="02:00:00:01:00:01") / ends
-            fields = {"kind": wire.GRADIENT, "job": 0, "sender": n, "bitmap": 1 << n}
+            fields: dict[str, Any] = {
+                "kind": wire.GRADIENT,
+                "job": 0,
+                "sender": n,
+                "bitmap": 1 << n,
+            }
             made = head / UDP(sport=wire.PORT, dport=wire.PORT, chksum=0)
             self.frames.append(bytearray(bytes(made / Ina(**fields, values=[0] * BLOCK))))
         self.values_at = len(self.frames[0]) - 4 * BLOCK

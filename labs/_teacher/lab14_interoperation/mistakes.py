@@ -9,9 +9,9 @@ _HOSTS = frozenset({"hosts_plain", "hosts_lossy", "strangers", "together"})
 MISTAKES = [
     Mistake(
         "no bit leaves the other set",
-        "takes a set that its workers have left for one in use",
+        "answers a late copy of a worker that has moved on",
         (("        set_bitmap.write(meta.other, others & ~hdr.agg.bitmap);\n", ""),),
-        frozenset({"switch_plain", "switch_lossy", "together"}),
+        frozenset({"switch_lossy", "together"}),
         _SWITCH,
     ),
     Mistake(
