@@ -8,9 +8,9 @@ _LEARNING = frozenset({"sixteen", "eight"})
 MISTAKES = [
     Mistake(
         "workers forgotten",
-        "uses all bits for each worker, so that equal values overflow into the next field",
+        "uses all bits for each worker, so that sums overflow into the next field",
         (("(2 ** (bits - 1) - 1) // workers", "2 ** (bits - 1) - 1"),),
-        frozenset({"equal"}),
+        frozenset({"exact", "packed", "equal", "outlier", *_LEARNING}),
     ),
     Mistake(
         "no borrow",
@@ -34,7 +34,7 @@ MISTAKES = [
         "exponents of large numbers alone",
         "gradients are mostly below 1, and their exponents negative",
         (("np.clip(exponent, NO_VALUE, 127)", "np.clip(exponent, 0, 127)"),),
-        frozenset({"exact", "packed", "equal", "eight"}),
+        frozenset({"exact", "packed", "equal"}),
     ),
     Mistake(
         "fields without a sign",
