@@ -146,7 +146,9 @@ def _experiment(request: dict[str, Any]) -> dict[str, Any]:
             "panels": list(figure.panels),
             "against": figure.against,
         }
-    result["rows"] = _rows([point.experiment for point in made.points])
+    base = [p for p in points if p["system"] == setting["systems"][0] and p["known"]]
+    if base and not any(p["differs"] for p in base):  # else it is no experiment of this student's
+        result["rows"] = _rows([point.experiment for point in made.points])
     return result
 
 
