@@ -1,4 +1,4 @@
-"""What a program uses: it joins its job, and gives arrays to be summed.
+"""What a program uses: it joins its job, and calls collectives of arrays.
 
     from testbed import collective
 
@@ -7,6 +7,14 @@
     handle = job.allreduce_async(array, mean=True, layer=3)
     ...
     average = handle.wait()
+    own = job.reduce_scatter(array)          # this rank's part of the sum
+    everyone = job.all_gather(own)           # any type, bit by bit
+    job.broadcast(array, root=0)
+
+The network knows one operation, the sum of all ranks' arrays, which every rank gets. A
+reduce-scatter is such a sum of which a rank keeps its part. In an all-gather and a broadcast every
+rank gives 0 where another one gives its values, and bytes travel as int32, so that a sum is what
+that one has given, bit by bit.
 
 All ranks must call the same collectives in the same order with arrays of the same shape and type,
 as with any such library.
@@ -24,7 +32,8 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -139,12 +148,12 @@ class _Arena:
 class Handle:
     """A collective that is under way."""
 
-    def __init__(self, job: Job, result: np.ndarray, shape: tuple[int, ...]) -> None:
+    def __init__(self, job: Job, result: Callable[[], np.ndarray]) -> None:
+        """result: makes the result of what has arrived, at the end."""
         self._job = job
-        self._result = result
-        self._shape = shape
+        self._make = result
+        self._result: np.ndarray | None = None
         self.calls: list[int] = []  # numbers of the calls that it consists of
-        self.last = -1
         self.rare_blocks = 0  # blocks in which a rank had NaN or an infinity, once it is done
 
     def done(self) -> bool:
@@ -153,22 +162,73 @@ class Handle:
         return not self.calls
 
     def wait(self, timeout_s: float | None = None) -> np.ndarray:
-        """The sum (or mean), of the shape that was given. Raises CollectiveError if the job cannot
-        go on, TimeoutError after `timeout_s`."""
+        """The collective's result. Raises CollectiveError if the job cannot go on, TimeoutError
+        after `timeout_s`."""
         self._job.wait_for(self, timeout_s)
-        return self._result.reshape(self._shape)
+        if self._result is None:
+            self._result = self._make()
+        return self._result
 
 
+@dataclass
+class _Sum:
+    """What the ranks' arrays of a collective are to the network: one array that it adds up. A rank
+    may have a part of it, the rest of what it gives is 0, and may want a part of the sum."""
+
+    size: int  # values
+    given: np.ndarray  # flat, int32 or float32: this rank's values
+    given_first: int  # where in the array they begin
+    wanted: np.ndarray  # flat, of the same type: where the sum goes
+    wanted_first: int
+    said: tuple[int, int, np.dtype, int]  # whole, collective, type and root, for the prelude
+    divisor: int = 1
+    layer: int = 0
+
+
+@dataclass
 class _Part:
-    """A call: a piece of an array on its way through shared memory."""
+    """A call: a piece of a sum on its way through shared memory."""
 
-    def __init__(self, handle: Handle, piece: np.ndarray, place: int, own: bool) -> None:
-        self.handle = handle
-        self.piece = piece  # where its result belongs
-        self.place = place  # word of the arena
-        self.own = own  # its words are to be given back
-        self.prelude = 0
-        self.prelude_words = 0
+    handle: Handle
+    place: int  # word of the arena, where its sum goes
+    words: int
+    own: bool  # they are to be given back
+    target: np.ndarray  # what is wanted of its sum goes here,
+    first: int  # from this value of the piece on
+    prelude: int
+    prelude_words: int
+
+
+def _overlap(first: int, size: int, start: int, stop: int) -> tuple[int, int]:
+    """(begin, end) of what an array at `first` shares with values start .. stop - 1 of the whole,
+    begin = end if nothing."""
+    begin = min(max(first, start), stop)
+    return begin, max(begin, min(first + size, stop))
+
+
+def _lanes(array: np.ndarray) -> np.ndarray:
+    """The bytes of an array as int32, the last ones filled up with zeros; not copied if they need
+    not be."""
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    if flat.size % 4:
+        flat = np.concatenate([flat, np.zeros(-flat.size % 4, np.uint8)])
+    return flat.view(np.int32)
+
+
+def _of_bytes(array: Any, name: str) -> np.ndarray:
+    """The same as an array whose bytes can travel."""
+    array = np.asarray(array)
+    if array.dtype.hasobject:
+        raise TypeError(f"{name} takes arrays of numbers, not of Python objects")
+    return array
+
+
+def _check_out(out: np.ndarray, size: int, dtype: np.dtype) -> np.ndarray:
+    if out.dtype != dtype or out.size != size or not out.flags.c_contiguous:
+        raise ValueError(
+            f"out must be contiguous and have {size} {dtype} values; it has {out.size} {out.dtype}"
+        )
+    return out.reshape(-1)
 
 
 class Job:
@@ -225,28 +285,156 @@ class Job:
         the array belongs; fragments of front layers, 0, are the more urgent ones. out: where the
         result goes, a contiguous array of the same size and type, `array` itself for instance;
         None: a new array. `array` must not change before the handle is done."""
-        array = np.asarray(array)
-        if array.dtype not in (np.float32, np.int32):
-            raise TypeError(f"allreduce takes float32 and int32 arrays, not {array.dtype}")
-        if mean and array.dtype == np.int32:
-            raise TypeError("the mean of int32 arrays is not whole; take their sum, or float32")
-        if self._closed:
-            raise CollectiveError("this rank has left the job")
+        array = self._numbers(array, "allreduce", mean)
         if out is None:
             out = np.empty(array.size, array.dtype)
-        elif out.dtype != array.dtype or out.size != array.size or not out.flags.c_contiguous:
-            raise ValueError("out must be contiguous, and of the size and type of the array")
-        handle = Handle(self, out.reshape(-1), array.shape)
-        flat = np.ascontiguousarray(array).reshape(-1)
-        with self._changed:
-            for start in range(0, flat.size, self._most):
-                piece = slice(start, min(start + self._most, flat.size))
-                self._submit(handle, flat[piece], handle._result[piece], array.size, mean, layer)
-        return handle
+        wanted = _check_out(out, array.size, array.dtype)
+        return self._begin(
+            _Sum(
+                size=array.size,
+                given=np.ascontiguousarray(array).reshape(-1),
+                given_first=0,
+                wanted=wanted,
+                wanted_first=0,
+                said=(array.size, prelude.ALLREDUCE, array.dtype, 0),
+                divisor=self.size if mean else 1,
+                layer=layer,
+            ),
+            lambda: wanted.reshape(array.shape),
+        )
+
+    def reduce_scatter(
+        self,
+        array: np.ndarray,
+        *,
+        mean: bool = False,
+        layer: int = 0,
+        out: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """This rank's part of the sum over all ranks; see `reduce_scatter_async`."""
+        return self.reduce_scatter_async(array, mean=mean, layer=layer, out=out).wait()
+
+    def reduce_scatter_async(
+        self,
+        array: np.ndarray,
+        *,
+        mean: bool = False,
+        layer: int = 0,
+        out: np.ndarray | None = None,
+    ) -> Handle:
+        """Begin to sum an array of [N, ...] values, N a multiple of the number of ranks W, of which
+        rank r gets the r-th part, [N / W, ...]. Types and options are those of `allreduce_async`;
+        `out` has the size of the part."""
+        array = self._numbers(array, "reduce_scatter", mean)
+        if array.ndim == 0 or array.shape[0] % self.size:
+            raise ValueError(
+                f"reduce_scatter takes arrays whose first dimension is a multiple of the"
+                f" {self.size} ranks, not of shape {array.shape}"
+            )
+        part = array.size // self.size
+        if out is None:
+            out = np.empty(part, array.dtype)
+        wanted = _check_out(out, part, array.dtype)
+        shape = (array.shape[0] // self.size, *array.shape[1:])
+        return self._begin(
+            _Sum(
+                size=array.size,
+                given=np.ascontiguousarray(array).reshape(-1),
+                given_first=0,
+                wanted=wanted,
+                wanted_first=self.rank * part,
+                said=(array.size, prelude.REDUCE_SCATTER, array.dtype, 0),
+                divisor=self.size if mean else 1,
+                layer=layer,
+            ),
+            lambda: wanted.reshape(shape),
+        )
+
+    def all_gather(
+        self, array: np.ndarray, *, layer: int = 0, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        """The arrays of all ranks; see `all_gather_async`."""
+        return self.all_gather_async(array, layer=layer, out=out).wait()
+
+    def all_gather_async(
+        self, array: np.ndarray, *, layer: int = 0, out: np.ndarray | None = None
+    ) -> Handle:
+        """Begin to collect the arrays of all W ranks, of one shape and any type of numbers: the
+        result, [W, ...], has that of rank r at r, bit by bit. `out` has W times as many values."""
+        array = _of_bytes(array, "all_gather")
+        if out is None:
+            out = np.empty(self.size * array.size, array.dtype)
+        result = _check_out(out, self.size * array.size, array.dtype)
+        own = _lanes(array)
+        whole = array.nbytes % 4 == 0
+        gathered = _lanes(result) if whole else np.empty(self.size * own.size, np.int32)
+
+        def made() -> np.ndarray:
+            if not whole:
+                parts = gathered.view(np.uint8).reshape(self.size, -1)[:, : array.nbytes]
+                result.view(np.uint8).reshape(self.size, -1)[:] = parts
+            return result.reshape(self.size, *array.shape)
+
+        return self._begin(
+            _Sum(
+                size=gathered.size,
+                given=own,
+                given_first=self.rank * own.size,
+                wanted=gathered,
+                wanted_first=0,
+                said=(array.size, prelude.ALL_GATHER, array.dtype, 0),
+                layer=layer,
+            ),
+            made,
+        )
+
+    def broadcast(
+        self, array: np.ndarray, root: int = 0, *, layer: int = 0, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        """The array of rank `root`; see `broadcast_async`."""
+        return self.broadcast_async(array, root, layer=layer, out=out).wait()
+
+    def broadcast_async(
+        self, array: np.ndarray, root: int = 0, *, layer: int = 0, out: np.ndarray | None = None
+    ) -> Handle:
+        """Begin to send the array of rank `root` to all ranks, bit by bit. All ranks give one of
+        that shape and type of numbers. out: as of `allreduce_async`."""
+        array = _of_bytes(array, "broadcast")
+        if not 0 <= root < self.size:
+            raise ValueError(f"there is no rank {root}; the job has {self.size}")
+        if out is None:
+            out = np.empty(array.size, array.dtype)
+        result = _check_out(out, array.size, array.dtype)
+        whole = array.nbytes % 4 == 0
+        wanted = _lanes(result) if whole else np.empty(-(-array.nbytes // 4), np.int32)
+
+        def made() -> np.ndarray:
+            if not whole:
+                result.view(np.uint8)[:] = wanted.view(np.uint8)[: array.nbytes]
+            return result.reshape(array.shape)
+
+        return self._begin(
+            _Sum(
+                size=wanted.size,
+                given=_lanes(array) if self.rank == root else np.zeros(0, np.int32),
+                given_first=0,
+                wanted=wanted,
+                wanted_first=0,
+                said=(array.size, prelude.BROADCAST, array.dtype, root),
+                layer=layer,
+            ),
+            made,
+        )
 
     def barrier(self) -> None:
         """Until all ranks have come here."""
-        self.allreduce(np.zeros(1, np.int32))
+        self.barrier_async().wait()
+
+    def barrier_async(self) -> Handle:
+        """Begin to wait until all ranks have come here."""
+        nothing = np.zeros(1, np.int32)
+        said = (0, prelude.BARRIER, nothing.dtype, 0)
+        return self._begin(_Sum(1, nothing, 0, nothing, 0, said), lambda: nothing)
 
     def close(self) -> None:
         """Leave the job when all collectives are done; no further ones may follow."""
@@ -270,42 +458,75 @@ class Job:
 
     # -- calls
 
-    def _submit(
-        self,
-        handle: Handle,
-        values: np.ndarray,
-        result: np.ndarray,
-        whole: int,
-        mean: bool,
-        layer: int,
-    ) -> None:
+    def _numbers(self, array: Any, name: str, mean: bool) -> np.ndarray:
+        """The same as an array that can be summed."""
+        array = np.asarray(array)
+        if array.dtype not in (np.float32, np.int32):
+            raise TypeError(f"{name} takes float32 and int32 arrays, not {array.dtype}")
+        if mean and array.dtype == np.int32:
+            raise TypeError("the mean of int32 arrays is not whole; take their sum, or float32")
+        return array
+
+    def _begin(self, given: _Sum, result: Callable[[], np.ndarray]) -> Handle:
+        if self._closed:
+            raise CollectiveError("this rank has left the job")
+        handle = Handle(self, result)
+        with self._changed:
+            for start in range(0, given.size, self._most):
+                self._submit(handle, given, start, min(start + self._most, given.size))
+        return handle
+
+    def _submit(self, handle: Handle, given: _Sum, start: int, stop: int) -> None:
+        """Values start .. stop - 1 of a sum as a call."""
         while self._open and self._submitted - self._open[0] >= layout.CALLS:
             self._wait_news(None)
         memory, block = self._link.memory, self._link.block_values
-        is_float = values.dtype == np.float32
-        form = layout.FLOATS if is_float else layout.INTEGERS
-        levels, rare = np.zeros(0, np.int64), np.zeros(0, bool)
-        if is_float:
-            levels, rare = prelude.levels_of(values, block)
-        source, target = self._shared_place(values), self._shared_place(result)
-        place = target if target is not None else self._room(values.size)
-        part = _Part(handle, result, place, own=target is None)
+        is_float = given.given.dtype == np.float32
+        words = memory.numbers if is_float else memory.words
+        begin, end = _overlap(given.given_first, given.given.size, start, stop)
+        values = given.given[begin - given.given_first : end - given.given_first]
+        first, last = _overlap(given.wanted_first, given.wanted.size, start, stop)
+        target = given.wanted[first - given.wanted_first : last - given.wanted_first]
+        source = self._shared_place(values) if values.size == stop - start else None
+        shared = self._shared_place(target) if target.size == stop - start else None
+        place = shared if shared is not None else self._room(stop - start)
         if source is None:
             source = place
-            words = memory.numbers if is_float else memory.words
-            words[place : place + values.size] = values
-        part.prelude_words = prelude.prelude_words(self.size, len(levels))
-        part.prelude = self._room(part.prelude_words)
-        words = memory.words[part.prelude : part.prelude + part.prelude_words]
-        given = prelude.given_words(form, values.size, whole)
-        prelude.write_prelude(words, self.rank, self.size, given, levels, rare)
+            copied = words[place : place + stop - start]
+            copied[: begin - start] = 0
+            copied[begin - start : end - start] = values
+            copied[end - start :] = 0
+        levels, rare = np.zeros(0, np.int64), np.zeros(0, bool)
+        if is_float:
+            levels, rare = prelude.levels_of(words[source : source + stop - start], block)
+        size = prelude.prelude_words(self.size, len(levels))
+        part = _Part(
+            handle=handle,
+            place=place,
+            words=stop - start,
+            own=shared is None,
+            target=target,
+            first=first - start,
+            prelude=self._room(size),
+            prelude_words=size,
+        )
+        whole, collective, dtype, root = given.said
+        prelude.write_prelude(
+            memory.words[part.prelude : part.prelude + size],
+            self.rank,
+            self.size,
+            prelude.given_words(stop - start, whole, collective, dtype, root),
+            levels,
+            rare,
+        )
         number = self._submitted
         call = memory.calls[number % layout.CALLS]
-        call.form, call.values = form, values.size
+        call.form = layout.FLOATS if is_float else layout.INTEGERS
+        call.values = stop - start
         call.source, call.target = source, place
-        call.divisor = self.size if mean else 1
+        call.divisor = given.divisor
         call.prelude, call.prelude_words = part.prelude, part.prelude_words
-        call.layer = layer
+        call.layer = given.layer
         call.rare_blocks = 0
         call.submitted_ns = call.done_ns = -1
         call.state = layout.SUBMITTED
@@ -355,9 +576,10 @@ class Job:
         self._open.remove(number)
         memory = self._link.memory
         if part.own:
-            words = memory.numbers if part.piece.dtype == np.float32 else memory.words
-            part.piece[:] = words[part.place : part.place + part.piece.size]
-            self._arena.give_back(part.place, part.piece.size)
+            words = memory.numbers if part.target.dtype == np.float32 else memory.words
+            first = part.place + part.first
+            part.target[:] = words[first : first + part.target.size]
+            self._arena.give_back(part.place, part.words)
         self._arena.give_back(part.prelude, part.prelude_words)
         part.handle.calls.remove(number)
         part.handle.rare_blocks += int(memory.calls[number % layout.CALLS].rare_blocks)

@@ -3,8 +3,9 @@
 Switches and servers add int32, nothing else. So the prelude is an array of int32 whose *sum* over
 the ranks tells every rank the same:
 
-- two words for each rank, in which only that rank has something: what it gives (form and number of
-  values), and the size of the whole array. If they differ, the call fails on all ranks.
+- three words for each rank, in which only that rank has something: how many values the call has,
+  how many the whole array has, and which collective it belongs to (with its type of numbers and its
+  root). If they differ, the call fails on all ranks.
 - for each block of a float32 call a histogram with `LEVELS` counters, packed into words. A rank
   counts itself at the level of its block's largest value, and at `RARE` if the block has a value
   that is not finite. The highest level with a count is the maximum over the ranks.
@@ -29,8 +30,12 @@ import numpy as np
 LEVELS = 141  # counters of a block; level 0 has no count: all values are 0
 RARE = 140  # the counter of ranks whose block has a value that is not finite
 LEVEL_BASE = 149  # level l: abs(x) < 2^(2l - LEVEL_BASE)
-WORDS_PER_RANK = 2
+WORDS_PER_RANK = 3
 LARGEST_WORD = 2**31 - 1
+
+# Which collective a call belongs to
+COLLECTIVES = ("allreduce", "reduce_scatter", "all_gather", "broadcast", "barrier")
+ALLREDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, BARRIER = range(5)
 
 
 def counter_bits(ranks: int) -> int:
@@ -80,13 +85,13 @@ def write_prelude(
     words: np.ndarray,
     rank: int,
     ranks: int,
-    given: tuple[int, int],
+    given: tuple[int, int, int],
     levels: np.ndarray,
     rare: np.ndarray,
 ) -> None:
     """Fill int32 `words` with this rank's part.
 
-    given: its two words, each at least 1. levels, rare: of `levels_of`, empty for int32."""
+    given: of `given_words`, each at least 1. levels, rare: of `levels_of`, empty for int32."""
     words[:] = 0
     words[WORDS_PER_RANK * rank : WORDS_PER_RANK * (rank + 1)] = given
     bits, per_word = counter_bits(ranks), counters_per_word(ranks)
@@ -102,16 +107,25 @@ def prelude_words(ranks: int, blocks: int) -> int:
     return WORDS_PER_RANK * ranks + blocks * words_per_block(ranks)
 
 
-def given_words(form: int, values: int, whole: int) -> tuple[int, int]:
-    """What a rank says of a call: its form and number of values, and those of the whole array (the
-    low bits of what is larger)."""
-    return (values % (1 << 27) << 3 | form) + 1, whole % (LARGEST_WORD - 1) + 1
+def given_words(
+    values: int, whole: int, collective: int, dtype: np.dtype, root: int = 0
+) -> tuple[int, int, int]:
+    """What a rank says of a call: its values, those of the whole array (the low bits of what is
+    larger), and the collective with its type and root."""
+    detail = collective | root << 3 | ord(dtype.char) << 13
+    return values % (LARGEST_WORD - 1) + 1, whole % (LARGEST_WORD - 1) + 1, detail + 1
 
 
-def described(words: tuple[int, int]) -> str:
+def described(words: tuple[int, int, int]) -> str:
     """The same as a message says it."""
-    kind = ("int32", "float32")[(words[0] - 1 & 7) % 2]
-    return f"{words[1] - 1} {kind} values"
+    detail = words[2] - 1
+    collective = detail & 7
+    name = COLLECTIVES[collective % len(COLLECTIVES)]
+    if collective == BARRIER:
+        return name
+    if collective == BROADCAST:
+        name += f" from rank {detail >> 3 & 1023}"
+    return f"{name} of {words[1] - 1} {np.dtype(chr(detail >> 13 & 127)).name} values"
 
 
 def steps(ranks: int, exponent: int, rare: bool) -> float:

@@ -260,14 +260,14 @@ def failure(feed: Feed, words: np.ndarray, title: str) -> str:
     start = int(call.prelude)
     given_by = words[start : start + count * int(state.workers)].reshape(-1, count)
     said: dict[str, list[str]] = {}
-    for rank, pair in enumerate(given_by.tolist()):
-        said.setdefault(prelude.described((pair[0], pair[1])), []).append(str(rank))
+    for rank, (values, whole, detail) in enumerate(given_by.tolist()):
+        said.setdefault(prelude.described((values, whole, detail)), []).append(str(rank))
     parts = [
         f"rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}: {what}"
         for what, ranks in said.items()
     ]
     return (
-        f"the ranks of {title} give different arrays to collective {int(state.call)}"
+        f"the ranks of {title} do not agree on collective {int(state.call)}"
         f" ({'; '.join(parts)}); all must call the same collectives in the same order, with arrays"
         " of the same size and type"
     )

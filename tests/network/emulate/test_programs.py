@@ -178,6 +178,7 @@ def test_a_rank_that_leaves_early_is_named_on_all_others(tmp_path):
 def test_arrays_that_differ_are_an_error_on_every_rank(tmp_path):
     done = start(tmp_path, DIFFERS)
     assert done.returncode == 1
-    message = "ranks 0, 1, 2: 10 float32 values; rank 3: 11 float32 values"
+    given = "allreduce of {} float32 values"
+    message = f"ranks 0, 1, 2: {given.format(10)}; rank 3: {given.format(11)}"
     assert message in done.stderr
     assert all(message in said for said in logs(tmp_path))

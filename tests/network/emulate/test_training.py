@@ -1,4 +1,5 @@
-"""PyTorch training through the switches: DistributedDataParallel, unmodified, on Mininet."""
+"""PyTorch training through the switches: DistributedDataParallel and FSDP, unmodified, on
+Mininet."""
 
 from __future__ import annotations
 
@@ -110,3 +111,76 @@ def test_weights_are_those_of_the_same_sums_over_gloo(tmp_path: Path, system, ag
     job = results.read(folder).jobs.iloc[0]
     parameters = 64 * 100 + 100 + 100 * 10 + 10
     assert job.values_checked >= 4 * 20 * parameters, "gradients went through the network"
+
+
+# Trains the same network with both kinds of FSDP, and without, in a group of gloo.
+SHARDED = """
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+
+torch.set_num_threads(1)
+dist.init_process_group("ina")
+rank = dist.get_rank()
+gloo = dist.new_group(backend="gloo")
+
+
+def first():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(30, 101), nn.Tanh(), nn.Linear(101, 6))
+
+
+def whole(net):
+    for layer in net[0], net[2]:
+        fully_shard(layer)
+    return fully_shard(net)
+
+
+def by_hand(net):
+    for parameter in net.parameters():
+        parameter.register_post_accumulate_grad_hook(
+            lambda each: dist.all_reduce(each.grad.div_(4), group=gloo)
+        )
+    return net
+
+
+def losses(model):
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    draw = torch.Generator().manual_seed(rank)
+    for _ in range(12):
+        given = torch.randn(16, 30, generator=draw)
+        loss = nn.functional.cross_entropy(model(given), given[:, :6].argmax(1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield loss.item()
+
+
+expected = [*losses(by_hand(first()))]
+assert expected[-1] < expected[0] / 2, expected
+wrapped = FullyShardedDataParallel(first(), device_id=torch.device("cpu"))
+for model in wrapped, whole(first()):
+    found = [*losses(model)]
+    error = max(abs(a - b) for a, b in zip(found, expected))
+    assert error < 1e-4, (found, expected)
+dist.barrier()
+dist.destroy_process_group()
+print("the same losses")
+"""
+
+
+@pytest.mark.slow
+def test_sharded_training_is_that_of_the_whole_network(tmp_path: Path):
+    """Reduce-scatter and all-gather, over links with faults; gloo's sums differ in rounding."""
+    (tmp_path / "program.py").write_text(SHARDED)
+    path = tmp_path / "experiment.yaml"
+    path.write_text(EXPERIMENT.format(system="esa", aggregators=64))
+    done = run(path, tmp_path / "results", "--no-report")
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    for rank in range(4):
+        assert "the same losses" in (folder / "logs" / f"t-rank{rank}.log").read_text()
+    parameters = 30 * 101 + 101 + 101 * 6 + 6
+    checked = results.read(folder).jobs.iloc[0].values_checked
+    assert checked > 4 * 2 * 12 * 3 * parameters, "shards went through the network"

@@ -133,7 +133,8 @@ def test_different_arrays_are_one_clear_error_on_every_rank(system):
             handle.wait()
         said.add(str(caught.value))
     (only,) = said
-    assert "ranks 0, 1, 3: 1000 float32 values; rank 2: 2000 float32 values" in only
+    given = "allreduce of {} float32 values"
+    assert f"ranks 0, 1, 3: {given.format(1000)}; rank 2: {given.format(2000)}" in only
     assert "collective 1" in only
 
 

@@ -18,7 +18,7 @@ def test_no_sum_of_preludes_leaves_int32_or_runs_into_its_neighbour(ranks):
     total = np.zeros(size, np.int64)
     for rank in range(ranks):
         words = np.zeros(size, np.int32)
-        given = prelude.given_words(1, 2**31 - 1, 2**40)
+        given = prelude.given_words(2**31 - 1, 2**40, prelude.BARRIER, np.dtype("V1"), 1023)
         prelude.write_prelude(words, rank, ranks, given, levels, rare)
         assert (words >= 0).all()
         total += words
@@ -56,9 +56,19 @@ def test_blocks_have_levels_of_their_own_and_rare_ones_those_of_finite_values():
 
 
 def test_what_a_rank_gives_can_be_said():
-    for form, kind in ((0, "int32"), (1, "float32")):
-        words = prelude.given_words(form, 5, 4097)
-        assert prelude.described(words) == f"4097 {kind} values"
-    assert prelude.given_words(0, 5, 10) != prelude.given_words(0, 6, 10)
-    assert prelude.given_words(0, 5, 10) != prelude.given_words(0, 5, 11)
-    assert prelude.given_words(0, 5, 10) != prelude.given_words(1, 5, 10)
+    for dtype in (np.int32, np.float32, np.float64, np.uint8, np.complex64, bool):
+        words = prelude.given_words(5, 4097, prelude.ALL_GATHER, np.dtype(dtype))
+        assert prelude.described(words) == f"all_gather of 4097 {np.dtype(dtype).name} values"
+    kinds = np.dtype(np.int32), np.dtype(np.float32)
+    words = prelude.given_words(5, 10, prelude.BROADCAST, kinds[0], 1023)
+    assert prelude.described(words) == "broadcast from rank 1023 of 10 int32 values"
+    assert prelude.described(prelude.given_words(1, 0, prelude.BARRIER, kinds[0])) == "barrier"
+    said = {
+        prelude.given_words(values, whole, collective, dtype, root)
+        for values in (5, 6)
+        for whole in (10, 11)
+        for collective in range(len(prelude.COLLECTIVES))
+        for dtype in kinds
+        for root in (0, 1)
+    }
+    assert len(said) == 2 * 2 * 5 * 2 * 2, "all of it counts"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib.metadata import entry_points
 
 import numpy as np
@@ -12,8 +10,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs PyTorch: pip install '.[torch]'")
 
 import torch.distributed as dist  # noqa: E402
+import torch.distributed.distributed_c10d as c10d  # noqa: E402
 
-from tests.support.paths import ROOT  # noqa: E402
+from testbed.collective import CollectiveError  # noqa: E402
 from tests.support.torch_groups import Network, group  # noqa: E402
 
 
@@ -40,6 +39,7 @@ def test_sums_go_through_the_network(dtype):
     assert torch.equal(tensor, 10 * torch.arange(6, dtype=dtype).reshape(2, 3))
     assert torch.equal(work.get_future().value()[0], tensor)
     assert len(network.calls) == 1
+    assert work.is_completed() and work.is_success()
 
 
 def test_averages_and_tensors_with_gaps_go_through_the_network():
@@ -51,7 +51,55 @@ def test_averages_and_tensors_with_gaps_go_through_the_network():
     made.allreduce([whole[:, 1]], options(dist.ReduceOp.AVG)).wait()
     np.testing.assert_array_equal(whole[:, 1], [0, 10, 20, 30])
     assert (whole[:, [0, 2]] == 0).all()
-    assert network.calls == [np.float32, np.float32]
+    assert network.calls == 2 * [("allreduce", np.float32)]
+
+
+KINDS = [torch.float32, torch.int64, torch.uint8, torch.bool, torch.bfloat16, torch.float64]
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+def test_any_type_is_gathered_and_broadcast_through_the_network(dtype):
+    network = Network()
+    made = group(network)
+    own = torch.tensor([0, 1, 1], dtype=dtype)
+    gathered = torch.zeros(10, 3, dtype=dtype)
+    made.all_gather_single(gathered, own).wait()
+    assert torch.equal(gathered, own.expand(10, 3))
+    parts = [torch.zeros(3, dtype=dtype) for _ in range(10)]
+    made.allgather([parts], [own]).wait()
+    assert all(torch.equal(part, own) for part in parts)
+    options = c10d.BroadcastOptions()
+    options.rootRank = 7
+    made.broadcast([own], options).wait()
+    assert network.root == 7
+    made.barrier().wait()
+    names = [call if isinstance(call, str) else call[0] for call in network.calls]
+    assert names == ["all_gather", "all_gather", "broadcast", "barrier"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
+def test_a_rank_gets_its_part_of_sums_through_the_network(dtype):
+    network = Network()
+    made = group(network)
+    given = torch.arange(20, dtype=dtype)
+    part = torch.zeros(2, dtype=dtype)
+    made.reduce_scatter_single(part, given).wait()
+    assert part.tolist() == [60, 70]
+    whole = torch.zeros(3, 2, dtype=dtype)
+    made.reduce_scatter([whole[:2, 1]], [[*given.view(10, 2)]]).wait()
+    assert whole.tolist() == [[0, 60], [0, 70], [0, 0]]
+    assert network.calls == 2 * [("reduce_scatter", given.numpy().dtype)]
+
+
+def test_tensors_of_different_sizes_are_gathered_over_gloo():
+    network = Network()
+    parts = [torch.zeros(1)]
+    group(network).allgather([parts], [torch.ones(1)])
+    assert len(network.calls) == 1
+    parts = [torch.zeros(1), torch.zeros(2)]
+    with pytest.raises(RuntimeError):  # of gloo, whose group has one rank
+        group(network).allgather([parts], [torch.ones(1)]).wait()
+    assert len(network.calls) == 1
 
 
 @pytest.mark.parametrize(
@@ -76,19 +124,37 @@ def test_without_a_job_everything_goes_over_gloo():
     assert torch.equal(tensor, torch.ones(3))
 
 
-SCRIPT = """
-from testbed.collective import CollectiveError
-from tests.support.torch_groups import Network, group, torch
-group(Network(CollectiveError("rank 2 has ended"))).allreduce([torch.ones(3)]).wait()
-print("went on")
-"""
+def test_waiting_for_a_job_that_cannot_go_on_raises():
+    """In Python, of the work and of its future, and again whenever one waits."""
+    made = group(Network(CollectiveError("rank 2 has ended")))
+    for start in (
+        lambda: made.allreduce([torch.ones(3)]),
+        lambda: made.broadcast([torch.ones(3)]),
+        lambda: made.barrier(),
+        lambda: made.all_gather_single(torch.zeros(30), torch.ones(3)),
+        lambda: made.reduce_scatter_single(torch.zeros(3), torch.ones(30)),
+    ):
+        work = start()
+        for _ in range(2):
+            with pytest.raises(CollectiveError, match="rank 2 has ended"):
+                work.wait()
+        with pytest.raises(RuntimeError, match="rank 2 has ended"):
+            work.get_future().wait()
+        assert work.is_completed() and not work.is_success()
 
 
-def test_a_job_that_cannot_go_on_ends_the_process():
-    command = [sys.executable, "-c", SCRIPT]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "CollectiveError: rank 2 has ended" in done.stderr and not done.stdout
+def test_data_parallel_training_ends_with_what_went_wrong():
+    network = Network()
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        made = group(network)
+        linear = torch.nn.Linear(3, 1, bias=False)
+        model = torch.nn.parallel.DistributedDataParallel(linear, process_group=made)
+        network.error = CollectiveError("rank 2 has ended")
+        with pytest.raises(RuntimeError, match="rank 2 has ended"):
+            model(torch.ones(2, 3)).sum().backward()
+    finally:
+        dist.destroy_process_group()
 
 
 def test_data_parallel_training_uses_it_unmodified():
@@ -100,7 +166,8 @@ def test_data_parallel_training_uses_it_unmodified():
         made = group(network)
         model = torch.nn.parallel.DistributedDataParallel(linear, process_group=made)
         model(torch.ones(2, 3)).sum().backward()
-        assert len(network.calls) == 1
+        names = [name for name, _ in network.calls]
+        assert names.count("allreduce") == 1 and "broadcast" in names, "weights are those of rank 0"
         assert torch.equal(linear.weight.grad, torch.full((1, 3), 20.0))
     finally:
         dist.destroy_process_group()
