@@ -337,6 +337,12 @@ def events(results: Results) -> pd.DataFrame:
     return rows[["repetition", "switch", "event", "job", "value"]].reset_index(drop=True)
 
 
+def programs(results: Results) -> set[int]:
+    """Numbers of the jobs that are programs."""
+    jobs = results.experiment.get("jobs") or []
+    return {number for number, job in enumerate(jobs) if "command" in job}
+
+
 def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd.DataFrame:
     """One row per repetition, over all jobs and switches.
 
@@ -344,10 +350,13 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     over jobs that were not killed by plan (NaN when one never ended), jct_communicating_ns and
     jct_computing_ns that of each kind of them (see `_by_kind`), jct_p99_ns their 99th percentile,
     jct_short_ns, jct_p99_short_ns and so on both of each class of length (see `_by_length`), and
-    waiting_mean_ns what they waited for hosts of it; samples_per_s is the sum over those jobs,
-    scaling_efficiency their mean; shares of memory weigh every aggregator alike.
+    waiting_mean_ns what they waited for hosts of it; values_checked are those of jobs that replay,
+    values_summed those that were handed back to programs, which alone know them; samples_per_s is
+    the sum over jobs that were not killed, scaling_efficiency their mean; shares of memory
+    weigh every aggregator alike.
     """
     rows = []
+    own = programs(results)
     for repetition, group in per_job.groupby("repetition"):
         pools = per_switch[per_switch["repetition"] == repetition]
         weights = pools["aggregators"] / pools["aggregators"].sum()
@@ -366,7 +375,8 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
             "ps_link_bytes_in": _total(group["ps_link_bytes_in"]),
             "ps_link_bytes_out": _total(group["ps_link_bytes_out"]),
             "retransmissions": _total(group["retransmissions"]),
-            "values_checked": group["values_checked"].sum(),
+            "values_checked": group.loc[~group["job"].isin(own), "values_checked"].sum(),
+            "values_summed": group.loc[group["job"].isin(own), "values_checked"].sum(),
             "exact": bool(group["exact"].all()),
         }
         endings = [f"filling_{ending}_share" for ending in ENDINGS]

@@ -81,11 +81,11 @@ def _summary(results: Results, frames: Frames) -> page.Section:
         blocks.append(page.Paragraph(text, link=f"../../{FILE}"))
     run = frames["run"]
     if len(run):
-        checked = units.number(run["values_checked"].sum())
         if bool(run["exact"].all()):
-            end = "all right" if results.finished else "all of these right"
-            blocks.append(page.Paragraph(f"{checked} aggregated values checked, {end}.", "good"))
+            said = tables.exactness(run, results.finished)
+            blocks.append(page.Paragraph(f"{said}.", "good"))
         else:
+            checked = units.number(run["values_checked"].sum())
             blocks.append(page.Paragraph(f"WRONG VALUES among {checked} checked.", "bad"))
         blocks.append(page.Figures(_figures(run)))
     if len(results.faults):

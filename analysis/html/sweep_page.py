@@ -16,7 +16,7 @@ from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.bar_charts import bar_chart
 from testbed.analysis.html.run_page import FILE
 from testbed.analysis.style.plot_style import HATCHES
-from testbed.analysis.style.units import UNKNOWN, number, significant
+from testbed.analysis.style.units import UNKNOWN, significant
 from testbed.analysis.tables import report_tables as tables
 from testbed.paths import command_line
 from testbed.results import ResultsError
@@ -60,8 +60,7 @@ def _summary(sweep: Sweep, frame: pd.DataFrame) -> page.Section:
             page.Paragraph(f"DEGRADED: {degraded} of {done} points; the table says why.", "bad")
         )
     if bool(frame["exact"].all()):
-        checked = number(frame["values_checked"].sum())
-        blocks.append(page.Paragraph(f"{checked} aggregated values checked, all right.", "good"))
+        blocks.append(page.Paragraph(f"{tables.exactness(frame)}.", "good"))
     else:
         blocks.append(page.Paragraph("WRONG VALUES in at least one point.", "bad"))
     return page.Section("summary", "Summary", blocks)

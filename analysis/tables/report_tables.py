@@ -206,15 +206,29 @@ def headline(results: Results, frames: Frames) -> Text:
         text.append("fidelity: not recorded by this runtime\n")
     run = frames["run"]
     if len(run):
-        checked = units.number(run["values_checked"].sum())
         if bool(run["exact"].all()):
-            end = "all right" if results.finished else "all of these right"
-            text.append(f"exactness: {checked} aggregated values checked, {end}")
+            text.append(f"exactness: {exactness(run, results.finished)}")
         else:
+            checked = units.number(run["values_checked"].sum())
             text.append(f"exactness: WRONG VALUES among {checked} checked", style="bold red")
         if len(run) > 1:
             text.append(f"\nrepetitions: {len(run)} (mean, and 95 % confidence interval)")
     return text
+
+
+def exactness(run: pd.DataFrame, finished: bool = True) -> str:
+    """How many values were checked, and how many only handed back; none was wrong. `run`: with the
+    columns of that frame."""
+    checked, summed = run["values_checked"].sum(), run["values_summed"].sum()
+    parts = []
+    if checked or not summed:
+        end = "all right" if finished else "all of these right"
+        parts.append(f"{units.number(checked)} aggregated values checked, {end}")
+    if summed:
+        parts.append(
+            f"{units.number(summed)} sums handed back to programs, which alone can check them"
+        )
+    return "; ".join(parts)
 
 
 def jobs(frames: Frames) -> Table:

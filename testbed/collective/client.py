@@ -41,7 +41,10 @@ import numpy as np
 from testbed.collective import layout, prelude
 from testbed.errors import UserError
 
-SOCKET = "INA_SOCKET"  # environment variable: where the host process listens, see `address_of`
+# Environment variables that a rank gets
+SOCKET = "INA_SOCKET"  # where the host process listens, see `address_of`
+BACKEND = "INA_BACKEND"  # the backend of torch.distributed that replaces the program's choice
+TIMEOUT_S = "INA_COLLECTIVE_TIMEOUT_S"  # how long a rank may be waited for
 
 
 class CollectiveError(RuntimeError):

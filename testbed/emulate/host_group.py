@@ -45,6 +45,7 @@ class HostProcess(Controlled):
     stopping: bool = False
     killed: bool = False  # by a planned fault
     messages: list[dict] = field(default_factory=list)
+    joined: bool = False  # its program has joined its job
     disagreed: str | None = None  # why the ranks of its program's job cannot go on
     left_told: bool = False  # whether the other ranks know that its program has ended
 
@@ -87,6 +88,8 @@ class HostProcess(Controlled):
                 self.ready = True
             elif "done" in message:
                 self.done = message["done"]
+            elif "joined" in message:
+                self.joined = True
             elif "disagree" in message:
                 self.disagreed = message["disagree"]
             elif "failed" in message:

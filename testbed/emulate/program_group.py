@@ -3,7 +3,8 @@
 Each worker of such a job has one process, a *rank*, in its host's namespace, with the environment
 that `torchrun` would give it. It runs as the user behind sudo, and what it prints goes to a file of
 its own. A job is over when all its ranks have ended with exit code 0. If one of them fails, or the
-ranks disagree about a collective, all ranks are told why, and those that go on are killed.
+ranks disagree about a collective, or one does not come to it in time, all ranks are told why, and
+those that go on are killed.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.collective.client import SOCKET, socket_name
+from testbed.collective.client import BACKEND, SOCKET, TIMEOUT_S, socket_name
 from testbed.collective.report import MEASURES
+from testbed.config import units
 from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.errors import RunError
+from testbed.experiment.schema_jobs import COLLECTIVE_TIMEOUT_NS
+from testbed.hosts import progress_board as board
 from testbed.linux.ownership import hand_over, user_behind
 from testbed.network.spawner import Process, Spawner
 from testbed.paths import import_path
@@ -63,7 +67,11 @@ class _Job:
     command: list[str]
     start_ns: int
     hosts: list[HostProcess]
+    timeout_ns: int  # of a collective that some ranks have called
+    backend: str | None  # that replaces the program's choice
     ranks: list[Rank] = field(default_factory=list)
+    seen: tuple = ()  # what its ranks had called and got when that last changed,
+    seen_ns: int = 0  # and when that was
 
 
 class ProgramGroup:
@@ -88,7 +96,11 @@ class ProgramGroup:
         self._start_ns = start_ns
         self._jobs = {
             number: _Job(
-                shlex.split(job.command), start_ns + job.start_ns, hosts.of_job(number, "worker")
+                shlex.split(job.command),
+                start_ns + job.start_ns,
+                hosts.of_job(number, "worker"),
+                job.collective_timeout_ns or COLLECTIVE_TIMEOUT_NS,
+                job.backend,
             )
             for number, job in enumerate(experiment.jobs)
             if job.is_program
@@ -103,6 +115,7 @@ class ProgramGroup:
         for job in self._jobs.values():
             if not job.ranks and now_ns >= job.start_ns:
                 job.ranks = [self._start(job, host) for host in job.hosts]
+            self._check_waiting(job, now_ns)
             for host in job.hosts:
                 if host.disagreed is not None:
                     self._abort(job, host.disagreed, None)
@@ -121,6 +134,36 @@ class ProgramGroup:
                     for other in job.hosts:
                         if other is not rank.host and other.done is None:
                             other.send(left=[rank.number, done["calls"]])
+
+    def _check_waiting(self, job: _Job, now_ns: int) -> None:
+        """Nobody waits for ever for a rank that does not come.
+
+        A collective that all ranks have called is done soon, so who is late has no open calls."""
+        seen = tuple(
+            (host.joined, int(host.row[board.OPEN_CALLS]), int(host.row[board.FINISHED]))
+            for host in job.hosts
+        )
+        if seen != job.seen:
+            job.seen, job.seen_ns = seen, now_ns
+        if not job.ranks or now_ns - job.seen_ns <= job.timeout_ns:
+            return
+        running = [rank for rank in job.ranks if rank.ended_ns is None]
+        waiting = [rank for rank in running if rank.host.row[board.OPEN_CALLS] > 0]
+        late = [rank for rank in running if rank.host.row[board.OPEN_CALLS] == 0]
+        what = "has not called the collective that they wait in"
+        if not waiting:
+            waiting = [rank for rank in running if rank.host.joined]
+            late = [rank for rank in running if not rank.host.joined]
+            what = "has not joined the job, which they have"
+        if not waiting or not late:
+            return
+        limit = units.show(job.timeout_ns, units.TIME)
+        numbers = ", ".join(str(rank.number) for rank in waiting)
+        why = (
+            f"{late[0].title} {what}: rank{'s' if len(waiting) > 1 else ''} {numbers} for {limit},"
+            " the job's collective_timeout"
+        )
+        self._abort(job, why, late[0])
 
     def is_over(self, job: int) -> bool:
         """Whether a job is no program, or all its ranks have ended."""
@@ -190,7 +233,7 @@ class ProgramGroup:
             hand_over(path)
         arguments = {
             "command": command_line(job.command),
-            "environment": environment(job.hosts, host, measures),
+            "environment": environment(job.hosts, host, measures, job.timeout_ns, job.backend),
             "folder": str(Path.cwd()),
             "user": user_behind(),
         }
@@ -227,8 +270,14 @@ def command_line(command: Sequence[str]) -> list[str]:
     return list(command)
 
 
-def environment(hosts: Sequence[HostProcess], host: HostProcess, measures: Path) -> dict[str, str]:
-    """A rank's environment: the caller's, and what torchrun would set."""
+def environment(
+    hosts: Sequence[HostProcess],
+    host: HostProcess,
+    measures: Path,
+    timeout_ns: int,
+    backend: str | None,
+) -> dict[str, str]:
+    """A rank's environment: the caller's, what torchrun would set, and what the experiment says."""
     spec = host.spec
     master = next(each.spec.address for each in hosts if each.spec.number == 0)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SUDO_")}
@@ -255,6 +304,8 @@ def environment(hosts: Sequence[HostProcess], host: HostProcess, measures: Path)
         "PYTHONPATH": os.pathsep.join(path),
         SOCKET: socket_name(spec.job.number, spec.number),
         MEASURES: str(measures.absolute()),
+        TIMEOUT_S: f"{timeout_ns / 1e9:g}",
+        **({BACKEND: backend} if backend else {}),
     }
 
 

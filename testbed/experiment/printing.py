@@ -11,7 +11,7 @@ from testbed.config.yaml_document import Inline
 from testbed.experiment.schema import ExperimentFile, Memory, TopologyChoice
 from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Kind, Poisson, TracedModel
 from testbed.experiment.schema_background import Background
-from testbed.experiment.schema_jobs import OF_REPLAY, Fault, Job
+from testbed.experiment.schema_jobs import OF_PROGRAM, OF_REPLAY, Fault, Job
 from testbed.experiment.schema_links import LinkOptions, LinkSettings
 from testbed.experiment.schema_switches import SwitchException
 
@@ -48,9 +48,10 @@ def as_data(part: Any, given_only: bool = False) -> Any:
             and not value
         ):
             continue
-        if name in ("memory", "virtual", "arrivals", "gpu") and value is None:  # of one without
+        optional = ("memory", "virtual", "arrivals", "gpu", "backend")
+        if name in optional and value is None:  # of one without
             continue
-        if isinstance(part, Job) and name in (OF_REPLAY if part.is_program else ("command",)):
+        if isinstance(part, Job) and name in (OF_REPLAY if part.is_program else OF_PROGRAM):
             continue
         if name == "background" and not value:
             continue

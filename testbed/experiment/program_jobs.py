@@ -15,7 +15,12 @@ from testbed.config.fields import user_file
 from testbed.config.problems import Path as KeyPath
 from testbed.config.problems import Problem
 from testbed.config.units import FieldError
-from testbed.experiment.schema_jobs import OF_REPLAY, Job
+from testbed.experiment.schema_jobs import (
+    COLLECTIVE_TIMEOUT_NS,
+    OF_PROGRAM,
+    OF_REPLAY,
+    Job,
+)
 from testbed.traffic.trace import Layer, Trace
 
 TENSORS = 256  # of a round
@@ -54,8 +59,21 @@ def round_trace(name: str, workers: int, values: int) -> Trace:
     )
 
 
+def misplaced(path: KeyPath, job: Job) -> list[Problem]:
+    """The keys of a program that a job without one has."""
+    return [
+        Problem(
+            (*path, Job.model_fields[name].alias or name),
+            "is for jobs that are programs; this job replays a model. Take it out",
+        )
+        for name in OF_PROGRAM
+        if name in job.model_fields_set and getattr(job, name)
+    ]
+
+
 def check(path: KeyPath, job: Job, folder: Path) -> tuple[Job, list[Problem]]:
-    """The job with its command as absolute paths, and what is wrong with its keys."""
+    """The job with its command as absolute paths and the defaults of a program, and what is wrong
+    with its keys."""
     problems = []
     for name in OF_REPLAY:
         if name in job.model_fields_set:
@@ -82,4 +100,7 @@ def check(path: KeyPath, job: Job, folder: Path) -> tuple[Job, list[Problem]]:
                 problems.append(Problem.of((*path, "command"), error))
                 return job, problems
             words[0] = str((here / words[0]).resolve())
-    return job.model_copy(update={"command": shlex.join(words)}), problems
+    update: dict[str, object] = {"command": shlex.join(words)}
+    if job.collective_timeout_ns is None:
+        update["collective_timeout_ns"] = COLLECTIVE_TIMEOUT_NS
+    return job.model_copy(update=update), problems

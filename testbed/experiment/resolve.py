@@ -24,7 +24,7 @@ from testbed.experiment.placement import choose
 from testbed.experiment.planned_faults import check as check_faults
 from testbed.experiment.printing import shown
 from testbed.experiment.program_jobs import check as check_program
-from testbed.experiment.program_jobs import round_trace
+from testbed.experiment.program_jobs import misplaced, round_trace
 from testbed.experiment.resolve_arrivals import (
     job_of,
     read_csv,
@@ -273,6 +273,7 @@ class _Resolver:
                 job, trace = self.program_job(path, job)
                 model = job.model
             else:
+                self.problems += misplaced(path, job)
                 trace, model = self.load_model(path, job)
             plain = re.sub(r"[^A-Za-z0-9._-]+", "-", trace.name if trace else "job").lstrip("._-")
             name = job.name or f"{plain[:50]}-{number}"

@@ -13,6 +13,7 @@ from testbed.config.fields import (
     MS,
     NAME,
     NODE,
+    SECOND,
     Choice,
     Nodes,
     Number,
@@ -118,6 +119,8 @@ OF_REPLAY = (
     "compute_jitter",
     "speed_spread",
 )
+# Keys of a job that is a program; one that replays a model has none of them.
+OF_PROGRAM = ("command", "backend", "collective_timeout_ns")
 
 
 class Job(JobShape):
@@ -141,6 +144,21 @@ class Job(JobShape):
         " replay it: one process on each worker's host, which gives the values. A Python file is"
         " run by the testbed's Python. Its path is relative to the experiment file or to the"
         " current folder. Only on Mininet.",
+    )
+    backend: Annotated[str | None, Choice(("ina", "gloo"))] = Field(
+        default=None,
+        json_schema_extra={"default": "what the program names"},
+        description="Which backend of torch.distributed a program's `init_process_group` gets,"
+        " whatever it names itself: `ina`, sums in the switches; `gloo`, PyTorch's own collectives"
+        " on the same emulated network. Only with `command`.",
+    )
+    collective_timeout_ns: Annotated[int | None, Quantity(TIME, SECOND, 24 * HOUR)] = Field(
+        default=None,
+        alias="collective_timeout",
+        json_schema_extra={"default": "5 min with `command`"},
+        description="How long ranks of a program wait for one that does not call a collective which"
+        " they have called, or does not join the job, before the job ends with an error that names"
+        " it. Only with `command`.",
     )
     start_ns: Annotated[int, Quantity(TIME, 0, HOUR)] = Field(
         default=0,
@@ -207,6 +225,7 @@ class Job(JobShape):
 
 LINK_FAULTS = ("link_down", "link_up")
 FAILOVER_NS = 50 * MS
+COLLECTIVE_TIMEOUT_NS = 300 * SECOND
 
 
 class Fault(Section):

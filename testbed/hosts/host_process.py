@@ -11,7 +11,8 @@ Messages over `control`, a SOCK_SEQPACKET socket, are JSON:
 A worker is done by itself; a server, which must serve the slowest worker, when it is told to stop.
 
 A worker whose values a program gives (program_link.py) is done when that program has ended:
-  to the runner    {"disagree": "..."}: the job cannot go on
+  to the runner    {"joined": true}: its program has joined the job; {"disagree": "..."}: the job
+                   cannot go on
   from the runner  {"ended": true}: its program has ended; {"left": [rank, collectives]}: another
                    rank's program has; {"abort": "..."}: the job is over, for this reason
 
@@ -188,8 +189,13 @@ def _serve(
             if why is not None:
                 _send_message(control, disagree=why)
             continue
-        if role.link is not None and not role.link.attend(role.machine):
-            continue
+        if role.link is not None:
+            said = role.link.attend(role.machine)
+            if role.link.joined:
+                role.link.joined = False
+                _send_message(control, joined=True)
+            if not said:
+                continue
         message = _receive_message(control)
         if role.link is not None:
             _about_program(role.link, role.machine, message)

@@ -50,6 +50,7 @@ class ProgramLink:
         self._listener.bind(address_of(socket_name(job.number, spec.number)))
         self._listener.listen(8)
         self._program: socket.socket | None = None
+        self.joined = False  # and the runner is to be told
         self._control = control
         self._left: dict[int, int] = {}  # ranks that have ended -> collectives that they called
         self._epoll = select.epoll()
@@ -81,6 +82,7 @@ class ProgramLink:
             program.close()  # one process joins; the others of its rank are told so by the end
             return
         self._program = program
+        self.joined = True
         data = json.dumps(self._facts).encode()
         try:
             socket.send_fds(program, [data], [self._file, self._bell, self._news])

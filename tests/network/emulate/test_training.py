@@ -140,7 +140,7 @@ def whole(net):
 def by_hand(net):
     for parameter in net.parameters():
         parameter.register_post_accumulate_grad_hook(
-            lambda each: dist.all_reduce(each.grad.div_(4), group=gloo)
+            lambda each: dist.all_reduce(each.grad.div_(2), group=gloo)
         )
     return net
 
@@ -175,12 +175,13 @@ def test_sharded_training_is_that_of_the_whole_network(tmp_path: Path):
     """Reduce-scatter and all-gather, over links with faults; gloo's sums differ in rounding."""
     (tmp_path / "program.py").write_text(SHARDED)
     path = tmp_path / "experiment.yaml"
-    path.write_text(EXPERIMENT.format(system="esa", aggregators=64))
+    text = EXPERIMENT.format(system="esa", aggregators=64)
+    path.write_text(text.replace("workers: 4", "workers: 2"))
     done = run(path, tmp_path / "results", "--no-report")
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "results").iterdir()
-    for rank in range(4):
+    for rank in range(2):
         assert "the same losses" in (folder / "logs" / f"t-rank{rank}.log").read_text()
     parameters = 30 * 101 + 101 + 101 * 6 + 6
     checked = results.read(folder).jobs.iloc[0].values_checked
-    assert checked > 4 * 2 * 12 * 3 * parameters, "shards went through the network"
+    assert checked > 2 * 2 * 12 * 3 * parameters, "shards went through the network"

@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,19 @@ def test_the_printed_table(tmp_path, console):
     assert row(text, "s1", "preemptions") == ["-", "3", "3"]
     assert text.index("PS packets") < text.index("JCT")
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_sums_of_programs_do_not_count_as_checked(tmp_path, console):
+    """Nobody but the program knows what they should be."""
+    results = read(write_run(tmp_path))
+    small = {"name": "small", "command": "train.py"}
+    for jobs, said in (
+        ([{"name": "big"}, small], "2 560 aggregated values checked, all right; 3 840 sums handed"),
+        ([{"command": "train.py"}, small], "exactness: 6 400 sums handed back to programs"),
+    ):
+        mixed = replace(results, experiment={"jobs": jobs})
+        console.print(render(mixed))
+        assert said in " ".join(printed(console).split())
 
 
 def test_repetitions_show_their_interval(tmp_path, console):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import types
+from datetime import timedelta
 from importlib.metadata import entry_points
 
 import numpy as np
@@ -12,7 +15,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch: pip install '.[torch
 import torch.distributed as dist  # noqa: E402
 import torch.distributed.distributed_c10d as c10d  # noqa: E402
 
-from testbed.collective import CollectiveError  # noqa: E402
+from testbed.collective import CollectiveError, torch_backend  # noqa: E402
 from tests.support.torch_groups import Network, group  # noqa: E402
 
 
@@ -171,3 +174,28 @@ def test_data_parallel_training_uses_it_unmodified():
         assert torch.equal(linear.weight.grad, torch.full((1, 3), 20.0))
     finally:
         dist.destroy_process_group()
+
+
+def test_the_experiment_may_choose_the_backend_and_how_long_ranks_wait(monkeypatch):
+    """Under every name that the function has, and for scripts that say something else."""
+    called = []
+
+    def original(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1):
+        called.append((backend, timeout, rank))
+
+    modules = [types.ModuleType(f"torch.distributed.made_up{i}") for i in range(2)]
+    for module in modules:
+        module.init_process_group = original
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setenv("INA_COLLECTIVE_TIMEOUT_S", "20")
+    torch_backend._replace_init(original)
+    modules[0].init_process_group("nccl", rank=3)
+    monkeypatch.setenv("INA_BACKEND", "gloo")
+    modules[1].init_process_group("ina", timeout=timedelta(seconds=7))
+    modules[1].init_process_group()
+    later = timedelta(seconds=20 + torch_backend.LATER_S)
+    assert called == [
+        ("nccl", later, 3),
+        ("gloo", timedelta(seconds=7), -1),
+        ("gloo", later, -1),
+    ]

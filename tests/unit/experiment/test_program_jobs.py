@@ -64,6 +64,8 @@ def test_its_path_may_be_relative_to_the_current_folder(tmp_path, monkeypatch):
         ({"keys": ", model: vgg16"}, r"jobs\[0\].model.*this job has a command"),
         ({"keys": ", iterations: 3"}, r"jobs\[0\].iterations.*this job has a command"),
         ({"keys": ", compute_jitter: 1 %"}, r"jobs\[0\].compute_jitter"),
+        ({"keys": ", backend: nccl"}, r"jobs\[0\].backend: found 'nccl'.*ina, gloo"),
+        ({"keys": ", collective_timeout: 10 ms"}, r"jobs\[0\].collective_timeout"),
         ({"more": "runtime: virtual"}, r"jobs\[0\].command.*a trace of your own"),
     ],
 )
@@ -80,6 +82,20 @@ def test_a_job_without_a_command_needs_a_model(missing):
     text = f"topology: {{kind: star, hosts: 8}}\nsystem: ps\njobs: [{{workers: 2, {given}}}]"
     with pytest.raises(UserError, match=rf"jobs\[0\].{missing}: missing"):
         load_text(text)
+
+
+@pytest.mark.parametrize("key", ["backend: gloo", "collective_timeout: 3 s"])
+def test_keys_of_programs_are_errors_of_jobs_that_replay(key):
+    text = "topology: {kind: star, hosts: 8}\nsystem: ps\njobs: [{workers: 2, model: vgg16, %s}]"
+    with pytest.raises(UserError, match=rf"jobs\[0\].{key.split(':')[0]}: is for jobs that are"):
+        load_text(text % f"iterations: 2, {key}")
+
+
+def test_a_program_has_a_time_limit_for_ranks_that_do_not_come():
+    assert of().jobs[0].collective_timeout_ns == 300 * 10**9
+    job = of(keys=", collective_timeout: 20 s, backend: gloo").jobs[0]
+    assert (job.collective_timeout_ns, job.backend) == (20 * 10**9, "gloo")
+    assert "collective_timeout: 20 s" in of(keys=", collective_timeout: 20 s").resolved_yaml()
 
 
 @pytest.mark.parametrize("workers", [2, MAX_WORKERS])
