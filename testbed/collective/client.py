@@ -68,11 +68,12 @@ class Link:
     The runtime makes it: `connect` over the host process's socket, tests without any process."""
 
     def __init__(self, memory: np.ndarray, facts: Mapping[str, Any]) -> None:
-        """memory: the shared file. facts: rank, ranks, block_values."""
+        """memory: the shared file. facts: rank, ranks, block_values, fixed."""
         self.memory = layout.shared(memory)
         self.rank = int(facts["rank"])
         self.ranks = int(facts["ranks"])
         self.block_values = int(facts["block_values"])
+        self.fixed = bool(facts["fixed"])  # whether float32 have a fixed scale
 
     def ring(self) -> None:
         """Wake the host process."""
@@ -500,7 +501,7 @@ class Job:
             copied[begin - start : end - start] = values
             copied[end - start :] = 0
         levels, rare = np.zeros(0, np.int64), np.zeros(0, bool)
-        if is_float:
+        if is_float and not self._link.fixed:
             levels, rare = prelude.levels_of(words[source : source + stop - start], block)
         size = prelude.prelude_words(self.size, len(levels))
         part = _Part(
@@ -524,7 +525,8 @@ class Job:
         )
         number = self._submitted
         call = memory.calls[number % layout.CALLS]
-        call.form = layout.FLOATS if is_float else layout.INTEGERS
+        floats = layout.FIXED if self._link.fixed else layout.FLOATS
+        call.form = floats if is_float else layout.INTEGERS
         call.values = stop - start
         call.source, call.target = source, place
         call.divisor = given.divisor

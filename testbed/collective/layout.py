@@ -23,6 +23,7 @@ ARENA = 65536  # bytes before the arena
 # Call.form: how the values travel
 INTEGERS = 0  # int32, exactly, modulo 2^32
 FLOATS = 1  # float32, scaled by a power of two that all ranks agree on for each block
+FIXED = 2  # float32, with a scale that the experiment says (testbed/protocols/given.py)
 
 # Call.state
 FREE = 0

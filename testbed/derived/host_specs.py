@@ -132,6 +132,7 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[H
         computation_ns=communication_ns if job.is_program else trace.compute_ns,
         burst_ns=timers_of(experiment, number).burst_ns,
         program=job.is_program,
+        fixed_scale=fixed_scale(experiment, number),
     )
     options = entry.require("host_part")(experiment, number)
     peers_of, worker_part = entry.require("peers"), entry.hook("worker_part")
@@ -178,6 +179,14 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[H
             )
         )
     return specs
+
+
+def fixed_scale(experiment: Experiment, number: int) -> int:
+    """Steps per 1.0 of a program's float32; 0: none are fixed."""
+    job = experiment.jobs[number]
+    if not job.is_program or job.numbers != "fixed":
+        return 0
+    return options_of(experiment, AtpOptions).fixed_point_scale
 
 
 def servers_of(experiment: Experiment, number: int, worker: int) -> tuple[str, ...]:

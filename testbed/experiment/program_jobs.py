@@ -101,6 +101,8 @@ def check(path: KeyPath, job: Job, folder: Path) -> tuple[Job, list[Problem]]:
                 return job, problems
             words[0] = str((here / words[0]).resolve())
     update: dict[str, object] = {"command": shlex.join(words)}
+    if job.numbers is None:
+        update["numbers"] = "exponents"
     if job.collective_timeout_ns is None:
         update["collective_timeout_ns"] = COLLECTIVE_TIMEOUT_NS
     return job.model_copy(update=update), problems

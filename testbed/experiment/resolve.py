@@ -299,6 +299,13 @@ class _Resolver:
                 "is for runtime mininet; programs run on a real clock. In virtual time replay a"
                 " model: a shipped one, or a trace of your own (docs/models.md)",
             )
+        system: SystemOptions | None = self.parts.get("system")
+        if job.numbers == "fixed" and system and not hasattr(system, "fixed_point_scale"):
+            self.add_problem(
+                (*path, "numbers"),
+                "found fixed; only system atp has it, whose parameter server adds up as"
+                " floating-point numbers what does not fit. Take exponents",
+            )
         size = self.parts.get("values_per_packet")
         program = Path(job.command.split()[0]).stem if job.command.split() else "program"
         return job, round_trace(program, job.workers, size) if size else None

@@ -120,7 +120,7 @@ OF_REPLAY = (
     "speed_spread",
 )
 # Keys of a job that is a program; one that replays a model has none of them.
-OF_PROGRAM = ("command", "backend", "collective_timeout_ns")
+OF_PROGRAM = ("command", "backend", "numbers", "collective_timeout_ns")
 
 
 class Job(JobShape):
@@ -151,6 +151,14 @@ class Job(JobShape):
         description="Which backend of torch.distributed a program's `init_process_group` gets,"
         " whatever it names itself: `ina`, sums in the switches; `gloo`, PyTorch's own collectives"
         " on the same emulated network. Only with `command`.",
+    )
+    numbers: Annotated[str | None, Choice(("exponents", "fixed"))] = Field(
+        default=None,
+        json_schema_extra={"default": "`exponents` with `command`"},
+        description="How float32 of a program travel as int32: `exponents`: each block with the"
+        " exponent of its largest value, on which the ranks agree before; `fixed`: with ATP's"
+        " `fixed_point_scale`, and as float32 past the switches where that does not fit (system"
+        " `atp`). Only with `command` (docs/training.md).",
     )
     collective_timeout_ns: Annotated[int | None, Quantity(TIME, SECOND, 24 * HOUR)] = Field(
         default=None,

@@ -42,6 +42,7 @@ class ProgramLink:
             "rank": spec.number,
             "ranks": job.workers,
             "block_values": job.tensors[0].values,
+            "fixed": job.fixed_scale > 0,
             "bytes": size,
         }
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)

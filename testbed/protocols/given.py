@@ -6,7 +6,8 @@ when a packet is written, and a result goes to `target`, in the words of an aren
 processes see. So values are copied once on their way to the packet and once on the way back.
 
 How float32 become int32, and what a block that is not finite looks like, is in
-testbed/collective/prelude.py.
+testbed/collective/prelude.py. With a fixed scale, as ATP has it, a fragment with a value that does
+not fit travels as float32, which the server adds (floats.py); NaN and infinities do not fit.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.protocols import wire
+from testbed.protocols import floats, wire
 from testbed.protocols.jit import njit
 
 # Given.form
 WHOLE = 0  # int32 as they are
 SCALED = 1  # float32 in steps
 RARE = 2  # float32 in coarser steps, with marks of what is not finite
+FIXED = 3  # float32 in steps of a fixed size, or, if one of a fragment does not fit, as they are
 
 
 class Given(NamedTuple):
@@ -37,13 +39,19 @@ class Given(NamedTuple):
     row: np.ndarray  # int64[T], in which row a tensor's results are counted
     left: np.ndarray  # int64[R], results that are still to come
     bits: np.ndarray  # int64[1], of a counter of workers
+    fixed: np.ndarray  # float64[2]: steps per unit with a fixed scale; most steps that fit
 
 
 def no_values() -> Given:
     return new_given(0, 0, 1)
 
 
-def new_given(tensors: int, rows: int, workers: int) -> Given:
+def most_steps(workers: int) -> int:
+    """With a fixed scale: the largest value that fits, in steps, so that no sum leaves int32."""
+    return min(floats.LARGEST, (2**31 - 1) // workers)
+
+
+def new_given(tensors: int, rows: int, workers: int, fixed_scale: int = 0) -> Given:
     """Room for so many tensors and rows; the arena comes later (`_replace`)."""
     return Given(
         words=np.zeros(0, np.int32),
@@ -56,6 +64,7 @@ def new_given(tensors: int, rows: int, workers: int) -> Given:
         row=np.zeros(tensors, np.int64),
         left=np.zeros(rows, np.int64),
         bits=np.array([workers.bit_length()], np.int64),
+        fixed=np.array([fixed_scale, most_steps(workers)], np.float64),
     )
 
 
@@ -69,7 +78,7 @@ def write(g, row, base, tensor, offset, count):
             row[base + i] = wire.swap(np.uint32(g.words[start + i]))
         return
     scale = g.scale[tensor]
-    if form == SCALED:
+    if form in (SCALED, FIXED):
         for i in range(count):
             steps = np.int32(np.rint(np.float64(g.numbers[start + i]) * scale))
             row[base + i] = wire.swap(np.uint32(steps))
@@ -87,6 +96,37 @@ def write(g, row, base, tensor, offset, count):
 
 
 @njit(cache=True)
+def fits(g, tensor, offset, count):
+    """Whether `count` values fit the fixed scale; NaN does not."""
+    start = g.source[tensor] + offset
+    scale, most = g.scale[tensor], g.fixed[1]
+    fit = True
+    for i in range(count):
+        fit &= abs(np.rint(np.float64(g.numbers[start + i]) * scale)) <= most
+    return fit
+
+
+@njit(cache=True)
+def write_floats(g, row, base, tensor, offset, count):
+    """Write `count` values as float32."""
+    start = g.source[tensor] + offset
+    for i in range(count):
+        row[base + i] = wire.swap(np.uint32(g.words[start + i]))
+
+
+@njit(cache=True)
+def take_floats(g, row, base, tensor, offset, count):
+    """Take the sums of `count` values from a result in float32."""
+    start = g.target[tensor] + offset
+    g.left[g.row[tensor]] -= 1
+    divisor = g.divisor[tensor]
+    for i in range(count):
+        g.words[start + i] = np.int32(wire.swap(row[base + i]))
+        if divisor != 1.0:
+            g.numbers[start + i] = np.float32(np.float64(g.numbers[start + i]) / divisor)
+
+
+@njit(cache=True)
 def take(g, row, base, tensor, offset, count):
     """Take the sums of `count` values from a result."""
     start = g.target[tensor] + offset
@@ -97,7 +137,7 @@ def take(g, row, base, tensor, offset, count):
             g.words[start + i] = np.int32(wire.swap(row[base + i]))
         return
     scale, divisor = g.scale[tensor], g.divisor[tensor]
-    if form == SCALED:
+    if form in (SCALED, FIXED):
         for i in range(count):
             steps = np.int32(wire.swap(row[base + i]))
             g.numbers[start + i] = np.float32(np.float64(steps) / scale / divisor)

@@ -34,6 +34,37 @@ def write_values(worker, scoreboard, row, base, fragment):
 
 
 @njit(cache=True)
+def goes_as_floats(worker, scoreboard, fragment):
+    """Whether a fragment travels as floating-point numbers: one of its values does not fit, or
+    another worker's does not."""
+    status = scoreboard.status[fragment]
+    if worker.given.source.size == 0:
+        return floats.wanted(worker.floats, scoreboard.state[0].iteration, fragment, status)
+    tensor = scoreboard.tensor[fragment]
+    if worker.given.form[tensor] != given.FIXED:
+        return False
+    offset = (fragment - scoreboard.first[tensor]) * scoreboard.state[0].values
+    count = send_scoreboard.values_in(scoreboard, fragment)
+    wanted = status & send_scoreboard.FLOAT != 0
+    return wanted or not given.fits(worker.given, tensor, offset, count)
+
+
+@njit(cache=True)
+def write_floats(worker, scoreboard, row, base, fragment):
+    """The same values as `write_values`, as floating-point numbers."""
+    per_fragment = scoreboard.state[0].values
+    if worker.given.source.size == 0:
+        iteration = scoreboard.state[0].iteration
+        floats.write_own(worker.floats, row, base, iteration, fragment, per_fragment)
+        return
+    tensor = scoreboard.tensor[fragment]
+    offset = (fragment - scoreboard.first[tensor]) * per_fragment
+    count = send_scoreboard.values_in(scoreboard, fragment)
+    given.write_floats(worker.given, row, base, tensor, offset, count)
+    values.write_zeros(row, base + count, base + per_fragment)
+
+
+@njit(cache=True)
 def check_values(worker, scoreboard, row, base, fragment):
     """True if the packet holds the sum over all workers; else the place is noted in the status.
     A sum of what a program has given is handed back to it."""
@@ -81,6 +112,13 @@ def check_values(worker, scoreboard, row, base, fragment):
 def check_floats(worker, scoreboard, row, base, fragment):
     """The same for a result in floating-point numbers, which may differ within a bound."""
     status, recorded, iteration = worker.status, worker.floats, scoreboard.state[0].iteration
+    if worker.given.source.size > 0:
+        tensor = scoreboard.tensor[fragment]
+        offset = (fragment - scoreboard.first[tensor]) * scoreboard.state[0].values
+        count = send_scoreboard.values_in(scoreboard, fragment)
+        given.take_floats(worker.given, row, base, tensor, offset, count)
+        worker.counters[0].values_checked += count
+        return True
     if recorded.sums.shape[0] == 0:
         wrong = 0
     else:

@@ -130,9 +130,9 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
             filled + count - i + config.workers < out.shape[0]
             and state.next_request_ps <= now * 1000
         )
-        if config.floats == 1 and flags & wire.FLOAT == 0:
+        if config.floats > 0 and flags & wire.FLOAT == 0:
             # Whole numbers that are of no use: everyone is to send floating-point numbers.
-            if not as_floats and flags & wire.OVERFLOW:
+            if config.floats == 1 and not as_floats and flags & wire.OVERFLOW:
                 server_store.become_floats(server, place)
                 server_losses.hold(server, place, now)
                 if spare:

@@ -281,9 +281,7 @@ def _write_gradient(worker, scoreboard, row, fragment, flags):
         )
     else:
         index = index_of(config.index_mode, config.pool, config.job, whole)
-    as_floats = floats.wanted(
-        worker.floats, scoreboard.state[0].iteration, fragment, scoreboard.status[fragment]
-    )
+    as_floats = payload.goes_as_floats(worker, scoreboard, fragment)
     if as_floats:
         flags |= wire.FLOAT
     stripe = stripes.stripe_of(worker.stripes, fragment)
@@ -295,14 +293,7 @@ def _write_gradient(worker, scoreboard, row, fragment, flags):
     wire.set_worker(row, config.bitmap_words, config.number)
     base = wire.HEADER_WORDS + config.bitmap_words
     if as_floats:
-        floats.write_own(
-            worker.floats,
-            row,
-            base,
-            scoreboard.state[0].iteration,
-            fragment,
-            scoreboard.state[0].values,
-        )
+        payload.write_floats(worker, scoreboard, row, base, fragment)
     else:
         payload.write_values(worker, scoreboard, row, base, fragment)
     worker.counters[0].gradient_packets += 1

@@ -41,7 +41,8 @@ CONFIG = record(
     "index_mode",
     "pool",
     "rehash",  # 1: a window position that collided gets another index
-    "floats",  # 1: what leaves int32 is summed as floating-point numbers
+    "floats",  # 1: what leaves int32 is summed as floating-point numbers; 2: what a worker sends as
+    #            such is, and sums of whole numbers are modulo 2^32
     "request_ps",  # link time set aside for a reminder or request with its answer; 0: none
 )
 

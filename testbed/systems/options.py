@@ -218,7 +218,8 @@ class AtpOptions(PoolOptions):
     )
     fixed_point_scale: Annotated[int, Whole(1, 1_000_000_000)] = Field(
         default=1_000_000,
-        description="Fixed-point steps per unit of recorded gradients. Fragments with values"
+        description="Fixed-point steps per unit of recorded gradients, and of a program's float32"
+        " with `numbers: fixed`. Fragments with values"
         " beyond 213 million steps, and sums beyond int32, are summed as floating-point numbers.",
     )
 

@@ -197,6 +197,9 @@ def _lay_out_block(feed, g, scoreboard, call):
     g.divisor[tensor] = np.float64(call.divisor)
     if call.form == layout.INTEGERS:
         g.form[tensor] = given.WHOLE
+    elif call.form == layout.FIXED:
+        g.form[tensor] = given.FIXED
+        g.scale[tensor] = g.fixed[0]
     else:
         bits = g.bits[0]
         shift = 31 - bits - (2 * feed.level[block] - prelude.LEVEL_BASE)

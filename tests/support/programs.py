@@ -25,14 +25,14 @@ system: {name: %s%s}
 %s
 values_per_packet: 16
 jobs:
-  - {name: digits, command: "true", workers: 4}
+  - {name: digits, command: "true", workers: 4%s}
 """
 BLOCK = 64 * 16  # values
 
 
-def text(system: str, aggregators: int = 64, options: str = "") -> str:
+def text(system: str, aggregators: int = 64, options: str = "", keys: str = "") -> str:
     memory = "" if system in ("ps", "ring") else f"memory: {{aggregators: {aggregators}}}"
-    return TEXT % (system, options, memory)
+    return TEXT % (system, options, memory, keys)
 
 
 def draw(seed: int, size: int, dtype: type = np.float32) -> list[np.ndarray]:
@@ -54,6 +54,7 @@ class FabricLink(client.Link):
             "rank": host.spec.number,
             "ranks": job.workers,
             "block_values": job.tensors[0].values,
+            "fixed": job.fixed_scale > 0,
         }
         super().__init__(memory, facts)
         self.fabric = fabric

@@ -66,6 +66,8 @@ def test_its_path_may_be_relative_to_the_current_folder(tmp_path, monkeypatch):
         ({"keys": ", compute_jitter: 1 %"}, r"jobs\[0\].compute_jitter"),
         ({"keys": ", backend: nccl"}, r"jobs\[0\].backend: found 'nccl'.*ina, gloo"),
         ({"keys": ", collective_timeout: 10 ms"}, r"jobs\[0\].collective_timeout"),
+        ({"keys": ", numbers: fixed"}, r"jobs\[0\].numbers.*only system atp has it"),
+        ({"keys": ", numbers: double"}, r"jobs\[0\].numbers.*exponents, fixed"),
         ({"more": "runtime: virtual"}, r"jobs\[0\].command.*a trace of your own"),
     ],
 )
@@ -84,7 +86,7 @@ def test_a_job_without_a_command_needs_a_model(missing):
         load_text(text)
 
 
-@pytest.mark.parametrize("key", ["backend: gloo", "collective_timeout: 3 s"])
+@pytest.mark.parametrize("key", ["backend: gloo", "numbers: fixed", "collective_timeout: 3 s"])
 def test_keys_of_programs_are_errors_of_jobs_that_replay(key):
     text = "topology: {kind: star, hosts: 8}\nsystem: ps\njobs: [{workers: 2, model: vgg16, %s}]"
     with pytest.raises(UserError, match=rf"jobs\[0\].{key.split(':')[0]}: is for jobs that are"):

@@ -1,0 +1,91 @@
+"""Float32 of programs with a fixed scale, and as floating-point numbers where that does not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from testbed.protocols import given
+from tests.support.fabric import lossy, perfect, total
+from tests.support.programs import BLOCK, draw, programs, sums, text
+
+FAULTS = dict(loss=0.02, duplicate=0.02, reorder=0.05)
+SCALE = 10**6
+PACKET = 16  # values
+
+
+def fixed(schedule=perfect, options=""):
+    return programs(text("atp", options=options, keys=", numbers: fixed"), schedule)
+
+
+def assert_right(found: np.ndarray, arrays: list[np.ndarray], scale: int = SCALE) -> None:
+    """Every fragment as docs/training.md says: steps where all fit, else the float32 themselves,
+    both against sums in double precision."""
+    for start in range(0, arrays[0].size, PACKET):
+        parts = np.stack([array[start : start + PACKET] for array in arrays]).astype(np.float64)
+        exact, got = parts.sum(axis=0), found[start : start + PACKET]
+        if (np.abs(np.rint(parts * scale)) <= given.most_steps(4)).all():
+            expected = (np.rint(parts * scale).sum(axis=0) / scale).astype(np.float32)
+            np.testing.assert_array_equal(got, expected)
+            bound = 4 / (2 * scale) + np.abs(exact) * 2.0**-24
+        else:
+            bound = np.abs(exact) * 2.0**-24 + 4 * np.abs(parts).sum(axis=0) * 2.0**-53
+        assert (np.abs(got - exact) <= bound).all()
+
+
+def test_sums_are_within_the_bound_and_the_same_on_all_ranks():
+    """Some fragments fit on all ranks, some on none, some on all but one."""
+    fabric, jobs = fixed(lossy(1, **FAULTS))
+    random = np.random.default_rng(2)
+    arrays = [random.normal(size=2 * BLOCK + 5).astype(np.float32) for _ in range(4)]
+    for array in arrays:
+        array[5 * PACKET : 9 * PACKET] *= 1e20
+    arrays[2][20 * PACKET + 3] = -214.0
+    arrays[1][2 * BLOCK + 4] = 3e38
+    found = sums(jobs, arrays)
+    for other in found:
+        np.testing.assert_array_equal(other, found[0])
+    assert_right(found[0], arrays)
+    for worker in fabric.workers():
+        assert worker.counters()["float_results"] == 6
+    average = sums(jobs, arrays, mean=True)[0]
+    np.testing.assert_allclose(average, found[0] / 4, rtol=2**-22)
+
+
+def test_what_is_not_finite_arrives_as_such():
+    _, jobs = fixed(lossy(3, **FAULTS))
+    arrays = [np.ones(50, np.float32) for _ in range(4)]
+    arrays[0][3] = np.nan
+    arrays[1][5] = arrays[2][6] = np.inf
+    arrays[3][6] = -np.inf
+    for found in sums(jobs, arrays):
+        assert np.isnan(found[[3, 6]]).all() and found[5] == np.inf
+        np.testing.assert_array_equal(np.delete(found, [3, 5, 6]), 4)
+
+
+def test_whole_numbers_are_still_exact_modulo_two_to_the_32():
+    """Sums that leave int32 are those of int32, and no reason for floating-point numbers."""
+    fabric, jobs = fixed(lossy(4, **FAULTS))
+    arrays = draw(5, 3000, np.int32)
+    floats = [np.full(100, 1e9, np.float32) for _ in jobs]
+    handles = [job.allreduce_async(array) for job, array in zip(jobs, arrays, strict=True)]
+    for found in sums(jobs, floats):
+        np.testing.assert_array_equal(found, np.float32(4e9))
+    for handle in handles:
+        np.testing.assert_array_equal(handle.wait(), np.sum(arrays, axis=0, dtype=np.int32))
+    assert total(fabric.servers(), "float_results") == 7
+
+
+def test_the_scale_is_that_of_the_experiment():
+    fabric, jobs = fixed(options=", fixed_point_scale: 1000")
+    arrays = [np.array([0.0014, 200_000.0], np.float32) for _ in range(4)]
+    found = sums(jobs, arrays)[0]
+    assert found.tolist() == [pytest.approx(0.004), 800_000.0]
+    assert total(fabric.workers(), "float_results") == 0
+    assert_right(found, arrays, 1000)
+
+
+def test_the_most_that_fits_leaves_int32_for_no_number_of_workers():
+    for workers in (1, 2, 10, 11, 100, 1024):
+        assert given.most_steps(workers) * workers < 2**31
+    assert given.most_steps(10) == 213_000_000, "as ATP has published it"
