@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
 import sys
 import types
 from datetime import timedelta
@@ -16,6 +19,7 @@ import torch.distributed as dist  # noqa: E402
 import torch.distributed.distributed_c10d as c10d  # noqa: E402
 
 from testbed.collective import CollectiveError, torch_backend  # noqa: E402
+from tests.support.paths import ROOT  # noqa: E402
 from tests.support.torch_groups import Network, group  # noqa: E402
 
 
@@ -199,3 +203,109 @@ def test_the_experiment_may_choose_the_backend_and_how_long_ranks_wait(monkeypat
         ("gloo", timedelta(seconds=7), -1),
         ("gloo", later, -1),
     ]
+
+
+# Two ranks train with FSDP; their job's collectives are made of gloo's.
+SHARDED = """
+import os
+import sys
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+from datetime import timedelta
+from torch import nn
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+
+from testbed.collective.torch_backend import InaGroup
+
+
+class Done:
+    def wait(self, timeout_s=None):
+        pass
+
+
+class Job:
+    def __init__(self, gloo):
+        self.gloo = gloo
+        self.calls = []
+
+    def gathered(self, name, array):
+        self.calls.append(name)
+        parts = [torch.empty(array.size) for _ in range(2)]
+        self.gloo.allgather([parts], [torch.from_numpy(array).clone()]).wait()
+        return torch.cat(parts)
+
+    def all_gather_async(self, array, out):
+        out[:] = self.gathered("all_gather", array).numpy()
+        return Done()
+
+    def reduce_scatter_async(self, array, mean, out):
+        both = self.gathered("reduce_scatter", array).view(2, 2, -1)[:, self.gloo.rank()]
+        out[:] = (both.mean(0) if mean else both.sum(0)).numpy()
+        return Done()
+
+
+def group(store, rank, size, timeout):
+    gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, timeout)
+    jobs.append(Job(gloo))
+    return InaGroup(store, rank, size, timeout, jobs[-1])
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(9, 31), nn.Tanh(), nn.Linear(31, 4))
+
+
+def whole(net):
+    for layer in net[0], net[2]:
+        fully_shard(layer)
+    return fully_shard(net)
+
+
+def losses(model, given):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for samples in given:
+        loss = model(samples).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield loss.item()
+
+
+jobs = []
+
+
+def rank(number, port):
+    os.environ.update(RANK=str(number), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    dist.Backend.register_backend("made_up", group, devices=["cpu"])
+    dist.init_process_group("made_up")
+    given = torch.randn(4, 8, 9, generator=torch.manual_seed(1))
+    expected = [*losses(network(), given)]
+    wrapped = FullyShardedDataParallel(network(), device_id=torch.device("cpu"))
+    for model in wrapped, whole(network()):
+        jobs[0].calls.clear()
+        found = [*losses(model, given)]
+        assert torch.allclose(torch.tensor(found), torch.tensor(expected)), (found, expected)
+        assert {"all_gather", "reduce_scatter"} == set(jobs[0].calls), jobs[0].calls
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    multiprocessing.spawn(rank, args=(sys.argv[1],), nprocs=2)
+"""
+
+
+@pytest.mark.slow
+def test_sharded_training_uses_it_unmodified(tmp_path):
+    """Both kinds of FSDP: all ranks have the same samples, so the losses are those of one rank."""
+    (tmp_path / "sharded.py").write_text(SHARDED)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "sharded.py"), port],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
