@@ -92,6 +92,9 @@ _EMULATED = Elsewhere(
 _PROGRAMS = Elsewhere(
     "tests/network/emulate/test_programs.py::test_sums_are_right_beside_a_job_that_replays"
 )
+_EXAMPLES = Elsewhere(
+    "tests/network/emulate/test_training_examples.py::test_an_example_reaches_its_mark"
+)
 _TRAINING = Elsewhere(
     "tests/network/emulate/test_training.py::test_weights_are_those_of_the_same_sums_over_gloo"
 )
@@ -131,6 +134,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"\./test .+", _PYTEST),
     (r"RUN experiments/quickstart\.yaml", _EMULATED),
     (r"RUN experiments/(sum-arrays|train_digits)\.yaml", _PROGRAMS),
+    (r"RUN experiments/train_(text|clicks|jax)\.yaml", _EXAMPLES),
     (r"pip install \./examples/plugin", _PLUGIN),
     (r"RUN run examples/plugin/experiment\.yaml", _PLUGIN),
     (
@@ -225,6 +229,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"MODULE tests\.bmv2.*", _BMV2),
     (r"pip install '\.\[traces\]'", _TORCH),
     (r"pip install '\.\[torch\]'", _TRAINING),
+    (r"pip install '\.\[jax\]'", _EXAMPLES),
     (r"MODULE testbed\.traffic\.generate .+", _TORCH),
     (r"MODULE testbed\.traffic\.models_page", Module("testbed.traffic.models_page")),
     (r"MODULE labs list", Module("labs list")),
