@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -25,6 +25,7 @@ from testbed.steps import step
 if TYPE_CHECKING:
     from testbed.emulate.session import SharedSession
     from testbed.experiment import Experiment
+    from testbed.web.live_page import LivePage
 
 VIRTUAL = "virtual"
 
@@ -37,18 +38,51 @@ def run(
     report: bool = True,
     prompt: str | None = None,
     zeros: bool = False,
+    web: str | None = None,
 ) -> int:
     """Run an experiment and report; its folder goes below `results`. Returns the exit code.
 
     pcap: the ports to capture (see captures.py). report: False for the tables alone, without
     figures and report.html. prompt: when Mininet's prompt opens (see mininet_run). zeros:
-    tables are printed with the rows of zeros. Raises UserError before anything is built, and
+    tables are printed with the rows of zeros. web: a page shows the run while it goes on (""), and
+    stays until Ctrl-C ("stay"); None: there is none. Raises UserError before anything is built, and
     RunError."""
-    folder = carry_out(experiment, results, pcap, Console(), prompt)
     from testbed.analysis.report import after_run
 
-    after_run(folder, draw=report, zeros=zeros)
+    console = Console()
+    with _live_page(web, console) as page:
+        folder = carry_out(experiment, results, pcap, console, prompt, page)
+        after_run(folder, draw=report, zeros=zeros)
+        if page is not None:
+            written = folder / "report.html"
+            page.end("Finished.", written if report and written.exists() else None)
+            if page.stay:
+                console.print(f"live page: {page.address} stays until Ctrl-C", **_AS_IT_IS)
+                page.wait()
     return 0
+
+
+_AS_IT_IS: dict[str, Any] = {"soft_wrap": True, "highlight": False, "markup": False}
+
+
+@contextlib.contextmanager
+def _live_page(web: str | None, console: Console) -> Iterator[LivePage | None]:
+    """The page of a run, if it has one. It says how the run has failed."""
+    if web is None:
+        yield None
+        return
+    from testbed.web.live_page import LivePage
+
+    with LivePage(stay=web == "stay") as page:
+        console.print(f"live page: {page.address} (on this machine alone)", **_AS_IT_IS)
+        try:
+            yield page
+        except KeyboardInterrupt:
+            page.end("The run was interrupted.")
+            raise
+        except Exception as error:
+            page.end(f"The run has failed: {error}")
+            raise
 
 
 def carry_out(
@@ -57,6 +91,7 @@ def carry_out(
     pcap: Sequence[str],
     console: Console,
     prompt: str | None = None,
+    page: LivePage | None = None,
 ) -> Path:
     """Check the machine, compile, and run an experiment; returns its results folder, which is below
     `results`. Shows how far it is on `console`. Raises UserError and RunError as `run` does."""
@@ -78,7 +113,7 @@ def carry_out(
         too_much = capacity.warnings(experiment, calibration.load())
         for warning in (*experiment.warnings, *program.warnings, *too_much):
             print(f"warning: {warning}", file=sys.stderr)
-        return run_experiment(experiment, program, results, console, captured, shared, prompt)
+        return run_experiment(experiment, program, results, console, captured, shared, prompt, page)
 
 
 def get_ready(experiments: Iterable[Experiment]) -> None:
@@ -109,17 +144,18 @@ def run_experiment(
     captured: Sequence[CapturedPort] = (),
     shared: SharedSession | None = None,
     prompt: str | None = None,
+    page: LivePage | None = None,
 ) -> Path:
     """Run all repetitions; returns the results folder, which is marked with how it ended.
 
     captured: ports on Mininet whose packets are written down. shared: the session of several runs
-    on Mininet. prompt: when Mininet's prompt opens. Raises RunError."""
+    on Mininet. prompt: when Mininet's prompt opens. page: shows the run. Raises RunError."""
     if experiment.runtime == VIRTUAL:
         from testbed.simulate import virtual_run
 
-        return virtual_run.run_experiment(experiment, program, results, console)
+        return virtual_run.run_experiment(experiment, program, results, console, page)
     from testbed.emulate import mininet_run
 
     return mininet_run.run_experiment(
-        experiment, program, results, console, captured, shared, prompt
+        experiment, program, results, console, captured, shared, prompt, page
     )

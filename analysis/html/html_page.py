@@ -135,9 +135,9 @@ def render(page: Page) -> str:
     return _template().render(
         page=page,
         over_time=any(chart.over_time for chart in page.charts),
-        css=_file("page.css"),
+        css=style_sheet(),
         script=_file("page.js"),
-        plotly=_plotly() if charts else "",
+        plotly=plotly_script() if charts else "",
         charts=script_json({"format": FORMAT, "charts": charts}),
     )
 
@@ -173,6 +173,11 @@ def _template() -> Any:
     return environment.get_template("page.html.j2")
 
 
+def style_sheet() -> str:
+    """The look of a page, as CSS."""
+    return _file("page.css")
+
+
 @functools.cache
 def _file(name: str) -> str:
     return (
@@ -183,7 +188,7 @@ def _file(name: str) -> str:
 
 
 @functools.cache
-def _plotly() -> str:
+def plotly_script() -> str:
     """Plotly's program, from its Python package, which is not imported for it."""
     import importlib.util
 

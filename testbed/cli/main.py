@@ -80,6 +80,15 @@ def _run_arguments(parser: Parser) -> None:
         " while the jobs run (after the checks)",
     )
     parser.add_argument(
+        "--web",
+        nargs="?",
+        const="",
+        choices=["stay", ""],
+        metavar="stay",
+        help="a page for a browser of this machine that shows the run while it goes on; stay: and"
+        " afterwards, until Ctrl-C",
+    )
+    parser.add_argument(
         "--pcap",
         action="append",
         default=[],
@@ -115,6 +124,8 @@ def _run(options: Namespace) -> int | None:
             raise UserError("--pcap is for experiments; in a network file's network, run tcpdump")
         if options.no_report:
             raise UserError("--no-report is for experiments; a network file has no report")
+        if options.web is not None:
+            raise UserError("--web is for experiments; a network file has no jobs to show")
         from testbed.netfile.network_run import run_network
 
         return run_network(options.file, "after" if options.cli == "" else options.cli)
@@ -126,6 +137,8 @@ def _run(options: Namespace) -> int | None:
             raise UserError("--pcap is for one experiment; a sweep is many")
         if options.cli is not None:
             raise UserError("--cli is for one experiment; a sweep is many")
+        if options.web is not None:
+            raise UserError("--web is for one experiment; a sweep is many")
         from testbed.sweeps.sweep_runner import run_sweep
 
         return run_sweep(load_sweep(options.file), options.results, report=not options.no_report)
@@ -138,6 +151,7 @@ def _run(options: Namespace) -> int | None:
         report=not options.no_report,
         prompt="during" if options.cli == "" else options.cli,
         zeros=options.all,
+        web=options.web,
     )
 
 

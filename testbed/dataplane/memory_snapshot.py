@@ -185,9 +185,17 @@ class SnapshotHistory:
     def __init__(self) -> None:
         self._taken: list[_Kept] = []
         self._with_blocks: dict[str, _WithBlocks] = {}  # by switch
+        self._news: list[tuple[str, int, MemorySnapshot]] | None = None
         self.latest: dict[str, MemorySnapshot] = {}
 
+    def news(self) -> list[tuple[str, int, MemorySnapshot]]:
+        """The arguments of `add` since this was asked last, or for the first time."""
+        news, self._news = self._news, []
+        return news or []
+
     def add(self, switch: str, time_ns: int, taken: MemorySnapshot) -> None:
+        if self._news is not None:
+            self._news.append((switch, time_ns, taken))
         before = self.latest.get(switch)
         blocks = None
         if len(taken.blocks.first):

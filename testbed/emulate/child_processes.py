@@ -17,22 +17,30 @@ from pathlib import Path
 def host(arguments: dict, descriptors: list[int]) -> int:
     """A worker or a parameter server.
 
-    arguments: {"spec" (HostSpec.to_json), "output", "row", "rows", "trains"}. descriptors: its end
-    of the control socket, then the memory file of the board (testbed.hosts.progress_board).
+    arguments: {"spec" (HostSpec.to_json), "output", "row", "rows", "trains", "times" (null, or its
+    place in the third descriptor)}. descriptors: its end of the control socket, the memory file of
+    the board (testbed.hosts.progress_board), and perhaps that of times
+    (testbed.hosts.shared_times).
     """
     from testbed.hosts.host_process import run_host
     from testbed.hosts.progress_board import open_board
+    from testbed.hosts.shared_times import arrays
     from testbed.protocols.host_spec import HostSpec
 
-    control, board = descriptors
+    control, board, *shared = descriptors
+    spec = HostSpec.from_json(arguments["spec"])
+    times = None
+    if shared and arguments["times"] is not None:
+        times = arrays(shared[0], arguments["times"]["size"], arguments["times"]["offset"], spec)
     table = open_board(board, arguments["rows"])
     with socket.socket(fileno=control) as channel:
         run_host(
-            HostSpec.from_json(arguments["spec"]),
+            spec,
             Path(arguments["output"]),
             table[arguments["row"]],
             channel,
             in_trains=arguments["trains"],
+            times=times,
         )
     return 0
 

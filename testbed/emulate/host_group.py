@@ -19,10 +19,11 @@ import numpy as np
 from testbed.emulate.controlled import Controlled
 from testbed.errors import RunError
 from testbed.hosts import progress_board as board
+from testbed.hosts.shared_times import SharedTimes
 from testbed.network.spawner import Process, Spawner
 from testbed.protocols import counters
 from testbed.protocols.host_spec import HostSpec
-from testbed.runtimes.live_view import Work
+from testbed.runtimes.live_view import Work, WorkerTimes
 
 # Long enough for a machine that is busy with other things, short enough to be noticed.
 START_TIMEOUT_S = 60
@@ -108,10 +109,12 @@ class HostGroup:
         repetition: int,
         *,
         in_trains: bool = False,
+        watched: bool = False,
     ) -> None:
         """Ask for all processes; does not wait for them.
 
-        in_trains: packets go out and come in in trains (testbed/hosts/trains.py).
+        in_trains: packets go out and come in in trains (testbed/hosts/trains.py). watched: `times`
+        is asked for while they run.
         specs: of testbed.derived.host_specs. namespaces: holder's process id by host. logs: folder
         for logs and for what the processes hand over at their end.
         """
@@ -120,7 +123,20 @@ class HostGroup:
         self._board = os.memfd_create("board", os.MFD_CLOEXEC)
         os.ftruncate(self._board, board.board_bytes(len(specs)))
         self.board = board.open_board(self._board, len(specs))
+        shared = SharedTimes(specs)
+        descriptors = [self._board]
+        self._times: list[WorkerTimes] = []
+        self._times_file: int | None = None
+        if watched and shared.size:
+            memory = os.memfd_create("times", os.MFD_CLOEXEC)
+            os.ftruncate(memory, shared.size)
+            descriptors.append(memory)
+            self._times_file = memory
+            for row, spec in enumerate(specs):
+                if found := shared.open(memory, row):
+                    self._times.append(WorkerTimes(spec.job.number, spec.number, found))
         for row, spec in enumerate(specs):
+            own = watched and spec.is_worker and not spec.job.program
             name = spec.host
             log = logs / (f"{name}.log" if repetition == 0 else f"{name}-r{repetition}.log")
             output = log.with_suffix(".npz")
@@ -135,13 +151,18 @@ class HostGroup:
                         "row": row,
                         "rows": len(specs),
                         "trains": in_trains,
+                        "times": shared.place(row) if own else None,
                     },
                     log,
                     namespace=namespaces[name],
-                    descriptors=[theirs.fileno(), self._board],
+                    descriptors=[theirs.fileno(), *descriptors],
                     title=f"ina host {name}",
                 )
             self.hosts.append(HostProcess(spec, process, ours, self.board[row], output))
+
+    def times(self) -> list[WorkerTimes]:
+        """The times of the workers so far, where they are watched."""
+        return self._times
 
     def wait_ready(self) -> None:
         """Until every process has said that it is ready. Raises RunError naming one that is not."""
@@ -188,6 +209,8 @@ class HostGroup:
         for host in self.hosts:
             host.control.close()
         os.close(self._board)
+        if self._times_file is not None:
+            os.close(self._times_file)
 
 
 def process_died(host: HostProcess) -> RunError:

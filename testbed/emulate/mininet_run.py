@@ -10,6 +10,7 @@ collected.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import json
 import time
@@ -36,7 +37,7 @@ from testbed.experiment.background_flows import flows_of
 from testbed.experiment.link_faults import has_link_faults
 from testbed.protocols import has_compiled
 from testbed.runtimes import result_rows as collect
-from testbed.runtimes.live_view import JobTitle, Progress, Work
+from testbed.runtimes.live_view import JobTitle, Page, Progress, Sources, Work
 from testbed.runtimes.program import Program
 from testbed.steps import quiet_console, step
 
@@ -61,11 +62,13 @@ def run_experiment(
     captured: Sequence[CapturedPort] = (),
     shared: SharedSession | None = None,
     prompt: str | None = None,
+    page: Page | None = None,
 ) -> Path:
     """Run all repetitions; returns the results folder. The folder is marked with how it ended.
 
     captured: the ports whose packets are written down. shared: the session of several runs. prompt:
-    when Mininet's prompt opens: "before" the jobs, "during" or "after" them; None: it does not."""
+    when Mininet's prompt opens: "before" the jobs, "during" or "after" them; None: it does not.
+    page: shows the run while it goes on."""
     from testbed.results import Writer, describe
 
     backend = backend_of(experiment, program)
@@ -95,7 +98,7 @@ def run_experiment(
                     with contextlib.ExitStack() as inside:
                         with step(console, starting):
                             repetition = inside.enter_context(
-                                Repetition(experiment, backend, session, number)
+                                Repetition(experiment, backend, session, number, page)
                             )
                         if prompt == "before" and number == 0:
                             open_prompt(session.network)
@@ -122,9 +125,15 @@ class Repetition:
     """
 
     def __init__(
-        self, experiment: Experiment, backend: Backend, session: Session, number: int
+        self,
+        experiment: Experiment,
+        backend: Backend,
+        session: Session,
+        number: int,
+        page: Page | None = None,
     ) -> None:
-        """number: which repetition, from 0."""
+        """number: which repetition, from 0. page: shows it while it goes on."""
+        self._page = page
         self.experiment = experiment
         self.backend = backend
         self.session = session
@@ -168,7 +177,13 @@ class Repetition:
         namespaces = {name: process.pid for name, process in session.network.holders.items()}
         session.pool.wait_ready()
         self._hosts = HostGroup(
-            specs, session.pool, namespaces, session.logs, number, in_trains=self.backend.trains
+            specs,
+            session.pool,
+            namespaces,
+            session.logs,
+            number,
+            in_trains=self.backend.trains,
+            watched=self._page is not None,
         )
         if has_link_faults(self.experiment):
             self._failover = self._new_failover()
@@ -268,7 +283,14 @@ class Repetition:
         def work(job: int) -> Work:
             return hosts.work(job)._replace(said=programs.latest(job))
 
-        with Progress(jobs, work, title, shown, switches.clients) as progress:
+        if self._page is not None:
+            named = [
+                {"job": number, "name": job.name, "system": experiment.system_entry.name}
+                for number, job in enumerate(experiment.jobs)
+            ]
+            sources = self._sources(memory, faults, programs, start_ns)
+            self._page.begin(named, sources)
+        with Progress(jobs, work, title, shown, switches.clients, self._page) as progress:
             watch = Watch(
                 hosts,
                 switches,
@@ -286,6 +308,7 @@ class Repetition:
                 prompt_beside(session.network, watch.run)
             else:
                 watch.run()
+            progress.last(watch.end_ns - start_ns, memory.latest)
         self.flows.stop()
         with step(console, "collecting the results"):
             tables = self._collect(memory, watch, faults)
@@ -298,6 +321,21 @@ class Repetition:
                 )
         for number, why in watch.unfinished.items():
             raise RunError(f"job {experiment.jobs[number].name} could not finish: {why}")
+
+    def _sources(
+        self, memory: MemorySampler, faults: Faults, programs: ProgramGroup, start_ns: int
+    ) -> Sources:
+        """What a page's charts are made of."""
+        hosts = collect.role_rows(host.spec for host in self.hosts.hosts)
+        return Sources(
+            self.number,
+            memory.snapshots,
+            lambda: hosts,
+            self.hosts.times,
+            functools.partial(collect.link_rows, self.experiment),
+            lambda elapsed_ns: faults.rows(start_ns + elapsed_ns),
+            programs.said,
+        )
 
     def _collect(self, memory: MemorySampler, watch: Watch, faults: Faults) -> dict[str, Any]:
         """The rows of all tables, by table."""

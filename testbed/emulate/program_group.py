@@ -190,7 +190,16 @@ class ProgramGroup:
         return ", ".join([f"step {said['step']}", *parts])
 
     def rows(self) -> list[dict[str, Any]]:
-        """Table measures. What is no report is left out: the file is the program's."""
+        """Table measures; the ranks' files go. What is no report is left out: the file is the
+        program's."""
+        rows = self.said()
+        for job in self._jobs.values():
+            for rank in job.ranks:
+                rank.measures.unlink()
+        return rows
+
+    def said(self) -> list[dict[str, Any]]:
+        """The same so far."""
         rows = []
         for number, job in self._jobs.items():
             for rank in job.ranks:
@@ -208,7 +217,6 @@ class ProgramGroup:
                                 "value": float(value) if math.isfinite(float(value)) else None,
                             }
                         )
-                rank.measures.unlink()
         return rows
 
     def kill(self, ranks: Sequence[Rank]) -> None:

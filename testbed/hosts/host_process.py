@@ -37,6 +37,7 @@ import numpy as np
 from testbed.hosts import packet_loop as loop
 from testbed.hosts import progress_board
 from testbed.hosts.program_link import ProgramLink
+from testbed.hosts.shared_times import ITERATION_TIMES, TENSOR_TIMES, attach
 from testbed.hosts.sockets import Io, PacketSocket
 from testbed.linux.scheduling import wake_promptly
 from testbed.protocols import lag, wire
@@ -49,8 +50,6 @@ ROWS_IN = 256
 ROWS_OUT = 256
 SERVER_ROWS_OUT = 1024
 SOCKET_BUFFER_BYTES = 16 << 20
-ITERATION_TIMES = ("start_ns", "compute_end_ns", "end_ns")
-TENSOR_TIMES = ("forward_start_ns", "forward_end_ns", "ready_ns", "first_sent_ns", "done_ns")
 # What a running host is told of a new plan, by whether it is a worker.
 _PLANNED: dict[bool, type[PlannedWorker] | type[ServerStripes]] = {
     True: PlannedWorker,
@@ -80,6 +79,11 @@ class _Role:
         self._stepped = np.array(
             [self._stepper.address, *(part.address for part in self._parts)], np.int64
         )
+
+    def share(self, times: Mapping[str, np.ndarray]) -> None:
+        """With its times in shared memory."""
+        self.machine = attach(self.machine, dict(times))
+        self._place()
 
     def join(self, link: ProgramLink) -> None:
         """With the memory of a program."""
@@ -131,12 +135,16 @@ def run_host(
     control: socket.socket,
     *,
     in_trains: bool = False,
+    times: Mapping[str, np.ndarray] | None = None,
 ) -> None:
     """Run one role to its end; returns when the runner says stop, or after a failure.
 
     A worker's times go to the file `output`; `board` is the role's row of shared memory.
-    `in_trains`: see `PacketSocket`."""
+    `in_trains`: see `PacketSocket`. times: where the runner reads a worker's times meanwhile (see
+    shared_times.py); None: it does not."""
     role = _Role(spec, output)
+    if times:
+        role.share(times)
     watched = control.fileno()
     if spec.is_worker and spec.job.program:
         role.join(ProgramLink(spec, watched))

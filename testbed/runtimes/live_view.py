@@ -6,6 +6,9 @@ recently, time so far. Per switch: a strip of the aggregators in use, from the p
 last, how many are filling and held, how often one is preempted, and packets dropped. The run reads
 all of this anyway, or so rarely that it does not matter.
 
+Where a page in a browser is asked for as well (testbed.web), the same numbers go there, and from
+time to time what its charts are made of.
+
 The view is the same for every runtime. `elapsed_ns` is the run's own time, which in virtual time is
 not that of the person who looks; rates are per second of it.
 """
@@ -15,16 +18,17 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from p4engine.frontend.diagnostics import P4Error
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from testbed.dataplane import MemorySnapshot
+from testbed.dataplane import MemorySnapshot, SnapshotHistory
 from testbed.dataplane.memory_snapshot import Blocks
 from testbed.steps import live_area
 
@@ -33,6 +37,9 @@ PLAIN_STEP_NS = 3_000_000_000
 DROPS_SHARE = 0.01  # of the time may go into asking switches for their drops
 STRIP = 32  # signs
 LATELY = 16  # steps of a job's throughput
+PAGE_ROWS = 200  # of a table on the page
+JOB_COLUMNS = ("job", "iteration", "sending", "lately", "time")
+SWITCH_COLUMNS = ("switch", "aggregators", "filling", "held", "of", "preempted/s", "drops")
 _SHADES = " \u2591\u2592\u2593\u2588"  # from none to all
 _BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 _PREEMPTIONS = ("preemptions", "preemptions_held")
@@ -57,24 +64,67 @@ class Work(NamedTuple):
     said: str = ""
 
 
+class WorkerTimes(NamedTuple):
+    """The times of a worker so far: see testbed.runtimes.result_rows.time_tables for `times`."""
+
+    job: int
+    worker: int
+    times: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What the charts of a page are made of, beside what the view shows anyway.
+
+    `snapshots`: of the switches' memory. `hosts`, `measures`, `links` (of a switch's `port_stats`,
+    by switch), `faults` (begun by a time in ns): rows of these tables, with the columns that there
+    are by then. `times`: of each worker that is there."""
+
+    repetition: int
+    snapshots: SnapshotHistory
+    hosts: Callable[[], list[dict[str, Any]]]
+    times: Callable[[], Iterable[WorkerTimes]]
+    links: Callable[[str, list[dict[str, Any]]], list[dict[str, Any]]]
+    faults: Callable[[int], list[dict[str, Any]]]
+    measures: Callable[[], list[dict[str, Any]]] = list
+
+
+class Page(Protocol):
+    """A page that shows a run while it goes on (testbed.web)."""
+
+    def begin(self, jobs: list[dict[str, Any]], sources: Sources) -> None:
+        """A repetition begins; jobs: rows of table jobs, as far as they are known."""
+
+    def show(self, state: dict[str, Any]) -> None:
+        """Show the tables of the view."""
+
+    def charts_due(self) -> bool:
+        """Whether it is time to say what charts show."""
+
+    def draw(self, elapsed_ns: int, ports: Mapping[str, list[dict[str, Any]]]) -> None:
+        """Ask the sources. ports: the last `port_stats` by switch."""
+
+
 class Drops:
-    """Packets that each switch has dropped so far, for any reason; read from time to time."""
+    """Packets that each switch has dropped so far, for any reason; read from time to time. `ports`
+    has all that they have counted at their ports."""
 
     def __init__(self, switches: Mapping[str, Any] | None) -> None:
         """switches: what `port_stats` of each can be asked of, by name; None: nobody is asked."""
         self._switches = switches
         self._next_ns = 0
         self.latest: dict[str, int] = {}
+        self.ports: dict[str, list[dict[str, Any]]] = {}
 
-    def tick(self) -> None:
-        """Ask, if it is time to. A switch that does not answer keeps its number: whoever watches
-        the run will say so."""
+    def tick(self, now: bool = False) -> None:
+        """Ask, if it is time to, or `now`. A switch that does not answer keeps its number:
+        whoever watches the run will say so."""
         began_ns = time.monotonic_ns()
-        if self._switches is None or began_ns < self._next_ns:
+        if self._switches is None or began_ns < self._next_ns and not now:
             return
         for name, client in self._switches.items():
             with contextlib.suppress(P4Error):
-                rows = client.port_stats()
+                rows = self.ports[name] = client.port_stats()
                 self.latest[name] = sum(row.get(drop) or 0 for row in rows for drop in _DROPS)
         taken_ns = time.monotonic_ns() - began_ns
         self._next_ns = began_ns + max(LIVE_STEP_NS, int(taken_ns / DROPS_SHARE))
@@ -132,9 +182,11 @@ class Progress:
         title: str,
         console: Console,
         switches: Mapping[str, Any] | None = None,
+        page: Page | None = None,
     ) -> None:
         """work: how far a job is, by its number. switches: to ask for their drops; None: they are
-        not shown. A quiet console shows nothing, and nothing is asked for it."""
+        not shown. A quiet console shows nothing, and nothing is asked for it. page: shows the same,
+        too; it has begun."""
         self.jobs = jobs
         self.remark = ""
         self._work = work
@@ -148,7 +200,9 @@ class Progress:
         self._seen: dict[str, tuple[MemorySnapshot, int]] = {}  # by switch, and when it was new
         self._preemptions_per_s: dict[str, float] = {}
         self._last_ns = 0
-        self._shown_ns = 0  # by the viewer's clock
+        self._shown_ns = 0  # by the viewer's clock, as is the next one
+        self._printed_ns = 0
+        self._page = page
         self._live = live_area(console)
 
     def __enter__(self) -> Progress:
@@ -166,8 +220,9 @@ class Progress:
 
     def due(self, clock_ns: int) -> bool:
         """Whether it is time to show something. clock_ns: since the start, of a real clock."""
-        step = LIVE_STEP_NS if self._live else PLAIN_STEP_NS
-        return not self._console.quiet and clock_ns - self._shown_ns >= step
+        step = LIVE_STEP_NS if self._live or self._page else PLAIN_STEP_NS
+        watched = self._page is not None or not self._console.quiet
+        return watched and clock_ns - self._shown_ns >= step
 
     def tick(
         self, elapsed_ns: int, snapshots: Mapping[str, MemorySnapshot], clock_ns: int | None = None
@@ -185,8 +240,23 @@ class Progress:
         self._last_ns = elapsed_ns
         if self._live:
             self._live.update(self.picture(elapsed_ns), refresh=True)
-        else:
+        elif clock_ns - self._printed_ns >= PLAIN_STEP_NS:
+            self._printed_ns = clock_ns
             self._console.print(self._line(elapsed_ns), highlight=False, soft_wrap=True)
+        if self._page is not None:
+            self._page.show(self.state(elapsed_ns))
+            if self._page.charts_due():
+                self._page.draw(elapsed_ns, self._drops.ports)
+
+    def last(self, elapsed_ns: int, snapshots: Mapping[str, MemorySnapshot]) -> None:
+        """The repetition is over: the page shows how it ended."""
+        if self._page is None:
+            return
+        self._snapshots = snapshots or self._snapshots
+        self._drops.tick(now=True)
+        self._measure(elapsed_ns)
+        self._page.show(self.state(elapsed_ns))
+        self._page.draw(elapsed_ns, self._drops.ports)
 
     def _measure(self, elapsed_ns: int) -> None:
         span_ns = max(elapsed_ns - self._last_ns, 1)
@@ -223,52 +293,83 @@ class Progress:
         """All that a terminal shows."""
         # Half of the terminal for jobs and half for switches; what does not fit is counted.
         rows = max((self._console.size.height - 8) // 2, 3)
-        words = [self._title, duration(elapsed_ns), *([self.remark] if self.remark else [])]
-        parts: list[Text | Table] = [Text(", ".join(words), style="bold")]
+        parts: list[Text | Table] = [Text(self._headline(elapsed_ns), style="bold")]
         parts.append(self._job_table(elapsed_ns, rows))
         if self._snapshots or self._drops.latest:
             parts.append(self._switch_table(rows))
         return Group(*parts)
 
-    def _job_table(self, elapsed_ns: int, rows: int) -> Table:
-        table = _table("job", "iteration", "sending", "lately", "time")
-        running = [job for job in self.jobs if job not in self._ended_ns]
-        order = [*running, *(job for job in self.jobs if job in self._ended_ns)]
-        for job in order[:rows]:
-            done, whole, now_bps, time_ns = self._state(job, elapsed_ns)
-            table.add_row(
-                self.jobs[job].name,
-                self._progress(job, done, whole),
-                rate(now_bps),
-                sparkline(self._rates_bps.get(job, ())),
-                duration(time_ns),
-                style="dim" if job in self._ended_ns else "",
+    def state(self, elapsed_ns: int) -> dict[str, Any]:
+        """The same for a page: {"headline", "tables": [{"name", "columns", "rows", "ended" (rows of
+        jobs that are over)}]}, all of them texts."""
+        jobs = self._order()[:PAGE_ROWS]
+        tables: list[dict[str, Any]] = [
+            {
+                "name": "jobs",
+                "columns": JOB_COLUMNS,
+                "rows": [self._job_cells(job, elapsed_ns) for job in jobs],
+                "ended": [number for number, job in enumerate(jobs) if job in self._ended_ns],
+            }
+        ]
+        if switches := self._switch_names()[:PAGE_ROWS]:
+            rows = [[str(cell) for cell in self._switch_cells(name)] for name in switches]
+            tables.append(
+                {"name": "switches", "columns": SWITCH_COLUMNS, "rows": rows, "ended": []}
             )
+        return {"headline": self._headline(elapsed_ns), "tables": tables}
+
+    def _headline(self, elapsed_ns: int) -> str:
+        words = [self._title, duration(elapsed_ns), *([self.remark] if self.remark else [])]
+        return ", ".join(words)
+
+    def _order(self) -> list[int]:
+        """The jobs, those that are over last."""
+        running = [job for job in self.jobs if job not in self._ended_ns]
+        return [*running, *(job for job in self.jobs if job in self._ended_ns)]
+
+    def _job_cells(self, job: int, elapsed_ns: int) -> list[str]:
+        done, whole, now_bps, time_ns = self._state(job, elapsed_ns)
+        return [
+            self.jobs[job].name,
+            self._progress(job, done, whole),
+            rate(now_bps),
+            sparkline(self._rates_bps.get(job, ())),
+            duration(time_ns),
+        ]
+
+    def _job_table(self, elapsed_ns: int, rows: int) -> Table:
+        table = _table(*JOB_COLUMNS)
+        order = self._order()
+        for job in order[:rows]:
+            style = "dim" if job in self._ended_ns else ""
+            table.add_row(*self._job_cells(job, elapsed_ns), style=style)
         _count_rest(table, len(order) - rows)
         return table
 
+    def _switch_names(self) -> list[str]:
+        return list(dict.fromkeys([*self._snapshots, *self._drops.latest]))
+
+    def _switch_cells(self, name: str) -> list[str | Text]:
+        snapshot = self._snapshots.get(name)
+        drops = self._drops.latest.get(name)
+        numbers = ["", "", "", ""]
+        if snapshot is not None:
+            per_s = self._preemptions_per_s.get(name, 0.0)
+            counts = (snapshot.filling, snapshot.held, snapshot.capacity)
+            numbers = [*map(str, counts), _count(per_s)]
+        return [
+            name,
+            strip(snapshot.blocks) if snapshot is not None else "",
+            *numbers,
+            "" if drops is None else str(drops),
+        ]
+
     def _switch_table(self, rows: int) -> Table:
-        table = _table("switch", "aggregators", "filling", "held", "of", "preempted/s", "drops")
+        table = _table(*SWITCH_COLUMNS)
         table.columns[1].justify = "left"
-        names = list(dict.fromkeys([*self._snapshots, *self._drops.latest]))
+        names = self._switch_names()
         for name in names[:rows]:
-            snapshot = self._snapshots.get(name)
-            drops = self._drops.latest.get(name)
-            numbers = ["", "", "", ""]
-            if snapshot is not None:
-                per_s = self._preemptions_per_s.get(name, 0.0)
-                numbers = [
-                    str(snapshot.filling),
-                    str(snapshot.held),
-                    str(snapshot.capacity),
-                    _count(per_s),
-                ]
-            table.add_row(
-                name,
-                strip(snapshot.blocks) if snapshot is not None else "",
-                *numbers,
-                "" if drops is None else str(drops),
-            )
+            table.add_row(*self._switch_cells(name))
         _count_rest(table, len(names) - rows)
         return table
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Wait = tuple[float | None, int | None]  # see samples.Waits.of
 NO_WAIT: Wait = (None, None)
+Worker = tuple[int, int]  # the numbers of its job, and of its own
 Times = Mapping[str, np.ndarray]
 
 
@@ -46,6 +47,19 @@ class HostWithFile(Host, Protocol):
 
     @property
     def output(self) -> Path: ...
+
+
+def role_rows(specs: Iterable[HostSpec]) -> list[Row]:
+    """What of table hosts is known from the start."""
+    return [
+        {
+            "host": spec.host,
+            "role": spec.role,
+            "job": spec.job.number,
+            "worker": spec.worker,
+        }
+        for spec in specs
+    ]
 
 
 def host_rows(
@@ -224,8 +238,8 @@ def _total(hosts: list[Host], counter: str) -> int | None:
     return sum(host.totals[counter] for host in hosts) if hosts else None
 
 
-def worker_files(hosts: Iterable[HostWithFile]) -> Iterator[tuple[HostSpec, Times]]:
-    """Specification and times of each worker, from the files that their processes have written;
+def worker_files(hosts: Iterable[HostWithFile]) -> Iterator[tuple[Worker, Times]]:
+    """Each worker and its times, from the files that their processes have written;
     the files go."""
     for host in hosts:
         if not host.spec.is_worker:
@@ -236,17 +250,16 @@ def worker_files(hosts: Iterable[HostWithFile]) -> Iterator[tuple[HostSpec, Time
         with np.load(output) as file:
             times = {name: file[name] for name in file.files}
         output.unlink()
-        yield host.spec, times
+        yield (host.spec.job.number, host.spec.number), times
 
 
-def time_tables(workers: Iterable[tuple[HostSpec, Times]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tables iterations and tensors, as columns, from each worker's specification and times
+def time_tables(workers: Iterable[tuple[Worker, Times]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tables iterations and tensors, as columns, from each worker and its times
     (int64 ns, -1 for never: start_ns, compute_end_ns, end_ns [I]; forward_start_ns,
     forward_end_ns, ready_ns, first_sent_ns, done_ns [I, T])."""
     iterations: list[dict[str, np.ndarray]] = []
     tensors: list[dict[str, np.ndarray]] = []
-    for spec, times in workers:
-        who = spec.job.number, spec.number
+    for who, times in workers:
         begun = np.flatnonzero(times["start_ns"] >= 0)
         iterations.append(
             _block(
@@ -268,7 +281,7 @@ def time_tables(workers: Iterable[tuple[HostSpec, Times]]) -> tuple[dict[str, An
 
 
 def _block(
-    who: tuple[int, int], keys: dict[str, np.ndarray], times: dict[str, np.ndarray]
+    who: Worker, keys: dict[str, np.ndarray], times: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     size = len(next(iter(keys.values())))
     job, worker = (np.full(size, number, np.int64) for number in who)

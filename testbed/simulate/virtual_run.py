@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from p4engine.backend.build import Compiled
 
     from testbed.experiment import Experiment
+    from testbed.runtimes.live_view import Page
     from testbed.runtimes.program import Program
     from testbed.simulate.simulation import Simulation
 
@@ -32,9 +33,14 @@ LOADING = "loading the hosts' protocols, or compiling them if they are new (up t
 
 
 def run_experiment(
-    experiment: Experiment, program: Program, results: Path, console: Console
+    experiment: Experiment,
+    program: Program,
+    results: Path,
+    console: Console,
+    page: Page | None = None,
 ) -> Path:
-    """Run all repetitions; returns the results folder. The folder is marked with how it ended."""
+    """Run all repetitions; returns the results folder. The folder is marked with how it ended.
+    page: shows the run while it goes on."""
     from testbed.results import Writer, describe
 
     environment = describe(
@@ -50,7 +56,7 @@ def run_experiment(
                     writer.write(table, rows, repetition=number)
 
             threads = len(os.sched_getaffinity(0))
-            run_repetition(experiment, program.compiled, number, console, threads, write)
+            run_repetition(experiment, program.compiled, number, console, threads, write, page)
         writer.finish()
     return writer.folder
 
@@ -62,10 +68,11 @@ def run_repetition(
     console: Console | None = None,
     threads: int = 1,
     write: Callable[[dict[str, Any]], None] = lambda tables: None,
+    page: Page | None = None,
 ) -> dict[str, Any]:
     """Run one repetition, with at most so many threads; returns the rows of all tables, by table.
-    `write` takes them, too, before the error that says which job could not finish. Raises
-    RunError."""
+    `write` takes them, too, before the error that says which job could not finish. page: shows it
+    meanwhile. Raises RunError."""
     from testbed.simulate.simulation import Simulation
 
     experiment = experiment.of_repetition(number)
@@ -73,9 +80,10 @@ def run_repetition(
         simulation = Simulation(experiment, compiled, number, threads)
     with (
         contextlib.closing(simulation.parts),
-        VirtualView(simulation, number, console or Console(quiet=True)) as view,
+        VirtualView(simulation, number, console or Console(quiet=True), page) as view,
     ):
         simulation.run(view.tick)
+        view.last(simulation)
     with step(console, "collecting the results"):
         tables = _tables(simulation)
     for job in tables["jobs"]:
@@ -100,7 +108,11 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         links += collect.link_rows(experiment, name, switch.port_stats())
     reports = simulation.reports()
     traces = {number: job.trace() for number, job in enumerate(experiment.jobs)}
-    times = [(report.spec, report.times) for report in reports if report.times is not None]
+    times = [
+        ((report.spec.job.number, report.spec.number), report.times)
+        for report in reports
+        if report.times is not None
+    ]
     iterations, tensors = collect.time_tables(times)
     shared = simulation.cluster.server_bytes if simulation.cluster else {}
     outcomes = dict.fromkeys(simulation.unfinished, "unfinished")

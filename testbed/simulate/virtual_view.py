@@ -7,12 +7,17 @@ of what it shows, drops alone are asked of the switches, for a hundredth of the 
 
 from __future__ import annotations
 
+import functools
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from testbed.runtimes.live_view import JobTitle, Progress, Work
+from testbed.experiment.planned_faults import title
+from testbed.runtimes import result_rows as collect
+from testbed.runtimes.live_view import JobTitle, Page, Progress, Sources, Work, WorkerTimes
+from testbed.simulate.host_totals import times_of
 
 if TYPE_CHECKING:
     from testbed.simulate.simulation import Simulation
@@ -23,8 +28,14 @@ _NOTHING = Work(0, 0)
 class VirtualView:
     """Use as a context manager around a simulation's run, and have it call `tick`."""
 
-    def __init__(self, simulation: Simulation, number: int, console: Console) -> None:
-        """number: of the repetition."""
+    def __init__(
+        self,
+        simulation: Simulation,
+        number: int,
+        console: Console,
+        page: Page | None = None,
+    ) -> None:
+        """number: of the repetition. page: shows it, too."""
         experiment = simulation.experiment
         self._titles = {
             job: JobTitle(each.name, each.iterations, each.start_ns)
@@ -41,7 +52,14 @@ class VirtualView:
             experiment.name,
             console,
             simulation.nodes.switches,
+            page,
         )
+        if page is not None:
+            named = [
+                {"job": job, "name": each.name, "system": experiment.system_entry.name}
+                for job, each in enumerate(experiment.jobs)
+            ]
+            page.begin(named, _sources(simulation, number))
         self._began_ns = self._last_ns = time.monotonic_ns()
         self._events = 0
 
@@ -63,6 +81,12 @@ class VirtualView:
         self._read_state(simulation)
         self._view.tick(simulation.now_ns, simulation.snapshots.latest, now_ns - self._began_ns)
 
+    def last(self, simulation: Simulation) -> None:
+        """Show how it has ended, on a page."""
+        self._view.remark = f"{self._repetition}virtual time"
+        self._read_state(simulation)
+        self._view.last(simulation.now_ns, simulation.snapshots.latest)
+
     def _read_state(self, simulation: Simulation) -> None:
         """How far the workers are that are there; which jobs there are, and which have ended."""
         rows = simulation.nodes.world.hosts
@@ -81,3 +105,38 @@ class VirtualView:
             if job not in self._ended:
                 self._ended.add(job)
                 self._view.job_ended(job, end_ns)
+
+
+def _sources(simulation: Simulation, repetition: int) -> Sources:
+    """What a page's charts are made of."""
+
+    def workers() -> Iterator[WorkerTimes]:
+        for _, node in simulation.nodes.present:
+            if node.is_worker:
+                yield WorkerTimes(node.spec.job.number, node.spec.number, times_of(node.machine))
+
+    def faults(elapsed_ns: int) -> list[dict[str, Any]]:
+        rows = []
+        for number, fault in enumerate(simulation.experiment.faults):
+            if fault.at_ns <= elapsed_ns:
+                over = fault.end_ns is not None and fault.end_ns <= elapsed_ns
+                rows.append(
+                    {
+                        "fault": number,
+                        "kind": fault.kind,
+                        "target": title(fault).partition(" of ")[2],
+                        "at_ns": fault.at_ns,
+                        "begun_ns": fault.at_ns,
+                        "ended_ns": fault.end_ns if over else None,
+                    }
+                )
+        return rows
+
+    return Sources(
+        repetition,
+        simulation.snapshots,
+        lambda: collect.role_rows(node.spec for _, node in simulation.nodes.present),
+        workers,
+        functools.partial(collect.link_rows, simulation.experiment),
+        faults,
+    )

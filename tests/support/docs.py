@@ -151,6 +151,12 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/unit/cli/test_first_steps.py::test_bash_completes_commands_and_options"),
     ),
     (r"RUN FILE --cli( before| after)?", _PROMPT),
+    (
+        r"RUN FILE --web( stay)?",
+        Elsewhere(
+            "tests/network/emulate/test_live_page.py::test_a_reader_sees_what_the_results_say"
+        ),
+    ),
     (r"RUN ps", _PROMPT),
     (r"RUN (exec|logs|switch) .+", _PROMPT),
     (r"RUN FILE --no-report", Run("{small} --results {results} --no-report")),

@@ -13,6 +13,8 @@ from testbed.runtimes import live_view as progress
 from testbed.runtimes.program import prepare
 from testbed.simulate import virtual_run
 from testbed.simulate.virtual_run import LOADING
+from testbed.web.live_charts import LiveCharts
+from testbed.web.live_page import LivePage
 
 TWO_JOBS = """
 name: seen
@@ -61,3 +63,35 @@ def test_without_a_terminal_there_are_lines(at_once):
     assert all("thousand events/s:  early " in line for line in lines)
     # A job that has ended sends nothing, while the other goes on.
     assert any("early 1/1 (0.0 Mbit/s), late 2/3" in line for line in lines)
+
+
+class Heard(LivePage):
+    """A live page that nobody serves: it hands on what is said to its charts at once."""
+
+    def __init__(self):
+        self.charts = LiveCharts()
+
+    def _say(self, kind, content):
+        if kind == "begin":
+            self.charts.begin(**content)
+        if kind == "draw":
+            self.charts.add(content)
+
+
+def test_a_page_ends_with_what_the_results_say():
+    page = Heard()
+    experiment = load_text(TWO_JOBS)
+    compiled = prepare(experiment).compiled
+    tables = virtual_run.run_repetition(experiment, compiled, 1, page=page)
+    seen = page.charts.results()
+    for name in ("iterations", "tensors"):
+        frame = getattr(seen, name)
+        for column, values in tables[name].items():
+            assert frame[column].to_numpy().tolist() == values.tolist(), column
+    assert len(seen.memory) and len(seen.pool) and set(seen.hosts.role) == {"worker", "ps"}
+    ports = {row["port"]: row["bytes"] for row in tables["links"] if row["direction"] == "egress"}
+    assert {
+        row["port"]: row["bytes"]
+        for row in page.charts._looked[-1][1]
+        if row["direction"] == "egress"
+    } == ports
