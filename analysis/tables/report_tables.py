@@ -486,33 +486,52 @@ def twins(runs: Sequence[Results], frames: Sequence[Frames]) -> Table | None:
     virtual = frames[clocks.index("virtual")]["jobs"]
     real = frames[1 - clocks.index("virtual")]["jobs"]
     name = str(next(clock for clock in clocks if clock != "virtual"))
+    title = f"The same experiment on {name} and in virtual time"
+    return _side_by_side("twins", title, (name, "virtual"), (real, virtual))
+
+
+def repeated(runs: Sequence[Results], frames: Sequence[Frames]) -> Table:
+    """A run and another one of the same experiment, measure by measure, with the limits of
+    `twins`."""
+    both = frames[0]["jobs"], frames[1]["jobs"]
+    return _side_by_side("repeated", f"{runs[0].name}, run again", ("packed", "here"), both)
+
+
+def beyond_limits(table: Table) -> bool:
+    """Whether a measure of `twins` or `repeated` is not within its limit."""
+    return any(cell.startswith("NO,") for row in table.rows for cell in table.cells(row))
+
+
+def _side_by_side(
+    name: str, title: str, heads: tuple[str, str], frames: tuple[pd.DataFrame, pd.DataFrame]
+) -> Table:
+    """Frames "jobs" of two runs with the same jobs: differences in per cent of the first, and
+    limits."""
     columns = [
         JOB,
         _words("measure", "measure"),
-        Column(name, name),
-        Column("virtual", "virtual"),
-        Column("difference", f"difference,\n% of {name}"),
+        *(Column(head, head) for head in heads),
+        Column("difference", f"difference,\n% of {heads[0]}"),
         Column("within", "within\nlimit"),
     ]
     rows: list[Row] = []
-    for job in jobs[0]:
-        there, here = (each[each["name"] == job] for each in (real, virtual))
+    for job in frames[0]["name"].unique():
+        pair = [each[each["name"] == job] for each in frames]
         first = job
         for measure in _TWINS:
-            a, b = (each[measure.key].astype("float64").mean() for each in (there, here))
+            a, b = (each[measure.key].astype("float64").mean() for each in pair)
             if math.isnan(a) or math.isnan(b):
                 continue
-            both = [estimate(each[measure.key]) for each in (there, here)]
+            both = [estimate(each[measure.key]) for each in pair]
             compared = _compared(a, b, TWIN_LIMITS.get(measure.key))
             rows.append(Row([first, measure.title, *both, *compared], measure.show))
             first = ""
         if rows:
             rows[-1] = Row(rows[-1].values, rows[-1].show, section=True)
-    means = [estimate(_mean_jct(each)) for each in (real, virtual)]
+    means = [estimate(_mean_jct(each)) for each in frames]
     compared = _compared(means[0].mean, means[1].mean, TWIN_MEAN_LIMIT)
     rows.append(Row(["all", "average JCT", *means, *compared], units.time, total=True))
-    title = f"The same experiment on {name} and in virtual time"
-    return Table("twins", title, columns, rows)
+    return Table(name, title, columns, rows)
 
 
 def sweep(points: Sequence[Point], keys: Sequence[str], frame: pd.DataFrame) -> Table:

@@ -378,6 +378,52 @@ def _twin(options: Namespace) -> int | None:
     return run_twin(options.results_folder, options.results, options.measured_hosts, options.all)
 
 
+def _pack_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "what",
+        type=Path,
+        metavar="RUN|SWEEP|FIGURE",
+        help="a folder of results, SWEEP/HASH, or the name of a figure that has been run",
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="what to write")
+    _json(parser, "what was packed, for programs")
+    _results(parser)
+
+
+def _pack(options: Namespace) -> int | None:
+    from testbed.cli.artifact_commands import pack_command
+
+    return pack_command(options.what, options.output, options.results, options.json)
+
+
+def _verify_arguments(parser: Parser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="what `pack` has written")
+    parser.add_argument("--no-run", action="store_true", help="only look whether it is whole")
+    parser.add_argument("--point", metavar="HASH", help="only this point of a sweep")
+    parser.add_argument(
+        "--trust", action="store_true", help="run the Python code that is in the file, too"
+    )
+    parser.add_argument(
+        "--processes", type=_positive, metavar="N", help="points at one time (default: all cores)"
+    )
+    _json(parser, "what agrees, for programs")
+    _results(parser)
+
+
+def _verify(options: Namespace) -> int | None:
+    from testbed.cli.artifact_commands import verify_command
+
+    return verify_command(
+        options.file,
+        options.results,
+        run=not options.no_run,
+        processes=options.processes,
+        point=options.point,
+        trusted=options.trust,
+        as_json=options.json,
+    )
+
+
 def _clean(options: Namespace) -> int | None:
     from testbed.machine.preflight import require_root
     from testbed.network import registry
@@ -542,6 +588,10 @@ COMMANDS = {
     "report": Command("tables and figures again; compare runs", _report_arguments, _report),
     "twin": Command(
         "run a Mininet run's experiment in virtual time, and compare", _twin_arguments, _twin
+    ),
+    "pack": Command("make one file of a run, a sweep or a figure", _pack_arguments, _pack),
+    "verify": Command(
+        "run again what such a file holds, and say what agrees", _verify_arguments, _verify
     ),
     "ps": Command("runs that go on, with their hosts and switches", _ps_arguments, _ps),
     "exec": Command("run a command in a host or switch of a live run", _exec_arguments, _exec),

@@ -122,4 +122,4 @@ def _compare(original: Results, twin: Experiment, parent: Path, zeros: bool) -> 
     console.print(printed(table if zeros else without_zeros(table)))
     both = command_line(f"report {original.folder} {folder}")
     console.print(f"both in full: {both}", soft_wrap=True, highlight=False)
-    return not any(cell.startswith("NO,") for row in table.rows for cell in table.cells(row))
+    return not tables.beyond_limits(table)

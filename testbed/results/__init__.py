@@ -7,7 +7,7 @@ docs/results.md describes the folder for people who read it with other tools.
 """
 
 from testbed.linux.ownership import hand_over
-from testbed.results.digest import digest
+from testbed.results.digest import digest, table_digest
 from testbed.results.environment import checkout, describe
 from testbed.results.errors import ResultsError, SchemaError
 from testbed.results.reader import Results, find, read
@@ -29,4 +29,5 @@ __all__ = [
     "find",
     "hand_over",
     "read",
+    "table_digest",
 ]

@@ -26,6 +26,11 @@ def digest(results: Results) -> str:
     return whole.hexdigest()
 
 
+def table_digest(results: Results, name: str) -> str:
+    """SHA-256 of one table of a run."""
+    return _table(TABLES[name], results.table(name)).hex()
+
+
 def _table(table: Table, frame: Any) -> bytes:
     """Digest of one table."""
     content = hashlib.sha256()

@@ -91,6 +91,11 @@ def _output(program: str | None, *arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
+def version() -> str:
+    """That of this testbed."""
+    return _version("ina-testbed") or "not known"
+
+
 def checkout() -> dict[str, Any]:
     """`commit` of this checkout, and whether it is `dirty`: files differ from it (untracked ones
     count); null where that can't be found out."""

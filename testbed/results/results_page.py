@@ -62,6 +62,21 @@ Each table is an attribute with a pandas data frame. A table that the run did no
 Any Parquet reader opens the files too; a field's metadata has the column's unit and meaning. All
 times are nanoseconds since the start of the run. Null means "not measured", never 0.
 
+## Versions
+
+The number `format` in `status.json`, now {FORMAT}, is that of the whole folder: its files, the
+tables, their columns and units. The policy:
+
+- It is raised when a reader of the old format would misread the new one: a column changes its
+  meaning, unit or type, or goes.
+- Tables, columns and files may be added without that. In older results they are empty or null,
+  and the hash of a run (`show --hash`) does not change.
+- A version reads the format that it writes. Given another one, it says so in one line, and names
+  the file with the commit that wrote the results, which reads them.
+
+`CHANGELOG.md` names every format. A run as one file has a version of its own
+([artifacts.md](artifacts.md)).
+
 ## Tables
 """
 

@@ -17,7 +17,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from testbed.errors import RunError, UserError
 from testbed.linux.kernel import die_with_parent
@@ -25,7 +25,6 @@ from testbed.steps import quiet_console
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
-    from testbed.experiment.sweep import Point
 
 
 @contextlib.contextmanager
@@ -69,9 +68,22 @@ class _Spawning(SpawnContext):
     Process = _Process
 
 
+class Runnable(Protocol):
+    """What can be run: `key` is the name of its folder."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def experiment(self) -> Experiment: ...
+
+
+AnyPoint = TypeVar("AnyPoint", bound=Runnable)
+
+
 def run_points(
-    pool: Executor, points: Iterable[Point], folder: Path
-) -> Iterator[tuple[Point, str]]:
+    pool: Executor, points: Iterable[AnyPoint], folder: Path
+) -> Iterator[tuple[AnyPoint, str]]:
     """Run points below `folder`; gives each with why it failed ("": it did not), as they end."""
     waiting = {
         pool.submit(run_point, point.experiment, str(folder / point.key)): point for point in points

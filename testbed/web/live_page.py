@@ -29,7 +29,7 @@ from testbed.runtimes.live_view import Sources, WorkerTimes
 CHARTS_NS = 1_000_000_000  # between two looks at what charts show, at least
 CHARTS_SHARE = 0.02  # of the run's time that goes into it, at most
 WORKERS = 64  # whose times are told
-END_S = 5.0  # for the page to tell its readers how the run ended
+END_S = 20.0  # for the page to tell its readers how the run ended, on a busy machine
 
 
 class LivePage:

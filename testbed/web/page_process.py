@@ -22,7 +22,7 @@ from testbed.web.page_server import PageServer
 
 DRAWING_SHARE = 0.1  # of the time, at most
 DRAW_S = 1.0  # between two pictures, at least
-LAST_S = 2.0  # for readers to hear of the end
+LAST_S = 10.0  # for readers to hear of the end
 
 
 def main(connection: Connection, listening: socket.socket) -> None:

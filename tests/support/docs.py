@@ -152,6 +152,12 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     ),
     (r"RUN FILE --cli( before| after)?", _PROMPT),
     (
+        r"RUN (pack \S+|verify NAME\.ina\.zip)",
+        Elsewhere(
+            "tests/switch/artifacts/test_verify.py::test_a_run_in_virtual_time_is_the_same_elsewhere"
+        ),
+    ),
+    (
         r"RUN FILE --web( stay)?",
         Elsewhere(
             "tests/network/emulate/test_live_page.py::test_a_reader_sees_what_the_results_say"

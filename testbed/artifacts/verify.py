@@ -1,0 +1,204 @@
+"""`ina verify`: run an artifact's experiments again, and say what agrees.
+
+In virtual time a run depends on nothing but its experiment and the code, so every value must be the
+same, bit by bit. On Mininet, processes wait for processors, so measures agree within limits: those
+of `twin`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from testbed.analysis.data.run_summary import summary
+from testbed.analysis.tables import report_tables as tables
+from testbed.artifacts import archive
+from testbed.artifacts.pack import path_in_text
+from testbed.config.yaml_document import read_yaml, write_yaml
+from testbed.errors import RunError, UserError
+from testbed.experiment import Experiment, load_text
+from testbed.results import TABLES, Results, ResultsError, digest, find, read, table_digest
+from testbed.runner import VIRTUAL, carry_out
+from testbed.sweeps.point_pool import executor, run_points
+
+CONTENT = "as packed"
+SAME, DIFFERENT = "bit by bit", "different"
+WITHIN, BEYOND = "within limits", "beyond limits"
+FAILED = "failed"
+GOOD = (CONTENT, SAME, WITHIN)
+
+
+@dataclass
+class Checked:
+    """What came of one run of an artifact. outcome: CONTENT (it was not run again), SAME,
+    DIFFERENT, WITHIN, BEYOND or FAILED; `tables`: those that differ, by name; `measures`: the
+    table of measures of a run on Mininet; `run`: the new results folder."""
+
+    label: str
+    runtime: str
+    outcome: str
+    why: str = ""
+    tables: list[str] = field(default_factory=list)
+    measures: Any = None
+    run: str | None = None
+
+
+class Rerun(NamedTuple):
+    """One run of an artifact, to be run again; as testbed.sweeps.point_pool takes points."""
+
+    key: str
+    label: str
+    experiment: Experiment
+    packed: Results
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """An artifact's folder while it is looked at, and its manifest. Raises UserError for a file
+    that is no sound artifact, or whose tables do not have the hashes that its manifest says."""
+    with tempfile.TemporaryDirectory(prefix="ina-verify-") as made:
+        folder = Path(made)
+        manifest = archive.unpack(path, folder)
+        for each in manifest["runs"]:
+            _described(path, each, folder)
+            results = read(folder / each["folder"])
+            if digest(results) != each["digest"]:
+                raise UserError(f"{path}: {each['folder']}: its tables have another digest")
+        yield folder, manifest
+
+
+def _described(path: Path, run: Any, folder: Path) -> None:
+    """Check what a manifest says of a run."""
+    kinds = {"folder": str, "name": str, "digest": str, "inputs": dict, "code": bool}
+    if not isinstance(run, dict) or not all(isinstance(run.get(k), t) for k, t in kinds.items()):
+        raise UserError(f"{path} is no sound artifact: its manifest does not describe a run")
+    for name in (run["folder"], *run["inputs"].values()):
+        if not isinstance(name, str) or not archive.harmless(name):
+            raise UserError(f"{path} is no sound artifact: {name!r} is not in it")
+    for name in run["inputs"].values():
+        if not (folder / PurePosixPath(name)).is_file():
+            raise UserError(f"{path} is no sound artifact: {name} is missing")
+    if not (folder / run["folder"] / "experiment.yaml").is_file():
+        raise UserError(f"{path} is no sound artifact: {run['folder']} has no experiment.yaml")
+
+
+def verify(
+    folder: Path,
+    manifest: dict[str, Any],
+    results: Path,
+    console: Console,
+    processes: int | None = None,
+    only: str | None = None,
+    trusted: bool = False,
+) -> Iterator[Checked]:
+    """Run the runs of an opened artifact again, below `results`; gives what came of each, those in
+    virtual time first. only: the point whose hash begins so. trusted: also what runs Python
+    code of the artifact. Raises UserError before anything is run."""
+    runs = [each for each in manifest["runs"] if str(each.get("point", "")).startswith(only or "")]
+    if not runs:
+        raise UserError(f"no point of this artifact has a hash that begins with {only}")
+    if not trusted and any(each["code"] for each in runs):
+        raise UserError(
+            "its experiments run programs that are in the file (a topology's class, or a job's"
+            " command). If you trust who made it, give --trust"
+        )
+    reruns = [_rerun(folder, each) for each in runs]
+    virtual = [each for each in reruns if each.experiment.runtime == VIRTUAL]
+    for rerun, error in _run_virtual(virtual, results, console, processes):
+        yield _same(rerun, results, error)
+    for rerun in reruns:
+        if rerun.experiment.runtime != VIRTUAL:
+            yield _alike(rerun, results, console)
+
+
+def _rerun(folder: Path, run: dict[str, Any]) -> Rerun:
+    """A run of an artifact, with its experiment as it is here."""
+    place = folder / run["folder"]
+    file = place / "experiment.yaml"
+    data = read_yaml(file.read_text(encoding="utf-8"), str(file)).data
+    here = {there: str(folder / PurePosixPath(name)) for there, name in run["inputs"].items()}
+    text = write_yaml(_moved(data, here))
+    label = str(run.get("label") or run["name"])
+    key = str(run.get("point") or "run")
+    if not archive.harmless(key) or "/" in key:
+        raise UserError(f"{key!r} is no point's hash")
+    experiment = load_text(text, file=f"{run['folder']}/experiment.yaml", folder=place)
+    return Rerun(key, label, experiment, read(place))
+
+
+def _moved(data: Any, here: dict[str, str]) -> Any:
+    """A file's data with the paths of this machine. Nothing else of another machine is named: what
+    is not among the inputs must be part of the testbed, or is an error when it is loaded."""
+    if isinstance(data, dict):
+        return {key: _moved(value, here) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_moved(value, here) for value in data]
+    if isinstance(data, str):
+        named = path_in_text(data, here)
+        return data if named is None else data.replace(named, here[named], 1)
+    return data
+
+
+def _run_virtual(
+    reruns: Sequence[Rerun], results: Path, console: Console, processes: int | None
+) -> Iterator[tuple[Rerun, str]]:
+    if not reruns:
+        return
+    if len(reruns) == 1:
+        # In this process: it shows how far it is.
+        try:
+            carry_out(reruns[0].experiment, results / reruns[0].key, (), console)
+            yield reruns[0], ""
+        except RunError as error:
+            yield reruns[0], str(error)
+        return
+    with executor(processes) as pool:
+        yield from run_points(pool, reruns, results)
+
+
+def _same(rerun: Rerun, results: Path, error: str) -> Checked:
+    """Whether a run in virtual time is the packed one, value by value."""
+    checked = Checked(rerun.label, VIRTUAL, FAILED, error)
+    if error:
+        return checked
+    again = read(find(results / rerun.key)[-1])
+    checked.run = str(again.folder)
+    if digest(again) == digest(rerun.packed):
+        checked.outcome = SAME
+        return checked
+    checked.outcome = DIFFERENT
+    checked.tables = [
+        name for name in TABLES if table_digest(again, name) != table_digest(rerun.packed, name)
+    ]
+    return checked
+
+
+def _alike(rerun: Rerun, results: Path, console: Console) -> Checked:
+    """Whether a run on Mininet is like the packed one, within limits."""
+    checked = Checked(rerun.label, rerun.experiment.runtime, FAILED)
+    try:
+        folder = carry_out(rerun.experiment, results / rerun.key, (), console)
+        again = read(folder)
+    except (RunError, ResultsError) as error:
+        checked.why = str(error)
+        return checked
+    checked.run = str(folder)
+    pair = [rerun.packed, again]
+    checked.measures = tables.repeated(pair, [summary(each) for each in pair])
+    beyond = tables.beyond_limits(checked.measures)
+    checked.outcome = BEYOND if beyond else WITHIN
+    named = zip(("packed", "here"), pair, strict=True)
+    checked.why = "; ".join(f"{where}: {each.notice}" for where, each in named if each.notice)
+    return checked
+
+
+def unrun(manifest: dict[str, Any]) -> Iterator[Checked]:
+    """The runs of an opened artifact, which are as they were packed."""
+    for each in manifest["runs"]:
+        yield Checked(str(each.get("label") or each["name"]), str(each.get("runtime")), CONTENT)

@@ -1,0 +1,114 @@
+"""Artifacts of runs in virtual time: run again, they are the same, or say what is not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from testbed.artifacts import archive
+from testbed.artifacts.pack import named_files, path_in
+from testbed.cli.main import main
+from testbed.paths import P4
+from testbed.results import digest, read
+
+TEXT = """
+name: packed
+runtime: virtual
+topology: {{kind: star, hosts: 3}}
+links: {{bandwidth: 10 Gbit/s, delay: 1 us}}
+system: {{name: esa, window: 16, program: {program}}}
+memory: {{aggregators: 8}}
+jobs:
+  - {{name: a, model: resnet18, workers: 2, iterations: 2, scale: 0.0005, compute_scale: 0}}
+"""
+
+
+TOPOLOGY = """
+from testbed.topos.star import Star
+
+
+class Mine(Star):
+    def __init__(self, hosts: int) -> None:
+        super().__init__(hosts)
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The folder of a run whose P4 program is a copy, as is one of the files that it includes."""
+    (tmp_path / "programs").mkdir()
+    for name in ("esa.p4", "pool.p4"):
+        shutil.copy(P4 / name, tmp_path / "programs" / name)
+    file = tmp_path / "packed.yaml"
+    file.write_text(TEXT.format(program="programs/esa.p4"))
+    assert main(["run", str(file), "--results", str(tmp_path / "results"), "--no-report"]) == 0
+    (folder,) = (tmp_path / "results").iterdir()
+    return folder
+
+
+def test_a_run_in_virtual_time_is_the_same_elsewhere(run, tmp_path, capsys):
+    made = tmp_path / "packed.ina.zip"
+    assert main(["pack", str(run), "-o", str(made)]) == 0
+    # What the experiment names is not here any more: another machine.
+    shutil.rmtree(tmp_path / "programs")
+    there = str(tmp_path / "there")
+    capsys.readouterr()
+    assert main(["verify", str(made), "--results", there, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["agrees"] and [each["outcome"] for each in told["runs"]] == ["bit by bit"]
+
+    # Somebody has changed a result, and all hashes with it.
+    unpacked = tmp_path / "unpacked"
+    unpacked.mkdir()
+    manifest = archive.unpack(made, unpacked)
+    path = unpacked / "run" / "tables" / "hosts.parquet"
+    table = parquet.read_table(path)
+    place = table.column_names.index("packets_sent")
+    more = pa.array(
+        [value + 1 for value in table["packets_sent"].to_pylist()], table.schema[place].type
+    )
+    parquet.write_table(table.set_column(place, table.schema[place], more), path)
+
+    manifest["runs"][0]["digest"] = digest(read(unpacked / "run"))
+    made.unlink()
+    archive.write(made, manifest, {name: unpacked / name for name in manifest["files"]})
+    assert main(["verify", str(made), "--results", there]) == 1
+    said = capsys.readouterr().out
+    assert "packed: different in hosts" in said and "0 of 1 runs agree" in said
+
+
+def test_what_runs_code_of_the_file_asks_for_trust(run, tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(TOPOLOGY)
+    text = (run / "experiment.yaml").read_text()
+    assert "kind: star" in text
+    (run / "experiment.yaml").write_text(
+        text.replace("kind: star", f"class: {tmp_path / 'mine.py'}:Mine")
+    )
+    made = tmp_path / "code.ina.zip"
+    assert main(["pack", str(run), "-o", str(made)]) == 0
+    with zipfile.ZipFile(made) as file:
+        assert "mine.py" in {name.rpartition("/")[2] for name in file.namelist()}
+    there = str(tmp_path / "there")
+    assert main(["verify", str(made), "--results", there]) == 2
+    assert "give --trust" in capsys.readouterr().err
+    assert main(["verify", str(made), "--no-run"]) == 0
+    assert main(["verify", str(made), "--trust", "--results", there]) == 0
+
+
+def test_the_files_that_an_experiment_names_are_found(tmp_path):
+    file = tmp_path / "a b.txt"
+    file.write_text("")
+    (tmp_path / "t.py").write_text("")
+    data = {
+        "system": {"program": str(file)},
+        "topology": {"class": f"{tmp_path}/t.py:Tree"},
+        "jobs": [{"command": f"{tmp_path}/t.py --rate 3", "model": "resnet50"}],
+        "none": ["/no/such/file", str(tmp_path), 3, None],
+    }
+    assert list(named_files(data)) == [file, tmp_path / "t.py", tmp_path / "t.py"]
+    assert path_in("x" * 5000) is None
