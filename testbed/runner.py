@@ -20,7 +20,7 @@ from testbed.errors import UserError
 from testbed.machine import calibration, capacity
 from testbed.machine import memory_estimate as memory
 from testbed.runtimes.program import Program, prepare
-from testbed.steps import step
+from testbed.steps import quiet_console, step
 
 if TYPE_CHECKING:
     from testbed.emulate.session import SharedSession
@@ -39,20 +39,24 @@ def run(
     prompt: str | None = None,
     zeros: bool = False,
     web: str | None = None,
+    as_json: bool = False,
 ) -> int:
     """Run an experiment and report; its folder goes below `results`. Returns the exit code.
 
     pcap: the ports to capture (see captures.py). report: False for the tables alone, without
     figures and report.html. prompt: when Mininet's prompt opens (see mininet_run). zeros:
     tables are printed with the rows of zeros. web: a page shows the run while it goes on (""), and
-    stays until Ctrl-C ("stay"); None: there is none. Raises UserError before anything is built, and
-    RunError."""
-    from testbed.analysis.report import after_run
+    stays until Ctrl-C ("stay"); None: there is none. as_json: standard output is the tables'
+    numbers as JSON, and everything else goes to standard error. Raises UserError before anything is
+    built, and RunError."""
+    from testbed.analysis.report import after_run, report_json
 
-    console = Console()
+    console = Console(stderr=as_json)
     with _live_page(web, console) as page:
         folder = carry_out(experiment, results, pcap, console, prompt, page)
-        after_run(folder, draw=report, zeros=zeros)
+        after_run(folder, quiet_console() if as_json else None, draw=report, zeros=zeros)
+        if as_json:
+            report_json([folder])
         if page is not None:
             written = folder / "report.html"
             page.end("Finished.", written if report and written.exists() else None)

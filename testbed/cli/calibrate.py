@@ -7,8 +7,12 @@ the first to need a whole core. machine/capacity.py compares an experiment with 
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import json
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -105,8 +109,22 @@ def switches_here() -> list[str]:
     return ["embedded", *([] if lacks else ["bmv2"])]
 
 
-def calibrate_command() -> int:
-    """Measure, print, keep. Raises UserError; RunError at the end where a system failed."""
+def calibrate_command(as_json: bool = False) -> int:
+    """Measure, print, keep. as_json: standard output is what is kept, as JSON; the rest goes to
+    standard error. Raises UserError; RunError at the end where a system failed."""
+    if as_json:
+        with contextlib.redirect_stdout(sys.stderr):
+            calibration, failed = _calibrate()
+        print(json.dumps(dataclasses.asdict(calibration), indent=1))
+    else:
+        _, failed = _calibrate()
+    if failed is not None:
+        raise failed
+    return 0
+
+
+def _calibrate() -> tuple[Calibration, RunError | None]:
+    """Measure, print, keep; with what the last system that failed said."""
     from testbed.machine.preflight import require_machine
     from testbed.network import registry
 
@@ -147,9 +165,7 @@ def calibrate_command() -> int:
         f"\nkept in {path} after {time.monotonic() - begun:.0f} s;"
         f" `{command_line('check FILE')}` compares with it"
     )
-    if failed is not None:
-        raise failed
-    return 0
+    return calibration, failed
 
 
 HEAD = (

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from testbed.config import units
+from testbed.config.yaml_document import read_yaml
 from testbed.errors import UserError
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.load import load
@@ -14,22 +17,34 @@ from testbed.experiment.sweep import is_sweep, load_sweep, other_workers
 
 
 def check_command(
-    path: str | Path, inspect: Callable[[Experiment], Iterable[str]] = lambda _: ()
+    path: str | Path,
+    inspect: Callable[[Experiment], Iterable[str]] = lambda _: (),
+    as_json: bool = False,
 ) -> int:
     """Say in one line what a valid file holds; warnings follow. Raises UserError for any other.
 
     `inspect` looks at what the experiment names beyond its file, and returns warnings."""
     if is_sweep(path):
-        return _check_sweep(path, inspect)
+        return _check_sweep(path, inspect, as_json)
     experiment = load(path)
     warnings = (*experiment.warnings, *inspect(experiment))
+    if as_json:
+        listed = [{"warning": warning} for warning in warnings]
+        _print_json({"file": str(path), "summary": summary(experiment), "warnings": listed})
+        return 0
     print(f"{path}: valid: {summary(experiment)}")
     for warning in warnings:
         print(f"warning: {warning}")
     return 0
 
 
-def _check_sweep(path: str | Path, inspect: Callable[[Experiment], Iterable[str]]) -> int:
+def _print_json(data: Any) -> None:
+    print(json.dumps(data, indent=1, ensure_ascii=False))
+
+
+def _check_sweep(
+    path: str | Path, inspect: Callable[[Experiment], Iterable[str]], as_json: bool
+) -> int:
     sweep = load_sweep(path)
     labels: dict[str, list[str]] = {}  # of the points that a warning is about
     for point in sweep.points:
@@ -38,6 +53,13 @@ def _check_sweep(path: str | Path, inspect: Callable[[Experiment], Iterable[str]
                 labels.setdefault(warning, []).append(point.label)
         except UserError as error:
             raise UserError(f"{error}\n  at the sweep's point {point.label}") from None
+    if as_json:
+        listed: list[dict[str, Any]] = [{"warning": each} for each in other_workers(sweep.points)]
+        listed += [{"warning": each, "points": points} for each, points in labels.items()]
+        points = [{"key": point.key, "label": point.label} for point in sweep.points]
+        keys = list(sweep.keys)
+        _print_json({"file": str(path), "keys": keys, "points": points, "warnings": listed})
+        return 0
     print(f"{path}: valid: a sweep of {len(sweep.points)} points over {', '.join(sweep.keys)}")
     for warning in other_workers(sweep.points):
         print(f"warning: {warning}")
@@ -49,9 +71,12 @@ def _check_sweep(path: str | Path, inspect: Callable[[Experiment], Iterable[str]
     return 0
 
 
-def show_command(path: str | Path) -> int:
+def show_command(path: str | Path, as_json: bool = False) -> int:
     """Print the experiment with all defaults, as a file that loads to the same experiment; of a
     sweep, its points."""
+    if as_json:
+        _print_json(_described(path))
+        return 0
     if is_sweep(path):
         for point in load_sweep(path).points:
             print(f"{point.key}  {point.label}")
@@ -68,14 +93,45 @@ def show_command(path: str | Path) -> int:
     return 0
 
 
-def show_results(path: Path) -> int:
+def _described(path: str | Path) -> dict[str, Any]:
+    """What `show` prints."""
+    if is_sweep(path):
+        sweep = load_sweep(path)
+        points = [
+            {"key": point.key, "label": point.label, "summary": summary(point.experiment)}
+            for point in sweep.points
+        ]
+        return {"sweep": sweep.name, "keys": list(sweep.keys), "points": points}
+    experiment = load(path)
+    return {
+        "summary": summary(experiment),
+        "facts": _facts(experiment),
+        "warnings": list(experiment.warnings),
+        "experiment": read_yaml(experiment.resolved_yaml(), str(path)).data,
+    }
+
+
+def show_results(path: Path, as_json: bool = False) -> int:
     """The same of the results of a run, or of SWEEP/HASH; of a sweep, its points and how they
     are."""
     from testbed.analysis.data.sweep_data import is_sweep, read_sweep, run_at
 
     if not is_sweep(path):
-        return show_command(run_at(path).folder / "experiment.yaml")
-    for point in read_sweep(path).points:
+        return show_command(run_at(path).folder / "experiment.yaml", as_json)
+    sweep = read_sweep(path)
+    if as_json:
+        points = []
+        for point in sweep.points:
+            described: dict[str, Any] = {"key": point.key}
+            described["values"] = {key: value.text for key, value in point.values.items()}
+            run = point.results
+            described["state"] = None if run is None else run.state
+            described["notice"] = "" if run is None else run.notice
+            described["folder"] = None if run is None else str(run.folder)
+            points.append(described)
+        _print_json({"sweep": sweep.name, "keys": list(sweep.keys), "points": points})
+        return 0
+    for point in sweep.points:
         values = ", ".join(f"{key}={value.text}" for key, value in point.values.items())
         results = point.results
         state = "not run" if results is None else results.notice or results.state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -28,8 +29,6 @@ def ps_command(run: str | None, as_json: bool) -> int:
     records = all_live() if run is None else [live_runs.choose(run)]
     found = [_described(record) for record in records]
     if as_json:
-        import json
-
         print(json.dumps(found, indent=1))
         return 0
     if not found:
@@ -105,8 +104,10 @@ def _print_rest(path: Path, shown: dict[Path, int]) -> None:
     sys.stdout.flush()
 
 
-def switch_command(run: str | None, switch: str, what: str, words: Sequence[str]) -> int:
-    """Read or change a live switch."""
+def switch_command(
+    run: str | None, switch: str, what: str, words: Sequence[str], as_json: bool = False
+) -> int:
+    """Read or change a live switch. as_json: what is read is printed as JSON."""
     require_root(f"`{command_line('switch')}`")
     from p4engine.control.client import Client
     from p4engine.control.commands import Commands
@@ -116,16 +117,53 @@ def switch_command(run: str | None, switch: str, what: str, words: Sequence[str]
     path = live_runs.control_socket(record, switch)
     try:
         with Client(path) as client:
+            line = "" if what == "counters" else _line(what, words)
+            if as_json:
+                print(json.dumps(_read(what, words, record, client), indent=1))
+                return 0
             if what == "counters":
                 _none(what, words)
-                _print_counters(record, switch, client)
+                _print_counters(record, client)
                 return 0
-            said = Commands(client).run(_line(what, words))
+            said = Commands(client).run(line)
     except P4Error as error:
         raise UserError(f"switch {switch}: {error}") from None
     if said:
         print(said)
     return 0
+
+
+def _read(what: str, words: Sequence[str], record: Record, client: Client) -> dict[str, Any]:
+    """What `switch ... --json` prints. Numbers of keys and parameters are numbers."""
+    from p4engine.control.commands import Commands
+
+    commands = Commands(client)
+    if what == "counters":
+        _none(what, words)
+        counted = [
+            {"counter": counter, "job": job, "value": value}
+            for counter, job, value in _counted(record, client)
+        ]
+        return {"ports": client.port_stats(), "counters": counted}
+    if what == "tables":
+        return {
+            "tables": [
+                {
+                    "name": table.name,
+                    "keys": [{"name": k.name, "kind": k.kind, "bits": k.width} for k in table.keys],
+                    "actions": [action.name for action in table.actions],
+                }
+                for table in commands.names.info.tables
+            ]
+        }
+    if what == "table":
+        name = commands.names.table(words[0]).name
+        return {"table": name, "entries": client.table_dump(name)}
+    if what == "register":
+        said = commands.run(_line(what, words)) or ""  # which checks the words
+        name, _, values = said.partition(" = ")
+        return {"register": name, "values": [int(value) for value in values.split(", ") if value]}
+    return {"said": commands.run(_line(what, words))}
 
 
 def _line(what: str, words: Sequence[str]) -> str:
@@ -155,7 +193,7 @@ def _none(what: str, words: Sequence[str]) -> None:
         raise UserError(f"switch: {what} takes no more words; found {' '.join(words)}")
 
 
-def _print_counters(record: Record, switch: str, client: Client) -> None:
+def _print_counters(record: Record, client: Client) -> None:
     """What the ports have carried; in an experiment, also what the P4 program has counted."""
     columns = ("packets", "bytes", "queue_drops", "losses", "unmodelled_drops")
     rows = [
@@ -163,21 +201,27 @@ def _print_counters(record: Record, switch: str, client: Client) -> None:
         for row in client.port_stats()
     ]
     _print(("port", "direction", *(name.replace("_", " ") for name in columns)), rows)
+    counted = [(counter, job or "", str(value)) for counter, job, value in _counted(record, client)]
+    if counted:
+        print()
+        _print(("counter", "job", "value"), counted)
+
+
+def _counted(record: Record, client: Client) -> list[tuple[str, str | None, int]]:
+    """What an experiment's P4 program has counted: counter, job, value; without zeros."""
     file = record.logs.parent / "experiment.yaml" if record.logs else None
     if file is None or not file.exists():
-        return
+        return []
     from testbed import dataplane
     from testbed.experiment import load_text
 
     experiment = load_text(file.read_text(encoding="utf-8"), str(file), file.parent)
     names = {number: job.name for number, job in enumerate(experiment.jobs)}
-    counted = [
-        (counter, "" if job is None else names.get(job, str(job)), str(value))
+    return [
+        (counter, None if job is None else names.get(job, str(job)), value)
         for job, counter, value in dataplane.counters(experiment, client)
         if value
     ]
-    print()
-    _print(("counter", "job", "value"), counted)
 
 
 def _number(value: Any) -> str:

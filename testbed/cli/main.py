@@ -97,6 +97,7 @@ def _run_arguments(parser: Parser) -> None:
     )
     _no_report(parser)
     _zeros(parser)
+    _json(parser, "the tables' numbers for programs, as `report --json` prints them")
     _results(parser)
 
 
@@ -126,6 +127,8 @@ def _run(options: Namespace) -> int | None:
             raise UserError("--no-report is for experiments; a network file has no report")
         if options.web is not None:
             raise UserError("--web is for experiments; a network file has no jobs to show")
+        if options.json:
+            raise UserError("--json is for experiments; the exit code says whether checks hold")
         from testbed.netfile.network_run import run_network
 
         return run_network(options.file, "after" if options.cli == "" else options.cli)
@@ -141,7 +144,12 @@ def _run(options: Namespace) -> int | None:
             raise UserError("--web is for one experiment; a sweep is many")
         from testbed.sweeps.sweep_runner import run_sweep
 
-        return run_sweep(load_sweep(options.file), options.results, report=not options.no_report)
+        return run_sweep(
+            load_sweep(options.file),
+            options.results,
+            report=not options.no_report,
+            as_json=options.json,
+        )
     from testbed.runner import run
 
     return run(
@@ -152,6 +160,7 @@ def _run(options: Namespace) -> int | None:
         prompt="during" if options.cli == "" else options.cli,
         zeros=options.all,
         web=options.web,
+        as_json=options.json,
     )
 
 
@@ -167,6 +176,7 @@ def _parallel(parser: Parser) -> None:
 def _sweep_arguments(parser: Parser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE.yaml", help="a file with the key sweep")
     _no_report(parser)
+    _json(parser, "the table's numbers for programs, as `report --json` prints them")
     _results(parser)
     _parallel(parser)
 
@@ -181,6 +191,7 @@ def _sweep(options: Namespace) -> int | None:
         options.processes,
         options.dask,
         report=not options.no_report,
+        as_json=options.json,
     )
 
 
@@ -220,8 +231,9 @@ def _figure(options: Namespace) -> int | None:
     return figure_runner.run_figure(path, size, options.results, options.processes, options.dask)
 
 
-def _one_file(parser: Parser) -> None:
+def _check_arguments(parser: Parser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE.yaml")
+    _json(parser, "what the file holds, and the warnings, for programs")
 
 
 def _check(options: Namespace) -> int | None:
@@ -230,6 +242,8 @@ def _check(options: Namespace) -> int | None:
     if is_network(options.file):
         from testbed.netfile.network_run import check_network
 
+        if options.json:
+            raise UserError("check --json is for experiments and sweeps")
         return check_network(options.file)
     from testbed.cli.experiment_commands import check_command
     from testbed.machine import calibration, capacity
@@ -238,6 +252,7 @@ def _check(options: Namespace) -> int | None:
     return check_command(
         options.file,
         lambda each: (*prepare(each).warnings, *capacity.warnings(each, calibration.load())),
+        options.json,
     )
 
 
@@ -253,6 +268,7 @@ def _show_arguments(parser: Parser) -> None:
         action="store_true",
         help="FILE is a results folder: print a number for all that the run measured",
     )
+    _json(parser, "the same for programs")
 
 
 def _show(options: Namespace) -> int | None:
@@ -260,14 +276,15 @@ def _show(options: Namespace) -> int | None:
         from testbed.analysis.data.sweep_data import run_at
         from testbed.results import digest
 
-        print(digest(run_at(options.file)))
+        found = digest(run_at(options.file))
+        print(f'{{"hash": "{found}"}}' if options.json else found)
         return 0
     from testbed.cli.experiment_commands import show_command, show_results
 
     if is_results(options.file):
-        return show_results(options.file)
+        return show_results(options.file, options.json)
     _refuse_network(options.file)
-    return show_command(options.file)
+    return show_command(options.file, options.json)
 
 
 def is_results(path: Path) -> bool:
@@ -369,13 +386,20 @@ def _twin_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--measured-hosts", action="store_true", help="with the delays of hosts as measured"
     )
+    _json(parser, "the tables' numbers for programs")
     _results(parser)
 
 
 def _twin(options: Namespace) -> int | None:
     from testbed.cli.twin_command import run_twin
 
-    return run_twin(options.results_folder, options.results, options.measured_hosts, options.all)
+    return run_twin(
+        options.results_folder,
+        options.results,
+        options.measured_hosts,
+        options.all,
+        options.json,
+    )
 
 
 def _pack_arguments(parser: Parser) -> None:
@@ -482,6 +506,7 @@ def _logs(options: Namespace) -> int | None:
 
 def _switch_arguments(parser: Parser) -> None:
     _which_run(parser)
+    _json(parser, "the same for programs")
     parser.add_argument("switch", metavar="SWITCH")
     parser.add_argument(
         "what",
@@ -494,13 +519,20 @@ def _switch_arguments(parser: Parser) -> None:
 def _switch(options: Namespace) -> int | None:
     from testbed.cli.live_commands import switch_command
 
-    return switch_command(options.run, options.switch, options.what, options.words)
+    words, as_json = options.words, options.json
+    if words[-1:] == ["--json"]:  # which the words have swallowed
+        words, as_json = words[:-1], True
+    return switch_command(options.run, options.switch, options.what, words, as_json)
+
+
+def _calibrate_arguments(parser: Parser) -> None:
+    _json(parser, "what was measured, for programs")
 
 
 def _calibrate(options: Namespace) -> int | None:
     from testbed.cli.calibrate import calibrate_command
 
-    return calibrate_command()
+    return calibrate_command(options.json)
 
 
 def _doctor_arguments(parser: Parser) -> None:
@@ -572,7 +604,7 @@ COMMANDS = {
     "sweep": Command("run all points of a file with the key `sweep`", _sweep_arguments, _sweep),
     "init": Command("write a first experiment file, with comments", _init_arguments, _init),
     "check": Command(
-        "only look whether the experiment and its P4 program are right", _one_file, _check
+        "only look whether the experiment and its P4 program are right", _check_arguments, _check
     ),
     "show": Command(
         "print the experiment with all defaults; --hash: a number for what was measured",
@@ -603,7 +635,9 @@ COMMANDS = {
         _doctor,
     ),
     "calibrate": Command(
-        "measure what this machine can carry; `check` compares with it", _none, _calibrate
+        "measure what this machine can carry; `check` compares with it",
+        _calibrate_arguments,
+        _calibrate,
     ),
     "figure": Command(
         "run and draw a figure of docs/figures.md; without a name list them",

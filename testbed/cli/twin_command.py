@@ -9,8 +9,11 @@ which otherwise depend on the clock. Only the delays of hosts are those of virtu
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
 
 from testbed import runner as runtimes
 from testbed.config.yaml_document import read_yaml, write_yaml
@@ -20,7 +23,7 @@ from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.paths import command_line
 from testbed.steps import quiet_console
-from testbed.text_table import printed, without_zeros
+from testbed.text_table import printed, table_data, without_zeros
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -85,7 +88,9 @@ def _hosts(results: Results) -> dict[str, str]:
     return found
 
 
-def run_twin(path: Path, parent: Path, measured_hosts: bool, zeros: bool = False) -> int:
+def run_twin(
+    path: Path, parent: Path, measured_hosts: bool, zeros: bool = False, as_json: bool = False
+) -> int:
     """Run the twin of a run, or of every finished point of a sweep, below `parent`, and print one
     table for each. A point of a sweep is SWEEP/HASH. Returns the exit code: 1 if a measure is not
     within its limit."""
@@ -99,27 +104,36 @@ def run_twin(path: Path, parent: Path, measured_hosts: bool, zeros: bool = False
     else:
         runs = [run_at(path)]
     twins = [(results, twin_of(results, measured_hosts)) for results in runs]
-    within = [_compare(results, twin, parent, zeros) for results, twin in twins]
-    return 0 if all(within) else 1
+    compared = [_compare(results, twin, parent, zeros, as_json) for results, twin in twins]
+    if as_json:
+        print(json.dumps(compared, indent=1))
+    return 0 if all(each["within"] for each in compared) else 1
 
 
-def _compare(original: Results, twin: Experiment, parent: Path, zeros: bool) -> bool:
-    """Run one twin and print the table; returns whether all is within limits."""
+def _compare(
+    original: Results, twin: Experiment, parent: Path, zeros: bool, as_json: bool
+) -> dict[str, Any]:
+    """Run one twin and, unless `as_json`, print the table; returns "run", "twin" (folders),
+    "within" (all limits are kept) and "table"."""
     from testbed.analysis.data.run_summary import summary
     from testbed.analysis.report import after_run, console_of_tables
     from testbed.analysis.tables import report_tables as tables
     from testbed.results import read
 
-    console = console_of_tables()
+    console = Console(stderr=True) if as_json else console_of_tables()
     folder = runtimes.carry_out(twin, parent, (), console)
     after_run(folder, quiet_console())
     pair = [original, read(folder)]
     table = tables.twins(pair, [summary(each) for each in pair])
     assert table is not None, "one of them is virtual"
+    within = not tables.beyond_limits(table)
+    found = {"run": str(original.folder), "twin": str(folder), "within": within}
+    if as_json:
+        return found | {"notice": original.notice, "table": table_data(table)}
     console.print(f"{original.name}: {original.folder}", soft_wrap=True, highlight=False)
     if original.notice:
         console.print(original.notice, style="yellow", markup=False)
     console.print(printed(table if zeros else without_zeros(table)))
     both = command_line(f"report {original.folder} {folder}")
     console.print(f"both in full: {both}", soft_wrap=True, highlight=False)
-    return not tables.beyond_limits(table)
+    return found

@@ -48,17 +48,22 @@ def run_sweep(
     dask: str | None = None,
     share: bool = False,
     report: bool = True,
+    as_json: bool = False,
 ) -> int:
     """Run all points that have not finished yet; the sweep's folder goes below `results`.
 
     `processes` (None: one per processor) or the address of a `dask` scheduler: what runs the points
     in virtual time. `share`: take over what sweeps beside it have run. `report`: False for no
-    figures and no report.html. Returns the exit code: 1 if a point failed. Raises UserError before
-    anything is run."""
-    folder, failed = carry_out(sweep, results, Console(), processes, dask, share)
-    from testbed.analysis.report import sweep_report
+    figures and no report.html. as_json: standard output is the table's numbers as JSON, and
+    everything else goes to standard error. Returns the exit code: 1 if a point failed. Raises
+    UserError before anything is run."""
+    console = Console(stderr=as_json)
+    folder, failed = carry_out(sweep, results, console, processes, dask, share)
+    from testbed.analysis.report import report_json, sweep_report
 
-    sweep_report(folder, draw=report)
+    sweep_report(folder, quiet_console() if as_json else None, draw=report)
+    if as_json:
+        report_json([folder])
     for point, error in failed:
         print(f"failed: {point.label}: {error}", file=sys.stderr)
     return 1 if failed else 0

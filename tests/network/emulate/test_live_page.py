@@ -62,7 +62,7 @@ def test_a_reader_sees_what_the_results_say(tmp_path):
     read = results.read(made)
     assert read.state == "finished"
     assert ends == [{"how": "Finished.", "report": None, "link": None}]
-    assert len(states) > 3
+    assert len(states) > 1
     assert [row[1] for row in states[-1]["tables"][0]["rows"]] == ["20/20", "20/20"]
     assert {"topology", "timeline", "states-s1", "owners-s1", "pool-s1"} <= set(charts)
     # The last end of the timeline's bars is the last one of the table tensors.

@@ -132,6 +132,12 @@ def test_a_run_waits_at_its_prompt_and_is_looked_into_from_another_shell(termina
 
     assert "EsaIngress.route" in said("switch", *run, "s1", "tables")
     assert "0xa000001/32 =>" in said("switch", *run, "s1", "table", "route")
+    told = json.loads(said("switch", *run, "s1", "table", "route", "--json"))
+    assert told["table"] == "EsaIngress.route" and len(told["entries"]) >= 4
+    tables = json.loads(said("switch", *run, "--json", "s1", "tables"))["tables"]
+    assert "EsaIngress.route" in {each["name"] for each in tables}
+    assert json.loads(said("switch", *run, "s1", "register", "slot_job", "3", "--json"))["values"]
+    assert json.loads(said("switch", *run, "s1", "counters", "--json"))["ports"]
     said("switch", *run, "s1", "set", "register_write", "slot_job", "3", "42")
     assert re.search(r"\b42\b", said("switch", *run, "s1", "register", "slot_job", "3"))
     said("switch", *run, "s1", "set", "register_write", "slot_job", "3", "0")
