@@ -33,12 +33,19 @@ def hash_shift(workers: int) -> int:
 
 
 @njit(cache=True)
+def _product(a, b):
+    """The low 32 bits of the product of two uint32. Of 64 bits, so that plain Python, which the
+    same functions are without numba, has no overflow to warn of; compiled it is one instruction."""
+    return np.uint32(np.uint64(a) * np.uint64(b) & np.uint64(0xFFFFFFFF))
+
+
+@njit(cache=True)
 def mix(x):
     """A uint32 well mixed (multiply and xor-shift, after Wellons' search for low bias)."""
     x = np.uint32(x ^ (x >> np.uint32(16)))
-    x = np.uint32(x * np.uint32(0x7FEB352D))
+    x = _product(x, np.uint32(0x7FEB352D))
     x = np.uint32(x ^ (x >> np.uint32(15)))
-    x = np.uint32(x * np.uint32(0x846CA68B))
+    x = _product(x, np.uint32(0x846CA68B))
     return np.uint32(x ^ (x >> np.uint32(16)))
 
 
@@ -73,7 +80,8 @@ def fragment_key(seed, job, fragment):
 @njit(cache=True)
 def position_hash(key, position, shift):
     """h of one position, as int32."""
-    x = mix(np.uint32(key + np.uint32(np.uint32(position) * np.uint32(0x9E3779B1))))
+    step = _product(np.uint32(position), np.uint32(0x9E3779B1))
+    x = mix(np.uint32((np.uint64(key) + np.uint64(step)) & np.uint64(0xFFFFFFFF)))
     return np.int32(x) >> np.int32(shift)
 
 

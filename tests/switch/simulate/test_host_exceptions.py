@@ -33,7 +33,11 @@ except KeyboardInterrupt:
 
 
 def test_an_exception_in_a_step_is_not_lost():
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "ignore"}
+    environment = {
+        **os.environ,
+        "NUMBA_DISABLE_JIT": "1",
+        "PYTHONWARNINGS": "error::RuntimeWarning",
+    }
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, cwd=ROOT, env=environment
     )

@@ -25,7 +25,7 @@ def test_a_run_and_a_sweep_tell_programs_what_came_out(tmp_path, capsys):
     (run,) = json.loads(capsys.readouterr().out)
     assert run["state"] == "finished"
     assert "a" in run["tables"]["jobs"]["rows"][0].values()
-    file.write_text(TEXT + "sweep: {vary: {memory.aggregators: [8, 16]}}\n")
+    file.write_text(TEXT + "sweep: {memory.aggregators: [8, 16]}\n")
     words = ["sweep", str(file), "--json", "--no-report", "--processes", "1"]
     assert main([*words, "--results", results]) == 0
     (sweep,) = json.loads(capsys.readouterr().out)
