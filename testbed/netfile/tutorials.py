@@ -1,5 +1,5 @@
 """Network files out of the P4 tutorials' topologies: topology.json, and each switch's
-sX-runtime.json.
+sX-runtime.json. (`p4_utils` does it for p4app.json.)
 
     run.py import FOLDER/topology.json [--program FILE.p4] [-o FILE.yaml]
 
@@ -19,7 +19,9 @@ from p4engine.frontend.diagnostics import P4Error
 from testbed.config.data_files import read_json, read_text
 from testbed.config.yaml_document import Inline, write_yaml
 from testbed.errors import UserError
+from testbed.netfile.import_parts import as_list, get, latency, near, only
 from testbed.netfile.load_network import load_network
+from testbed.netfile.p4_utils import P4App, is_p4app, program_of
 from testbed.paths import command_line, program_name
 
 if TYPE_CHECKING:
@@ -52,13 +54,22 @@ def import_topology(source: Path, program: Path | None, output: Path | None) -> 
     program: of all switches; None: the one that the topology or its folder has. output: the file to
     write; None: named after the program. Raises UserError."""
     topology = read_json(source)
-    program = program or find_program(topology, source)
+    app = is_p4app(topology)
+    if program is None:
+        program = program_of(topology, source) if app else find_program(topology, source)
     output = output or Path(f"{program.stem}.yaml")
     if not output.absolute().parent.is_dir():
         raise UserError(f"{output}: there is no folder {output.absolute().parent}: make it first")
     if output.exists():
         raise UserError(f"{output} is there already: remove it, or name another with -o")
-    data = Topology(topology, source, program, output.absolute().parent).data()
+    folder = output.absolute().parent
+    notes: list[str] = []
+    if app:
+        found = P4App(topology, source, program, folder)
+        data = _file(program, found.network())
+        notes = found.notes
+    else:
+        data = _file(program, Topology(topology, source, program, folder).network())
     head = HEAD.format(
         source=source.name, program=program_name(), run=command_line(output.name, root=True)
     )
@@ -74,54 +85,29 @@ def import_topology(source: Path, program: Path | None, output: Path | None) -> 
             f"{source}: this topology is not a valid network. Lines are those of the network file"
             f" that would have been written.\n{error}"
         ) from None
+    for note in notes:
+        print(note)
     print(f"written: {output}; next: {command_line(str(output), root=True)}")
     return 0
 
 
-def near(name: str, topology: Path) -> Path:
-    """A file that the topology names. It is relative to the exercise's folder, which is that of the
-    topology or the one above. Raises UserError."""
-    folder = topology.absolute().parent
-    for base in (folder, folder.parent):
-        if os.path.isfile(base / name):  # also where a name is too long to be one
-            return base / name
-    raise UserError(f"{topology}: there is no file {name} in {folder} or above")
+def _file(program: Path, network: dict[str, Any]) -> dict[str, Any]:
+    """A network file with this network."""
+    return {"name": program.stem, "network": network, "checks": [{"ping": "all"}]}
 
 
 def find_program(topology: Any, path: Path) -> Path:
     """The P4 program whose compiled form the switches' runtime files name. Raises UserError."""
     names = set()
-    for name, switch in _get(topology, "switches", dict, path).items():
-        _only(switch, SWITCH, f"{path}: switch {name}")
+    for name, switch in get(topology, "switches", dict, path).items():
+        only(switch, SWITCH, f"{path}: switch {name}")
         if "runtime_json" in switch and "program" not in switch:
-            file = near(_get(switch, "runtime_json", str, f"{path}: switch {name}"), path)
-            compiled = _get(_only(read_json(file), RUNTIME, file), "bmv2_json", str, file)
+            file = near(get(switch, "runtime_json", str, f"{path}: switch {name}"), path)
+            compiled = get(only(read_json(file), RUNTIME, file), "bmv2_json", str, file)
             names.add(f"{Path(compiled).stem}.p4")
     if len(names) == 1 and (name := names.pop()) != ".p4":
         return near(name, path)
     raise UserError(f"{path}: which P4 program the switches run is not clear: give --program FILE")
-
-
-def _get(data: Any, key: str, kind: type, where: object) -> Any:
-    found = data.get(key) if isinstance(data, dict) else None
-    if not isinstance(found, kind):
-        raise UserError(f"{where}: there is no {key!r} as these topologies have it")
-    return found
-
-
-def _only(data: Any, keys: tuple[str, ...], where: object) -> dict[str, Any]:
-    """`data`, an object without other keys than these. Raises UserError."""
-    if not isinstance(data, dict):
-        raise UserError(f"{where}: found {data!r}; allowed: an object with {', '.join(keys)}")
-    unknown = sorted(set(data) - set(keys))
-    if unknown:
-        raise UserError(f"{where}: {unknown[0]!r} cannot be imported; what can: {', '.join(keys)}")
-    return data
-
-
-def _list(data: dict[str, Any], key: str, where: object) -> list[Any]:
-    """A list that may be left out."""
-    return _get(data, key, list, where) if key in data else []
 
 
 class Topology:
@@ -134,32 +120,31 @@ class Topology:
         self.folder = folder
         self._tables: dict[Path, dict[str, Table]] = {}
 
-    def data(self) -> dict[str, Any]:
-        """What the network file holds."""
-        _only(self.topology, TOPOLOGY, self.path)
-        hosts = _get(self.topology, "hosts", dict, self.path)
-        switches = _get(self.topology, "switches", dict, self.path)
-        network = {
+    def network(self) -> dict[str, Any]:
+        """The key `network` of the network file."""
+        only(self.topology, TOPOLOGY, self.path)
+        hosts = get(self.topology, "hosts", dict, self.path)
+        switches = get(self.topology, "switches", dict, self.path)
+        return {
             "program": self._relative(self.program),
             "hosts": {name: self._host(name, host) for name, host in hosts.items()},
             "switches": {
                 name: self._switch(number, name, switch)
                 for number, (name, switch) in enumerate(switches.items())
             },
-            "links": [self._link(link) for link in _get(self.topology, "links", list, self.path)],
+            "links": [self._link(link) for link in get(self.topology, "links", list, self.path)],
         }
-        return {"name": self.program.stem, "network": network, "checks": [{"ping": "all"}]}
 
     def _relative(self, path: Path) -> str:
         return os.path.relpath(path.absolute(), self.folder)
 
     def _host(self, name: str, host: Any) -> dict[str, Any]:
         where = f"{self.path}: host {name}"
-        _only(host, HOST, where)
-        made: dict[str, Any] = {"ip": _get(host, "ip", str, where)}
+        only(host, HOST, where)
+        made: dict[str, Any] = {"ip": get(host, "ip", str, where)}
         if "mac" in host:
             made["mac"] = host["mac"]
-        if commands := _list(host, "commands", where):
+        if commands := as_list(host, "commands", where):
             made["commands"] = commands
         return made
 
@@ -185,7 +170,7 @@ class Topology:
 
     def _switch(self, number: int, name: str, switch: Any) -> dict[str, Any]:
         where = f"{self.path}: switch {name}"
-        _only(switch, SWITCH, where)
+        only(switch, SWITCH, where)
         made: dict[str, Any] = {}
         if "cpu_port" in switch:
             # The tutorials' switches count their controllers' ports and device ids like this.
@@ -199,33 +184,31 @@ class Topology:
                 raise UserError(f"{where}: {key} {switch[key]!r} is no number") from None
         program = self.program
         if "program" in switch:
-            stem = Path(_get(switch, "program", str, where)).stem
+            stem = Path(get(switch, "program", str, where)).stem
             program = near(f"{stem}.p4", self.path)
             made["program"] = self._relative(program)
         if "runtime_json" in switch:
-            made |= self._runtime(
-                near(_get(switch, "runtime_json", str, where), self.path), program
-            )
+            made |= self._runtime(near(get(switch, "runtime_json", str, where), self.path), program)
         if "cli_input" in switch:
-            lines = read_text(near(_get(switch, "cli_input", str, where), self.path)).splitlines()
+            lines = read_text(near(get(switch, "cli_input", str, where), self.path)).splitlines()
             made["commands"] = [line for line in lines if line.split("#")[0].strip()]
         return made
 
     def _runtime(self, path: Path, program: Path) -> dict[str, Any]:
         """What a switch's runtime file says."""
-        runtime = _only(read_json(path), RUNTIME, path)
+        runtime = only(read_json(path), RUNTIME, path)
         made: dict[str, Any] = {}
-        if entries := _list(runtime, "table_entries", path):
+        if entries := as_list(runtime, "table_entries", path):
             made["entries"] = [self._entry(each, program, path) for each in entries]
-        if groups := _list(runtime, "multicast_group_entries", path):
+        if groups := as_list(runtime, "multicast_group_entries", path):
             made["multicast"] = [_group(each, path) for each in groups]
-        if clones := _list(runtime, "clone_session_entries", path):
+        if clones := as_list(runtime, "clone_session_entries", path):
             made["clones"] = [_clone(each, path) for each in clones]
         return made
 
     def _entry(self, entry: Any, program: Path, path: Path) -> dict[str, Any]:
-        _only(entry, ENTRY, path)
-        table = _get(entry, "table", str, path)
+        only(entry, ENTRY, path)
+        table = get(entry, "table", str, path)
         made: dict[str, Any] = {"table": table}
         if entry.get("default_action"):
             made["default"] = True
@@ -233,11 +216,11 @@ class Topology:
             kinds = self._kinds(table, program, path)
             made["match"] = {
                 key: self._match(value, kinds.get(key, ""), f"{path}, table {table}, key {key}")
-                for key, value in _get(entry, "match", dict, path).items()
+                for key, value in get(entry, "match", dict, path).items()
             }
-        made["action"] = _get(entry, "action_name", str, path)
+        made["action"] = get(entry, "action_name", str, path)
         if entry.get("action_params"):
-            made["params"] = _get(entry, "action_params", dict, path)
+            made["params"] = get(entry, "action_params", dict, path)
         if entry.get("priority"):
             made["priority"] = entry["priority"]
         return made
@@ -269,35 +252,22 @@ class Topology:
 
 
 def _group(entry: Any, path: Path) -> dict[str, Any]:
-    number = _get(_only(entry, GROUP, path), "multicast_group_id", int, path)
+    number = get(only(entry, GROUP, path), "multicast_group_id", int, path)
     return {"group": number, "replicas": _replicas(entry, path)}
 
 
 def _clone(entry: Any, path: Path) -> dict[str, Any]:
-    number = _get(_only(entry, CLONE, path), "clone_session_id", int, path)
+    number = get(only(entry, CLONE, path), "clone_session_id", int, path)
     made = {"session": number, "replicas": _replicas(entry, path)}
     if "packet_length_bytes" in entry:
-        made["packet_length_bytes"] = _get(entry, "packet_length_bytes", int, path)
+        made["packet_length_bytes"] = get(entry, "packet_length_bytes", int, path)
     return made
 
 
 def _replicas(entry: dict[str, Any], path: Path) -> list[dict[str, int]]:
     made = []
-    for each in _get(entry, "replicas", list, path):
-        instance = _only(each, REPLICA, path).get("instance", 0)
-        port = {"port": _get(each, "egress_port", int, path)}
+    for each in get(entry, "replicas", list, path):
+        instance = only(each, REPLICA, path).get("instance", 0)
+        port = {"port": get(each, "egress_port", int, path)}
         made.append(port | ({"instance": instance} if instance else {}))
     return made
-
-
-def latency(value: Any) -> str:
-    """A link's latency with its unit: a number is milliseconds, text is what Mininet takes. Raises
-    ValueError."""
-    if isinstance(value, int | float):
-        return f"{value:g} ms"
-    text = str(value).strip()
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz").strip()
-    unit = text[len(number) :].strip() or "us"  # as tc reads it
-    if float(number) == 0:
-        return "0 ms"
-    return f"{number} {unit}"

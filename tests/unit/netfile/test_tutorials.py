@@ -9,9 +9,9 @@ import pytest
 from p4engine_testing import DATA
 
 from testbed.cli.main import main
+from testbed.netfile.import_parts import latency
 from testbed.netfile.install_entries import dry_run
 from testbed.netfile.load_network import load_network
-from testbed.netfile.tutorials import latency
 
 
 def exercise(folder: Path) -> Path:
