@@ -13,8 +13,17 @@ from typing import Any, NamedTuple
 
 from rich import box
 from rich import table as rich_table
-from rich.console import JustifyMethod
+from rich.cells import cell_len
+from rich.console import (
+    Console,
+    ConsoleOptions,
+    JustifyMethod,
+    RenderableType,
+    RenderResult,
+)
+from rich.measure import Measurement
 
+_ANY_WIDTH = 10_000  # wider than any table
 TRUSTED = 3  # samples from which an interval is shown: Student's t of two says nothing
 
 
@@ -170,8 +179,41 @@ def _text(value: Value, show: Callable[[Any], str]) -> str:
     return f"{value.prefix}{show(mean)}{spread}"
 
 
-def printed(table: Table) -> rich_table.Table:
-    """The table for a terminal: its title at the left, thin lines, words left, numbers right."""
+def printed(table: Table) -> RenderableType:
+    """The table for a terminal: its title at the left, thin lines, words left, numbers right.
+
+    A number is never parted from its unit as long as there is room: where a line is too short, what
+    follows ± goes below its mean, and only then do numbers wrap as words do."""
+    return _Printed(table)
+
+
+@dataclass(frozen=True)
+class _Printed:
+    table: Table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for whole, below in ((True, False), (True, True), (False, False)):
+            found = _as_rich(self.table, whole, below)
+            natural = Measurement.get(console, options.update(max_width=_ANY_WIDTH), found).maximum
+            if natural - _can_wrap(self.table) <= options.max_width:
+                break
+        yield found
+
+
+def _can_wrap(table: Table) -> int:
+    """How much narrower the columns of words get where each of their words has its own line."""
+    saved = 0
+    for place, column in enumerate(table.columns):
+        if column.words:
+            cells = [column.heading, *(table.cells(row)[place] for row in table.rows)]
+            lines = [line for cell in cells for line in cell.split("\n")]
+            words = [word for line in lines for word in line.split()]
+            saved += max(map(cell_len, lines), default=0) - max(map(cell_len, words), default=0)
+    return saved
+
+
+def _as_rich(table: Table, whole: bool, below: bool) -> rich_table.Table:
+    """whole: numbers do not wrap; below: what follows ± stands below its mean."""
     found = rich_table.Table(
         title=table.title,
         title_justify="left",
@@ -182,11 +224,13 @@ def printed(table: Table) -> rich_table.Table:
     )
     for column in table.columns:
         justify: JustifyMethod = "left" if column.words else "right"
-        found.add_column(column.heading, justify=justify, vertical="top")
+        no_wrap = whole and not column.words
+        found.add_column(column.heading, justify=justify, vertical="top", no_wrap=no_wrap)
     for row in table.rows:
         if row.total:
             found.add_section()
-        found.add_row(
-            *table.cells(row), style="bold" if row.total else None, end_section=row.section
-        )
+        cells = table.cells(row)
+        if below:
+            cells = [cell.replace(" ±", "\n±") for cell in cells]
+        found.add_row(*cells, style="bold" if row.total else None, end_section=row.section)
     return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
 
 import pytest
+from rich.console import Console
 
 from testbed import read
 from testbed.analysis import html
@@ -16,7 +18,7 @@ from testbed.analysis.tables import report_tables as tables
 from testbed.cli.main import main
 from testbed.results import ResultsError
 from testbed.results import read as read_run
-from testbed.text_table import Column, Estimate, Row, Table, without_zeros
+from testbed.text_table import Column, Estimate, Row, Table, printed, without_zeros
 from tests.support.synthetic_results import write_run, write_sweep
 
 
@@ -30,6 +32,25 @@ def test_rows_are_left_out_whose_numbers_are_all_zero():
     table = Table("t", "Title", [Column("x", "x", words=True), Column("y", "y"), Column("z", "z")])
     shown = without_zeros(Table("t", "Title", table.columns, rows))
     assert [row.values[0] for row in shown.rows] == ["b", "c", "all"]
+
+
+def test_numbers_keep_their_units_as_long_as_there_is_room():
+    columns = [Column("job", "job", words=True)]
+    columns += [Column(f"c{number}", "a heading") for number in range(4)]
+    values = [Estimate(454e6, 116e6, 5)] * 4
+    rows = [Row(["resnet", *values], lambda value: f"{value / 1e6:.0f} ms")]
+    table = Table("t", "", columns, rows)
+
+    def shown(width: int) -> list[str]:
+        console = Console(file=io.StringIO(), width=width)
+        console.print(printed(table))
+        return console.file.getvalue().splitlines()
+
+    assert any(line.count("454 ms ±25.6 %") == 4 for line in shown(100))
+    narrow = shown(54)
+    assert any(line.count("454 ms") == 4 for line in narrow)
+    assert any(line.count("±25.6 %") == 4 for line in narrow)
+    assert "454" in "".join(shown(40))  # wraps as words do
 
 
 def test_a_report_is_printed_without_zeros_and_kept_with_them(tmp_path, monkeypatch, capsys):
