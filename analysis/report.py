@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from testbed.analysis.data import explanations
 from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.data.run_summary import Frames, summary
 from testbed.analysis.style.plot_style import plot_styles
@@ -168,6 +169,7 @@ def render_comparison(runs: Sequence[Results]) -> RenderableType:
     for results, style in zip(runs, styles, strict=True):
         if results.notice:
             parts.append(Text(f"{style.title}: {results.notice}", style="yellow"))
+    parts += explanations.of_comparison(frames, [style.title for style in styles])
     parts.append(printed(tables.comparison(runs, frames, styles)))
     if pair := tables.twins(runs, frames):
         parts.append(printed(pair))

@@ -8,6 +8,7 @@ Where that would join several iterations, a chart paints the lanes instead (`pai
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -77,6 +78,24 @@ def _of_rows(table: pd.DataFrame, rows: WorkerRows) -> pd.DataFrame:
     keys = zip(table["job"].tolist(), table["worker"].tolist(), strict=True)
     row = pd.Series([place.get(key, -1) for key in keys], index=table.index, dtype="int64")
     return table.assign(row=row)[row >= 0]
+
+
+def fault_rows(faults: pd.DataFrame, rows: WorkerRows) -> pd.DataFrame:
+    """The rows of `faults` (of table faults) that hit workers, once for each worker that has a row:
+    with column row. A fault of a worker names it, `worker 1 of job a`; one of a job, `job a`, hits
+    all of its workers."""
+    found = []
+    for number, fault in enumerate(faults.itertuples()):
+        if pd.isna(fault.job):
+            continue
+        named = re.match(r"worker (\d+) of ", str(fault.target))
+        if named is None and not str(fault.target).startswith("job "):
+            continue
+        for row, (job, worker) in enumerate(rows.workers):
+            if job == fault.job and (named is None or worker == int(named[1])):
+                found.append((number, row))
+    hit = faults.iloc[[number for number, _ in found]]
+    return hit.assign(row=[row for _, row in found])
 
 
 def worker_phases(results: Results, rows: WorkerRows) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.analysis.data import job_chart_data
+from testbed.analysis.data import explanations, job_chart_data
 from testbed.analysis.data.memory_chart_data import memory_shares
 from testbed.analysis.data.run_summary import Frames, summary
 from testbed.analysis.html import html_page as page
@@ -32,7 +32,10 @@ def comparison_page(runs: Sequence[Results]) -> page.Page:
     """The page of at least two runs; those that have not finished are named and not drawn."""
     frames = [summary(results) for results in runs]
     styles = plot_styles(runs)
-    blocks: list[page.Block] = []
+    titles = [style.title for style in styles]
+    blocks: list[page.Block] = [
+        page.Paragraph(text) for text in explanations.of_comparison(frames, titles)
+    ]
     for results, style in zip(runs, styles, strict=True):
         words = state(results)
         blocks.append(page.Paragraph(f"{style.title}: {words.text}", words.tone))

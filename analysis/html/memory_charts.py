@@ -122,6 +122,7 @@ def heat_map(results: Results, switch: str) -> Chart | None:
     layout = parts.layout(
         xaxis=parts.time_axis(trace["x"][-1]),
         yaxis={"text": "aggregator"},
+        margin={"l": 60, "r": 16, "t": 44, "b": 48},  # room for the tools above the map
     )
     return Chart(
         name=f"pool-{switch}",

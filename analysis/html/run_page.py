@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from testbed.analysis.data import explanations
 from testbed.analysis.data.job_chart_data import iteration_lines
 from testbed.analysis.data.run_summary import Frames, summary
 from testbed.analysis.html import html_page as page
@@ -87,6 +88,7 @@ def _summary(results: Results, frames: Frames) -> page.Section:
         else:
             checked = units.number(run["values_checked"].sum())
             blocks.append(page.Paragraph(f"WRONG VALUES among {checked} checked.", "bad"))
+        blocks += [page.Paragraph(text) for text in explanations.of_run(frames)]
         blocks.append(page.Figures(_figures(run)))
     if len(results.faults):
         blocks.append(page.TableView(tables.faults(results)))

@@ -15,6 +15,7 @@ import pandas as pd
 from testbed.analysis.data.timeline_data import (
     PHASES,
     WorkerRows,
+    fault_rows,
     merged,
     painted,
     worker_phases,
@@ -51,7 +52,7 @@ def timeline(results: Results) -> Chart:
     traces = _bars(single, rows)
     if paint:
         traces = [*_legend(set(pieces["phase"])), *_painted_lanes(pieces, rows)]
-    traces += _faults(results, rows.repetition, count)
+    traces += _faults(results, rows)
     notes = []
     if rows.total > count:
         notes.append(f"{count} of {rows.total} workers are shown, some of every job.")
@@ -175,12 +176,58 @@ def _lane(phases: np.ndarray) -> list[int | None]:
     return [None if number < 0 else int(number) for number in phases]
 
 
-def _faults(results: Results, repetition: int, rows: int) -> list[parts.Trace]:
-    """Planned faults, as marks at the top where they began, with a line across all workers."""
+def _faults(results: Results, rows: WorkerRows) -> list[parts.Trace]:
+    """Planned faults: those of workers as bars on their rows, as long as they lasted; the others as
+    marks at the top where they began, with a line across all workers."""
     faults = results.faults
-    faults = faults[(faults["repetition"] == repetition) & faults["begun_ns"].notna()]
-    if not len(faults):
+    faults = faults[(faults["repetition"] == rows.repetition) & faults["begun_ns"].notna()]
+    own = fault_rows(faults, rows)
+    traces = _fault_bars(own)
+    others = faults[~faults["fault"].isin(own["fault"])]
+    return traces + (_fault_lines(others, len(rows.workers)) if len(others) else [])
+
+
+def _fault_bars(own: pd.DataFrame) -> list[parts.Trace]:
+    """A bar for each fault and worker; one that does not end by itself is a mark."""
+    if not len(own):
         return []
+    lengths = (own["ended_ns"] - own["begun_ns"]).astype("float64").fillna(0.0)
+    words = [
+        f"{row.kind}: {row.target}, at {begun:.4g} s"
+        + (f", for {1e3 * length:.4g} ms" if length > 0 else "")
+        for row, begun, length in zip(
+            own.itertuples(), own["begun_ns"].astype("float64") / 1e9, lengths / 1e9, strict=True
+        )
+    ]
+    traces: list[parts.Trace] = []
+    for job, some in own.assign(length=lengths, words=words).groupby("job"):
+        common: parts.Trace = {
+            "name": "planned fault",
+            "legendgroup": "faults",
+            "meta": {"job": int(job)},
+            "y": some["row"].tolist(),
+            "hovertext": some["words"].tolist(),
+            "hovertemplate": "%{hovertext}<extra></extra>",
+        }
+        marker = parts.bar_marker(plot_style.VERMILION, "xxx")
+        bar: parts.Trace = {
+            "type": "bar",
+            "orientation": "h",
+            "base": parts.seconds(some["begun_ns"]),
+        }
+        bar |= {"x": parts.seconds(some["length"]), "offset": -0.5, "width": 0.16}
+        traces.append(common | bar | {"marker": marker, "showlegend": not traces})
+        mark: parts.Trace = {
+            "type": "scatter",
+            "mode": "markers",
+            "x": parts.seconds(some["begun_ns"]),
+        }
+        mark["marker"] = {"symbol": "x", "size": 7, "color": plot_style.VERMILION}
+        traces.append(common | mark | {"showlegend": False})
+    return traces
+
+
+def _fault_lines(faults: pd.DataFrame, rows: int) -> list[parts.Trace]:
     began = parts.seconds(faults["begun_ns"])
     lines: list[float | None] = []
     for time in began:

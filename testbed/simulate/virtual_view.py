@@ -117,6 +117,7 @@ def _sources(simulation: Simulation, repetition: int) -> Sources:
 
     def faults(elapsed_ns: int) -> list[dict[str, Any]]:
         rows = []
+        numbers = {job.name: number for number, job in enumerate(simulation.experiment.jobs)}
         for number, fault in enumerate(simulation.experiment.faults):
             if fault.at_ns <= elapsed_ns:
                 over = fault.end_ns is not None and fault.end_ns <= elapsed_ns
@@ -125,6 +126,7 @@ def _sources(simulation: Simulation, repetition: int) -> Sources:
                         "fault": number,
                         "kind": fault.kind,
                         "target": title(fault).partition(" of ")[2],
+                        "job": numbers.get(str(fault.job)),
                         "at_ns": fault.at_ns,
                         "begun_ns": fault.at_ns,
                         "ended_ns": fault.end_ns if over else None,

@@ -70,6 +70,20 @@ def test_every_chart_has_its_marks(view, run):
     assert marks["events-s1"]["lines"] == 1
 
 
+CORNERS = """
+(name) => {
+  const chart = document.getElementById(`chart-${name}`);
+  const box = (selector) => chart.querySelector(selector).getBoundingClientRect();
+  return [box(".modebar").bottom, box(".nsewdrag").top, box(".colorbar").top];
+}
+"""
+
+
+def test_a_heat_map_is_not_covered_by_its_tools(view, run):
+    tools, plot, scale = view(run).evaluate(CORNERS, "pool-s1")
+    assert tools <= plot and tools <= scale
+
+
 # Names of the charts in the order in which they are drawn.
 ORDER = """
 window.order = [];

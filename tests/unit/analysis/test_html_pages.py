@@ -367,11 +367,19 @@ def test_planned_faults_are_marked_where_they_began(tmp_path):
     fault = {"fault": 0, "kind": "pause", "target": "worker 1 of job big", "job": 0}
     later = {"at_ns": 90 * MS, "begun_ns": None, "ended_ns": None, "factor": None}
     taken = {"at_ns": 20 * MS, "begun_ns": 21 * MS, "ended_ns": 30 * MS, "factor": None}
-    run["faults"] = [fault | taken, fault | later | {"fault": 1}]
+    link = {"fault": 2, "kind": "link_down", "target": "link h1 - s1", "job": None}
+    run["faults"] = [fault | taken, fault | later | {"fault": 1}, link | taken]
     with Writer.create(tmp_path, "faulty", "system: esa", ENVIRONMENT) as writer:
         for table, rows in run.items():
             writer.write(table, rows, repetition=0)
         writer.finish()
-    line, mark = traces(timeline_chart.timeline(read(writer.folder)), "planned fault")
-    assert mark["x"] == [0.021] and mark["hovertext"] == ["pause: worker 1 of job big"]
+    chart = timeline_chart.timeline(read(writer.folder))
+    bar, begin, line, mark = traces(chart, "planned fault")
+    # On the row of the worker that was paused, as long as it was.
+    labels = chart.spec["layout"]["yaxis"]["ticktext"]
+    assert [labels[row] for row in bar["y"]] == ["big w1"] and bar["y"] == begin["y"]
+    assert (bar["base"], bar["x"]) == ([0.021], [0.009])
+    assert bar["hovertext"] == ["pause: worker 1 of job big, at 0.021 s, for 9 ms"]
+    # What hits no worker is marked for all of them.
+    assert mark["x"] == [0.021] and mark["hovertext"] == ["link_down: link h1 - s1"]
     assert line["x"] == [0.021, 0.021, None]

@@ -1,0 +1,174 @@
+"""Which number explains which, in sentences: what limited a run, and why one finished sooner than
+another.
+
+A sentence says "because" only where the numbers bear it: the links' own bounds (docs/baselines.md)
+move in the same direction as the completion times. Where none does, it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from testbed.analysis.style import units
+
+if TYPE_CHECKING:
+    from testbed.analysis.data.run_summary import Frames
+
+MOST = 0.85  # of a time: what takes so much of it limits it
+MORE = 1.05  # times as much: a difference worth a sentence
+ALIKE = 1.02  # completion times this close are alike
+RESENT = 0.01  # of the gradient packets: worth a sentence
+
+
+def of_run(frames: Frames) -> list[str]:
+    """What limited the jobs of a run, and which numbers say so. frames: of `summary`; [] where no
+    job has ended."""
+    ended = _ended(frames)
+    if not len(ended):
+        return []
+    jct = _mean(ended["jct_ns"])
+    computing = _mean(ended["computation_ns"] * ended["iterations"])
+    bound, at_packets = _bounds(ended)
+    run = frames["run"]
+    ps_packets = _mean(run["ps_packets_per_fragment"])
+    found = [_limit(jct, computing, bound, at_packets)]
+    if ps_packets == ps_packets:
+        parts = f"each sum reached the parameter server in {units.ratio(ps_packets)} packets"
+        if at_packets > MORE * bound:
+            found.append(
+                f"On average {parts}. Perfect aggregation would be 1; for what was more, the links"
+                f" need {units.time(at_packets)} instead of {units.time(bound)}."
+            )
+        else:
+            found.append(f"On average {parts}; perfect aggregation is 1.")
+    found += _memory(run)
+    resent = _resent(ended)
+    if resent > RESENT:
+        found.append(f"{units.share(resent)} of the gradient packets were sent again.")
+    return found
+
+
+def of_comparison(frames: Sequence[Frames], titles: Sequence[str]) -> list[str]:
+    """For runs of the same jobs: who finished first, by how much, and which number explains it. A
+    sentence for each of the others; [] where fewer than two have ended, or jobs differ."""
+    runs = [
+        (title, _ended(each), each)
+        for title, each in zip(titles, frames, strict=True)
+        if len(_ended(each))
+    ]
+    names = {tuple(sorted(set(ended["name"]))) for _, ended, _ in runs}
+    if len(runs) < 2 or len(names) > 1 or len({title for title, _, _ in runs}) < len(runs):
+        return []
+    runs.sort(key=lambda each: _mean(each[1]["jct_ns"]))
+    (first, best, best_frames), *others = runs
+    return [_compared(first, best, best_frames, *other) for other in others]
+
+
+def _ended(frames: Frames) -> pd.DataFrame:
+    jobs = frames["jobs"]
+    return jobs[jobs["jct_ns"].notna() & (jobs["outcome"] == "finished")]
+
+
+def _mean(values: pd.Series) -> float:
+    return float(values.astype("float64").mean())
+
+
+def _bounds(ended: pd.DataFrame) -> tuple[float, float]:
+    """What the links need at least for the gradients, and for the packets that there were; in ns,
+    NaN where that is not known."""
+    bound = _mean(ended["communication_bound_ns"])
+    at_packets = _mean(ended["communication_bound_at_packets_ns"])
+    return bound, at_packets if at_packets == at_packets else bound
+
+
+def _limit(jct: float, computing: float, bound: float, at_packets: float) -> str:
+    """The sentence about what took most of the jobs' time."""
+    head = f"The jobs took {units.time(jct)} on average."
+    if computing > MOST * jct:
+        return f"{head} Computation limited them: it alone takes {units.time(computing)}."
+    if at_packets > MOST * jct:
+        return (
+            f"{head} The links limited them: they need {units.time(at_packets)} for the packets"
+            " that there were."
+        )
+    known = [f"computation alone takes {units.time(computing)}"] if computing == computing else []
+    if bound == bound:
+        known.append(f"the links need at least {units.time(bound)} for the gradients")
+    if not known:
+        return head
+    both = computing + at_packets
+    why = "Neither alone limited them"
+    if both == both and both > MOST * jct:
+        why = "Computing and communicating, one after the other, limited them"
+    elif both == both:
+        why = "Most of the rest was waiting: for slower workers, for timers, or for aggregators"
+    listed = ", and ".join(known)
+    return f"{head} {listed[0].upper()}{listed[1:]}. {why}."
+
+
+def _memory(run: pd.DataFrame) -> list[str]:
+    """A sentence about switch memory, where there is some."""
+    filling, held = (_mean(run[column]) for column in ("filling_share", "held_share"))
+    if filling != filling:
+        return []
+    used = filling + (held if held == held else 0.0)
+    text = f"Aggregators were in use for {units.share(used)} of the time"
+    if used > MOST:
+        return [f"{text}: switch memory was full most of the time, so fragments met one another."]
+    evicted = _mean(run["filling_evicted_share"])
+    if evicted > 0.01:
+        return [f"{text}, {units.share(evicted)} for sums that were evicted unfinished."]
+    return [f"{text}."]
+
+
+def _resent(ended: pd.DataFrame) -> float:
+    """The share of gradient packets that were sent again."""
+    packets = float(ended["gradient_packets"].sum())
+    return float(ended["retransmissions"].sum()) / packets if packets else 0.0
+
+
+def _compared(
+    first: str,
+    best: pd.DataFrame,
+    best_frames: Frames,
+    title: str,
+    ended: pd.DataFrame,
+    frames: Frames,
+) -> str:
+    """One sentence about the run that was best and another one."""
+    times = _mean(best["jct_ns"]), _mean(ended["jct_ns"])
+    if times[1] < ALIKE * times[0]:
+        return f"{first} and {title} finished alike, after {units.time(times[0])} on average."
+    said = (
+        f"{first} finished {times[1] / times[0]:.2f} times sooner than {title}"
+        f" ({units.time(times[0])} against {units.time(times[1])} on average)"
+    )
+    packets = [_mean(each["run"]["ps_packets_per_fragment"]) for each in (best_frames, frames)]
+    bounds = [_bounds(each)[1] for each in (best, ended)]
+    if packets[1] > MORE * packets[0] and bounds[1] > ALIKE * bounds[0]:
+        return (
+            f"{said} because its sums reached the parameter servers in {units.ratio(packets[0])}"
+            f" packets each, not {units.ratio(packets[1])}: the links need {units.time(bounds[0])}"
+            f" for that instead of {units.time(bounds[1])}."
+        )
+    resent = [_resent(each) for each in (best, ended)]
+    if resent[1] > RESENT and resent[1] > 2 * resent[0]:
+        return (
+            f"{said}. It sent {units.share(resent[0])} of its gradient packets again, {title}"
+            f" {units.share(resent[1])}."
+        )
+    if packets[0] != packets[0] or packets[1] != packets[1]:
+        without = " and ".join(
+            name for name, each in zip((first, title), packets, strict=True) if each != each
+        )
+        return (
+            f"{said}. {without} {'have' if ' and ' in without else 'has'} no parameter server, so"
+            " PS packets cannot explain it; see the communication times and the switch memory."
+        )
+    return (
+        f"{said}. PS packets per fragment do not explain it ({units.ratio(packets[0])} and"
+        f" {units.ratio(packets[1])}); see the communication times and the switch memory."
+    )

@@ -1,0 +1,109 @@
+"""The sentences that say which number explains which, from numbers made up for each."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import pytest
+
+from testbed.analysis.data.explanations import of_comparison, of_run
+from testbed.analysis.html.run_page import run_page
+from testbed.results import read
+from tests.support.synthetic_results import write_run
+
+S = 1e9
+
+
+def frames(**changed) -> dict[str, pd.DataFrame]:
+    """A run of one job of 10 s, of which it computes 2 s and its links need 4 s at least."""
+    job = {
+        "name": "a",
+        "outcome": "finished",
+        "jct_ns": 10 * S,
+        "computation_ns": 0.5 * S,
+        "iterations": 4,
+        "communication_bound_ns": 4 * S,
+        "communication_bound_at_packets_ns": 4 * S,
+        "gradient_packets": 1000,
+        "retransmissions": 0,
+    }
+    run = {
+        "ps_packets_per_fragment": 1.0,
+        "filling_share": 0.3,
+        "held_share": 0.0,
+        "filling_evicted_share": 0.0,
+    }
+    job |= {key: value for key, value in changed.items() if key in job}
+    run |= {key: value for key, value in changed.items() if key in run}
+    return {"jobs": pd.DataFrame([job]), "run": pd.DataFrame([run])}
+
+
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ({"computation_ns": 2.4 * S}, "Computation limited them: it alone takes 9.60 s"),
+        ({"communication_bound_at_packets_ns": 9 * S}, "The links limited them: they need 9.00 s"),
+        ({"communication_bound_at_packets_ns": 7 * S}, "Computing and communicating, one after"),
+        ({}, "Most of the rest was waiting"),
+        ({"communication_bound_at_packets_ns": 9 * S}, "9.00 s instead of 4.00 s"),
+        ({"ps_packets_per_fragment": 1.25}, "reached the parameter server in 1.250 packets"),
+        ({"retransmissions": 50}, "5.0 % of the gradient packets were sent again"),
+        ({"filling_share": 0.9}, "switch memory was full most of the time"),
+        ({"filling_evicted_share": 0.1}, "10.0 % for sums that were evicted unfinished"),
+    ],
+)
+def test_what_limited_a_run(changed, said):
+    assert said in " ".join(of_run(frames(**changed)))
+
+
+def test_nothing_is_said_of_what_is_not_known():
+    unknown = math.nan
+    text = of_run(
+        frames(
+            computation_ns=unknown,
+            communication_bound_ns=unknown,
+            communication_bound_at_packets_ns=unknown,
+            ps_packets_per_fragment=unknown,
+            filling_share=unknown,
+        )
+    )
+    assert text == ["The jobs took 10.0 s on average."]
+    assert of_run(frames(outcome="unfinished")) == []
+
+
+def test_the_first_finished_sooner_because():
+    other = frames(
+        jct_ns=14 * S, ps_packets_per_fragment=2.0, communication_bound_at_packets_ns=8 * S
+    )
+    assert of_comparison([other, frames()], ["ATP", "ESA"]) == [
+        "ESA finished 1.40 times sooner than ATP (10.0 s against 14.0 s on average) because its"
+        " sums reached the parameter servers in 1.000 packets each, not 2.000: the links need"
+        " 4.00 s for that instead of 8.00 s."
+    ]
+
+
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ({"jct_ns": 10.1 * S}, "finished alike"),
+        # The number that would explain it goes the other way.
+        ({"jct_ns": 14 * S, "ps_packets_per_fragment": 0.5}, "do not explain it"),
+        ({"jct_ns": 14 * S, "retransmissions": 100}, "sent 0.0 % of its gradient packets again"),
+        ({"jct_ns": 14 * S, "ps_packets_per_fragment": math.nan}, "ATP has no parameter server"),
+    ],
+)
+def test_no_cause_is_named_that_the_numbers_do_not_bear(changed, said):
+    (text,) = of_comparison([frames(), frames(**changed)], ["ESA", "ATP"])
+    assert said in text and "because" not in text
+
+
+def test_other_jobs_are_not_compared():
+    assert of_comparison([frames(), frames(name="b")], ["ESA", "ATP"]) == []
+    assert of_comparison([frames(), frames()], ["ESA", "ESA"]) == []
+
+
+def test_the_page_of_a_run_begins_with_them(tmp_path):
+    page = run_page(read(write_run(tmp_path)))
+    texts = [getattr(block, "text", "") for block in page.sections[0].blocks]
+    assert any(text.startswith("The jobs took") for text in texts)
