@@ -6,7 +6,6 @@ from __future__ import annotations
 import csv
 import importlib.util
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,7 +31,7 @@ def test_parts_of_a_class_meet(tmp_path, monkeypatch, capsys):
     lost, which its own test does not try here."""
     lab = find_lab(MEETING)
     some = {"switch_plain", "hosts_lossy", "together"}
-    few = [replace(c, points=0) for c in lab.checks if c.name in some]
+    few = [check for check in lab.checks if check.name in some]
     monkeypatch.setattr(lab, "checks", few)
     shutil.copytree(solution(MEETING), tmp_path / "class" / "ada" / MEETING)
     for student, name in (("bob", "never again"), ("eve", "answers nobody")):
