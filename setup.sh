@@ -121,7 +121,7 @@ with_uv() {
 warm_caches() {
     warm=$(find "$here/testbed" "$here/p4engine/src" "$here/p4" \( -name '*.py' -o -name '*.[ch]' -o -name '*.p4' \) \
         -exec cat {} + 2>/dev/null | sha256sum | cut -c1-32)
-    # The tests need more than the quickstart; everything else is compiled when it is first used.
+    # The tests need more than the demo; everything else is compiled when it is first used.
     everything=
     [ -z "${groups:-}" ] || everything=--all
     stamp=$environment/.warm-$(id -u)

@@ -154,6 +154,12 @@ def _compared(
             f" packets each, not {units.ratio(packets[1])}: the links need {units.time(bounds[0])}"
             f" for that instead of {units.time(bounds[1])}."
         )
+    if packets[0] != packets[0] and packets[1] >= 1 and bounds[1] > ALIKE * bounds[0]:
+        return (
+            f"{said} because it has no parameter server, so that the links need"
+            f" {units.time(bounds[0])}. The sums of {title} reached its servers in"
+            f" {units.ratio(packets[1])} packets each, for which they need {units.time(bounds[1])}."
+        )
     resent = [_resent(each) for each in (best, ended)]
     if resent[1] > RESENT and resent[1] > 2 * resent[0]:
         return (

@@ -2,7 +2,7 @@
 
 The last step of set-up. Host protocols are compiled by numba, switch programs by the P4 engine;
 both caches are per user and keyed by content, so warming twice costs only the look. By default only
-what the quickstart needs is compiled. Everything else is compiled when it is first used, and says
+what the demo needs is compiled. Everything else is compiled when it is first used, and says
 so; `--all` does it now, for the tests.
 
 Each part is compiled in a process of its own, as many at a time as there are processors. Then all
@@ -26,7 +26,7 @@ from testbed.protocols import remove_unused
 if TYPE_CHECKING:
     from testbed.protocols.host_spec import HostSpec
 
-QUICKSTART = EXPERIMENTS / "quickstart.yaml"
+DEMO = EXPERIMENTS / "demo.yaml"
 # Systems, and whether they take the key `memory`.
 MEMORY = {"esa": True, "atp": True, "switchml": True, "grid": True, "ps": False, "ring": False}
 ROLES = ("worker", "ps")
@@ -73,11 +73,12 @@ def warm_virtual_time() -> None:
 
 
 def warm_switches() -> None:
-    """Compile the P4 program that the quickstart runs, and with it the runtime of all programs."""
-    from testbed.experiment import load
+    """Compile the P4 programs that the demo runs, and with them the runtime of all programs."""
+    from testbed.experiment.sweep import load_sweep
     from testbed.runtimes.program import prepare
 
-    prepare(load(QUICKSTART))
+    for point in load_sweep(DEMO).points:
+        prepare(point.experiment)
 
 
 def warm_figures() -> None:
@@ -87,9 +88,9 @@ def warm_figures() -> None:
 
 def parts(everything: bool) -> list[str]:
     """What there is to warm, as arguments of this program, what takes longest first."""
-    systems = MEMORY if everything else ["esa"]
-    roles = (*ROLES, FED) if everything else ROLES
-    hosts = [f"{system}:{role}" for system, role in product(systems, roles)]
+    hosts = [f"{system}:{role}" for system, role in product(MEMORY, (*ROLES, FED))]
+    if not everything:
+        hosts = ["esa:worker", "switchml:worker", "atp:worker", "esa:ps"]  # those of the demo
     return [*hosts, *(["virtual-time"] if everything else []), "switches", "figures"]
 
 

@@ -83,6 +83,16 @@ def test_the_first_finished_sooner_because():
     ]
 
 
+def test_who_has_no_server_needs_less_of_the_links():
+    unknown = {"ps_packets_per_fragment": math.nan, "communication_bound_at_packets_ns": math.nan}
+    other = frames(
+        jct_ns=14 * S, ps_packets_per_fragment=2.0, communication_bound_at_packets_ns=8 * S
+    )
+    (text,) = of_comparison([other, frames(**unknown)], ["ATP", "SwitchML"])
+    assert "because it has no parameter server" in text
+    assert "need 4.00 s" in text and "2.000 packets each, for which they need 8.00 s" in text
+
+
 @pytest.mark.parametrize(
     "changed, said",
     [

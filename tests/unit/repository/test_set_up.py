@@ -80,7 +80,7 @@ def test_tools_of_the_tests_are_installed_by_test_only(checkout):
     checkout.run("test")
     assert checkout.calls() == [*SETTING_UP, *TESTING]
     checkout.run("demo")
-    assert checkout.calls() == ["python run.py experiments/quickstart.yaml"]
+    assert checkout.calls() == ["python run.py sweep experiments/demo.yaml"]
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "setup.sh", "p4engine/pyproject.toml"])
@@ -132,10 +132,10 @@ def test_arguments_go_to_pytest_as_they_are(checkout):
     ]  # fmt: skip
 
 
-def test_demo_runs_the_quickstart_and_ci_runs_the_tests(checkout):
+def test_demo_compares_three_systems_and_ci_runs_the_tests(checkout):
     checkout.run("demo")
     assert "python -m testbed.cli.warm" in (calls := checkout.calls())
-    assert calls[-1] == "python run.py experiments/quickstart.yaml"
+    assert calls[-1] == "python run.py sweep experiments/demo.yaml"
     checkout.run(".ci/run")
     assert checkout.calls() == [*SETTING_UP, *TESTING]
 
