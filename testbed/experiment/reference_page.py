@@ -216,8 +216,8 @@ command is called again, it continues with the points that have not finished. To
 delete its folder. The command says how many points have finished with other code. A point that
 fails is reported and does not stop the others; the exit code is then 1. Points in virtual time run
 in parallel: on all processors, on `--processes N`, or on a Dask cluster that shares the folder
-(`--dask tcp://HOST:PORT`, with the package `distributed` installed). Points on Mininet run one
-after the other.
+(`--dask tcp://HOST:PORT`, [dask.md](dask.md)). Points on Mininet run one after the other, on a
+cluster one at a time on each machine.
 """
 
 

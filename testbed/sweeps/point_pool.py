@@ -2,7 +2,7 @@
 cluster's.
 
 Both are a `concurrent.futures` executor here. A point is sent as its experiment and makes its
-results folder itself, so a cluster's machines must share the folder (and have this checkout).
+results folder itself, so a cluster's machines must share the folder, under the same path.
 """
 
 from __future__ import annotations
@@ -12,28 +12,33 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from testbed.errors import RunError, UserError
 from testbed.linux.kernel import die_with_parent
-from testbed.steps import quiet_console
+from testbed.sweeps.point_process import run_point
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
 
 
 @contextlib.contextmanager
-def executor(processes: int | None = None, dask: str | None = None) -> Iterator[Executor]:
+def executor(
+    processes: int | None = None, dask: str | None = None, as_root: bool = False
+) -> Iterator[Executor]:
     """`processes` at a time on this machine (None: one per processor), or, with `dask`, what the
-    scheduler of that address has. Raises UserError when there is no such scheduler."""
+    scheduler of that address has; as_root: only its workers that are root. Raises UserError when
+    there is no such scheduler, or a worker cannot run points."""
     if dask is not None:
-        with _dask_client(dask) as client:
-            yield client.get_executor(pure=False)
+        from testbed.sweeps.dask_cluster import connected, root_workers
+
+        with connected(dask) as client:
+            some = {"workers": root_workers(client)} if as_root else {}
+            yield client.get_executor(pure=False, **some)
         return
     pool = ProcessPoolExecutor(processes or os.cpu_count(), _Spawning(), _begin, (os.getpid(),))
     try:
@@ -82,11 +87,17 @@ AnyPoint = TypeVar("AnyPoint", bound=Runnable)
 
 
 def run_points(
-    pool: Executor, points: Iterable[AnyPoint], folder: Path
+    pool: Executor,
+    points: Iterable[AnyPoint],
+    folder: Path,
+    call: Callable[[Experiment, str], str] | None = None,
 ) -> Iterator[tuple[AnyPoint, str]]:
-    """Run points below `folder`; gives each with why it failed ("": it did not), as they end."""
+    """Run points below `folder`; gives each with why it failed ("": it did not), as they end.
+    call: what runs one; None: `run_point`."""
+    place = folder.absolute()  # others may stand in another folder
     waiting = {
-        pool.submit(run_point, point.experiment, str(folder / point.key)): point for point in points
+        pool.submit(call or run_point, point.experiment, str(place / point.key)): point
+        for point in points
     }
     for future in as_completed(waiting):
         try:
@@ -96,36 +107,7 @@ def run_points(
         yield waiting[future], error
 
 
-def run_point(experiment: Experiment, parent: str) -> str:
-    """Run one experiment and write its report.txt; its results folder goes below `parent`. Returns
-    why it failed, or ""."""
-    from testbed.analysis.report import after_run
-    from testbed.runner import run_experiment
-    from testbed.runtimes.program import prepare
-
-    quiet = quiet_console()
-    try:
-        folder = run_experiment(experiment, prepare(experiment), Path(parent), quiet)
-        after_run(folder, quiet, draw=False)
-    except (RunError, UserError) as error:
-        return str(error)
-    return ""
-
-
 def _begin(parent: int) -> None:
     """In a new process of the pool: it ends at once with Ctrl-C, and with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     die_with_parent(parent)
-
-
-def _dask_client(address: str):
-    try:
-        from dask.distributed import Client
-    except ImportError:
-        raise UserError(
-            "--dask needs the package distributed: .venv/bin/pip install distributed"
-        ) from None
-    try:
-        return Client(address, timeout="10s")
-    except (OSError, ValueError) as error:
-        raise UserError(f"there is no Dask scheduler at {address}: {error}") from None

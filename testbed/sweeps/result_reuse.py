@@ -24,6 +24,15 @@ def finished(parent: Path) -> list[Results]:
     return [run for run in map(read, find(parent)) if run.finished]
 
 
+def remove_unfinished(parent: Path) -> None:
+    """Remove what a worker that was killed has left of a point that has finished since."""
+    runs = [read(folder) for folder in find(parent)]
+    if any(run.finished for run in runs):
+        for run in runs:
+            if not run.finished:
+                shutil.rmtree(run.folder, ignore_errors=True)
+
+
 def take_over(points: Sequence[Point], folder: Path) -> int:
     """Copy what sweeps beside `folder` have of `points` that are missing in it; returns how
     many."""

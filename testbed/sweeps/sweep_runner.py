@@ -52,8 +52,9 @@ def run_sweep(
 ) -> int:
     """Run all points that have not finished yet; the sweep's folder goes below `results`.
 
-    `processes` (None: one per processor) or the address of a `dask` scheduler: what runs the points
-    in virtual time. `share`: take over what sweeps beside it have run. `report`: False for no
+    `processes` (None: one per processor): how many points in virtual time run at once; or the
+    address of a `dask` scheduler: what runs all points, those on Mininet one at a time on each
+    machine. `share`: take over what sweeps beside it have run. `report`: False for no
     figures and no report.html. as_json: standard output is the table's numbers as JSON, and
     everything else goes to standard error. Returns the exit code: 1 if a point failed. Raises
     UserError before anything is run."""
@@ -79,7 +80,8 @@ def carry_out(
 ) -> tuple[Path, list[tuple[Point, str]]]:
     """Run all points that have not finished yet, as `run_sweep` does; returns the sweep's folder,
     and the points that failed with the reasons. Shows how far it is on `console`."""
-    get_ready([point.experiment for point in sweep.points])
+    if dask is None:  # else its workers do
+        get_ready([point.experiment for point in sweep.points])
     todo = _unfinished(sweep, results)
     with step(console, "estimating the memory that the points take"):
         _require_memory(todo, processes, dask)
@@ -130,7 +132,7 @@ def _require_memory(todo: list[Point], processes: int | None, dask: str | None) 
     )
     if dask is None:
         memory.require(virtual, processes or os.cpu_count() or 1)
-    memory.require(others)
+        memory.require(others)
 
 
 def _prepared(point: Point) -> Program:
@@ -195,9 +197,19 @@ def _run_points(
     if virtual:
         with executor(processes, dask) as pool, step(console, teller.state):
             for point, error in run_points(pool, virtual, folder):
+                if not error:
+                    known_points.remove_unfinished(folder / point.key)
                 teller.ended(point, error)
     emulated = [point for point in todo if point.experiment.runtime != VIRTUAL]
-    if emulated:
+    if emulated and dask:
+        from testbed.sweeps.point_process import run_alone
+
+        with executor(dask=dask, as_root=True) as pool, step(console, teller.state):
+            for point, error in run_points(pool, emulated, folder, run_alone):
+                if not error:
+                    known_points.remove_unfinished(folder / point.key)
+                teller.ended(point, error)
+    elif emulated:
         from testbed.analysis.report import after_run
         from testbed.emulate.mininet_run import shared_session
 

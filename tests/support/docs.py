@@ -125,6 +125,9 @@ _PLUGIN = Elsewhere(
     "tests/switch/packages/test_plugins.py::test_its_experiment_runs_and_every_value_is_right"
 )
 _TORCH = Elsewhere("tests/unit/traffic/test_generate.py::test_generated_equals_shipped")
+_DASK = Elsewhere(
+    "tests/switch/sweeps/test_dask_cluster.py::test_a_worker_that_is_killed_costs_no_point"
+)
 _BMV2 = Elsewhere("tests/bmv2/test_differential.py::test_both_switches_agree")
 
 # The first pattern that fits the whole command counts.
@@ -295,6 +298,8 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     ),
     (r"MODULE labs grade \d+ \w+( --trace| --seed \d+)?", _GRADE),
     (r"pip install '?\./p4engine.*", _WHEEL),
+    (r"pip install distributed", _DASK),
+    (r"RUN sweep \S+ --dask \S+ --results \S+", _DASK),
     (r"cd p4engine && python -m pytest", _BY_ITSELF),
     (r"MODULE p4engine compile PROGRAM\.p4", _WHEEL),
     (

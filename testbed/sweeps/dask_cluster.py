@@ -1,0 +1,87 @@
+"""A Dask cluster that runs points of a sweep: its workers are looked at before.
+
+A worker must have the same testbed, since a point goes there as its experiment. Points on Mininet
+need workers that are root. A worker that dies costs no point: Dask gives what it had to another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from typing import Any
+
+from testbed.errors import UserError
+from testbed.results import checkout
+
+PACKAGES = ("ina-testbed", "p4engine", "numba")
+REMEDY = "install both packages there, of the same checkout: pip install ./p4engine ."
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """The client of the cluster whose scheduler has this address, after a look at its workers.
+    Raises UserError."""
+    try:
+        from dask.distributed import Client
+    except ImportError:
+        raise UserError("--dask needs the package distributed: pip install distributed") from None
+    try:
+        client = Client(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise UserError(f"there is no Dask scheduler at {address}: {error}") from None
+    with client:
+        check_workers(client, address)
+        yield client
+
+
+def check_workers(client: Any, address: str) -> dict[str, dict[str, Any]]:
+    """What each worker is, by its address. Raises UserError that names one that cannot run
+    points."""
+    found = client.run(describe, on_error="return")
+    if not found:
+        raise UserError(f"the Dask scheduler at {address} has no worker: start one, `dask worker`")
+    here = describe()
+    for worker, said in found.items():
+        if isinstance(said, ImportError):
+            raise UserError(f"Dask worker {worker} lacks the testbed ({said}); {REMEDY}")
+        if isinstance(said, BaseException):
+            raise UserError(f"Dask worker {worker} cannot load the testbed: {said}; {REMEDY}")
+        for name in (*PACKAGES, "commit"):
+            if said[name] != here[name] and None not in (said[name], here[name]):
+                raise UserError(
+                    f"Dask worker {worker} on {said['machine']} has {name} {said[name]}, this"
+                    f" machine {here[name]}; {REMEDY}"
+                )
+    return found
+
+
+def describe() -> dict[str, Any]:
+    """What this machine has, for comparison; called on workers."""
+    import platform
+
+    versions: dict[str, Any] = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = None
+    return {
+        **versions,
+        "commit": checkout()["commit"],
+        "machine": platform.node(),
+        "root": os.geteuid() == 0,
+    }
+
+
+def root_workers(client: Any) -> list[str]:
+    """The workers that may run points on Mininet. Raises UserError where there is none."""
+    found = client.run(describe, on_error="return")
+    able = [worker for worker, said in found.items() if isinstance(said, dict) and said["root"]]
+    if not able:
+        raise UserError(
+            "points on Mininet need workers that run as root, and no worker of this cluster does:"
+            " start one with sudo on each machine"
+        )
+    return able
