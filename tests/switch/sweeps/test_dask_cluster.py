@@ -22,8 +22,8 @@ links: {bandwidth: 10 Gbit/s, delay: 1 us}
 system: {name: esa, window: 16}
 memory: {aggregators: 8}
 jobs:
-  - {name: a, model: resnet18, workers: 2, iterations: 30, scale: 0.01, compute_scale: 0}
-sweep: {memory.aggregators: [8, 16, 32, 64, 128, 256]}
+  - {name: a, model: resnet18, workers: 2, iterations: 1, scale: 0.0004, compute_scale: 0}
+sweep: {memory.aggregators: [8, 16, 32, 64]}
 """
 
 
@@ -70,6 +70,7 @@ def test_points_on_mininet_need_workers_that_are_root():
 def test_a_worker_that_is_killed_costs_no_point(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
     monkeypatch.setattr("testbed.runtimes.interrupts.install", lambda: None)
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # a worker that is new has nothing to compile
     file, results = tmp_path / "spread.yaml", tmp_path / "results"
     file.write_text(TEXT)
     folder = results / "spread"
@@ -99,4 +100,4 @@ def test_a_worker_that_is_killed_costs_no_point(tmp_path, monkeypatch):
     assert killed and code == 0
     points = [path for path in folder.iterdir() if path.is_dir()]
     runs = {path.name: [read(run).state for run in find(path)] for path in points}
-    assert len(runs) == 6 and all(states == ["finished"] for states in runs.values()), runs
+    assert len(runs) == 4 and all(states == ["finished"] for states in runs.values()), runs
