@@ -64,7 +64,8 @@ class Course:
     def points(self, lab: Lab, tests: int, late_days: int) -> float:
         """What a submission gets whose tests have given so many points."""
         kept = 0.0 if late_days > self.days else 1 - self.percent_per_day / 100 * late_days
-        return round(tests / lab.points * self.most(lab) * max(0.0, kept), 2)
+        share = tests / lab.points if lab.points else 0.0
+        return round(share * self.most(lab) * max(0.0, kept), 2)
 
 
 def read_course(path: Path) -> Course:

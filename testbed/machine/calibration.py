@@ -65,7 +65,11 @@ def _place() -> Path:
     from testbed.linux.ownership import user_behind
 
     user = user_behind()
-    return Path(pwd.getpwuid(user[0] if user else os.geteuid()).pw_dir) / FILE
+    try:
+        home = pwd.getpwuid(user[0] if user else os.geteuid()).pw_dir
+    except KeyError:  # a user without an account
+        home = os.environ.get("HOME", "/")
+    return Path(home) / FILE
 
 
 def load() -> Calibration | None:
