@@ -227,7 +227,10 @@ def _of_bytes(array: Any, name: str) -> np.ndarray:
     return array
 
 
-def _check_out(out: np.ndarray, size: int, dtype: np.dtype) -> np.ndarray:
+def _flat_result(out: np.ndarray | None, size: int, dtype: np.dtype) -> np.ndarray:
+    """Where a result of `size` values goes: `out`, flat, or a new array if it is None."""
+    if out is None:
+        return np.empty(size, dtype)
     if out.dtype != dtype or out.size != size or not out.flags.c_contiguous:
         raise ValueError(
             f"out must be contiguous and have {size} {dtype} values; it has {out.size} {out.dtype}"
@@ -290,9 +293,7 @@ class Job:
         result goes, a contiguous array of the same size and type, `array` itself for instance;
         None: a new array. `array` must not change before the handle is done."""
         array = self._numbers(array, "allreduce", mean)
-        if out is None:
-            out = np.empty(array.size, array.dtype)
-        wanted = _check_out(out, array.size, array.dtype)
+        wanted = _flat_result(out, array.size, array.dtype)
         return self._begin(
             _Sum(
                 size=array.size,
@@ -336,9 +337,7 @@ class Job:
                 f" {self.size} ranks, not of shape {array.shape}"
             )
         part = array.size // self.size
-        if out is None:
-            out = np.empty(part, array.dtype)
-        wanted = _check_out(out, part, array.dtype)
+        wanted = _flat_result(out, part, array.dtype)
         shape = (array.shape[0] // self.size, *array.shape[1:])
         return self._begin(
             _Sum(
@@ -366,9 +365,7 @@ class Job:
         """Begin to collect the arrays of all W ranks, of one shape and any type of numbers: the
         result, [W, ...], has that of rank r at r, bit by bit. `out` has W times as many values."""
         array = _of_bytes(array, "all_gather")
-        if out is None:
-            out = np.empty(self.size * array.size, array.dtype)
-        result = _check_out(out, self.size * array.size, array.dtype)
+        result = _flat_result(out, self.size * array.size, array.dtype)
         own = _lanes(array)
         whole = array.nbytes % 4 == 0
         gathered = _lanes(result) if whole else np.empty(self.size * own.size, np.int32)
@@ -406,9 +403,7 @@ class Job:
         array = _of_bytes(array, "broadcast")
         if not 0 <= root < self.size:
             raise ValueError(f"there is no rank {root}; the job has {self.size}")
-        if out is None:
-            out = np.empty(array.size, array.dtype)
-        result = _check_out(out, array.size, array.dtype)
+        result = _flat_result(out, array.size, array.dtype)
         whole = array.nbytes % 4 == 0
         wanted = _lanes(result) if whole else np.empty(-(-array.nbytes // 4), np.int32)
 

@@ -8,7 +8,7 @@ link at its switch, which models both directions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -52,9 +52,8 @@ class Failover:
         self._experiment = experiment
         self._asked, self._tell, self._clock = asked, tell, clock
         self._rerouting = Rerouting(experiment)
-        self._changes = list(link_changes(experiment))
-        self._to_follow: list[int] = []
-        switches = experiment.topology_object().switches if self._changes else ()
+        self._steps = _steps(link_changes(experiment))
+        switches = experiment.topology_object().switches if self._steps else ()
         self._entries = {name: SwitchEntries(experiment, name) for name in switches}
         self.done: list[tuple[LinkChange, int]] = []
         self.followed: list[Followed] = []
@@ -63,31 +62,25 @@ class Failover:
         """Compute what the planned failures need for jobs that go on until then, so that following
         them takes no longer than their failover time. A job that ends before costs a computation
         during the run."""
-        rerouting, changes = Rerouting(self._experiment), list(self._changes)
-        to_follow: list[int] = []
-        while changes or to_follow:
-            if changes and changes[0].at_ns <= min(to_follow, default=NEVER):
-                rerouting.change(changes[0])
-                to_follow.append(changes.pop(0).followed_ns)
-                continue
-            due_ns = min(to_follow)
-            to_follow = [each for each in to_follow if each > due_ns]
-            rerouting.reroute()
+        rerouting = Rerouting(self._experiment)
+        for _, change in self._steps:
+            if change is None:
+                rerouting.reroute()
+            else:
+                rerouting.change(change)
 
     def next_ns(self) -> int:
         """When `tick` has something to do; NEVER: no more."""
-        due = [change.at_ns for change in self._changes[:1]] + sorted(self._to_follow)[:1]
-        return min(due, default=NEVER)
+        return self._steps[0][0] if self._steps else NEVER
 
     def tick(self, now_ns: int, ended: Collection[int] = ()) -> None:
         """Do what is due. ended: jobs that have."""
         while self.next_ns() <= now_ns:
-            if self._changes and self._changes[0].at_ns <= min(self._to_follow, default=NEVER):
-                self._change(self._changes.pop(0), now_ns)
-                continue
-            due_ns = min(self._to_follow)
-            self._to_follow = [each for each in self._to_follow if each > due_ns]
-            self._follow(due_ns, now_ns, ended)
+            due_ns, change = self._steps.pop(0)
+            if change is None:
+                self._follow(due_ns, now_ns, ended)
+            else:
+                self._change(change, now_ns)
 
     def cut_off(self, job: int) -> str:
         """The links that are down and without which the job's hosts have no path to each other, in
@@ -96,7 +89,7 @@ class Failover:
 
     def returns(self) -> bool:
         """Whether a link comes up again later."""
-        return any(change.up for change in self._changes)
+        return any(change is not None and change.up for _, change in self._steps)
 
     def install(self, switch: str, client: Any) -> None:
         """Fill the tables of a switch that has begun anew, and take its links down that are."""
@@ -153,15 +146,13 @@ class Failover:
         return begun_ns, end_ns if down else ended_ns
 
     def _change(self, change: LinkChange, now_ns: int) -> None:
-        begun_ns = self._clock() if self._clock else now_ns
+        begun_ns = self._time(now_ns)
         self._rerouting.change(change)
         for name in self._entries:
             if ports := self._ports(name, change.links):
                 with self._asked(name) as client:
                     client.batch([("port_up", port, change.up) for port in ports])
-        self._to_follow.append(change.followed_ns)
-        ended_ns = self._clock() if self._clock else now_ns
-        self.done.append((change, ended_ns if change.up else begun_ns))
+        self.done.append((change, self._time(now_ns) if change.up else begun_ns))
 
     def _ports(self, switch: str, links: Collection[int]) -> list[int]:
         ports = self._experiment.topology_object().ports(switch)
@@ -174,8 +165,20 @@ class Failover:
             with self._asked(name) as client:
                 entries += held.follow(made.view, made.jobs, client)
         self._tell(made.parts)  # now that every switch knows the new tags
-        at_ns = self._clock() if self._clock else now_ns
-        self.followed.append(_as_followed(made, due_ns, at_ns, entries))
+        self.followed.append(_as_followed(made, due_ns, self._time(now_ns), entries))
+
+    def _time(self, now_ns: int) -> int:
+        """The time by now, in a `tick` that began at `now_ns`."""
+        return self._clock() if self._clock else now_ns
+
+
+def _steps(changes: Iterable[LinkChange]) -> list[tuple[int, LinkChange | None]]:
+    """What happens at which time, in its order: a change of links, or None, where routes follow all
+    changes before."""
+    changes = list(changes)
+    found: list[tuple[int, LinkChange | None]] = [(each.at_ns, each) for each in changes]
+    found += [(due_ns, None) for due_ns in {each.followed_ns for each in changes}]
+    return sorted(found, key=lambda step: (step[0], step[1] is None))
 
 
 def _row(number: int, kind: str, target: str, at_ns: int) -> dict[str, Any]:
