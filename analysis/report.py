@@ -50,25 +50,16 @@ def after_run(
 
 
 def report_command(
-    paths: Sequence[str | Path],
-    console: Console | None = None,
-    *,
-    zeros: bool = False,
-    columns: int | None = None,
+    paths: Sequence[str | Path], console: Console | None = None, *, zeros: bool = False
 ) -> None:
     """`run.py report RESULTS...`: reports each run, and compares them where there are several. A
-    point of a sweep is SWEEP/HASH. columns: of a paper, for which figures are as wide as 1 or 2.
+    point of a sweep is SWEEP/HASH.
 
     Raises ResultsError (a UserError) when a path is no results folder.
     """
     console = console or console_of_tables()
     if not paths:
         raise ResultsError(f"name at least one results folder: {command_line('report RESULTS...')}")
-    if columns is not None:
-        from testbed.analysis.figures.figure_files import as_wide_as
-
-        with as_wide_as(columns):
-            return report_command(paths, console, zeros=zeros)
     folders = list(dict.fromkeys(Path(path).resolve() for path in paths))
     for folder in [each for each in folders if sweeps.is_sweep(each)]:
         folders.remove(folder)

@@ -5,9 +5,6 @@ pyplot is not used: it keeps global state and costs start-up time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,28 +18,9 @@ if TYPE_CHECKING:
     from testbed.results import Results
 
 
-_columns: ContextVar[int | None] = ContextVar("columns", default=None)
-
-
-@contextmanager
-def as_wide_as(columns: int | None) -> Iterator[None]:
-    """Within, figures have the width of one or two columns of a paper; None: of their content."""
-    token = _columns.set(columns)
-    try:
-        yield
-    finally:
-        _columns.reset(token)
-
-
-def in_one_column() -> bool:
-    """Whether figures have to fit one column of a paper."""
-    return _columns.get() == 1
-
-
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure; inches. `as_wide_as` replaces the width."""
-    width = {1: plot_style.COLUMN, 2: plot_style.PAGE}.get(_columns.get() or 0, width)
-    figure = Figure(figsize=(width, height), layout="constrained")
+    """An empty figure; inches. `plot_style.as_wide_as` replaces the width."""
+    figure = Figure(figsize=(plot_style.width_of(width), height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 

@@ -25,9 +25,9 @@ from testbed.analysis.data.sweep_chart_data import (
 )
 from testbed.analysis.data.sweep_data import Sweep
 from testbed.analysis.figures import memory_figures, run_figures
-from testbed.analysis.figures.figure_files import in_one_column, mark, new_figure, save
+from testbed.analysis.figures.figure_files import mark, new_figure, save
 from testbed.analysis.style import plot_style, units
-from testbed.analysis.style.plot_style import PlotStyle, series_styles
+from testbed.analysis.style.plot_style import PlotStyle, in_one_column, series_styles
 from testbed.analysis.tables import report_tables as tables
 from testbed.results import Results, hand_over
 

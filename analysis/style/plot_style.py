@@ -10,6 +10,8 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +43,7 @@ EDGE = "#BBBBBB"
 # Widths of a paper's columns in inches.
 COLUMN = 3.5
 PAGE = 7.1
+_columns: ContextVar[int | None] = ContextVar("columns", default=None)
 
 RC: dict[Any, Any] = {
     "font.size": 8,
@@ -59,6 +62,26 @@ RC: dict[Any, Any] = {
     "pdf.fonttype": 42,  # TrueType, so that text stays text and publishers accept it
     "savefig.dpi": 200,
 }
+
+
+@contextmanager
+def as_wide_as(columns: int | None) -> Iterator[None]:
+    """Within, figures have the width of one or two columns of a paper; None: of their content."""
+    token = _columns.set(columns)
+    try:
+        yield
+    finally:
+        _columns.reset(token)
+
+
+def in_one_column() -> bool:
+    """Whether figures have to fit one column of a paper."""
+    return _columns.get() == 1
+
+
+def width_of(content: float) -> float:
+    """How wide a figure is whose content needs so much; inches."""
+    return {1: COLUMN, 2: PAGE}.get(_columns.get() or 0, content)
 
 
 @dataclass(frozen=True)

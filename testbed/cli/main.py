@@ -367,11 +367,13 @@ def _report_arguments(parser: Parser) -> None:
 
 def _report(options: Namespace) -> int | None:
     from testbed.analysis.report import report_command, report_json
+    from testbed.analysis.style.plot_style import as_wide_as
 
     if options.json:
         return report_json(options.results)
 
-    report_command(options.results, zeros=options.all, columns=options.column)
+    with as_wide_as(options.column):
+        report_command(options.results, zeros=options.all)
     return 0
 
 

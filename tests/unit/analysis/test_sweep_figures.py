@@ -16,9 +16,8 @@ from testbed.analysis.data import sweep_chart_data
 from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.data.run_summary import LENGTHS
 from testbed.analysis.figures import memory_figures, sweep_figures
-from testbed.analysis.figures.figure_files import as_wide_as
 from testbed.analysis.report import report_command
-from testbed.analysis.style.plot_style import HATCHES, series_styles
+from testbed.analysis.style.plot_style import HATCHES, as_wide_as, series_styles
 from testbed.experiment.figure import Figure
 from testbed.results import SWEEP_FILE
 from testbed.results.schema import FIGURE_MEASURES
@@ -147,7 +146,7 @@ def test_figures_fit_the_columns_of_a_paper(folder, columns, inches):
     frame = sweeps.frame(sweep := sweeps.read_sweep(folder))
     with as_wide_as(columns):
         assert sweep_figures.measures(sweep, frame).get_figwidth() == inches
-    report_command([folder], Console(file=io.StringIO(), width=150), columns=columns)
+        report_command([folder], Console(file=io.StringIO(), width=150))
     with Image.open(folder / "figures" / "drawn.png") as image:
         assert image.width == pytest.approx(inches * 200, abs=1)
 
