@@ -4,6 +4,9 @@ plane follows.
 The same for every runtime. A runtime says what time it is, how a switch is asked, which jobs have
 ended, and takes what hosts have to be told. A link of two switches goes down at both; a host's
 link at its switch, which models both directions.
+
+Where a runtime on a real clock is late with a change, what follows from it is as late: a link stays
+down, and the control plane takes to follow, as long as the experiment says.
 """
 
 from __future__ import annotations
@@ -53,6 +56,7 @@ class Failover:
         self._asked, self._tell, self._clock = asked, tell, clock
         self._rerouting = Rerouting(experiment)
         self._steps = _steps(link_changes(experiment))
+        self._late_ns: dict[int, int] = {}  # of each fault's last change
         switches = experiment.topology_object().switches if self._steps else ()
         self._entries = {name: SwitchEntries(experiment, name) for name in switches}
         self.done: list[tuple[LinkChange, int]] = []
@@ -63,24 +67,27 @@ class Failover:
         them takes no longer than their failover time. A job that ends before costs a computation
         during the run."""
         rerouting = Rerouting(self._experiment)
-        for _, change in self._steps:
-            if change is None:
+        for step in self._steps:
+            if step.change is None:
                 rerouting.reroute()
             else:
-                rerouting.change(change)
+                rerouting.change(step.change)
 
     def next_ns(self) -> int:
         """When `tick` has something to do; NEVER: no more."""
-        return self._steps[0][0] if self._steps else NEVER
+        if not self._steps:
+            return NEVER
+        step = self._steps[0]
+        return step.at_ns + max(self._late_ns.get(fault, 0) for fault in step.faults)
 
     def tick(self, now_ns: int, ended: Collection[int] = ()) -> None:
         """Do what is due. ended: jobs that have."""
         while self.next_ns() <= now_ns:
-            due_ns, change = self._steps.pop(0)
-            if change is None:
-                self._follow(due_ns, now_ns, ended)
+            step = self._steps.pop(0)
+            if step.change is None:
+                self._follow(step.at_ns, now_ns, ended)
             else:
-                self._change(change, now_ns)
+                self._change(step.change, now_ns)
 
     def cut_off(self, job: int) -> str:
         """The links that are down and without which the job's hosts have no path to each other, in
@@ -89,7 +96,7 @@ class Failover:
 
     def returns(self) -> bool:
         """Whether a link comes up again later."""
-        return any(change is not None and change.up for _, change in self._steps)
+        return any(step.change is not None and step.change.up for step in self._steps)
 
     def install(self, switch: str, client: Any) -> None:
         """Fill the tables of a switch that has begun anew, and take its links down that are."""
@@ -152,7 +159,9 @@ class Failover:
             if ports := self._ports(name, change.links):
                 with self._asked(name) as client:
                     client.batch([("port_up", port, change.up) for port in ports])
-        self.done.append((change, self._time(now_ns) if change.up else begun_ns))
+        at_ns = self._time(now_ns) if change.up else begun_ns
+        self._late_ns[change.fault] = at_ns - change.at_ns
+        self.done.append((change, at_ns))
 
     def _ports(self, switch: str, links: Collection[int]) -> list[int]:
         ports = self._experiment.topology_object().ports(switch)
@@ -172,13 +181,24 @@ class Failover:
         return self._clock() if self._clock else now_ns
 
 
-def _steps(changes: Iterable[LinkChange]) -> list[tuple[int, LinkChange | None]]:
-    """What happens at which time, in its order: a change of links, or None, where routes follow all
-    changes before."""
+@dataclass(frozen=True)
+class _Step:
+    """What is planned for `at_ns`: a change of links, or None, where routes follow all changes
+    before. `faults`: the faults from which it follows."""
+
+    at_ns: int
+    change: LinkChange | None
+    faults: tuple[int, ...]
+
+
+def _steps(changes: Iterable[LinkChange]) -> list[_Step]:
+    """All steps, in their order."""
     changes = list(changes)
-    found: list[tuple[int, LinkChange | None]] = [(each.at_ns, each) for each in changes]
-    found += [(due_ns, None) for due_ns in {each.followed_ns for each in changes}]
-    return sorted(found, key=lambda step: (step[0], step[1] is None))
+    found = [_Step(each.at_ns, each, (each.fault,)) for each in changes]
+    for at_ns in {each.followed_ns for each in changes}:
+        faults = tuple(each.fault for each in changes if each.followed_ns == at_ns)
+        found.append(_Step(at_ns, None, faults))
+    return sorted(found, key=lambda step: (step.at_ns, step.change is None))
 
 
 def _row(number: int, kind: str, target: str, at_ns: int) -> dict[str, Any]:

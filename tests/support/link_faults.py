@@ -20,10 +20,10 @@ links: {{bandwidth: {rate}, delay: {delay}}}
 system: {system}
 {memory}timeout: {timeout}
 jobs:
-  - {{name: a, model: resnet18, workers: {workers}, iterations: 2, scale: {scale_a},
+  - {{name: a, model: resnet18, workers: {workers}, iterations: {iterations}, scale: {scale_a},
       compute_scale: 0, placement: {place_a}}}
-  - {{name: b, model: vgg11, workers: 2, iterations: 2, scale: {scale_b}, compute_scale: 0,
-      placement: {place_b}}}
+  - {{name: b, model: vgg11, workers: 2, iterations: {iterations}, scale: {scale_b},
+      compute_scale: 0, placement: {place_b}}}
 faults:
 {faults}
 """
@@ -43,6 +43,7 @@ def text(system: str, *faults: str, virtual: bool = True) -> str:
         system=SYSTEMS[system],
         memory="" if system in ("ps", "ring") else _MEMORY,
         workers=4,
+        iterations=2 if virtual else 6,  # seconds, where a busy machine is late with a fault
         scale_a=0.005 if virtual else 0.004,
         scale_b=0.0005 if virtual else 0.0004,
         place_a=place_a,
