@@ -40,6 +40,8 @@ def _finish(member, scoreboard, fragment, place, now):
     counters = worker.counters[0]
     words = worker.config[0].bitmap_words
     member.stage[place] |= ring_state.WHOLE
+    if scoreboard.status[fragment] & send_scoreboard.RECEIVED:
+        return False  # not used by this worker: the ranks of a program give different arrays
     if not payload.check_values(worker, scoreboard, member.sums[place], words, fragment):
         return False
     counters.results += 1

@@ -540,7 +540,8 @@ def resend(scoreboard, now, timeout, retry):
 
 @njit(cache=True)
 def values_in(scoreboard, fragment):
-    """Values that the fragment really carries; the last of a tensor may carry fewer."""
+    """Values that the fragment really carries; the last of a tensor may carry fewer, and one that
+    the tensor does not use (`lay_out`) has none."""
     tensor = scoreboard.tensor[fragment]
     before = (fragment - scoreboard.first[tensor]) * scoreboard.state[0].values
-    return min(scoreboard.state[0].values, scoreboard.size[tensor] - before)
+    return max(0, min(scoreboard.state[0].values, scoreboard.size[tensor] - before))
