@@ -211,6 +211,5 @@ def become_floats(server, place):
     server.flags[place] |= np.uint16(wire.FLOAT | wire.OVERFLOW)
     for i in range(server.config[0].bitmap_words):
         server.bitmap[place, i] = np.uint32(0)
-    for i in range(server.config[0].values):
-        server.floats.sums[place, i] = 0.0
+    floats.clear(server.floats, place)
     server.counters[0].float_results += 1
