@@ -1,7 +1,8 @@
 # Set-up shared by ./demo and ./test; read with `.`, never run. POSIX sh, because it must work on a
 # machine that has neither make, pip nor venv yet. The caller sets `here` to the checkout and then
 # calls `become_root "$@"` and `set_up`; $extras may name packages that it would like to have, and
-# $groups the extras of pyproject.toml to install beside what a run needs ("[test]").
+# $groups the extras of pyproject.toml to install beside what a run needs ("[test]"), and $optional an
+# extra that it would like to have ("[torch]").
 #
 # Three things are made: system packages (apt), the environment .venv, warm compile caches. Each is
 # looked at before it is made, and a stamp in .venv, keyed by everything that the result depends on,
@@ -76,9 +77,15 @@ install_packages() {
         { tail -n 15 "$log" >&2; fail "apt-get could not install: $missing"; }
 }
 
-# Packages that the caller names in $extras: without them some tests are skipped, with the reason, so a
-# machine that cannot have them is no failure.
+# What the caller names in $extras and $optional: without it some tests are skipped, with the reason, so
+# a machine that cannot have it is no failure.
 install_extras() {
+    if [ -n "${optional:-}" ]; then
+        say "set-up: installing the extra $optional"
+        (cd "$here" && timeout 900 "$python" -m pip install --quiet --disable-pip-version-check \
+            --no-input --editable ./p4engine --editable ".$optional") >/dev/null 2>&1 ||
+            say "set-up: could not install $optional; what needs it is skipped"
+    fi
     command -v apt-get >/dev/null 2>&1 || return 0
     # shellcheck disable=SC2086
     for package in $(missing_packages $extras); do
@@ -153,10 +160,11 @@ set_up() {
         set_up_inputs >"$stamp"
         set_up_inputs >"$stamp${groups:-}"
     fi
-    if [ -n "${extras:-}" ] &&
-        [ "$(cat "$environment/.extras-stamp" 2>/dev/null)" != "$extras" ]; then
+    stamp=$environment/.extras-stamp${optional:-}
+    if [ -n "${extras:-}" ] && [ "$(cat "$stamp" 2>/dev/null)" != "$extras" ]; then
         install_extras
         printf '%s\n' "$extras" >"$environment/.extras-stamp"
+        printf '%s\n' "$extras" >"$stamp"
     fi
     warm_caches
     ! command -v flock >/dev/null 2>&1 || flock -u 9

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from testbed.experiment import Experiment
 
 # What a child of the spawner calls.
+INA = "ina"  # the job's key `backend`
 TARGET = "testbed.emulate.child_processes:program"
 MASTER_PORT = 29500  # as torchrun's default
 LAST_BYTES = 4096  # of a rank's measures, in which its last report is looked for
@@ -131,6 +132,8 @@ class ProgramGroup:
                 done = rank.host.done if rank.ended_ns is not None else None
                 if done is not None and not rank.host.left_told:
                     rank.host.left_told = True
+                    if job.backend == INA and not rank.host.joined:
+                        self._abort(job, _never_joined(rank, job.command), rank)
                     for other in job.hosts:
                         if other is not rank.host and other.done is None:
                             other.send(left=[rank.number, done["calls"]])
@@ -269,6 +272,16 @@ class ProgramGroup:
         if shown is None:
             raise RunError(why)
         raise RunError(why, shown.process.log_tail(), str(shown.log))
+
+
+def _never_joined(rank: Rank, command: Sequence[str]) -> str:
+    program = command_line(command)[0]
+    return (
+        f"{rank.title} has ended and never joined the job, although the experiment says"
+        f" `backend: ina`. Either it makes no process group of torch.distributed, or the testbed is"
+        f" not installed for the Python that runs it ({program}): install it there, or let the"
+        " program `import testbed.torch`"
+    )
 
 
 def command_line(command: Sequence[str]) -> list[str]:

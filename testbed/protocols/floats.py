@@ -7,8 +7,8 @@ to a fragment whose sum of whole numbers overflowed on the way.
 
 A server adds in two doubles, a sum and what its roundings have lost (the error-free addition of
 Knuth, The Art of Computer Programming 2, section 4.2.2). Together they are exact for the numbers of
-up to 1,024 workers that are all 0 or within a factor of 2^60 of each other. So the order in which
-gradients arrive does not matter: the result is the exact sum, rounded to double and then to float32.
+up to 1,024 workers that are all 0 or within a factor of 2^60 of each other. So the order of arrival
+does not matter: the result is the exact sum, rounded to double and then to float32.
 
 The workers' check is coarser: a result is right if it lies within 2^-23 x sum of absolute values of
 the sum that the experiment has stored in double precision.

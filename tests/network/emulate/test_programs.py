@@ -208,3 +208,14 @@ def test_a_rank_that_does_not_come_is_named(tmp_path):
     assert f"{message} for 6 s, the job's collective_timeout" in done.stderr
     for rank, said in enumerate(logs(tmp_path)):
         assert (f"CollectiveError: {message}" in said) == (rank != 2)
+
+
+@pytest.mark.slow
+def test_a_program_that_ignores_the_backend_is_an_error(tmp_path):
+    path = tmp_path / "experiment.yaml"
+    text = EXPERIMENT.format(system="esa", memory="memory: {aggregators: 64}", more="")
+    path.write_text(text.replace("command: program.py", "command: /usr/bin/true, backend: ina"))
+    done = run(path, tmp_path / "results", "--no-report")
+    assert done.returncode == 1
+    assert "of job p has ended and never joined the job" in done.stderr
+    assert "not installed for the Python that runs it (/usr/bin/true)" in done.stderr
