@@ -29,6 +29,7 @@ import json
 import os
 import select
 import socket
+import sys
 import threading
 import time
 from collections import deque
@@ -45,6 +46,9 @@ from testbed.errors import UserError
 SOCKET = "INA_SOCKET"  # where the host process listens, see `address_of`
 BACKEND = "INA_BACKEND"  # the backend of torch.distributed that replaces the program's choice
 TIMEOUT_S = "INA_COLLECTIVE_TIMEOUT_S"  # how long a rank may be waited for
+
+
+NAMED = 20  # results with values that are not finite, of which a rank's log says where they are
 
 
 class CollectiveError(RuntimeError):
@@ -152,9 +156,10 @@ class _Arena:
 class Handle:
     """A collective that is under way."""
 
-    def __init__(self, job: Job, result: Callable[[], np.ndarray]) -> None:
-        """result: makes the result of what has arrived, at the end."""
+    def __init__(self, job: Job, result: Callable[[], np.ndarray], name: str) -> None:
+        """result: makes the result of what has arrived, at the end. name: for people."""
         self._job = job
+        self.name = name
         self._make = result
         self._result: np.ndarray | None = None
         self.calls: list[int] = []  # numbers of the calls that it consists of
@@ -198,7 +203,8 @@ class _Part:
     words: int
     own: bool  # they are to be given back
     target: np.ndarray  # what is wanted of its sum goes here,
-    first: int  # from this value of the piece on
+    first: int  # from this value of the piece on,
+    index: int  # and is from here on in the collective's result
     prelude: int
     prelude_words: int
 
@@ -248,6 +254,8 @@ class Job:
         self._open: deque[int] = deque()  # calls that are not done, oldest first
         self._parts: dict[int, _Part] = {}
         self._submitted = 0
+        self._begun = 0  # collectives
+        self._named = 0  # results with values that are not finite
         self._closed = False
         self._changed = threading.Condition(threading.Lock())
         self._waiting = False  # a thread waits for news
@@ -469,8 +477,12 @@ class Job:
     def _begin(self, given: _Sum, result: Callable[[], np.ndarray]) -> Handle:
         if self._closed:
             raise CollectiveError("this rank has left the job")
-        handle = Handle(self, result)
+        whole, collective, dtype, root = given.said
+        said = prelude.given_words(given.size, whole, collective, dtype, root)
         with self._changed:
+            self._begun += 1
+            name = f"collective {self._begun}, {prelude.described(said)}"
+            handle = Handle(self, result, name)
             for start in range(0, given.size, self._most):
                 self._submit(handle, given, start, min(start + self._most, given.size))
         return handle
@@ -506,6 +518,7 @@ class Job:
             own=shared is None,
             target=target,
             first=first - start,
+            index=first - given.wanted_first,
             prelude=self._room(size),
             prelude_words=size,
         )
@@ -582,7 +595,27 @@ class Job:
             self._arena.give_back(part.place, part.words)
         self._arena.give_back(part.prelude, part.prelude_words)
         part.handle.calls.remove(number)
-        part.handle.rare_blocks += int(memory.calls[number % layout.CALLS].rare_blocks)
+        call = memory.calls[number % layout.CALLS]
+        part.handle.rare_blocks += int(call.rare_blocks)
+        if call.rare_blocks or call.form == layout.FIXED:
+            self._name_not_finite(part)
+
+    def _name_not_finite(self, part: _Part) -> None:
+        """Say in the rank's log where a result is not finite, of the first ones."""
+        places = np.flatnonzero(~np.isfinite(part.target))
+        if not places.size or self._named > NAMED:
+            return
+        self._named += 1
+        if self._named > NAMED:
+            print("ina: further results that are not finite are not named", file=sys.stderr)
+            return
+        first = part.target[places[0]]
+        print(
+            f"ina: {part.handle.name}: {places.size} values of the result are not finite, the first"
+            f" is {first} at index {part.index + int(places[0])}",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def _wait_news(self, timeout_s: float | None) -> None:
         """Until a call is done, or the time is over; with the lock, which others get meanwhile."""

@@ -98,7 +98,7 @@ def test_mean_shape_and_place_of_the_result():
 
 
 @pytest.mark.parametrize("system", first_of(SYSTEMS, 1))
-def test_what_is_not_finite_arrives_as_such(system):
+def test_what_is_not_finite_arrives_as_such(system, capsys):
     _, jobs = programs(text(system), lossy(4, loss=0.01))
     arrays = [np.linspace(-1, 1, 2 * BLOCK).astype(np.float32) * (rank + 1) for rank in range(4)]
     arrays[0][3] = np.nan
@@ -117,6 +117,9 @@ def test_what_is_not_finite_arrives_as_such(system):
         clean = [array[BLOCK:] for array in arrays]
         np.testing.assert_array_equal(found[BLOCK:], reference(clean))
         assert handle.rare_blocks == 1
+    name = f"collective 1, allreduce of {2 * BLOCK} float32 values"
+    line = f"ina: {name}: 4 values of the result are not finite, the first is nan at index 3"
+    assert capsys.readouterr().err.splitlines() == 4 * [line]
 
 
 @pytest.mark.parametrize("system", first_of(["esa", "switchml", "ring"], 1))

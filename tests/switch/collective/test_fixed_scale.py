@@ -54,7 +54,7 @@ def test_sums_are_within_the_bound_and_the_same_on_all_ranks():
     np.testing.assert_allclose(average, found[0] / 4, rtol=2**-22)
 
 
-def test_what_is_not_finite_arrives_as_such():
+def test_what_is_not_finite_arrives_as_such(capsys):
     _, jobs = fixed(lossy(3, **FAULTS))
     arrays = [np.ones(50, np.float32) for _ in range(4)]
     arrays[0][3] = np.nan
@@ -63,6 +63,8 @@ def test_what_is_not_finite_arrives_as_such():
     for found in sums(jobs, arrays):
         assert np.isnan(found[[3, 6]]).all() and found[5] == np.inf
         np.testing.assert_array_equal(np.delete(found, [3, 5, 6]), 4)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 4 and all("3 values of the result are not finite" in line for line in said)
 
 
 def test_whole_numbers_are_still_exact_modulo_two_to_the_32():
