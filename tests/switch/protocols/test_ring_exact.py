@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+
+import numpy as np
 import pytest
 
+from testbed.derived.host_specs import plan
+from testbed.protocols import sizes, wire
 from tests.support.experiments import experiment
 from tests.support.fabric import MS, Fabric, check_values, lossy, perfect, run_exact
 from tests.support.matrix import first_of
@@ -91,3 +96,49 @@ jobs:
 """
     fabric = run_exact(text, lossy(3, loss=0.01))
     assert fabric.workers()[0].machine.protocol.worker.recorded.any()
+
+
+def test_an_acknowledgement_of_an_earlier_iteration_confirms_nothing():
+    """The acknowledgement of a transmission of iteration 0 comes when the transmission's place
+    belongs to one of iteration 2, which is lost."""
+    spec = experiment(TEXT % {"options": "", "workers": 2, "window": 1000})
+    first = next(each for each in plan(spec) if each.job.number == 0 and each.number == 0)
+    fragments = first.job.fragments
+    kept: dict[str, bytes] = {}
+    sent = {0: [], 2: []}  # sequence numbers of the chosen fragment, by iteration
+
+    def to_first(node, frame):
+        return node == "s1" and frame[30:34] == socket.inet_aton(first.address)
+
+    def words(frame):
+        return np.frombuffer(frame, np.uint32, offset=sizes.FRAME_OVERHEAD)
+
+    def is_chosen(row, iteration):
+        if wire.job(row) != 0 or wire.kind(row) != wire.GRADIENT:
+            return False
+        kept.setdefault("fragment", wire.fragment(row))
+        return wire.fragment(row) == kept["fragment"] + iteration * fragments
+
+    def schedule(now, node, frame):
+        row = words(frame)
+        if node == first.host:
+            for iteration, numbers in sent.items():
+                if is_chosen(row, iteration):
+                    numbers.append(wire.index(row))
+                    lost = iteration == 2 and len(numbers) == 1
+                    return () if lost else (0,)
+        elif to_first(node, frame) and wire.kind(row) == wire.CONTROL and sent[0]:
+            number = (sent[0][0] - wire.index(row)) & 0xFFFFFFFF
+            if number < 32 and wire.word(row, wire.HEADER_WORDS) >> number & 1:
+                kept["ack"] = frame
+                return ()
+        return (0,)
+
+    def forge(now, node, frame):
+        late = to_first(node, frame) and len(sent[2]) == 1 and "ack" in kept
+        return [(0, kept.pop("ack"))] if late else []
+
+    fabric = Fabric(spec, start_switches(spec), schedule, forger=forge)
+    fabric.run()
+    check_values(fabric)
+    assert len(sent[0]) == 1 and len(sent[2]) == 2
