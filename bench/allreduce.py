@@ -1,0 +1,165 @@
+"""All-reduce of programs' arrays through the switch, beside gloo on the same network.
+
+    sudo .venv/bin/python bench/allreduce.py [--systems esa,atp] [--ranks 4,8]
+                                      [--megabytes 1,10,100] [--rates 100,1000,0] [--rounds N]
+
+Ranks on one switch sum a float32 array, each in a network namespace of its own: first through the
+backend's job, then through gloo's ring on links of the same rate (Mbit/s; 0: without a limit). A
+round begins with a barrier and ends when the rank has the sum; its time is the slowest rank's. The
+table has the median round, the array's bytes over that time, and the least time that the links
+allow, header bytes counted:
+
+- INA: each rank sends the packets of docs/training.md ("Bytes") once, and gets as many.
+- gloo: each rank sends 2 (W - 1) / W of the array, in TCP segments of 1448 bytes in frames of 1514.
+
+Without PyTorch gloo's rows are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from testbed.collective import prelude  # noqa: E402
+from testbed.experiment.program_jobs import block_fragments  # noqa: E402
+from testbed.protocols import sizes  # noqa: E402
+from testbed.results import find, read  # noqa: E402
+
+VALUES = 64  # of a packet
+EXPERIMENT = """
+name: allreduce
+topology: {{kind: star, hosts: {hosts}}}
+{links}
+system: {{name: {system}}}
+{memory}
+timeout: 600 s
+jobs:
+  - {{name: sums, workers: {ranks}, collective_timeout: 20 min, command: "{command}"}}
+"""
+
+RANK = """
+import sys, time
+import numpy as np
+import testbed
+
+way, rounds, counts = sys.argv[1], int(sys.argv[2]), [int(each) for each in sys.argv[3:]]
+if way == "gloo":
+    import torch
+    import torch.distributed as dist
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rank, barrier = dist.get_rank(), dist.barrier
+else:
+    from testbed import collective
+    job = collective.join()
+    rank, barrier = job.rank, job.barrier
+
+for count in counts:
+    if way == "gloo":
+        tensor = torch.empty(count)
+        fill, reduce = lambda: tensor.fill_(rank + 1.0), lambda: dist.all_reduce(tensor)
+        first = lambda: float(tensor[0])
+    else:
+        array = job.empty(count)
+        fill, reduce = lambda: array.fill(rank + 1.0), lambda: job.allreduce(array, out=array)
+        first = lambda: float(array[0])
+    for number in range(rounds):
+        fill()
+        barrier()
+        begin = time.monotonic()
+        reduce()
+        seconds = time.monotonic() - begin
+        ranks = round((2 * first()) ** 0.5)
+        assert ranks * (ranks + 1) / 2 == first(), first()
+        testbed.report(step=number, **{f"seconds_{count}": seconds})
+barrier()
+if way == "gloo":
+    dist.destroy_process_group()
+else:
+    job.close()
+"""
+
+
+def least_s(way: str, ranks: int, count: int, rate_mbps: float) -> float:
+    """The time in which links of a rate carry what a rank must send; 0 without a limit."""
+    if not rate_mbps:
+        return 0.0
+    if way == "gloo":
+        payload = 2 * (ranks - 1) / ranks * 4 * count
+        return payload / 1448 * 1514 * 8 / (rate_mbps * 1e6)
+    block = VALUES * block_fragments(ranks, VALUES)
+    blocks = -(-count // block)
+    packets = -(-prelude.prelude_words(ranks, blocks) // VALUES) + -(-count // VALUES)
+    frame = sizes.frame_bytes(VALUES, sizes.bitmap_width(ranks))
+    share = 2 * (ranks - 1) / ranks if way == "ring" else 1.0
+    return share * packets * frame * 8 / (rate_mbps * 1e6)
+
+
+def run(way: str, options: argparse.Namespace, ranks: int, rate_mbps: float, folder: Path):
+    """{count: median seconds} and the run's fidelity. way: a system, or gloo."""
+    counts = [int(float(each) * 1e6 / 4) for each in options.megabytes.split(",")]
+    (folder / "rank.py").write_text(RANK)
+    program = ["rank.py", "gloo" if way == "gloo" else "ina", options.rounds, *counts]
+    system = "esa" if way == "gloo" else way
+    file = folder / "bench.yaml"
+    file.write_text(
+        EXPERIMENT.format(
+            hosts=ranks + 1,
+            links=f"links: {{bandwidth: {rate_mbps:g} Mbit/s}}" if rate_mbps else "",
+            system=system,
+            memory="" if system in ("ps", "ring") else "memory: {aggregators: 4096}",
+            ranks=ranks,
+            command=shlex.join(str(each) for each in program),
+        )
+    )
+    command = [sys.executable, str(ROOT / "run.py"), str(file), "--results", str(folder / "r")]
+    done = subprocess.run([*command, "--no-report"], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
+    results = read(find(folder / "r")[-1])
+    slowest = results.measures.groupby(["name", "step"]).value.max().groupby("name").median()
+    return {count: float(slowest[f"seconds_{count}"]) for count in counts}, results.fidelity
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--systems", default="esa", help="comma-separated")
+    parser.add_argument("--ranks", default="4,8", help="comma-separated")
+    parser.add_argument("--megabytes", default="1,10,100", help="of the array, comma-separated")
+    parser.add_argument("--rates", default="100,1000,0", help="Mbit/s; 0: without a limit")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, "
+          f"Linux {platform.release()}, load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    ways = options.systems.split(",")
+    if importlib.util.find_spec("torch"):
+        ways.append("gloo")
+    else:
+        print("no PyTorch (pip install '.[torch]'): gloo is left out")
+    print(f"{'way':10}{'ranks':>6}{'Mbit/s':>8}{'MB':>6}{'s':>10}{'MB/s':>8}{'least s':>10}"
+          f"{'of it':>7}  fidelity")  # fmt: skip
+    for rate in map(float, options.rates.split(",")):
+        for ranks in map(int, options.ranks.split(",")):
+            for way in ways:
+                with tempfile.TemporaryDirectory() as folder:
+                    found, fidelity = run(way, options, ranks, rate, Path(folder))
+                for count, seconds in found.items():
+                    least = least_s(way, ranks, count, rate)
+                    ratio = f"{seconds / least:.2f}" if least else "-"
+                    print(f"{way:10}{ranks:6}{rate or float('inf'):8g}{4e-6 * count:6g}"
+                          f"{seconds:10.3f}{4e-6 * count / seconds:8.2f}{least:10.3f}{ratio:>7}"
+                          f"  {fidelity}", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
