@@ -17,7 +17,10 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENVIRONMENT = os.path.join(HERE, ".venv")
 PYTHON = os.path.join(ENVIRONMENT, "bin", "python")
-REMEDY = "run `sudo ./demo` in %s first: it sets everything up, once" % HERE
+if os.path.exists(os.path.join(HERE, "demo")):
+    REMEDY = "run `sudo ./demo` in %s first: it sets everything up, once" % HERE
+else:
+    REMEDY = "set it up as README.md in %s says" % HERE
 
 
 def stop(message):

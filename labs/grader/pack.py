@@ -24,7 +24,29 @@ TEACHERS = ("_teacher", "TEACHERS.md")
 TESTBED = ("__init__.py", "errors.py", "paths.py", "topology.py", "linux", "network")
 REQUIREMENTS = "numpy>=1.26\nrich>=13\nscapy>=2.5\nscipy>=1.11\nnetworkx>=3.1\npyseccomp>=0.1.2\n"
 # What experiments need besides; the testbed's folder has links to some of it.
-WHOLE = ("analysis", "experiments", "p4", "topos", "traffic", "run.py", "pyproject.toml")
+WHOLE = (
+    *("analysis", "docs", "examples", "experiments", "p4", "topos", "traffic"),
+    *("run.py", "pyproject.toml"),
+)
+SET_UP = """\
+# The kit of the labs
+
+{version}
+
+You need Linux, a C compiler (`gcc`), `bubblewrap`, and Python 3.10 or newer. Set the kit up
+once, in this folder:
+
+    python3 -m venv .venv
+    .venv/bin/python -m pip install -r requirements.txt
+
+Then `python3 -m labs list` lists the labs (it uses the environment .venv by itself), and
+[labs/README.md](labs/README.md) tells how to work.
+"""
+WHOLE_SET_UP = """
+This kit has the whole testbed. `python3 run.py sweep FILE` and other commands
+([docs/commands.md](docs/commands.md)) work in this folder without root, as long as the experiment
+says `runtime: virtual`. For Python, use `.venv/bin/python`.
+"""
 CACHES = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 
@@ -71,6 +93,8 @@ def export(
     _copy(ROOT / "LICENSE", target / "LICENSE")
     (target / "requirements.txt").write_text(_requirements() if with_testbed else REQUIREMENTS)
     (target / "VERSION").write_text(version() + "\n")
+    set_up = SET_UP.format(version=version()) + (WHOLE_SET_UP if with_testbed else "")
+    (target / "README.md").write_text(set_up)
     readme = target / "labs" / "README.md"
     lines = readme.read_text().splitlines(keepends=True)
     gone = [

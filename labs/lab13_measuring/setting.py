@@ -38,13 +38,6 @@ class Setting:
     puzzle: tuple[int, int, int]
     aggregators: tuple[int, ...] = AGGREGATORS
 
-    @property
-    def packets(self) -> int:
-        """The puzzle's answer: the evicted sum, each gradient that collided, and what a reminder
-        brings of the others."""
-        workers, evicted, collided = self.puzzle
-        return 1 + collided + (workers > evicted + collided)
-
     def base(self) -> str:
         """The lines that every experiment file of this student has."""
         jobs = [

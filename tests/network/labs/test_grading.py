@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from p4engine_testing.leftovers import children_of
 
-from testbed.labs.__main__ import main
 from testbed.labs._teacher import mistakes, solution, write_mistake
 from testbed.labs.grader import network
 from testbed.labs.grader.box import Box, remove, scratch_folder
+from testbed.labs.grader.commands import main
 from testbed.labs.grader.grade import Grade, grade
 from testbed.labs.grader.lab import find_lab
 from testbed.labs.grader.network import Wires

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import UserError
-from testbed.labs.__main__ import main
 from testbed.labs._teacher import solution
+from testbed.labs.grader.commands import main
 from testbed.labs.grader.grade import grade
 from testbed.labs.grader.lab import find_lab, lab_names
 from testbed.labs.grader.mark import mark, submissions
@@ -158,6 +158,14 @@ def test_a_kit_for_an_autograder_is_whole(tmp_path):
     assert [(kit / "TEACHERS.md").exists() for kit in kits] == [False, True]
     code = "".join(path.read_text() for path in kits[0].rglob("*.py"))
     assert "def rate" in code and "def bottleneck" not in code and "def baselines" not in code
+
+
+@pytest.mark.skipif(not (ROOT / ".venv").is_dir(), reason="the checkout has no environment .venv")
+def test_the_commands_find_the_environment():
+    done = subprocess.run(
+        ["/usr/bin/python3", "-S", "-m", "labs", "list"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and LAB in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("number", ["9", "12"])

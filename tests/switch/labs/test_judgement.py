@@ -9,12 +9,12 @@ import struct
 
 import pytest
 
-from testbed.labs.__main__ import main
 from testbed.labs._teacher import solution
 from testbed.labs._teacher.rehearse import differences, load, marked, write_class
 from testbed.labs.grader import box
 from testbed.labs.grader import mark as marking
 from testbed.labs.grader.box import Box, BoxDied, NotJudged, remove, scratch_folder
+from testbed.labs.grader.commands import main
 from testbed.labs.grader.grade import Grade, Outcome, grade
 from testbed.labs.grader.lab import find_lab
 from testbed.labs.grader.mark import Mark, mark, submissions

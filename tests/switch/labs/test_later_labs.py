@@ -6,14 +6,15 @@ from __future__ import annotations
 import csv
 import importlib.util
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
 
 from testbed.errors import UserError
-from testbed.labs.__main__ import main
 from testbed.labs._teacher import mistakes, solution, write_mistake
 from testbed.labs.grader import pack
+from testbed.labs.grader.commands import main
 from testbed.labs.grader.grade import grade
 from testbed.labs.grader.lab import find_lab
 from testbed.labs.grader.pack import export
@@ -79,6 +80,16 @@ def test_a_kit_with_the_testbed_has_it_and_no_solution(tmp_path):
     assert not list(kit.rglob("_teacher")) and not list((kit / "labs").glob("lab9*"))
     wanted = (kit / "requirements.txt").read_text().split()
     assert any(line.startswith("numba") for line in wanted) and "p4engine" not in wanted
+    assert (kit / "docs" / "experiment.md").is_file() and "run.py" in (
+        kit / "README.md"
+    ).read_text()
+    code = "".join(path.read_text() for path in (kit / "labs").rglob("*.py"))
+    assert "def explained" in code and "def packets" not in code  # the puzzle's answer
+    bare = ["/usr/bin/python3", "-S"]  # without the packages of this machine
+    for command in (["-m", "labs", "list"], ["run.py", "--help"]):
+        done = subprocess.run([*bare, *command], cwd=kit, capture_output=True, text=True)
+        assert done.returncode == 2 and "Traceback" not in done.stderr
+        assert ("requirements.txt" in done.stderr) or ("README.md" in done.stderr)
 
 
 def test_a_kit_of_a_kit_has_no_testbed(tmp_path, monkeypatch):

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from testbed.labs.__main__ import main
 from testbed.labs._teacher import solution
 from testbed.labs.grader import sandbox, seccomp
 from testbed.labs.grader.box import Box, hand_over, remove, scratch_folder
+from testbed.labs.grader.commands import main
 from tests.support.hostile_submission import ATTEMPTS, NO_SANDBOX
 from tests.support.ordinary_user import USER, WHO, run_as
 from tests.support.paths import ROOT

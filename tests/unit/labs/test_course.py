@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import UserError
-from testbed.labs.__main__ import main
 from testbed.labs.grader import lab as labs
 from testbed.labs.grader import mark as marking
 from testbed.labs.grader import pack
+from testbed.labs.grader.commands import main
 from testbed.labs.grader.course import read_course
 from testbed.labs.grader.grade import Grade, Outcome
 from testbed.labs.grader.lab import find_lab, lab_names

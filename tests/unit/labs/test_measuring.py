@@ -9,10 +9,11 @@ import pytest
 
 from testbed.config.yaml_document import read_yaml
 from testbed.labs._teacher import solution
+from testbed.labs._teacher.lab13_measuring import judge
 from testbed.labs.grader.failure import Failure
 from testbed.labs.lab13_measuring import checks, driver
 from testbed.labs.lab13_measuring.allowed import NotAllowed, check
-from testbed.labs.lab13_measuring.setting import Setting, draw
+from testbed.labs.lab13_measuring.setting import draw
 
 EXPERIMENT = (solution("lab13_measuring") / "experiment.yaml").read_text()
 
@@ -117,7 +118,7 @@ def test_an_interval_is_that_of_students_distribution():
 )
 def test_the_puzzle(numbers, packets):
     """The evicted sum, every gradient that collides, and the rest in one packet."""
-    assert Setting(100, 3, (1, 1), (1, 1), numbers).packets == packets
+    assert judge.packets(numbers) == packets
 
 
 @pytest.mark.parametrize("value", [True, "1", -1, float("nan"), [1], None, 10**13])

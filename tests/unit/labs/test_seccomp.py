@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from testbed.labs.__main__ import main
+from testbed.labs.grader.commands import main
 from tests.support.paths import ROOT
 
 SKELETON = ROOT / "labs" / "lab1_forwarding" / "skeleton"
