@@ -18,7 +18,7 @@ from testbed.errors import UserError
 from testbed.experiment.link_faults import has_link_faults
 from testbed.experiment.memory_shares import window_of_slots
 from testbed.experiment.planned_faults import slow_windows
-from testbed.experiment.program_jobs import rounds
+from testbed.experiment.program_jobs import block_fragments, rounds
 from testbed.protocols.host_spec import (
     AggregatingSwitch,
     Compute,
@@ -49,6 +49,7 @@ from testbed.systems.options import (
     WorkerOptions,
 )
 from testbed.topology import Topology, host_ip, switch_ip
+from testbed.traffic.recording import Times, is_recording, load_recording
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -106,8 +107,15 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[H
         (uplink_rate(experiment, worker) or NOMINAL_RATE_BPS) for worker in placement.workers
     )
     gradients = None
+    recording = load_recording(trace.path) if is_recording(trace.path) else None
     if trace.gradients is not None:
-        gradients = RecordedGradients(str(trace.path), job.scale, job.buckets)
+        gradients = RecordedGradients(
+            str(trace.path),
+            job.scale,
+            job.buckets,
+            steps=min(iterations, recording.steps) if recording else 0,
+            block=block_fragments(job.workers, values) * values if recording else 0,
+        )
     communication_ns = fragments * frame_bytes(values, width) * 8 * 10**9 // reference
     spec = JobSpec(
         number=number,
@@ -141,6 +149,12 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[H
         number = topology.number(node)
         return host_ip(number) if topology.is_host(node) else switch_ip(number)
 
+    def recorded_times(worker: int) -> tuple[tuple[Times, ...], ...]:
+        if recording is None:
+            return ()
+        scale = job.scale if job.compute_scale is None else job.compute_scale
+        return recording.scaled_times(worker, min(iterations, recording.steps), scale)
+
     specs = []
     for worker, host in enumerate(placement.workers):
         specs.append(
@@ -157,6 +171,7 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[H
                     slow=tuple(slow_windows(experiment, number, worker)),
                     speed_spread=round(MILLION * job.speed_spread),
                     jitter=round(MILLION * job.compute_jitter),
+                    steps=recorded_times(worker),
                 ),
                 worker_part=worker_part and worker_part(experiment, number, worker),
             )

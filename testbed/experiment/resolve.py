@@ -313,8 +313,9 @@ class _Resolver:
     def load_model(self, place: KeyPath, job: Job) -> tuple[Trace | None, str]:
         """The scaled trace of a job, and the name or absolute path by which to find it again;
         (None, what the file says) if there is no such trace."""
+        from testbed.traffic import recording
         from testbed.traffic.buckets import in_buckets
-        from testbed.traffic.trace import has_name, load_trace
+        from testbed.traffic.trace import has_name
 
         path = (*place, "model")
         missing = [name for name in ("model", "iterations") if not getattr(job, name)]
@@ -324,12 +325,15 @@ class _Resolver:
         if missing:
             return None, job.model
         try:
-            trace = load_trace(job.model, self.folder, job.gpu or self.parts.get("gpu"))
+            gpu = job.gpu or self.parts.get("gpu")
+            trace = recording.load_model(job.model, self.folder, gpu, job.iterations)
             model = trace.path.stem if has_name(trace.path) else str(trace.path.absolute())
             scaled = in_buckets(trace, job.buckets).scaled(job.scale, job.compute_scale)
         except UserError as error:
             self.add_problem(path, str(error))
             return None, job.model
+        for key, message in recording.check(trace, job.workers, job.iterations, job.buckets):
+            self.add_problem((*place, key), message)
         if job.gpu is not None and trace.gpu is None:
             self.add_problem(
                 (*place, "gpu"),

@@ -97,6 +97,8 @@ class RecordedGradients(Part):
     trace: str
     scale: float
     buckets: str = "layers"
+    steps: int = 0  # of a recording, those that are replayed; 0: all that there are
+    block: int = 0  # values that share an exponent, as in a program; 0: all have one scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +241,9 @@ class Compute(Part):
     #                                              thousandths of their time
     speed_spread: int = 0  # a worker is faster or slower by up to so many millionths, always,
     jitter: int = 0  # and by up to so many millionths in each iteration
+    # [S][T], forward, backward and update (ns) of each tensor in this worker's recorded steps,
+    # which iterations take in turn; none: the tensors' own times
+    steps: tuple[tuple[tuple[int, int, int], ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +301,9 @@ class HostSpec(Part):
         the same code anywhere, and takes little memory."""
         tensor = replace(self.job.tensors[0], values=2 * self.job.values)
         job = replace(self.job, tensors=(tensor,), fragments=2, iterations=1, gradients=None)
-        return replace(self, job=job, address="127.0.0.1", peers=("127.0.0.1",) * len(self.peers))
+        compute = self.compute and replace(self.compute, steps=())
+        peers = ("127.0.0.1",) * len(self.peers)
+        return replace(self, job=job, compute=compute, address="127.0.0.1", peers=peers)
 
     def options_of(self, kind: type[T]) -> T:
         """The options, which must be of this kind."""

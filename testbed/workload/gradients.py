@@ -4,6 +4,9 @@ A worker sends round(g * scale) as int32. The scale is the largest power of two 
 over W workers can leave int32: W * max|g| * scale < 2^31. The received integers are exactly the sum
 of the workers' integers; the error of the sum of the floats is at most W / (2 scale), half a step
 per worker.
+
+A recording's values (testbed.traffic.recording) have a scale for each block, that on which the
+ranks of a program agree (testbed.collective.prelude). The preludes themselves are not sent.
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ import math
 
 import numpy as np
 
+from testbed.collective import prelude
 from testbed.protocols.host_spec import HostSpec, RecordedGradients
 from testbed.protocols.sizes import fragments_of
 from testbed.traffic.buckets import in_buckets
-from testbed.traffic.trace import Gradients, load_gradients, load_trace
+from testbed.traffic.recording import load_model, load_values
+from testbed.traffic.trace import Gradients
 
 
 def quantisation_scale(largest: float, workers: int) -> float:
@@ -26,7 +31,16 @@ def quantisation_scale(largest: float, workers: int) -> float:
     return math.ldexp(1.0, exponent - 2 if share == 0.5 else exponent - 1)
 
 
-def quantise(gradients: np.ndarray, scale: float) -> np.ndarray:
+def block_scales(gradients: np.ndarray, block: int) -> np.ndarray:
+    """Steps per unit of each value, float64[n], for what W ranks of a program give to a collective,
+    finite float32[W, n]: each block of `block` values has the exponent of its largest value."""
+    workers, count = gradients.shape
+    levels = np.max([prelude.levels_of(each, block)[0] for each in gradients], axis=0)
+    scales = [prelude.steps(workers, prelude.exponent_of(int(level)), False) for level in levels]
+    return np.repeat(scales, block)[:count]
+
+
+def quantise(gradients: np.ndarray, scale: float | np.ndarray) -> np.ndarray:
     """round(g * scale) as int32; `gradients` is float32 of any shape, and fits by the scale."""
     return np.rint(gradients.astype(np.float64) * scale).astype(np.int32)
 
@@ -40,7 +54,7 @@ def of_worker(spec: HostSpec) -> tuple[np.ndarray, np.ndarray] | None:
     if source is None:
         return None
     recorded = recorded_gradients(source)
-    scale = shared_scale(source, spec.job.workers)
+    scale: float | np.ndarray = 0.0 if source.block else shared_scale(source, spec.job.workers)
     values, layers = spec.job.values, recorded.trace.layers
     first = fragments_of([layer.values for layer in layers], values)
     iterations = recorded.values.shape[1]
@@ -49,8 +63,11 @@ def of_worker(spec: HostSpec) -> tuple[np.ndarray, np.ndarray] | None:
     for i in range(iterations):
         for tensor, layer in enumerate(layers):
             start = int(first[tensor]) * values
+            given = [recorded.tensor(worker, i, tensor) for worker in range(spec.job.workers)]
+            if source.block:
+                scale = block_scales(np.stack(given), source.block)
             for worker in range(spec.job.workers):
-                part = quantise(recorded.tensor(worker, i, tensor), scale)
+                part = quantise(given[worker], scale)
                 sums[i, start : start + layer.values] += part
                 if worker == spec.number:
                     own[i, start : start + layer.values] = part
@@ -59,8 +76,8 @@ def of_worker(spec: HostSpec) -> tuple[np.ndarray, np.ndarray] | None:
 
 def recorded_gradients(source: RecordedGradients) -> Gradients:
     """The floats of a trace; `source`: its file, the scale of its values, and its tensors."""
-    trace = in_buckets(load_trace(source.trace), source.buckets)
-    return load_gradients(trace.scaled(source.scale, 1.0))
+    trace = in_buckets(load_model(source.trace), source.buckets)
+    return load_values(trace.scaled(source.scale, 1.0), source.steps or None)
 
 
 def shared_scale(source: RecordedGradients, workers: int) -> float:

@@ -46,12 +46,13 @@ STATE = record(
 
 
 class Training(NamedTuple):
-    """T layers, I iterations; times in ns since the run's start, -1 for not yet."""
+    """T layers, I iterations; times in ns since the run's start, -1 for not yet. S sets of compute
+    times, which iterations take in turn: one, or those of a recording's steps."""
 
     state: np.ndarray  # STATE[1]
-    forward_ns: np.ndarray  # int64[T]
-    backward_ns: np.ndarray  # int64[T]
-    update_ns: np.ndarray  # int64[T]
+    forward_ns: np.ndarray  # int64[S, T]
+    backward_ns: np.ndarray  # int64[S, T]
+    update_ns: np.ndarray  # int64[S, T]
     start_ns: np.ndarray  # int64[I], first forward step
     forward_start_ns: np.ndarray  # int64[I, T], a layer's forward step begins, its update first
     forward_end_ns: np.ndarray  # int64[I, T], and ends
@@ -70,16 +71,23 @@ def of_spec(spec: HostSpec, lags: np.ndarray) -> Training:
     iterations = job.iterations
     stream = mix2(mix2(mix2(job.seed, COMPUTE_STREAM), job.number), spec.number)
 
-    def at_its_speed(durations: list[int]) -> np.ndarray:
+    own = tuple((each.forward_ns, each.backward_ns, each.update_ns) for each in job.tensors)
+    times = compute.steps or (own,)
+
+    def at_its_speed(kind: int) -> np.ndarray:
         return np.array(
-            [varied(each, stream, 0, compute.speed_spread) for each in durations], np.int64
+            [
+                [varied(each[kind], stream, 0, compute.speed_spread) for each in row]
+                for row in times
+            ],
+            np.int64,
         )
 
     return Training(
         state=new_record(STATE, free_ns=job.start_ns, iterations=iterations),
-        forward_ns=at_its_speed([tensor.forward_ns for tensor in job.tensors]),
-        backward_ns=at_its_speed([tensor.backward_ns for tensor in job.tensors]),
-        update_ns=at_its_speed([tensor.update_ns for tensor in job.tensors]),
+        forward_ns=at_its_speed(0),
+        backward_ns=at_its_speed(1),
+        update_ns=at_its_speed(2),
         start_ns=np.full(iterations, -1, np.int64),
         forward_start_ns=np.full((iterations, len(job.tensors)), -1, np.int64),
         forward_end_ns=np.full((iterations, len(job.tensors)), -1, np.int64),
@@ -133,15 +141,16 @@ def advance(loop, scoreboard, now):
         iteration, layer = state.iteration, state.layer
         if state.computing == 0:
             start = state.free_ns
-            duration = loop.backward_ns[layer]
+            times = iteration % loop.forward_ns.shape[0]
+            duration = loop.backward_ns[times, layer]
             if state.phase == FORWARD:
-                duration = loop.forward_ns[layer]
+                duration = loop.forward_ns[times, layer]
                 if iteration > 0:
                     arrived = scoreboard.done_ns[iteration - 1, layer]
                     if arrived < 0:
                         return -1
                     start = max(start, arrived)
-                    duration += loop.update_ns[layer]
+                    duration += loop.update_ns[times, layer]
                 if layer == 0:
                     loop.start_ns[iteration] = start
                 loop.forward_start_ns[iteration, layer] = start
@@ -157,7 +166,7 @@ def advance(loop, scoreboard, now):
         if state.phase == FORWARD:
             loop.forward_end_ns[iteration, layer] = state.end_ns
             state.layer += 1
-            if state.layer == loop.forward_ns.size:
+            if state.layer == loop.forward_ns.shape[1]:
                 state.phase = BACKWARD
                 state.layer -= 1
         else:

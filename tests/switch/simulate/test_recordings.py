@@ -1,0 +1,51 @@
+"""Recordings of real trainings in virtual time: real values, summed exactly, at their times."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.experiment import load_text
+from tests.support.recordings import MS, SIZES, write_recording
+from tests.support.virtual import run_virtual
+
+TEXT = """
+name: replay
+runtime: virtual
+topology: {{kind: star, hosts: 3}}
+links: {{bandwidth: 1 Gbit/s, loss: {loss}}}
+system: {{name: {system}}}
+{memory}
+jobs:
+  - {{model: run.npz, workers: 2, iterations: 3}}
+"""
+
+
+def run(folder, system: str, loss: str = "0 %") -> dict:
+    write_recording(folder / "run.npz")
+    memory = "" if system in ("ps", "ring") else "memory: {aggregators: 64}"
+    text = TEXT.format(system=system, memory=memory, loss=loss)
+    return run_virtual(load_text(text, folder=folder))
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        "esa",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("atp", "grid", "ps", "ring")),
+        pytest.param("switchml", marks=pytest.mark.slow),
+    ],
+)
+def test_every_value_is_summed_exactly(tmp_path, system):
+    (job,) = run(tmp_path, system, "3 %")["jobs"]
+    assert job["outcome"] == "finished" and job["exact"]
+    assert job["values_checked"] == 3 * 2 * sum(SIZES)
+
+
+def test_iterations_take_as_long_as_the_recorded_steps(tmp_path):
+    tables = run(tmp_path, "esa")
+    of_rank = [row for row in tables["iterations"] if row["worker"] == 1]
+    took = [row["compute_end_ns"] - row["start_ns"] for row in of_rank]
+    # Rank 1: 10 ms forward and backward, twice as long; before them the update, twice and thrice.
+    expected = [20 * MS, 40 * MS, 60 * MS]
+    updates = [0, round(2 * 8.12 * MS), round(2 * 2 * 8.12 * MS)]
+    assert [a - b for a, b in zip(took, updates, strict=True)] == pytest.approx(expected, abs=MS)
