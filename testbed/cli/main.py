@@ -601,6 +601,55 @@ def _plan(options: Namespace) -> int | None:
     )
 
 
+def _record_arguments(parser: Parser) -> None:
+    from testbed.collective.ina_recorder import add_options
+
+    parser.add_argument(
+        "file", type=Path, metavar="FILE.yaml", help="with a job that has a command"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE.npz", help="what to write"
+    )
+    parser.add_argument("--job", metavar="NAME", help="where several jobs have a command")
+    add_options(parser)
+    _results(parser)
+
+
+def _record(options: Namespace) -> int | None:
+    from testbed.cli.recording_commands import record_command
+    from testbed.experiment import load
+
+    _refuse_network(options.file)
+    wanted = {
+        "steps": options.steps,
+        "skip": options.skip,
+        "values": not options.no_values,
+        "limit_mb": options.limit,
+    }
+    return record_command(load(options.file), options.output, options.job, wanted, options.results)
+
+
+def _recording_arguments(parser: Parser) -> None:
+    parser.add_argument("recording", type=Path, metavar="FILE.npz")
+    parser.add_argument(
+        "--fixed-scale",
+        type=_positive,
+        default=1_000_000,
+        metavar="STEPS",
+        help="steps per 1.0 with numbers: fixed (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--values", type=_positive, default=64, metavar="N", help="per packet (default: 64)"
+    )
+    _json(parser, "the same for programs")
+
+
+def _recording(options: Namespace) -> int | None:
+    from testbed.cli.recording_commands import recording_command
+
+    return recording_command(options.recording, options.fixed_scale, options.values, options.json)
+
+
 COMMANDS = {
     "run": Command("run an experiment (`run` may be left out)", _run_arguments, _run),
     "sweep": Command("run all points of a file with the key `sweep`", _sweep_arguments, _sweep),
@@ -622,6 +671,14 @@ COMMANDS = {
     "report": Command("tables and figures again; compare runs", _report_arguments, _report),
     "twin": Command(
         "run a Mininet run's experiment in virtual time, and compare", _twin_arguments, _twin
+    ),
+    "record": Command(
+        "run an experiment, and record what its program's ranks give to all-reduce",
+        _record_arguments,
+        _record,
+    ),
+    "recording": Command(
+        "what a recording holds: tensors, times, numbers", _recording_arguments, _recording
     ),
     "pack": Command("make one file of a run, a sweep or a figure", _pack_arguments, _pack),
     "verify": Command(

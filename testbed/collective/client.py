@@ -46,6 +46,7 @@ from testbed.errors import UserError
 SOCKET = "INA_SOCKET"  # where the host process listens, see `address_of`
 BACKEND = "INA_BACKEND"  # the backend of torch.distributed that replaces the program's choice
 TIMEOUT_S = "INA_COLLECTIVE_TIMEOUT_S"  # how long a rank may be waited for
+RECORD = "INA_RECORD"  # JSON, the arguments of ina_recorder.attach; only if a run is recorded
 
 
 NAMED = 20  # results with values that are not finite, of which a rank's log says where they are

@@ -15,12 +15,13 @@ text.
 
 PyTorch imports this module by its entry point (`torch.backends`), so a script need not. In a job of
 an experiment it also puts the experiment's keys `backend` and `collective_timeout` into
-`init_process_group`.
+`init_process_group`, and records the job's model where that is wanted (ina_recorder.py).
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import os
 import queue
 import sys
@@ -34,7 +35,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 
-from testbed.collective import client
+from testbed.collective import client, ina_recorder
 
 NAME = "ina"
 # The testbed ends a job whose ranks wait in vain, and names the late one. Where it can't see that
@@ -303,6 +304,8 @@ def _replace_init(original: Callable[..., None]) -> None:
         original(
             os.environ.get(client.BACKEND, backend), init_method, timeout, *arguments, **options
         )
+        if wanted := os.environ.pop(client.RECORD, None):
+            ina_recorder.attach_to_first(**json.loads(wanted))
 
     for name, module in [*sys.modules.items()]:
         known = getattr(module, "init_process_group", None)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.collective.client import BACKEND, SOCKET, TIMEOUT_S, socket_name
+from testbed.collective.client import BACKEND, RECORD, SOCKET, TIMEOUT_S, socket_name
 from testbed.collective.report import MEASURES
 from testbed.config import units
 from testbed.emulate.host_group import HostGroup, HostProcess
@@ -310,7 +310,8 @@ def environment(
     path = [import_path(), *([kept["PYTHONPATH"]] if kept.get("PYTHONPATH") else [])]
     return {
         "OMP_NUM_THREADS": "1",  # as torchrun does where several ranks share a machine
-        **kept,
+        **{name: value for name, value in kept.items() if name != RECORD},
+        **_recorded(kept.get(RECORD), spec.job.name),
         "RANK": str(spec.number),
         "WORLD_SIZE": str(spec.job.workers),
         "LOCAL_RANK": "0",
@@ -328,6 +329,15 @@ def environment(
         TIMEOUT_S: f"{timeout_ns / 1e9:g}",
         **({BACKEND: backend} if backend else {}),
     }
+
+
+def _recorded(wanted: str | None, job: str) -> dict[str, str]:
+    """What a rank of a job is told to record; wanted: what the command `record` has said."""
+    options = json.loads(wanted) if wanted else {}
+    if options.pop("job", None) != job:
+        return {}
+    path = Path(options.pop("folder")) / f"{job}.npz"
+    return {RECORD: json.dumps({"path": str(path), **options})}
 
 
 def _read(line: bytes) -> dict[str, Any] | None:

@@ -130,7 +130,8 @@ class Job(JobShape):
     model: Annotated[str, ANY_TEXT] = Field(
         default="",
         json_schema_extra={"default": "required without `command`"},
-        description="A trace: the name of a shipped one, or the path of your own file.",
+        description="A trace: the name of a shipped one, or the path of your own file, or of a"
+        " recording (`.npz`, docs/recordings.md).",
     )
     iterations: Annotated[int, Whole(1, 10**6)] = Field(
         default=0,

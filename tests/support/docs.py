@@ -98,6 +98,9 @@ _EXAMPLES = Elsewhere(
 _TRAINING = Elsewhere(
     "tests/network/emulate/test_training.py::test_weights_are_those_of_the_same_sums_over_gloo"
 )
+_RECORD = Elsewhere(
+    "tests/network/emulate/test_record.py::test_a_program_is_recorded_and_replayed_on_mininet"
+)
 _CAPTURE = Elsewhere(
     "tests/network/emulate/test_captures.py::test_captures_hold_what_passed_their_ports"
 )
@@ -138,6 +141,15 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"RUN experiments/quickstart\.yaml", _EMULATED),
     (r"RUN experiments/(sum-arrays|train_digits)\.yaml", _PROGRAMS),
     (r"RUN experiments/train_(text|clicks|jax)\.yaml", _EXAMPLES),
+    (r"RUN record (FILE|experiments/train_\w+\.yaml) -o \w+\.npz( --steps \d+)?", _RECORD),
+    (
+        r"RUN recording (FILE|traffic/\S+\.npz)",
+        Run("recording traffic/recordings/train_clicks.npz"),
+    ),
+    (
+        r"RUN experiments/replay-clicks\.yaml",
+        Elsewhere("tests/switch/simulate/test_recordings.py::test_the_shipped_one_is_replayed"),
+    ),
     (r"pip install \./examples/plugin", _PLUGIN),
     (r"RUN run examples/plugin/experiment\.yaml", _PLUGIN),
     (

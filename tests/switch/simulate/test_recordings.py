@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from testbed.experiment import load_text
+from testbed.experiment import load, load_text
+from tests.support.paths import ROOT
 from tests.support.recordings import MS, SIZES, write_recording
 from tests.support.virtual import run_virtual
 
@@ -42,10 +44,16 @@ def test_every_value_is_summed_exactly(tmp_path, system):
 
 
 def test_iterations_take_as_long_as_the_recorded_steps(tmp_path):
-    tables = run(tmp_path, "esa")
-    of_rank = [row for row in tables["iterations"] if row["worker"] == 1]
-    took = [row["compute_end_ns"] - row["start_ns"] for row in of_rank]
+    times = run(tmp_path, "esa")["iterations"]
+    of_rank = np.asarray(times["worker"]) == 1
+    took = (np.asarray(times["compute_end_ns"]) - np.asarray(times["start_ns"]))[of_rank]
     # Rank 1: 10 ms forward and backward, twice as long; before them the update, twice and thrice.
     expected = [20 * MS, 40 * MS, 60 * MS]
     updates = [0, round(2 * 8.12 * MS), round(2 * 2 * 8.12 * MS)]
     assert [a - b for a, b in zip(took, updates, strict=True)] == pytest.approx(expected, abs=MS)
+
+
+@pytest.mark.slow
+def test_the_shipped_one_is_replayed():
+    (job,) = run_virtual(load(ROOT / "experiments" / "replay-clicks.yaml"))["jobs"]
+    assert job["exact"] and job["values_checked"] == 2 * 4 * 107_009

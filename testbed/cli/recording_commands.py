@@ -1,0 +1,248 @@
+"""`ina record` and `ina recording`: record the programs of an experiment, and say what a recording
+holds.
+
+What is said of a recording's numbers: the ranks' values of each parameter, and how far a program's
+sum in either number format (docs/training.md#numbers) is from the exact one, which is that of the
+float32 values in double precision.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from testbed.collective import ina_recorder
+from testbed.collective.client import RECORD
+from testbed.config import units
+from testbed.errors import RunError, UserError
+from testbed.experiment.experiment import Experiment
+from testbed.experiment.program_jobs import block_fragments
+from testbed.linux.ownership import hand_over
+from testbed.paths import command_line
+from testbed.protocols.given import most_steps
+from testbed.text_table import Column, Row, Table, printed, table_data
+from testbed.traffic.recording import Recording, load_recording
+from testbed.workload.gradients import block_scales, quantise
+
+FILE_WIDTH = 120  # of tables that go to a file
+
+# -- record
+
+
+def record_command(
+    experiment: Experiment, output: Path, job: str | None, options: dict[str, Any], results: Path
+) -> int:
+    """Run an experiment on Mininet, and write what the ranks of a job that is a program give to
+    all-reduce. job: its name; None: the only one. options: of ina_recorder.attach. Raises UserError
+    and RunError."""
+    from testbed.runner import run
+
+    programs = [each.name for each in experiment.jobs if each.is_program]
+    if not programs:
+        raise UserError(f"{experiment.name} has no job with a command, so nothing to record")
+    if job is None and len(programs) > 1:
+        raise UserError(f"name the job to record with --job: {', '.join(programs)}")
+    name = programs[0] if job is None else job
+    if name not in programs:
+        raise UserError(f"--job: found {name}; jobs with a command: {', '.join(programs)}")
+    if experiment.repetitions > 1:
+        raise UserError("repetitions: a recording is of one run; take this key out")
+    if output.suffix != ".npz" or not output.absolute().parent.is_dir():
+        raise UserError(f"{output}: name a file that ends in .npz, in a folder that is there")
+    with tempfile.TemporaryDirectory(prefix="ina-record-") as made:
+        folder = Path(made)
+        hand_over(folder)
+        os.environ[RECORD] = json.dumps({"folder": made, "job": name, **options})
+        try:
+            run(experiment, results, report=False)
+        finally:
+            del os.environ[RECORD]
+        parts = sorted(folder.glob("*.npz"))
+        if not parts:
+            raise RunError(
+                f"nothing is recorded: the ranks of job {name} wrap no model in"
+                f" DistributedDataParallel, or train for at most {options['skip']} steps (--skip)"
+            )
+        try:
+            ina_recorder.join(output, parts)
+        except ina_recorder.RecordingError as error:
+            raise RunError(str(error)) from None
+    hand_over(output)
+    print(f"{output}: recorded; `{command_line(f'recording {output}')}` shows what is in it")
+    return 0
+
+
+# -- recording
+
+
+@dataclass
+class Measured:
+    """Sums over all steps of what is measured of one parameter. `over`, `floats`: values of a rank
+    that do not fit the fixed scale, and fragments that travel as float32 because of one;
+    `lost`: sums that the fixed scale makes 0 although they are not."""
+
+    name: str
+    shape: tuple[int, ...]
+    values: int = 0  # of all ranks and steps
+    zeros: int = 0
+    low: int | None = None  # smallest whole e with 2^e <= abs(x) for a value x that is not 0
+    high: int | None = None  # and largest
+    over: int = 0
+    sums: int = 0
+    floats: int = 0  # sums that were made of float32
+    lost: int = 0
+    square: float = 0.0  # of the exact sums
+    errors: dict[str, float] = field(default_factory=lambda: {"exponents": 0.0, "fixed": 0.0})
+
+    def add(self, given: np.ndarray, sums: dict[str, np.ndarray], over: np.ndarray) -> None:
+        """given: float32[W, n]; sums: exact, exponents, fixed, float64[n], and which are made of
+        float32; over: bool[W, n]."""
+        self.values += given.size
+        self.zeros += int((given == 0).sum())
+        sizes = np.abs(given[given != 0].astype(np.float64))
+        if sizes.size:
+            low, high = (int(np.frexp(each)[1]) - 1 for each in (sizes.min(), sizes.max()))
+            self.low = low if self.low is None else min(self.low, low)
+            self.high = high if self.high is None else max(self.high, high)
+        self.over += int(over.sum())
+        exact = sums["exact"]
+        self.sums += exact.size
+        self.floats += int(sums["as_floats"].sum())
+        self.lost += int(((sums["fixed"] == 0) & (exact != 0)).sum())
+        self.square += float((exact**2).sum())
+        for name in self.errors:
+            self.errors[name] += float(((sums[name] - exact) ** 2).sum())
+
+    def error(self, name: str) -> float | None:
+        """Root of the mean square error of a format's sums, as a share of that of the exact
+        sums."""
+        return float(np.sqrt(self.errors[name] / self.square)) if self.square else None
+
+
+def measured(recording: Recording, fixed_scale: int, values: int) -> list[Measured]:
+    """The parameters in forward order, with what is measured of them; values: per packet."""
+    ranks = recording.ranks
+    block = block_fragments(ranks, values) * values
+    found: list[list[Measured]] = [
+        [Measured(each["name"], tuple(each["shape"])) for each in bucket["parameters"]]
+        for bucket in reversed(recording.header["buckets"])
+    ]
+    everything = recording.values()
+    for step in range(recording.steps):
+        start = 0
+        for tensor, layer in enumerate(recording.tensors):
+            given = everything[:, step, start : start + layer.values]
+            start += layer.values
+            sums, over = _summed(given, block, fixed_scale, values)
+            place = 0
+            for each in found[tensor]:
+                part = slice(place, place + int(np.prod(each.shape)))
+                each.add(given[:, part], {k: v[part] for k, v in sums.items()}, over[:, part])
+                place = part.stop
+    # DDP fills its buckets from the back of the model.
+    return [each for tensor in found for each in reversed(tensor)]
+
+
+def _summed(
+    given: np.ndarray, block: int, fixed_scale: int, values: int
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The sums of one bucket in each format, and which values do not fit the fixed scale."""
+    ranks, count = given.shape
+    exact = given.astype(np.float64).sum(axis=0)
+    scales = block_scales(given, block)
+    in_blocks = np.float32(quantise(given, scales).sum(axis=0, dtype=np.int64) / scales)
+    steps = np.rint(given.astype(np.float64) * fixed_scale)
+    over = np.abs(steps) > most_steps(ranks)
+    fragment = np.arange(count) // values
+    as_floats = np.zeros(fragment[-1] + 1, bool)
+    as_floats[fragment[over.any(axis=0)]] = True
+    fixed = np.where(as_floats[fragment], exact, steps.sum(axis=0) / fixed_scale)
+    sums = {
+        "exact": exact,
+        "exponents": in_blocks.astype(np.float64),
+        "fixed": fixed.astype(np.float32).astype(np.float64),
+        "as_floats": as_floats[fragment],
+    }
+    return sums, over
+
+
+def _time(value_ns: float) -> str:
+    return units.about(value_ns, units.TIME, digits=3)
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _error(error: float) -> str:
+    return f"{error:.1e}"
+
+
+_BUCKETS = (
+    Column("bucket", "tensor", words=True),
+    Column("values", "values", lambda count: f"{count:,}", "values"),
+    Column("forward_ns", "forward", _time, "ns"),
+    Column("backward_ns", "backward", _time, "ns"),
+    Column("update_ns", "update", _time, "ns"),
+)
+_LAYERS = (
+    Column("parameter", "parameter", words=True),
+    Column("values", "values", lambda count: f"{count:,}", "values"),
+    Column("zeros", "zeros", _share, "share"),
+    Column("low", "from\n2^", str, "exponent"),
+    Column("high", "to\n2^", str, "exponent"),
+    Column("error_exponents", "error,\nblocks", _error, "share"),
+    Column("error_fixed", "error,\nfixed", _error, "share"),
+    Column("lost", "lost,\nfixed", _share, "share"),
+    Column("overflows", "over,\nfixed", lambda count: f"{count:,}", "values"),
+    Column("floats", "floats,\nfixed", _share, "share"),
+)
+
+
+def tables(recording: Recording, fixed_scale: int, values: int) -> Iterator[Table]:
+    """What is in a recording: its tensors with their mean times, and its numbers, if it has any."""
+    trace = recording.trace()
+    rows = [
+        Row((layer.name, layer.values, layer.forward_ns, layer.backward_ns, layer.update_ns))
+        for layer in trace.layers
+    ]
+    yield Table("tensors", "Tensors, with mean times", _BUCKETS, rows)
+    if not recording.has_values:
+        return
+    found = []
+    for each in measured(recording, fixed_scale, values):
+        share = 1 / each.sums
+        row = (
+            *(each.name, int(np.prod(each.shape)), each.zeros / each.values, each.low, each.high),
+            *(each.error("exponents"), each.error("fixed")),
+            *(each.lost * share, each.over, each.floats * share),
+        )
+        found.append(Row(row))
+    yield Table("parameters", f"Numbers, with a fixed scale of {fixed_scale:,}", _LAYERS, found)
+
+
+def recording_command(path: Path, fixed_scale: int, values: int, as_json: bool) -> int:
+    """Print what is in a recording. Raises UserError."""
+    recording = load_recording(path)
+    found = list(tables(recording, fixed_scale, values))
+    trace = recording.trace()
+    title = f"{trace.title}, {trace.hardware}: {trace.sources[0]}"
+    if as_json:
+        data = {"recording": title, **{each.name: table_data(each) for each in found}}
+        print(json.dumps(data, indent=1, ensure_ascii=False))
+        return 0
+    print(f"{title}\n")
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=FILE_WIDTH)
+    for each in found:
+        console.print(printed(each))
+    return 0

@@ -1,0 +1,110 @@
+"""What `ina recording` says of numbers, compared with the formulas of docs/training.md."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from testbed.cli.main import main
+from testbed.cli.recording_commands import measured
+from testbed.traffic.recording import load_recording
+from tests.support.paths import ROOT
+from tests.support.recordings import SIZES, values_of, write_recording
+
+SCALE = 1_000_000
+
+
+def sums_of_bucket(step: int, bucket: int) -> dict[str, np.ndarray]:
+    """Both formats' sums for two ranks, value by value; packets of 64 values."""
+    given = [values_of(rank, step, bucket).astype(np.float64) for rank in range(2)]
+    e = int(np.frexp(max(np.abs(each).max() for each in given))[1])
+    e += 1 - e % 2
+    exponents = sum(np.rint(each * 2.0 ** (31 - 2 - e)) for each in given) / 2.0 ** (31 - 2 - e)
+    over = np.abs([np.rint(each * SCALE) for each in given]) > 213_000_000
+    fixed = sum(np.rint(each * SCALE) for each in given) / SCALE
+    for start in range(0, SIZES[bucket], 64):
+        if over[:, start : start + 64].any():
+            fixed[start : start + 64] = sum(given)[start : start + 64]
+    return {
+        "exact": sum(given),
+        "exponents": exponents.astype(np.float32),
+        "fixed": fixed.astype(np.float32),
+        "over": over,
+    }
+
+
+def test_numbers_are_those_of_the_formats(tmp_path):
+    recording = load_recording(write_recording(tmp_path / "run.npz"))
+    head = measured(recording, SCALE, 64)[-1]
+    assert (head.name, head.shape, head.values) == ("head.weight", (10, 30), 2 * 3 * 300)
+    given = np.concatenate([values_of(rank, step, 0) for rank in range(2) for step in range(3)])
+    assert head.zeros == (given == 0).sum() > 100
+    sizes = np.floor(np.log2(np.abs(given[given != 0])))
+    assert (head.low, head.high) == (sizes.min(), sizes.max())
+    sums = [sums_of_bucket(step, 0) for step in range(3)]
+    assert head.over == sum(each["over"].sum() for each in sums) > 0
+    exact = np.concatenate([each["exact"] for each in sums])
+    for name in ("exponents", "fixed"):
+        wrong = np.concatenate([each[name] for each in sums]) - exact
+        expected = np.sqrt((wrong**2).sum() / (exact**2).sum())
+        assert head.error(name) == pytest.approx(expected, rel=1e-9)
+
+
+def test_parameters_of_one_bucket_are_told_apart(tmp_path):
+    recording = load_recording(write_recording(tmp_path / "run.npz"))
+    found = measured(recording, SCALE, 64)
+    assert [(each.name, each.values) for each in found[:2]] == [
+        ("body.weight", 2 * 3 * 5),
+        ("body.bias", 2 * 3 * 7),
+    ]
+    given = np.concatenate([values_of(rank, step, 1)[:7] for rank in range(2) for step in range(3)])
+    assert found[1].zeros == (given == 0).sum()
+
+
+def test_the_command_prints_tables_and_data(tmp_path, capsys):
+    path = write_recording(tmp_path / "run.npz")
+    assert main(["recording", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "Tiny (train_tiny.py)" in printed and "head.weight" in printed
+    assert main(["recording", str(path), "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [row["bucket"] for row in data["tensors"]["rows"]][1] == "head.weight"
+    assert data["parameters"]["rows"][2]["values"] == 300
+    assert main(["recording", str(tmp_path / "none.npz")]) == 2
+    assert "none.npz: no such recording" in capsys.readouterr().err
+
+
+def test_the_docs_show_what_the_command_prints(capsys):
+    assert main(["recording", str(ROOT / "traffic/recordings/train_clicks.npz")]) == 0
+    page = (ROOT / "docs/recordings.md").read_text()
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    printed = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+    assert printed in page, "paste the output of the command again"
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["-o", "run.txt"], "name a file that ends in .npz"),
+        (["-o", "run.npz", "--job", "other"], "--job: found other; jobs with a command: sums"),
+    ],
+)
+def test_what_cannot_be_recorded_is_an_error(tmp_path: Path, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "experiment.yaml"
+    file.write_text(
+        "topology: {kind: star, hosts: 3}\nsystem: ps\n"
+        'jobs: [{name: sums, command: "true", workers: 2}]\n'
+    )
+    assert main(["record", str(file), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_experiment_without_programs_has_nothing_to_record(tmp_path, capsys):
+    file = ROOT / "experiments" / "replay-clicks.yaml"
+    assert main(["record", str(file), "-o", str(tmp_path / "run.npz")]) == 2
+    assert "has no job with a command" in capsys.readouterr().err
