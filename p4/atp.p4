@@ -47,8 +47,11 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
         meta.overflow = 0;
         meta.aggregated = 0;
         node.apply();
+#include "admission_check.p4"
 
-        if (hdr.ina.isValid() && hdr.ina.version == INA_VERSION) {
+        if (meta.refused == 1) {
+            meta.heading = NOWHERE;
+        } else if (hdr.ina.isValid() && hdr.ina.version == INA_VERSION) {
             meta.job = hdr.ina.job;
             meta.event_job = hdr.ina.job;
             if (hdr.ina.kind == KIND_RESULT) {
@@ -66,6 +69,9 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
             if (meta.offset >= meta.slots) {
                 inside = 0;
                 meta.slot = meta.slot - meta.offset;
+            }
+            if (hdr.ina.fragment > meta.last) {
+                inside = 0;
             }
             read_slot();
             next = slot;

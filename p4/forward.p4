@@ -10,7 +10,9 @@
 #include "ina.p4"
 
 struct metadata_t {
-    mac_t mac;                           // this switch's
+    mac_t   mac;                         // this switch's
+    bit<16> claimed;                     // the job that a packet says it is of
+    bit<1>  refused;                     // that job may not send through this port
 }
 
 #include "parser.p4"
@@ -19,6 +21,7 @@ struct metadata_t {
 control ForwardIngress(inout headers_t hdr, inout metadata_t meta,
                        inout standard_metadata_t standard) {
 #include "routes.p4"
+#include "admission.p4"
 
     action set_node(mac_t mac) {
         meta.mac = mac;
@@ -31,7 +34,8 @@ control ForwardIngress(inout headers_t hdr, inout metadata_t meta,
 
     apply {
         node.apply();
-        if (hdr.ip.isValid() && hdr.ip.ttl > 1) {
+#include "admission_check.p4"
+        if (meta.refused == 0 && hdr.ip.isValid() && hdr.ip.ttl > 1) {
             route.apply();
         } else {
             drop();

@@ -158,11 +158,13 @@
         size = 1;
     }
 
-    /* A job that this switch aggregates: which workers make a sum complete here, and its part of
-     * the pool. A packet's index maps to base + (index & mask), if that offset is below slots. */
-    action aggregate(bitmap_t complete, bit<32> base, bit<32> mask, bit<32> slots) {
+    /* A job that this switch aggregates: which workers make a sum complete here, its part of the
+     * pool, and the number of its last fragment. A packet's index maps to base + (index & mask), if
+     * that offset is below slots. */
+    action aggregate(bitmap_t complete, bit<32> base, bit<32> mask, bit<32> slots, bit<32> last) {
         meta.aggregated = 1;
         meta.complete = complete;
+        meta.last = last;
         meta.offset = hdr.ina.index & mask;
         meta.slots = slots;
         meta.slot = base + (hdr.ina.index & mask);
@@ -180,4 +182,5 @@
 #ifdef GRID
 #include "grid_tables.p4"
 #endif
+#include "admission.p4"
 #include "forwarding.p4"

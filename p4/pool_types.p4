@@ -30,7 +30,7 @@ const bit<5> NOTHING_HELD  = 15;
 const bit<5> RELEASE       = 16;
 const bit<5> RESULT_PASSES = 17;
 const bit<5> PASS          = 18;         // not to be aggregated here
-const bit<5> OUTSIDE       = 19;         // index outside the job's part, or strange workers
+const bit<5> OUTSIDE       = 19;         // index or fragment outside the job's, or strange workers
 const bit<5> OVER_RATE     = 20;         // beyond the switch's aggregation capacity (grid.p4)
 
 /* How an occupation ended, counted per job of the owner in `endings` and `filling_time`. */
@@ -73,8 +73,11 @@ struct metadata_t {
     bit<2>   preemption;
     bit<48>  max_age;                    // 0: aggregators do not age
     /* the packet's job, at this switch */
+    bit<16>  claimed;                    // the job that a packet says it is of
+    bit<1>   refused;                    // that job may not send through this port
     bit<1>   aggregated;
     bitmap_t complete;                   // the workers that complete a sum here
+    bit<32>  last;                       // the job has no fragment behind this one
     bit<32>  offset;                     // in the job's part of the pool
     bit<32>  slots;                      // the size of that part
     bit<32>  slot;                       // in the pool

@@ -16,7 +16,8 @@
  *   same chunk, some workers known            OVERLAP: drop
  *   older chunk, or its worker has moved on   STALE: drop
  *   slot beyond the job's part of the pool,   OUTSIDE: drop
- *             or workers that are not the job's here
+ *             chunk that cannot be the next, or
+ *             workers that are not the job's here
  *
  * CLAIM, ADD and COMPLETE put the packet's workers into the bitmap of its set and take them out of
  * the other set's. When that empties a complete set, the set is free: released.
@@ -78,10 +79,14 @@ struct metadata_t {
     mac_t    mac;
     ipv4_t   ip;
     /* the packet's job, at this switch */
+    bit<16>  claimed;                    // the job that a packet says it is of
+    bit<1>   refused;                    // that job may not send through this port
     bit<16>  job;
     bit<1>   aggregated;
     bit<1>   root;                       // nothing above: a complete sum is the result
     bitmap_t complete;                   // the workers that complete a sum here
+    bit<32>  last;                       // the job has no chunk behind this one
+    bit<32>  step;                       // from a chunk to the next one in the same set
     bit<32>  offset;                     // of the slot in the job's part of the pool
     bit<32>  slots;                      // the size of that part
     bit<32>  pair;                       // the slot
@@ -261,10 +266,14 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
     }
 
     /* A job that this switch aggregates: which workers make a sum complete here, whether that is the
-     * result, and its part of the pool. With two sets the top bit of a packet's index names one. */
-    action aggregate(bitmap_t complete, bit<1> root, bit<32> base, bit<32> slots) {
+     * result, its part of the pool, its last chunk, and how far apart two chunks of a set are. With
+     * two sets the top bit of a packet's index names one. */
+    action aggregate(bitmap_t complete, bit<1> root, bit<32> base, bit<32> slots, bit<32> last,
+                     bit<32> step) {
         meta.aggregated = 1;
         meta.complete = complete;
+        meta.last = last;
+        meta.step = step;
         meta.root = root;
         meta.slots = slots;
         meta.second = (hdr.ina.index & SECOND_SET)[31:31];
@@ -281,6 +290,7 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
         size = JOBS;
     }
 
+#include "admission.p4"
 #include "forwarding.p4"
 
     /* At the root: where a worker is that is served again. */
@@ -310,8 +320,11 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
         meta.overflow = 0;
         meta.aggregated = 0;
         node.apply();
+#include "admission_check.p4"
 
-        if (hdr.ina.isValid() && hdr.ina.version == INA_VERSION) {
+        if (meta.refused == 1) {
+            meta.heading = NOWHERE;
+        } else if (hdr.ina.isValid() && hdr.ina.version == INA_VERSION) {
             meta.job = hdr.ina.job;
             job.apply();
         }
@@ -329,7 +342,7 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
                 inside = 0;
                 meta.pair = meta.pair - meta.offset;
             }
-            if (IS_OF_STRANGERS) {
+            if (IS_OF_STRANGERS || hdr.ina.fragment > meta.last) {
                 inside = 0;
             }
             meta.slot = (meta.pair << (SETS - 1)) | (bit<32>) meta.second;
@@ -355,6 +368,9 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
             if (own.state != EMPTY) {
                 if (hdr.ina.fragment > meta.chunk) {
                     meta.first = 1;
+                    if (hdr.ina.fragment - meta.chunk > meta.step) {
+                        inside = 0;      // no worker can be so far ahead
+                    }
                 } else if (hdr.ina.fragment < meta.chunk || meta.first == 1) {
                     meta.late = 1;
                 }

@@ -17,7 +17,7 @@ from testbed.dataplane.memory_snapshot import (
     SnapshotTaker,
     take_snapshot,
 )
-from testbed.dataplane.read_registers import counters, occupancy
+from testbed.dataplane.read_registers import counters, occupancy, port_counts, refusals
 from testbed.dataplane.release_job import release
 
 __all__ = [
@@ -29,7 +29,9 @@ __all__ = [
     "install",
     "take_snapshot",
     "occupancy",
+    "port_counts",
     "program",
+    "refusals",
     "release",
     "shape_links",
 ]

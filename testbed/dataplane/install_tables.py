@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.derived.job_ports import ports_of_job
 from testbed.derived.job_trees import tree_of_job
+from testbed.derived.last_fragment import last_fragment
 from testbed.derived.plan_entries import (
     aggregating_switches,
     former_switches,
@@ -24,7 +26,7 @@ from testbed.derived.plan_entries import (
 )
 from testbed.derived.system_options import options_of
 from testbed.derived.timers import timers_of
-from testbed.experiment.memory_shares import slots_of
+from testbed.experiment.memory_shares import slots_of, window_of_slots
 from testbed.paths import P4
 from testbed.protocols.sizes import FEWEST_JOBS, fragments_of, frame_bytes, job_places
 from testbed.routing.tree import JobTree, next_hop
@@ -97,8 +99,11 @@ def entries_of(experiment: Experiment, switch: str, jobs: Iterable[int]) -> dict
     _install_routes(topology, switch, calls)
     _install_marks(experiment, topology, switch, calls)
     experiment.system_entry.require("tables")(experiment, topology, switch, calls)
+    if experiment.admission == "port":
+        calls.append(("table_set_default", "admission", "refuse", []))
     for number in jobs:
         calls += job_calls(experiment, switch, number)
+        calls += admission_calls(experiment, switch, number)
     return {entry_of(call): call for call in calls}
 
 
@@ -110,6 +115,14 @@ def job_calls(experiment: Experiment, switch: str, number: int) -> list[tuple]:
     if fill is not None:
         fill(experiment, experiment.topology_object(), switch, number, calls)
     return calls
+
+
+def admission_calls(experiment: Experiment, switch: str, number: int) -> list[tuple]:
+    """The control calls that admit one job's packets at a switch (p4/admission.p4)."""
+    if experiment.admission == "off":
+        return []
+    ports = sorted(ports_of_job(experiment, number).get(switch, ()))
+    return [("table_add", "admission", "admit", [port, number], []) for port in ports]
 
 
 def entry_of(call: tuple) -> tuple:
@@ -162,7 +175,8 @@ def install_pool_job(
         return
     if switch in tree.switches:  # else gradients are only forwarded, and results are copied
         complete = sum(1 << worker for worker in tree.below[switch])
-        whole = [complete, 0, WHOLE_INDEX, experiment.aggregators]
+        last = last_fragment(experiment, number)
+        whole = [complete, 0, WHOLE_INDEX, experiment.aggregators, last]
         calls.append(("table_add", "job", "aggregate", [number], whole))
         _install_route_up(topology, switch, number, tree, calls)
     _install_copies(topology, number, tree.children[switch], calls)
@@ -188,7 +202,9 @@ def install_switchml_job(
         return
     complete = sum(1 << worker for worker in tree.below[switch])
     part = slots_of(experiment, number)
-    parameters = [complete, int(switch == root), part.base, part.slots]
+    step = window_of_slots(experiment, number) * options_of(experiment, SwitchmlOptions).sets
+    last = last_fragment(experiment, number)
+    parameters = [complete, int(switch == root), part.base, part.slots, last, step]
     calls.append(("table_add", "job", "aggregate", [number], parameters))
     _install_copies(topology, number, tree.receivers(switch), calls)
     if switch != root:
@@ -233,7 +249,8 @@ def install_grid_job(
         steer(UNTAGGED, *hop)  # what it still holds goes to the server when that asks for it
     if switch in aggregating_switches(planned):
         steer(UNTAGGED, *_hop(topology, switch, placement.ps))
-        whole = [0, 0, WHOLE_INDEX, experiment.aggregators]
+        last = last_fragment(experiment, number)
+        whole = [0, 0, WHOLE_INDEX, experiment.aggregators, last]
         calls.append(("table_add", "job", "aggregate", [number], whole))
     subtotals = {each.tag for each in planned.groups if each.parent}
     for tag, group in groups_by_tag(planned, switch):

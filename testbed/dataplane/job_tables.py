@@ -1,17 +1,23 @@
 """The jobs in a switch's tables, while jobs come and go.
 
 Each job brings its entries and takes them away again. An entry that several jobs need, such as the
-address of the next switch, stays as long as one of them is there.
+address of the next switch, stays as long as one of them is there. What admits a job at its ports
+stays for a while after its end: packets of it may still be on their way, and are nothing that a
+switch should refuse.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from testbed.dataplane.install_tables import entry_of, job_calls
+from testbed.dataplane.install_tables import admission_calls, entry_of, job_calls
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
+
+
+LAST_PACKETS_NS = 1_000_000_000  # a packet of an ended job is on its way no longer than this
 
 
 class JobTables:
@@ -23,6 +29,8 @@ class JobTables:
         self._entries: dict[int, list[tuple]] = {}  # by job
         self._users: dict[tuple, int] = {}  # how many jobs need an entry
         self._handles: dict[tuple, int] = {}  # of entries of tables
+        self._admissions: dict[int, list[int]] = {}  # handles by job
+        self._ended: deque[tuple[int, int]] = deque()  # (when, job) of those that still have them
 
     @property
     def jobs(self) -> list[int]:
@@ -41,10 +49,18 @@ class JobTables:
             self._entries[job] = list(calls)
         for entry in calls:
             self._users[entry] = self._users.get(entry, 0) + 1
+        if admissions := admission_calls(experiment, self._switch, job):
+            self._admissions[job] = self._client.batch(admissions)
 
-    def remove(self, job: int) -> None:
-        """The job is over."""
+    def remove(self, job: int, now_ns: int) -> None:
+        """The job is over, at `now_ns`."""
         calls: list[tuple] = []
+        if job in self._admissions:
+            self._ended.append((now_ns, job))
+        while self._ended and self._ended[0][0] < now_ns - LAST_PACKETS_NS:
+            _, former = self._ended.popleft()
+            handles = self._admissions.pop(former)
+            calls += [("table_delete", "admission", handle) for handle in handles]
         for entry in self._entries.pop(job, ()):
             self._users[entry] -= 1
             if self._users[entry]:

@@ -234,6 +234,25 @@ def counters(experiment: Experiment, client: Any) -> list[tuple[int, str, int]]:
     return rows
 
 
+def port_counts(experiment: Experiment, client: Any) -> list[dict[str, Any]]:
+    """A switch's `port_stats()`, with what it has refused at each port (p4/admission.p4) as
+    `refused` of direction ingress; null for egress, and where the experiment admits everything."""
+    refused = refusals(experiment, client)
+    rows = client.port_stats()
+    for row in rows:
+        known = row["direction"] == "ingress" and row["port"] < len(refused)
+        row["refused"] = refused[row["port"]] if known else None
+    return rows
+
+
+def refusals(experiment: Experiment, client: Any) -> list[int]:
+    """How many packets a switch has refused, by the port that they came in through; [] where the
+    experiment admits everything."""
+    if experiment.admission == "off":
+        return []
+    return [int(count) for count in client.register_read("refusals", 0, None)]
+
+
 def _slot_registers(kept: Statistics) -> tuple[str, ...]:
     """The registers that say who has the aggregators, for what and since when, for `_slots`."""
     owners = () if kept.sets else kept.registers("job")

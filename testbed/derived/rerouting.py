@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from testbed.derived import plan_entries
 from testbed.derived.host_specs import grid_server_stripes, grid_worker_part
+from testbed.derived.job_ports import keep_ports
 from testbed.derived.job_trees import root_of_job, tree_of_job
 from testbed.derived.planned_views import connected, tree_switches
 from testbed.derived.system_options import options_of
@@ -104,6 +105,9 @@ class Rerouting:
             for number, _ in self.experiment.placed_jobs
             if number not in ended and connected(self.experiment, number, topology)
         )
+        if view.admission == "port":
+            for number, _ in self.experiment.placed_jobs:
+                keep_ports(view, before, number)
         parts = self.experiment.system_entry.require("reroute")(view, before, jobs)
         self.view = view
         rates = {}

@@ -243,7 +243,10 @@ class Repetition:
     def _keep_counts(self, name: str) -> None:
         """Note what a switch has counted, before it ends."""
         with self.switches.asked(name, "cannot be read") as client:
-            counts = dataplane.counters(self.experiment, client), client.port_stats()
+            counts = (
+                dataplane.counters(self.experiment, client),
+                dataplane.port_counts(self.experiment, client),
+            )
             stats = client.stats()
         self.lives.setdefault(name, []).append(counts)
         self.stats.setdefault(name, []).append(stats)

@@ -220,6 +220,13 @@ class ExperimentFile(BaseModel):
         " and the links see single packets either way. `auto`: where the kernel can (Linux 6.2) and"
         " the switch is our own.",
     )
+    admission: Annotated[str, Choice(("port", "off"))] = Field(
+        default="port",
+        description="What a switch takes as a packet of a job. `port`: what comes in through a port"
+        " behind which the job has a host, or over a link that its packets use; other packets that"
+        " claim the job are dropped and counted (docs/reliability.md). `off`: whatever claims it."
+        " Traffic of other protocols is never refused.",
+    )
     repetitions: Annotated[int, Whole(1, 10_000)] = Field(
         default=1,
         description="How often the run is repeated.",

@@ -30,7 +30,8 @@ EVENTS: Mapping[str, str] = {
     "releases": "result from a PS freed its aggregator",
     "results_passed": "result from a PS found no aggregator to free",
     "passes": "gradient that this switch is not to aggregate",
-    "outside": "gradient of strangers, or outside its job's part: to its PS, or dropped",
+    "outside": "gradient of strangers, or with an index or fragment that its job does not have:"
+    " to its PS, or dropped",
     "over_rate": "gradient beyond the switch's aggregation capacity: to its PS unchanged",
     "stale_chunks": "gradient of a chunk that has ended: dropped",
 }

@@ -430,6 +430,16 @@ _DECLARED = (
             _count("unmodelled_drops", "dropped where the experiment has no queue", True),
             _count("max_queue", "longest modelled queue in packets", True),
             Column(
+                "refused",
+                "int64",
+                "count",
+                "packets that came in and claimed a job that may not send through this port:"
+                " dropped; null: egress, or the experiment admits everything",
+                True,
+                minimum=0,
+                later=True,
+            ),
+            Column(
                 "down_drops",
                 "int64",
                 "count",

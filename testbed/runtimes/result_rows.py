@@ -349,7 +349,7 @@ SWITCH_COUNTERS = {
 }
 LINK_COUNTERS = (
     *("packets", "bytes", "queue_drops", "losses", "duplicates", "reordered"),
-    *("unmodelled_drops", "max_queue"),
+    *("unmodelled_drops", "max_queue", "refused"),
 )
 
 

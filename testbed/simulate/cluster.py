@@ -90,6 +90,7 @@ class Cluster:
         del self._working[job]
         numbers = self._numbers.pop(job)
         self._reports[job] = [report_of(nodes, number) for number in numbers]
+        now_ns = int(state.now)
         before, after = self._carried.pop(job), self._on_server_links(job)
         if before is not None and after is not None:
             after = after[0] - before[0], after[1] - before[1]
@@ -100,7 +101,7 @@ class Cluster:
         admission.end(job)
         nodes.experiment = admission.experiment
         for tables in self._tables.values():
-            tables.remove(job)
+            tables.remove(job, now_ns)
         for switch in nodes.switches.values():
             dataplane.release(with_hosts, job, switch)
 

@@ -105,7 +105,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
             {"switch": name, "job": job, "counter": counter, "value": value}
             for job, counter, value in dataplane.counters(experiment, switch)
         ]
-        links += collect.link_rows(experiment, name, switch.port_stats())
+        links += collect.link_rows(experiment, name, dataplane.port_counts(experiment, switch))
     reports = simulation.reports()
     traces = {number: job.trace() for number, job in enumerate(experiment.jobs)}
     times = [

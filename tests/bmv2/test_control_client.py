@@ -44,9 +44,9 @@ def test_wide_bitmaps_are_numbers(width):
     source, definitions, include_dirs = dataplane.program(CASE.experiment(4))
     json = compile_for_bmv2(source, {**definitions, "BITMAP_WIDTH": width}, include_dirs)
     client = dry_run_client(json, "s1")
-    client.table_add("job", "aggregate", [0], [(1 << width) - 1, 0, 1, 4])
+    client.table_add("job", "aggregate", [0], [(1 << width) - 1, 0, 1, 4, 9])
     with pytest.raises(CallError, match="too large"):
-        client.table_add("job", "aggregate", [1], [1 << width, 0, 1, 4])
+        client.table_add("job", "aggregate", [1], [1 << width, 0, 1, 4, 9])
 
 
 def test_time_goes_on(switch):

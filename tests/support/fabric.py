@@ -15,6 +15,7 @@ import socket
 import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,8 +38,9 @@ NEVER = (1 << 62) - 1
 # after which copies of it arrive: (0,) at once, () lost, (0, 5000) doubled.
 Schedule = Callable[[int, str, bytes], tuple[int, ...]]
 # A forger sees the same and answers with frames of its own that arrive, too: (delay in ns, frame);
-# a delay of -1 is just before the frame that it has seen.
-Forger = Callable[[int, str, bytes], Iterable[tuple[int, bytes]]]
+# a delay of -1 is just before the frame that it has seen. They come over the same wire, or, as
+# (delay, frame, host), from a host of the topology, which need not have a part in any job.
+Forger = Callable[[int, str, bytes], Iterable[tuple[Any, ...]]]
 
 
 def perfect(now: int, node: str, frame: bytes) -> tuple[int, ...]:
@@ -194,8 +196,13 @@ class Fabric:
         self.frames += 1
         for extra in self.schedule(self.now, node, frame):
             self._call(self.now + self.delay_ns + extra, neighbour, (back, frame))
-        for extra, forged in self.forger(self.now, node, frame) if self.forger else ():
-            self._call(self.now + self.delay_ns + extra, neighbour, (back, forged))
+        for extra, forged, *host in self.forger(self.now, node, frame) if self.forger else ():
+            there = self._gateway(*host) if host else (neighbour, back)
+            self._call(self.now + self.delay_ns + extra, there[0], (there[1], forged))
+
+    def _gateway(self, host: str) -> tuple[str, int]:
+        gateway = self.topology.switch_of(host)
+        return gateway, self.topology.port_to(gateway, host)
 
     def _port(self, node: str, neighbour: str) -> int:
         return next(p for p, (o, _, _) in self.topology.ports(node).items() if o == neighbour)

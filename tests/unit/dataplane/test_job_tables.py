@@ -6,6 +6,7 @@ from testbed.dataplane import JobTables
 from testbed.experiment import load_text
 
 EXPERIMENT = """
+admission: off
 topology: {kind: two_level, tors: 2, hosts: 4, servers: 2}
 system: esa
 memory: {aggregators: 16}
@@ -54,7 +55,7 @@ def test_an_entry_stays_as_long_as_a_job_needs_it() -> None:
     for job in (0, 1):
         tables.add(experiment, job)
         alone.append(switch.content())
-        tables.remove(job)
+        tables.remove(job, 0)
         assert switch.content() == (set(), {}) and tables.jobs == []
     tables.add(experiment, 0)
     tables.add(experiment, 1)
@@ -62,10 +63,10 @@ def test_an_entry_stays_as_long_as_a_job_needs_it() -> None:
     # Both send results to the racks' switches, over the same entries.
     assert alone[0][0] & alone[1][0]
     assert switch.content() == (alone[0][0] | alone[1][0], alone[0][1] | alone[1][1])
-    tables.remove(0)
+    tables.remove(0, 0)
     assert switch.content() == alone[1]
     tables.add(experiment, 0)
-    tables.remove(1)
+    tables.remove(1, 0)
     assert switch.content() == alone[0]
 
 
@@ -81,5 +82,25 @@ def test_a_switch_that_a_job_does_not_pass_has_no_entries() -> None:
     assert tables.jobs == [] and switch.content() == (set(), {})
     tables.add(experiment, 1)
     assert tables.jobs == [1]
-    tables.remove(0)
+    tables.remove(0, 0)
     assert tables.jobs == [1]
+
+
+def test_a_job_is_admitted_for_a_while_after_its_end() -> None:
+    """Its last packets are still on their way. Switch s1 has hosts of both jobs, and the link to
+    the servers' switch at port 5."""
+    experiment = load_text(EXPERIMENT.replace("admission: off\n", ""))
+    switch = Switch()
+    tables = JobTables("s1", switch)
+
+    def admitted() -> set[tuple[int, int]]:
+        return {entry[1] for entry in switch.content()[0] if entry[0] == "admission"}
+
+    job_0, job_1 = {(1, 0), (2, 0), (5, 0)}, {(3, 1), (4, 1), (5, 1)}
+    tables.add(experiment, 0)
+    tables.add(experiment, 1)
+    assert admitted() == job_0 | job_1
+    tables.remove(0, 10**9)
+    assert admitted() == job_0 | job_1 and tables.jobs == [1]
+    tables.remove(1, 3 * 10**9)
+    assert admitted() == job_1
