@@ -13,6 +13,14 @@ from p4engine.process.switch_process import NetworkSwitch, no_controllers, serve
 from p4engine.switch.packet_loop import LONGEST_TRAIN
 from p4engine.switch.traffic_manager import SwitchError
 
+NEED_P4RUNTIME = (
+    "cpu_port",
+    "p4runtime_netns",
+    "p4runtime_cert",
+    "p4runtime_key",
+    "p4runtime_clients",
+)
+
 
 def parse_interface(text: str) -> tuple[int, str]:
     """ "1@s1-eth1" -> (1, "s1-eth1")."""
@@ -79,6 +87,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="listen in this network namespace instead of the switch's own",
     )
+    parser.add_argument(
+        "--p4runtime-cert",
+        metavar="FILE",
+        help="serve P4Runtime over TLS with this certificate (PEM); needs --p4runtime-key",
+    )
+    parser.add_argument("--p4runtime-key", metavar="FILE", help="the certificate's private key")
+    parser.add_argument(
+        "--p4runtime-clients",
+        metavar="FILE",
+        help="take only controllers with a certificate that one of these (PEM) has signed",
+    )
     parser.add_argument("--device-id", type=int, default=1, metavar="N", help="for P4Runtime")
     parser.add_argument(
         "--cpu-port", type=int, metavar="N", help="the port of packets from and to controllers"
@@ -98,8 +117,11 @@ def main(arguments: argparse.Namespace) -> int:
         from p4engine.p4runtime.serve import controllers_of
 
         controllers = controllers_of(arguments)
-    elif arguments.cpu_port is not None or arguments.p4runtime_netns is not None:
-        raise SwitchError("--cpu-port and --p4runtime-netns mean something with --p4runtime only")
+    else:
+        for option in NEED_P4RUNTIME:
+            if getattr(arguments, option) is not None:
+                name = option.replace("_", "-")
+                raise SwitchError(f"--{name} means something with --p4runtime only")
     control = arguments.control
     where = "" if isinstance(control, socket.socket) else f", control socket {control}"
     return serve(

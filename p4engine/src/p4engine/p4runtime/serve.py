@@ -1,7 +1,7 @@
 """P4Runtime for a switch process: its command line's options, put together.
 
-Anybody who can open the address can program the switch: there are no passwords and no encryption.
-So it is on the machine itself unless the user names another address.
+Anybody who can open the address can program the switch, unless there are certificates
+(certificates.py). So it is on the machine itself unless the user names another address.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from p4engine.frontend.diagnostics import Diagnostic, P4Error
+from p4engine.p4runtime.certificates import certificates_of, exposure
 from p4engine.p4runtime.device import Device
 from p4engine.p4runtime.device_config import encode
 from p4engine.p4runtime.p4info import p4info
@@ -51,9 +53,12 @@ def controllers_of(
 ) -> Callable[[Any], AbstractContextManager[None]]:
     """What `switch.serve` takes as `controllers`, from the options of the switch command.
 
-    Raises P4Error: the address makes no sense, or P4Info cannot be made.
+    Raises P4Error: the address or the certificates make no sense, or P4Info cannot be made.
     """
     address = full_address(arguments.p4runtime)
+    certificates = certificates_of(arguments)
+    if warning := exposure(address, certificates):
+        print(f"warning: {warning}", file=sys.stderr, flush=True)
     source = (arguments.program, dict(arguments.define), arguments.include)
     info, config = p4info(*source), encode(*source)
     path = arguments.p4runtime_netns
@@ -68,6 +73,7 @@ def controllers_of(
             inject=switch.inject if with_packets else None,
             idle_timer=True,
             enter=(lambda: enter_namespace(path)) if path else (lambda: None),
+            certificates=certificates,
         )
         try:
             if with_packets:

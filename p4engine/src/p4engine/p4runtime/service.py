@@ -21,6 +21,7 @@ from typing import Any
 
 from p4engine.frontend.diagnostics import Diagnostic, P4Error
 from p4engine.p4runtime.arbitration import Arbitration, Notice
+from p4engine.p4runtime.certificates import Certificates
 from p4engine.p4runtime.device import API_VERSION, Device
 from p4engine.p4runtime.packets import packet_in, packet_out
 from p4engine.p4runtime.proto import p4runtime_pb2, status_pb2
@@ -65,6 +66,7 @@ class Service:
         idle_timer: the switch's time is the real one: notify of idle entries when their time has
             come. Otherwise who moves the time calls `notify_idle`.
         enter: called in the thread that opens the listening socket, before it does.
+        certificates: for TLS; None: without encryption.
 
     Raises:
         P4Error: the address cannot be used, or grpcio is missing.
@@ -80,6 +82,7 @@ class Service:
         timestamp_ns: Callable[[], int] = time.time_ns,
         idle_timer: bool = False,
         enter: Callable[[], None] = lambda: None,
+        certificates: Certificates | None = None,
     ) -> None:
         self.device = device
         self.address = address
@@ -88,6 +91,7 @@ class Service:
         self.arbitration = Arbitration(device_id)
         self.port = 0
         self._enter = enter
+        self._certificates = certificates
         self._loop: asyncio.AbstractEventLoop | None = None
         self._inbox: deque[tuple[Any, ...]] = deque()
         self._inbox_lock = threading.Lock()
@@ -240,7 +244,10 @@ class Service:
         ]
         server = grpc.aio.server(options=options, maximum_concurrent_rpcs=MOST_CALLS)
         server.add_generic_rpc_handlers([self._handlers(grpc)])
-        self.port = server.add_insecure_port(self.address)
+        if self._certificates is None:
+            self.port = server.add_insecure_port(self.address)
+        else:
+            self.port = server.add_secure_port(self.address, self._certificates.credentials())
         await server.start()
         self._started.set()
         await self._stopping.wait()
