@@ -20,9 +20,9 @@ REMEDY = "install both packages there, of the same checkout: pip install ./p4eng
 
 
 @contextmanager
-def connected(address: str) -> Iterator[Any]:
-    """The client of the cluster whose scheduler has this address, after a look at its workers.
-    Raises UserError."""
+def connected(address: str) -> Iterator[tuple[Any, dict[str, dict[str, Any]]]]:
+    """The client of the cluster whose scheduler has this address, and what `check_workers` says of
+    its workers. Raises UserError."""
     try:
         from dask.distributed import Client
     except ImportError:
@@ -32,8 +32,7 @@ def connected(address: str) -> Iterator[Any]:
     except (OSError, ValueError) as error:
         raise UserError(f"there is no Dask scheduler at {address}: {error}") from None
     with client:
-        check_workers(client, address)
-        yield client
+        yield client, check_workers(client, address)
 
 
 def check_workers(client: Any, address: str) -> dict[str, dict[str, Any]]:
@@ -75,10 +74,10 @@ def describe() -> dict[str, Any]:
     }
 
 
-def root_workers(client: Any) -> list[str]:
-    """The workers that may run points on Mininet. Raises UserError where there is none."""
-    found = client.run(describe, on_error="return")
-    able = [worker for worker, said in found.items() if isinstance(said, dict) and said["root"]]
+def root_workers(workers: dict[str, dict[str, Any]]) -> list[str]:
+    """Those of `check_workers` that may run points on Mininet, by their addresses. Raises UserError
+    where there is none."""
+    able = [worker for worker, said in workers.items() if said["root"]]
     if not able:
         raise UserError(
             "points on Mininet need workers that run as root, and no worker of this cluster does:"

@@ -36,8 +36,8 @@ def executor(
     if dask is not None:
         from testbed.sweeps.dask_cluster import connected, root_workers
 
-        with connected(dask) as client:
-            some = {"workers": root_workers(client)} if as_root else {}
+        with connected(dask) as (client, workers):
+            some = {"workers": root_workers(workers)} if as_root else {}
             yield client.get_executor(pure=False, **some)
         return
     pool = ProcessPoolExecutor(processes or os.cpu_count(), _Spawning(), _begin, (os.getpid(),))

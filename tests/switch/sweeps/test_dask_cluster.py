@@ -60,10 +60,11 @@ def test_workers_must_have_the_same_testbed():
 
 def test_points_on_mininet_need_workers_that_are_root():
     here = dask_cluster.describe()
-    workers = {"w1": here | {"root": True}, "w2": here | {"root": False}, "w3": OSError()}
-    assert dask_cluster.root_workers(Cluster(**workers)) == ["w1"]
+    workers = {"w1": here | {"root": True}, "w2": here | {"root": False}}
+    found = dask_cluster.check_workers(Cluster(**workers), "tcp://x")
+    assert dask_cluster.root_workers(found) == ["w1"]
     with pytest.raises(UserError, match="workers that run as root"):
-        dask_cluster.root_workers(Cluster(w2=workers["w2"]))
+        dask_cluster.root_workers({"w2": found["w2"]})
 
 
 @pytest.mark.slow
