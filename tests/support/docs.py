@@ -39,6 +39,7 @@ _STARTS = (
     "run.py",
     "ina ",
     "cd ",
+    "podman ",
 )
 _ANY = "|".join(map(re.escape, _STARTS))
 _FENCED = re.compile(rf"(?P<text>(?:sudo )?(?:{_ANY}).*)")
@@ -83,6 +84,9 @@ _SET_UP = Elsewhere(
     "tests/unit/repository/test_set_up.py::test_demo_compares_three_systems_and_ci_runs_the_tests"
 )
 _PYTEST = Elsewhere("tests/unit/repository/test_set_up.py::test_arguments_go_to_pytest_as_they_are")
+_IMAGE = Elsewhere(
+    "tests/unit/repository/test_set_up.py::test_the_image_is_set_up_by_the_same_script_as_a_machine"
+)
 _FIGURE = Elsewhere(
     "tests/switch/sweeps/test_figure_runner.py::test_a_figure_is_made_at_small_scale"
 )
@@ -138,6 +142,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"\./demo", _SET_UP),
     (r"\./test", _SET_UP),
     (r"\./test .+", _PYTEST),
+    (r"podman (build -t ina-testbed \.|run --rm --privileged .+)", _IMAGE),
     (r"RUN experiments/quickstart\.yaml", _EMULATED),
     (r"RUN experiments/(sum-arrays|train_digits)\.yaml", _PROGRAMS),
     (r"RUN experiments/train_(text|clicks|jax)\.yaml", _EXAMPLES),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -186,3 +188,23 @@ def test_files_that_root_made_become_the_users(tmp_path, owner, expected):
     subprocess.run(["sh", "-eu", "-c", script], check=True, env=environment)
     assert (made.stat().st_uid, made.stat().st_gid) == (expected, expected)
     assert other.stat().st_uid == 4321, "somebody else's file stays theirs"
+
+
+def test_the_image_is_set_up_by_the_same_script_as_a_machine():
+    """Its steps install through setup.sh, and the README says how to build and run it."""
+    text = (ROOT / "Containerfile").read_text()
+    steps = [line.split(maxsplit=1) for line in text.splitlines() if line[:1] not in ("", "#", " ")]
+    kinds = [kind for kind, _ in steps]
+    assert set(kinds) == {"FROM", "WORKDIR", "COPY", "RUN", "ENV", "CMD"}
+    commands = [words for kind, words in steps if kind == "RUN"]
+    for words in commands:
+        subprocess.run(["sh", "-n", "-c", words], check=True)
+        assert ". ./setup.sh" in words and not re.search(r"apt-get|pip install|curl|wget", words)
+    assert "install_packages" in commands[0] and "set_up" in commands[1]
+    folder = dict(steps)["WORKDIR"]
+    assert f"PATH={folder}/.venv/bin:$PATH" in text, "where setup.sh makes the environment"
+    program, *arguments = json.loads(dict(steps)["CMD"])
+    assert program == "ina" and all((ROOT / word).is_file() for word in arguments)
+    readme = (ROOT / "README.md").read_text()
+    for command in re.findall(r"^#     (podman .+)$", text, re.MULTILINE):
+        assert f"\n    sudo {command}" in readme
