@@ -160,7 +160,7 @@ class EventRates:
     rates: dict[str, np.ndarray]
 
 
-def event_rates(results: Results, switch: str, most: int = 300) -> EventRates | None:
+def event_rates(results: Results, switch: str, most: int) -> EventRates | None:
     """The rates of a switch's events in about `most` spans; None where they were not sampled."""
     happened = event_increments(results, switch)
     if not len(happened):
@@ -191,8 +191,9 @@ class PoolMap:
     capacity: int
 
 
-def pool_map(results: Results, switch: str) -> PoolMap | None:
-    """Aggregators in use by place in a switch's pool and time; None where it was not sampled."""
+def pool_map(results: Results, switch: str, most: int | None = None) -> PoolMap | None:
+    """Aggregators in use by place in a switch's pool and time, in at most `most` steps (None: at
+    all moments); None where it was not sampled."""
     rows = first_repetition(results.pool)
     rows = rows[rows["switch"] == switch]
     if not len(rows):
@@ -205,6 +206,8 @@ def pool_map(results: Results, switch: str) -> PoolMap | None:
         rows.pivot_table(index="first", columns="time_ns", values=column, aggfunc="mean")
         for column in ("used", "held")
     )
+    if most is not None:
+        used, held = thin(used.T, most).T, thin(held.T, most).T
     return PoolMap(
         used.index.to_numpy(),
         used.columns.to_numpy(),

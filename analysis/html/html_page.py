@@ -26,7 +26,8 @@ FORMAT = 1  # of the data inside the file
 class Chart:
     """`spec` is Plotly's {data, layout}. `text` tells what it shows to those who cannot see it;
     `note` says how it was made (what was left out, thinned, merged). `height` in pixels.
-    `over_time`: its x axis is the run's time in seconds, which all such charts zoom together."""
+    `over_time`: its x axis is the run's time in seconds, which all such charts zoom together.
+    `link`: where its title leads."""
 
     name: str
     title: str
@@ -35,7 +36,21 @@ class Chart:
     note: str = ""
     height: int = 320
     over_time: bool = False
+    link: str = ""
     kind: str = field(default="chart", init=False)
+
+
+@dataclass(frozen=True)
+class Multiples:
+    """Charts side by side, as many in a row as there is room for, each at least `width` pixels
+    wide. `legend`: (name, colour) of what all of them show; `text` stands above them."""
+
+    name: str
+    charts: Sequence[Chart]
+    legend: Sequence[tuple[str, str]] = ()
+    text: str = ""
+    width: int = 260
+    kind: str = field(default="multiples", init=False)
 
 
 @dataclass(frozen=True)
@@ -76,7 +91,7 @@ class Listing:
     kind: str = field(default="listing", init=False)
 
 
-Block = Chart | TableView | Paragraph | Figures | Listing
+Block = Chart | Multiples | TableView | Paragraph | Figures | Listing
 
 
 @dataclass(frozen=True)
@@ -100,21 +115,24 @@ class Job:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole page; `jobs` are those that can be switched off."""
+    """A whole page; `jobs` are those that can be switched off. `wide`: it is as wide as its
+    window."""
 
     title: str
     subtitle: str
     sections: Sequence[Section]
     jobs: Sequence[Job] = ()
+    wide: bool = False
 
     @property
     def charts(self) -> list[Chart]:
-        return [
-            block
-            for section in self.sections
-            for block in section.blocks
-            if isinstance(block, Chart)
-        ]
+        found: list[Chart] = []
+        for block in (block for section in self.sections for block in section.blocks):
+            if isinstance(block, Multiples):
+                found += block.charts
+            elif isinstance(block, Chart):
+                found.append(block)
+        return found
 
 
 def write(page: Page, path: Path) -> Path:

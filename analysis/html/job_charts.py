@@ -61,13 +61,14 @@ def ps_bytes(per_job: pd.DataFrame) -> Chart | None:
     return bar_chart("ps-bytes", "Bytes on the PS links", bars, text, note=note) if bars else None
 
 
-def iterations(chart: IterationChart) -> Chart:
-    """Time of each iteration, a line per job with its interval or the range of its workers."""
+def iterations(chart: IterationChart, points: int = POINTS) -> Chart:
+    """Time of each iteration, a line per job of at most `points`, with its interval or the range of
+    its workers."""
     most = max(len(line.times) for line in chart.lines)
     single = sum(len(line.times) for line in chart.lines) <= SINGLE
     traces: list[parts.Trace] = []
     for line in chart.lines:
-        traces += _iteration_line(line, chart.unit, single)
+        traces += _iteration_line(line, chart.unit, single, points)
     marks = "bars" if single else "bands"
     meaning = (
         f"{marks} are 95 % confidence intervals over repetitions"
@@ -84,14 +85,14 @@ def iterations(chart: IterationChart) -> Chart:
         "Iteration times",
         {"data": traces, "layout": layout},
         f"A line per job: how long each iteration took, as a mean over its workers; {meaning}.",
-        parts.thinned_note(most, POINTS, "iterations"),
+        parts.thinned_note(most, points, "iterations"),
     )
 
 
-def _iteration_line(each: IterationLine, unit: str, single: bool) -> list[parts.Trace]:
+def _iteration_line(each: IterationLine, unit: str, single: bool, points: int) -> list[parts.Trace]:
     """A job's line: with a marker and an interval for each point if `single`, else on a band, which
     takes a browser two shapes instead of a thousand."""
-    job, name, spread = each.job, each.name, thin(each.times, POINTS)
+    job, name, spread = each.job, each.name, thin(each.times, points)
     style = plot_style.job_style(job, name)
     x = [int(number) for number in spread.index]
     line: parts.Trace = {

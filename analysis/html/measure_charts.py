@@ -15,9 +15,9 @@ CHARTS = 8  # measures with a chart of their own
 POINTS = 400  # of a job's line
 
 
-def measures(results: Results) -> list[Chart]:
-    """A chart for each measure, with a line per job: of the first repetition that has it and of the
-    lowest rank that reports it."""
+def measures(results: Results, points: int = POINTS) -> list[Chart]:
+    """A chart for each measure, with a line per job of at most `points`: of the first repetition
+    that has it and of the lowest rank that reports it."""
     table = results.measures
     names = dict(zip(results.jobs.job, results.jobs["name"], strict=True))
     charts = []
@@ -29,7 +29,7 @@ def measures(results: Results) -> list[Chart]:
             said = said[said.repetition == said.repetition.min()]
             said = said[said.worker == said.worker.min()].sort_values("number")
             longest = max(longest, len(said))
-            shown = said.iloc[:: max(1, -(-len(said) // POINTS))]
+            shown = said.iloc[:: max(1, -(-len(said) // points))]
             last = max(last, float(said.time_ns.max()) / 1e9)
             title = names.get(job, str(job))
             style = plot_style.job_style(int(job), title)
@@ -57,7 +57,7 @@ def measures(results: Results) -> list[Chart]:
                 name,
                 {"data": traces, "layout": layout},
                 f"A line per job: {name} over time, as its lowest rank that reports it has said.",
-                parts.thinned_note(longest, POINTS, "reports"),
+                parts.thinned_note(longest, points, "reports"),
                 over_time=True,
             )
         )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from testbed.results import Results
 
 SAMPLES = 1200  # steps of an area
+RATES = 300  # steps of a line of events
 SWITCHES = 6  # with charts of their own
 MARKS = 250  # of preemptions; more would be one bar of colour
 # What shows trouble; the other events are switched on by a click.
@@ -27,13 +28,13 @@ def switches(results: Results) -> list[str]:
     return memory_chart_data.busiest_switches(results, SWITCHES)
 
 
-def by_state(results: Results, switch: str) -> Chart:
-    """Filling, held and free aggregators as areas, with a mark wherever aggregators were
-    preempted."""
-    areas = memory_chart_data.aggregators_by_state(results, switch, SAMPLES)
+def by_state(results: Results, switch: str, steps: int = SAMPLES) -> Chart:
+    """Filling, held and free aggregators as areas of at most `steps`, with a mark wherever
+    aggregators were preempted."""
+    areas = memory_chart_data.aggregators_by_state(results, switch, steps)
     text = "Areas over time: how many aggregators are filling, held and free."
-    chart = _area_chart(f"states-{switch}", areas, "states", text, 280)
-    counts = memory_chart_data.preemptions(results, switch, MARKS)
+    chart = _area_chart(f"states-{switch}", areas, "states", text, 280, steps)
+    counts = memory_chart_data.preemptions(results, switch, min(MARKS, steps))
     if len(counts):
         chart.spec["data"].append(
             {
@@ -50,16 +51,18 @@ def by_state(results: Results, switch: str) -> Chart:
     return chart
 
 
-def by_job(results: Results, switch: str) -> Chart | None:
-    """Aggregators in use as areas, by the job that owns them; None where jobs are not told
-    apart."""
-    areas = memory_chart_data.aggregators_by_job(results, switch, SAMPLES)
+def by_job(results: Results, switch: str, steps: int = SAMPLES) -> Chart | None:
+    """Aggregators in use as areas of at most `steps`, by the job that owns them; None where jobs
+    are not told apart."""
+    areas = memory_chart_data.aggregators_by_job(results, switch, steps)
     text = "Areas over time: how many aggregators each job has in use."
-    return _area_chart(f"owners-{switch}", areas, "jobs", text, 240) if areas else None
+    return _area_chart(f"owners-{switch}", areas, "jobs", text, 240, steps) if areas else None
 
 
-def _area_chart(name: str, chart: AreaChart, stack: str, text: str, height: int) -> Chart:
-    """Stacked areas over time. `stack` names them for Plotly."""
+def _area_chart(
+    name: str, chart: AreaChart, stack: str, text: str, height: int, steps: int
+) -> Chart:
+    """Stacked areas over time, in at most `steps`. `stack` names them for Plotly."""
     time = parts.seconds(chart.time_ns)
     traces: list[parts.Trace] = []
     for area in chart.areas:
@@ -87,15 +90,16 @@ def _area_chart(name: str, chart: AreaChart, stack: str, text: str, height: int)
         chart.title,
         {"data": traces, "layout": layout},
         text,
-        parts.thinned_note(chart.samples, SAMPLES, "samples"),
+        parts.thinned_note(chart.samples, steps, "samples"),
         height,
         over_time=True,
     )
 
 
-def heat_map(results: Results, switch: str) -> Chart | None:
-    """Share of aggregators in use by place in the pool and time; None where it was not sampled."""
-    pool = memory_chart_data.pool_map(results, switch)
+def heat_map(results: Results, switch: str, steps: int | None = None) -> Chart | None:
+    """Share of aggregators in use by place in the pool and time, at all moments or in `steps`; None
+    where it was not sampled."""
+    pool = memory_chart_data.pool_map(results, switch, steps)
     if pool is None:
         return None
     note = f"{len(pool.first)} blocks of neighbouring aggregators, {len(pool.time_ns)} moments."
@@ -136,10 +140,10 @@ def heat_map(results: Results, switch: str) -> Chart | None:
     )
 
 
-def events(results: Results, switch: str) -> Chart | None:
+def events(results: Results, switch: str, steps: int = RATES) -> Chart | None:
     """How many of each event per second, over time; None where it was not sampled. Only the rarer
     ones that mean trouble are shown at first."""
-    found = memory_chart_data.event_rates(results, switch)
+    found = memory_chart_data.event_rates(results, switch, steps)
     if found is None:
         return None
     time = parts.seconds(found.time_ns)

@@ -1,4 +1,5 @@
-"""The page of a sweep: each measure against what was varied, and every point in a table."""
+"""The page of a sweep: each measure against what was varied, every point in a table, and the charts
+of all points side by side."""
 
 from __future__ import annotations
 
@@ -10,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from testbed.analysis.data.sweep_chart_data import Axis, Line, SweepPanel, panels
-from testbed.analysis.data.sweep_data import Sweep
+from testbed.analysis.data.sweep_data import Point, Sweep
 from testbed.analysis.html import html_page as page
 from testbed.analysis.html import plotly_parts as parts
+from testbed.analysis.html import small_multiples
 from testbed.analysis.html.bar_charts import bar_chart
 from testbed.analysis.html.run_page import FILE
 from testbed.analysis.style.plot_style import HATCHES
@@ -34,12 +36,21 @@ def sweep_page(sweep: Sweep, frame: pd.DataFrame) -> page.Page:
         raise ResultsError(f"{sweep.folder}: no point has finished")
     sections = [_summary(sweep, frame)]
     charts = [_chart(sweep, panel) for panel in panels(sweep, frame)]
-    sections.append(page.Section("measures", "Figures", charts))
+    sections.append(
+        page.Section("measures", "Figures", [page.Multiples("measures", charts, width=480)])
+    )
     sections.append(page.Section("points", "Points", [_points(sweep, frame)]))
+    finished = [
+        (point, point.series(None), _page_of(sweep, point))
+        for point in sweep.points
+        if point.finished
+    ]
+    sections += small_multiples.sections(finished)
     return page.Page(
         title=sweep.name,
         subtitle=f"A sweep over {parts.listed(list(sweep.keys))}, {len(sweep.points)} points",
         sections=sections,
+        wide=True,
     )
 
 
@@ -140,6 +151,17 @@ def _line(rank: int, line: Line, axis: Axis, unit: str) -> parts.Trace:
     return trace
 
 
+def _page_of(sweep: Sweep, point: Point) -> str:
+    """Where the point's page is, or its report in plain text, seen from the sweep's folder; "":
+    nowhere."""
+    if point.results is None:
+        return ""
+    folder = point.results.folder.relative_to(sweep.folder)
+    there = (name for name in (FILE, "report.txt") if (sweep.folder / folder / name).exists())
+    name = next(there, "")
+    return f"{quote(str(folder))}/{name}" if name else ""
+
+
 def _points(sweep: Sweep, frame: pd.DataFrame) -> page.TableView:
     """Every point with its folder, to sort and to search; the folder leads to the point's page, or
     to its report in plain text."""
@@ -148,9 +170,8 @@ def _points(sweep: Sweep, frame: pd.DataFrame) -> page.TableView:
     for row, point in zip(table.rows, sweep.points, strict=True):
         folder = point.results.folder.relative_to(sweep.folder) if point.results else UNKNOWN
         rows.append(replace(row, values=[*row.values, point.key, str(folder)]))
-        there = (name for name in (FILE, "report.txt") if (sweep.folder / folder / name).exists())
-        if name := next(there, ""):
-            links[str(folder)] = f"{quote(str(folder))}/{name}"
+        if place := _page_of(sweep, point):
+            links[str(folder)] = place
     columns = [*table.columns, Column("hash", "hash"), Column("folder", "folder")]
     return page.TableView(
         Table("points", "", columns, rows),

@@ -41,23 +41,24 @@ PHASE_STYLES = {
 }
 
 
-def timeline(results: Results) -> Chart:
-    """The chart for the run's first repetition; table iterations must have rows."""
+def timeline(results: Results, marks: int = MARKS, columns: int = COLUMNS) -> Chart:
+    """The chart for the run's first repetition, of at most so many marks, else of so many columns;
+    table iterations must have rows."""
     rows = worker_rows(results)
     pieces = worker_phases(results, rows)
-    single, gap_ns = merged(pieces, MARKS)
+    single, gap_ns = merged(pieces, marks)
     count = len(rows.workers)
-    paint = len(single) > MARKS
+    paint = len(single) > marks
     last = float(pieces["end"].max()) / 1e9 if len(pieces) else None
     traces = _bars(single, rows)
     if paint:
-        traces = [*_legend(set(pieces["phase"])), *_painted_lanes(pieces, rows)]
+        traces = [*_legend(set(pieces["phase"])), *_painted_lanes(pieces, rows, columns)]
     traces += _faults(results, rows)
     notes = []
     if rows.total > count:
         notes.append(f"{count} of {rows.total} workers are shown, some of every job.")
     if paint:
-        notes.append(f"{COLUMNS} moments, each in the colour of what took most of its time.")
+        notes.append(f"{columns} moments, each in the colour of what took most of its time.")
     elif gap_ns > 0:
         notes.append(f"Pieces of one kind less than {gap_ns / 1e6:.3g} ms apart are drawn as one.")
     if results.jobs["repetition"].nunique() > 1:
@@ -135,17 +136,17 @@ def _legend(phases: set[str]) -> list[parts.Trace]:
     ]
 
 
-def _painted_lanes(pieces: pd.DataFrame, rows: WorkerRows) -> list[parts.Trace]:
+def _painted_lanes(pieces: pd.DataFrame, rows: WorkerRows, columns: int) -> list[parts.Trace]:
     """Lanes as pictures, one for each job."""
-    computing, communicating = painted(pieces, len(rows.workers), COLUMNS)
-    edges = np.arange(COLUMNS + 1) * float(pieces["end"].max()) / COLUMNS / 1e9
+    computing, communicating = painted(pieces, len(rows.workers), columns)
+    edges = np.arange(columns + 1) * float(pieces["end"].max()) / columns / 1e9
     share = 1 / len(PHASES)
     scale = [
         [number * share + step * share, PHASE_STYLES[phase][0]]
         for number, phase in enumerate(PHASES)
         for step in (0, 1)
     ]
-    nothing: list[int | None] = [None] * COLUMNS
+    nothing: list[int | None] = [None] * columns
     traces: list[parts.Trace] = []
     for job in dict.fromkeys(rows.jobs):
         bounds: list[float] = []

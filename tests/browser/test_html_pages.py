@@ -166,6 +166,40 @@ def test_a_sweep_has_its_lines_and_its_table_sorts_and_filters(view, sweep):
     assert page.locator(".found").inner_text() == "1 of 5 rows"
 
 
+BOXES = """
+(section) => [...document.querySelectorAll(`#${section} .chart`)].map((each) => {
+  const { left, right, bottom } = each.getBoundingClientRect();
+  return [left, right, bottom].map(Math.round);
+})
+"""
+
+
+def test_charts_of_a_sweep_s_points_fill_the_window_side_by_side(view, sweep):
+    page = view(sweep)
+    for width, in_a_row in ((1200, 4), (600, 2), (300, 1)):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(
+            "document.documentElement.scrollWidth <= innerWidth"
+            " && [...document.querySelectorAll('.chart')].every((each) => each.offsetWidth + 1"
+            " >= each.querySelector('.main-svg').getBoundingClientRect().width)"
+        )
+        boxes = page.evaluate(BOXES, "all-states")
+        assert len(boxes) == 4
+        assert len({left for left, _, _ in boxes}) == in_a_row
+        assert max(right for _, right, _ in boxes) > width - 40
+    # Zoomed together, and back to the scale that all share.
+    names = [f"timeline-{key}" for key in "abce"]
+    shared = page.evaluate(RANGE, names[0])
+    page.get_by_role("spinbutton", name="from").fill("0.02")
+    page.get_by_role("spinbutton", name="to").fill("0.05")
+    page.keyboard.press("Enter")
+    for name in names:
+        page.wait_for_function(f"({RANGE})('{name}').join() === '0.02,0.05'")
+    page.get_by_role("button", name="whole run").click()
+    for name in names:
+        page.wait_for_function(f"({RANGE})('{name}').join() === '{','.join(map(str, shared))}'")
+
+
 def test_paper_has_the_charts_and_no_controls(view, run, tmp_path):
     page = view(run)
     page.emulate_media(media="print")

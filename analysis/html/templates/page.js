@@ -106,10 +106,17 @@
 
   let following = false;
 
-  async function zoomAll(change, except) {
+  // Charts that are compared have a range from the start; it is theirs again after a zoom.
+  const whole = (name) => {
+    const range = charts[name].layout.xaxis.range;
+    return range ? { "xaxis.range": range } : { "xaxis.autorange": true };
+  };
+
+  async function zoomAll(range, except) {
     following = true;
     for (const [name, element] of drawn)
-      if (charts[name].overTime && name !== except) await Plotly.relayout(element, change);
+      if (charts[name].overTime && name !== except)
+        await Plotly.relayout(element, range ? { "xaxis.range": range } : whole(name));
     following = false;
   }
 
@@ -117,11 +124,11 @@
     if (following) return;
     if (change["xaxis.autorange"]) {
       from.value = to.value = "";
-      zoomAll({ "xaxis.autorange": true }, name);
+      zoomAll(null, name);
     } else if (change["xaxis.range[0]"] !== undefined) {
       const range = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
       [from.value, to.value] = range.map((time) => Number(time.toPrecision(6)));
-      zoomAll({ "xaxis.range": range }, name);
+      zoomAll(range, name);
     }
   }
 
@@ -129,8 +136,7 @@
     const apply = async () => {
       // Where the run ends is known from the charts themselves.
       for (const name of waiting()) if (charts[name].overTime) await draw(name);
-      const range = chosenRange();
-      zoomAll(range ? { "xaxis.range": range } : { "xaxis.autorange": true });
+      zoomAll(chosenRange());
     };
     from.addEventListener("change", apply);
     to.addEventListener("change", apply);
@@ -191,7 +197,10 @@
   opened()?.scrollIntoView();
 
   const fit = (width) => {
-    for (const element of drawn.values()) Plotly.relayout(element, { width });
+    for (const element of drawn.values()) {
+      const beside = width && element.closest(".multiples");
+      Plotly.relayout(element, { width: beside ? width / 2 - 10 : width });
+    }
   };
   addEventListener("beforeprint", () => {
     for (const name of waiting()) draw(name); // Plotly draws before it returns

@@ -19,7 +19,7 @@ from testbed.analysis.data.chart_data import thin
 from testbed.analysis.data.job_chart_data import iteration_lines
 from testbed.analysis.data.topology_data import links, places
 from testbed.analysis.html import html_page as page
-from testbed.analysis.html import job_charts, timeline_chart
+from testbed.analysis.html import job_charts, small_multiples, timeline_chart
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.comparison_page import comparison_page
 from testbed.analysis.html.run_page import run_page
@@ -147,10 +147,8 @@ def test_neighbouring_pieces_become_one_and_lose_no_time():
     assert len(timeline_data.merged(several, timeline_chart.MARKS)[0]) == count
 
 
-def test_a_long_timeline_is_painted(results, monkeypatch):
-    monkeypatch.setattr(timeline_chart, "MARKS", 4)
-    monkeypatch.setattr(timeline_chart, "COLUMNS", 100)  # of a ms each
-    chart = timeline_chart.timeline(results)
+def test_a_long_timeline_is_painted(results):
+    chart = timeline_chart.timeline(results, marks=4, columns=100)  # of a ms each
     big, small = (trace for trace in chart.spec["data"] if trace["type"] == "heatmap")
     assert (big["meta"], small["meta"]) == ({"job": 0}, {"job": 1})
     # Of two workers, and between them: computing, nothing, communicating.
@@ -345,6 +343,35 @@ def test_a_sweep_has_a_line_per_series_and_a_row_per_point(tmp_path):
     assert points.table.sort_keys(points.table.rows[0])[1] == 16
     assert any("1 of 5 points are missing" in block.text for block in made.sections[0].blocks)
     check_with_plotly(made)
+    check_side_by_side(made)
+
+
+def check_side_by_side(made: page.Page) -> None:
+    """Each kind of chart once, with one of every finished point, on scales that compare."""
+    grids = {section.name: section.blocks[0] for section in made.sections}
+    for kind in ("jct", "iterations", "topology", "timeline", "states", "owners", "pool", "events"):
+        charts = grids[f"all-{kind}"].charts
+        assert [chart.name.rpartition("-")[2] for chart in charts] == ["a", "b", "c", "e"]
+        assert [chart.title for chart in charts][1] == "ESA, memory.aggregators 32"
+    for kind, axis in (("timeline", "xaxis"), ("states", "xaxis"), ("iterations", "yaxis")):
+        ranges = [chart.spec["layout"][axis]["range"] for chart in grids[f"all-{kind}"].charts]
+        assert ranges == [ranges[0]] * 4, "b took half as long"
+    # Job big takes 200 ms, and its number stands beside its bar.
+    assert grids["all-jct"].charts[0].spec["layout"]["xaxis"]["range"] == [0, 260]
+    assert dict(grids["all-owners"].legend).keys() == {"big", "small"}
+    folded = {section.name: section.folded for section in made.sections}
+    assert not folded["all-jct"] and folded["all-events"]
+
+
+def test_of_many_points_the_first_have_charts(tmp_path, monkeypatch):
+    monkeypatch.setattr(small_multiples, "POINTS", 2)
+    sweep = sweeps.read_sweep(write_sweep(tmp_path))
+    finished = [(point, point.key, f"{point.key}.html") for point in sweep.points if point.finished]
+    for section in small_multiples.sections(finished):
+        (grid,) = section.blocks
+        assert [chart.title for chart in grid.charts] == ["a", "b"]
+        assert [chart.link for chart in grid.charts] == ["a.html", "b.html"]
+        assert "The first 2 points; 2 more are in the table." in grid.text
 
 
 def check_with_plotly(made: page.Page) -> None:
