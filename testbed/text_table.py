@@ -51,7 +51,7 @@ class Spread(NamedTuple):
 
 
 class Labelled(NamedTuple):
-    """A text that sorts by a number, if it has one."""
+    """A text that sorts by a number or a truth, if it has one."""
 
     text: str
     number: float | None
@@ -134,6 +134,8 @@ def table_data(table: Table) -> dict[str, Any]:
 
 def _datum(value: Value, cell: str) -> bool | float | str | None:
     """A value for JSON: a truth, a number, else what its cell shows; None for what is unknown."""
+    if isinstance(value, Labelled) and isinstance(value.number, bool):
+        value = value.number
     if isinstance(value, bool):
         return value
     number = _number(value)

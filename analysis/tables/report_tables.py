@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from rich.text import Text
@@ -19,7 +19,7 @@ from testbed.analysis.data.run_summary import Frames, estimate, job_names
 from testbed.analysis.style import units
 from testbed.results import hand_over
 from testbed.results.counters import ENDINGS
-from testbed.text_table import Column, Estimate, Labelled, Row, Spread, Table, Value
+from testbed.text_table import Column, Estimate, Labelled, Row, Spread, Table, Value, table_data
 
 if TYPE_CHECKING:
     from testbed.analysis.data.sweep_data import Point
@@ -470,10 +470,11 @@ def _compared(real: float, virtual: float, limit: float | None) -> list[Value]:
     if not real:
         return ["" if not virtual else "new", units.UNKNOWN]
     share = (virtual - real) / real
+    difference = Labelled(f"{100 * share:+.1f} %", 100 * share)
     if limit is None or math.isnan(share):
-        return [f"{100 * share:+.1f} %", units.UNKNOWN]
-    said = "yes" if abs(share) <= limit else "NO"
-    return [f"{100 * share:+.1f} %", f"{said}, {100 * limit:.0f} %"]
+        return [difference, units.UNKNOWN]
+    within = bool(abs(share) <= limit)
+    return [difference, Labelled(f"{'yes' if within else 'NO'}, {100 * limit:.0f} %", within)]
 
 
 def twins(runs: Sequence[Results], frames: Sequence[Frames]) -> Table | None:
@@ -500,6 +501,16 @@ def repeated(runs: Sequence[Results], frames: Sequence[Frames]) -> Table:
 def beyond_limits(table: Table) -> bool:
     """Whether a measure of `twins` or `repeated` is not within its limit."""
     return any(cell.startswith("NO,") for row in table.rows for cell in table.cells(row))
+
+
+def compared_data(table: Table) -> dict[str, Any]:
+    """`twins` or `repeated` for JSON: the job is in every row, `difference` is in per cent, and
+    `within` is a truth, None where there is no limit."""
+    data = table_data(table)
+    job = None
+    for row in data["rows"]:
+        job = row["name"] = row["name"] or job
+    return data
 
 
 def _side_by_side(

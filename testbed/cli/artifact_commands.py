@@ -10,13 +10,14 @@ from typing import Any
 from rich.console import Console
 
 from testbed.analysis.report import console_of_tables
+from testbed.analysis.tables.report_tables import compared_data
 from testbed.artifacts import archive
 from testbed.artifacts import pack as packing
 from testbed.artifacts import verify as verifying
 from testbed.errors import UserError
 from testbed.results import ResultsError, checkout
 from testbed.results.environment import version
-from testbed.text_table import printed, table_data
+from testbed.text_table import printed
 
 
 def pack_command(what: Path, output: Path | None, results: Path, as_json: bool) -> int:
@@ -113,4 +114,4 @@ def _print(checked: verifying.Checked, console: Console) -> None:
 def _data(checked: verifying.Checked) -> dict[str, Any]:
     measures = checked.measures
     found = dataclasses.asdict(dataclasses.replace(checked, measures=None))
-    return found | {"measures": None if measures is None else table_data(measures)}
+    return found | {"measures": None if measures is None else compared_data(measures)}

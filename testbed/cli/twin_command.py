@@ -23,7 +23,7 @@ from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.paths import command_line
 from testbed.steps import quiet_console
-from testbed.text_table import printed, table_data, without_zeros
+from testbed.text_table import printed, without_zeros
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -129,7 +129,7 @@ def _compare(
     within = not tables.beyond_limits(table)
     found = {"run": str(original.folder), "twin": str(folder), "within": within}
     if as_json:
-        return found | {"notice": original.notice, "table": table_data(table)}
+        return found | {"notice": original.notice, "table": tables.compared_data(table)}
     console.print(f"{original.name}: {original.folder}", soft_wrap=True, highlight=False)
     if original.notice:
         console.print(original.notice, style="yellow", markup=False)

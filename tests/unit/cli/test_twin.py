@@ -51,6 +51,10 @@ def test_twins_are_laid_side_by_side(tmp_path):
     assert cells[0][:2] == ["big", "JCT"] and cells[0][4:] == ["-9.1 %", "NO, 6 %"]
     assert cells[-1][:2] == ["all", "average JCT"] and cells[-1][4:] == ["-9.1 %", "NO, 2 %"]
     assert "small" in [row[0] for row in cells]
+    rows = tables.compared_data(table)["rows"]
+    assert {row["name"] for row in rows} == {"big", "small", "all"}
+    assert rows[0]["difference"] == pytest.approx(-100 / 11) and rows[0]["within"] is False
+    assert [row["within"] for row in rows if row["measure"] == "gradient packets"] == [None, None]
     again = tables.twins(runs[::-1], [summary(each) for each in runs[::-1]])
     assert [again.cells(row) for row in again.rows] == cells
     alike = [runs[0], runs[0]]
