@@ -19,8 +19,8 @@ QUESTIONS = {
 
 TEMPLATE = """\
 # {name}: {jobs} of {workers} workers on one switch.
-#   {check}     finds mistakes
-#   {run}           runs it
+#   {check}  finds mistakes
+#   {run}  runs it
 # Every key: docs/experiment.md. Quantities carry their unit.
 
 runtime: {runtime}   # virtual: in virtual time, without root; mininet: real processes
@@ -48,7 +48,8 @@ def init_command(path: Path, given: dict[str, str | None]) -> int:
         raise UserError(f"{path}: name a file that ends in .yaml")
     if path.exists():
         raise UserError(f"{path}: it is there already; name another file")
-    text = file_text(path, {key: _answer(key, value) for key, value in given.items()})
+    answers = {key: _answer(key, value) for key, value in given.items()}
+    text = file_text(path, answers)
     from testbed.experiment import load_text
 
     load_text(text, str(path), path.absolute().parent, path.stem)
@@ -59,7 +60,8 @@ def init_command(path: Path, given: dict[str, str | None]) -> int:
     from testbed.results import hand_over
 
     hand_over(path)
-    print(f"wrote {path}; `{command_line(str(path))}` runs it")
+    run = command_line(str(path), root=answers["runtime"] == "mininet")
+    print(f"wrote {path}; `{run}` runs it")
     return 0
 
 
@@ -92,13 +94,15 @@ def file_text(path: Path, answers: dict[str, str]) -> str:
     ]
     memory = "memory: {aggregators: 128}   # of each switch\n" if system.memory else ""
     others = ", ".join(other for other in systems.SYSTEMS if other != name)
+    check, run = command_line(f"check {path}"), command_line(str(path), root=not virtual)
+    width = max(len(check), len(run))
     varied = "memory.aggregators: [32, 64, 128]" if memory else "links.loss: [0 %, 0.1 %]"
     return TEMPLATE.format(
         name=path.stem,
         jobs=f"{jobs} training job{'s' if jobs > 1 else ''}",
         workers=workers,
-        check=command_line(f"check {path}"),
-        run=command_line(str(path), root=not virtual),
+        check=check.ljust(width),
+        run=run.ljust(width),
         runtime=answers["runtime"],
         hosts=max(jobs * (workers + 1), 2),
         bandwidth="10 Gbit/s" if virtual else "10 Mbit/s",

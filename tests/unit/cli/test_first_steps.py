@@ -35,6 +35,15 @@ def test_a_first_file_is_sound_for_every_system(system, tmp_path, capsys):
     assert "it is there already" in capsys.readouterr().err
 
 
+def test_a_first_file_for_mininet_says_that_it_needs_root(tmp_path, capsys):
+    path = tmp_path / "mine.yaml"
+    assert commands.main(["init", str(path), "--runtime", "mininet"]) == 0
+    said = capsys.readouterr().out
+    assert re.fullmatch(rf"wrote {path}; `sudo \S+ {path}` runs it\n", said)
+    remarks = re.findall(r"(?m)^#   (.*)  (?:finds mistakes|runs it)$", path.read_text())
+    assert len(remarks) == 2 and len(set(map(len, remarks))) == 1
+
+
 def test_its_sweep_is_sound_too(tmp_path):
     path = tmp_path / "mine.yaml"
     assert commands.main(["init", str(path)]) == 0
