@@ -24,7 +24,7 @@ from testbed.experiment.renamed_keys import with_new_names
 from testbed.experiment.resolve import resolve
 from testbed.experiment.schema import ExperimentFile
 from testbed.experiment.unknown_keys import explain, unknown
-from testbed.paths import command_line
+from testbed.paths import EXPERIMENTS, command_line
 from testbed.topology import Topology
 
 
@@ -81,10 +81,7 @@ def read_file(path: Path) -> str:
         if path.is_dir():
             raise UserError(f"{path}: this is a folder; name an experiment file in it")
         if not path.exists():
-            files = [each.name for each in path.absolute().parent.glob("*.y*ml")]
-            raise UserError(
-                f"{path}: {sentence('no such experiment file', did_you_mean(path.name, files))}"
-            )
+            raise UserError(f"{path}: {sentence('no such experiment file', _meant(path))}")
         if not path.is_file():
             raise UserError(f"{path}: not a regular file; name an experiment file")
         if path.stat().st_size > MAX_BYTES:
@@ -94,6 +91,14 @@ def read_file(path: Path) -> str:
         raise UserError(f"{path}: not a text file in UTF-8 (byte {error.start})") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _meant(path: Path) -> str:
+    """A hint at the file that was meant: one beside it, or one that comes with the testbed."""
+    own = EXPERIMENTS.parent / path
+    if not path.is_absolute() and EXPERIMENTS in own.parents and own.is_file():
+        return f"the testbed's own is {own}"
+    return did_you_mean(path.name, [each.name for each in path.absolute().parent.glob("*.y*ml")])
 
 
 def _with_lines(problems: list[Problem], document: Document) -> list[Problem]:

@@ -216,6 +216,14 @@ def test_deep_nesting_and_alias_bombs_end_quickly() -> None:
     assert "nested deeper than 100 levels (aliases counted in full)" in message(chain)
 
 
+def test_an_experiment_of_the_testbed_is_found_from_elsewhere(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as caught:
+        load("experiments/quickstart.yaml")
+    place = str(caught.value).rpartition("the testbed's own is ")[2]
+    assert load(Path(place)).name == "quickstart"
+
+
 def test_unreadable_files(tmp_path: Path) -> None:
     def refused(path: Path) -> str:
         with pytest.raises(UserError) as caught:
