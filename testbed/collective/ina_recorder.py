@@ -183,6 +183,7 @@ class Archive:
         """All arrays of times by name."""
         ranks, steps = len(self.header["ranks"]), len(self.header["steps"])
         buckets = len(self.header["buckets"])
+        shapes: dict[str, tuple[int, ...]]
         shapes = {name: (ranks, steps, buckets) for name in BUCKET_TIMES}
         shapes |= {name: (ranks, steps) for name in STEP_TIMES}
         return {name: self.array(f"{name}.npy", np.int64, shape) for name, shape in shapes.items()}
