@@ -54,6 +54,14 @@ class PlannedFault:
         """Whether it has begun and will end."""
         return self.begun_ns is not None and self.ended_ns is None
 
+    @property
+    def due_ns(self) -> int | None:
+        """When it is to end: as long after its beginning as planned, also where that was late.
+        None: never, or it is not underway."""
+        if not self.underway or self.begun_ns is None or self.fault.end_ns is None:
+            return None
+        return self.begun_ns + self.fault.end_ns - self.fault.at_ns
+
     def __str__(self) -> str:
         return f"faults[{self.number}], {title(self.fault)}"
 
@@ -102,7 +110,7 @@ class Faults:
     def next_ns(self) -> int | None:
         """When `tick` has something to do, on CLOCK_MONOTONIC; None: never."""
         times = [each.fault.at_ns for each in self._plan if each.waiting]
-        times += [each.fault.end_ns for each in self._plan if each.underway and each.fault.end_ns]
+        times += [each.due_ns for each in self._plan if each.due_ns is not None]
         if self._failover and self._failover.next_ns() < NEVER:
             times.append(self._failover.next_ns())
         return self._start_ns + min(times) if times else None
@@ -114,7 +122,7 @@ class Faults:
             if each.waiting and elapsed_ns >= each.fault.at_ns:
                 each.waiting = False
                 self._begin(each, elapsed_ns)
-            if each.underway and each.fault.end_ns is not None and elapsed_ns >= each.fault.end_ns:
+            if each.due_ns is not None and elapsed_ns >= each.due_ns:
                 self._end(each)
             if each.underway and each.fault.kind == "pause":
                 self._last_ns = now_ns

@@ -44,7 +44,9 @@ class _End(Controlled):
         while True:
             try:
                 data = self.control.recv(1 << 16, socket.MSG_DONTWAIT)
-            except (BlockingIOError, ConnectionError):
+            except ConnectionResetError:
+                continue  # it ended before it read everything; what it has said comes now
+            except BlockingIOError:
                 break
             if not data:
                 break

@@ -57,10 +57,12 @@ class Shown:
 
 @dataclass(frozen=True)
 class Run:
-    """Run it here: `words` are the arguments of run.py, with {small}, {run}, ... for files."""
+    """Run it here: `words` are the arguments of run.py, with {small}, {run}, ... for files; `code`
+    is its exit code."""
 
     words: str
     slow: bool = False
+    code: int = 0
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,8 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"RUN show FILE", Run("show {small}")),
     (r"RUN show experiments/\w+\.yaml", Run("show experiments/quickstart.yaml")),
     (r"RUN report RESULTS\.\.\.", Run("report {run}", slow=True)),
-    (r"RUN twin RESULTS", Run("twin {real} --results {results}", slow=True)),
+    # 1: made-up results are not those of virtual time
+    (r"RUN twin RESULTS", Run("twin {real} --results {results}", slow=True, code=1)),
     (
         r"RUN report results/<name> --column 1",
         Elsewhere(

@@ -151,8 +151,7 @@ def loop():
         pass
 
 def sleep():
-    threading.Lock().acquire()
-    threading.Condition().wait()
+    threading.Event().wait()
 
 def spam():
     line = "x" * (1 << 20)

@@ -20,9 +20,9 @@ PACKETS = 60
 
 def accesses(events: list[Event], arrays: set[str]) -> Iterator[tuple[str, int]]:
     """For each pass of a packet and each array that it uses: the accesses, where reads and then a
-    write at one index are one."""
+    write at one index are one. A trace names no index that has an effect; such a one may be any."""
     count: dict[str, int] = {}
-    last: dict[str, tuple[str, int]] = {}
+    last: dict[str, tuple[str, int | None]] = {}
     for event in events:
         if event.kind == "packet":
             yield from count.items()
@@ -32,8 +32,10 @@ def accesses(events: list[Event], arrays: set[str]) -> Iterator[tuple[str, int]]
         array, _, method = event.site["name"].rpartition(".")
         if array not in arrays:
             continue
-        index = dict(zip(event.site["names"], event.values, strict=False))["index"]
-        joins = method in ("read", "write") and last.get(array) == ("read", index)
+        index = dict(zip(event.site["names"], event.values, strict=False)).get("index")
+        before, at = last.get(array, ("", None))
+        same = index == at or index is None or at is None
+        joins = method in ("read", "write") and before == "read" and same
         count[array] = count.get(array, 0) + (not joins)
         last[array] = method, index
     yield from count.items()

@@ -24,11 +24,12 @@ from tests.support.hostile_submission import ATTEMPTS, NO_SANDBOX
 from tests.support.paths import ROOT
 
 SEED = 20
+STUDENT = "solution"  # whose maze the solution of lab 1 answers
 pytestmark = NO_SANDBOX
 
 
 def graded(lab: str, folder: Path, **options: bool) -> Grade:
-    return grade(find_lab(lab), folder, Seed(SEED), network=True, **options)
+    return grade(find_lab(lab), folder, Seed(SEED, STUDENT), network=True, **options)
 
 
 def _told(made: Grade) -> str:

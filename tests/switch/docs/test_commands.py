@@ -69,7 +69,7 @@ def test_a_command_does_what_it_says(how, files, monkeypatch, capsys):
     monkeypatch.setattr(commands.interrupts, "install", lambda: None)
     words = docs.words(how.words, files)
     if isinstance(how, docs.Run):
-        assert commands.main(words) == 0, capsys.readouterr().err
+        assert commands.main(words) == how.code, capsys.readouterr().err
         return
     module, *arguments = words
     monkeypatch.setattr(sys, "argv", [module, *arguments])

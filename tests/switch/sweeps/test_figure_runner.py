@@ -28,8 +28,10 @@ def test_a_figure_is_made_at_small_scale(name, tmp_path, monkeypatch, capsys):
     assert len(drawn) == len(sweep.points)
     for panel in figure.panels:
         column = drawn[MEASURES[panel].column]
-        # A system without a server, or one whose memory nobody counts, has no such number.
-        assert column.notna().any() and column.dropna().ge(0).all()
+        # A system without a server, or one whose memory nobody counts, has no such number; and
+        # few jobs need not be of all classes by length.
+        of_class = panel.endswith(("_short", "_medium", "_long"))
+        assert (of_class or column.notna().any()) and column.dropna().ge(0).all()
     assert runs["jct_mean_ns"].gt(0).all()
     if "jct_ratio" in figure.panels:
         ours = drawn[drawn["series"] == figure.against]
