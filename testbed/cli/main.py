@@ -602,16 +602,22 @@ def _plan(options: Namespace) -> int | None:
 
 
 def _record_arguments(parser: Parser) -> None:
-    from testbed.collective.ina_recorder import add_options
-
-    parser.add_argument(
-        "file", type=Path, metavar="FILE.yaml", help="with a job that has a command"
-    )
+    parser.add_argument("file", type=Path, metavar="FILE.yaml", help="with a job with a command")
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE.npz", help="what to write"
     )
     parser.add_argument("--job", metavar="NAME", help="where several jobs have a command")
-    add_options(parser)
+    parser.add_argument("--steps", type=_positive, metavar="N", help="to record (default: 8)")
+    parser.add_argument(
+        "--skip", type=int, metavar="N", help="steps before the first one (default: 3)"
+    )
+    parser.add_argument("--no-values", action="store_true", help="sizes and times alone")
+    parser.add_argument(
+        "--limit",
+        type=_positive,
+        metavar="MB",
+        help="most values of a rank, uncompressed (default: 256)",
+    )
     _results(parser)
 
 
@@ -620,13 +626,17 @@ def _record(options: Namespace) -> int | None:
     from testbed.experiment import load
 
     _refuse_network(options.file)
-    wanted = {
-        "steps": options.steps,
-        "skip": options.skip,
-        "values": not options.no_values,
-        "limit_mb": options.limit,
-    }
-    return record_command(load(options.file), options.output, options.job, wanted, options.results)
+    if options.skip is not None and options.skip < 0:
+        raise UserError(f"--skip: found {options.skip}; allowed: 0 or more")
+    wanted = {"steps": options.steps, "skip": options.skip, "limit_mb": options.limit}
+    return record_command(
+        load(options.file),
+        options.output,
+        options.job,
+        {name: value for name, value in wanted.items() if value is not None},
+        not options.no_values,
+        options.results,
+    )
 
 
 def _recording_arguments(parser: Parser) -> None:

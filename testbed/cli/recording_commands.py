@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -38,11 +37,16 @@ FILE_WIDTH = 120  # of tables that go to a file
 
 
 def record_command(
-    experiment: Experiment, output: Path, job: str | None, options: dict[str, Any], results: Path
+    experiment: Experiment,
+    output: Path,
+    job: str | None,
+    options: dict[str, int],
+    values: bool,
+    results: Path,
 ) -> int:
     """Run an experiment on Mininet, and write what the ranks of a job that is a program give to
-    all-reduce. job: its name; None: the only one. options: of ina_recorder.attach. Raises UserError
-    and RunError."""
+    all-reduce. job: its name; None: the only one. options, values: of ina_recorder.attach, those
+    that are not its defaults. Raises UserError and RunError."""
     from testbed.runner import run
 
     programs = [each.name for each in experiment.jobs if each.is_program]
@@ -60,7 +64,8 @@ def record_command(
     with tempfile.TemporaryDirectory(prefix="ina-record-") as made:
         folder = Path(made)
         hand_over(folder)
-        os.environ[RECORD] = json.dumps({"folder": made, "job": name, **options})
+        told = {"folder": made, "job": name, "values": values, **options}
+        os.environ[RECORD] = json.dumps(told)
         try:
             run(experiment, results, report=False)
         finally:
@@ -69,7 +74,8 @@ def record_command(
         if not parts:
             raise RunError(
                 f"nothing is recorded: the ranks of job {name} wrap no model in"
-                f" DistributedDataParallel, or train for at most {options['skip']} steps (--skip)"
+                f" DistributedDataParallel, or train for at most"
+                f" {options.get('skip', ina_recorder.SKIP)} steps (--skip)"
             )
         try:
             ina_recorder.join(output, parts)

@@ -183,8 +183,9 @@ class Archive:
         """All arrays of times by name."""
         ranks, steps = len(self.header["ranks"]), len(self.header["steps"])
         buckets = len(self.header["buckets"])
-        shapes: dict[str, tuple[int, ...]]
-        shapes = {name: (ranks, steps, buckets) for name in BUCKET_TIMES}
+        shapes: dict[str, tuple[int, ...]] = {
+            name: (ranks, steps, buckets) for name in BUCKET_TIMES
+        }
         shapes |= {name: (ranks, steps) for name in STEP_TIMES}
         return {name: self.array(f"{name}.npy", np.int64, shape) for name, shape in shapes.items()}
 
@@ -587,28 +588,23 @@ def attach_to_first(path: str | Path, **options: Any) -> None:
 # -- the command
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of what is recorded."""
-    parser.add_argument("--steps", type=int, default=STEPS, help="steps (default: %(default)s)")
-    parser.add_argument(
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="run a script, and record its first DDP model")
+    run.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.npz")
+    run.add_argument("--steps", type=int, default=STEPS, help="steps (default: %(default)s)")
+    run.add_argument(
         "--skip", type=int, default=SKIP, help="steps before the first one (default: %(default)s)"
     )
-    parser.add_argument("--no-values", action="store_true", help="sizes and times alone")
-    parser.add_argument(
+    run.add_argument("--no-values", action="store_true", help="sizes and times alone")
+    run.add_argument(
         "--limit",
         type=float,
         default=LIMIT_MB,
         metavar="MB",
         help="most values of a rank, uncompressed (default: %(default)s)",
     )
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="run a script, and record its first DDP model")
-    run.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.npz")
-    add_options(run)
     run.add_argument("script", metavar="SCRIPT.py")
     run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
     joined = commands.add_parser("join", help="make one recording of the ranks' parts")

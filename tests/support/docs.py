@@ -157,6 +157,10 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         r"RUN experiments/replay-clicks\.yaml",
         Elsewhere("tests/switch/simulate/test_recordings.py::test_the_shipped_one_is_replayed"),
     ),
+    (
+        r"PYTHON ina_recorder\.py join run\.npz",
+        Elsewhere("tests/unit/collective/test_ina_recorder.py::test_parts_become_one_recording"),
+    ),
     (r"pip install \./examples/plugin", _PLUGIN),
     (r"RUN run examples/plugin/experiment\.yaml", _PLUGIN),
     (
