@@ -11,20 +11,16 @@
  *
  * As long as the control plane has not set another default action, everything is admitted.
  *
- * Included inside an ingress control, which has `hdr`, `meta` (claimed, refused) and `standard`.
+ * Included inside an ingress control, which has `hdr`, `meta` (claimed and refused, which the parser
+ * begins with) and `standard`.
  */
 
     /* What was refused, by the port that it came in through. */
-    register<bit<64>>(PORTS) refusals;
-
-    action count_refusal() {
-        bit<64> n;
-        refusals.read(n, (bit<32>) standard.ingress_port);
-        refusals.write((bit<32>) standard.ingress_port, n + 1);
-    }
+    counter(PORTS, CounterType.packets) refusals;
 
     action admit() { }
     action refuse() {
+        refusals.count((bit<32>) standard.ingress_port);
         meta.refused = 1;
     }
     table admission {

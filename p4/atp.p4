@@ -47,7 +47,9 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
         meta.overflow = 0;
         meta.aggregated = 0;
         node.apply();
-#include "admission_check.p4"
+        if (IS_CLAIM) {                  // may its job send through this port?
+            admission.apply();
+        }
 
         if (meta.refused == 1) {
             meta.heading = NOWHERE;

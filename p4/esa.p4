@@ -55,7 +55,12 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
         meta.overflow = 0;
         meta.aggregated = 0;
         node.apply();
-#include "admission_check.p4"
+#ifdef TWO_PASSES
+        if (meta.decided == 0)           // what goes round has been admitted
+#endif
+        if (IS_CLAIM) {                  // may its job send through this port?
+            admission.apply();
+        }
 
         if (meta.refused == 1) {
             meta.heading = NOWHERE;

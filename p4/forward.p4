@@ -34,7 +34,9 @@ control ForwardIngress(inout headers_t hdr, inout metadata_t meta,
 
     apply {
         node.apply();
-#include "admission_check.p4"
+        if (IS_CLAIM) {                  // may its job send through this port?
+            admission.apply();
+        }
         if (meta.refused == 0 && hdr.ip.isValid() && hdr.ip.ttl > 1) {
             route.apply();
         } else {

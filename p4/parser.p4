@@ -1,7 +1,7 @@
 /* Parser, checksum and deparser of the packet in ina.p4.
  *
- * Included by a program after it has declared its own `metadata_t`, since v1model gives the same
- * metadata to the parser and to the controls.
+ * Included by a program after it has declared its own `metadata_t` (with `claimed` and `refused`, see
+ * admission.p4), since v1model gives the same metadata to the parser and to the controls.
  */
 #ifndef PARSER_P4
 #define PARSER_P4
@@ -9,6 +9,8 @@
 parser InaParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
                  inout standard_metadata_t standard) {
     state start {
+        meta.claimed = NO_JOB;
+        meta.refused = 0;
         packet.extract(hdr.ethernet);
         transition select(hdr.ethernet.ethertype) {
             ETHERTYPE_IPV4: parse_ip;
@@ -35,6 +37,7 @@ parser InaParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
     state parse_ina {
         packet.extract(hdr.ina);
         packet.extract(hdr.workers);
+        meta.claimed = hdr.ina.job;
         transition select(hdr.ina.version, hdr.ina.kind) {
             (INA_VERSION, KIND_GRADIENT): parse_values;
             (INA_VERSION, KIND_RESULT): parse_values;

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 LAST_PACKETS_NS = 1_000_000_000  # a packet of an ended job is on its way no longer than this
+MOST_ENDED = 256  # jobs that have ended and are still admitted; the table's size is limited
 
 
 class JobTables:
@@ -57,7 +58,8 @@ class JobTables:
         calls: list[tuple] = []
         if job in self._admissions:
             self._ended.append((now_ns, job))
-        while self._ended and self._ended[0][0] < now_ns - LAST_PACKETS_NS:
+        over_ns = now_ns - LAST_PACKETS_NS
+        while self._ended and (self._ended[0][0] < over_ns or len(self._ended) > MOST_ENDED):
             _, former = self._ended.popleft()
             handles = self._admissions.pop(former)
             calls += [("table_delete", "admission", handle) for handle in handles]

@@ -7,7 +7,7 @@ memory utilisation depends on no sampling.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -237,20 +237,21 @@ def counters(experiment: Experiment, client: Any) -> list[tuple[int, str, int]]:
 def port_counts(experiment: Experiment, client: Any) -> list[dict[str, Any]]:
     """A switch's `port_stats()`, with what it has refused at each port (p4/admission.p4) as
     `refused` of direction ingress; null for egress, and where the experiment admits everything."""
-    refused = refusals(experiment, client)
     rows = client.port_stats()
+    refused = refusals(experiment, client, [row["port"] for row in rows])
     for row in rows:
-        known = row["direction"] == "ingress" and row["port"] < len(refused)
-        row["refused"] = refused[row["port"]] if known else None
+        row["refused"] = refused.get(row["port"]) if row["direction"] == "ingress" else None
     return rows
 
 
-def refusals(experiment: Experiment, client: Any) -> list[int]:
-    """How many packets a switch has refused, by the port that they came in through; [] where the
+def refusals(experiment: Experiment, client: Any, ports: Iterable[int]) -> dict[int, int]:
+    """How many packets a switch has refused, by the port that they came in through; {} where the
     experiment admits everything."""
     if experiment.admission == "off":
-        return []
-    return [int(count) for count in client.register_read("refusals", 0, None)]
+        return {}
+    ports = list(ports)
+    counts = client.batch([("counter_read", "refusals", port) for port in ports])
+    return {port: count["packets"] for port, count in zip(ports, counts, strict=True)}
 
 
 def _slot_registers(kept: Statistics) -> tuple[str, ...]:

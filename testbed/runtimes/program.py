@@ -94,7 +94,6 @@ def _dry_run(experiment: Experiment, path: Path, make: Callable[[str, Sequence[i
                 if experiment.system_entry.memory:
                     dataplane.take_snapshot(experiment, switch)
                 dataplane.counters(experiment, switch)
-                dataplane.refusals(experiment, switch)
             except P4Error as error:
                 entry = experiment.system_entry
                 raise UserError(

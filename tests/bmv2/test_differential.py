@@ -20,7 +20,7 @@ EACH = [case for cases in CASES.values() for case in cases]
 @pytest.mark.parametrize("case", EACH, ids=[f"{case.system}: {case.title()}" for case in EACH])
 def test_both_switches_agree(case):
     outcome = compare(case, 600, seed=7)
-    assert outcome.outputs > 200
+    assert outcome.outputs > (200 if case.admission == "off" else 20)
     assert (outcome.registers > 10) == case.has_events()
 
 

@@ -63,10 +63,12 @@ class OneSwitch:
     """A switch with two jobs of three workers: job 0 on ports 1 to 3 with its PS on port 4,
     job 1 on ports 5 to 7 with its PS on port 8. Four values per packet."""
 
-    def __init__(self, aggregators: int = 8, system: str = "esa", **options: object) -> None:
+    def __init__(
+        self, aggregators: int = 8, system: str = "esa", admission: str = "port", **options: object
+    ) -> None:
         listed = "".join(f", {key}: {value}" for key, value in options.items())
         text = TWO_JOBS % {"system": system, "aggregators": aggregators, "options": listed}
-        self.experiment = experiment(text)
+        self.experiment = experiment(f"{text}admission: {admission}\n")
         self.switch = start_switches(self.experiment)["s1"]
         self.now = 1_000_000
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.support.mutations.mutation import Histories, Mutation, Test
 
 ESA, ATP, SWITCHML, POOL = "p4/esa.p4", "p4/atp.p4", "p4/switchml.p4", "p4/pool.p4"
+ADMISSION = "p4/admission.p4"
 
 IF_MINE_ON_RESULT = """                meta.event = RESULT_PASSES;
                 if (meta.mine == 1) {"""
@@ -15,6 +16,32 @@ IF_OVERLAP = "} else if (meta.known != 0 || slot.state == HELD) {"
 NEVER_OVERLAP = "} else if (slot.state == HELD) {"
 
 MUTATIONS = (
+    # ---- what nobody in the job can have sent ----
+    Mutation(
+        "admission by port",
+        "a packet that claims a job is believed wherever it comes from",
+        ADMISSION,
+        "        meta.refused = 1;\n",
+        "",
+        Test("p4.test_esa_events.test_a_job_is_refused_at_ports_where_it_has_no_host"),
+        quick=True,
+    ),
+    Mutation(
+        "last fragment",
+        "a fragment that the job does not have takes an aggregator",
+        ESA,
+        "            if (hdr.ina.fragment > meta.last) {",
+        "            if (false) {",
+        Test("p4.test_esa_events.test_a_fragment_behind_the_job_s_last_one_is_a_collision"),
+    ),
+    Mutation(
+        "next chunk of a set",
+        "a chunk far in the future makes all due ones stale",
+        SWITCHML,
+        "                        inside = 0;      // no worker can be so far ahead\n",
+        "",
+        Test("p4.test_switchml_events.test_a_chunk_further_ahead_than_a_worker_can_be_is_dropped"),
+    ),
     # ---- ESA's switch ----
     Mutation(
         "newcomer's bit",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from testbed import dataplane
+from testbed.derived.last_fragment import last_fragment
 from testbed.protocols import wire
+from testbed.topology import host_ip
 from tests.support.switches import OneSwitch
 
 SERVER = {0: 4, 1: 8}
@@ -275,6 +277,31 @@ def test_index_outside_the_pool_is_a_collision():
     assert esa.counters(0)["outside"] == 1
 
 
+def test_a_fragment_behind_the_job_s_last_one_is_a_collision():
+    esa = OneSwitch(aggregators=8)
+    last = last_fragment(esa.experiment, 0)
+    assert last == esa.experiment.fragments(0) - 1  # of one iteration
+    for fragment in (last + 1, 2**32 - 1):
+        assert only(esa.gradient(0, 0, fragment=fragment)).flags == wire.COLLISION
+    assert esa.gradient(0, 0, fragment=last) == []
+    assert esa.counters(0)["outside"] == 2
+
+
+def test_a_job_is_refused_at_ports_where_it_has_no_host():
+    """Ports 5 to 8 are the other job's; worker 0 of job 0 is at port 1."""
+    esa = OneSwitch(aggregators=8)
+    of_worker_0 = {"kind": wire.GRADIENT, "job": 0, "bitmap": 1, "values": [1] * 4}
+    for port in (5, 8):
+        assert esa.send(port, **of_worker_0) == []
+    assert esa.send(5, to=host_ip(1), kind=wire.RESULT, job=0, values=[1] * 4) == []
+    assert esa.send(5, to=host_ip(1), kind=wire.ASK, job=0) == []
+    assert esa.send(5, kind=wire.GRADIENT, job=0xFFFF, bitmap=1, values=[1] * 4) == []
+    refused = dataplane.refusals(esa.experiment, esa.switch, range(1, 9))
+    assert refused == {port: {5: 4, 8: 1}.get(port, 0) for port in range(1, 9)}
+    assert esa.counters(0) == {} and esa.occupancy() == [(0, 0, 0), (1, 0, 0)]
+    assert esa.send(1, **of_worker_0) == [] and esa.counters(0)["allocations"] == 1
+
+
 def test_overflow_is_flagged_and_sticks():
     esa = OneSwitch()
     esa.gradient(0, 0, values=[2**31 - 1, 0, 0, -(2**31)])
@@ -300,7 +327,8 @@ def test_single_worker_sum_does_not_claim():
 
 
 def test_unknown_job_and_other_traffic_are_forwarded_by_address():
-    esa = OneSwitch()
+    """Where they are admitted."""
+    esa = OneSwitch(admission="off")
     sent = only(esa.send(1, to="10.0.0.7", kind=wire.GRADIENT, job=99, bitmap=1, values=[1] * 4))
     assert sent.port == 7 and sent.packet["IP"].ttl == 63
     sent = only(esa.send(4, to="10.0.0.2", kind=wire.ASK, job=0, bitmap=2))

@@ -64,7 +64,13 @@ def compare(case: Case, count: int, seed: int, values: int = 4, **more: int) -> 
         two = stack.enter_context(contextlib.closing(start(case, TWO_PASSES, values, **more)))
         left, right = outputs(one, packets), outputs(two, packets)
         assert left == right
-        assert sum(map(len, left.values())) > count / 3
+        least = count / 3 if case.admission == "off" else count / 30
+        assert sum(map(len, left.values())) > least
+        ports = range(ROUND + 1)
+        refused, again = (
+            dataplane.refusals(case.experiment(4), each, ports) for each in (one, two)
+        )
+        assert refused == again and (sum(refused.values()) > 0) == (case.admission == "port")
         for register in one.compiled.info.registers:
             same = np.array_equal(
                 one.register_read(register.name), two.register_read(register.name)

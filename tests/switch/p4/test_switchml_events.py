@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed import dataplane
+from testbed.derived.last_fragment import last_fragment
 from testbed.protocols import wire
 from tests.support.experiments import experiment
 from tests.support.switches import start_switches
@@ -92,6 +93,20 @@ def test_chunks_of_neighbouring_slots_and_jobs_do_not_touch():
             sent = switch.chunk(job, 2, number, values=[0] * 4)
             assert sent[0].values == [2 * (100 * job + 10 * number + 1)] * 4
             assert [s.port for s in sent] == [1 + 3 * job, 2 + 3 * job, 3 + 3 * job]
+
+
+def test_a_chunk_further_ahead_than_a_worker_can_be_is_dropped():
+    """Chunks of a set are four apart: two slots with two sets each."""
+    switch = SlotSwitch()
+    switch.whole_chunk(0, 0)
+    last = last_fragment(switch.experiment, 0)
+    assert last == switch.experiment.fragments(0) - 1
+    for number in (8, last - last % 4, last + 4 - last % 4):
+        assert switch.chunk(0, 0, number) == []
+    assert switch.counters(0)["outside"] == 3
+    switch.whole_chunk(0, 2)
+    assert len(switch.whole_chunk(0, 4)) == 3
+    assert switch.counters(0)["outside"] == 3
 
 
 def test_index_outside_the_part_is_dropped():

@@ -83,7 +83,7 @@ def refused(fabric: Fabric) -> dict[tuple[str, str], int]:
     found = {}
     for name, switch in fabric.switches.items():
         ports = fabric.topology.ports(name)
-        for port, count in enumerate(dataplane.refusals(fabric.experiment, switch)):
+        for port, count in dataplane.refusals(fabric.experiment, switch, ports).items():
             if count:
                 found[name, ports[port][0]] = count
     return found
