@@ -90,6 +90,9 @@ def server_with(spec: HostSpec, options: ServerSpec, pool: int, index: str) -> s
         values=job.values,
         bitmap_words=job.bitmap_width // 32,
         iterations=job.iterations,
+        # Who begins an iteration has received all of the one before, and each server has a part of
+        # every iteration. Of a program's round it may have none.
+        ahead=job.iterations if job.program else 1,
         remind=int(options.reminder),
         delay_ns=options.reminder_delay_ns,
         min_delay_ns=options.min_reminder_delay_ns,

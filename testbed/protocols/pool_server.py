@@ -69,6 +69,18 @@ def _count_arrival(counters, flags):
 
 
 @njit(cache=True)
+def _names_members(server, row):
+    """Whether a packet's bitmap names workers, and none that the job does not have."""
+    named = False
+    for j in range(server.config[0].bitmap_words):
+        bits = wire.swap(row[wire.HEADER_WORDS + j])
+        if bits & ~server.everyone[j]:
+            return False
+        named |= bits != 0
+    return named
+
+
+@njit(cache=True)
 def receive(server, now, packets, lengths, count, out, out_lengths, destinations):
     """Take `count` packets and fill `out`; returns the number of packets filled.
 
@@ -96,7 +108,12 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
         if kind != wire.GRADIENT or lengths[i] != 4 * (base + config.values):
             counters.foreign += 1
             continue
-        if iteration >= config.iterations:
+        # Before it changes anything here: what no worker of the job can have sent.
+        if (
+            iteration >= config.iterations
+            or iteration > state.iteration + config.ahead
+            or not _names_members(server, row)
+        ):
             counters.foreign += 1
             continue
 
@@ -159,7 +176,6 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
         more = False  # the packet has workers that the row does not have
         fewer = False  # the row has workers that the packet does not have
         whole_set = True
-        outside = False
         for j in range(config.bitmap_words):
             bits = wire.swap(row[wire.HEADER_WORDS + j])
             have = server.bitmap[place, j]
@@ -167,10 +183,6 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
             more |= (bits & ~have) != 0
             fewer |= (have & ~bits) != 0
             whole_set &= bits == server.everyone[j]
-            outside |= (bits & ~server.everyone[j]) != 0
-        if outside:
-            counters.foreign += 1
-            continue
         if whole_set:
             counters.ps_aggregates += 1
         if flags & wire.REMINDED and server.attempts[place] == 1:

@@ -34,6 +34,7 @@ CONFIG = record(
     "values",  # per fragment
     "bitmap_words",
     "iterations",
+    "ahead",  # a worker's gradients are of at most so many iterations after the latest heard of
     "remind",  # 0: no reminders
     "delay_ns",  # of the reminder; 0: adaptive
     "min_delay_ns",
