@@ -7,6 +7,8 @@ need workers that are root. A worker that dies costs no point: Dask gives what i
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
@@ -25,10 +27,14 @@ def connected(address: str) -> Iterator[tuple[Any, dict[str, dict[str, Any]]]]:
     its workers. Raises UserError."""
     try:
         from dask.distributed import Client
+        from distributed.versions import VersionMismatchWarning
     except ImportError:
         raise UserError("--dask needs the package distributed: pip install distributed") from None
     try:
-        client = Client(address, timeout="10s")
+        with warnings.catch_warnings():
+            # A table of many lines; what matters here is compared below.
+            warnings.simplefilter("ignore", VersionMismatchWarning)
+            client = Client(address, timeout="10s")
     except (OSError, ValueError) as error:
         raise UserError(f"there is no Dask scheduler at {address}: {error}") from None
     with client:
@@ -43,10 +49,11 @@ def check_workers(client: Any, address: str) -> dict[str, dict[str, Any]]:
         raise UserError(f"the Dask scheduler at {address} has no worker: start one, `dask worker`")
     here = describe()
     for worker, said in found.items():
-        if isinstance(said, ImportError):
-            raise UserError(f"Dask worker {worker} lacks the testbed ({said}); {REMEDY}")
         if isinstance(said, BaseException):
-            raise UserError(f"Dask worker {worker} cannot load the testbed: {said}; {REMEDY}")
+            # What a worker cannot even load comes as an exception that quotes the one there.
+            lacks = re.search(r"No module named '[\w.]+'", str(said))
+            why = f"lacks the testbed ({lacks[0]})" if lacks else f"cannot load the testbed: {said}"
+            raise UserError(f"Dask worker {worker} {why}; {REMEDY}")
         for name in (*PACKAGES, "commit"):
             if said[name] != here[name] and None not in (said[name], here[name]):
                 raise UserError(
