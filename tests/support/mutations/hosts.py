@@ -33,7 +33,7 @@ MUTATIONS = (
         SERVER,
         "        if iteration < server.iteration[place]:\n",
         "        if iteration < server.iteration[place] - 2:\n",
-        Histories("esa"),
+        Histories("esa", budget=80),
     ),
     Mutation(
         "server: results are served again",
