@@ -36,7 +36,7 @@ class Checkout:
             script.write(
                 "become_root() { :; }\n"
                 f"install_packages() {{ echo packages >> {self.calls_file}; }}\n"
-                f"install_extras() {{ echo extras >> {self.calls_file}; }}\n"
+                f"install_extras() {{ echo extras $optional >> {self.calls_file}; }}\n"
                 "make_environment() {\n"
                 f"    echo environment >> {self.calls_file}\n"
                 '    mkdir -p "$environment/bin"\n'
@@ -123,7 +123,7 @@ def test_set_up_that_fails_is_tried_again(checkout):
 
 
 def test_arguments_go_to_pytest_as_they_are(checkout):
-    checkout.run("test")
+    checkout.run("test", "--all")
     checkout.calls()
     python = checkout.folder / ".venv/bin/python"
     python.write_text(f'#!/bin/sh\nfor a; do echo "<$a>" >> "{checkout.calls_file}"; done\n')
@@ -132,6 +132,15 @@ def test_arguments_go_to_pytest_as_they_are(checkout):
         "<-m>", "<pytest>", "<-n>", "<auto>", "<--dist>", "<loadgroup>",
         "<--slow>", "<-k>", "<two words>", "<>",
     ]  # fmt: skip
+
+
+def test_pytorch_is_installed_for_the_long_tests_alone(checkout):
+    checkout.run("test")
+    assert checkout.calls() == SETTING_UP + TESTING
+    checkout.run("test", "--all")
+    assert checkout.calls() == ["extras [torch]", f"{TESTING[0]} --slow"]
+    checkout.run("test", "--all")
+    assert checkout.calls() == [f"{TESTING[0]} --slow"]
 
 
 def test_demo_compares_three_systems_and_ci_runs_the_tests(checkout):
