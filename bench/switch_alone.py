@@ -110,6 +110,8 @@ def install_esa(client: Client) -> None:
     mac, ip = "02:00:00:00:00:02", "10.0.0.2"
     client.table_set_default("node", "set_node", [1, "02:00:00:01:00:01", "10.255.0.1", 0, 1, 0, 0])
     client.table_add("job", "aggregate", [0], [(1 << FAN_IN) - 1, 0, 0xFFFF, 4096, 0xFFFFFFFF])
+    client.table_set_default("admission", "refuse", [])
+    client.table_add("admission", "admit", [1, 0], [])
     for heading in range(4):
         client.table_add("job_route", "to_server", [0, heading], [2, mac, ip])
     client.table_add("route", "forward", [("10.0.0.0", 8)], [2, mac])

@@ -1,0 +1,205 @@
+"""Processor time per gradient packet of the P4 programs, against those of another folder, by turns.
+
+    .venv/bin/python bench/pipeline.py /tmp/old/p4 [--rounds N] [--systems esa,atp,...]
+    .venv/bin/python bench/pipeline.py --off        the same programs with `admission: off`
+
+One job of eight workers at one switch, which runs in this process: parser, tables, registers,
+values, deparser and queues, and nothing of the kernel's. Where a switch's rate is measured
+(switch_alone.py), the kernel's part comes on top, so a share of the time here is less of the rate.
+
+A shared machine's speed changes from minute to minute. So each round measures both, one right after
+the other, in time of the processor. What counts is the median of the ratios within rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import numpy as np  # noqa: E402
+from p4engine.switch.library import Switch  # noqa: E402
+
+from p4engine import compile_program  # noqa: E402
+from testbed import dataplane  # noqa: E402
+from testbed.dissect import Ina  # noqa: E402
+from testbed.experiment import Experiment, load_text  # noqa: E402
+from testbed.protocols import wire  # noqa: E402
+from testbed.topology import host_ip  # noqa: E402
+from tests.support.switches import Recorder  # noqa: E402
+
+WORKERS = 8
+FRAGMENTS = 256  # of a round
+PACKETS = WORKERS * FRAGMENTS
+TEXT = """
+name: pipeline
+topology: {{kind: star, hosts: 10}}
+links: {{bandwidth: 100 Gbit/s, queue: 10000 packets}}
+system: {{name: {system}{options}}}
+{memory}
+admission: {admission}
+jobs: [{{model: resnet152, workers: {workers}, iterations: 1000}}]
+"""
+OPTIONS = {"atp": ", release: on_completion"}
+SYSTEMS = ("esa", "atp", "switchml", "grid", "ps")
+
+
+def experiment(system: str, admission: str) -> Experiment:
+    memory = "" if system == "ps" else f"memory: {{aggregators: {2 * FRAGMENTS}}}"
+    return load_text(
+        TEXT.format(
+            system=system,
+            options=OPTIONS.get(system, ""),
+            memory=memory,
+            admission=admission,
+            workers=WORKERS,
+        )
+    )
+
+
+def frames_of(spec: Experiment) -> tuple[np.ndarray, np.ndarray]:
+    """Gradients of all workers by fragment: uint8[P, bytes], and their ports, uint32[P]."""
+    from scapy.layers.inet import IP, UDP
+    from scapy.layers.l2 import Ether
+
+    grid = spec.system_entry.planned
+    frames, ports = [], []
+    for fragment in range(FRAGMENTS):
+        for worker in range(WORKERS):
+            ina = Ina(
+                kind=wire.GRADIENT,
+                job=0,
+                node=1 if grid else 0,
+                fragment_number=fragment,
+                index=fragment,
+                extra=1 if grid else 0,
+                sender=worker,
+                bitmap=1 << worker,
+                priority=9,
+                values=[worker + 1] * spec.values_per_packet,
+            )
+            addresses = IP(src=host_ip(worker + 1), dst=host_ip(WORKERS + 1))
+            ether = Ether(src="02:00:00:00:00:01", dst="02:00:00:01:00:01")
+            udp = UDP(sport=wire.PORT, dport=wire.PORT, chksum=0)
+            frames.append(bytes(ether / addresses / udp / ina))
+            ports.append(worker + 1)
+    table = np.frombuffer(b"".join(frames), np.uint8).reshape(PACKETS, -1).copy()
+    return table, np.array(ports, np.uint32)
+
+
+class Case:
+    """A program with an experiment's tables."""
+
+    def __init__(self, spec: Experiment, folder: Path, drive: Any) -> None:
+        source, defines, _ = dataplane.program(spec)
+        compiled = compile_program(folder / source.name, defines, (folder,))
+        self.switch = Switch(compiled, ports=sorted(spec.topology_object().ports("s1")))
+        recorder = Recorder()
+        dataplane.install(spec, "s1", recorder)
+        self.switch.batch([call for each in recorder.calls for call in _known(each, compiled.info)])
+        self.frames, self.ports = frames_of(spec)
+        self.sets = 2 if spec.system_entry.divided else 1
+        self._drive, self._round = drive, 0
+
+    def run(self, rounds: int) -> float:
+        """Processor time per packet in ns, over some rounds."""
+        entry = self.switch.entry_points()
+        took = self._drive(
+            ctypes.c_void_p(self.switch.address),
+            *(ctypes.c_void_p(entry[name]) for name in ("receive", "advance", "outputs_clear")),
+            ctypes.c_void_p(self.frames.ctypes.data),
+            ctypes.c_void_p(self.ports.ctypes.data),
+            self.frames.shape[1],
+            PACKETS,
+            self._round,
+            rounds,
+            FRAGMENTS,
+            self.sets,
+        )
+        if took < 0:
+            raise SystemExit(f"the switch did not take a packet: {took}")
+        self._round += rounds
+        return took / (rounds * PACKETS)
+
+    def sums(self, spec: Experiment) -> int:
+        """Complete sums so far; packets that a forwarder sent are PACKETS per round."""
+        counted = dataplane.counters(spec, self.switch)
+        if not counted:
+            sent = sum(row["packets"] for row in self.switch.port_stats()) // 2
+            return sent // WORKERS
+        return sum(value for _, name, value in counted if name == "completions")
+
+
+def _known(call: tuple, info: Any) -> list[tuple]:
+    """A call as an older program takes it: without tables that it does not have, and with as many
+    parameters as its action has."""
+    if call[0] not in ("table_add", "table_set_default"):
+        return [call]
+    tables = {table.name.rpartition(".")[2]: table for table in info.tables}
+    if call[1] not in tables:
+        return []
+    actions = {action.name.rpartition(".")[2]: action for action in tables[call[1]].actions}
+    most = len(actions[call[2]].params)
+    return [(*call[:-1], call[-1][:most])]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("other", type=Path, nargs="?", help="the other folder of P4 programs")
+    parser.add_argument("--off", action="store_true", help="against `admission: off` instead")
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--repeats", type=int, default=20, help=f"times {PACKETS} packets in each")
+    parser.add_argument("--systems", default=",".join(SYSTEMS))
+    options = parser.parse_args()
+    if (options.other is None) == (not options.off):
+        parser.error("name another folder of P4 programs, or give --off")
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "pipeline.so"
+        source = ROOT / "bench" / "pipeline.c"
+        command = ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(source)]
+        subprocess.run(command, check=True)
+        drive = ctypes.CDLL(str(library)).drive
+        drive.restype = ctypes.c_int64
+    print(f"{'ns per packet, medians':24}{'other':>8}{'now':>8}{'ratio':>8}  (quartiles)")
+    for system in options.systems.split(","):
+        spec = experiment(system, "port")
+        theirs = experiment(system, "off") if options.off else spec
+        cases = (
+            Case(theirs, options.other or spec.program.parent, drive),
+            Case(spec, spec.program.parent, drive),
+        )
+        times: tuple[list[float], list[float]] = [], []
+        for number in range(options.rounds + 1):
+            for which in (0, 1) if number % 2 else (1, 0):
+                took = cases[which].run(options.repeats)
+                if number:  # the first one warms up
+                    times[which].append(took)
+        for case in cases:
+            expected = (options.rounds + 1) * options.repeats * FRAGMENTS
+            if case.sums(spec) != expected:
+                raise SystemExit(f"{system}: {case.sums(spec)} sums instead of {expected}")
+            with contextlib.suppress(AttributeError):
+                case.switch.close()
+        ratios = [new / old for old, new in zip(*times, strict=True)]
+        low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+        print(
+            f"{system:24}{statistics.median(times[0]):>8.0f}{statistics.median(times[1]):>8.0f}"
+            f"{middle:>8.3f}  ({low:.3f} to {high:.3f})",
+            flush=True,
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
