@@ -89,6 +89,7 @@ _PYTEST = Elsewhere("tests/unit/repository/test_set_up.py::test_arguments_go_to_
 _IMAGE = Elsewhere(
     "tests/unit/repository/test_set_up.py::test_the_image_is_set_up_by_the_same_script_as_a_machine"
 )
+_TOUR = Elsewhere("tests/switch/docs/test_tour.py::test_a_reader_gets_through")
 _FIGURE = Elsewhere(
     "tests/switch/sweeps/test_figure_runner.py::test_a_figure_is_made_at_small_scale"
 )
@@ -176,7 +177,13 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         r"RUN completion bash > \S+",
         Elsewhere("tests/unit/cli/test_first_steps.py::test_bash_completes_commands_and_options"),
     ),
-    (r"RUN FILE --cli( before| after)?", _PROMPT),
+    (
+        r"RUN ((check |sweep |report )?(first|memory|learning)\.yaml|report results/\S+ results/\S+"
+        r"|report results/memory --json > \S+|show results/memory|verify memory\.ina\.zip)",
+        _TOUR,
+    ),
+    (r"pip install shtab", _TOUR),
+    (r"RUN (FILE|live\.yaml) --cli( before| after)?( --web)?", _PROMPT),
     (
         r"RUN (pack \S+|verify NAME\.ina\.zip)",
         Elsewhere(
@@ -198,7 +205,10 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"RUN show experiments/\w+\.yaml", Run("show experiments/quickstart.yaml")),
     (r"RUN report RESULTS\.\.\.", Run("report {run}", slow=True)),
     # 1: made-up results are not those of virtual time
-    (r"RUN twin RESULTS", Run("twin {real} --results {results}", slow=True, code=1)),
+    (
+        r"RUN twin (RESULTS|results/live-2\*)",
+        Run("twin {real} --results {results}", slow=True, code=1),
+    ),
     (
         r"RUN report results/<name> --column 1",
         Elsewhere(
