@@ -24,7 +24,7 @@ system: switchml
 memory: {{aggregators: {aggregators}}}
 values_per_packet: {block}
 jobs:
-  - {{model: alexnet, workers: {workers}, iterations: 1, scale: 0.0001}}
+  - {{model: alexnet, workers: {workers}, iterations: 100000, scale: 0.0001}}
 """
 
 
@@ -55,7 +55,8 @@ class Summing:
         ports = sorted(experiment.topology_object().ports(name))
         self.switch = Switch(compiled, ports=ports, seed=1)
         dataplane.install(experiment, name, self.switch)
-        self.workers, self.round, self.now = workers, 0, GAP_NS
+        self.workers, self.now = workers, GAP_NS
+        self.used = [0] * SLOTS  # how often each slot has had a sum
         self.frames = []
         for n in range(workers):
             ends = IP(src=host_ip(n + 1), dst="10.255.0.1")
@@ -85,8 +86,9 @@ class Summing:
         made = np.zeros(chunks * BLOCK, np.int32)
         for chunk in range(chunks):
             at = slice(chunk * BLOCK, (chunk + 1) * BLOCK)
-            number = self.round * SLOTS + chunk
-            index = chunk | (SECOND_SET if self.round % 2 else 0)
+            number = self.used[chunk] * SLOTS + chunk
+            index = chunk | (SECOND_SET if self.used[chunk] % 2 else 0)
+            self.used[chunk] += 1
             for n, part in enumerate(padded):
                 frame = self.frames[n]
                 struct.pack_into("!II", frame, HEADERS + 8, number, index)
@@ -96,5 +98,4 @@ class Summing:
                 out = self.switch.advance(self.now)
             assert len(out) == self.workers, "the switch has not sent the sum to all workers"
             made[at] = np.frombuffer(out[0][2][self.values_at :], ">i4")
-        self.round += 1
         return made[:length]
