@@ -20,6 +20,7 @@ an experiment it also puts the experiment's keys `backend` and `collective_timeo
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import os
@@ -41,6 +42,7 @@ NAME = "ina"
 # The testbed ends a job whose ranks wait in vain, and names the late one. Where it can't see that
 # they wait, PyTorch does so, this much later.
 LATER_S = 30
+LAST_S = 5  # how long the end of a process waits for a collective that nobody waits for
 
 _in_use = False  # whether a group of this process has the job
 
@@ -60,8 +62,8 @@ class InaWork(c10d.Work):
     def finish(self, error: Exception | None) -> None:
         """It is done, or has failed."""
         self._error = error
-        self._over.set()
         self._future.set_result(self._tensors)
+        self._over.set()
 
     def _value(self, future: Any) -> list[torch.Tensor]:
         if self._error is not None:
@@ -106,8 +108,11 @@ class InaGroup(dist.ProcessGroup):
         self._job = job
         self._timeout_s = timeout.total_seconds()
         self._pending: queue.SimpleQueue[tuple | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._finish, name="ina", daemon=True)
         if job is not None:
-            threading.Thread(target=self._finish, name="ina", daemon=True).start()
+            self._thread.start()
+            # A thread that is inside PyTorch when Python ends would abort the process.
+            atexit.register(self.shutdown)
 
     def getBackendName(self) -> str:
         return NAME
@@ -192,6 +197,8 @@ class InaGroup(dist.ProcessGroup):
     def shutdown(self) -> None:
         """Leave the job; the group is of no use any more."""
         self._pending.put(None)
+        if self._thread.is_alive():
+            self._thread.join(LAST_S)
 
     def _under_way(
         self, handle: client.Handle, tensors: list[torch.Tensor], put: Callable[[], None]
