@@ -1,9 +1,10 @@
-"""A child process that listens to JSON messages on a socket."""
+"""A child process that talks in JSON messages over a socket."""
 
 from __future__ import annotations
 
 import json
 import socket
+from typing import Any
 
 
 class Controlled:
@@ -21,3 +22,18 @@ class Controlled:
             self.control.send(json.dumps(message).encode())
         except OSError:
             pass
+
+    def heard(self) -> tuple[list[dict[str, Any]], bool]:
+        """What the process has said since the last time, without waiting, and whether its end is
+        still open."""
+        messages: list[dict[str, Any]] = []
+        while True:
+            try:
+                data = self.control.recv(1 << 16, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return messages, True
+            except ConnectionResetError:
+                continue  # it ended before it read everything; what it has said comes now
+            if not data:
+                return messages, False
+            messages.append(json.loads(data))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -41,16 +40,7 @@ class _End(Controlled):
 
     def check(self) -> None:
         """Take in what it has said. Raises RunError if it cannot go on."""
-        while True:
-            try:
-                data = self.control.recv(1 << 16, socket.MSG_DONTWAIT)
-            except ConnectionResetError:
-                continue  # it ended before it read everything; what it has said comes now
-            except BlockingIOError:
-                break
-            if not data:
-                break
-            message = json.loads(data)
+        for message in self.heard()[0]:
             self.ready = self.ready or "ready" in message
             self.done = message.get("done", self.done)
             if "failed" in message:

@@ -7,7 +7,6 @@ all the time, at the price of a store.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Sequence
@@ -75,16 +74,8 @@ class HostProcess(Controlled):
 
         Raises RunError when it says that it has failed.
         """
-        while True:
-            try:
-                data = self.control.recv(1 << 16, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return True
-            except ConnectionError:
-                return False
-            if not data:
-                return False
-            message = json.loads(data)
+        messages, is_open = self.heard()
+        for message in messages:
             if "ready" in message:
                 self.ready = True
             elif "done" in message:
@@ -95,6 +86,7 @@ class HostProcess(Controlled):
                 self.disagreed = message["disagree"]
             elif "failed" in message:
                 raise RunError(message["failed"], self.process.log_tail(), str(self.process.log))
+        return is_open
 
 
 class HostGroup:
