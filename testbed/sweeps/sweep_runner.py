@@ -18,7 +18,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,10 @@ from testbed.sweeps import result_reuse as known_points
 from testbed.sweeps.point_pool import executor, run_points
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+    from contextlib import AbstractContextManager
+
+    from testbed.experiment import Experiment
     from testbed.experiment.sweep import Point, Sweep
 
 FILE = "sweep.json"
@@ -194,21 +198,25 @@ def _run_points(
     virtual = [point for point in todo if point.experiment.runtime == VIRTUAL]
     at_once = min(processes or os.cpu_count() or 1, len(virtual)) if virtual and not dask else 1
     teller = _PointReporter(len(todo), at_once, console)
-    if virtual:
-        with executor(processes, dask) as pool, step(console, teller.state):
-            for point, error in run_points(pool, virtual, folder):
+
+    def in_pool(
+        points: list[Point],
+        pool: AbstractContextManager[Executor],
+        call: Callable[[Experiment, str], str] | None = None,
+    ) -> None:
+        with pool as workers, step(console, teller.state):
+            for point, error in run_points(workers, points, folder, call):
                 if not error:
                     known_points.remove_unfinished(folder / point.key)
                 teller.ended(point, error)
+
+    if virtual:
+        in_pool(virtual, executor(processes, dask))
     emulated = [point for point in todo if point.experiment.runtime != VIRTUAL]
     if emulated and dask:
         from testbed.sweeps.point_process import run_alone
 
-        with executor(dask=dask, as_root=True) as pool, step(console, teller.state):
-            for point, error in run_points(pool, emulated, folder, run_alone):
-                if not error:
-                    known_points.remove_unfinished(folder / point.key)
-                teller.ended(point, error)
+        in_pool(emulated, executor(dask=dask, as_root=True), run_alone)
     elif emulated:
         from testbed.analysis.report import after_run
         from testbed.emulate.mininet_run import shared_session
