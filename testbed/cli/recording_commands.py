@@ -29,6 +29,7 @@ from testbed.paths import command_line
 from testbed.protocols.given import most_steps
 from testbed.text_table import Column, Row, Table, printed, table_data
 from testbed.traffic.recording import Recording, load_recording
+from testbed.traffic.trace import Trace
 from testbed.workload.gradients import block_scales, quantise
 
 FILE_WIDTH = 120  # of tables that go to a file
@@ -213,9 +214,9 @@ _LAYERS = (
 )
 
 
-def tables(recording: Recording, fixed_scale: int, values: int) -> Iterator[Table]:
-    """What is in a recording: its tensors with their mean times, and its numbers, if it has any."""
-    trace = recording.trace()
+def tables(recording: Recording, trace: Trace, fixed_scale: int, values: int) -> Iterator[Table]:
+    """What is in a recording: its tensors with their mean times, and its numbers, if it has any.
+    trace: `recording.trace()`."""
     rows = [
         Row((layer.name, layer.values, layer.forward_ns, layer.backward_ns, layer.update_ns))
         for layer in trace.layers
@@ -238,8 +239,8 @@ def tables(recording: Recording, fixed_scale: int, values: int) -> Iterator[Tabl
 def recording_command(path: Path, fixed_scale: int, values: int, as_json: bool) -> int:
     """Print what is in a recording. Raises UserError."""
     recording = load_recording(path)
-    found = list(tables(recording, fixed_scale, values))
     trace = recording.trace()
+    found = list(tables(recording, trace, fixed_scale, values))
     title = f"{trace.title}, {trace.hardware}: {trace.sources[0]}"
     if as_json:
         data = {"recording": title, **{each.name: table_data(each) for each in found}}

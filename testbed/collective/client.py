@@ -157,14 +157,20 @@ class _Arena:
 class Handle:
     """A collective that is under way."""
 
-    def __init__(self, job: Job, result: Callable[[], np.ndarray], name: str) -> None:
-        """result: makes the result of what has arrived, at the end. name: for people."""
+    def __init__(
+        self, job: Job, number: int, said: tuple[int, int, int], result: Callable[[], np.ndarray]
+    ) -> None:
+        """number: of the collective, from 1. said: of `given_words`. result: makes the result of
+        what has arrived, at the end."""
         self._job = job
-        self.name = name
+        self._number, self._said = number, said
         self._make = result
         self._result: np.ndarray | None = None
         self.calls: list[int] = []  # numbers of the calls that it consists of
         self.rare_blocks = 0  # blocks in which a rank had NaN or an infinity, once it is done
+
+    def __str__(self) -> str:
+        return f"collective {self._number}, {prelude.described(self._said)}"
 
     def done(self) -> bool:
         """Whether `wait` would return at once."""
@@ -482,8 +488,7 @@ class Job:
         said = prelude.given_words(given.size, whole, collective, dtype, root)
         with self._changed:
             self._begun += 1
-            name = f"collective {self._begun}, {prelude.described(said)}"
-            handle = Handle(self, result, name)
+            handle = Handle(self, self._begun, said, result)
             for start in range(0, given.size, self._most):
                 self._submit(handle, given, start, min(start + self._most, given.size))
         return handle
@@ -603,8 +608,10 @@ class Job:
 
     def _name_not_finite(self, part: _Part) -> None:
         """Say in the rank's log where a result is not finite, of the first ones."""
+        if self._named > NAMED:
+            return
         places = np.flatnonzero(~np.isfinite(part.target))
-        if not places.size or self._named > NAMED:
+        if not places.size:
             return
         self._named += 1
         if self._named > NAMED:
@@ -612,7 +619,7 @@ class Job:
             return
         first = part.target[places[0]]
         print(
-            f"ina: {part.handle.name}: {places.size} values of the result are not finite, the first"
+            f"ina: {part.handle}: {places.size} values of the result are not finite, the first"
             f" is {first} at index {part.index + int(places[0])}",
             file=sys.stderr,
             flush=True,

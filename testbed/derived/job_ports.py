@@ -96,10 +96,8 @@ def _leaving(
     for switch, following in ways:
         if topology.is_host(following) or topology.is_host(switch):
             continue
-        for port, (neighbour, _) in _links(topology, switch).items():
-            if neighbour == following:  # the first one, if the link is up
-                yield switch, port
-                break
+        if topology.is_linked(switch, following):
+            yield switch, topology.port_to(switch, following)
 
 
 def _links(topology: Topology, node: str) -> dict[int, tuple[str, int]]:

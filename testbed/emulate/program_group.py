@@ -36,8 +36,8 @@ from testbed.paths import import_path
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
 
-# What a child of the spawner calls.
 INA = "ina"  # the job's key `backend`
+# What a child of the spawner calls.
 TARGET = "testbed.emulate.child_processes:program"
 MASTER_PORT = 29500  # as torchrun's default
 LAST_BYTES = 4096  # of a rank's measures, in which its last report is looked for
