@@ -18,7 +18,7 @@ from testbed.analysis.html import small_multiples
 from testbed.analysis.html.bar_charts import bar_chart
 from testbed.analysis.html.run_page import FILE
 from testbed.analysis.style.plot_style import HATCHES
-from testbed.analysis.style.units import UNKNOWN, significant
+from testbed.analysis.style.units import significant
 from testbed.analysis.tables import report_tables as tables
 from testbed.paths import command_line
 from testbed.results import ResultsError
@@ -163,16 +163,15 @@ def _page_of(sweep: Sweep, point: Point) -> str:
 
 
 def _points(sweep: Sweep, frame: pd.DataFrame) -> page.TableView:
-    """Every point with its folder, to sort and to search; the folder leads to the point's page, or
+    """Every point, to sort and to search; its hash, the name of its folder, leads to its page, or
     to its report in plain text."""
     table = tables.sweep(sweep.points, sweep.keys, frame)
     rows, links = [], {}
     for row, point in zip(table.rows, sweep.points, strict=True):
-        folder = point.results.folder.relative_to(sweep.folder) if point.results else UNKNOWN
-        rows.append(replace(row, values=[*row.values, point.key, str(folder)]))
+        rows.append(replace(row, values=[*row.values, point.key]))
         if place := _page_of(sweep, point):
-            links[str(folder)] = place
-    columns = [*table.columns, Column("hash", "hash"), Column("folder", "folder")]
+            links[point.key] = place
+    columns = [*table.columns, Column("hash", "hash")]
     return page.TableView(
         Table("points", "", columns, rows),
         filtered=True,

@@ -84,9 +84,12 @@ def carry_out(
 ) -> tuple[Path, list[tuple[Point, str]]]:
     """Run all points that have not finished yet, as `run_sweep` does; returns the sweep's folder,
     and the points that failed with the reasons. Shows how far it is on `console`."""
-    if dask is None:  # else its workers do
-        get_ready([point.experiment for point in sweep.points])
     todo = _unfinished(sweep, results)
+    if dask is None:
+        get_ready([point.experiment for point in sweep.points])
+    else:  # its workers get ready themselves; they are looked at before anything is compiled
+        with executor(dask=dask, as_root=bool(_emulated(todo))):
+            pass
     with step(console, "estimating the memory that the points take"):
         _require_memory(todo, processes, dask)
     programs: dict[str, Program] = {}
@@ -212,7 +215,7 @@ def _run_points(
 
     if virtual:
         in_pool(virtual, executor(processes, dask))
-    emulated = [point for point in todo if point.experiment.runtime != VIRTUAL]
+    emulated = _emulated(todo)
     if emulated and dask:
         from testbed.sweeps.point_process import run_alone
 
@@ -274,6 +277,11 @@ class _PointReporter:
 
     def _say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _emulated(points: list[Point]) -> list[Point]:
+    """Those that run on Mininet, one after the other."""
+    return [point for point in points if point.experiment.runtime != VIRTUAL]
 
 
 def _unfinished(sweep: Sweep, results: Path) -> list[Point]:

@@ -10,6 +10,7 @@ from p4engine.control.commands import CommandError, Commands
 from p4engine.control.server import Server
 from p4engine.switch.library import CALLS, Switch
 from p4engine_testing.programs import send, source, words
+from p4engine_testing.programs import switch as switch_of
 
 from p4engine import compile_program
 
@@ -112,7 +113,7 @@ def test_entries(switch, run):
 
 
 def test_an_entry_by_its_key_in_every_kind_of_match(run):
-    key = "0x5&&&0xff 0x10->0x20 0xa000000/8 0x7"
+    key = "0x5&&&0xff 0x10->0x20 10.0.0.0/8 0x7"
     run(f"table_add wide set {key} => 1 10", f"table_add wide set {key} => 2 11")
     run("table_add wide NoAction 0&&&0 0->0xffffffff 0/0 0&&&0 => 12")
     one = f"entry 1: {key} => MyIngress.set 2, priority 11"
@@ -120,7 +121,7 @@ def test_an_entry_by_its_key_in_every_kind_of_match(run):
     assert run("table_dump wide").splitlines() == [
         f"entry 0: {key} => MyIngress.set 1, priority 10",
         one,
-        "entry 2: 0x0&&&0x0 0x0->0xffffffff 0x0/0 0x0&&&0x0 => NoAction, priority 12",
+        "entry 2: 0x0&&&0x0 0x0->0xffffffff 0.0.0.0/0 0x0&&&0x0 => NoAction, priority 12",
         "default: => NoAction",
     ]
     for line in run("table_dump wide").splitlines()[:3]:  # what is printed can be given again
@@ -131,6 +132,29 @@ def test_an_entry_by_its_key_in_every_kind_of_match(run):
         run(f"table_dump_entry_from_key wide {key} 13")
     with pytest.raises(CommandError, match="4 keys .* 3 values"):
         run("table_dump_entry_from_key wide 1 2 3 11")
+
+
+def test_addresses_are_printed_as_addresses(tmp_path):
+    addressed = switch_of(
+        tmp_path,
+        headers="header h_t { bit<48> a; bit<32> b; bit<32> c; } struct headers_t { h_t h; }",
+        locals=(
+            " action to(bit<48> mac, bit<9> port) { hdr.h.a = mac; standard.egress_spec = port; }"
+            " action_profile(4) ap;"
+            " table t { key = { hdr.h.a: exact; hdr.h.b: lpm; } actions = { to; NoAction; } }"
+            " table u { key = { hdr.h.a: ternary; } actions = { to; NoAction; }"
+            " implementation = ap; }"
+        ),
+        apply="t.apply(); u.apply();",
+    )
+    run = Commands(addressed).run
+    entry = "00:00:0a:00:00:01 10.0.0.0/8 => MyIngress.to 00:04:00:00:00:02"
+    run(f"table_add t to {entry.replace('MyIngress.to ', '')} 3")
+    assert run("table_dump t").splitlines()[0] == f"entry 0: {entry} 3"
+    run("act_prof_create_member ap to 00:04:00:00:00:05 1")
+    assert run("act_prof_dump ap") == "member 0: MyIngress.to 00:04:00:00:00:05 1"
+    run("table_indirect_add u 00:00:00:00:00:00&&&01:00:00:00:00:00 => 0 1")
+    assert "00:00:00:00:00:00&&&01:00:00:00:00:00 => member 0" in run("table_dump u")
 
 
 def test_default_entries(switch, run):

@@ -110,16 +110,27 @@ class ProfileCommands(CommandSet):
 
     def do_act_prof_dump(self, words: list[str]) -> str:
         """act_prof_dump PROFILE"""
-        found = self.switch.profile_dump(self.names.profile(words[0]).name)
-        return "\n".join(_text(each) for each in [*found["members"], *found["groups"]])
+        profile = self.names.profile(words[0])
+        found = self.switch.profile_dump(profile.name)
+        return "\n".join(
+            self._text(profile, each) for each in [*found["members"], *found["groups"]]
+        )
 
     def _dump(self, words: list[str], kind: str) -> str:
         profile = self.names.profile(words[0])
         number = whole(words[1], kind)
         for each in self.switch.profile_dump(profile.name)[f"{kind}s"]:
             if each[kind] == number:
-                return _text(each)
+                return self._text(profile, each)
         raise CommandError(f"action profile {profile.name} has no {kind} {number}")
+
+    def _text(self, profile: ActionProfile, found: dict[str, Any]) -> str:
+        """A member, or a group, in a line."""
+        if "group" in found:
+            members = ", ".join(map(str, found["members"]))
+            return f"group {found['group']}: members {members or 'none'}"
+        action = self.names.profile_action(profile, found["action"])
+        return f"member {found['member']}: {action_text(action, found['params'])}"
 
     # ---- tables ----
 
@@ -166,10 +177,3 @@ class ProfileCommands(CommandSet):
         table = self.names.table(name)
         self._profile_of(table)
         return table.name
-
-
-def _text(found: dict[str, Any]) -> str:
-    """A member, or a group, in a line."""
-    if "group" in found:
-        return f"group {found['group']}: members {', '.join(map(str, found['members'])) or 'none'}"
-    return f"member {found['member']}: {action_text(found['action'], found['params'])}"

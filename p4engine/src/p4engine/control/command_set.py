@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from p4engine.control.command_values import CommandError, fit, match_value, whole
+from p4engine.control.command_values import CommandError, fit, match_value, param_text, whole
 from p4engine.program_info import Action, Table
 from p4engine.values.matches import Match
 from p4engine.values.names import Names
@@ -93,6 +93,7 @@ def take_priority(table: Table, words: list[str]) -> int | None:
     return whole(words.pop(), "priority")
 
 
-def action_text(action: str, params: Sequence[int]) -> str:
-    """An action with its values."""
-    return " ".join([action, *map(str, params)])
+def action_text(action: Action, values: Sequence[int]) -> str:
+    """An action with its parameters' values."""
+    params = zip(action.params, values, strict=True)
+    return " ".join([action.name, *(param_text(p.width, value) for p, value in params)])

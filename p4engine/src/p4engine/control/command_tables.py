@@ -111,8 +111,7 @@ class TableCommands(CommandSet):
             lines.append(f"idle timeout: {timeout}, {since}")
         return "\n".join(lines)
 
-    @staticmethod
-    def _entry_text(table: Table, entry: dict[str, Any]) -> str:
+    def _entry_text(self, table: Table, entry: dict[str, Any]) -> str:
         keys = table.match_keys
         if entry["match"] is None:
             start = "default:"
@@ -120,7 +119,8 @@ class TableCommands(CommandSet):
             values = [match_text(k, value) for k, value in zip(keys, entry["match"], strict=True)]
             start = " ".join([f"entry {entry['handle']}:", *values])
         if "action" in entry:
-            made = f"{start} => {action_text(entry['action'], entry['params'])}"
+            action = self.names.action(table, entry["action"])
+            made = f"{start} => {action_text(action, entry['params'])}"
         else:
             kind = "member" if "member" in entry else "group"
             made = f"{start} => {kind} {entry[kind]}"

@@ -13,7 +13,7 @@ from p4engine.values.matches import (
     RangeMatch,
     TernaryMatch,
 )
-from p4engine.values.numbers import ControlError, number
+from p4engine.values.numbers import ControlError, ip_text, mac_text, number
 
 
 class CommandError(ControlError):
@@ -48,14 +48,25 @@ def match_value(key: Key, text: str, what: str) -> Match:
 
 
 def match_text(key: Key, value: Any) -> str:
-    """One key's match, from plain values, in the command line's spelling."""
+    """One key's match, from plain values, in the command line's spelling. Keys of 48 bits are
+    written as Ethernet addresses, prefixes of 32 bits as IPv4 ones."""
     if key.kind == "lpm":
-        return f"{value[0]:#x}/{value[1]}"
+        start = ip_text(value[0]) if key.width == 32 else _key_text(key, value[0])
+        return f"{start}/{value[1]}"
     if key.kind == "ternary":
-        return f"{value[0]:#x}&&&{value[1]:#x}"
+        return f"{_key_text(key, value[0])}&&&{_key_text(key, value[1])}"
     if key.kind == "range":
         return f"{value[0]:#x}->{value[1]:#x}"
-    return "0x0&&&0x0" if value is None else f"{value:#x}"
+    return "0x0&&&0x0" if value is None else _key_text(key, value)
+
+
+def _key_text(key: Key, value: int) -> str:
+    return mac_text(value) if key.width == 48 else f"{value:#x}"
+
+
+def param_text(width: int, value: int) -> str:
+    """A value of an action's parameter of `width` bits, as `table_add` takes it."""
+    return mac_text(value) if width == 48 else str(value)
 
 
 def whole(text: str, what: str) -> int:

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from p4engine.program_info import ProgramInfo
 from p4engine.trace.events import Event, Shown, Site
+from p4engine.values.numbers import ip_text, mac_text
 
 DROP_PORT = 511
 INSTANCE_TYPES = {
@@ -49,11 +50,10 @@ def show_value(value: int, shown: Shown, info: ProgramInfo) -> str:
         value -= 1 << width
         return str(value)
     if width == 48 and value:  # an address or a time: nobody but the author knows
-        address = ":".join(f"{b:02x}" for b in value.to_bytes(6, "big"))
+        address = mac_text(value)
         return address if value >> 40 else f"{address} ({value})"
     if width == 32 and value >= 1 << 24:
-        address = ".".join(map(str, value.to_bytes(4, "big")))
-        return f"0x{value:08x} ({address})"
+        return f"0x{value:08x} ({ip_text(value)})"
     if value < 10:
         return str(value)
     return f"{value} (0x{value:x})" if width <= 64 else f"0x{value:x}"

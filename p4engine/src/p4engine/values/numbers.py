@@ -68,6 +68,16 @@ def _parse(text: str, what: str) -> int:
         raise ControlError(f"{what}: {text!r} is not a number or an address") from None
 
 
+def mac_text(value: int) -> str:
+    """48 bits as an Ethernet address."""
+    return value.to_bytes(6, "big").hex(":")
+
+
+def ip_text(value: int) -> str:
+    """32 bits as an IPv4 address."""
+    return ".".join(map(str, value.to_bytes(4, "big")))
+
+
 def to_words(value: int, width: int) -> list[int]:
     return [value >> (64 * i) & ALL_ONES for i in range(word_count(width))]
 
