@@ -10,6 +10,7 @@ rounded.
 from __future__ import annotations
 
 import re
+from collections.abc import Sized
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -183,3 +184,8 @@ def decimal(number: Fraction) -> str:
         places += 1
     text = format(Decimal(int(number * 10**places)).scaleb(-places), "f")
     return text
+
+
+def count(things: Sized, word: str, plural: str = "s") -> str:
+    """`1 switch`, `2 switches`: how many things there are. plural: what is added to the word."""
+    return f"{len(things)} {word}{plural if len(things) != 1 else ''}"

@@ -14,6 +14,7 @@ import json
 import math
 import os
 import pwd
+import re
 import shlex
 import sys
 import time
@@ -26,7 +27,7 @@ from testbed.collective.client import BACKEND, RECORD, SOCKET, TIMEOUT_S, socket
 from testbed.collective.report import MEASURES
 from testbed.config import units
 from testbed.emulate.host_group import HostGroup, HostProcess
-from testbed.errors import RunError
+from testbed.errors import RunError, sentence
 from testbed.experiment.schema_jobs import COLLECTIVE_TIMEOUT_NS
 from testbed.hosts import progress_board as board
 from testbed.linux.ownership import hand_over, user_behind
@@ -271,7 +272,24 @@ class ProgramGroup:
         shown = failed or (job.ranks[0] if job.ranks else None)
         if shown is None:
             raise RunError(why)
-        raise RunError(why, shown.process.log_tail(), str(shown.log))
+        tail = shown.process.log_tail()
+        raise RunError(sentence(why, missing_package(tail)), tail, str(shown.log))
+
+
+def missing_package(tail: str) -> str:
+    """What to install, where a program's last words are that Python lacks a module; else ""."""
+    *_, last = tail.strip().splitlines() or [""]
+    found = re.search(r"^ModuleNotFoundError: No module named '(\w+)", last)
+    if not found:
+        return ""
+    module = found[1]
+    extra = {"torch": "torch", "sklearn": "torch", "jax": "jax"}.get(module)
+    if extra is None:
+        return f"its Python has no module {module}: {sys.executable} -m pip install {module}"
+    return (
+        f"its Python has no module {module}: in the testbed's checkout,"
+        f" {sys.executable} -m pip install '.[{extra}]'"
+    )
 
 
 def _never_joined(rank: Rank, command: Sequence[str]) -> str:

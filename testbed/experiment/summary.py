@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from testbed.config.units import count
 from testbed.experiment.experiment import Experiment
 
 
@@ -10,13 +11,9 @@ def summary(experiment: Experiment) -> str:
     switch`."""
     topology = experiment.topology_object()
     workers = sum(job.workers for job in experiment.jobs)
-    network = f"{_count(topology.hosts, 'host')}, {_count(topology.switches, 'switch', 'es')}"
-    jobs = f"{_count(experiment.jobs, 'job')} with {workers} worker{'s' if workers > 1 else ''}"
+    network = f"{count(topology.hosts, 'host')}, {count(topology.switches, 'switch', 'es')}"
+    jobs = f"{count(experiment.jobs, 'job')} with {workers} worker{'s' if workers > 1 else ''}"
     parts = [f"{jobs} on {experiment.topology.title()} ({network})", experiment.system_entry.title]
     if experiment.system_entry.memory:
         parts.append(f"{experiment.aggregators} aggregators per switch")
     return ", ".join(parts)
-
-
-def _count(things: tuple, word: str, plural: str = "s") -> str:
-    return f"{len(things)} {word}{plural if len(things) != 1 else ''}"

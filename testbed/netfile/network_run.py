@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from testbed.config.units import count
 from testbed.errors import RunError
 from testbed.netfile.install_entries import dry_run, install
 from testbed.netfile.load_network import NetworkPlan, load_network
@@ -34,8 +35,8 @@ def check_network(path: Path) -> int:
     net = plan.net
     entries = sum(len(each.entries) for each in net.switches.values())
     print(
-        f"{path}: valid: {len(net.hosts)} hosts, {len(net.switches)} switches,"
-        f" {len(net.links)} links, {entries} entries, {len(plan.checks)} checks"
+        f"{path}: valid: {count(net.hosts, 'host')}, {count(net.switches, 'switch', 'es')},"
+        f" {count(net.links, 'link')}, {entries} entries, {count(plan.checks, 'check')}"
     )
     for warning in warnings:
         print(f"warning: {warning}")

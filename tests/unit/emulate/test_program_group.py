@@ -9,7 +9,7 @@ import pytest
 
 from testbed.derived.host_specs import plan
 from testbed.emulate.host_group import HostProcess
-from testbed.emulate.program_group import ProgramGroup
+from testbed.emulate.program_group import ProgramGroup, missing_package
 from testbed.errors import RunError
 from testbed.experiment import load_text
 from testbed.hosts import progress_board as board
@@ -125,3 +125,11 @@ def test_ranks_are_told_what_the_experiment_says(watched):
         assert environment["RANK"] == str(rank)
         assert environment["INA_BACKEND"] == "gloo"
         assert environment["INA_COLLECTIVE_TIMEOUT_S"] == "10"
+
+
+def test_a_missing_package_is_named_with_its_remedy():
+    tail = "Traceback (most recent call last):\nModuleNotFoundError: No module named "
+    assert missing_package(tail + "'torch'\n").endswith("-m pip install '.[torch]'")
+    assert missing_package(tail + "'sklearn.datasets'\n").endswith("-m pip install '.[torch]'")
+    assert missing_package(tail + "'requests'").endswith("-m pip install requests")
+    assert missing_package("") == missing_package("ValueError: No module named 'x'\n") == ""
