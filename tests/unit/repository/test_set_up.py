@@ -134,11 +134,11 @@ def test_arguments_go_to_pytest_as_they_are(checkout):
     ]  # fmt: skip
 
 
-def test_pytorch_is_installed_for_the_long_tests_alone(checkout):
+def test_pytorch_and_dask_are_installed_for_the_long_tests_alone(checkout):
     checkout.run("test")
     assert checkout.calls() == SETTING_UP + TESTING
     checkout.run("test", "--all")
-    assert checkout.calls() == ["extras [torch]", f"{TESTING[0]} --slow"]
+    assert checkout.calls() == ["extras [torch,dask]", f"{TESTING[0]} --slow"]
     checkout.run("test", "--all")
     assert checkout.calls() == [f"{TESTING[0]} --slow"]
 
