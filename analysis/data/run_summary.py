@@ -360,7 +360,7 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     for repetition, group in per_job.groupby("repetition"):
         pools = per_switch[per_switch["repetition"] == repetition]
         weights = pools["aggregators"] / pools["aggregators"].sum()
-        fragments = group["fragments"].sum()
+        fragments = group["fragments"].sum() or np.nan  # 0 of programs that only use gloo
         alive = group[group["outcome"] != "killed"]
         row = {
             "repetition": repetition,

@@ -26,11 +26,13 @@ _MANY = 64  # jobs
 @dataclass(frozen=True)
 class Value:
     """The value of a varied key at a point: as text, and as a number in its base unit if it is one.
-    `title`: what a legend says where that is shorter than the text."""
+    `title`: what a legend says where that is shorter than the text. `in_legend`: False where the
+    rest of a point's name says it."""
 
     text: str
     number: float | None
     title: str = ""
+    in_legend: bool = True
 
     @property
     def short(self) -> str:
@@ -62,7 +64,7 @@ class Point:
                 title = SYSTEMS[self.system].title if self.system in SYSTEMS else self.system
                 text = value.title or value.text
                 parts.append(title + text.removeprefix(self.system))
-            elif key != axis:
+            elif key != axis and value.in_legend:
                 parts.append(f"{key} {value.text}")
         return ", ".join(parts)
 

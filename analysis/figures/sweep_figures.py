@@ -15,6 +15,7 @@ import pandas as pd
 from matplotlib import rc_context
 
 from testbed.analysis.data.chart_data import Bar, BarChart
+from testbed.analysis.data.reported_data import reported
 from testbed.analysis.data.sweep_chart_data import (
     Axis,
     Line,
@@ -26,6 +27,7 @@ from testbed.analysis.data.sweep_chart_data import (
 from testbed.analysis.data.sweep_data import Sweep
 from testbed.analysis.figures import memory_figures, run_figures
 from testbed.analysis.figures.figure_files import mark, new_figure, save
+from testbed.analysis.figures.reported_figure import reported_figure
 from testbed.analysis.style import plot_style, units
 from testbed.analysis.style.plot_style import PlotStyle, in_one_column, series_styles
 from testbed.analysis.tables import report_tables as tables
@@ -65,6 +67,8 @@ def draw(sweep: Sweep, frame: pd.DataFrame, folder: Path) -> list[Path]:
             drawn.append(("jct", run_figures.jct([results for _, results in done], of_runs)))
         if declared is not None and declared.occupancy and (runs := _with_memory(sweep)):
             drawn.append((f"{sweep.name}-over-time", memory_figures.occupancies(runs)))
+        if declared is not None and declared.reported and (found := reported(sweep)):
+            drawn.append((f"{sweep.name}-reported", reported_figure(found)))
         for name, figure in drawn:
             _mark(figure, frame)
             paths += save(figure, folder / name)

@@ -69,11 +69,19 @@ class Figure(Section):
         description="Whether a second figure, NAME-over-time, shows over time how many aggregators"
         " are filling, held and free, a panel for each point of the sweep.",
     )
+    reported: tuple[Annotated[str, ANY_TEXT], ...] = Field(
+        default=(),
+        description="Measures that programs report, such as `loss`: a further figure,"
+        " NAME-reported, shows for each program over time how each has come along, and its last"
+        " value.",
+        max_length=4,
+        json_schema_extra={"default": "none"},
+    )
     quick: Annotated[float, Number(0, 1, with_low=False)] = Field(
         default=0.05,
         description="The scale of `run.py figure NAME --quick`, which also runs no more than"
         f" {QUICK_REPETITIONS} repetitions of {QUICK_ITERATIONS} iterations, and draws no more"
-        f" than {QUICK_JOBS} jobs.",
+        f" than {QUICK_JOBS} jobs. Programs keep their size.",
     )
 
 
@@ -118,11 +126,19 @@ def read_figure(document: Document, file: str, varied: tuple[str, ...]) -> Figur
 def resize(data: dict[str, Any], size: Size) -> None:
     """Change a file's data to another size. Jobs get `scale` times as many values and as much
     computing, so their ratio stays, and are submitted as much further apart. What is no number is
-    left for the check of the file. Raises UserError for jobs whose size the file does not have."""
+    left for the check of the file. Raises UserError for jobs whose size the file does not have.
+    A quick version leaves programs as they are."""
     data["name"] = size.name
     if size.repetitions is not None and _is_number(data.get("repetitions")):
         data["repetitions"] = min(data["repetitions"], size.repetitions)
     for job in _shapes(data):
+        if "command" in job:
+            if size.scale != 1 and size.iterations is None:
+                raise UserError(
+                    f"--scale: the program `{job['command']}` has a size of its own; give it other"
+                    " arguments in a copy of the file"
+                )
+            continue
         job.setdefault("scale", 1.0)
         for key in ("scale", "compute_scale"):
             if _is_number(job.get(key)):

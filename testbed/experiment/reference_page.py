@@ -306,6 +306,7 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "backward": "a mapping",
         "between": "two names",
         "panels": f"a list of {', '.join(FIGURE_MEASURES)}",
+        "reported": "a list of 1 to 4 names",
         "workers": "a list of hosts",
         "placement": "`packed`, `spread`, `random`, or a mapping; see [below](#jobsplacement)",
         "arrivals": "see [arrivals](#arrivals)",

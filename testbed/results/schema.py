@@ -56,6 +56,7 @@ class DeclaredFigure:
     panels: tuple[str, ...] = ("ps_packets_per_fragment", "jct")
     against: str = "ESA"
     occupancy: bool = False
+    reported: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> DeclaredFigure:
@@ -63,6 +64,7 @@ class DeclaredFigure:
         TypeError or ValueError when it is not one."""
         known = {each.name: stored[each.name] for each in fields(cls) if each.name in stored}
         known["panels"] = panels = tuple(known.get("panels", cls.panels))
+        known["reported"] = tuple(map(str, known.get("reported", ())))
         if unknown := set(panels) - set(FIGURE_MEASURES):
             raise ValueError(f"there is no measure {', '.join(sorted(unknown))}")
         return cls(**known)

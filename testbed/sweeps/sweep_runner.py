@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 FILE = "sweep.json"
 FORMAT = 1
+GLOO = "gloo"  # a job's key `backend`
 
 
 def run_sweep(
@@ -175,16 +176,21 @@ def _open_folder(sweep: Sweep, results: Path) -> Path:
 
 def _described(point: Point, titles: dict[str, str]) -> dict:
     """What analysis needs of a point: each value as text and, where it is one, as a number; what a
-    legend calls its system."""
+    legend calls its system. Where all sums are gloo's, no system has a part in them."""
     from testbed.experiment.sweep import number_of, shown
 
     values: dict[str, dict[str, Any]] = {
         key: {"text": shown(value), "number": number_of(value)}
         for key, value in point.values.items()
     }
+    for key in values:
+        if key.startswith("jobs[") and key.endswith(".backend"):
+            values[key]["in_legend"] = False
+    by_gloo = all(job.backend == GLOO for job in point.experiment.jobs)
     if "system" in values:
-        values["system"]["title"] = titles[values["system"]["text"]]
-    return {"key": point.key, "system": point.experiment.system.name, "values": values}
+        values["system"]["title"] = GLOO if by_gloo else titles[values["system"]["text"]]
+    system = GLOO if by_gloo else point.experiment.system.name
+    return {"key": point.key, "system": system, "values": values}
 
 
 def _run_points(

@@ -6,12 +6,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 
 from testbed import results
+from testbed.analysis.data.reported_data import reported
+from testbed.analysis.data.sweep_data import read_sweep
 from tests.support.paths import ROOT
 from tests.support.runs import run
 
 FOLDER = ROOT / "experiments"
+FIGURE = FOLDER / "figures" / "learning.yaml"
 
 
 @pytest.mark.slow
@@ -37,3 +41,37 @@ def test_an_example_reaches_its_mark(tmp_path: Path, name, needs, changed, measu
     read = results.read(folder)
     assert measure in set(read.measures.name)
     assert read.jobs.iloc[0].values_checked > 1_000_000, "gradients went through the network"
+
+
+@pytest.mark.slow
+def test_losses_are_drawn_over_time(tmp_path: Path):
+    """The figure of losses, with two of its points and few steps."""
+    if find_spec("torch") is None:
+        pytest.skip("needs torch: pip install '.[torch]'")
+    text = FIGURE.read_text().replace("../../examples", str(ROOT / "examples"))
+    for old, new in (
+        ("repetitions: 5", "repetitions: 2"),
+        ("--epochs 4", "--epochs 1"),
+        ("--steps 100", "--steps 10"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    document = yaml.safe_load(text)
+    (together,) = document["sweep"]["together"]
+    for key in together:
+        together[key] = [together[key][0], together[key][-1]]
+    assert together["jobs[*].backend"] == ["ina", "gloo"]
+    path = tmp_path / "learning.yaml"
+    path.write_text(yaml.safe_dump(document))
+    done = run(path, tmp_path / "results")
+    assert done.returncode == 0, done.stderr
+    sweep = read_sweep(tmp_path / "results" / "learning")
+    found = {(each.job, each.measure): each for each in reported(sweep)}
+    assert set(found) == {("digits", "loss"), ("digits", "accuracy"), ("clicks", "loss"),
+                          ("clicks", "area")}  # fmt: skip
+    for each in found.values():
+        assert [line.series for line in each.lines] == ["ESA", "gloo"]
+        first, second = (line.last.mean for line in each.lines)
+        assert first == pytest.approx(second, rel=0.02), "the same sums, but for roundings"
+    drawn = tmp_path / "results" / "learning" / "figures" / "learning-reported.png"
+    assert drawn.stat().st_size > 5000

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from testbed.analysis.data import sweep_data
+from testbed.analysis.data.sweep_data import Value
 from testbed.cli import main as commands
 from testbed.errors import UserError
 from testbed.experiment.figure import Size
-from testbed.experiment.sweep import load_sweep
-from testbed.sweeps import figure_runner
+from testbed.experiment.sweep import load_sweep, system_titles
+from testbed.sweeps import figure_runner, sweep_runner
 from tests.support.experiments import BASE
 from tests.support.paths import ROOT
 
@@ -46,9 +48,13 @@ def test_every_figure_is_listed_and_has_its_place_in_the_docs(shipped, capsys):
     assert len(shipped) == len(listed) >= 11
     for (name, (sweep, figure)), line in zip(shipped.items(), listed, strict=True):
         assert line.split()[0] == name and line.endswith(figure.claim)
-        assert {point.experiment.runtime for point in sweep.points} == {"virtual"}
         assert {point.experiment.name for point in sweep.points} == {name}
-        assert all(point.experiment.repetitions >= 10 for point in sweep.points)
+        repetitions = {point.experiment.repetitions for point in sweep.points}
+        if all(job.command for point in sweep.points for job in point.experiment.jobs):
+            assert min(repetitions) >= 5  # programs run on Mininet alone
+        else:
+            assert {point.experiment.runtime for point in sweep.points} == {"virtual"}
+            assert min(repetitions) >= 10
         assert f"run.py figure {name}\n" in page and figure.claim in page
 
 
@@ -118,6 +124,34 @@ def test_sizes(file):
             assert [job.scale for job in jobs] == pytest.approx([0.01 * scale, 0.001 * scale])
             assert [job.compute_scale for job in jobs] == [job.scale for job in jobs]
             assert [job.iterations for job in jobs] == iterations
+
+
+def test_programs_keep_their_size(tmp_path):
+    path = tmp_path / "programs.yaml"
+    path.write_text(
+        "topology: {kind: star, hosts: 4}\nrepetitions: 5\nsystem: ps\nmemory: {aggregators: 8}\n"
+        "jobs: [{command: a.py --epochs 9, workers: 2}]\n"
+        "sweep:\n  together:\n"
+        "    - {system: [esa, ps, {name: ps, window: 64}], 'jobs[*].backend': [ina, ina, gloo]}\n"
+        "figure: {claim: It learns., reported: [loss]}\n"
+    )
+    (tmp_path / "a.py").touch()
+    quick = load_sweep(path, figure_runner.size_of(path, None, True))
+    assert {point.experiment.repetitions for point in quick.points} == {2}
+    for point in quick.points:
+        assert point.experiment.jobs[0].command.endswith("a.py --epochs 9")
+    with pytest.raises(UserError, match="--scale: the program .*a.py --epochs 9` has a size"):
+        load_sweep(path, figure_runner.size_of(path, 2.0, False))
+    # A legend names gloo where it makes the sums, and no backend elsewhere.
+    titles = system_titles(quick.points)
+    described = [sweep_runner._described(point, titles) for point in quick.points]
+    assert [each["system"] for each in described] == ["esa", "ps", "gloo"]
+    values = [
+        {name: Value(**value) for name, value in each["values"].items()} for each in described
+    ]
+    points = [sweep_data.Point("", each["system"], value, None)
+              for each, value in zip(described, values, strict=True)]  # fmt: skip
+    assert [point.series(None) for point in points] == ["ESA", "PS", "gloo"]
 
 
 def test_lists_of_jobs_are_numbers_and_resized_too(file):
