@@ -3,6 +3,7 @@ Mininet."""
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,20 +20,25 @@ EXPERIMENT = """
 name: training
 topology: {{kind: star, hosts: 5}}
 links: {{bandwidth: 50 Mbit/s, loss: 1 %, duplicate: 1 %, reorder: 1 %}}
-system: {{name: {system}}}
+system: {system}
 memory: {{aggregators: {aggregators}}}
+timers: {{min_timeout: 20 ms, max_timeout: 200 ms}}
 jobs:
-  - {{name: t, command: program.py, workers: 4}}
+  - {{name: t, command: program.py {steps} {scale}, workers: 4, numbers: {numbers}}}
 """
 
 # Trains twice from the same weights: with the network's sums, and with sums that each rank makes
-# by itself from all ranks' gradients, which it gathers over gloo. The formula is that of the docs.
+# by itself from all ranks' gradients, which it gathers over gloo, by the formulas of the docs.
 PROGRAM = """
+import math
+import sys
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+steps, scale = int(sys.argv[1]), int(sys.argv[2])  # scale 0: exponents
+floats = 0
 dist.init_process_group("ina")
 rank = dist.get_rank()
 gloo = dist.new_group(backend="gloo")
@@ -42,7 +48,22 @@ assert [each["rank"] for each in said] == [0, 1, 2, 3]
 dist.barrier()
 
 
+def summed_fixed(arrays):
+    global floats
+    whole = (arrays.double() * scale).round()
+    sums = (whole.sum(0) / scale).float()
+    for start in range(0, arrays.shape[1], 64):
+        fragment = slice(start, start + 64)
+        if whole[:, fragment].abs().max() > 213000000:
+            floats += 1
+            columns = arrays[:, fragment].double().T.tolist()
+            sums[fragment] = torch.tensor([math.fsum(each) for each in columns]).float()
+    return sums
+
+
 def summed(arrays):
+    if scale:
+        return summed_fixed(arrays)
     parts = []
     for start in range(0, arrays.shape[1], 4096):
         block = arrays[:, start : start + 4096].double()
@@ -68,13 +89,13 @@ def trained(through_network):
     model = DistributedDataParallel(net, process_group=None if through_network else gloo)
     if not through_network:
         model.register_comm_hook(None, hook)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1 / 64, momentum=0.9)
     draw = torch.Generator().manual_seed(rank)
-    for _ in range(20):
+    for _ in range(steps):
         images = torch.randn(8, 64, generator=draw)
         loss = nn.functional.cross_entropy(model(images), images[:, :10].argmax(1))
         optimizer.zero_grad()
-        loss.backward()
+        (64 * loss).backward()  # so that some do not fit the fixed scale
         optimizer.step()
     return torch.cat([parameter.detach().flatten() for parameter in net.parameters()])
 
@@ -86,31 +107,43 @@ dist.all_gather(everyone, found)
 assert all(torch.equal(each, found) for each in everyone), "the ranks differ"
 assert torch.equal(found, reference), (found - reference).abs().max()
 dist.destroy_process_group()
-print("equal bit by bit")
+print("equal bit by bit;", floats, "fragments as floats")
 """
 
 
 @pytest.mark.parametrize(
-    "system, aggregators",
+    "system, aggregators, steps, scale",
     [
-        ("esa", 64),
-        pytest.param("esa", 12, marks=pytest.mark.slow),
-        pytest.param("atp", 12, marks=pytest.mark.slow),
-        pytest.param("switchml", 32, marks=pytest.mark.slow),
+        ("esa", 64, 20, 0),
+        pytest.param("esa", 12, 200, 0, marks=pytest.mark.slow),
+        pytest.param("atp", 12, 200, 0, marks=pytest.mark.slow),
+        # So fine that some fragments go as float32.
+        pytest.param("atp", 12, 200, 10**9, marks=pytest.mark.slow),
+        pytest.param("switchml", 32, 200, 0, marks=pytest.mark.slow),
     ],
 )
-def test_weights_are_those_of_the_same_sums_over_gloo(tmp_path: Path, system, aggregators):
+def test_weights_are_those_of_the_same_sums_over_gloo(
+    tmp_path: Path, system, aggregators, steps, scale
+):
     (tmp_path / "program.py").write_text(PROGRAM)
     path = tmp_path / "experiment.yaml"
-    path.write_text(EXPERIMENT.format(system=system, aggregators=aggregators))
+    options = f"{{name: {system}, fixed_point_scale: {scale}}}" if scale else f"{{name: {system}}}"
+    numbers = "fixed" if scale else "exponents"
+    path.write_text(
+        EXPERIMENT.format(
+            system=options, aggregators=aggregators, steps=steps, scale=scale, numbers=numbers
+        )
+    )
     done = run(path, tmp_path / "results", "--no-report")
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "results").iterdir()
     for rank in range(4):
-        assert "equal bit by bit" in (folder / "logs" / f"t-rank{rank}.log").read_text()
+        said = (folder / "logs" / f"t-rank{rank}.log").read_text()
+        found = re.search(r"equal bit by bit; (\d+) fragments as floats", said)
+        assert found and (int(found[1]) > 0) == bool(scale), said
     job = results.read(folder).jobs.iloc[0]
     parameters = 64 * 100 + 100 + 100 * 10 + 10
-    assert job.values_checked >= 4 * 20 * parameters, "gradients went through the network"
+    assert job.values_checked >= 4 * steps * parameters, "gradients went through the network"
 
 
 # Trains the same network with both kinds of FSDP, and without, in a group of gloo.
@@ -175,7 +208,7 @@ def test_sharded_training_is_that_of_the_whole_network(tmp_path: Path):
     """Reduce-scatter and all-gather, over links with faults; gloo's sums differ in rounding."""
     (tmp_path / "program.py").write_text(SHARDED)
     path = tmp_path / "experiment.yaml"
-    text = EXPERIMENT.format(system="esa", aggregators=64)
+    text = EXPERIMENT.format(system="esa", aggregators=64, steps=0, scale=0, numbers="exponents")
     path.write_text(text.replace("workers: 4", "workers: 2"))
     done = run(path, tmp_path / "results", "--no-report")
     assert done.returncode == 0, done.stderr
