@@ -651,13 +651,21 @@ def _recording_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--values", type=_positive, default=64, metavar="N", help="per packet (default: 64)"
     )
+    parser.add_argument(
+        "--draw",
+        type=Path,
+        metavar="FIGURE",
+        help="draw the errors of the number formats, as .pdf and .png",
+    )
     _json(parser, "the same for programs")
 
 
 def _recording(options: Namespace) -> int | None:
     from testbed.cli.recording_commands import recording_command
 
-    return recording_command(options.recording, options.fixed_scale, options.values, options.json)
+    return recording_command(
+        options.recording, options.fixed_scale, options.values, options.json, options.draw
+    )
 
 
 COMMANDS = {

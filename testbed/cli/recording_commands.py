@@ -33,6 +33,7 @@ from testbed.traffic.trace import Trace
 from testbed.workload.gradients import block_scales, quantise
 
 FILE_WIDTH = 120  # of tables that go to a file
+FIXED_SCALES = tuple(10**power for power in range(3, 10))  # that are drawn
 
 # -- record
 
@@ -236,13 +237,43 @@ def tables(recording: Recording, trace: Trace, fixed_scale: int, values: int) ->
     yield Table("parameters", f"Numbers, with a fixed scale of {fixed_scale:,}", _LAYERS, found)
 
 
-def recording_command(path: Path, fixed_scale: int, values: int, as_json: bool) -> int:
-    """Print what is in a recording. Raises UserError."""
+def draw_numbers(recording: Recording, title: str, values: int, path: Path) -> list[Path]:
+    """Draw how far the sums are off in each number format, over all parameters, for fixed scales
+    from 1,000 on. values: per packet. Returns what is written, as PNG and PDF."""
+    from testbed.analysis.figures import number_format_figure as figure
+
+    fixed = []
+    for steps in FIXED_SCALES:
+        found = measured(recording, steps, values)
+        sums, square = sum(each.sums for each in found), sum(each.square for each in found)
+        errors = {
+            name: float(np.sqrt(sum(each.errors[name] for each in found) / square))
+            for name in found[0].errors
+        }
+        lost, floats = sum(each.lost for each in found), sum(each.floats for each in found)
+        fixed.append(figure.FixedScale(steps, errors.pop("fixed"), lost / sums, floats / sums))
+    return figure.draw(path, title, fixed, errors)
+
+
+def recording_command(
+    path: Path, fixed_scale: int, values: int, as_json: bool, drawn: Path | None = None
+) -> int:
+    """Print what is in a recording, and draw its numbers into the file `drawn`, if there is one.
+    Raises UserError."""
     recording = load_recording(path)
+    if drawn is not None:
+        if drawn.suffix not in (".pdf", ".png") or not drawn.absolute().parent.is_dir():
+            raise UserError(
+                f"{drawn}: name a file that ends in .pdf or .png, in an existing folder"
+            )
+        if not recording.has_values:
+            raise UserError(f"{path}: this recording has no values, so there is nothing to draw")
     trace = recording.trace()
     found = list(tables(recording, trace, fixed_scale, values))
     title = f"{trace.title}, {trace.hardware}: {trace.sources[0]}"
     if as_json:
+        if drawn is not None:
+            draw_numbers(recording, title, values, drawn)
         data = {"recording": title, **{each.name: table_data(each) for each in found}}
         print(json.dumps(data, indent=1, ensure_ascii=False))
         return 0
@@ -252,4 +283,7 @@ def recording_command(path: Path, fixed_scale: int, values: int, as_json: bool) 
         console = Console(width=FILE_WIDTH)
     for each in found:
         console.print(printed(each))
+    if drawn is not None:
+        for written in draw_numbers(recording, title, values, drawn):
+            print(written)
     return 0

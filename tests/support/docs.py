@@ -151,7 +151,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"RUN experiments/train_(text|clicks|jax)\.yaml", _EXAMPLES),
     (r"RUN record (FILE|experiments/train_\w+\.yaml) -o \w+\.npz( --steps \d+)?", _RECORD),
     (
-        r"RUN recording (FILE|traffic/\S+\.npz)",
+        r"RUN recording (FILE|traffic/\S+\.npz( --draw errors\.pdf)?)",
         Run("recording traffic/recordings/train_clicks.npz"),
     ),
     (
