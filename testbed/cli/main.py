@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from testbed.errors import RunError, UserError, did_you_mean, sentence
+from testbed.linux import memory_limits
 from testbed.paths import command_line, default_results, program_name
 from testbed.runtimes import interrupts
 
@@ -803,8 +804,11 @@ def main(arguments: list[str]) -> int:
         # `ina show FILE | head`: the reader has enough. Python must not complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    except (MemoryError, ImportError, OSError, RuntimeError) as error:
+        if memory_limits.ran_out(error):
+            print(f"failed: memory ran out; {memory_limits.advice()}", file=sys.stderr)
+            return 1
+        if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = f" of {error.filename}" if error.filename else ""
         print(f"failed: the file system{where} is full; make room on it", file=sys.stderr)

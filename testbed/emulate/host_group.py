@@ -207,8 +207,6 @@ class HostGroup:
 
 def process_died(host: HostProcess) -> RunError:
     """The error for a host process that ended before it was done."""
-    code = host.process.code
-    how = f"was killed by signal {-code}" if code and code < 0 else f"ended with exit code {code}"
-    return RunError(
-        f"the process of host {host.title} {how}", host.process.log_tail(), str(host.process.log)
-    )
+    process = host.process
+    what = f"the process of host {host.title} {process.how_it_ended}"
+    return RunError(what, process.last_words, str(process.log))

@@ -126,7 +126,7 @@ class ProgramGroup:
                     continue
                 rank.ended_ns = now_ns
                 if rank.process.code != 0:
-                    self._abort(job, f"{rank.title} {_how(rank.process.code)}", rank)
+                    self._abort(job, f"{rank.title} {rank.process.how_it_ended}", rank)
                 rank.host.send(ended=True)
             for rank in job.ranks:
                 # A rank that fails leaves before it has ended; the others are told why, then.
@@ -368,7 +368,3 @@ def _read(line: bytes) -> dict[str, Any] | None:
         return {**said, "values": {str(k): float(v) for k, v in said["values"].items()}}
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-
-
-def _how(code: int) -> str:
-    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"

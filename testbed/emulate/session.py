@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.errors import RunError
 from testbed.network.registry import Record
 from testbed.network.spawner import Spawner
 from testbed.runtimes import interrupts
@@ -132,6 +133,12 @@ class Session:
         self.note_processes()
         return self.network
 
+    def check(self) -> None:
+        """Raises RunError that names a spawner which has ended."""
+        for spawner in (self._nodes, self._pool):
+            if spawner is not None:
+                spawner.check()
+
     def note_processes(self) -> None:
         """Bring the record up to date with the processes that the spawners have started."""
         for spawner in (self._nodes, self._pool):
@@ -181,8 +188,13 @@ class SharedSession:
             assert self._session is not None
             self._session.begin(title, logs)
             yield self._session
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            try:
+                # With a spawner its children end, and one of them may have been noticed first.
+                if isinstance(error, RunError) and self._session is not None:
+                    self._session.check()
+            finally:
+                self.close()
             raise
 
     def __enter__(self) -> SharedSession:

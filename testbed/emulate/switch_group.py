@@ -91,8 +91,8 @@ class SwitchGroup:
         for name, process in self.processes.items():
             if process.code is not None:
                 raise RunError(
-                    f"the process of switch {name} {describe_exit(process.code)}",
-                    process.log_tail(),
+                    f"the process of switch {name} {process.how_it_ended}",
+                    process.last_words,
                     str(process.log),
                 )
 
@@ -110,7 +110,7 @@ class SwitchGroup:
                 time.sleep(0.01)
             self.check()
             raise RunError(
-                f"switch {name} {failure}: {error}", process.log_tail(), str(process.log)
+                f"switch {name} {failure}: {error}", process.last_words, str(process.log)
             ) from error
 
     def pause(self, name: str) -> None:
@@ -156,8 +156,3 @@ class SwitchGroup:
             for process in running:
                 self.spawner.signal(process, 9)
             self.spawner.wait_ended(running, 10, "end of the switches")
-
-
-def describe_exit(code: int) -> str:
-    """How a process ended, for a message."""
-    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"

@@ -11,10 +11,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import UserError
+from testbed.linux.memory_limits import address_space_bytes, advice, available_bytes
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -131,20 +131,6 @@ def _arrays(part: Any) -> Iterable[Any]:
             yield each
 
 
-def available_bytes() -> int:
-    """How much memory this process may still take: of the machine and of its control group."""
-    import psutil
-
-    free = psutil.virtual_memory().available
-    group = Path("/sys/fs/cgroup")
-    try:
-        most = int((group / "memory.max").read_text())
-        free = min(free, most - int((group / "memory.current").read_text()))
-    except (OSError, ValueError):  # no such group, or no limit ("max")
-        pass
-    return free
-
-
 def require(runs: Mapping[str, Experiment], processes: int = 1) -> None:
     """Make sure that the largest of some runs, by their titles, fit, `processes` of them at a time.
 
@@ -152,6 +138,9 @@ def require(runs: Mapping[str, Experiment], processes: int = 1) -> None:
     if not runs:
         return
     free = available_bytes()
+    limit = address_space_bytes()
+    if limit is not None and all(each.runtime == "virtual" for each in runs.values()):
+        free = min(free, limit)  # of each process, and a virtual run is one
     at_most = _largest_first(runs, machine_bytes_at_most)
     if sum(size for size, _ in at_most[:processes]) <= free // 2:
         return
@@ -160,8 +149,7 @@ def require(runs: Mapping[str, Experiment], processes: int = 1) -> None:
     if largest > free:
         raise UserError(
             f"{title} takes about {largest / GIB:.1f} GiB of memory, and {free / GIB:.1f} GiB are"
-            " free: take a smaller scale, fewer workers or a larger values_per_packet, or close"
-            " other programs"
+            f" free: take a smaller scale, fewer workers or a larger values_per_packet; {advice()}"
         )
     sums = list(itertools.accumulate(size for size, _ in sizes[:processes]))
     if sums[-1] > free:

@@ -43,7 +43,7 @@ from pathlib import Path
 from typing import Protocol
 
 from testbed.errors import RunError
-from testbed.linux import kernel
+from testbed.linux import kernel, memory_limits
 from testbed.linux.ownership import hand_over
 from testbed.paths import import_path
 
@@ -59,12 +59,35 @@ class HasFileno(Protocol):
 
 @dataclass
 class Process:
-    """A child as the runner sees it. `code` is None while it runs, negative for a signal."""
+    """A child as the runner sees it. `code` is None while it runs, negative for a signal.
+    `out_of_memory`: whether the kernel has killed it because memory ran out."""
 
     key: str
     log: Path
     pid: int = 0
     code: int | None = None
+    out_of_memory: bool = False
+
+    @property
+    def how_it_ended(self) -> str:
+        """For a message."""
+        assert self.code is not None
+        if self.out_of_memory:
+            return f"was killed by the kernel, since memory ran out; {memory_limits.advice()}"
+        if self.code < 0:
+            return f"was killed by signal {-self.code}"
+        if self._memory_error:
+            return f"ran out of memory; {memory_limits.advice()}"
+        return f"ended with exit code {self.code}"
+
+    @property
+    def last_words(self) -> str:
+        """The end of its log, if that says more than `how_it_ended`."""
+        return "" if self._memory_error else self.log_tail()
+
+    @property
+    def _memory_error(self) -> bool:
+        return bool(self.code) and "MemoryError" in self.log_tail(1)
 
     def log_tail(self, lines: int = 12) -> str:
         """The last lines that the process wrote."""
@@ -94,6 +117,7 @@ class Spawner:
         self.log = log
         self.kept: Path | None = None
         self.processes: dict[str, Process] = {}
+        self._kills = memory_limits.kills()
         self._ready = False
         self._ended: list[Process] = []
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -165,6 +189,11 @@ class Spawner:
         ended, self._ended = self._ended, []
         return ended
 
+    def check(self) -> None:
+        """Raises RunError if the spawner process itself has ended."""
+        if self._process.poll() is not None:
+            raise self._broken()
+
     def _receive(self) -> None:
         while True:
             try:
@@ -181,6 +210,7 @@ class Spawner:
             elif "exited" in message:
                 process = self.processes[message["exited"]]
                 process.code = message["code"]
+                process.out_of_memory = process.code == -9 and self._memory_ran_out()
                 self._ended.append(process)
             elif "ready" in message:
                 self._ready = True
@@ -261,9 +291,16 @@ class Spawner:
                 raise self._broken() from error
 
     def _broken(self) -> RunError:
-        return RunError(
-            f"the {self.name} (process {self.pid}) ended", self._tail(), str(self.kept or self.log)
-        )
+        own = Process(self.name, self.log, self.pid)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            own.code = self._process.wait(1)
+            own.out_of_memory = own.code == -9 and self._memory_ran_out()
+        how = "closed its connection" if own.code is None else own.how_it_ended
+        what = f"the {self.name} (process {self.pid}) {how}"
+        return RunError(what, own.last_words, str(self.kept or self.log))
+
+    def _memory_ran_out(self) -> bool:
+        return memory_limits.kills() > self._kills
 
     def _tail(self) -> str:
         return Process(self.name, self.log).log_tail()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import sys
@@ -31,6 +32,11 @@ def echo(arguments: dict, descriptors: list[int]) -> None:
     print("to the log")
     answer = {"length": len(arguments["text"]), "preloaded": PRELOADED, "noted": NOTED}
     os.write(descriptors[0], json.dumps(answer).encode())
+
+
+def take_all_memory(arguments: dict, descriptors: list[int]) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (256 << 20, 256 << 20))
+    bytearray(512 << 20)
 
 
 def fail(arguments: dict, descriptors: list[int]) -> None:

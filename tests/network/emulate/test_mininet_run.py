@@ -231,6 +231,18 @@ def test_a_process_that_dies_ends_the_run_with_its_name(experiment, start, tmp_p
     assert results.read(folder).state == "failed"
 
 
+@pytest.mark.parametrize("pool", ["ina-switch pool", "ina-host pool"])
+def test_a_spawner_that_dies_is_named_and_not_its_children(experiment, start, tmp_path, pool):
+    process = start(experiment(LONG), tmp_path / "results")
+    wait_for_run(process)
+    # The name is as long as the kernel keeps it.
+    os.kill(wait_for_processes(process, pool[:15])[pool[:15]], signal.SIGKILL)
+    code, err = end(process)
+    assert code == 1, err
+    named = rf"the {pool.removeprefix('ina-')} \(process \d+\) was killed by signal 9$"
+    assert re.search(named, err, re.MULTILINE) and "Traceback" not in err
+
+
 @pytest.mark.slow
 def test_a_process_that_hangs_ends_the_run_with_its_name(experiment, start, tmp_path):
     process = start(experiment(LONG + "timeout: 1 s\n"), tmp_path / "results")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import RunError
+from testbed.linux import memory_limits
 from testbed.linux.processes import Identity
 from testbed.network.spawner import Spawner
 from testbed.paths import PACKAGE
@@ -54,8 +55,24 @@ def test_a_child_gets_its_arguments_descriptors_and_log(spawner, tmp_path):
 def test_how_a_child_ended(spawner, tmp_path, function, code, words):
     process = spawner.spawn("a", f"{HERE}:{function}", {}, tmp_path / "a.log")
     spawner.wait_ended([process], 10, "end")
-    assert process.code == code
-    assert words in process.log_tail()
+    assert (process.code, process.how_it_ended) == (code, f"ended with exit code {code}")
+    assert words in process.log_tail() == process.last_words
+
+
+def test_a_child_without_memory_says_so_in_one_line(spawner, tmp_path):
+    process = spawner.spawn("a", f"{HERE}:take_all_memory", {}, tmp_path / "a.log")
+    spawner.wait_ended([process], 10, "end")
+    assert process.how_it_ended.startswith("ran out of memory; ") and process.last_words == ""
+
+
+def test_a_child_that_the_kernel_killed_for_memory(spawner, tmp_path, monkeypatch):
+    process = spawner.spawn("a", f"{HERE}:sleep", {}, tmp_path / "a.log")
+    spawner.wait_started([process])
+    before = memory_limits.kills()
+    monkeypatch.setattr(memory_limits, "kills", lambda: before + 1)
+    spawner.signal(process, signal.SIGKILL)
+    spawner.wait_ended([process], 10, "end")
+    assert process.how_it_ended.startswith("was killed by the kernel, since memory ran out; ")
 
 
 def test_a_signal_reaches_the_child_and_shows_in_its_code(spawner, tmp_path):
@@ -99,7 +116,7 @@ def test_a_module_that_cannot_be_imported_is_named(tmp_path):
 def test_a_spawner_that_is_killed_is_noticed(spawner):
     spawner.wait_ready()
     os.kill(spawner.pid, signal.SIGKILL)
-    with pytest.raises(RunError, match="test pool .* ended"):
+    with pytest.raises(RunError, match=r"the test pool \(process \d+\) was killed by signal 9$"):
         spawner.wait(lambda: False, 10, "nothing")
 
 
