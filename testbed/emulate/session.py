@@ -134,10 +134,12 @@ class Session:
         return self.network
 
     def check(self) -> None:
-        """Raises RunError that names a spawner which has ended."""
+        """Raises RunError that names a spawner or a node's namespace which has ended."""
         for spawner in (self._nodes, self._pool):
             if spawner is not None:
                 spawner.check()
+        if self._network is not None:
+            self._network.check()
 
     def note_processes(self) -> None:
         """Bring the record up to date with the processes that the spawners have started."""
@@ -190,7 +192,8 @@ class SharedSession:
             yield self._session
         except BaseException as error:
             try:
-                # With a spawner its children end, and one of them may have been noticed first.
+                # With a spawner its children end, and with a namespace its links, on which
+                # switches depend: one of them may have been noticed first.
                 if isinstance(error, RunError) and self._session is not None:
                     self._session.check()
             finally:

@@ -87,7 +87,9 @@ class SwitchGroup:
                 raise
 
     def check(self) -> None:
-        """Raises RunError if one of the processes has ended."""
+        """Raises RunError if one of the processes has ended, or a node's namespace, with whose
+        links a switch ends."""
+        self._network.check()
         for name, process in self.processes.items():
             if process.code is not None:
                 raise RunError(

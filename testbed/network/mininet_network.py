@@ -82,8 +82,20 @@ class Network(Mininet):
         process = spawner.spawn("build", "testbed.network.namespace:build", arguments, log)
         spawner.wait_ended([process], 60, "building the network")
         if process.code != 0:
+            self.check()
             raise RunError("cannot build the network", process.log_tail(), str(log))
         self.built = True
+
+    def check(self) -> None:
+        """Raises RunError that names a node whose namespace has ended."""
+        self.spawner.pump()
+        for name, holder in self.holders.items():
+            if holder.code is not None:
+                raise RunError(
+                    f"the process that holds the namespace of {name} {holder.how_it_ended}",
+                    holder.last_words,
+                    str(holder.log),
+                )
 
     def take_down(self) -> None:
         """Stop everything and give the namespaces up, with which the links go."""

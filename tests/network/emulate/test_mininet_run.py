@@ -107,6 +107,14 @@ def host_processes(process: subprocess.Popen) -> dict[str, int]:
     return found
 
 
+def command_line_of(pid: int) -> str:
+    """What ps shows; "" if the process is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
 def wait_for_processes(process: subprocess.Popen, *names: str) -> dict[str, int]:
     deadline = time.monotonic() + 60
     while not set(names) <= set(found := host_processes(process)):
@@ -241,6 +249,18 @@ def test_a_spawner_that_dies_is_named_and_not_its_children(experiment, start, tm
     assert code == 1, err
     named = rf"the {pool.removeprefix('ina-')} \(process \d+\) was killed by signal 9$"
     assert re.search(named, err, re.MULTILINE) and "Traceback" not in err
+
+
+def test_a_namespace_that_ends_is_named_and_not_the_switch(experiment, start, tmp_path):
+    process = start(experiment(LONG), tmp_path / "results")
+    wait_for_run(process)
+    wait_for_processes(process, "ina-s1-r0")
+    titles = {pid: command_line_of(pid) for pid in children_of(process.pid)}
+    (holder,) = [pid for pid, title in titles.items() if title.startswith("ina namespace h2")]
+    os.kill(holder, signal.SIGKILL)
+    code, err = end(process)
+    assert code == 1, err
+    assert "that holds the namespace of h2 was killed by signal 9" in err
 
 
 @pytest.mark.slow

@@ -31,7 +31,8 @@ class SlowSpawner:
 
 def group(tmp_path, spawner):
     node = SimpleNamespace(name="s1")
-    network = SimpleNamespace(switches=[node], holders={"s1": SimpleNamespace(pid=1)})
+    holders = {"s1": SimpleNamespace(pid=1)}
+    network = SimpleNamespace(switches=[node], holders=holders, check=lambda: None)
     backend = SimpleNamespace(by_thread=False, target="t", arguments=lambda node, seed: [])
     made = SwitchGroup(network, backend, spawner, tmp_path, 1, 0)
     made.clients["s1"] = "client"
