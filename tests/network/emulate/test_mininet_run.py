@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import pty
@@ -273,6 +274,26 @@ def test_a_process_that_hangs_ends_the_run_with_its_name(experiment, start, tmp_
     assert code == 1, err
     assert "h2 (worker 1 of job a)" in err and "no sign of life" in err
     assert results.read(folder).state == "failed"
+
+
+@pytest.mark.slow
+def test_a_machine_that_sleeps_for_a_while_is_marked(experiment, start, tmp_path):
+    """All processes stand still for three seconds, as on a suspended machine."""
+    process = start(experiment(LONG.replace("1000", "120")), tmp_path / "results")
+    wait_for_run(process)
+    wait_for_progress(process)
+    everyone = [process.pid, *children_of(process.pid)]
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for pid in everyone:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        if number == signal.SIGSTOP:
+            time.sleep(3)
+    code, err = end(process)
+    assert code == 0, err
+    found = results.read(only_results(tmp_path / "results"))
+    assert found.fidelity == "degraded" and found.reasons
+    assert found.jobs.exact.all()
 
 
 # The last moment of SIGINT is drawn anew in each run; not here, since all test processes must agree

@@ -1,0 +1,31 @@
+"""Clocks: a jump of the wall clock changes no run, because nothing measures or waits by it."""
+
+from __future__ import annotations
+
+import re
+
+from tests.support.paths import ROOT
+
+WALL = re.compile(
+    r"\btime\.time(_ns)?\(|\bdatetime\.(now|utcnow|today)\(|CLOCK_REALTIME|\bgettimeofday\("
+    r"|\btime\(NULL\)|\blocaltime\("
+)
+# What reads it, and for what.
+ALLOWED = {
+    "testbed/results/environment.py": "the date of a run",
+    "testbed/results/writer.py": "the date of a run",
+    "testbed/protocols/__init__.py": "the age of files in a cache",
+    "p4engine/src/p4engine/backend/cache.py": "the age of files in a cache",
+    "p4engine/src/p4engine/runtime/io_state.h": "times in captures",
+    "p4engine/src/p4engine/runtime/io.c": "times in captures",
+    "p4engine/src/p4engine/cli/shim_capture.py": "times in captures",
+}
+
+
+def test_the_wall_clock_is_read_for_dates_alone():
+    found = set()
+    for folder in ("testbed", "analysis", "traffic", "topos", "p4engine/src"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".py", ".c", ".h") and WALL.search(path.read_text()):
+                found.add(path.relative_to(ROOT).as_posix())
+    assert found == set(ALLOWED)
