@@ -8,18 +8,21 @@ x axis itself.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from testbed.analysis.data.run_summary import summary
-from testbed.config.data_files import DataError, read_json
+from testbed.config.data_files import DataError, read_json, require
 from testbed.results import SWEEP_FILE, Results, ResultsError, find, read
 from testbed.results.schema import DeclaredFigure
 from testbed.systems import SYSTEMS
 
 _SHORT = 20
+_KEY = re.compile(r"[0-9A-Za-z_-]{1,64}")  # a point's folder
 _MANY = 64  # jobs
 
 
@@ -103,16 +106,14 @@ def read_sweep(folder: str | Path) -> Sweep:
     """Opens a sweep's folder. Raises ResultsError when it can't be read."""
     folder = Path(folder)
     try:
-        described = read_json(folder / SWEEP_FILE)
-        points = tuple(
-            Point(
-                each["key"],
-                each["system"],
-                {key: Value(**value) for key, value in each["values"].items()},
-                _newest(folder / each["key"]),
-            )
-            for each in described["points"]
-        )
+        file = folder / SWEEP_FILE
+        kinds: dict[str, type] = {"name": str, "keys": list, "points": list}
+        described = require(read_json(file), kinds, file)
+        if not all(isinstance(key, str) for key in described["keys"]):
+            raise DataError(f"{file} can't be read: keys: found {described['keys']!r:.50}")
+        points = tuple(_point(each, folder) for each in described["points"])
+        if len({point.key for point in points}) < len(points):
+            raise DataError(f"{file} can't be read: two points have the same key")
         declared = described.get("figure")
         figure = None if declared is None else DeclaredFigure.from_json(declared)
         sweep = Sweep(folder, described["name"], tuple(described["keys"]), points, figure)
@@ -121,6 +122,21 @@ def read_sweep(folder: str | Path) -> Sweep:
         raise ResultsError(str(error)) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ResultsError(f"{folder / SWEEP_FILE} can't be read: {error}") from None
+
+
+def _point(described: Any, folder: Path) -> Point:
+    """A point as SWEEP_FILE has it. Raises DataError."""
+    file = folder / SWEEP_FILE
+    found = require(described, {"key": str, "system": str, "values": dict}, file)
+    if not _KEY.fullmatch(found["key"]):
+        raise DataError(f"{file} can't be read: key: found {found['key'][:50]!r}")
+    values = {}
+    for name, each in found["values"].items():
+        value = require(each, {"text": str, "number": (int, float, type(None))}, file)
+        title = require({"title": "", **value}, {"title": str}, file)["title"]
+        in_legend = value.get("in_legend", True) is not False
+        values[name] = Value(value["text"], value["number"], title, in_legend)
+    return Point(found["key"], found["system"], values, _newest(folder / found["key"]))
 
 
 def _with_ranks(sweep: Sweep) -> Sweep:

@@ -91,7 +91,7 @@ def unpack(path: Path, folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise UserError(f"{path} can't be read: {error.strerror or error}") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
-        raise UserError(f"{path} is no artifact, or is damaged: {error}") from None
+        raise UserError(f"{path} is no artifact, or is damaged: {str(error)[:200]}") from None
     return manifest
 
 

@@ -150,9 +150,9 @@ class Archive:
             return self._zip.read(member)
         except KeyError:
             raise RecordingError(f"{self.path}: has no {member}; record again") from None
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
             raise RecordingError(
-                f"{self.path}: {member} is damaged ({error}); copy or record it again"
+                f"{self.path}: {member} is damaged ({error!s:.200}); copy or record it again"
             ) from None
 
     def array(self, member: str, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -171,7 +171,7 @@ class Archive:
         except (ValueError, EOFError) as error:
             if isinstance(error, RecordingError):
                 raise
-            raise RecordingError(f"{self.path}: {member} is damaged ({error})") from None
+            raise RecordingError(f"{self.path}: {member} is damaged ({error!s:.200})") from None
         if found.dtype != dtype or found.shape != shape:
             raise RecordingError(
                 f"{self.path}: {member} is {found.dtype} {found.shape}; {HEADER} says"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from testbed.config.units import FieldError, describe
 from testbed.errors import UserError, did_you_mean, nearest_word, sentence
 
-SHOWN = 50
+SHOWN = 20
 
 Path = tuple[str | int, ...]
 

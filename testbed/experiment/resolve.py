@@ -243,6 +243,8 @@ class _Resolver:
         values, servers = self.parts.get("values_per_packet"), self.servers_per_job
         if self.problems or self.topology is None or values is None or servers is None:
             return None
+        if not self.directions:  # of links that are not sound
+            return None
         hosts = set(self.topology.hosts)
         ways = [way for both in self.directions for way in both]
         rates = [

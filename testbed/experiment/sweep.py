@@ -249,7 +249,8 @@ def _choices(document: Document, file: str) -> list[Choice]:
     for name, values in data.items():
         if name not in RESERVED:
             found = _values(values, ("sweep", name), add_problem)
-            groups.append([{name: value} for value in found])
+            different = {repr(value): value for value in found}
+            groups.append([{name: value} for value in different.values()])
     for number, group in enumerate(_listed(data, "together", add_problem)):
         place = ("sweep", "together", number)
         columns = {

@@ -62,10 +62,18 @@ class DeclaredFigure:
     def from_json(cls, stored: Mapping[str, Any]) -> DeclaredFigure:
         """The declaration in SWEEP_FILE. Keys that only matter to a run are left out. Raises
         TypeError or ValueError when it is not one."""
+        if not isinstance(stored, Mapping):
+            raise TypeError("figure: found no keys and values")
         known = {each.name: stored[each.name] for each in fields(cls) if each.name in stored}
-        known["panels"] = panels = tuple(known.get("panels", cls.panels))
-        known["reported"] = tuple(map(str, known.get("reported", ())))
-        if unknown := set(panels) - set(FIGURE_MEASURES):
+        for name, value in known.items():
+            default = getattr(cls, name)
+            if isinstance(default, tuple):
+                if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+                    raise TypeError(f"figure.{name}: found no list of words")
+                known[name] = tuple(value)
+            elif not isinstance(value, type(default)):
+                raise TypeError(f"figure.{name}: found {value!r:.50}")
+        if unknown := set(known.get("panels", ())) - set(FIGURE_MEASURES):
             raise ValueError(f"there is no measure {', '.join(sorted(unknown))}")
         return cls(**known)
 

@@ -96,7 +96,7 @@ def read_graph(path: Path) -> GraphFile:
 def _graphml(path: Path) -> GraphFile:
     try:
         graph = networkx.read_graphml(path)
-    except (ParseError, networkx.NetworkXError, KeyError, ValueError) as error:
+    except (ParseError, networkx.NetworkXError, LookupError, ValueError) as error:
         raise UserError(f"{path}: not a GraphML file ({error})") from None
     found = GraphFile(path, directed=graph.is_directed())
     for name, attributes in graph.nodes(data=True):

@@ -177,7 +177,8 @@ def test_without_x_many_points_are_lying_bars_with_names(folder):
     del described["figure"]["x"]
     for point in described["points"]:
         point["values"]["jobs"]["number"] = None
-    described["points"].append(described["points"][0] | {"system": "ps"})
+    write_run(folder / "ps", system="ps", stretches=(1.0,))
+    described["points"].append(described["points"][0] | {"key": "ps", "system": "ps"})
     (folder / SWEEP_FILE).write_text(json.dumps(described))
     sweep = sweeps.read_sweep(folder)
     figure = sweep_figures.measures(sweep, sweeps.frame(sweep))

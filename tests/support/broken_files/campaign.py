@@ -1,0 +1,114 @@
+"""Many broken files for one reader."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import shutil
+import signal
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from testbed.errors import RunError, UserError
+from tests.support.broken_files.changes import as_text, changed_bytes, changed_data
+from tests.support.broken_files.readers import READERS, Reader
+
+LIMIT_S = 20  # processor time of one file
+LONGEST = 20_000  # characters of a message
+
+
+class TookTooLong(BaseException):
+    """The limit of processor time was reached."""
+
+
+@dataclass
+class Outcome:
+    """`ends`: how often files were read, refused or failed. `failures`: (file, what happened)."""
+
+    ends: Counter[str] = field(default_factory=Counter)
+    failures: list[tuple[Path, str]] = field(default_factory=list)
+
+
+def run(name: str, count: int, seed: int, folder: Path, kept: Path) -> Outcome:
+    """`count` broken files for the reader of this name, made in `folder`, which is empty. Those
+    that fail are copied to `kept`. Equal seeds make equal files."""
+    reader = READERS[name]
+    rng = random.Random(f"{name} {seed}")
+    work = folder / "work"
+    work.mkdir()
+    with _quiet():
+        files = reader.sound(work)
+    contents = [path.read_bytes() for path in files]
+    for path in files:
+        assert _read(reader, path)[0] == "read", path
+    outcome = Outcome()
+    for number in range(count):
+        place = rng.randrange(len(files))
+        content = _broken(files[place], contents[place], rng.choice(contents), rng)
+        files[place].write_bytes(content)
+        end, what = _read(reader, files[place])
+        outcome.ends[end] += 1
+        if end == "failed":
+            kept.mkdir(parents=True, exist_ok=True)
+            copy = kept / f"{name}-{seed}-{number}{files[place].suffix}"
+            copy.write_bytes(content)
+            outcome.failures.append((copy, what))
+        files[place].write_bytes(contents[place])
+    shutil.rmtree(work)
+    return outcome
+
+
+def _broken(path: Path, content: bytes, other: bytes, rng: random.Random) -> bytes:
+    if path.suffix in (".yaml", ".json") and rng.random() < 0.6:
+        return as_text(changed_data(yaml.safe_load(content), rng), path.suffix)
+    return changed_bytes(content, other, rng)
+
+
+def _read(reader: Reader, path: Path) -> tuple[str, str]:
+    """How the reader ends: `read`, `refused`, or `failed` with what happened."""
+
+    def stop(*_: object) -> None:
+        raise TookTooLong
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
+    try:
+        with _quiet() as said:
+            code = reader.read(path)
+    except (UserError, RunError) as error:
+        return _judged(str(error))
+    except TookTooLong:
+        return "failed", f"more than {LIMIT_S} s of processor time"
+    except (Exception, RecursionError, SystemExit):
+        return "failed", traceback.format_exc()
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+    if isinstance(code, int) and code:
+        return _judged(said.getvalue()) if code in (1, 2) else ("failed", f"exit code {code}")
+    return "read", ""
+
+
+def _judged(message: str) -> tuple[str, str]:
+    if not message.strip() or "Traceback" in message or len(message) > LONGEST:
+        return "failed", f"the message: {message[:LONGEST]!r}"
+    return "refused", ""
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[io.StringIO]:
+    said = io.StringIO()
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(said),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("error", RuntimeWarning)
+        yield said

@@ -1,0 +1,176 @@
+"""What reads files that a user or a program has written, with a sound folder for each.
+
+A reader is called in the folder, with the file that was changed. It may end well, raise UserError,
+or end a command with exit code 0, 1 or 2.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from testbed.analysis import report
+from testbed.analysis.data.sweep_data import frame, read_sweep
+from testbed.artifacts.verify import opened
+from testbed.cli.main import main
+from testbed.experiment.load import load
+from testbed.experiment.sweep import is_sweep, load_sweep
+from testbed.netfile.load_network import load_network
+from testbed.results import ResultsError, read
+from testbed.routing.graph_file import read_graph
+from testbed.traffic.cluster_traces import read_cluster_trace
+from testbed.traffic.mix import read_mix
+from testbed.traffic.recording import load_recording
+from testbed.traffic.trace import load_trace
+from tests.support.paths import ROOT
+from tests.support.recordings import write_recording
+from tests.support.synthetic_results import write_run, write_sweep
+from tests.unit.netfile import test_p4_utils, test_tutorials
+from tests.unit.traffic import test_cluster_traces as traces
+
+GRAPH = """<?xml version="1.0" encoding="utf-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><key id="d0" for="edge" attr.name="rate"
+ attr.type="string"/><graph edgedefault="undirected"><node id="h1"/><node id="s1"/><node id="h2"/>
+<edge source="h1" target="s1"><data key="d0">1 Gbit/s</data></edge><edge source="s1" target="h2"/>
+</graph></graphml>
+"""
+MIX = "submit,model,workers,iterations,scale\n0 s,vgg16,2,3,0.01\n1 ms,resnet50,4,2,0.1\n"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """`sound` fills an empty folder and says which of its files to change; `read` reads."""
+
+    sound: Callable[[Path], list[Path]]
+    read: Callable[[Path], object]
+
+
+def _experiments(folder: Path) -> list[Path]:
+    for name in ("experiments", "examples", "traffic/recordings"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("schema"))
+    return sorted((folder / "experiments").rglob("*.yaml"))
+
+
+def _experiment(path: Path) -> None:
+    if is_sweep(path):
+        load_sweep(path)
+    else:
+        load(path).resolved_yaml()
+
+
+def _network(folder: Path) -> list[Path]:
+    main(["import", str(test_tutorials.exercise(folder)), "-o", str(folder / "mine.yaml")])
+    return [folder / "mine.yaml"]
+
+
+def _tutorial(folder: Path) -> list[Path]:
+    return [test_tutorials.exercise(folder), folder / "topo" / "s1-runtime.json"]
+
+
+def _imported(topology: Path) -> int:
+    output = topology.parent / "imported.yaml"
+    output.unlink(missing_ok=True)
+    return main(["import", str(topology), "-o", str(output)])
+
+
+def _p4app(folder: Path) -> list[Path]:
+    return [test_p4_utils.app(folder), folder / "s1-commands.txt"]
+
+
+def _models(folder: Path) -> list[Path]:
+    found = [ROOT / "tests" / "data" / "tiny.csv", ROOT / "traffic" / "models" / "alexnet.csv"]
+    return [Path(shutil.copy(path, folder)) for path in found]
+
+
+def _one(name: str, text: str, folder: Path) -> list[Path]:
+    (folder / name).write_text(text)
+    return [folder / name]
+
+
+def _recording(folder: Path) -> list[Path]:
+    return [write_recording(folder / "run.npz")]
+
+
+def _values(path: Path) -> None:
+    recording = load_recording(path)
+    recording.trace()
+    if recording.has_values:
+        recording.values()
+
+
+def _graphs(folder: Path) -> list[Path]:
+    edges = shutil.copy(ROOT / "topos" / "graphs" / "grid-example.txt", folder)
+    return [*_one("graph.graphml", GRAPH, folder), Path(edges)]
+
+
+def _run(folder: Path) -> list[Path]:
+    made = write_run(folder)
+    found = sorted(path for path in made.rglob("*") if path.is_file())
+    # A point of a run has one folder; so a file's place says which run it is of.
+    return found
+
+
+def _report(path: Path) -> None:
+    folder = path
+    while not (folder.parent.name.startswith("sound-") or folder.parent.name == "work"):
+        folder = folder.parent
+    results = read(folder)
+    if results.finished:
+        Console(file=open("/dev/null", "w"), width=200).print(report.render(results))  # noqa: SIM115
+
+
+def _sweep(folder: Path) -> list[Path]:
+    return [write_sweep(folder) / "sweep.json"]
+
+
+def _frame(path: Path) -> None:
+    sweep = read_sweep(path.parent)
+    try:
+        report.render_sweep(sweep, frame(sweep))
+    except ResultsError:
+        pass
+
+
+def _artifact(folder: Path) -> list[Path]:
+    run = write_run(folder / "results")
+    assert main(["pack", str(run), "-o", str(folder / "run.ina.zip")]) == 0
+    return [folder / "run.ina.zip"]
+
+
+def _unpack(path: Path) -> None:
+    with opened(path):
+        pass
+
+
+READERS: dict[str, Reader] = {
+    "experiment": Reader(_experiments, _experiment),
+    "network": Reader(_network, load_network),
+    "tutorial": Reader(_tutorial, lambda path: _imported(path.with_name("topology.json"))),
+    "p4app": Reader(_p4app, lambda path: _imported(path.with_name("p4app.json"))),
+    "model": Reader(_models, lambda path: load_trace(str(path))),
+    "recording": Reader(_recording, _values),
+    "mix": Reader(partial(_one, "mix.csv", MIX), read_mix),
+    "graph": Reader(_graphs, read_graph),
+    "results": Reader(_run, _report),
+    "sweep": Reader(_sweep, _frame),
+    "artifact": Reader(_artifact, _unpack),
+    **{
+        form: Reader(partial(_one, "trace", text), partial(read_cluster_trace, form=form))
+        for form, text in (
+            ("philly", json.dumps(traces.PHILLY, indent=1)),
+            ("helios", traces.HELIOS),
+            ("alibaba", traces.ALIBABA),
+        )
+    },
+}
+
+
+def names() -> Iterator[str]:
+    """Of all readers."""
+    yield from READERS
