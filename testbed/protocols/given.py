@@ -1,9 +1,10 @@
 """Values that a program gives, and their sums for it: arrays in memory that it shares.
 
-In replay a worker makes its values and checks the sums. Here each tensor of an iteration is a part
-of an array of the program's (testbed/workload/feed.py lays it out): values are taken from `source`
-when a packet is written, and a result goes to `target`, in the words of an arena that both
-processes see. So values are copied once on their way to the packet and once on the way back.
+In replay a worker makes its values and checks the sums. Here each tensor of an iteration, a
+*block*, is a part of an array of the program's (testbed/workload/feed.py lays it out): values are
+taken from `source` when a packet is written, and a result goes to `target`, in the words of an
+arena that both processes see. So values are copied once on their way to the packet and once on the
+way back.
 
 How float32 become int32, and what a block that is not finite looks like, is in
 testbed/collective/prelude.py. With a fixed scale, as ATP has it, a fragment with a value that does
@@ -27,16 +28,16 @@ FIXED = 3  # float32 in steps of a fixed size, or, if one of a fragment does not
 
 
 class Given(NamedTuple):
-    """T tensors of an iteration, R rows of counts. Empty (T = 0) where no program gives values."""
+    """T blocks of an iteration, R rows of counts. Empty (T = 0) where no program gives values."""
 
     words: np.ndarray  # int32[*], the arena
     numbers: np.ndarray  # float32[*], the same memory
-    source: np.ndarray  # int64[T], where in it a tensor's values begin
+    source: np.ndarray  # int64[T], where in it a block's values begin
     target: np.ndarray  # int64[T], and its sums
     form: np.ndarray  # int64[T]
     scale: np.ndarray  # float64[T], steps per unit
     divisor: np.ndarray  # float64[T], of sums of float32
-    row: np.ndarray  # int64[T], in which row a tensor's results are counted
+    row: np.ndarray  # int64[T], in which row a block's results are counted
     left: np.ndarray  # int64[R], results that are still to come
     bits: np.ndarray  # int64[1], of a counter of workers
     fixed: np.ndarray  # float64[2]: steps per unit with a fixed scale; most steps that fit
@@ -69,15 +70,15 @@ def new_given(tensors: int, rows: int, workers: int, fixed_scale: int = 0) -> Gi
 
 
 @njit(cache=True)
-def write(g, row, base, tensor, offset, count):
-    """Write `count` values of a tensor, from value `offset` on, into a packet from word `base`."""
-    start = g.source[tensor] + offset
-    form = g.form[tensor]
+def write(g, row, base, block, offset, count):
+    """Write `count` values of a block, from value `offset` on, into a packet from word `base`."""
+    start = g.source[block] + offset
+    form = g.form[block]
     if form == WHOLE:
         for i in range(count):
             row[base + i] = wire.swap(np.uint32(g.words[start + i]))
         return
-    scale = g.scale[tensor]
+    scale = g.scale[block]
     if form in (SCALED, FIXED):
         for i in range(count):
             steps = np.int32(np.rint(np.float64(g.numbers[start + i]) * scale))
@@ -96,10 +97,10 @@ def write(g, row, base, tensor, offset, count):
 
 
 @njit(cache=True)
-def fits(g, tensor, offset, count):
+def fits(g, block, offset, count):
     """Whether `count` values fit the fixed scale; NaN does not."""
-    start = g.source[tensor] + offset
-    scale, most = g.scale[tensor], g.fixed[1]
+    start = g.source[block] + offset
+    scale, most = g.scale[block], g.fixed[1]
     fit = True
     for i in range(count):
         fit &= abs(np.rint(np.float64(g.numbers[start + i]) * scale)) <= most
@@ -107,19 +108,19 @@ def fits(g, tensor, offset, count):
 
 
 @njit(cache=True)
-def write_floats(g, row, base, tensor, offset, count):
+def write_floats(g, row, base, block, offset, count):
     """Write `count` values as float32."""
-    start = g.source[tensor] + offset
+    start = g.source[block] + offset
     for i in range(count):
         row[base + i] = wire.swap(np.uint32(g.words[start + i]))
 
 
 @njit(cache=True)
-def take_floats(g, row, base, tensor, offset, count):
+def take_floats(g, row, base, block, offset, count):
     """Take the sums of `count` values from a result in float32."""
-    start = g.target[tensor] + offset
-    g.left[g.row[tensor]] -= 1
-    divisor = g.divisor[tensor]
+    start = g.target[block] + offset
+    g.left[g.row[block]] -= 1
+    divisor = g.divisor[block]
     for i in range(count):
         g.words[start + i] = np.int32(wire.swap(row[base + i]))
         if divisor != 1.0:
@@ -127,16 +128,16 @@ def take_floats(g, row, base, tensor, offset, count):
 
 
 @njit(cache=True)
-def take(g, row, base, tensor, offset, count):
+def take(g, row, base, block, offset, count):
     """Take the sums of `count` values from a result."""
-    start = g.target[tensor] + offset
-    form = g.form[tensor]
-    g.left[g.row[tensor]] -= 1
+    start = g.target[block] + offset
+    form = g.form[block]
+    g.left[g.row[block]] -= 1
     if form == WHOLE:
         for i in range(count):
             g.words[start + i] = np.int32(wire.swap(row[base + i]))
         return
-    scale, divisor = g.scale[tensor], g.divisor[tensor]
+    scale, divisor = g.scale[block], g.divisor[block]
     if form in (SCALED, FIXED):
         for i in range(count):
             steps = np.int32(wire.swap(row[base + i]))

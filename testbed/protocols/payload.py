@@ -14,14 +14,23 @@ from testbed.protocols.jit import njit
 
 
 @njit(cache=True)
+def _place(scoreboard, fragment):
+    """(block, value of it) at which a fragment of a program's round begins. The tensors of a round
+    are blocks of one size; a tensor of the scoreboard may be several (send_scoreboard.lay_out)."""
+    state = scoreboard.state[0]
+    span = state.fragments // state.tensors
+    block = fragment // span
+    return block, (fragment - block * span) * state.values
+
+
+@njit(cache=True)
 def write_values(worker, scoreboard, row, base, fragment):
     """This worker's values of a fragment of the current iteration; zeros fill the packet up."""
     config, state = worker.config[0], worker.state[0]
     count = send_scoreboard.values_in(scoreboard, fragment)
     if worker.given.source.size > 0:
-        tensor = scoreboard.tensor[fragment]
-        offset = (fragment - scoreboard.first[tensor]) * scoreboard.state[0].values
-        given.write(worker.given, row, base, tensor, offset, count)
+        block, offset = _place(scoreboard, fragment)
+        given.write(worker.given, row, base, block, offset, count)
     elif worker.recorded.shape[0] > 0:
         i = scoreboard.state[0].iteration % worker.recorded.shape[0]
         start = fragment * scoreboard.state[0].values
@@ -40,13 +49,12 @@ def goes_as_floats(worker, scoreboard, fragment):
     status = scoreboard.status[fragment]
     if worker.given.source.size == 0:
         return floats.wanted(worker.floats, scoreboard.state[0].iteration, fragment, status)
-    tensor = scoreboard.tensor[fragment]
-    if worker.given.form[tensor] != given.FIXED:
+    block, offset = _place(scoreboard, fragment)
+    if worker.given.form[block] != given.FIXED:
         return False
-    offset = (fragment - scoreboard.first[tensor]) * scoreboard.state[0].values
     count = send_scoreboard.values_in(scoreboard, fragment)
     wanted = status & send_scoreboard.FLOAT != 0
-    return wanted or not given.fits(worker.given, tensor, offset, count)
+    return wanted or not given.fits(worker.given, block, offset, count)
 
 
 @njit(cache=True)
@@ -57,10 +65,9 @@ def write_floats(worker, scoreboard, row, base, fragment):
         iteration = scoreboard.state[0].iteration
         floats.write_own(worker.floats, row, base, iteration, fragment, per_fragment)
         return
-    tensor = scoreboard.tensor[fragment]
-    offset = (fragment - scoreboard.first[tensor]) * per_fragment
+    block, offset = _place(scoreboard, fragment)
     count = send_scoreboard.values_in(scoreboard, fragment)
-    given.write_floats(worker.given, row, base, tensor, offset, count)
+    given.write_floats(worker.given, row, base, block, offset, count)
     values.write_zeros(row, base + count, base + per_fragment)
 
 
@@ -71,9 +78,8 @@ def check_values(worker, scoreboard, row, base, fragment):
     config, state, status = worker.config[0], worker.state[0], worker.status
     count = send_scoreboard.values_in(scoreboard, fragment)
     if worker.given.source.size > 0:
-        tensor = scoreboard.tensor[fragment]
-        offset = (fragment - scoreboard.first[tensor]) * scoreboard.state[0].values
-        given.take(worker.given, row, base, tensor, offset, count)
+        block, offset = _place(scoreboard, fragment)
+        given.take(worker.given, row, base, block, offset, count)
         worker.counters[0].values_checked += count
         return True
     whole = scoreboard.state[0].iteration * scoreboard.state[0].fragments + fragment
@@ -113,10 +119,9 @@ def check_floats(worker, scoreboard, row, base, fragment):
     """The same for a result in floating-point numbers, which may differ within a bound."""
     status, recorded, iteration = worker.status, worker.floats, scoreboard.state[0].iteration
     if worker.given.source.size > 0:
-        tensor = scoreboard.tensor[fragment]
-        offset = (fragment - scoreboard.first[tensor]) * scoreboard.state[0].values
+        block, offset = _place(scoreboard, fragment)
         count = send_scoreboard.values_in(scoreboard, fragment)
-        given.take_floats(worker.given, row, base, tensor, offset, count)
+        given.take_floats(worker.given, row, base, block, offset, count)
         worker.counters[0].values_checked += count
         return True
     if recorded.sums.shape[0] == 0:

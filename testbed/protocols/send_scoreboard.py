@@ -113,7 +113,8 @@ class SendScoreboard(NamedTuple):
     state: np.ndarray  # STATE[1]
     first: np.ndarray  # int64[T + 1]
     end: np.ndarray  # int64[T], the tensor's fragments are those before it: first[t + 1], or less
-    #                  where only a part of a tensor's numbers is in use (`lay_out`)
+    #                  where not all of a tensor's numbers are in use, or more where it has those of
+    #                  the tensors behind it, too (`lay_out`)
     size: np.ndarray  # int64[T], values
     ready: np.ndarray  # uint8[T]
     unsent: np.ndarray  # int64[T], next fragment of the tensor to send
@@ -228,22 +229,29 @@ def begin(scoreboard, iteration):
 
 
 @njit(cache=True)
-def lay_out(scoreboard, tensor, values):
-    """A tensor of this iteration has `values` values, and fewer fragments than it has numbers for.
+def lay_out(scoreboard, tensor, parts, values):
+    """The tensors `tensor` to `tensor + parts - 1` of this iteration are one tensor, `tensor`, with
+    `values` values. It has fewer fragments than the tensors have numbers for: the last ones stay
+    unused.
 
-    Only before the tensor is ready. The numbers that it does not use count as received."""
-    per_fragment = scoreboard.state[0].values
-    used = (values + per_fragment - 1) // per_fragment
-    first = scoreboard.first[tensor]
+    Only before these tensors are ready. The numbers that are not used count as received, and the
+    other tensors as ready and done."""
+    state = scoreboard.state[0]
+    used = (values + state.values - 1) // state.values
+    first, limit = scoreboard.first[tensor], scoreboard.first[tensor + parts]
     scoreboard.size[tensor] = values
     scoreboard.end[tensor] = first + used
     scoreboard.missing[tensor] = used
-    scoreboard.first_sent_ns[scoreboard.state[0].row, tensor] = -1
-    scoreboard.done_ns[scoreboard.state[0].row, tensor] = -1
-    for fragment in range(first, first + used):
-        scoreboard.status[fragment] = 0
-    for fragment in range(first + used, scoreboard.first[tensor + 1]):
-        scoreboard.status[fragment] = RECEIVED
+    scoreboard.first_sent_ns[state.row, tensor] = -1
+    scoreboard.done_ns[state.row, tensor] = -1
+    scoreboard.tensor[first:limit] = tensor
+    scoreboard.status[first : first + used] = 0
+    scoreboard.status[first + used : limit] = RECEIVED
+    for other in range(tensor + 1, tensor + parts):
+        scoreboard.ready[other] = 1
+        scoreboard.end[other] = scoreboard.first[other]
+        scoreboard.missing[other] = 0
+    state.unfinished -= parts - 1
 
 
 @njit(cache=True)

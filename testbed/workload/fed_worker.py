@@ -78,7 +78,7 @@ def parts(worker: Any, spec: HostSpec) -> tuple:
     return (
         worker._replace(given=own),
         send_scoreboard.new_scoreboard(sizes, job.values, 1, order, options.window),
-        feeds.of_spec(spec),
+        feeds.of_spec(spec, order),
         worker.status,
         worker.counters,
     )

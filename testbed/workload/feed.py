@@ -8,6 +8,11 @@ its prelude (testbed/collective/prelude.py), then one for each block of values. 
 full uses fewer of its fragments' numbers, and sends no more packets than it has values for. When a
 round's tensors are all used and have their results, the next round begins.
 
+With front order, a call's blocks are *one* tensor to the scoreboard, as far as the round has room
+for them. They are ready at the same time and equally urgent. As tensors of their own, each would
+send its probes and wait to be shared. The probes that other workers have not yet sent then fill the
+window, and what is left of it carries a fraction of the link's rate.
+
 The ranks submit the same calls in the same order, and a call's tensors depend on its size alone. So
 all workers give a fragment number the same place in the same call, without further messages.
 
@@ -62,6 +67,7 @@ STATE = record(
     "rounds",  # that there are numbers for
     "workers",
     "block_values",  # of a full tensor
+    "joined",  # 1: a call's blocks are one tensor
 )
 
 
@@ -75,8 +81,9 @@ class Feed(NamedTuple):
     rare: np.ndarray  # uint8[B], 1: one of its values is not finite on some rank
 
 
-def of_spec(spec: HostSpec) -> Feed:
-    """The feed of a worker's specification; its memory comes later (fed_worker.attach)."""
+def of_spec(spec: HostSpec, order: int) -> Feed:
+    """The feed of a worker's specification, whose scoreboard has this order; its memory comes later
+    (fed_worker.attach)."""
     tensors = spec.job.tensors
     return Feed(
         state=new_record(
@@ -85,6 +92,7 @@ def of_spec(spec: HostSpec) -> Feed:
             rounds=spec.job.iterations,
             workers=spec.job.workers,
             block_values=tensors[0].values,
+            joined=int(order == send_scoreboard.FRONT),
         ),
         calls=layout.shared(layout.new_memory(0)).calls,
         layer=np.zeros(len(tensors), np.int64),
@@ -124,12 +132,11 @@ def advance(feed, g, scoreboard, now):
             state.latest += 1
             state.tensor = feed.layer.size
             return BEGIN
-        state.tensor -= 1
-        feed.layer[state.tensor] = call.layer
         if state.stage == OPENING:
             _lay_out_prelude(feed, g, scoreboard, call)
         else:
-            _lay_out_block(feed, g, scoreboard, call)
+            _lay_out_blocks(feed, g, scoreboard, call)
+        feed.layer[state.tensor] = call.layer
         return OPEN
     return NOTHING
 
@@ -176,21 +183,41 @@ def _take_call(feed, g, scoreboard, now):
 @njit(cache=True)
 def _lay_out_prelude(feed, g, scoreboard, call):
     state = feed.state[0]
+    state.tensor -= 1
     tensor = state.tensor
     g.form[tensor] = given.WHOLE
     g.source[tensor] = call.prelude
     g.target[tensor] = call.prelude
     g.row[tensor] = 2 * (state.call % layout.CALLS)
-    send_scoreboard.lay_out(scoreboard, tensor, call.prelude_words)
+    send_scoreboard.lay_out(scoreboard, tensor, 1, call.prelude_words)
     state.opening = tensor
     state.stage = WAITING
 
 
 @njit(cache=True)
-def _lay_out_block(feed, g, scoreboard, call):
+def _lay_out_blocks(feed, g, scoreboard, call):
+    """The call's next block, or as many as there are tensors for."""
     state = feed.state[0]
-    tensor, block = state.tensor, state.block
-    done = block * state.block_values
+    begin = state.block * state.block_values
+    blocks = 1
+    if state.joined == 1:
+        blocks = min(_fragments(call.values - begin, state.block_values), state.tensor)
+    state.tensor -= blocks
+    for i in range(blocks):
+        _describe_block(feed, g, call, state.tensor + i)
+        state.block += 1
+    values = min(blocks * state.block_values, call.values - begin)
+    send_scoreboard.lay_out(scoreboard, state.tensor, blocks, values)
+    if begin + values == call.values:
+        state.call += 1
+        state.stage = IDLE
+
+
+@njit(cache=True)
+def _describe_block(feed, g, call, tensor):
+    """The call's next block is this tensor of the round: where its values are, and their scale."""
+    state = feed.state[0]
+    done = state.block * state.block_values
     g.source[tensor] = call.source + done
     g.target[tensor] = call.target + done
     g.row[tensor] = 2 * (state.call % layout.CALLS) + 1
@@ -202,18 +229,12 @@ def _lay_out_block(feed, g, scoreboard, call):
         g.scale[tensor] = g.fixed[0]
     else:
         bits = g.bits[0]
-        shift = 31 - bits - (2 * feed.level[block] - prelude.LEVEL_BASE)
+        shift = 31 - bits - (2 * feed.level[state.block] - prelude.LEVEL_BASE)
         g.form[tensor] = given.SCALED
-        if feed.rare[block] == 1:
+        if feed.rare[state.block] == 1:
             shift -= 1 + 2 * bits
             g.form[tensor] = given.RARE
         g.scale[tensor] = math.ldexp(1.0, int(shift))
-    values = min(state.block_values, call.values - done)
-    send_scoreboard.lay_out(scoreboard, tensor, values)
-    state.block += 1
-    if done + values == call.values:
-        state.call += 1
-        state.stage = IDLE
 
 
 @njit(cache=True)

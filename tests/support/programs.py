@@ -1,5 +1,5 @@
 """Programs of a job in one process with its network: their calls, and the hosts' machines, under
-the clock of a fabric (tests/support/fabric.py)."""
+the clock of a fabric (tests/support/fabric.py), or on links with rates in virtual time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ import heapq
 import numpy as np
 
 from testbed.collective import client, layout
+from testbed.derived.timers import timers_of
+from testbed.experiment.schema import VirtualTime
+from testbed.runtimes.program import prepare
+from testbed.simulate import event_queue, loop, world
+from testbed.simulate.parts import Parts
 from testbed.workload import fed_worker, feed
 from testbed.workload.placed_machine import Placed, Stepper
 from tests.support.experiments import experiment
@@ -108,3 +113,77 @@ def sums(jobs: list[client.Job], arrays: list[np.ndarray], **options) -> list[np
         job.allreduce_async(array, **options) for job, array in zip(jobs, arrays, strict=True)
     ]
     return [handle.wait() for handle in handles]
+
+
+class SlowNetwork:
+    """An experiment with one job that is a program, in virtual time: links with rates and queues,
+    and hosts that handle a packet `host_us` microseconds after its arrival on average, from at once
+    to twice as late. Timers and windows are those of the real clock."""
+
+    def __init__(self, text: str, host_us: int, words: int = WORDS) -> None:
+        spec = experiment(text)
+        delay = f"{host_us} us"
+        times = VirtualTime.model_validate(
+            {f"{who}_{what}": delay for who in ("worker", "server") for what in ("delay", "jitter")}
+        )
+        timers = spec.timers.model_copy(update=vars(timers_of(spec, 0)))
+        compiled = prepare(spec).compiled
+        self.nodes = world.build(
+            spec.model_copy(update={"virtual": times, "timers": timers}), compiled
+        )
+        self.parts = Parts(self.nodes)
+        workers = [number for number, node in self.nodes.present if node.is_worker]
+        self.jobs = [client.Job(VirtualLink(self, number, words)) for number in workers]
+
+    def step(self) -> None:
+        """Some events."""
+        before = self.parts.events
+        if self.parts.run(event_queue.NEVER - 1, 20) == loop.NO_ROOM:
+            self.parts.grow()
+        elif self.parts.events == before:
+            raise AssertionError(f"at {self.parts.now_ns} ns nothing is left to happen")
+
+    def done_ns(self) -> int:
+        """When the last call was done."""
+        return max(int(job._link.memory.calls["done_ns"].max()) for job in self.jobs)
+
+    def counted(self, name: str, workers: bool = True) -> list[int]:
+        """A counter of the job's workers, or of its servers."""
+        nodes = [node for _, node in self.nodes.present if node.is_worker == workers]
+        return [int(node.machine.counters[name][0]) for node in nodes]
+
+
+class VirtualLink(client.Link):
+    """A program's link to the machine of a host in virtual time."""
+
+    def __init__(self, network: SlowNetwork, number: int, words: int) -> None:
+        node = network.nodes.present_at(number)
+        job = node.spec.job
+        facts = {
+            "rank": node.spec.number,
+            "ranks": job.workers,
+            "block_values": job.tensors[0].values,
+            "fixed": job.fixed_scale > 0,
+        }
+        super().__init__(layout.new_memory(words), facts)
+        self.network, self.number = network, number
+        # Workers of a replay share what programs change.
+        scoreboard = node.machine.scoreboard
+        own = {name: getattr(scoreboard, name).copy() for name in ("first", "size", "tensor")}
+        machine = node.machine._replace(scoreboard=scoreboard._replace(**own))
+        machine = fed_worker.attach(machine, self.memory)
+        node = world.Node.of(node.spec, machine, node.placed.words, network.nodes.batches)
+        network.nodes.hosts[number] = self.node = node
+        row = network.nodes.world.hosts[number]
+        row.step, row.machine = node.stepper.address, node.placed.address
+
+    def ring(self) -> None:
+        fed_worker.submit(self.node.machine, self.memory)
+        event_queue.put(self.network.nodes.world.queue, self.number, self.network.parts.now_ns)
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Let time pass until there is news for this program."""
+        state = self.node.machine.feed.state
+        while not state["news"][0]:
+            self.network.step()
+        state["news"] = 0
