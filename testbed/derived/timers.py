@@ -46,6 +46,10 @@ REAL_CLOCK = Bounds(100 * MS, 1000 * MS, 2 * MS, 200 * MS, 5 * MS, 2 * MS)
 # cover some ms. On fast links it must stay far below the threshold of congestion marks.
 LONGEST_BURST_NS = 10 * MS
 BURST_PACKETS = 50
+# Of a program, whose ranks compute on the same processors, as long as it fits into a part of the
+# queues of its links.
+PROGRAM_BURST_NS = 5 * MS
+PARTS_OF_QUEUE = 4
 # The part of a round trip on a real clock beside the links' delays: a process wakes up at each end.
 # Switches take time, too, but on slow links it does not matter.
 REAL_HOSTS = VirtualTime.model_validate(
@@ -67,7 +71,11 @@ def timers_of(experiment: Experiment, number: int) -> Bounds:
 
 
 def _of_machine(experiment: Experiment, number: int) -> Bounds:
-    burst_ns = min(BURST_PACKETS * _frame_ns(experiment, number), LONGEST_BURST_NS)
+    frame_ns = _frame_ns(experiment, number)
+    burst_ns = min(BURST_PACKETS * frame_ns, LONGEST_BURST_NS)
+    if experiment.jobs[number].is_program:
+        queue_ns = shortest_queue(experiment, number) * frame_ns
+        burst_ns = max(burst_ns, min(PROGRAM_BURST_NS, queue_ns // PARTS_OF_QUEUE))
     return replace(REAL_CLOCK, burst_ns=max(burst_ns, REAL_CLOCK.burst_ns))
 
 
@@ -97,6 +105,18 @@ def job_rate_bps(experiment: Experiment, number: int) -> int:
     placement = experiment.jobs[number].fixed_placement
     hosts = (*placement.workers, *placement.servers)
     return min(uplink_rate(experiment, host) or NOMINAL_RATE_BPS for host in hosts)
+
+
+def shortest_queue(experiment: Experiment, number: int) -> int:
+    """Packets of the shortest queue on the limited links between a job's hosts and their switches;
+    0 if no link has a limit."""
+    topology, placement = experiment.topology_object(), experiment.jobs[number].fixed_placement
+    directions = [
+        direction
+        for host in (*placement.workers, *placement.servers)
+        for direction in experiment.link(topology.ports(host)[1][1])
+    ]
+    return min((each.queue_packets for each in directions if each.bandwidth_bps), default=0)
 
 
 def _of_network(experiment: Experiment, number: int) -> Bounds:

@@ -6,6 +6,13 @@ the job's slowest link and its round trip in an empty network; twice, since a fr
 for the slowest worker and in queues. It is not smaller than a minimum that suits slow networks.
 AIMD on congestion marks makes the window smaller where it is too large. Without switch memory the
 fragments of all workers share the servers' links, and so they share the product.
+
+Where a job is a program, its ranks compute on the processors on which hosts and switches have to be
+woken. A round trip then takes milliseconds, not what the empty network takes, and each of them
+counts as `WAKING_NS`. Such a window is not larger than the queues of the job's links, a quarter of
+its share of the switch memory, and `MOST_OF_PROGRAM`: what is in flight while a host stands still
+may all be sent again. It does not grow where a hash places fragments in the switch memory, since
+the fragments of a long window would collide with each other.
 """
 
 from __future__ import annotations
@@ -13,7 +20,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from testbed.derived.system_options import options_of
-from testbed.derived.timers import NOMINAL_RATE_BPS, job_rate_bps, round_trip_of
+from testbed.derived.timers import (
+    NOMINAL_RATE_BPS,
+    job_rate_bps,
+    round_trip_of,
+    shortest_queue,
+)
 from testbed.protocols.sizes import frame_bytes
 from testbed.systems.options import WorkerOptions
 
@@ -21,20 +33,50 @@ if TYPE_CHECKING:
     from testbed.experiment import Experiment
 
 PRODUCTS = 2
+WAKING_NS = 4_000_000  # of a program's hosts and switches in a round trip, on a busy machine
+MOST_OF_PROGRAM = 1024
+PARTS_OF_MEMORY = 4
 MAX_WINDOW = 65_536  # the largest value that the key allows
 
 
 def window_of(experiment: Experiment, number: int) -> int:
     """The window of a job's workers in fragments: the experiment's, or what suits its network."""
-    options, entry = options_of(experiment, WorkerOptions), experiment.system_entry
+    options = options_of(experiment, WorkerOptions)
     if options.window is not None:
         return options.window
     job = experiment.jobs[number]
-    bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
     rate_bps = job_rate_bps(experiment, number)
     if experiment.virtual is None:
         rate_bps = min(rate_bps, NOMINAL_RATE_BPS)  # more than a machine can send
-    needed = PRODUCTS * rate_bps * round_trip_of(experiment, number)
-    if not entry.memory and job.fixed_placement.servers:
-        needed = needed * len(job.fixed_placement.servers) // job.workers
-    return min(max(options.usual_window, -(-needed // (bits * 10**9))), MAX_WINDOW)
+    round_trip_ns = round_trip_of(experiment, number)
+    needed = _product(experiment, number, rate_bps * round_trip_ns)
+    if job.is_program:
+        woken = _product(experiment, number, rate_bps * (round_trip_ns + WAKING_NS))
+        needed = max(needed, min(woken, _most_of_program(experiment, number)))
+    return min(max(options.usual_window, needed), MAX_WINDOW)
+
+
+def _product(experiment: Experiment, number: int, bit_ns: int) -> int:
+    """Fragments of a window, from a rate in bit/s times a round trip in ns."""
+    bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    return -(-_share(experiment, number, PRODUCTS * bit_ns) // (bits * 10**9))
+
+
+def _share(experiment: Experiment, number: int, amount: int) -> int:
+    """A worker's share of what a job may have in flight: all, where switches add up."""
+    placement = experiment.jobs[number].fixed_placement
+    if experiment.system_entry.memory or not placement.servers:
+        return amount
+    return amount * len(placement.servers) // len(placement.workers)
+
+
+def _most_of_program(experiment: Experiment, number: int) -> int:
+    """What a program's fragments in flight must not exceed."""
+    limits = [MOST_OF_PROGRAM]
+    if queue := shortest_queue(experiment, number):
+        limits.append(_share(experiment, number, queue))
+    if experiment.system_entry.memory:
+        if getattr(experiment.system, "index", "") == "hash":
+            return 0
+        limits.append(experiment.aggregators // len(experiment.jobs) // PARTS_OF_MEMORY)
+    return min(limits)

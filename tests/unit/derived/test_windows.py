@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.derived.host_specs import plan
+from testbed.derived.timers import timers_of
 from testbed.derived.windows import window_of
 from testbed.experiment import load_text
 
@@ -40,6 +41,45 @@ def test_a_window_is_twice_the_bandwidth_delay_product(system, slow, fast):
 
 def test_a_machine_is_not_as_fast_as_its_links():
     assert window_of(load("mininet", system="ring"), 0) == 128
+
+
+PROGRAM = """
+topology: {kind: star, hosts: 5}
+links: {bandwidth: %s, queue: 800 packets}
+system: %s
+%s
+jobs: [{name: sums, workers: 4, command: "true"}]
+"""
+
+
+def test_the_window_of_a_program_covers_the_waking_of_hosts_too():
+    def window(rate="100 Mbit/s", system="esa", aggregators=4096):
+        memory = "" if system in ("ps", "ring") else f"memory: {{aggregators: {aggregators}}}"
+        return window_of(load_text(PROGRAM % (rate, system, memory)), 0)
+
+    # Twice 100 Mbit/s in 4 ms and 100 us are 315 frames of 326 bytes; 10 Mbit/s is a tenth of it.
+    assert window() == window(system="ring") == 315
+    assert window("10 Mbit/s") == 128
+    # A server without switch memory gets the fragments of all workers.
+    assert window(system="ps") == 79
+    assert window("1 Gbit/s") == 800, "the queue"
+    assert window("1 Gbit/s", "ps") == 200, "a fourth of the queue"
+    assert window("1 Gbit/s", aggregators=1024) == 256, "a fourth of the memory"
+    assert window("unlimited") == 1024
+    assert window(system="atp") == 100, "a hash places its fragments"
+    assert window(system="{name: atp, index: consecutive}") == 315
+    assert window("1 Gbit/s", "{name: esa, window: 33}") == 33
+
+
+def test_a_program_makes_up_for_more_lateness():
+    def burst_ms(rate):
+        experiment = load_text(PROGRAM % (rate, "esa", "memory: {aggregators: 64}"))
+        return timers_of(experiment, 0).burst_ns / 1e6
+
+    assert burst_ms("10 Mbit/s") == 10
+    assert burst_ms("100 Mbit/s") == 5
+    # A quarter of a queue of 800 packets is 0.5 ms; 2 ms are the least of every job.
+    assert burst_ms("1 Gbit/s") == 2
 
 
 def test_marks_begin_at_the_bandwidth_delay_product():
