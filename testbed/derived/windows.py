@@ -8,11 +8,11 @@ AIMD on congestion marks makes the window smaller where it is too large. Without
 fragments of all workers share the servers' links, and so they share the product.
 
 Where a job is a program, its ranks compute on the processors on which hosts and switches have to be
-woken. A round trip then takes milliseconds, not what the empty network takes, and each of them
-counts as `WAKING_NS`. Such a window is not larger than the queues of the job's links, a quarter of
-its share of the switch memory, and `MOST_OF_PROGRAM`: what is in flight while a host stands still
-may all be sent again. It does not grow where a hash places fragments in the switch memory, since
-the fragments of a long window would collide with each other.
+woken. A round trip then takes milliseconds: `WAKING_NS` more than in the empty network. The window
+of a program is not larger than the queues of its links, a quarter of its share of the switch
+memory, and `MOST_OF_PROGRAM`, since all that is in flight while a host stands still may be sent
+again. `WAKING_NS` does not count where a hash places fragments in the switch memory, since the
+fragments of a long window would collide with each other, nor where a plan sets the workers' rates.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ def _share(experiment: Experiment, number: int, amount: int) -> int:
 
 def _most_of_program(experiment: Experiment, number: int) -> int:
     """What a program's fragments in flight must not exceed."""
+    if experiment.system_entry.planned or getattr(experiment.system, "index", "") == "hash":
+        return 0
     limits = [MOST_OF_PROGRAM]
     if queue := shortest_queue(experiment, number):
         limits.append(_share(experiment, number, queue))
     if experiment.system_entry.memory:
-        if getattr(experiment.system, "index", "") == "hash":
-            return 0
         limits.append(experiment.aggregators // len(experiment.jobs) // PARTS_OF_MEMORY)
     return min(limits)

@@ -68,6 +68,7 @@ def test_the_window_of_a_program_covers_the_waking_of_hosts_too():
     assert window("unlimited") == 1024
     assert window(system="atp") == 100, "a hash places its fragments"
     assert window(system="{name: atp, index: consecutive}") == 315
+    assert window(system="grid") == 128, "a plan has its own pace"
     assert window("1 Gbit/s", "{name: esa, window: 33}") == 33
 
 
