@@ -20,6 +20,12 @@
 #define HOUSEKEEPING_NS 50000000ull
 #define IO_PACKETS_AT_ONCE 256 /* received between two looks at the clock */
 #define WAKE_NS 2000 /* nearer events are waited for awake; a sleep would take longer */
+/* Where packets come and go fast over links with a rate, each is due at a time of its own, and waking up for it takes
+ * longer than the packet itself. Then a sleep lasts at least this long, as network cards moderate their interrupts,
+ * and what is due meanwhile leaves together. Links keep their own times, so this only adds to a packet's delay. */
+#define MODERATION_NS 50000
+#define PERIOD_NS 500000     /* packets are counted for so long */
+#define CROWDED_PER_S 100000 /* received and sent */
 
 uint64_t io_now(void) {
     struct timespec t;
@@ -317,10 +323,37 @@ static void run_events(io_loop *io) {
     tm_advance(io->tm, now);
 }
 
+/* Whether packets came and went fast in the last period. */
+static int is_crowded(io_loop *io, uint64_t now) {
+    if (now - io->counted_ns >= PERIOD_NS) {
+        uint64_t moved = io->stats.received + io->stats.sent;
+        io->crowded = (moved - io->counted) * 1000000000ull / (now - io->counted_ns) >= CROWDED_PER_S;
+        io->counted_ns = now;
+        io->counted = moved;
+    }
+    return io->crowded;
+}
+
+/* Waits, without the lock, for the rest of MODERATION_NS since the last sleep. */
+static void pause_loop(io_loop *io, uint64_t now) {
+    uint64_t left = io->woken_ns + MODERATION_NS - now;
+    struct timespec time = {0, (long)left};
+    io->stats.sleeps++;
+    pthread_mutex_unlock(&io->busy);
+    nanosleep(&time, NULL);
+    pthread_mutex_lock(&io->busy);
+}
+
 /* Waits, without the lock, for a packet, an event or a call. */
 static void wait_for_work(io_loop *io, uint64_t idle_since) {
     uint64_t next = tm_next_event(io->tm), now = io_now();
     if (next <= now) return;
+    int moderated = next != TM_NEVER && !io->options.spin_ns && is_crowded(io, now);
+    if (moderated && now - io->woken_ns + WAKE_NS < MODERATION_NS) {
+        pause_loop(io, now);
+        io->woken_ns = io_now();
+        return;
+    }
     if (next - now < WAKE_NS || now - idle_since < io->options.spin_ns) {
         yield_lock(io);
         for (int i = 0; i < 16 && !frame_ready(io); i++) {
@@ -337,6 +370,7 @@ static void wait_for_work(io_loop *io, uint64_t idle_since) {
     pthread_mutex_unlock(&io->busy);
     int ready = ppoll(fds, 3, next == TM_NEVER ? NULL : &timeout, NULL);
     pthread_mutex_lock(&io->busy);
+    io->woken_ns = io_now();
     atomic_store(&io->asleep, 0);
     if (ready <= 0) return;
     uint64_t count;

@@ -65,6 +65,9 @@ struct io_loop {
 
     uint64_t real_offset; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
     uint64_t started_ns, ended_ns, housekept_ns;
+    uint64_t woken_ns; /* when the last sleep ended */
+    uint64_t counted_ns, counted; /* begin of the period whose packets are counted, and how many had moved by then */
+    int crowded; /* packets come so fast that sleeps are moderated */
     clockid_t cpu_clock;
     uint64_t cpu_ns; /* after the end */
     int running;
