@@ -28,11 +28,11 @@ from testbed.traffic.cluster_traces import read_cluster_trace
 from testbed.traffic.mix import read_mix
 from testbed.traffic.recording import load_recording
 from testbed.traffic.trace import load_trace
+from tests.support import cluster_traces as traces
+from tests.support import topology_files
 from tests.support.paths import ROOT
 from tests.support.recordings import write_recording
 from tests.support.synthetic_results import write_run, write_sweep
-from tests.unit.netfile import test_p4_utils, test_tutorials
-from tests.unit.traffic import test_cluster_traces as traces
 
 GRAPH = """<?xml version="1.0" encoding="utf-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns"><key id="d0" for="edge" attr.name="rate"
@@ -65,12 +65,12 @@ def _experiment(path: Path) -> None:
 
 
 def _network(folder: Path) -> list[Path]:
-    main(["import", str(test_tutorials.exercise(folder)), "-o", str(folder / "mine.yaml")])
+    main(["import", str(topology_files.exercise(folder)), "-o", str(folder / "mine.yaml")])
     return [folder / "mine.yaml"]
 
 
 def _tutorial(folder: Path) -> list[Path]:
-    return [test_tutorials.exercise(folder), folder / "topo" / "s1-runtime.json"]
+    return [topology_files.exercise(folder), folder / "topo" / "s1-runtime.json"]
 
 
 def _imported(topology: Path) -> int:
@@ -80,7 +80,7 @@ def _imported(topology: Path) -> int:
 
 
 def _p4app(folder: Path) -> list[Path]:
-    return [test_p4_utils.app(folder), folder / "s1-commands.txt"]
+    return [topology_files.app(folder), folder / "s1-commands.txt"]
 
 
 def _models(folder: Path) -> list[Path]:

@@ -6,42 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from p4engine_testing import DATA
 
 from testbed.cli.main import main
 from testbed.netfile.install_entries import dry_run
 from testbed.netfile.load_network import load_network
-
-
-def app(folder: Path, **topology) -> Path:
-    """A p4app.json with two switches and three hosts."""
-    (folder / "p4src").mkdir()
-    (folder / "p4src" / "mine.p4").write_text((DATA / "p4runtime.p4").read_text())
-    (folder / "s1-commands.txt").write_text(
-        "# what s1 does\n\ntable_set_default stations MyIngress.drop\n"
-    )
-    data = {
-        "p4_src": "p4src/mine.p4",
-        "cli": True,
-        "pcap_dump": True,
-        "enable_log": False,
-        "topology": {
-            "assignment_strategy": "mixed",
-            "default": {"bw": 10},
-            "links": [
-                ["h1", "s1"],
-                ["s1", "s2", {"delay": 5, "bw": 0.5, "loss": 1, "max_queue_size": 50}],
-                ["s1", "h2"],
-                ["h7", "s2"],
-            ],
-            "hosts": {"h1": {}, "h2": {"commands": ["ip link"]}, "h7": {}},
-            "switches": {"s1": {"cli_input": "s1-commands.txt"}, "s2": {}},
-            **topology,
-        },
-    }
-    path = folder / "p4app.json"
-    path.write_text(json.dumps(data))
-    return path
+from tests.support.topology_files import app
 
 
 def imported(folder: Path, **topology):
