@@ -27,7 +27,7 @@
  * systems with a pool share (the record, the registers, counting, routing) is in pool.p4. The
  * record's priority is not used.
  *
- * Compile-time parameters: AGGREGATORS (pool size), VALUES, BITMAP_WIDTH.
+ * Compile-time parameters: AGGREGATORS (pool size), VALUES, BITMAP_WIDTH, ZEROS (zeros.p4).
  */
 #include "ina.p4"
 #include "pool_types.p4"
@@ -54,6 +54,7 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
         if (meta.refused == 1) {
             meta.heading = NOWHERE;
         } else if (hdr.ina.isValid() && hdr.ina.version == INA_VERSION) {
+            WITH_ZEROS
             meta.job = hdr.ina.job;
             meta.event_job = hdr.ina.job;
             if (hdr.ina.kind == KIND_RESULT) {
@@ -191,6 +192,7 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
             }
 
             /* ---- 4. Do it. ---- */
+            NO_SUM_WITH_ZEROS
             if (meta.move == STORE) {
                 store_values();
             } else if (meta.move == SUM) {
@@ -219,6 +221,7 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
 #endif
 
         /* ---- 5. Send it. ---- */
+        WITHOUT_ZEROS
         if (meta.heading == BY_ADDRESS && hdr.ip.isValid()) {
             route.apply();
         } else if (meta.heading == TO_SERVER || meta.heading == TO_WORKERS) {

@@ -25,7 +25,7 @@
  * moves the values, writes the record, counts, and routes by the job of the packet that leaves. What all
  * systems with a pool share (the record, the registers, counting, routing) is in pool.p4.
  *
- * Compile-time parameters: AGGREGATORS (pool size), VALUES, BITMAP_WIDTH.
+ * Compile-time parameters: AGGREGATORS (pool size), VALUES, BITMAP_WIDTH, ZEROS (zeros.p4).
  */
 #include "ina.p4"
 #include "pool_types.p4"
@@ -65,6 +65,7 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
         if (meta.refused == 1) {
             meta.heading = NOWHERE;
         } else if (hdr.ina.isValid() && hdr.ina.version == INA_VERSION) {
+            WITH_ZEROS
             meta.job = hdr.ina.job;
             meta.event_job = hdr.ina.job;
             if (hdr.ina.kind == KIND_RESULT) {
@@ -227,6 +228,7 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
             }
 
             /* ---- 4. Do it. ---- */
+            NO_SUM_WITH_ZEROS
 #ifdef TWO_PASSES
             if (meta.decided == 1)       // a first pass moves no values
 #endif
@@ -263,6 +265,7 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
 #endif
 
         /* ---- 5. Send it. ---- */
+        WITHOUT_ZEROS
         if (meta.heading == BY_ADDRESS && hdr.ip.isValid()) {
             route.apply();
         } else if (meta.heading == TO_SERVER || meta.heading == TO_WORKERS) {

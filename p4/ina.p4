@@ -35,6 +35,12 @@ const bit<4> KIND_ASK            = 6;   // PS to a worker: send this fragment ag
 const bit<4> KIND_CONTROL        = 7;   // between hosts: neither values nor a slot
 const bit<4> KIND_COLLIDED       = 8;   // switch to a worker: I have dropped this fragment, slow down
 
+/* Gradients and results whose values are all 0, without these values (zeros.p4). */
+const bit<4> WITHOUT_VALUES        = 8;  // added to their kind
+const bit<4> KIND_GRADIENT_ZEROS   = 9;
+const bit<4> KIND_RESULT_ZEROS     = 10;
+const bit<4> KIND_RESULT_ONE_ZEROS = 11;
+
 /* What has happened to it. */
 const bit<16> FLAG_PARTIAL   = 0x0001;  // an incomplete sum; not aggregated further up
 const bit<16> FLAG_COLLISION = 0x0002;  // found its slot taken; not aggregated further up

@@ -24,6 +24,7 @@
 #endif
     register<bit<1>>(JOBS)          job_gone;    // 1: the job has ended; nobody waits for its sums
 #include "value_memory.p4"
+#include "zeros.p4"
 
     /* ---- Statistics: per job, and event or ending ---- */
     register<bit<64>>(JOBS * 32) events;

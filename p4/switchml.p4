@@ -37,7 +37,7 @@
  * paths that lose nothing. What is sent twice does no harm: DUPLICATE until the chunk is complete,
  * STALE from then on.
  *
- * Compile-time parameters: AGGREGATORS, SETS (2 or 1), VALUES, BITMAP_WIDTH.
+ * Compile-time parameters: AGGREGATORS, SETS (2 or 1), VALUES, BITMAP_WIDTH, ZEROS (zeros.p4).
  */
 #include "ina.p4"
 #include "aggregation.p4"
@@ -134,6 +134,7 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
     register<bit<8>>(AGGREGATORS)  slot_exponent;
     register<bit<16>>(AGGREGATORS) slot_flags;
 #include "value_memory.p4"
+#include "zeros.p4"
 
 #if SETS == 2
     register<bit<8>>(SLOTS)        second_state;
@@ -327,6 +328,7 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
         if (meta.refused == 1) {
             meta.heading = NOWHERE;
         } else if (hdr.ina.isValid() && hdr.ina.version == INA_VERSION) {
+            WITH_ZEROS
             meta.job = hdr.ina.job;
             job.apply();
         }
@@ -450,6 +452,7 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
             }
 
             /* ---- 4. Do it. ---- */
+            NO_SUM_WITH_ZEROS
             if (meta.move == STORE) {
                 store_values();
             } else if (meta.move == SUM) {
@@ -483,6 +486,7 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
         }
 
         /* ---- 5. Send it. ---- */
+        WITHOUT_ZEROS
         if (meta.to_asker == 1) {
             worker_route.apply();
         } else if (meta.heading == BY_ADDRESS && hdr.ip.isValid()) {

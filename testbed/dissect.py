@@ -40,6 +40,9 @@ KINDS = {
     wire.ASK: "ask",
     wire.CONTROL: "control",
     wire.COLLIDED: "collided",
+    wire.GRADIENT_ZEROS: "gradient_zeros",
+    wire.RESULT_ZEROS: "result_zeros",
+    wire.RESULT_ONE_ZEROS: "result_one_zeros",
 }
 FLAGS = ["partial", "collision", "resend", "ecn", "overflow", "reminded", "over_rate", "float"]
 

@@ -24,7 +24,7 @@ from testbed.derived.plan_entries import (
     plan_of,
     undisturbed,
 )
-from testbed.derived.system_options import options_of
+from testbed.derived.system_options import omits_zeros, options_of
 from testbed.derived.timers import timers_of
 from testbed.experiment.memory_shares import slots_of, window_of_slots
 from testbed.paths import P4
@@ -55,6 +55,8 @@ def program(experiment: Experiment) -> tuple[Path, dict[str, int], tuple[Path, .
         definitions["JOBS"] = job_places(len(experiment.jobs))
     if experiment.system_entry.memory:
         definitions["AGGREGATORS"] = experiment.aggregators
+        if omits_zeros(experiment):
+            definitions["ZEROS"] = 1
     own = experiment.system_entry.hook("definitions")
     definitions |= own(experiment) if own else {}
     return (

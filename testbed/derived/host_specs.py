@@ -11,7 +11,7 @@ from testbed.derived import plan_entries
 from testbed.derived.bounds import communication_bound_ns
 from testbed.derived.job_trees import root_of_job, tree_of_job
 from testbed.derived.planned_views import tree_switches
-from testbed.derived.system_options import options_of
+from testbed.derived.system_options import omits_zeros, options_of
 from testbed.derived.timers import NOMINAL_RATE_BPS, timers_of, uplink_rate
 from testbed.derived.windows import window_of
 from testbed.errors import UserError
@@ -135,12 +135,14 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[H
         bitmap_width=width,
         gradients=gradients,
         communication_ns=communication_ns,
-        bound_ns=communication_bound_ns(experiment, number),
+        # Without their values packets need less, how much less depends on the values.
+        bound_ns=None if omits_zeros(experiment) else communication_bound_ns(experiment, number),
         # Of a program it is not known: as much as it communicates.
         computation_ns=communication_ns if job.is_program else trace.compute_ns,
         burst_ns=timers_of(experiment, number).burst_ns,
         program=job.is_program,
         fixed_scale=fixed_scale(experiment, number),
+        omit_zeros=omits_zeros(experiment),
     )
     options = entry.require("host_part")(experiment, number)
     peers_of, worker_part = entry.require("peers"), entry.hook("worker_part")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from testbed.systems.options import SystemOptions
+from testbed.systems.options import SystemOptions, WorkerOptions
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -18,3 +18,8 @@ def options_of(experiment: Experiment, kind: type[T]) -> T:
     if not isinstance(options, kind):
         raise TypeError(f"options of system {options.name} are no {kind.__name__}")
     return options
+
+
+def omits_zeros(experiment: Experiment) -> bool:
+    """Whether packets whose values are all 0 go without them."""
+    return isinstance(experiment.system, WorkerOptions) and experiment.system.zeros == "header_only"

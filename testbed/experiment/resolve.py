@@ -575,6 +575,13 @@ class _Resolver:
             frame = frame_bytes(self.parts["values_per_packet"], bitmap_bits(self.parts["jobs"]))
         ways = [way for both in self.directions for way in both]
         self.problems += check_bmv2(self.parts.get("runtime"), ways, frame)
+        limited = any(way.bandwidth_bps for way in ways)
+        if limited and getattr(self.parts.get("system"), "zeros", "sent") != "sent":
+            self.add_problem(
+                ("system", "zeros"),
+                "found header_only with switch bmv2, whose queues take as long for a header as for"
+                " a full packet; take it out, or use switch embedded, or bandwidth: unlimited",
+            )
         for number, fault in enumerate(self.parts.get("faults", ())):
             if fault.of_link:
                 self.add_problem(

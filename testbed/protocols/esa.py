@@ -99,6 +99,7 @@ def server_with(spec: HostSpec, options: ServerSpec, pool: int, index: str) -> s
         max_delay_ns=options.max_reminder_delay_ns,
         index_mode=MODES[index],
         pool=pool,
+        omit_zeros=int(job.omit_zeros),
         request_ps=2 * frame_ps,
     )
     nodes = [switch.number for switch in options.switches]

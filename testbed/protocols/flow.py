@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from testbed.protocols import worker_state
 from testbed.protocols.jit import njit
+from testbed.protocols.sizes import FRAME_OVERHEAD
 
 
 @njit(cache=True)
@@ -102,7 +103,8 @@ def cut_window(state, sent_ns, now):
 
 
 @njit(cache=True)
-def take_pace(state, config, now):
-    """Reserve one packet's time on the link."""
+def take_pace(state, config, now, length):
+    """Reserve the time on the link of a packet with `length` bytes of payload."""
     earliest = now * 1000 - config.burst_ps
-    state.next_send_ps = max(state.next_send_ps, earliest) + config.pace_ps
+    time_ps = config.pace_ps * (FRAME_OVERHEAD + length) // config.frame_bytes
+    state.next_send_ps = max(state.next_send_ps, earliest) + time_ps

@@ -134,6 +134,7 @@ class JobSpec(Part):
     burst_ns: int  # how much lateness a host's pacing makes up for
     program: bool = False  # a program on each worker's host gives the values, in rounds
     fixed_scale: int = 0  # steps per 1.0 of its float32; 0: exponents that the ranks agree on
+    omit_zeros: bool = False  # packets whose values are all 0 go without them
 
     def __post_init__(self) -> None:
         Part.__post_init__(self)

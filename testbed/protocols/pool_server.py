@@ -94,6 +94,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
         if wire.is_foreign(row, lengths[i], base, config.job):
             counters.foreign += 1
             continue
+        length = wire.restore_zeros(row, lengths[i], base, config.values)
         kind = wire.kind(row)
         whole = wire.fragment(row)
         iteration = whole // config.fragments
@@ -105,7 +106,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
                     state.round_trip_ns, now - server.reminded_ns[place]
                 )
             continue
-        if kind != wire.GRADIENT or lengths[i] != 4 * (base + config.values):
+        if kind != wire.GRADIENT or length != 4 * (base + config.values):
             counters.foreign += 1
             continue
         # Before it changes anything here: what no worker of the job can have sent.

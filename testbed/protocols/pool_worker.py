@@ -100,13 +100,15 @@ def receive(worker, scoreboard, now, packets, lengths, count):
     the status FAILED set."""
     config, state, counters = worker.config[0], worker.state[0], worker.counters[0]
     base = wire.HEADER_WORDS + config.bitmap_words
-    full = 4 * (base + scoreboard.state[0].values)
+    value_count = scoreboard.state[0].values
+    full = 4 * (base + value_count)
     finished = False
     for i in range(count):
         row = packets[i]
         if wire.is_foreign(row, lengths[i], base, config.job):
             counters.foreign += 1
             continue
+        length = wire.restore_zeros(row, lengths[i], base, value_count)
         kind = wire.kind(row)
         whole = wire.fragment(row)
         iteration = whole // scoreboard.state[0].fragments
@@ -126,7 +128,7 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         if kind == wire.COLLIDED:
             _take_back(worker, scoreboard, now, iteration, fragment)
             continue
-        if (kind != wire.RESULT and kind != wire.RESULT_ONE) or lengths[i] != full:
+        if (kind != wire.RESULT and kind != wire.RESULT_ONE) or length != full:
             counters.foreign += 1
             continue
         if iteration < scoreboard.state[0].iteration:
@@ -264,6 +266,7 @@ def _slide(worker, scoreboard, fragment):
 
 @njit(cache=True)
 def _write_gradient(worker, scoreboard, row, fragment, flags):
+    """Returns the bytes of the payload."""
     config = worker.config[0]
     tensor = scoreboard.tensor[fragment]
     whole = scoreboard.state[0].iteration * scoreboard.state[0].fragments + fragment
@@ -297,10 +300,13 @@ def _write_gradient(worker, scoreboard, row, fragment, flags):
     else:
         payload.write_values(worker, scoreboard, row, base, fragment)
     worker.counters[0].gradient_packets += 1
+    if config.omit_zeros == 1:
+        return wire.omit_zeros(row, base, scoreboard.state[0].values)
+    return 4 * (base + scoreboard.state[0].values)
 
 
 @njit(cache=True)
-def _fill_gaps(worker, scoreboard, now, packets, filled):
+def _fill_gaps(worker, scoreboard, now, packets, lengths, filled):
     """Send again what has no result while results of fragments sent later are here: once per gap.
 
     A fragment that was sent again counts as missing again when results are here of fragments that
@@ -322,8 +328,10 @@ def _fill_gaps(worker, scoreboard, now, packets, filled):
         if filled == packets.shape[0]:
             return filled
         send_scoreboard.mark_sent_again(scoreboard, fragment, now, flow.retry_ns(worker))
-        _write_gradient(worker, scoreboard, packets[filled], fragment, wire.RESEND)
-        flow.take_pace(state, config, now)
+        lengths[filled] = _write_gradient(
+            worker, scoreboard, packets[filled], fragment, wire.RESEND
+        )
+        flow.take_pace(state, config, now, lengths[filled])
         counters.retransmissions += 1
         counters.gap_resends += 1
         filled += 1
@@ -349,8 +357,8 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
             else:
                 send_scoreboard.mark_sent_again(scoreboard, fragment, now, retry)
                 flags = wire.RESEND
-            _write_gradient(worker, scoreboard, packets[filled], fragment, flags)
-            flow.take_pace(state, config, now)
+            lengths[filled] = _write_gradient(worker, scoreboard, packets[filled], fragment, flags)
+            flow.take_pace(state, config, now, lengths[filled])
             counters.retransmissions += 1
             if 0 <= entry < DROPPED:
                 counters.answered_asks += 1
@@ -358,14 +366,16 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
                 counters.gap_resends += 1
             filled += 1
     if config.gap > 0 and state.furthest > state.seen:
-        filled = _fill_gaps(worker, scoreboard, now, packets, filled)
+        filled = _fill_gaps(worker, scoreboard, now, packets, lengths, filled)
     timeout = flow.timeout_ns(worker)
     while filled < capacity:
         fragment = send_scoreboard.resend(scoreboard, now, timeout, retry)
         if fragment < 0:
             break
-        _write_gradient(worker, scoreboard, packets[filled], fragment, wire.RESEND)
-        flow.take_pace(state, config, now)
+        lengths[filled] = _write_gradient(
+            worker, scoreboard, packets[filled], fragment, wire.RESEND
+        )
+        flow.take_pace(state, config, now, lengths[filled])
         counters.retransmissions += 1
         filled += 1
     window = state.credit // worker_state.UNIT
@@ -381,9 +391,9 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
         if waited:
             lag.record(worker.lag, now - state.next_send_ps // 1000)
             waited = False
-        flow.take_pace(state, config, now)
         flags = wire.RESEND if scoreboard.status[fragment] & send_scoreboard.REQUESTED else 0
-        _write_gradient(worker, scoreboard, packets[filled], fragment, flags)
+        lengths[filled] = _write_gradient(worker, scoreboard, packets[filled], fragment, flags)
+        flow.take_pace(state, config, now, lengths[filled])
         send_scoreboard.mark_sent(scoreboard, fragment, now, timeout)
         if config.index_mode == POSITION:
             state.next_place = worker.positions.place[fragment] + 1
@@ -391,7 +401,6 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
     state.more = 1 if filled == capacity else 0
     for i in range(filled):
         destinations[i] = TO_SERVER
-        lengths[i] = 4 * packets.shape[1]
     return filled
 
 

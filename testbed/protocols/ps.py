@@ -23,6 +23,7 @@ def new_server(spec: HostSpec) -> ps_server.Server:
     return ps_server.new_server(
         esa.server_without_pool(spec),
         sizes.frame_ps(job.values, job.bitmap_width, spec.rate_bps),
+        sizes.frame_bytes(job.values, job.bitmap_width),
         job.burst_ns * 1000,
     )
 

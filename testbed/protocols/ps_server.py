@@ -21,10 +21,12 @@ import numpy as np
 from testbed.protocols import pool_server, server_losses, server_store, wire
 from testbed.protocols.jit import njit
 from testbed.protocols.records import new_record, record
+from testbed.protocols.sizes import FRAME_OVERHEAD
 
 # Server.config
 CONFIG = record(
-    "pace_ps",  # time of one packet on the link; 0: unlimited
+    "pace_ps",  # time of one full packet on the link; 0: unlimited
+    "frame_bytes",  # of a full packet
     "burst_ps",  # how much lateness the pacing makes up for
 )
 
@@ -46,20 +48,21 @@ class Server(NamedTuple):
     finished: np.ndarray  # int64[2F], ring buffer of whole fragment numbers, each in it once
 
 
-def new_server(adder: server_store.Server, pace_ps: int, burst_ps: int) -> Server:
+def new_server(adder: server_store.Server, pace_ps: int, frame_bytes: int, burst_ps: int) -> Server:
     return Server(
         adder,
-        config=new_record(CONFIG, pace_ps=pace_ps, burst_ps=burst_ps),
+        config=new_record(CONFIG, pace_ps=pace_ps, frame_bytes=frame_bytes, burst_ps=burst_ps),
         state=new_record(STATE),
         finished=np.zeros(adder.stage.size, np.int64),
     )
 
 
 @njit(cache=True)
-def _take_pace(server, now):
+def _take_pace(server, now, length):
+    config = server.config[0]
     server.state[0].next_send_ps = (
-        max(server.state[0].next_send_ps, now * 1000 - server.config[0].burst_ps)
-        + server.config[0].pace_ps
+        max(server.state[0].next_send_ps, now * 1000 - config.burst_ps)
+        + config.pace_ps * (FRAME_OVERHEAD + length) // config.frame_bytes
     )
 
 
@@ -81,7 +84,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
             out[kept, :] = out[i, :]
             out_lengths[kept] = out_lengths[i]
             destinations[kept] = destinations[i]
-        _take_pace(server, now)
+        _take_pace(server, now, out_lengths[kept])
         kept += 1
     return kept
 
@@ -106,7 +109,7 @@ def send(server, now, filled, out, out_lengths, destinations):
             out_lengths[filled] = server_store.write_result(adder, out[filled], wire.RESULT, place)
             wire.set_extra(out[filled], state.previous)
             destinations[filled] = server_store.FIRST_WORKER + state.next_worker
-            _take_pace(server, now)
+            _take_pace(server, now, out_lengths[filled])
             filled += 1
             state.next_worker += 1
             if state.next_worker == workers:

@@ -160,6 +160,7 @@ def receive(member, scoreboard, now, packets, lengths, count):
         if wire.is_foreign(row, lengths[i], base, config.job):
             counters.foreign += 1
             continue
+        length = wire.restore_zeros(row, lengths[i], base, scoreboard.state[0].values)
         kind = wire.kind(row)
         if kind == wire.CONTROL:
             ring_link.take_ack(member, scoreboard, row, now)
@@ -173,7 +174,7 @@ def receive(member, scoreboard, now, packets, lengths, count):
         gathered = kind == wire.RESULT and position < workers - 1 and step == workers - 1 + position
         if (
             not (partial or gathered)
-            or lengths[i] != 4 * (base + scoreboard.state[0].values)
+            or length != 4 * (base + scoreboard.state[0].values)
             or wire.sender(row) != member.config[0].previous_number
             or iteration > scoreboard.state[0].iteration + 1
             or iteration >= config.iterations

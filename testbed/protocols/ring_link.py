@@ -99,7 +99,8 @@ def take_ack(member, scoreboard, row, now):
 
 @njit(cache=True)
 def _transmit(member, scoreboard, item, row, flags, now):
-    """Write the packet that carries the item, under a new sequence number."""
+    """Write the packet that carries the item, under a new sequence number; returns the bytes of its
+    payload."""
     worker, state = member.worker, member.state[0]
     config = worker.config[0]
     workers, number = config.workers, config.number
@@ -123,7 +124,12 @@ def _transmit(member, scoreboard, item, row, flags, now):
     member.items[sequence % member.numbers.size] = item + 4 * rows * iteration
     member.sent_ns[item] = now
     worker.counters[0].gradient_packets += 1
-    flow.take_pace(worker.state[0], config, now)
+    base = wire.HEADER_WORDS + config.bitmap_words
+    length = 4 * (base + scoreboard.state[0].values)
+    if config.omit_zeros == 1:
+        length = wire.omit_zeros(row, base, scoreboard.state[0].values)
+    flow.take_pace(worker.state[0], config, now, length)
+    return length
 
 
 @njit(cache=True)
@@ -179,7 +185,7 @@ def send(member, scoreboard, now, packets, lengths, destinations):
             break
         state.timers = heap.pop(member.timers, state.timers, member.due_ns)
         member.attempts[item] = min(member.attempts[item] + 1, send_scoreboard.MAX_ATTEMPTS)
-        _transmit(member, scoreboard, item, packets[filled], wire.RESEND, now)
+        lengths[filled] = _transmit(member, scoreboard, item, packets[filled], wire.RESEND, now)
         member.due_ns[item] = now + send_scoreboard.backoff_ns(retry, member.attempts[item])
         state.timers = heap.push(member.timers, state.timers, member.due_ns, item)
         counters.retransmissions += 1
@@ -196,7 +202,7 @@ def send(member, scoreboard, now, packets, lengths, destinations):
             waited = False
         item = member.queue[0]
         state.queued = heap.pop(member.queue, state.queued, member.rank)
-        _transmit(member, scoreboard, item, packets[filled], 0, now)
+        lengths[filled] = _transmit(member, scoreboard, item, packets[filled], 0, now)
         member.sending[item] = ring_state.UNDERWAY
         state.in_flight += 1
         member.due_ns[item] = now + timeout
@@ -206,7 +212,6 @@ def send(member, scoreboard, now, packets, lengths, destinations):
     worker.state[0].more = 1 if filled == capacity else 0
     for i in range(acks, filled):
         destinations[i] = NEXT
-        lengths[i] = 4 * packets.shape[1]
     return filled
 
 

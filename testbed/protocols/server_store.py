@@ -44,6 +44,7 @@ CONFIG = record(
     "rehash",  # 1: a window position that collided gets another index
     "floats",  # 1: what leaves int32 is summed as floating-point numbers; 2: what a worker sends as
     #            such is, and sums of whole numbers are modulo 2^32
+    "omit_zeros",  # 1: a result that is all zeros goes without its values
     "request_ps",  # link time set aside for a reminder or request with its answer; 0: none
 )
 
@@ -151,6 +152,7 @@ def write_header(server, row, kind, flags, node, place):
 
 @njit(cache=True)
 def write_result(server, row, kind, place):
+    """Returns the bytes of the payload."""
     config = server.config[0]
     base = wire.HEADER_WORDS + config.bitmap_words
     write_header(server, row, kind, np.int64(server.flags[place]) & RESULT_FLAGS, 0, place)
@@ -161,6 +163,8 @@ def write_result(server, row, kind, place):
     else:
         for i in range(config.values):
             row[base + i] = wire.swap(np.uint32(server.sums[place, i]))
+    if config.omit_zeros == 1:
+        return wire.omit_zeros(row, base, config.values)
     return 4 * (base + config.values)
 
 

@@ -106,12 +106,13 @@ def receive(worker, scoreboard, now, packets, lengths, count):
     the status FAILED set."""
     config, state, counters = worker.config[0], worker.state[0], worker.counters[0]
     base = wire.HEADER_WORDS + config.bitmap_words
-    full = 4 * (base + scoreboard.state[0].values)
+    value_count = scoreboard.state[0].values
+    full = 4 * (base + value_count)
     finished = False
     for i in range(count):
         row = packets[i]
         if (
-            lengths[i] != full
+            wire.restore_zeros(row, lengths[i], base, value_count) != full
             or wire.version(row) != wire.VERSION
             or wire.job(row) != config.job
             or (wire.kind(row) != wire.RESULT and wire.kind(row) != wire.RESULT_ONE)
@@ -166,6 +167,7 @@ def _check(worker, scoreboard, row, base, place, fragment):
 
 @njit(cache=True)
 def _write_gradient(worker, scoreboard, row, slot, flags):
+    """Returns the bytes of the payload."""
     config = worker.config[0]
     number = worker.chunk[slot]
     place = number - worker.state[0].first_chunk
@@ -193,6 +195,9 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
         ]
     wire.set_exponents(row, exponent, following)
     worker.counters[0].gradient_packets += 1
+    if config.omit_zeros == 1:
+        return wire.omit_zeros(row, base, scoreboard.state[0].values)
+    return 4 * (base + scoreboard.state[0].values)
 
 
 @njit(cache=True)
@@ -215,7 +220,7 @@ def _next_slot(worker, scoreboard):
 
 
 @njit(cache=True)
-def _resend(worker, scoreboard, now, packets):
+def _resend(worker, scoreboard, now, packets, lengths):
     """Send again what is due, or was sent well before a chunk whose result is here, into the first
     rows; returns their number."""
     config, state = worker.config[0], worker.state[0]
@@ -238,8 +243,10 @@ def _resend(worker, scoreboard, now, packets):
                 worker.attempts[slot] += 1
             worker.counters[0].gap_resends += 0 if late else 1
             worker.sent_ns[slot] = now
-            _write_gradient(worker, scoreboard, packets[filled], slot, wire.RESEND)
-            flow.take_pace(state, config, now)
+            lengths[filled] = _write_gradient(
+                worker, scoreboard, packets[filled], slot, wire.RESEND
+            )
+            flow.take_pace(state, config, now, lengths[filled])
             worker.counters[0].retransmissions += 1
             worker.due_ns[slot] = now + send_scoreboard.backoff_ns(retry, worker.attempts[slot])
             filled += 1
@@ -255,7 +262,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
     """Fill rows of `packets` with what is due at `now`; returns their number."""
     config, state = worker.config[0], worker.state[0]
     capacity = packets.shape[0]
-    filled = _resend(worker, scoreboard, now, packets)
+    filled = _resend(worker, scoreboard, now, packets, lengths)
     timeout = flow.timeout_ns(worker)
     waited = state.pacing == 1
     state.pacing = 0
@@ -269,9 +276,9 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
         if waited:
             lag.record(worker.lag, now - state.next_send_ps // 1000)
             waited = False
-        flow.take_pace(state, config, now)
         state.free = heap.pop(worker.free, state.free, worker.chunk)
-        _write_gradient(worker, scoreboard, packets[filled], slot, 0)
+        lengths[filled] = _write_gradient(worker, scoreboard, packets[filled], slot, 0)
+        flow.take_pace(state, config, now, lengths[filled])
         tensor = worker.stream.tensor[worker.chunk[slot] - state.first_chunk]
         row = scoreboard.state[0].row
         if scoreboard.first_sent_ns[row, tensor] < 0:
@@ -286,7 +293,6 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
     state.more = 1 if filled == capacity else 0
     for i in range(filled):
         destinations[i] = TO_ROOT
-        lengths[i] = 4 * packets.shape[1]
     return filled
 
 

@@ -26,6 +26,11 @@ REMINDER_EMPTY = 5
 ASK = 6
 CONTROL = 7
 COLLIDED = 8
+GRADIENT_ZEROS = 9
+RESULT_ZEROS = 10
+RESULT_ONE_ZEROS = 11
+
+WITHOUT_VALUES = 8  # added to the kind of a gradient or result whose values are all 0
 
 PARTIAL = 0x0001
 COLLISION = 0x0002
@@ -150,3 +155,30 @@ def set_worker(row, bitmap_words, worker):
     for i in range(bitmap_words):
         row[HEADER_WORDS + i] = np.uint32(0)
     set_word(row, HEADER_WORDS + bitmap_words - 1 - worker // 32, 1 << (worker % 32))
+
+
+@njit(cache=True)
+def omit_zeros(row, base, values):
+    """Let a gradient or result go without its `values` values, from word `base` on, if all are 0.
+
+    Returns the bytes of the payload."""
+    some_bit = np.uint32(0)
+    place = row[base : base + values]
+    for i in range(place.size):
+        some_bit |= place[i]
+    if some_bit != 0:
+        return 4 * (base + values)
+    set_word(row, 0, word(row, 0) | WITHOUT_VALUES << 24)
+    return 4 * base
+
+
+@njit(cache=True)
+def restore_zeros(row, length, base, values):
+    """Give what has come without its values these zeros, and the kind that has values.
+
+    Returns the bytes of the payload, which were `length`."""
+    if length != 4 * base or not GRADIENT_ZEROS <= kind(row) <= RESULT_ONE_ZEROS:
+        return length
+    row[base : base + values] = np.uint32(0)
+    set_word(row, 0, word(row, 0) & ~(WITHOUT_VALUES << 24))
+    return 4 * (base + values)

@@ -24,7 +24,8 @@ CONFIG = record(
     "bitmap_words",
     "shift",  # of generated values
     "window",  # most fragments in flight
-    "pace_ps",  # time of one packet on the link; 0: unlimited
+    "pace_ps",  # time of one full packet on the link; 0: unlimited
+    "frame_bytes",  # of a full packet
     "burst_ps",  # how much lateness the pacing makes up for
     "timeout_ns",  # of retransmission; 0: adaptive
     "min_timeout_ns",
@@ -39,6 +40,7 @@ CONFIG = record(
     "min_patience_ns",
     "sets",  # of each slot, with SwitchML
     "growth",  # of the window: PER_WINDOW or PER_PACKET
+    "omit_zeros",  # 1: what is all zeros goes without its values
 )
 PER_WINDOW, PER_PACKET = 0, 1
 
@@ -78,11 +80,13 @@ def configuration(spec: HostSpec, **more: int) -> np.ndarray:
         "shift": hash_shift(job.workers),
         "window": options.window,
         "pace_ps": sizes.frame_ps(job.values, job.bitmap_width, spec.rate_bps),
+        "frame_bytes": sizes.frame_bytes(job.values, job.bitmap_width),
         "burst_ps": job.burst_ns * 1000,
         "timeout_ns": options.timeout_ns,
         "min_timeout_ns": options.min_timeout_ns,
         "max_timeout_ns": options.max_timeout_ns,
         "min_patience_ns": options.min_patience_ns,
         "iterations": job.iterations,
+        "omit_zeros": int(job.omit_zeros),
     }
     return new_record(CONFIG, **fields, **more)

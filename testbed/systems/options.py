@@ -109,6 +109,12 @@ class WorkerOptions(SystemOptions):
         description="How long a worker waits for an answer before it sends a fragment again;"
         " adaptive: from the measured round-trip time.",
     )
+    zeros: Annotated[str, Choice(("sent", "header_only"))] = Field(
+        default="sent",
+        description="What hosts and switches do with a gradient or result whose values are all 0."
+        " sent: it has its values, as any other. header_only: it is a header without values"
+        " ([wire.md](wire.md#packets-without-values)).",
+    )
 
 
 class PoolOptions(WorkerOptions):

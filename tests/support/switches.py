@@ -89,16 +89,15 @@ class OneSwitch:
         self, job: int, worker: int, fragment: int = 0, index: int = 0, values=None, **fields
     ) -> list[Sent]:
         """Worker `worker` of job `job` sends its part of a fragment."""
-        fields = {"priority": 100, "bitmap": 1 << worker, **fields}
+        fields = {"kind": wire.GRADIENT, "priority": 100, "bitmap": 1 << worker, **fields}
         return self.send(
             1 + 4 * job + worker,
             to=host_ip(4 + 4 * job),
-            kind=wire.GRADIENT,
             job=job,
             fragment_number=fragment,
             index=index,
             sender=worker,
-            values=values or [10**worker] * 4,
+            values=[10**worker] * 4 if values is None else values,
             **fields,
         )
 

@@ -13,7 +13,7 @@ from tests.support.switches import OneSwitch, Sent, start_switches
 TWO_JOBS = """
 name: test
 topology: {kind: star, hosts: 6}
-system: {name: switchml, sets: %(sets)d}
+system: {name: switchml, sets: %(sets)d, zeros: %(zeros)s}
 memory: {aggregators: %(aggregators)d}
 values_per_packet: 4
 jobs:
@@ -36,9 +36,10 @@ SECOND_SET = 1 << 31
 class SlotSwitch(OneSwitch):
     """Job 0 has its workers on ports 1 to 3, job 1 on ports 4 to 6, with two slots each."""
 
-    def __init__(self, sets: int = 2) -> None:
+    def __init__(self, sets: int = 2, zeros: str = "sent") -> None:
         self.sets = sets
-        self.experiment = experiment(TWO_JOBS % {"aggregators": 4 * sets, "sets": sets})
+        parts = {"aggregators": 4 * sets, "sets": sets, "zeros": zeros}
+        self.experiment = experiment(TWO_JOBS % parts)
         self.switch = start_switches(self.experiment)["s1"]
         self.now = 1_000_000
 
@@ -48,13 +49,13 @@ class SlotSwitch(OneSwitch):
         """Worker `worker` of job `job` sends its part of a chunk."""
         index = number % slots | (SECOND_SET if number // slots % self.sets else 0)
         fields = {"bitmap": 1 << worker, "index": index, "sender": worker, **fields}
+        fields.setdefault("kind", wire.GRADIENT)
         return self.send(
             1 + 3 * job + worker,
             to="10.255.0.1",
-            kind=wire.GRADIENT,
             job=job,
             fragment_number=number,
-            values=values or [10**worker] * 4,
+            values=[10**worker] * 4 if values is None else values,
             **fields,
         )
 

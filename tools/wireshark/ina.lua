@@ -13,6 +13,7 @@ local VERSION = 1
 local KINDS = {
   [1] = "gradient", [2] = "result", [3] = "result_one", [4] = "reminder",
   [5] = "reminder_empty", [6] = "ask", [7] = "control", [8] = "collided",
+  [9] = "gradient_zeros", [10] = "result_zeros", [11] = "result_one_zeros",
 }
 -- Kinds that carry values behind the bitmap.
 local WITH_VALUES = { [1] = true, [2] = true, [3] = true }

@@ -98,11 +98,14 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("esa", "preempt: always, release: on_result"),
         Case("esa", "downgrading: false", racks=True, switch="s2"),
         Case("esa", admission="port"),
+        Case("esa", "zeros: header_only"),
+        Case("esa", "zeros: header_only, release: on_result", racks=True, switch="s2"),
     ),
     "atp": (
         Case("atp"),
         Case("atp", "release: on_completion", gone=(2,)),
         Case("atp", racks=True, switch="s2"),
+        Case("atp", "zeros: header_only"),
     ),
     "switchml": (
         Case("switchml"),
@@ -110,6 +113,8 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("switchml", racks=True, switch="s2"),
         Case("switchml", "sets: 1"),
         Case("switchml", "sets: 1", racks=True, switch="s2"),
+        Case("switchml", "zeros: header_only"),
+        Case("switchml", "zeros: header_only", racks=True, switch="s2"),
     ),
     "grid": (
         Case("grid"),
@@ -117,6 +122,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("grid", "memory: plain, collision: drop", racks=True, switch="s2"),
         Case("grid", "planner: nearest, collision: drop, release: on_result", racks=True),
         Case("grid", "planner: none", racks=True),
+        Case("grid", "zeros: header_only, memory: plain, collision: drop", racks=True),
     ),
     "forward": (Case("ps"), Case("ring", racks=True, switch="s1", admission="port")),
 }

@@ -29,6 +29,9 @@ OWNER = range(46, 58)  # where job, node, fragment and index are in a frame
 # Weighted: what most packets are, and everything else.
 KINDS = (
     *(wire.GRADIENT,) * 30,
+    *(wire.GRADIENT_ZEROS,) * 6,
+    *(wire.RESULT_ZEROS,) * 2,
+    wire.RESULT_ONE_ZEROS,
     *(wire.RESULT,) * 6,
     *(wire.REMINDER,) * 4,
     *(wire.RESULT_ONE, wire.REMINDER_EMPTY, wire.ASK, wire.CONTROL, 0, 15),
@@ -146,7 +149,9 @@ def _ina(draw: random.Random, around: Surroundings, progress: list[int]) -> byte
         values = [
             draw.choice((draw.getrandbits(32), draw.getrandbits(8))) for _ in range(around.values)
         ]
-        if draw.random() < 0.2:
+        if draw.random() < 0.1:
+            values = [0] * around.values
+        elif draw.random() < 0.2:
             values[draw.randrange(around.values)] = draw.choice(EDGES)
         data += struct.pack(f">{around.values}I", *values)
     return data

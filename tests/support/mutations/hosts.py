@@ -85,10 +85,12 @@ MUTATIONS = (
         WORKER,
         "        if fragment < 0:\n"
         "            break\n"
-        "        _write_gradient(worker, scoreboard, packets[filled], fragment, wire.RESEND)\n",
+        "        lengths[filled] = _write_gradient(\n"
+        "            worker, scoreboard, packets[filled], fragment, wire.RESEND\n",
         "        if fragment < 0:\n"
         "            break\n"
-        "        _write_gradient(worker, scoreboard, packets[filled], fragment, 0)\n",
+        "        lengths[filled] = _write_gradient(\n"
+        "            worker, scoreboard, packets[filled], fragment, 0\n",
         Histories("esa", options={"reminder": "false"}),
     ),
     Mutation(

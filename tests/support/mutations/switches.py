@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.mutations.mutation import Histories, Mutation, Test
 
 ESA, ATP, SWITCHML, POOL = "p4/esa.p4", "p4/atp.p4", "p4/switchml.p4", "p4/pool.p4"
-ADMISSION = "p4/admission.p4"
+ADMISSION, ZEROS = "p4/admission.p4", "p4/zeros.p4"
 
 IF_MINE_ON_RESULT = """                meta.event = RESULT_PASSES;
                 if (meta.mine == 1) {"""
@@ -41,6 +41,24 @@ MUTATIONS = (
         "                        inside = 0;      // no worker can be so far ahead\n",
         "",
         Test("p4.test_switchml_events.test_a_chunk_further_ahead_than_a_worker_can_be_is_dropped"),
+    ),
+    # ---- packets without values ----
+    Mutation(
+        "a sum that zeros complete",
+        "a packet without values takes nothing along, though it completes a sum",
+        ZEROS,
+        "        meta.move = TAKE;  ",
+        "        meta.move = KEEP;  ",
+        Test("p4.test_zeros.test_zeros_that_complete_a_sum_leave_with_it"),
+        quick=True,
+    ),
+    Mutation(
+        "every value counts",
+        "a packet goes without its values when only the last one is 0",
+        ZEROS,
+        "some_bit = some_bit | hdr.values.v##n;",
+        "some_bit = hdr.values.v##n;",
+        Test("p4.test_zeros.test_zeros_that_complete_a_sum_leave_with_it"),
     ),
     # ---- ESA's switch ----
     Mutation(

@@ -32,6 +32,14 @@ def test_a_rate_of_exactly_the_limits_is_allowed():
     assert load_text(bmv2_links("bandwidth: 260.8 kbit/s")).switch == "bmv2"
 
 
+def test_a_header_is_no_shorter_on_bmv2():
+    text = bmv2_links("bandwidth: 1 Gbit/s").replace("{name: esa", "{zeros: header_only, name: esa")
+    assert "zeros: header_only" in text
+    assert "system.zeros: found header_only with switch bmv2" in message(text)
+    unlimited = text.replace("1 Gbit/s", "unlimited")
+    assert load_text(unlimited).system.zeros == "header_only"
+
+
 def test_virtual_time_has_no_bmv2():
     said = message(ON_BMV2 + "runtime: virtual\n")
     assert "switch: found 'bmv2' with runtime virtual, which only has the embedded switch" in said

@@ -1,0 +1,185 @@
+"""Packets without values, one at a time, against the compiled P4 programs (docs/wire.md)."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.protocols import wire
+from tests.support.switches import OneSwitch, Sent
+from tests.support.switchml import SlotSwitch
+
+ZEROS = {"kind": wire.GRADIENT_ZEROS, "values": []}
+HEADER_BYTES = 14 + 20 + 8 + 24 + 4
+
+
+def pool(system: str = "esa", **options: object) -> OneSwitch:
+    return OneSwitch(system=system, zeros="header_only", **options)
+
+
+def only(sent: list[Sent]) -> Sent:
+    assert len(sent) == 1, [(s.port, s.ina.summary()) for s in sent]
+    packet = sent[0].packet.copy()
+    checksum = packet["IP"].chksum
+    del packet["IP"].chksum
+    assert checksum == packet.__class__(bytes(packet))["IP"].chksum
+    assert packet["IP"].len == len(packet) - 14 and packet["UDP"].len == len(packet) - 34
+    return sent[0]
+
+
+def is_zeros(sent: Sent) -> bool:
+    """Whether it is a header alone, of a kind that says so."""
+    without = sent.kind in (wire.GRADIENT_ZEROS, wire.RESULT_ZEROS, wire.RESULT_ONE_ZEROS)
+    assert without == (len(sent.packet) == HEADER_BYTES) == (sent.values == [])
+    return without
+
+
+@pytest.mark.parametrize("system", ["esa", "atp"])
+def test_zeros_of_all_workers_are_a_header_alone(system):
+    switch = pool(system)
+    assert switch.gradient(0, 0, **ZEROS) == []
+    assert switch.gradient(0, 2, **ZEROS) == []
+    sent = only(switch.gradient(0, 1, **ZEROS))
+    assert sent.port == 4 and sent.bitmap == 0b111 and is_zeros(sent)
+    assert sent.packet["IP"].src == "10.255.0.1"
+    counted = switch.counters(0)
+    assert counted["allocations"] == counted["additions"] == counted["completions"] == 1
+
+
+@pytest.mark.parametrize("system", ["esa", "atp"])
+@pytest.mark.parametrize("place", range(3))
+def test_one_worker_with_values_is_enough_for_a_sum_with_values(system, place):
+    """Whether its packet claims the aggregator, is added, or completes the sum. The aggregator has
+    held another fragment's values before."""
+    switch = pool(system)
+    for worker in range(3):
+        switch.gradient(0, worker, values=[9] * 4)
+    switch.from_server(0, wire.RESULT)
+    for worker in range(3):
+        fields = {"values": [5, 0, -6, 0]} if worker == place else ZEROS
+        sent = switch.gradient(0, worker, fragment=8, **fields)
+    sent = only(sent)
+    assert sent.kind == wire.GRADIENT and sent.bitmap == 0b111 and sent.flags == 0
+    assert sent.values == [5, 0, -6, 0]
+
+
+def test_zeros_that_complete_a_sum_leave_with_it():
+    switch = pool()
+    switch.gradient(0, 0, values=[1, 0, 0, 0])
+    switch.gradient(0, 1, values=[0, 2, 0, 0])
+    assert only(switch.gradient(0, 2, **ZEROS)).values == [1, 2, 0, 0]
+
+
+def test_values_that_cancel_are_zeros_too():
+    switch = pool()
+    switch.gradient(0, 0, values=[1, 2, 3, 4])
+    switch.gradient(0, 1, **ZEROS)
+    assert is_zeros(only(switch.gradient(0, 2, values=[-1, -2, -3, -4])))
+
+
+def test_known_zeros_are_a_duplicate_and_partly_known_ones_pass():
+    switch = pool()
+    switch.gradient(0, 0, **ZEROS)
+    assert switch.gradient(0, 0, **ZEROS) == []
+    assert switch.counters(0)["duplicates"] == 1
+    sent = only(switch.gradient(0, 1, bitmap=0b011, **ZEROS))
+    assert sent.bitmap == 0b011 and is_zeros(sent) and switch.counters(0)["overlaps"] == 1
+
+
+def test_a_swap_sends_the_evicted_zeros_or_values():
+    switch = pool()
+    switch.gradient(0, 0, priority=10, **ZEROS)
+    evicted = only(switch.gradient(1, 0, priority=20, values=[7] * 4))
+    assert (evicted.port, evicted.job, evicted.bitmap) == (4, 0, 1) and is_zeros(evicted)
+    assert evicted.flags == wire.PARTIAL
+    evicted = only(switch.gradient(0, 1, priority=30, **ZEROS))
+    assert (evicted.port, evicted.job, evicted.values) == (8, 1, [7] * 4)
+    assert not is_zeros(evicted)
+    # What the aggregator holds now is zeros.
+    pulled = only(switch.from_server(0, wire.REMINDER, node=1))
+    assert pulled.bitmap == 0b010 and is_zeros(pulled)
+
+
+@pytest.mark.parametrize("system", ["esa", "atp"])
+def test_a_reminder_pulls_zeros_and_values(system):
+    switch = pool(system)
+    switch.gradient(0, 0, **ZEROS)
+    pulled = only(switch.from_server(0, wire.REMINDER, node=1))
+    assert pulled.flags == wire.PARTIAL | wire.REMINDED and is_zeros(pulled)
+    switch.gradient(0, 0, **ZEROS)
+    switch.gradient(0, 1, values=[3] * 4)
+    pulled = only(switch.from_server(0, wire.REMINDER, node=1))
+    assert pulled.values == [3] * 4 and pulled.bitmap == 0b011
+
+
+@pytest.mark.parametrize("system", ["esa", "atp"])
+def test_a_resend_of_zeros_takes_the_sum_along(system):
+    switch = pool(system)
+    switch.gradient(0, 1, values=[3] * 4)
+    sent = only(switch.gradient(0, 0, flags=wire.RESEND, **ZEROS))
+    assert sent.values == [3] * 4 and sent.bitmap == 0b011 and sent.flags == wire.RESEND
+    switch.gradient(0, 1, values=[4] * 4)
+    sent = only(switch.gradient(0, 1, flags=wire.RESEND, **ZEROS))
+    assert sent.values == [4] * 4 and sent.bitmap == 0b010
+    sent = only(switch.gradient(0, 2, flags=wire.RESEND, **ZEROS))
+    assert is_zeros(sent) and sent.bitmap == 0b100
+
+
+@pytest.mark.parametrize("system", ["esa", "atp"])
+def test_a_collision_passes_as_it_is(system):
+    switch = pool(system)
+    switch.gradient(0, 0, values=[1] * 4)
+    sent = only(switch.gradient(1, 0, priority=1, **ZEROS))
+    assert sent.port == 8 and sent.flags == wire.COLLISION and is_zeros(sent)
+
+
+def test_a_result_without_values_releases_and_goes_to_all_workers():
+    switch = pool(release="on_result")
+    for worker in range(3):
+        switch.gradient(0, worker, **ZEROS)
+    again = only(switch.gradient(0, 0, **ZEROS))  # held, and served again
+    assert is_zeros(again)
+    sent = switch.from_server(0, wire.RESULT_ZEROS, values=[], bitmap=0b111)
+    assert [s.port for s in sent] == [1, 2, 3]
+    for each in sent:
+        assert each.kind == wire.RESULT_ZEROS and is_zeros(only([each]))
+    assert switch.counters(0)["releases"] == 1
+
+
+def test_what_is_longer_than_its_header_is_no_packet_of_zeros():
+    switch = pool()
+    assert switch.gradient(0, 0, kind=wire.GRADIENT_ZEROS, values=[1] * 4)[0].port == 4
+    assert "allocations" not in switch.counters(0)
+
+
+def test_without_the_option_a_packet_of_zeros_has_its_values_and_others_mean_nothing():
+    switch = OneSwitch()
+    switch.gradient(0, 0, **ZEROS)
+    assert "allocations" not in switch.counters(0)
+    for worker in range(3):
+        sent = switch.gradient(0, worker, values=[0] * 4)
+    sum_of_zeros = only(sent)
+    assert sum_of_zeros.kind == wire.GRADIENT and sum_of_zeros.values == [0] * 4
+
+
+def test_switchml_returns_zeros_as_a_header_alone_and_serves_them_again():
+    switch = SlotSwitch(zeros="header_only")
+    for worker in range(3):
+        sent = switch.chunk(0, worker, next_exponent=worker, **ZEROS)
+    assert [s.port for s in sent] == [1, 2, 3]
+    for each in sent:
+        assert each.kind == wire.RESULT_ZEROS and is_zeros(only([each]))
+        assert each.next_exponent == 2  # the largest, as of packets with values
+    again = only(switch.chunk(0, 1, **ZEROS))
+    assert again.port == 2 and again.kind == wire.RESULT_ONE_ZEROS and is_zeros(again)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_switchml_adds_values_to_zeros(place):
+    switch = SlotSwitch(zeros="header_only")
+    switch.whole_chunk(0, 0, values=[9] * 4)
+    switch.whole_chunk(0, 2, values=[9] * 4)
+    for worker in range(3):
+        fields = {"values": [5, 0, -6, 0]} if worker == place else ZEROS
+        sent = switch.chunk(0, worker, 4, **fields)
+    assert [s.values for s in sent] == [[5, 0, -6, 0]] * 3
+    assert only(switch.chunk(0, 0, 4, **ZEROS)).values == [5, 0, -6, 0]
