@@ -19,7 +19,7 @@ const bit<8> EMPTY   = 0;
 const bit<8> FILLING = 1;                // holds an incomplete sum
 const bit<8> HELD    = 2;                // complete; the sum has left and waits for its result
 
-const bit<16> KEPT_FLAGS = FLAG_ECN | FLAG_OVERFLOW;   // what a sum inherits from its parts
+const bit<16> KEPT_FLAGS = FLAG_ECN | FLAG_OVERFLOW | FLAG_ROUND;   // what a sum inherits
 
 /* What a switch must not aggregate carries one of these. A resend takes a sum along instead. */
 const bit<16> NOT_AGGREGATED =

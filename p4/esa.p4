@@ -25,7 +25,8 @@
  * moves the values, writes the record, counts, and routes by the job of the packet that leaves. What all
  * systems with a pool share (the record, the registers, counting, routing) is in pool.p4.
  *
- * Compile-time parameters: AGGREGATORS (pool size), VALUES, BITMAP_WIDTH, ZEROS (zeros.p4).
+ * Compile-time parameters: AGGREGATORS (pool size), VALUES, VALUE_BITS
+ * (values.p4), BITMAP_WIDTH, ZEROS (zeros.p4).
  */
 #include "ina.p4"
 #include "pool_types.p4"
@@ -66,6 +67,7 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
             meta.heading = NOWHERE;
         } else if (hdr.ina.isValid() && hdr.ina.version == INA_VERSION) {
             WITH_ZEROS
+            WITH_WIDE_VALUES
             meta.job = hdr.ina.job;
             meta.event_job = hdr.ina.job;
             if (hdr.ina.kind == KIND_RESULT) {
@@ -265,7 +267,9 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
 #endif
 
         /* ---- 5. Send it. ---- */
+        WITH_ROUNDED_SUM
         WITHOUT_ZEROS
+        WITH_SHORT_VALUES
         if (meta.heading == BY_ADDRESS && hdr.ip.isValid()) {
             route.apply();
         } else if (meta.heading == TO_SERVER || meta.heading == TO_WORKERS) {

@@ -6,7 +6,7 @@
  * A field that a system does not use is 0. docs/wire.md describes every field. The parser and
  * the deparser are in parser.p4.
  *
- * Compile-time parameters: VALUES (see values.p4) and BITMAP_WIDTH, the number of workers that
+ * Compile-time parameters: VALUES and VALUE_BITS (see values.p4), and BITMAP_WIDTH, the number of workers that
  * a bitmap can name.
  */
 #ifndef INA_P4
@@ -50,6 +50,8 @@ const bit<16> FLAG_OVERFLOW  = 0x0010;  // an addition left the range of int32
 const bit<16> FLAG_REMINDED  = 0x0020;  // a partial that a reminder has pulled
 const bit<16> FLAG_OVER_RATE = 0x0040;  // found the switch's aggregation capacity used up
 const bit<16> FLAG_FLOAT     = 0x0080;  // the values are float32; never added in a switch
+const bit<16> FLAG_SHORT     = 0x0100;  // the values are int16 (short_values.p4)
+const bit<16> FLAG_ROUND     = 0x0200;  // once all workers are in, the sum is to be rounded to int16
 
 typedef bit<BITMAP_WIDTH> bitmap_t;
 typedef bit<48> mac_t;
@@ -108,6 +110,13 @@ header values_t {
     EACH_VALUE(VALUE_FIELD)
 }
 
+#if VALUE_BITS == 16
+header short_values_t {
+#define SHORT_VALUE_FIELD(n) bit<16> v##n;
+    EACH_VALUE(SHORT_VALUE_FIELD)
+}
+#endif
+
 struct headers_t {
     ethernet_t ethernet;
     ip_t       ip;
@@ -115,6 +124,9 @@ struct headers_t {
     ina_t      ina;
     workers_t  workers;
     values_t   values;
+#if VALUE_BITS == 16
+    short_values_t short_values;         // or these
+#endif
 }
 
 const bit<16> NO_JOB = 0xffff;           // jobs have smaller numbers
@@ -127,6 +139,7 @@ const bit<32> PORTS = 512;               // that a switch can have
 
 const bit<16> INA_BYTES = 24 + BITMAP_WIDTH / 8;   // ina and workers
 const bit<16> VALUES_BYTES = 4 * VALUES;
+const bit<16> SHORT_VALUES_BYTES = 2 * VALUES;
 const bit<16> IP_BYTES = 20;
 const bit<16> UDP_BYTES = 8;
 

@@ -46,7 +46,23 @@ parser InaParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
         }
     }
 
+#if VALUE_BITS == 16
     state parse_values {
+        transition select(hdr.ina.flags & FLAG_SHORT) {
+            FLAG_SHORT: parse_short_values;
+            default: parse_whole_values;
+        }
+    }
+
+    state parse_short_values {
+        packet.extract(hdr.short_values);
+        transition accept;
+    }
+
+    state parse_whole_values {
+#else
+    state parse_values {
+#endif
         packet.extract(hdr.values);
         transition accept;
     }
@@ -74,6 +90,9 @@ control InaDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.ina);
         packet.emit(hdr.workers);
         packet.emit(hdr.values);
+#if VALUE_BITS == 16
+        packet.emit(hdr.short_values);
+#endif
     }
 }
 

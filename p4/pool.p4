@@ -25,6 +25,7 @@
     register<bit<1>>(JOBS)          job_gone;    // 1: the job has ended; nobody waits for its sums
 #include "value_memory.p4"
 #include "zeros.p4"
+#include "short_values.p4"
 
     /* ---- Statistics: per job, and event or ending ---- */
     register<bit<64>>(JOBS * 32) events;

@@ -51,7 +51,7 @@ const bit<2> GREEN = 0;
 struct aggregator_t {
     bit<8>   state;
     bit<8>   priority;
-    bit<16>  flags;                      // ECN and OVERFLOW of what is in the sum
+    bit<16>  flags;                      // KEPT_FLAGS of what is in the sum
     bit<16>  job;
     bit<32>  fragment;
     bit<32>  index;

@@ -37,7 +37,8 @@
  * paths that lose nothing. What is sent twice does no harm: DUPLICATE until the chunk is complete,
  * STALE from then on.
  *
- * Compile-time parameters: AGGREGATORS, SETS (2 or 1), VALUES, BITMAP_WIDTH, ZEROS (zeros.p4).
+ * Compile-time parameters: AGGREGATORS, SETS (2 or 1), VALUES, VALUE_BITS
+ * (values.p4), BITMAP_WIDTH, ZEROS (zeros.p4).
  */
 #include "ina.p4"
 #include "aggregation.p4"
@@ -135,6 +136,7 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
     register<bit<16>>(AGGREGATORS) slot_flags;
 #include "value_memory.p4"
 #include "zeros.p4"
+#include "short_values.p4"
 
 #if SETS == 2
     register<bit<8>>(SLOTS)        second_state;
@@ -329,6 +331,7 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
             meta.heading = NOWHERE;
         } else if (hdr.ina.isValid() && hdr.ina.version == INA_VERSION) {
             WITH_ZEROS
+            WITH_WIDE_VALUES
             meta.job = hdr.ina.job;
             job.apply();
         }
@@ -486,7 +489,9 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
         }
 
         /* ---- 5. Send it. ---- */
+        WITH_ROUNDED_SUM
         WITHOUT_ZEROS
+        WITH_SHORT_VALUES
         if (meta.to_asker == 1) {
             worker_route.apply();
         } else if (meta.heading == BY_ADDRESS && hdr.ip.isValid()) {

@@ -6,13 +6,18 @@
  *     #define CLEAR(n) hdr.values.v##n = 0;
  *     EACH_VALUE(CLEAR)
  *
- * VALUES, a power of two from 1 to 256, is chosen when the program is compiled.
+ * VALUES, a power of two from 1 to 256, is chosen when the program is compiled, and so is VALUE_BITS:
+ * 32, or 16 where values that fit travel in 16 bits (short_values.p4).
  */
 #ifndef VALUES_P4
 #define VALUES_P4
 
 #ifndef VALUES
 #define VALUES 64
+#endif
+
+#ifndef VALUE_BITS
+#define VALUE_BITS 32
 #endif
 
 #define EACH_OF_2(M, h)  M(h##0) M(h##1)

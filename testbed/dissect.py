@@ -23,8 +23,10 @@ from scapy.fields import (
     FieldListField,
     FlagsField,
     IntField,
+    MultipleTypeField,
     ShortField,
     SignedIntField,
+    SignedShortField,
 )
 from scapy.layers.inet import UDP
 from scapy.packet import Packet, bind_layers
@@ -44,7 +46,18 @@ KINDS = {
     wire.RESULT_ZEROS: "result_zeros",
     wire.RESULT_ONE_ZEROS: "result_one_zeros",
 }
-FLAGS = ["partial", "collision", "resend", "ecn", "overflow", "reminded", "over_rate", "float"]
+FLAGS = [
+    "partial",
+    "collision",
+    "resend",
+    "ecn",
+    "overflow",
+    "reminded",
+    "over_rate",
+    "float",
+    "short",
+    "round",
+]
 
 
 class BitmapField(Field):
@@ -63,6 +76,11 @@ class BitmapField(Field):
 
     def i2repr(self, packet: Packet | None, value: int) -> str:
         return bin(value)
+
+
+def _is_short(packet: Packet) -> bool:
+    """Whether a packet's values have 16 bits."""
+    return bool(packet.flags & wire.SHORT)
 
 
 class Ina(Packet):
@@ -85,7 +103,10 @@ class Ina(Packet):
         ByteField("exponent", 0),
         ByteField("next_exponent", 0),
         BitmapField("bitmap", 0),
-        FieldListField("values", [], SignedIntField("value", 0)),
+        MultipleTypeField(
+            [(FieldListField("values", [], SignedShortField("value", 0)), _is_short)],
+            FieldListField("values", [], SignedIntField("value", 0)),
+        ),
     ]
 
 

@@ -26,7 +26,9 @@ from testbed.experiment.experiment import Experiment
 from testbed.experiment.program_jobs import block_fragments
 from testbed.linux.ownership import hand_over
 from testbed.paths import command_line
+from testbed.protocols import short_values
 from testbed.protocols.given import most_steps
+from testbed.protocols.sizes import bitmap_width, frame_bytes, rounded_bits
 from testbed.text_table import Column, Row, Table, printed, table_data
 from testbed.traffic.recording import Recording, load_recording
 from testbed.traffic.trace import Trace
@@ -108,11 +110,13 @@ class Measured:
     floats: int = 0  # sums that were made of float32
     lost: int = 0
     square: float = 0.0  # of the exact sums
-    errors: dict[str, float] = field(default_factory=lambda: {"exponents": 0.0, "fixed": 0.0})
+    errors: dict[str, float] = field(
+        default_factory=lambda: {"exponents": 0.0, "short": 0.0, "fixed": 0.0}
+    )
 
     def add(self, given: np.ndarray, sums: dict[str, np.ndarray], over: np.ndarray) -> None:
-        """given: float32[W, n]; sums: exact, exponents, fixed, float64[n], and which are made of
-        float32; over: bool[W, n]."""
+        """given: float32[W, n]; sums: exact, exponents, short, fixed, float64[n], and which are
+        made of float32; over: bool[W, n]."""
         self.values += given.size
         self.zeros += int((given == 0).sum())
         sizes = np.abs(given[given != 0].astype(np.float64))
@@ -165,8 +169,6 @@ def _summed(
     """The sums of one bucket in each format, and which values do not fit the fixed scale."""
     ranks, count = given.shape
     exact = given.astype(np.float64).sum(axis=0)
-    scales = block_scales(given, block)
-    in_blocks = np.float32(quantise(given, scales).sum(axis=0, dtype=np.int64) / scales)
     steps = np.rint(given.astype(np.float64) * fixed_scale)
     over = np.abs(steps) > most_steps(ranks)
     fragment = np.arange(count) // values
@@ -175,11 +177,94 @@ def _summed(
     fixed = np.where(as_floats[fragment], exact, steps.sum(axis=0) / fixed_scale)
     sums = {
         "exact": exact,
-        "exponents": in_blocks.astype(np.float64),
+        "exponents": _in_blocks(given, block, 32)[2],
+        "short": _in_blocks(given, block, 16)[2],
         "fixed": fixed.astype(np.float32).astype(np.float64),
         "as_floats": as_floats[fragment],
     }
     return sums, over
+
+
+def _in_blocks(
+    given: np.ndarray, block: int, value_bits: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The ranks' steps, int32[W, n], their sums as a result has them, int64[n], and what these
+    stand for, float64[n], which has been a float32."""
+    scales = block_scales(given, block, value_bits)
+    steps = quantise(given, scales)
+    sums = steps.sum(axis=0, dtype=np.int64)
+    unit = 1
+    if value_bits == 16:
+        sums = short_values.rounded(sums.astype(np.int32), given.shape[0]).astype(np.int64)
+        unit = 1 << rounded_bits(given.shape[0])
+    found = np.asarray(sums * unit / scales, np.float32)
+    return steps, np.asarray(sums), found.astype(np.float64)
+
+
+@dataclass
+class Packets:
+    """What a rank sends and gets with 32 or 16 bits per value: fragments and, of them, those that
+    are all 0, of all ranks (`sent`) or of the sums (`summed`) and of all steps; `error`: as
+    Measured.error, of all parameters."""
+
+    value_bits: int
+    sent: int = 0
+    sent_zeros: int = 0
+    summed: int = 0
+    summed_zeros: int = 0
+    square: float = 0.0
+    wrong: float = 0.0
+
+    def add(self, given: np.ndarray, block: int, values: int) -> None:
+        """given: float32[W, n], of one bucket and step; values: per packet."""
+        steps, sums, found = _in_blocks(given, block, self.value_bits)
+        starts = np.arange(0, sums.size, values)
+        of_ranks = np.maximum.reduceat(np.abs(steps), starts, axis=1)
+        of_sums = np.maximum.reduceat(np.abs(sums), starts)
+        self.sent += of_ranks.size
+        self.sent_zeros += int((of_ranks == 0).sum())
+        self.summed += of_sums.size
+        self.summed_zeros += int((of_sums == 0).sum())
+        exact = given.astype(np.float64).sum(axis=0)
+        self.square += float((exact**2).sum())
+        self.wrong += float(((found - exact) ** 2).sum())
+
+    @property
+    def error(self) -> float | None:
+        return float(np.sqrt(self.wrong / self.square)) if self.square else None
+
+
+def packets(recording: Recording, values: int) -> list[Packets]:
+    """Those of 32 and of 16 bits; values: per packet."""
+    block = block_fragments(recording.ranks, values) * values
+    found = [Packets(32), Packets(16)]
+    everything = recording.values()
+    for step in range(recording.steps):
+        start = 0
+        for layer in recording.tensors:
+            given = everything[:, step, start : start + layer.values]
+            start += layer.values
+            for each in found:
+                each.add(given, block, values)
+    return found
+
+
+def _packet_rows(recording: Recording, values: int) -> Iterator[Row]:
+    """The rows of `_PACKETS`."""
+    width = bitmap_width(recording.ranks)
+    empty = frame_bytes(0, width)
+    for each in packets(recording, values):
+        full = frame_bytes(values * each.value_bits // 32, width)
+        for zeros, what_is_zero in (("sent", full), ("header_only", empty)):
+            sent = each.sent * full + each.sent_zeros * (what_is_zero - full)
+            summed = each.summed * full + each.summed_zeros * (what_is_zero - full)
+            steps = recording.steps
+            yield Row(
+                (
+                    *(each.value_bits, zeros, sent / steps / recording.ranks, summed / steps),
+                    *(each.sent_zeros / each.sent, each.summed_zeros / each.summed, each.error),
+                )
+            )
 
 
 def _time(value_ns: float) -> str:
@@ -208,10 +293,22 @@ _LAYERS = (
     Column("low", "from\n2^", str, "exponent"),
     Column("high", "to\n2^", str, "exponent"),
     Column("error_exponents", "error,\nblocks", _error, "share"),
+    Column("error_short", "error,\n16 bits", _error, "share"),
     Column("error_fixed", "error,\nfixed", _error, "share"),
     Column("lost", "lost,\nfixed", _share, "share"),
     Column("overflows", "over,\nfixed", lambda count: f"{count:,}", "values"),
     Column("floats", "floats,\nfixed", _share, "share"),
+)
+
+
+_PACKETS = (
+    Column("value_bits", "value\nbits", str, "bits"),
+    Column("zeros", "zeros", words=True),
+    Column("sent_bytes", "sent\nbytes", lambda count: f"{count:,.0f}", "bytes"),
+    Column("got_bytes", "got\nbytes", lambda count: f"{count:,.0f}", "bytes"),
+    Column("sent_zeros", "zeros,\nsent", _share, "share"),
+    Column("got_zeros", "zeros,\ngot", _share, "share"),
+    Column("error", "error", _error, "share"),
 )
 
 
@@ -230,11 +327,13 @@ def tables(recording: Recording, trace: Trace, fixed_scale: int, values: int) ->
         share = 1 / each.sums
         row = (
             *(each.name, int(np.prod(each.shape)), each.zeros / each.values, each.low, each.high),
-            *(each.error("exponents"), each.error("fixed")),
+            *(each.error("exponents"), each.error("short"), each.error("fixed")),
             *(each.lost * share, each.over, each.floats * share),
         )
         found.append(Row(row))
     yield Table("parameters", f"Numbers, with a fixed scale of {fixed_scale:,}", _LAYERS, found)
+    title = f"Packets of a rank and a step, with {values} values each"
+    yield Table("packets", title, _PACKETS, list(_packet_rows(recording, values)))
 
 
 def draw_numbers(recording: Recording, title: str, values: int, path: Path) -> list[Path]:

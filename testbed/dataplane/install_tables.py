@@ -28,7 +28,13 @@ from testbed.derived.system_options import omits_zeros, options_of
 from testbed.derived.timers import timers_of
 from testbed.experiment.memory_shares import slots_of, window_of_slots
 from testbed.paths import P4
-from testbed.protocols.sizes import FEWEST_JOBS, fragments_of, frame_bytes, job_places
+from testbed.protocols.sizes import (
+    FEWEST_JOBS,
+    fragments_of,
+    frame_bytes,
+    job_places,
+    rounded_bits,
+)
 from testbed.routing.tree import JobTree, next_hop
 from testbed.systems.options import GridOptions, PoolOptions, SwitchmlOptions
 from testbed.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
@@ -51,6 +57,8 @@ def program(experiment: Experiment) -> tuple[Path, dict[str, int], tuple[Path, .
         "VALUES": experiment.values_per_packet,
         "BITMAP_WIDTH": experiment.bitmap_bits,
     }
+    if experiment.value_bits == 16:
+        definitions["VALUE_BITS"] = 16
     if len(experiment.jobs) > FEWEST_JOBS:
         definitions["JOBS"] = job_places(len(experiment.jobs))
     if experiment.system_entry.memory:
@@ -116,6 +124,12 @@ def job_calls(experiment: Experiment, switch: str, number: int) -> list[tuple]:
     fill = experiment.system_entry.hook("job_tables")
     if fill is not None:
         fill(experiment, experiment.topology_object(), switch, number, calls)
+    if experiment.value_bits == 16 and experiment.system_entry.memory:
+        workers = experiment.jobs[number].workers
+        bits = rounded_bits(workers)
+        below_half, odd = ((1 << bits - 1) - 1, 1) if bits else (0, 0)
+        rounding = [(1 << workers) - 1, bits, below_half, odd]
+        calls.append(("table_add", "rounding", "set_rounding", [number], rounding))
     return calls
 
 

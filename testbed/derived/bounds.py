@@ -36,7 +36,7 @@ def communication_bound_ns(experiment: Experiment, number: int) -> int | None:
         packets = {
             host: 2 * (job.workers - 1) * fragments // job.workers for host in placement.workers
         }
-    bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    bits = 8 * frame_bytes(experiment.packet_words, experiment.bitmap_bits)
     bounds = [
         count * bits * 10**9 // rate
         for host, count in packets.items()

@@ -114,9 +114,13 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[H
             job.scale,
             job.buckets,
             steps=min(iterations, recording.steps) if recording else 0,
-            block=block_fragments(job.workers, values) * values if recording else 0,
+            block=block_fragments(job.workers, values) * values
+            if recording or experiment.value_bits == 16
+            else 0,
         )
-    communication_ns = fragments * frame_bytes(values, width) * 8 * 10**9 // reference
+    communication_ns = (
+        fragments * frame_bytes(experiment.packet_words, width) * 8 * 10**9 // reference
+    )
     spec = JobSpec(
         number=number,
         name=job.name,
@@ -143,6 +147,7 @@ def plan_job(experiment: Experiment, number: int, repetition: int = 0) -> list[H
         program=job.is_program,
         fixed_scale=fixed_scale(experiment, number),
         omit_zeros=omits_zeros(experiment),
+        value_bits=experiment.value_bits,
     )
     options = entry.require("host_part")(experiment, number)
     peers_of, worker_part = entry.require("peers"), entry.hook("worker_part")

@@ -58,7 +58,7 @@ def window_of(experiment: Experiment, number: int) -> int:
 
 def _product(experiment: Experiment, number: int, bit_ns: int) -> int:
     """Fragments of a window, from a rate in bit/s times a round trip in ns."""
-    bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    bits = 8 * frame_bytes(experiment.packet_words, experiment.bitmap_bits)
     return -(-_share(experiment, number, PRODUCTS * bit_ns) // (bits * 10**9))
 
 

@@ -88,6 +88,11 @@ class Experiment(ExperimentFile):
         return self._derived.get("bitmap_bits") or bitmap_bits((*self.jobs, *kinds))
 
     @property
+    def packet_words(self) -> int:
+        """Words of 32 bits that the values of most packets have."""
+        return self.values_per_packet * self.value_bits // 32
+
+    @property
     def aggregators(self) -> int:
         """Aggregators of each switch; 0 for a system that uses no switch memory."""
         return self.memory.aggregators or 0 if self.memory is not None else 0

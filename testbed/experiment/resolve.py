@@ -85,6 +85,7 @@ def resolve(
     resolver.faults()
     resolver.virtual()
     resolver.offload()
+    resolver.value_bits()
     resolver.bmv2()
     resolver.losses()
     resolver.background()
@@ -562,6 +563,33 @@ class _Resolver:
                     " switch on Mininet takes packets in trains)",
                 )
 
+    # -- values of 16 bits
+
+    def value_bits(self) -> None:
+        """What they are not for."""
+        if self.parts.get("value_bits") != 16:
+            return
+        if self.parts.get("values_per_packet") == 1:
+            self.add_problem(
+                ("value_bits",), "found 16 with values_per_packet 1; allowed: 2 values or more"
+            )
+        system: SystemOptions | None = self.parts.get("system")
+        if system is not None:
+            entry = systems.SYSTEMS[system.name]
+            if not entry.memory and entry.servers == "none":
+                self.add_problem(
+                    ("value_bits",),
+                    f"found 16 with system {system.name}, whose workers pass on sums of some"
+                    " workers, which need more bits. Take it out",
+                )
+        for number, job in enumerate(self.parts.get("jobs", ())):
+            if job.numbers == "fixed":
+                self.add_problem(
+                    ("jobs", number, "numbers"),
+                    "found fixed with value_bits 16, where values have the exponents of their"
+                    " blocks. Take exponents",
+                )
+
     # -- BMv2
 
     def bmv2(self) -> None:
@@ -581,6 +609,12 @@ class _Resolver:
                 ("system", "zeros"),
                 "found header_only with switch bmv2, whose queues take as long for a header as for"
                 " a full packet; take it out, or use switch embedded, or bandwidth: unlimited",
+            )
+        if limited and self.parts.get("value_bits") == 16:
+            self.add_problem(
+                ("value_bits",),
+                "found 16 with switch bmv2, whose queues take as long for a short packet as for a"
+                " full one; take it out, or use switch embedded, or bandwidth: unlimited",
             )
         for number, fault in enumerate(self.parts.get("faults", ())):
             if fault.of_link:

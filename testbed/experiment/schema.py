@@ -257,6 +257,12 @@ class ExperimentFile(BaseModel):
         default=64,
         description="Values (int32) in a packet, which are one fragment.",
     )
+    value_bits: Annotated[int, Whole(16, 32, power_of_two=True)] = Field(
+        default=32,
+        description="Bits of a value in a packet. 16: float32 travel as 16-bit block floating"
+        " point, switches add them up as int32, and sums are rounded to 16 bits; what is no float32"
+        " and does not fit has 32 bits ([wire.md](wire.md#values-of-16-bits)).",
+    )
     timers: Timers = Field(
         default=Timers(),
         description="Bounds of the hosts' timers.",

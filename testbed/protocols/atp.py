@@ -37,7 +37,8 @@ def new_server(spec: HostSpec) -> server_store.Server:
     positions = _new_positions(spec)
     server.config[0].rehash = int(positions_of(spec).rehash)
     # A program's int32 may leave int32; its float32 cannot (given.most_steps).
-    server.config[0].floats = 1 if job.gradients is not None else 2 if job.fixed_scale else 0
+    if job.value_bits == 32:
+        server.config[0].floats = 1 if job.gradients is not None else 2 if job.fixed_scale else 0
     rows = 2 * job.fragments if server.config[0].floats else 0
     pool = spec.options_of(PoolSpec).pool
     return server._replace(

@@ -55,8 +55,8 @@ def quantise(values: np.ndarray, exponent: np.ndarray, workers: int) -> np.ndarr
 
 
 @njit(cache=True)
-def write_block(row, base, values, exponent, workers):
-    """Write float32 `values` as int32 into a packet from word `base` on."""
-    scale = scale_of(exponent, workers)
+def write_steps(row, base, values, scale):
+    """Write float32 `values` as int32 into a packet from word `base` on, in `scale` steps per
+    unit."""
     for i in range(values.size):
         row[base + i] = swap(np.uint32(np.int32(np.rint(np.float64(values[i]) * scale))))

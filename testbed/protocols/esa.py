@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.protocols import pool_worker, priority, server_store, sizes, stripes, worker_state
+from testbed.protocols import (
+    pool_worker,
+    priority,
+    server_store,
+    sizes,
+    stripes,
+    worker_state,
+)
 from testbed.protocols.counters import new_counters
 from testbed.protocols.floats import no_worker_floats
 from testbed.protocols.given import no_values
@@ -100,6 +107,8 @@ def server_with(spec: HostSpec, options: ServerSpec, pool: int, index: str) -> s
         index_mode=MODES[index],
         pool=pool,
         omit_zeros=int(job.omit_zeros),
+        short=int(job.value_bits == 16),
+        rounded_bits=sizes.rounded_bits(job.workers),
         request_ps=2 * frame_ps,
     )
     nodes = [switch.number for switch in options.switches]

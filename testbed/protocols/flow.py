@@ -106,5 +106,7 @@ def cut_window(state, sent_ns, now):
 def take_pace(state, config, now, length):
     """Reserve the time on the link of a packet with `length` bytes of payload."""
     earliest = now * 1000 - config.burst_ps
-    time_ps = config.pace_ps * (FRAME_OVERHEAD + length) // config.frame_bytes
+    time_ps = config.pace_ps
+    if config.frame_bytes > 0:
+        time_ps = time_ps * (FRAME_OVERHEAD + length) // config.frame_bytes
     state.next_send_ps = max(state.next_send_ps, earliest) + time_ps

@@ -19,12 +19,14 @@ import numpy as np
 
 from testbed.protocols import floats, wire
 from testbed.protocols.jit import njit
+from testbed.protocols.sizes import rounded_bits
 
 # Given.form
 WHOLE = 0  # int32 as they are
 SCALED = 1  # float32 in steps
 RARE = 2  # float32 in coarser steps, with marks of what is not finite
 FIXED = 3  # float32 in steps of a fixed size, or, if one of a fragment does not fit, as they are
+ROUNDED = 4  # float32 in steps of 16 bits; the sum is rounded (short_values.py)
 
 
 class Given(NamedTuple):
@@ -41,6 +43,7 @@ class Given(NamedTuple):
     left: np.ndarray  # int64[R], results that are still to come
     bits: np.ndarray  # int64[1], of a counter of workers
     fixed: np.ndarray  # float64[2]: steps per unit with a fixed scale; most steps that fit
+    rounded: np.ndarray  # int64[1]: how many bits sums of 16-bit steps are rounded by; -1: 32 bits
 
 
 def no_values() -> Given:
@@ -52,7 +55,9 @@ def most_steps(workers: int) -> int:
     return min(floats.LARGEST, (2**31 - 1) // workers)
 
 
-def new_given(tensors: int, rows: int, workers: int, fixed_scale: int = 0) -> Given:
+def new_given(
+    tensors: int, rows: int, workers: int, fixed_scale: int = 0, value_bits: int = 32
+) -> Given:
     """Room for so many tensors and rows; the arena comes later (`_replace`)."""
     return Given(
         words=np.zeros(0, np.int32),
@@ -66,6 +71,7 @@ def new_given(tensors: int, rows: int, workers: int, fixed_scale: int = 0) -> Gi
         left=np.zeros(rows, np.int64),
         bits=np.array([workers.bit_length()], np.int64),
         fixed=np.array([fixed_scale, most_steps(workers)], np.float64),
+        rounded=np.array([rounded_bits(workers) if value_bits == 16 else -1]),
     )
 
 
@@ -79,7 +85,7 @@ def write(g, row, base, block, offset, count):
             row[base + i] = wire.swap(np.uint32(g.words[start + i]))
         return
     scale = g.scale[block]
-    if form in (SCALED, FIXED):
+    if form in (SCALED, FIXED, ROUNDED):
         for i in range(count):
             steps = np.int32(np.rint(np.float64(g.numbers[start + i]) * scale))
             row[base + i] = wire.swap(np.uint32(steps))
@@ -141,6 +147,11 @@ def take(g, row, base, block, offset, count):
     if form in (SCALED, FIXED):
         for i in range(count):
             steps = np.int32(wire.swap(row[base + i]))
+            g.numbers[start + i] = np.float32(np.float64(steps) / scale / divisor)
+        return
+    if form == ROUNDED:
+        for i in range(count):
+            steps = np.int64(np.int32(wire.swap(row[base + i]))) << g.rounded[0]
             g.numbers[start + i] = np.float32(np.float64(steps) / scale / divisor)
         return
     bits, lower = g.bits[0], 31 - 2 * g.bits[0]

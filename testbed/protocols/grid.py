@@ -26,6 +26,7 @@ def new_worker(
     else:
         worker = esa.new_worker(spec, gradients)
     worker.config[0].pace_ps = planned.pace_ps
+    worker.config[0].frame_bytes = 0  # what the plan adds up may be longer than what is sent
     if spec.options_of(GridSpec).growth == "packet":
         worker.config[0].growth = worker_state.PER_PACKET
         worker.state[0].credit = worker_state.UNIT

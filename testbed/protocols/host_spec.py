@@ -135,6 +135,7 @@ class JobSpec(Part):
     program: bool = False  # a program on each worker's host gives the values, in rounds
     fixed_scale: int = 0  # steps per 1.0 of its float32; 0: exponents that the ranks agree on
     omit_zeros: bool = False  # packets whose values are all 0 go without them
+    value_bits: int = 32  # 16: values that fit have 16 bits in a packet, and sums are rounded to it
 
     def __post_init__(self) -> None:
         Part.__post_init__(self)

@@ -43,6 +43,15 @@ def write_values(worker, scoreboard, row, base, fragment):
 
 
 @njit(cache=True)
+def is_rounded(worker, scoreboard, fragment):
+    """Whether a fragment's values are steps of 16 bits, whose sum is to be rounded."""
+    if worker.given.source.size > 0:
+        block, _ = _place(scoreboard, fragment)
+        return worker.given.form[block] == given.ROUNDED
+    return worker.config[0].short == 1 and worker.recorded.shape[0] > 0
+
+
+@njit(cache=True)
 def goes_as_floats(worker, scoreboard, fragment):
     """Whether a fragment travels as floating-point numbers: one of its values does not fit, or
     another worker's does not."""

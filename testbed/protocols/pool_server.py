@@ -94,7 +94,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
         if wire.is_foreign(row, lengths[i], base, config.job):
             counters.foreign += 1
             continue
-        length = wire.restore_zeros(row, lengths[i], base, config.values)
+        length = wire.expand(row, lengths[i], base, config.values)
         kind = wire.kind(row)
         whole = wire.fragment(row)
         iteration = whole // config.fragments
@@ -193,7 +193,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
         if not more:
             counters.ps_known += 1
             continue
-        kept = flags & (wire.ECN | wire.OVERFLOW)
+        kept = flags & (wire.ECN | wire.OVERFLOW | wire.ROUND)
         if flags & wire.FLOAT:
             floats.add(server.floats, place, row, base)
             server.flags[place] |= np.uint16(kept)

@@ -108,7 +108,7 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         if wire.is_foreign(row, lengths[i], base, config.job):
             counters.foreign += 1
             continue
-        length = wire.restore_zeros(row, lengths[i], base, value_count)
+        length = wire.expand(row, lengths[i], base, value_count)
         kind = wire.kind(row)
         whole = wire.fragment(row)
         iteration = whole // scoreboard.state[0].fragments
@@ -287,6 +287,8 @@ def _write_gradient(worker, scoreboard, row, fragment, flags):
     as_floats = payload.goes_as_floats(worker, scoreboard, fragment)
     if as_floats:
         flags |= wire.FLOAT
+    if payload.is_rounded(worker, scoreboard, fragment):
+        flags |= wire.ROUND
     stripe = stripes.stripe_of(worker.stripes, fragment)
     node = worker.stripes.node[stripe]
     wire.write_header(
@@ -300,8 +302,8 @@ def _write_gradient(worker, scoreboard, row, fragment, flags):
     else:
         payload.write_values(worker, scoreboard, row, base, fragment)
     worker.counters[0].gradient_packets += 1
-    if config.omit_zeros == 1:
-        return wire.omit_zeros(row, base, scoreboard.state[0].values)
+    if config.omit_zeros == 1 or config.short == 1:
+        return wire.compact(row, base, scoreboard.state[0].values, config.omit_zeros, config.short)
     return 4 * (base + scoreboard.state[0].values)
 
 

@@ -160,7 +160,7 @@ def receive(member, scoreboard, now, packets, lengths, count):
         if wire.is_foreign(row, lengths[i], base, config.job):
             counters.foreign += 1
             continue
-        length = wire.restore_zeros(row, lengths[i], base, scoreboard.state[0].values)
+        length = wire.expand(row, lengths[i], base, scoreboard.state[0].values)
         kind = wire.kind(row)
         if kind == wire.CONTROL:
             ring_link.take_ack(member, scoreboard, row, now)

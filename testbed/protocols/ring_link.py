@@ -127,7 +127,7 @@ def _transmit(member, scoreboard, item, row, flags, now):
     base = wire.HEADER_WORDS + config.bitmap_words
     length = 4 * (base + scoreboard.state[0].values)
     if config.omit_zeros == 1:
-        length = wire.omit_zeros(row, base, scoreboard.state[0].values)
+        length = wire.compact(row, base, scoreboard.state[0].values, 1, 0)
     flow.take_pace(worker.state[0], config, now, length)
     return length
 

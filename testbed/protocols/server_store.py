@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.protocols import floats, positions, stripes, wire
+from testbed.protocols import floats, positions, short_values, stripes, wire
 from testbed.protocols.floats import ServerFloats
 from testbed.protocols.index import POSITION, index_of
 from testbed.protocols.jit import njit
@@ -45,6 +45,8 @@ CONFIG = record(
     "floats",  # 1: what leaves int32 is summed as floating-point numbers; 2: what a worker sends as
     #            such is, and sums of whole numbers are modulo 2^32
     "omit_zeros",  # 1: a result that is all zeros goes without its values
+    "short",  # 1: values that fit go in 16 bits
+    "rounded_bits",  # by which sums are rounded that are to be
     "request_ps",  # link time set aside for a reminder or request with its answer; 0: none
 )
 
@@ -161,10 +163,12 @@ def write_result(server, row, kind, place):
     if server.flags[place] & wire.FLOAT:
         floats.write_sum(server.floats, place, row, base)
     else:
+        bits = config.rounded_bits if server.flags[place] & wire.ROUND else 0
         for i in range(config.values):
-            row[base + i] = wire.swap(np.uint32(server.sums[place, i]))
-    if config.omit_zeros == 1:
-        return wire.omit_zeros(row, base, config.values)
+            value = short_values.round_off(np.int64(server.sums[place, i]), bits)
+            row[base + i] = wire.swap(np.uint32(value & 0xFFFFFFFF))
+    if config.omit_zeros == 1 or config.short == 1:
+        return wire.compact(row, base, config.values, config.omit_zeros, config.short)
     return 4 * (base + config.values)
 
 

@@ -45,6 +45,11 @@ def job_places(jobs: int) -> int:
     return max(FEWEST_JOBS, 1 << (jobs - 1).bit_length())
 
 
+def rounded_bits(workers: int) -> int:
+    """By how many bits a sum of so many workers' 16-bit values is rounded (short_values.py)."""
+    return (workers - 1).bit_length()
+
+
 def packet_words(values: int, bitmap_width: int) -> int:
     """32-bit words of a packet that carries `values` values and a bitmap of `bitmap_width` bits."""
     return HEADER_WORDS + bitmap_width // 32 + values

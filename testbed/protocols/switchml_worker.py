@@ -25,6 +25,7 @@ from testbed.protocols import (
     lag,
     payload,
     send_scoreboard,
+    short_values,
     values,
     wire,
     worker_state,
@@ -112,7 +113,7 @@ def receive(worker, scoreboard, now, packets, lengths, count):
     for i in range(count):
         row = packets[i]
         if (
-            wire.restore_zeros(row, lengths[i], base, value_count) != full
+            wire.expand(row, lengths[i], base, value_count) != full
             or wire.version(row) != wire.VERSION
             or wire.job(row) != config.job
             or (wire.kind(row) != wire.RESULT and wire.kind(row) != wire.RESULT_ONE)
@@ -175,6 +176,8 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
     index = slot
     if (number // config.window) % config.sets:
         index |= SECOND_SET
+    if fragment >= 0 and payload.is_rounded(worker, scoreboard, fragment):
+        flags |= wire.ROUND
     wire.write_header(row, wire.GRADIENT, 1, flags, config.job, 0, number, index, config.number)
     wire.set_worker(row, config.bitmap_words, config.number)
     base = wire.HEADER_WORDS + config.bitmap_words
@@ -186,7 +189,11 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
         i = scoreboard.state[0].iteration % worker.recorded.shape[0]
         start = fragment * scoreboard.state[0].values
         block = worker.recorded[i, start : start + scoreboard.state[0].values]
-        block_float.write_block(row, base, block, exponent, config.workers)
+        if config.short == 1:
+            block_float.write_steps(row, base, block, short_values.scale_of(exponent))
+        else:
+            scale = block_float.scale_of(exponent, config.workers)
+            block_float.write_steps(row, base, block, scale)
     else:
         payload.write_values(worker, scoreboard, row, base, fragment)
     if announced >= 0:
@@ -195,8 +202,8 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
         ]
     wire.set_exponents(row, exponent, following)
     worker.counters[0].gradient_packets += 1
-    if config.omit_zeros == 1:
-        return wire.omit_zeros(row, base, scoreboard.state[0].values)
+    if config.omit_zeros == 1 or config.short == 1:
+        return wire.compact(row, base, scoreboard.state[0].values, config.omit_zeros, config.short)
     return 4 * (base + scoreboard.state[0].values)
 
 

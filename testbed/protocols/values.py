@@ -6,7 +6,8 @@ The expected sum of a position is then h times the sum of the c, at the same cos
 workers. A missing, duplicated or swapped worker changes the sum, since the c differ.
 
 Invariant: abs(h) <= 2^31 / (15 W) for W workers, so that no sum leaves int32; `hash_shift` ensures
-it. A test that needs overflow passes a smaller shift.
+it. Where packets have 16-bit values, it is 2^15 / (15 W). A test that needs overflow passes a
+smaller shift.
 
 Recorded gradients (a trace with float32 values): the workers' quantised int32 values and their sums
 lie in arrays, and the check compares with those.
@@ -22,12 +23,13 @@ from testbed.protocols.wire import swap
 LARGEST_FACTOR = 15
 
 
-def hash_shift(workers: int) -> int:
-    """Right shift of a 32-bit hash that keeps sums over `workers` workers inside int32."""
+def hash_shift(workers: int, bits: int = 32) -> int:
+    """Right shift of a 32-bit hash that keeps sums over `workers` workers inside int32, or int16
+    with `bits` 16."""
     if workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}")
     shift = 1
-    while ((1 << 31) >> shift) * LARGEST_FACTOR * workers >= 1 << 31:
+    while ((1 << 31) >> shift) * LARGEST_FACTOR * workers >= 1 << (bits - 1):
         shift += 1
     return shift
 

@@ -40,6 +40,8 @@ OVERFLOW = 0x0010
 REMINDED = 0x0020
 OVER_RATE = 0x0040
 FLOAT = 0x0080
+SHORT = 0x0100
+ROUND = 0x0200
 
 
 @njit(cache=True)
@@ -158,27 +160,41 @@ def set_worker(row, bitmap_words, worker):
 
 
 @njit(cache=True)
-def omit_zeros(row, base, values):
-    """Let a gradient or result go without its `values` values, from word `base` on, if all are 0.
-
-    Returns the bytes of the payload."""
-    some_bit = np.uint32(0)
+def compact(row, base, values, omit_zeros, short):
+    """Let a gradient or result that has been written, `values` values from word `base` on, be as
+    short as it can: with `omit_zeros` without values if all are 0, with `short` with values of 16
+    bits if they fit. Returns the bytes of the payload."""
     place = row[base : base + values]
+    some_bit = np.uint32(0)
+    too_wide = np.int64(0)
     for i in range(place.size):
         some_bit |= place[i]
-    if some_bit != 0:
+        too_wide |= (np.int64(np.int32(swap(place[i]))) + 0x8000) >> 16
+    if omit_zeros == 1 and some_bit == 0:
+        set_word(row, 0, word(row, 0) | WITHOUT_VALUES << 24)
+        return 4 * base
+    if short == 0 or too_wide != 0 or flags(row) & FLOAT:
         return 4 * (base + values)
-    set_word(row, 0, word(row, 0) | WITHOUT_VALUES << 24)
-    return 4 * base
+    for i in range(values // 2):
+        pair = (word(row, base + 2 * i) & 0xFFFF) << 16 | word(row, base + 2 * i + 1) & 0xFFFF
+        set_word(row, base + i, pair)
+    set_word(row, 0, word(row, 0) | SHORT)
+    return 4 * base + 2 * values
 
 
 @njit(cache=True)
-def restore_zeros(row, length, base, values):
-    """Give what has come without its values these zeros, and the kind that has values.
-
-    Returns the bytes of the payload, which were `length`."""
-    if length != 4 * base or not GRADIENT_ZEROS <= kind(row) <= RESULT_ONE_ZEROS:
+def expand(row, length, base, values):
+    """Give what has come without values its zeros, and what has short values wide ones, with the
+    kind and the flags that this has. Returns the bytes of the payload, which were `length`."""
+    if length == 4 * base and GRADIENT_ZEROS <= kind(row) <= RESULT_ONE_ZEROS:
+        row[base : base + values] = np.uint32(0)
+        set_word(row, 0, word(row, 0) & ~(WITHOUT_VALUES << 24))
+        return 4 * (base + values)
+    if length != 4 * base + 2 * values or flags(row) & SHORT == 0:
         return length
-    row[base : base + values] = np.uint32(0)
-    set_word(row, 0, word(row, 0) & ~(WITHOUT_VALUES << 24))
+    for i in range(values // 2 - 1, -1, -1):
+        pair = word(row, base + i)
+        set_word(row, base + 2 * i, ((pair >> 16) ^ 0x8000) - 0x8000)
+        set_word(row, base + 2 * i + 1, ((pair & 0xFFFF) ^ 0x8000) - 0x8000)
+    set_word(row, 0, word(row, 0) & ~SHORT)
     return 4 * (base + values)

@@ -25,7 +25,7 @@ CONFIG = record(
     "shift",  # of generated values
     "window",  # most fragments in flight
     "pace_ps",  # time of one full packet on the link; 0: unlimited
-    "frame_bytes",  # of a full packet
+    "frame_bytes",  # of a full packet; 0: every packet takes as long
     "burst_ps",  # how much lateness the pacing makes up for
     "timeout_ns",  # of retransmission; 0: adaptive
     "min_timeout_ns",
@@ -41,6 +41,7 @@ CONFIG = record(
     "sets",  # of each slot, with SwitchML
     "growth",  # of the window: PER_WINDOW or PER_PACKET
     "omit_zeros",  # 1: what is all zeros goes without its values
+    "short",  # 1: values that fit go in 16 bits
 )
 PER_WINDOW, PER_PACKET = 0, 1
 
@@ -77,7 +78,7 @@ def configuration(spec: HostSpec, **more: int) -> np.ndarray:
         "workers": job.workers,
         "seed": job.seed,
         "bitmap_words": job.bitmap_width // 32,
-        "shift": hash_shift(job.workers),
+        "shift": hash_shift(job.workers, job.value_bits),
         "window": options.window,
         "pace_ps": sizes.frame_ps(job.values, job.bitmap_width, spec.rate_bps),
         "frame_bytes": sizes.frame_bytes(job.values, job.bitmap_width),
@@ -88,5 +89,6 @@ def configuration(spec: HostSpec, **more: int) -> np.ndarray:
         "min_patience_ns": options.min_patience_ns,
         "iterations": job.iterations,
         "omit_zeros": int(job.omit_zeros),
+        "short": int(job.value_bits == 16),
     }
     return new_record(CONFIG, **fields, **more)

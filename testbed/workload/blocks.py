@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from testbed.errors import UserError
-from testbed.protocols import block_float
+from testbed.protocols import block_float, short_values
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.sizes import fragments_of
 from testbed.protocols.switchml import Blocks
-from testbed.workload.gradients import recorded_gradients
+from testbed.workload.gradients import quantise, recorded_gradients
 
 
 def of_worker(spec: HostSpec) -> Blocks | None:
@@ -40,8 +40,12 @@ def of_worker(spec: HostSpec) -> Blocks | None:
         exponents = block_float.exponents(blocks)
     except ValueError as error:
         raise UserError(f"{source.trace}: {error}") from None
-    sums = block_float.quantise(blocks, exponents.max(axis=0)[np.newaxis], workers).sum(
-        axis=0, dtype=np.int32
-    )
+    largest = exponents.max(axis=0)[np.newaxis].astype(np.int64)
+    if spec.job.value_bits == 16:
+        scales = short_values.LARGEST * np.ldexp(1.0, -largest)
+        steps = quantise(blocks, scales[..., np.newaxis])
+        sums = short_values.rounded(steps.sum(axis=0, dtype=np.int32), workers)
+    else:
+        sums = block_float.quantise(blocks, largest, workers).sum(axis=0, dtype=np.int32)
     own = spec.number
     return Blocks(flat[own].copy(), exponents[own].copy(), sums.reshape(iterations, -1))

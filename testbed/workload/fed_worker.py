@@ -74,7 +74,9 @@ def parts(worker: Any, spec: HostSpec) -> tuple:
     job, options = spec.job, spec.options
     sizes = [tensor.values for tensor in job.tensors]
     order = send_scoreboard.FIFO if options.order == "fifo" else send_scoreboard.FRONT
-    own = given.new_given(len(sizes), 2 * layout.CALLS, job.workers, job.fixed_scale)
+    own = given.new_given(
+        len(sizes), 2 * layout.CALLS, job.workers, job.fixed_scale, job.value_bits
+    )
     return (
         worker._replace(given=own),
         send_scoreboard.new_scoreboard(sizes, job.values, 1, order, options.window),

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from testbed.collective import layout, prelude
-from testbed.protocols import given, send_scoreboard
+from testbed.protocols import given, send_scoreboard, short_values
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit
 from testbed.protocols.records import new_record, record
@@ -229,12 +229,16 @@ def _describe_block(feed, g, call, tensor):
         g.scale[tensor] = g.fixed[0]
     else:
         bits = g.bits[0]
-        shift = 31 - bits - (2 * feed.level[state.block] - prelude.LEVEL_BASE)
+        exponent = 2 * feed.level[state.block] - prelude.LEVEL_BASE
+        shift = 31 - bits - exponent
         g.form[tensor] = given.SCALED
         if feed.rare[state.block] == 1:
             shift -= 1 + 2 * bits
             g.form[tensor] = given.RARE
         g.scale[tensor] = math.ldexp(1.0, int(shift))
+        if g.rounded[0] >= 0 and feed.rare[state.block] == 0:
+            g.form[tensor] = given.ROUNDED
+            g.scale[tensor] = short_values.scale_of(exponent)
 
 
 @njit(cache=True)

@@ -16,6 +16,7 @@ import math
 import numpy as np
 
 from testbed.collective import prelude
+from testbed.protocols import short_values
 from testbed.protocols.host_spec import HostSpec, RecordedGradients
 from testbed.protocols.sizes import fragments_of
 from testbed.traffic.buckets import in_buckets
@@ -31,12 +32,17 @@ def quantisation_scale(largest: float, workers: int) -> float:
     return math.ldexp(1.0, exponent - 2 if share == 0.5 else exponent - 1)
 
 
-def block_scales(gradients: np.ndarray, block: int) -> np.ndarray:
+def block_scales(gradients: np.ndarray, block: int, value_bits: int = 32) -> np.ndarray:
     """Steps per unit of each value, float64[n], for what W ranks of a program give to a collective,
-    finite float32[W, n]: each block of `block` values has the exponent of its largest value."""
+    finite float32[W, n]: each block of `block` values has the exponent of its largest value.
+    `value_bits`: of a step in a packet, 32 or 16."""
     workers, count = gradients.shape
     levels = np.max([prelude.levels_of(each, block)[0] for each in gradients], axis=0)
-    scales = [prelude.steps(workers, prelude.exponent_of(int(level)), False) for level in levels]
+    exponents = [prelude.exponent_of(int(level)) for level in levels]
+    if value_bits == 16:
+        scales = [short_values.scale_of(each) for each in exponents]
+    else:
+        scales = [prelude.steps(workers, each, False) for each in exponents]
     return np.repeat(scales, block)[:count]
 
 
@@ -65,12 +71,14 @@ def of_worker(spec: HostSpec) -> tuple[np.ndarray, np.ndarray] | None:
             start = int(first[tensor]) * values
             given = [recorded.tensor(worker, i, tensor) for worker in range(spec.job.workers)]
             if source.block:
-                scale = block_scales(np.stack(given), source.block)
+                scale = block_scales(np.stack(given), source.block, spec.job.value_bits)
             for worker in range(spec.job.workers):
                 part = quantise(given[worker], scale)
                 sums[i, start : start + layer.values] += part
                 if worker == spec.number:
                     own[i, start : start + layer.values] = part
+    if spec.job.value_bits == 16:
+        sums = short_values.rounded(sums, spec.job.workers)
     return own, sums
 
 

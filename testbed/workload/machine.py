@@ -61,11 +61,17 @@ def esa_machine(spec: HostSpec) -> Any:
     return servers.pool_machine(esa.new_server(spec))
 
 
+def _with_positions(spec: HostSpec) -> tuple[Any, Any]:
+    """Recorded gradients where a server adds up floats, and these; None where there are none."""
+    if spec.job.value_bits == 16:
+        return gradients.of_worker(spec), None
+    return fixed_point.of_worker(spec) or (None, None)
+
+
 def atp_machine(spec: HostSpec) -> Any:
     """ATP's worker or server."""
     if spec.is_worker:
-        recorded = fixed_point.of_worker(spec) or (None, None)
-        return _pool_worker(atp.new_worker(spec, *recorded), spec)
+        return _pool_worker(atp.new_worker(spec, *_with_positions(spec)), spec)
     return servers.pool_machine(atp.new_server(spec))
 
 
@@ -74,8 +80,7 @@ def grid_machine(spec: HostSpec) -> Any:
     if not spec.is_worker:
         return servers.pool_machine(grid.new_server(spec))
     if grid.has_positions(spec):
-        recorded = fixed_point.of_worker(spec) or (None, None)
-        return _pool_worker(grid.new_worker(spec, *recorded), spec)
+        return _pool_worker(grid.new_worker(spec, *_with_positions(spec)), spec)
     return _pool_worker(grid.new_worker(spec, gradients.of_worker(spec)), spec)
 
 

@@ -159,6 +159,13 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/switch/simulate/test_recordings.py::test_the_shipped_one_is_replayed"),
     ),
     (
+        r"RUN sweep experiments/replay-formats\.yaml",
+        Elsewhere(
+            "tests/switch/simulate/test_recordings.py"
+            "::test_formats_need_as_many_bytes_as_the_recording_says"
+        ),
+    ),
+    (
         r"PYTHON ina_recorder\.py join run\.npz",
         Elsewhere("tests/unit/collective/test_ina_recorder.py::test_parts_become_one_recording"),
     ),

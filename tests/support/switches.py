@@ -64,11 +64,16 @@ class OneSwitch:
     job 1 on ports 5 to 7 with its PS on port 8. Four values per packet."""
 
     def __init__(
-        self, aggregators: int = 8, system: str = "esa", admission: str = "port", **options: object
+        self,
+        aggregators: int = 8,
+        system: str = "esa",
+        admission: str = "port",
+        keys: str = "",
+        **options: object,
     ) -> None:
         listed = "".join(f", {key}: {value}" for key, value in options.items())
         text = TWO_JOBS % {"system": system, "aggregators": aggregators, "options": listed}
-        self.experiment = experiment(f"{text}admission: {admission}\n")
+        self.experiment = experiment(f"{text}admission: {admission}\n{keys}\n")
         self.switch = start_switches(self.experiment)["s1"]
         self.now = 1_000_000
 

@@ -36,10 +36,10 @@ SECOND_SET = 1 << 31
 class SlotSwitch(OneSwitch):
     """Job 0 has its workers on ports 1 to 3, job 1 on ports 4 to 6, with two slots each."""
 
-    def __init__(self, sets: int = 2, zeros: str = "sent") -> None:
+    def __init__(self, sets: int = 2, zeros: str = "sent", keys: str = "") -> None:
         self.sets = sets
         parts = {"aggregators": 4 * sets, "sets": sets, "zeros": zeros}
-        self.experiment = experiment(TWO_JOBS % parts)
+        self.experiment = experiment(TWO_JOBS % parts + keys)
         self.switch = start_switches(self.experiment)["s1"]
         self.now = 1_000_000
 

@@ -27,8 +27,11 @@ local FLAGS = {
   { "reminded", 0x0020, "A partial that a reminder has pulled" },
   { "over_rate", 0x0040, "Found the switch's aggregation capacity used up" },
   { "float", 0x0080, "The values are float32" },
+  { "short", 0x0100, "The values are int16" },
+  { "round", 0x0200, "The sum of all workers is to be rounded to int16" },
 }
 local FLOAT = 0x0080
+local SHORT = 0x0100
 
 local ina = Proto("ina", "In-Network Aggregation")
 ina.prefs.bitmap = Pref.enum("Bitmap width", 32, "Bits of the bitmap in this capture", {
@@ -66,7 +69,7 @@ ina.fields = fields
 
 local short = ProtoExpert.new("ina.short", "Shorter than its header and bitmap",
   expert.group.MALFORMED, expert.severity.ERROR)
-local ragged = ProtoExpert.new("ina.ragged", "Values are not a multiple of 4 bytes",
+local ragged = ProtoExpert.new("ina.ragged", "Values do not fill their bytes",
   expert.group.MALFORMED, expert.severity.WARN)
 ina.experts = { short, ragged }
 
@@ -139,14 +142,15 @@ function ina.dissector(buffer, pinfo, tree)
   local first = HEADER + bitmap
   if WITH_VALUES[kind] and length > first then
     local rest = buffer(first)
-    local count = math.floor(rest:len() / 4)
+    local bytes = math.floor(flags / SHORT) % 2 == 1 and 2 or 4
+    local count = math.floor(rest:len() / bytes)
     local list = top:add(f.values, rest, count)
     list:set_text("Values: " .. count)
-    local is_float = math.floor(flags / FLOAT) % 2 == 1
+    local is_float = bytes == 4 and math.floor(flags / FLOAT) % 2 == 1
     for number = 0, count - 1 do
-      list:add(is_float and f.float_value or f.value, rest(4 * number, 4))
+      list:add(is_float and f.float_value or f.value, rest(bytes * number, bytes))
     end
-    if rest:len() % 4 ~= 0 then top:add_proto_expert_info(ragged) end
+    if rest:len() % bytes ~= 0 then top:add_proto_expert_info(ragged) end
     info = info .. " " .. count .. " values"
   end
   pinfo.cols.info = info

@@ -51,10 +51,12 @@ class Case:
     switch: str = "s1"
     gone: tuple[int, ...] = ()
     admission: str = "off"
+    keys: str = ""  # further ones of the experiment
 
     def title(self) -> str:
         parts = [self.options or "defaults", "two levels" if self.racks else "star", self.switch]
         parts += [f"job {job} gone" for job in self.gone]
+        parts += [self.keys] if self.keys else []
         parts += ["admission by port"] if self.admission == "port" else []
         return ", ".join(parts)
 
@@ -87,7 +89,7 @@ class Case:
             "values": values,
             "jobs": "\n".join(jobs),
         }
-        return load_text(text, folder=ROOT / "experiments")
+        return load_text(text + self.keys, folder=ROOT / "experiments")
 
 
 # By P4 program; every packet count is divided among a program's cases.
@@ -100,12 +102,15 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("esa", admission="port"),
         Case("esa", "zeros: header_only"),
         Case("esa", "zeros: header_only, release: on_result", racks=True, switch="s2"),
+        Case("esa", keys="value_bits: 16"),
+        Case("esa", "zeros: header_only, preempt: always", keys="value_bits: 16"),
     ),
     "atp": (
         Case("atp"),
         Case("atp", "release: on_completion", gone=(2,)),
         Case("atp", racks=True, switch="s2"),
         Case("atp", "zeros: header_only"),
+        Case("atp", "zeros: header_only", keys="value_bits: 16"),
     ),
     "switchml": (
         Case("switchml"),
@@ -115,6 +120,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("switchml", "sets: 1", racks=True, switch="s2"),
         Case("switchml", "zeros: header_only"),
         Case("switchml", "zeros: header_only", racks=True, switch="s2"),
+        Case("switchml", "zeros: header_only", keys="value_bits: 16"),
     ),
     "grid": (
         Case("grid"),
@@ -124,7 +130,11 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("grid", "planner: none", racks=True),
         Case("grid", "zeros: header_only, memory: plain, collision: drop", racks=True),
     ),
-    "forward": (Case("ps"), Case("ring", racks=True, switch="s1", admission="port")),
+    "forward": (
+        Case("ps"),
+        Case("ps", keys="value_bits: 16"),
+        Case("ring", racks=True, switch="s1", admission="port"),
+    ),
 }
 
 

@@ -41,6 +41,9 @@ FLAGS = (
     *(wire.RESEND,) * 6,
     *(wire.PARTIAL, wire.COLLISION, wire.ECN, wire.OVERFLOW, wire.REMINDED),
     *(wire.OVER_RATE, wire.FLOAT, wire.FLOAT | wire.RESEND),
+    *(wire.SHORT,) * 5,
+    *(wire.SHORT | wire.ROUND,) * 10,
+    *(wire.ROUND, wire.ROUND | wire.RESEND, wire.SHORT | wire.ROUND | wire.RESEND),
 )
 
 
@@ -129,11 +132,12 @@ def _ina(draw: random.Random, around: Surroundings, progress: list[int]) -> byte
     bitmap = draw.choice(
         (*(1 << worker,) * 20, 0, 1 << worker | 1, (1 << around.workers) - 1, 0xFFFFFFFF)
     )
+    flags = draw.choice(FLAGS) if draw.random() < 0.98 else draw.randrange(65536)
     header = struct.pack(
         ">BBHHHIIIHBB",
         (wire.VERSION if draw.random() < 0.99 else draw.randrange(16)) << 4 | kind,
         draw.choice((0, 1, 5, 100, 255, draw.randrange(256))),
-        draw.choice(FLAGS) if draw.random() < 0.98 else draw.randrange(65536),
+        flags,
         job,
         draw.choice((*(around.node,) * 6, 0, 7)),
         fragment,
@@ -153,7 +157,10 @@ def _ina(draw: random.Random, around: Surroundings, progress: list[int]) -> byte
             values = [0] * around.values
         elif draw.random() < 0.2:
             values[draw.randrange(around.values)] = draw.choice(EDGES)
-        data += struct.pack(f">{around.values}I", *values)
+        if flags & wire.SHORT and draw.random() < 0.95:
+            data += struct.pack(f">{around.values}H", *(value & 0xFFFF for value in values))
+        else:
+            data += struct.pack(f">{around.values}I", *values)
     return data
 
 

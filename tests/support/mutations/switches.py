@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.mutations.mutation import Histories, Mutation, Test
 
 ESA, ATP, SWITCHML, POOL = "p4/esa.p4", "p4/atp.p4", "p4/switchml.p4", "p4/pool.p4"
-ADMISSION, ZEROS = "p4/admission.p4", "p4/zeros.p4"
+ADMISSION, ZEROS, SHORT_VALUES = "p4/admission.p4", "p4/zeros.p4", "p4/short_values.p4"
 
 IF_MINE_ON_RESULT = """                meta.event = RESULT_PASSES;
                 if (meta.mine == 1) {"""
@@ -59,6 +59,28 @@ MUTATIONS = (
         "some_bit = some_bit | hdr.values.v##n;",
         "some_bit = hdr.values.v##n;",
         Test("p4.test_zeros.test_zeros_that_complete_a_sum_leave_with_it"),
+    ),
+    # ---- values of 16 bits ----
+    Mutation(
+        "rounding of whole sums",
+        "the sum of some workers is rounded, and once more when the others are in",
+        SHORT_VALUES,
+        "        if (everyone != 0 && hdr.workers.bitmap == everyone) {  ",
+        "        if (everyone != 0) {  ",
+        Test(
+            "p4.test_short_values.test_a_swap_carries_the_evicted_sum_to_its_own_server_unrounded"
+        ),
+        quick=True,
+    ),
+    Mutation(
+        "every value is measured",
+        "a sum is cut to 16 bits because its last value fits",
+        SHORT_VALUES,
+        "too_wide = too_wide | ((",
+        "too_wide = ((",
+        Test(
+            "p4.test_short_values.test_a_swap_carries_the_evicted_sum_to_its_own_server_unrounded"
+        ),
     ),
     # ---- ESA's switch ----
     Mutation(

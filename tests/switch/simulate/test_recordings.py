@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from testbed.cli.recording_commands import tables
 from testbed.experiment import load, load_text
+from testbed.experiment.sweep import load_sweep
+from testbed.traffic.recording import load_recording
 from tests.support.paths import ROOT
 from tests.support.recordings import MS, SIZES, write_recording
 from tests.support.virtual import run_virtual
@@ -57,3 +60,21 @@ def test_iterations_take_as_long_as_the_recorded_steps(tmp_path):
 def test_the_shipped_one_is_replayed():
     (job,) = run_virtual(load(ROOT / "experiments" / "replay-clicks.yaml"))["jobs"]
     assert job["exact"] and job["values_checked"] == 2 * 4 * 107_009
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(4))
+def test_formats_need_as_many_bytes_as_the_recording_says(number):
+    """The points of experiments/replay-formats.yaml with ESA, and `ina recording`'s last table."""
+    point = load_sweep(ROOT / "experiments" / "replay-formats.yaml").points[number].experiment
+    assert point.system.name == "esa"
+    recording = load_recording(ROOT / "traffic" / "recordings" / "train_clicks.npz")
+    *_, packets = tables(recording, recording.trace(), 1_000_000, point.values_per_packet)
+    rows = {tuple(row.values[:2]): row.values[2:4] for row in packets.rows}
+    sent, got = rows[point.value_bits, point.system.zeros]
+    found = run_virtual(point)
+    assert found["jobs"][0]["exact"] and found["jobs"][0]["retransmissions"] == 0
+    on_links = {(row["neighbour"], row["direction"]): row["bytes"] for row in found["links"]}
+    ranks = [f"h{number}" for number in range(1, 5)]
+    assert sum(on_links[rank, "ingress"] for rank in ranks) == pytest.approx(4 * 2 * sent)
+    assert all(on_links[rank, "egress"] == pytest.approx(2 * got) for rank in ranks)

@@ -10,12 +10,19 @@ import numpy as np
 import pytest
 
 from testbed.cli.main import main
-from testbed.cli.recording_commands import measured
+from testbed.cli.recording_commands import measured, packets
 from testbed.traffic.recording import load_recording
 from tests.support.paths import ROOT
 from tests.support.recordings import SIZES, values_of, write_recording
 
 SCALE = 1_000_000
+
+
+def sparse(rank: int, step: int, bucket: int) -> np.ndarray:
+    """The same with 0 in most runs of four values; bucket 1, of 12 values, has nothing else."""
+    values = values_of(rank, step, bucket)
+    kept = np.random.default_rng((rank, step)).random(SIZES[bucket] // 4) < 0.3
+    return np.where(np.repeat(kept, 4), values, 0) * np.float32(bucket == 0)
 
 
 def sums_of_bucket(step: int, bucket: int) -> dict[str, np.ndarray]:
@@ -65,6 +72,31 @@ def test_parameters_of_one_bucket_are_told_apart(tmp_path):
     assert found[1].zeros == (given == 0).sum()
 
 
+def test_packets_are_those_of_the_formats(tmp_path):
+    recording = load_recording(write_recording(tmp_path / "run.npz", values=sparse))
+    full, short = packets(recording, 4)
+    given = [[sparse(rank, step, 0) for rank in range(2)] for step in range(3)]
+    for found, bits in ((full, 32), (short, 16)):
+        steps, sums, wrong, square = 0, 0, 0.0, 0.0
+        for ranks in given:
+            blocks = [np.abs(ranks)[:, start : start + 256].max() for start in (0, 256)]
+            e = np.repeat([int(np.frexp(each)[1]) for each in blocks], 256)[:300]
+            e += 1 - e % 2
+            scale = 2.0 ** (31 - 2 - e) if bits == 32 else 32767 / 2.0**e
+            of_ranks = [np.rint(each.astype(np.float64) * scale) for each in ranks]
+            total = sum(of_ranks)
+            if bits == 16:
+                total = 2 * np.rint(total / 2)
+            steps += sum((each.reshape(-1, 4) == 0).all(axis=1).sum() for each in of_ranks)
+            sums += (total.reshape(-1, 4) == 0).all(axis=1).sum()
+            exact = np.sum(ranks, axis=0, dtype=np.float64)
+            wrong += ((np.float32(total / scale) - exact) ** 2).sum()
+            square += (exact**2).sum()
+        assert (found.sent, found.summed) == (3 * 2 * 78, 3 * 78)
+        assert (found.sent_zeros, found.summed_zeros) == (steps + 3 * 2 * 3, sums + 3 * 3)
+        assert found.error == pytest.approx(np.sqrt(wrong / square), rel=1e-9)
+
+
 def test_the_command_prints_tables_and_data(tmp_path, capsys):
     path = write_recording(tmp_path / "run.npz")
     assert main(["recording", str(path)]) == 0
@@ -74,6 +106,9 @@ def test_the_command_prints_tables_and_data(tmp_path, capsys):
     data = json.loads(capsys.readouterr().out)
     assert [row["bucket"] for row in data["tensors"]["rows"]][1] == "head.weight"
     assert data["parameters"]["rows"][2]["values"] == 300
+    full, without, *_ = data["packets"]["rows"]
+    assert full["sent_bytes"] == full["got_bytes"] == 6 * 326  # 300 and 12 values
+    assert (without["zeros"], without["sent_bytes"]) == ("header_only", 6 * 326)
     assert main(["recording", str(tmp_path / "none.npz")]) == 2
     assert "none.npz: no such recording" in capsys.readouterr().err
 

@@ -38,6 +38,9 @@ def test_a_header_is_no_shorter_on_bmv2():
     assert "system.zeros: found header_only with switch bmv2" in message(text)
     unlimited = text.replace("1 Gbit/s", "unlimited")
     assert load_text(unlimited).system.zeros == "header_only"
+    short = bmv2_links("bandwidth: 1 Gbit/s") + "value_bits: 16\n"
+    assert "value_bits: found 16 with switch bmv2" in message(short)
+    assert load_text(short.replace("1 Gbit/s", "unlimited")).value_bits == 16
 
 
 def test_virtual_time_has_no_bmv2():

@@ -47,11 +47,15 @@ def packets(count: int) -> list[Ina]:
     for number in range(count):
         kind = list(KINDS)[number % len(KINDS)]
         size = draw.choice((1, 4, 64)) if kind in VALUES else 0
+        flags = 1 << number % len(FLAGS) if number < 100 else draw.randrange(1024)
+        if flags & wire.FLOAT:
+            flags &= ~wire.SHORT
+        most = 1 << (15 if flags & wire.SHORT else 31)
         found.append(
             Ina(
                 kind=kind,
                 priority=draw.randrange(256),
-                flags=1 << number % len(FLAGS) if number < 100 else draw.randrange(128),
+                flags=flags,
                 job=draw.randrange(1 << 16),
                 node=draw.randrange(1 << 16),
                 fragment_number=draw.randrange(1 << 32),
@@ -61,7 +65,7 @@ def packets(count: int) -> list[Ina]:
                 exponent=draw.randrange(256),
                 next_exponent=draw.randrange(256),
                 bitmap=draw.randrange(1 << Ina.bitmap_width),
-                values=[draw.randrange(-(1 << 31), 1 << 31) for _ in range(size)],
+                values=[draw.randrange(-most, most) for _ in range(size)],
             )
         )
     return found

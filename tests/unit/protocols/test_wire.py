@@ -21,11 +21,11 @@ def row_of(kind: int, *numbers: int) -> np.ndarray:
 def test_zeros_go_without_and_come_back(kind):
     row = row_of(kind, 0, 0, 0, 0)
     before = row.copy()
-    assert wire.omit_zeros(row, BASE, VALUES) == 4 * BASE
+    assert wire.compact(row, BASE, VALUES, 1, 0) == 4 * BASE
     assert wire.kind(row) == kind + wire.WITHOUT_VALUES
     assert (wire.flags(row), wire.job(row), wire.fragment(row)) == (wire.RESEND, 3, 77)
     row[BASE:] = 0x12345678  # of the packet that was in this row before
-    assert wire.restore_zeros(row, 4 * BASE, BASE, VALUES) == 4 * (BASE + VALUES)
+    assert wire.expand(row, 4 * BASE, BASE, VALUES) == 4 * (BASE + VALUES)
     np.testing.assert_array_equal(row, before)
 
 
@@ -35,9 +35,39 @@ def test_a_packet_with_any_value_stays_as_it_is(place):
     numbers[place] = 1 << place
     row = row_of(wire.GRADIENT, *numbers)
     before = row.copy()
-    assert wire.omit_zeros(row, BASE, VALUES) == 4 * (BASE + VALUES)
-    assert wire.restore_zeros(row, 4 * (BASE + VALUES), BASE, VALUES) == 4 * (BASE + VALUES)
+    assert wire.compact(row, BASE, VALUES, 1, 0) == 4 * (BASE + VALUES)
+    assert wire.expand(row, 4 * (BASE + VALUES), BASE, VALUES) == 4 * (BASE + VALUES)
     np.testing.assert_array_equal(row, before)
+
+
+FITTING = [(0, 1, -1, 2), (32767, -32768, 0, 5), (-32768, -1, 32767, 1)]
+WIDE = [(32768, 0, 0, 0), (0, -32769, 0, 0), (1, 2, 3, -(2**31)), (1, 2, 2**31 - 1, 4)]
+
+
+@pytest.mark.parametrize("numbers", FITTING)
+def test_values_that_fit_go_in_16_bits_and_come_back(numbers):
+    row = row_of(wire.RESULT, *numbers)
+    before = row.copy()
+    length = 4 * BASE + 2 * VALUES
+    assert wire.compact(row, BASE, VALUES, 1, 1) == length
+    assert wire.flags(row) == wire.RESEND | wire.SHORT and wire.kind(row) == wire.RESULT
+    np.testing.assert_array_equal(np.frombuffer(row.tobytes()[4 * BASE : length], ">i2"), numbers)
+    assert wire.expand(row, length, BASE, VALUES) == 4 * (BASE + VALUES)
+    np.testing.assert_array_equal(row, before)
+
+
+@pytest.mark.parametrize("numbers", WIDE)
+def test_values_that_do_not_fit_go_in_32_bits(numbers):
+    row = row_of(wire.GRADIENT, *numbers)
+    before = row.copy()
+    assert wire.compact(row, BASE, VALUES, 1, 1) == 4 * (BASE + VALUES)
+    np.testing.assert_array_equal(row, before)
+
+
+def test_floating_point_numbers_are_not_taken_for_small_ones():
+    row = row_of(wire.GRADIENT, 1, 2, 3, 4)
+    wire.set_word(row, 0, wire.word(row, 0) | wire.FLOAT)
+    assert wire.compact(row, BASE, VALUES, 1, 1) == 4 * (BASE + VALUES)
 
 
 @pytest.mark.parametrize(
@@ -53,5 +83,5 @@ def test_a_packet_with_any_value_stays_as_it_is(place):
 def test_nothing_else_becomes_a_packet_with_values(kind, length):
     row = row_of(kind, 1, 2, 3, 4)
     before = row.copy()
-    assert wire.restore_zeros(row, length, BASE, VALUES) == length
+    assert wire.expand(row, length, BASE, VALUES) == length
     np.testing.assert_array_equal(row, before)

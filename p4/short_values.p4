@@ -1,0 +1,103 @@
+/* Values of 16 bits: on the wire, where they fit; never in a sum.
+ *
+ * With VALUE_BITS 16 a packet whose values all fit an int16 carries them as such, flagged SHORT; any
+ * other carries int32. On arrival values are widened, and an aggregator adds up int32 as ever. What
+ * leaves is shortened again if it fits. So nothing is lost, whichever way a packet or a sum takes.
+ *
+ * The sum of W workers' 16-bit numbers needs more bits. Once it has all workers it is divided by
+ * 2^bits, bits = ceil(log2 W), and rounded, a half to the even number; then it fits. Which fragments are to be rounded
+ * is what the flag ROUND says; their workers set it, and a sum inherits it. Whoever has the sum of
+ * all workers first, a switch or the parameter server, rounds it and takes the flag away. The result
+ * depends on the workers' numbers alone.
+ *
+ * Included inside an ingress control, which has `hdr` and `meta`. Without VALUE_BITS 16 all macros
+ * are empty, and short values are not aggregated.
+ */
+#if VALUE_BITS == 16
+
+    bit<32>  too_wide = 0;               // 0: every value fits 16 bits
+    bitmap_t everyone = 0;               // the job's workers
+    bit<32>  below_half = 0;
+    bit<32>  odd = 0;                    // picks the bit that says whether a half is rounded up
+    bit<8>   rounded_bits = 0;
+
+    action widen() {
+        hdr.values.setValid();
+#define WIDEN_VALUE(n) \
+        hdr.values.v##n = (bit<32>) (int<32>) (int<16>) hdr.short_values.v##n;
+        EACH_VALUE(WIDEN_VALUE)
+        hdr.short_values.setInvalid();
+        hdr.ina.flags = hdr.ina.flags & ~FLAG_SHORT;
+        hdr.ip.length = IP_BYTES + UDP_BYTES + INA_BYTES + VALUES_BYTES;
+        hdr.udp.length = UDP_BYTES + INA_BYTES + VALUES_BYTES;
+    }
+
+    action measure_values() {
+#define MEASURE_VALUE(n) \
+        too_wide = too_wide | ((hdr.values.v##n + 0x8000) & 0xffff0000);
+        EACH_VALUE(MEASURE_VALUE)
+    }
+
+    action shorten() {
+        hdr.short_values.setValid();
+#define SHORTEN_VALUE(n) hdr.short_values.v##n = hdr.values.v##n[15:0];
+        EACH_VALUE(SHORTEN_VALUE)
+        hdr.values.setInvalid();
+        hdr.ina.flags = hdr.ina.flags | FLAG_SHORT;
+        hdr.ip.length = IP_BYTES + UDP_BYTES + INA_BYTES + SHORT_VALUES_BYTES;
+        hdr.udp.length = UDP_BYTES + INA_BYTES + SHORT_VALUES_BYTES;
+    }
+
+    /* How sums of a job are rounded. */
+    action set_rounding(bitmap_t workers, bit<8> bits, bit<32> added, bit<32> mask) {
+        everyone = workers;
+        rounded_bits = bits;
+        below_half = added;
+        odd = mask;
+    }
+    table rounding {
+        key = { hdr.ina.job: exact; }
+        actions = { set_rounding; NoAction; }
+        default_action = NoAction();
+        size = JOBS;
+    }
+
+    action round_off() {
+#define ROUND_VALUE(n)                                                                  \
+        hdr.values.v##n = hdr.values.v##n + below_half +                               \
+                          ((hdr.values.v##n >> rounded_bits) & odd);                   \
+        hdr.values.v##n = (bit<32>) ((int<32>) hdr.values.v##n >> rounded_bits);
+        EACH_VALUE(ROUND_VALUE)
+        hdr.ina.flags = hdr.ina.flags & ~FLAG_ROUND;
+    }
+
+/* The length says that nothing follows the short values. */
+#define WITH_WIDE_VALUES                                                             \
+    if (hdr.short_values.isValid() &&                                                \
+        hdr.ip.length == IP_BYTES + UDP_BYTES + INA_BYTES + SHORT_VALUES_BYTES) {    \
+        widen();                                                                     \
+    }
+
+#define WITH_ROUNDED_SUM                                                             \
+    if (hdr.values.isValid() && meta.heading != NOWHERE &&                           \
+        (hdr.ina.flags & FLAG_ROUND) != 0) {                                         \
+        rounding.apply();                                                            \
+        if (everyone != 0 && hdr.workers.bitmap == everyone) {                       \
+            round_off();                                                             \
+        }                                                                            \
+    }
+
+#define WITH_SHORT_VALUES                                                            \
+    if (hdr.values.isValid() && meta.heading != NOWHERE &&                           \
+        (hdr.ina.flags & FLAG_FLOAT) == 0) {                                         \
+        measure_values();                                                            \
+        if (too_wide == 0) {                                                         \
+            shorten();                                                               \
+        }                                                                            \
+    }
+
+#else
+#define WITH_WIDE_VALUES
+#define WITH_ROUNDED_SUM
+#define WITH_SHORT_VALUES
+#endif

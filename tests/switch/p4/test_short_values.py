@@ -1,0 +1,126 @@
+"""Packets with 16-bit values, one at a time, against the compiled P4 programs (docs/wire.md)."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.protocols import wire
+from tests.support.switches import OneSwitch, Sent
+from tests.support.switchml import SlotSwitch
+
+SHORT = {"flags": wire.SHORT | wire.ROUND}
+HEADER_BYTES = 14 + 20 + 8 + 24 + 4
+
+
+def pool(system: str = "esa", **options: object) -> OneSwitch:
+    return OneSwitch(system=system, keys="value_bits: 16", **options)
+
+
+def only(sent: list[Sent]) -> Sent:
+    """The packet, whose lengths and checksum are right, and whose values have as many bits as it
+    says."""
+    assert len(sent) == 1, [(s.port, s.ina.summary()) for s in sent]
+    packet = sent[0].packet.copy()
+    checksum = packet["IP"].chksum
+    del packet["IP"].chksum
+    assert checksum == packet.__class__(bytes(packet))["IP"].chksum
+    assert packet["IP"].len == len(packet) - 14 and packet["UDP"].len == len(packet) - 34
+    width = 2 if sent[0].flags & wire.SHORT else 4
+    assert len(packet) == HEADER_BYTES + width * len(sent[0].values)
+    return sent[0]
+
+
+@pytest.mark.parametrize("system", ["esa", "atp"])
+def test_short_values_are_added_as_int32_and_the_whole_sum_is_rounded(system):
+    switch = pool(system)
+    assert switch.gradient(0, 0, values=[32767, -32768, 5, -1], **SHORT) == []
+    assert switch.gradient(0, 1, values=[32767, -32768, 0, -1], **SHORT) == []
+    sent = only(switch.gradient(0, 2, values=[32767, -32767, 1, -1], **SHORT))
+    # Three workers: two bits are rounded off, a half to the even number.
+    assert sent.values == [24575, -24576, 2, -1]
+    assert sent.flags == wire.SHORT and sent.bitmap == 0b111
+
+
+@pytest.mark.parametrize("system", ["esa", "atp"])
+def test_a_part_of_a_sum_is_not_rounded_and_as_wide_as_it_needs(system):
+    switch = pool(system)
+    switch.gradient(0, 0, values=[30000, 1, -1, 0], **SHORT)
+    switch.gradient(0, 1, values=[30000, 1, -1, 0], **SHORT)
+    pulled = only(switch.from_server(0, wire.REMINDER, node=1))
+    assert pulled.values == [60000, 2, -2, 0]
+    assert pulled.flags == wire.PARTIAL | wire.REMINDED | wire.ROUND
+    switch.gradient(0, 0, values=[3, 1, -1, 0], **SHORT)
+    pulled = only(switch.from_server(0, wire.REMINDER, node=1))
+    assert pulled.values == [3, 1, -1, 0]
+    assert pulled.flags == wire.PARTIAL | wire.REMINDED | wire.ROUND | wire.SHORT
+
+
+def test_what_is_not_to_be_rounded_keeps_every_bit():
+    switch = pool()
+    for worker in range(3):
+        sent = switch.gradient(0, worker, values=[1, 2**30, -5, 0])
+    assert only(sent).values == [3, 3 * 2**30 - 2**32, -15, 0]
+    assert only(sent).flags == wire.OVERFLOW
+    for worker in range(3):
+        sent = switch.gradient(0, worker, fragment=8, flags=wire.SHORT, values=[1, 2, -5, 0])
+    assert only(sent).values == [3, 6, -15, 0] and only(sent).flags == wire.SHORT
+
+
+def test_a_swap_carries_the_evicted_sum_to_its_own_server_unrounded():
+    """Job 1's worker has the same bit as job 0's; its sum is complete for neither."""
+    switch = pool()
+    for worker in range(2):
+        switch.gradient(0, worker, priority=10, values=[20000, 0, 0, 0], **SHORT)
+    evicted = only(switch.gradient(1, 2, priority=20, values=[7, 0, 0, 0], **SHORT))
+    assert (evicted.port, evicted.job, evicted.bitmap) == (4, 0, 0b011)
+    assert evicted.values == [40000, 0, 0, 0] and evicted.flags == wire.PARTIAL | wire.ROUND
+    collided = only(switch.gradient(0, 2, priority=1, values=[9, 0, 0, 0], **SHORT))
+    assert collided.values == [9, 0, 0, 0]
+    assert collided.flags == wire.COLLISION | wire.ROUND | wire.SHORT
+
+
+def test_what_is_held_is_served_again_with_the_same_rounding():
+    switch = pool(release="on_result")
+    for worker in range(3):
+        first = switch.gradient(0, worker, values=[32767, 6, -2, 2], **SHORT)
+    again = only(switch.gradient(0, 1, values=[32767, 6, -2, 2], **SHORT))
+    assert again.values == only(first).values == [24575, 4, -2, 2]
+    sent = switch.from_server(0, wire.RESULT, values=again.values, flags=wire.SHORT)
+    assert [s.port for s in sent] == [1, 2, 3]
+    assert all(only([s]).values == again.values for s in sent)
+
+
+def test_floating_point_numbers_stay_as_they_are():
+    switch = pool("atp")
+    sent = only(switch.gradient(0, 0, values=[1, 2, 3, 4], flags=wire.FLOAT))
+    assert sent.values == [1, 2, 3, 4] and sent.flags == wire.FLOAT
+
+
+def test_a_short_packet_with_something_behind_it_is_not_added():
+    switch = pool()
+    switch.gradient(0, 0, values=[1, 2, 3, 4, 5, 6], **SHORT)
+    assert "allocations" not in switch.counters(0)
+
+
+def test_zeros_and_short_values_together():
+    switch = pool(zeros="header_only")
+    switch.gradient(0, 0, kind=wire.GRADIENT_ZEROS, values=[], flags=wire.ROUND)
+    switch.gradient(0, 1, values=[1, 0, 0, 0], **SHORT)
+    sent = only(switch.gradient(0, 2, kind=wire.GRADIENT_ZEROS, values=[], flags=wire.ROUND))
+    assert sent.kind == wire.GRADIENT_ZEROS and sent.flags == 0  # 1 / 4 is rounded to 0
+    switch.gradient(0, 0, fragment=8, kind=wire.GRADIENT_ZEROS, values=[], flags=wire.ROUND)
+    switch.gradient(0, 1, fragment=8, values=[2, 0, 0, -7], **SHORT)
+    sent = only(switch.gradient(0, 2, fragment=8, values=[0, 0, 0, 3], **SHORT))
+    assert sent.values == [0, 0, 0, -1] and sent.flags == wire.SHORT
+
+
+def test_switchml_rounds_at_the_root_what_it_returns():
+    switch = SlotSwitch(keys="value_bits: 16")
+    for worker in range(3):
+        sent = switch.chunk(0, worker, values=[32767, -32767, 6, 0], **SHORT)
+    expected = [24575, -24575, 4, 0]
+    assert [s.values for s in sent] == [expected] * 3
+    assert all(only([s]).flags == wire.SHORT for s in sent)
+    again = only(switch.chunk(0, 1, values=[32767, -32767, 6, 0], **SHORT))
+    assert again.kind == wire.RESULT_ONE and again.values == expected
+    assert again.flags == wire.SHORT | wire.RESEND
