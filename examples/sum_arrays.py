@@ -19,6 +19,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--values", type=int, default=100_000, help="of each array")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--error", type=float, default=1e-6, help="largest of an average")
     options = parser.parse_args()
     with collective.join() as job:
         for number in range(options.rounds):
@@ -33,7 +34,7 @@ def main() -> None:
             took_s = time.monotonic() - begin
             assert (total == counts.sum(axis=0, dtype=np.int32)).all(), "int32 sums are exact"
             error = np.abs(average - gradients.astype(np.float64).mean(axis=0)).max()
-            assert error < 1e-6, error
+            assert error < options.error, error
             if job.rank == 0:
                 megabytes = (counts[0].nbytes + gradients[0].nbytes) / 1e6
                 print(f"round {number}: {megabytes / took_s:.2f} MB/s, error at most {error:.1e}")

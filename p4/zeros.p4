@@ -22,6 +22,7 @@
 #define CLEAR_VALUE(n) hdr.values.v##n = 0;
         EACH_VALUE(CLEAR_VALUE)
         hdr.ina.kind = hdr.ina.kind & ~WITHOUT_VALUES;
+        hdr.ina.flags = hdr.ina.flags & ~FLAG_SHORT;
         hdr.ip.length = IP_BYTES + UDP_BYTES + INA_BYTES + VALUES_BYTES;
         hdr.udp.length = UDP_BYTES + INA_BYTES + VALUES_BYTES;
     }

@@ -8,6 +8,7 @@ something is missing is found by the same calls that a run makes, before the run
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -39,6 +40,14 @@ class Program:
     json: Path | None = None
 
 
+# What a program that aggregates must do with packets for a definition: the option that asks for it,
+# the file that has the actions, these, and the macros that apply them.
+_FORMATS = {
+    "ZEROS": ("zeros: header_only", "zeros.p4", ("add_zeros", "omit_zeros")),
+    "VALUE_BITS": ("value_bits: 16", "short_values.p4", ("widen", "round_off", "shorten")),
+}
+
+
 def prepare(experiment: Experiment) -> Program:
     """Compile the switches' program into the cache and try it on the experiment.
 
@@ -46,6 +55,8 @@ def prepare(experiment: Experiment) -> Program:
     from p4engine.backend.build import compile_program
 
     path, defines, include_dirs = dataplane.program(experiment)
+    if experiment.system_entry.memory:
+        _check_formats(path, defines, include_dirs)
     if experiment.switch == "bmv2":
         return _prepare_for_bmv2(experiment, path, defines, include_dirs)
     try:
@@ -55,6 +66,28 @@ def prepare(experiment: Experiment) -> Program:
     _dry_run(experiment, path, partial(_embedded, compiled))
     warnings = tuple(str(warning) for warning in compiled.warnings)
     return Program(path, defines, tuple(include_dirs), warnings, compiled)
+
+
+def _check_formats(path: Path, defines: dict[str, int], include_dirs: tuple[Path, ...]) -> None:
+    """Raise UserError if the program knows nothing of a format of packets that is asked for."""
+    from p4engine.frontend.diagnostics import Diagnostics, Fatal
+    from p4engine.frontend.preprocessor.preprocess import preprocess
+
+    asked = [name for name in _FORMATS if name in defines]
+    if not asked:
+        return
+    try:
+        tokens, _ = preprocess(path, dict(defines), include_dirs, Diagnostics())
+    except (Fatal, RecursionError):
+        return  # the compiler says what is wrong
+    count = Counter(token.text for token in tokens)
+    for name in asked:
+        option, file, actions = _FORMATS[name]
+        if any(count[action] < 2 for action in actions):  # declared and applied
+            raise UserError(
+                f"the P4 program {path} does not apply the actions of p4/{file}, so it cannot do"
+                f" what {option} asks for; use its macros as p4/esa.p4 does, or take {option} out"
+            )
 
 
 def _prepare_for_bmv2(

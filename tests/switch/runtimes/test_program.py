@@ -44,6 +44,25 @@ def test_a_program_that_lacks_what_the_system_needs(system: str, program: str) -
         prepare(load_text(text(system, path)))
 
 
+@pytest.mark.parametrize(
+    ("option", "key", "macro"),
+    [(", zeros: header_only", "", "WITH_ZEROS"), ("", "value_bits: 16", "WITH_SHORT_VALUES")],
+)
+def test_a_program_that_does_not_know_a_format_of_packets(tmp_path, option, key, macro) -> None:
+    def with_format(program: Path) -> str:
+        asked = text("esa", program).replace("{name: esa", "{name: esa" + option)
+        return asked + key + "\n"
+
+    program = tmp_path / "mine.p4"
+    source = (P4 / "esa.p4").read_text()
+    program.write_text(source)
+    assert prepare(load_text(with_format(program))).warnings == ()
+    program.write_text(source.replace(f" {macro}\n", "\n", 1))
+    assert prepare(load_text(text("esa", program))).warnings == ()
+    with pytest.raises(UserError, match=rf"program {program} does not apply the actions of p4/"):
+        prepare(load_text(with_format(program)))
+
+
 def test_check_says_where_the_program_is_wrong(tmp_path: Path, capsys) -> None:
     program = tmp_path / "mine.p4"
     source = (P4 / "esa.p4").read_text()
