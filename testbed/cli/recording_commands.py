@@ -28,7 +28,7 @@ from testbed.linux.ownership import hand_over
 from testbed.paths import command_line
 from testbed.protocols import short_values
 from testbed.protocols.given import most_steps
-from testbed.protocols.sizes import bitmap_width, frame_bytes, rounded_bits
+from testbed.protocols.sizes import MAX_WORKERS, bitmap_width, frame_bytes, rounded_bits
 from testbed.text_table import Column, Row, Table, printed, table_data
 from testbed.traffic.recording import Recording, load_recording
 from testbed.traffic.trace import Trace
@@ -251,7 +251,7 @@ def packets(recording: Recording, values: int) -> list[Packets]:
 
 def _packet_rows(recording: Recording, values: int) -> Iterator[Row]:
     """The rows of `_PACKETS`."""
-    width = bitmap_width(recording.ranks)
+    width = bitmap_width(min(recording.ranks, MAX_WORKERS))
     empty = frame_bytes(0, width)
     for each in packets(recording, values):
         full = frame_bytes(values * each.value_bits // 32, width)

@@ -149,7 +149,7 @@ def frame_words(frame: bytes) -> str:
     text = f"{kind} {ina.job}/{ina.fragment_number}"
     if kind == "control":
         return f"{kind} from {ina.sender}, numbers from {ina.index}"
-    if kind in ("gradient", "ask"):
+    if kind in ("gradient", "gradient_zeros", "ask"):
         text += f" of {{{', '.join(str(w) for w in range(32) if ina.bitmap >> w & 1)}}}"
     if ina.flags:
         text += f" {ina.flags}"
