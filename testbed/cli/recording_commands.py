@@ -351,7 +351,9 @@ def draw_numbers(recording: Recording, title: str, values: int, path: Path) -> l
         }
         lost, floats = sum(each.lost for each in found), sum(each.floats for each in found)
         fixed.append(figure.FixedScale(steps, errors.pop("fixed"), lost / sums, floats / sums))
-    return figure.draw(path, title, fixed, errors)
+    titles = {"exponents": "blocks, 32 bits", "short": "blocks, 16 bits"}
+    others = {titles.get(name, name): error for name, error in errors.items()}
+    return figure.draw(path, title, fixed, others)
 
 
 def recording_command(

@@ -47,7 +47,10 @@ def latency(value: Any) -> str:
     """A link's latency with its unit: a number is milliseconds, text is what Mininet takes. Raises
     ValueError."""
     if isinstance(value, int | float):
-        return f"{value:g} ms"
+        try:
+            return f"{value:g} ms"
+        except OverflowError:  # an integer of hundreds of digits
+            raise ValueError("too large") from None
     text = str(value).strip()
     number = text.rstrip("abcdefghijklmnopqrstuvwxyz").strip()
     unit = text[len(number) :].strip() or "us"  # as tc reads it

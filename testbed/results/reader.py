@@ -195,7 +195,7 @@ def _load(table: Table, path: Path) -> pd.DataFrame:
         try:
             # One file, no data set: not `read_table`, which imports the data set machinery.
             rows = parquet.ParquetFile(path).read()
-        except (OSError, pa.ArrowInvalid) as error:
+        except (OSError, pa.ArrowException) as error:
             raise ResultsError(f"{path} is damaged: {error}") from None
         for column, declared in zip(table.columns, arrow_schema(table), strict=True):
             if column.name in rows.column_names:
