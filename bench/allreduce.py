@@ -47,6 +47,9 @@ jobs:
   - {{name: sums, workers: {ranks}, collective_timeout: 20 min, command: "{command}"}}
 """
 
+# SwitchML's window is all of its slots, two aggregators each. More than the queues hold are lost.
+MEMORY = {"ps": "", "ring": "", "switchml": "memory: {aggregators: 512}"}
+
 RANK = """
 import sys, time
 import numpy as np
@@ -117,7 +120,7 @@ def run(way: str, options: argparse.Namespace, ranks: int, rate_mbps: float, fol
             hosts=ranks + 1,
             links=f"links: {{bandwidth: {rate_mbps:g} Mbit/s}}" if rate_mbps else "",
             system=system,
-            memory="" if system in ("ps", "ring") else "memory: {aggregators: 4096}",
+            memory=MEMORY.get(system, "memory: {aggregators: 4096}"),
             ranks=ranks,
             command=shlex.join(str(each) for each in program),
         )
