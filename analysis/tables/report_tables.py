@@ -139,7 +139,7 @@ POINTS = (
     FROM_PS,
     _count("retransmissions", "resent"),
     Column("exact", "exact", _yes),
-    Column("fidelity", "fidelity"),
+    _words("fidelity", "fidelity"),
 )
 # Of the comparison, a row each.
 _MEASURES = (

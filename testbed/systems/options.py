@@ -94,7 +94,8 @@ class WorkerOptions(SystemOptions):
         default=None,
         description="The largest number of fragments that a worker may have in flight (congestion"
         " marks halve the window); auto: twice the bandwidth-delay product of the job's own empty"
-        " path, at least 128.",
+        " path, at least 128; of a program, counting that its hosts have to be woken"
+        " (docs/training.md).",
     )
     order: Annotated[str, Choice(("front", "fifo"))] = Field(
         default="front",
