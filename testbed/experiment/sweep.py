@@ -37,6 +37,7 @@ from testbed.experiment.load import load_document, read_file
 from testbed.paths import command_line
 
 MAX_POINTS = 10_000
+LABEL = 400  # characters of a point's label
 RESERVED = ("together", "skip")
 EVERY = "*"  # in a key path: all members of a list
 
@@ -56,7 +57,7 @@ class Point:
     @property
     def label(self) -> str:
         """E.g. `system=esa, memory.aggregators=64`."""
-        return ", ".join(f"{name}={shown(value)}" for name, value in self.values.items())
+        return _label(self.values)
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,7 @@ def sweep_of(
         try:
             return load_document(changed, file, folder, stem, servers_reserved)
         except ExperimentError as error:
-            at = ", ".join(f"{name}={shown(value)}" for name, value in choice.items())
-            raise UserError(f"{error}\n  at the sweep's point {at}") from None
+            raise UserError(f"{error}\n  at the sweep's point {_label(choice)}") from None
 
     loaded = [load(choice) for choice in choices]
     servers = [each.system_entry.servers_per_job(each.system) for each in loaded]
@@ -156,6 +156,12 @@ def _workers(point: Point) -> list[tuple[str, ...]]:
 def _key(experiment: Experiment) -> str:
     nameless = experiment.model_copy(update={"name": ""})
     return hashlib.sha256(nameless.resolved_yaml().encode()).hexdigest()[:12]
+
+
+def _label(choice: Choice) -> str:
+    """What was varied, cut off where it is a long list of jobs."""
+    text = ", ".join(f"{name}={shown(value)}" for name, value in choice.items())
+    return text if len(text) <= LABEL else f"{text[:LABEL]} ..."
 
 
 def shown(value: Any) -> str:
