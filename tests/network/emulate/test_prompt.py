@@ -137,7 +137,8 @@ def test_a_run_waits_at_its_prompt_and_is_looked_into_from_another_shell(termina
     assert ina("logs", *run, "h1").returncode == 0
 
     assert "EsaIngress.route" in said("switch", *run, "s1", "tables")
-    assert "10.0.0.1/32 => EsaIngress.forward 1 02:00:00:00:00:01" in said("switch", *run, "s1", "table", "route")
+    routes = said("switch", *run, "s1", "table", "route")
+    assert "10.0.0.1/32 => EsaIngress.forward 1 02:00:00:00:00:01" in routes
     told = json.loads(said("switch", *run, "s1", "table", "route", "--json"))
     assert told["table"] == "EsaIngress.route" and len(told["entries"]) >= 4
     tables = json.loads(said("switch", *run, "--json", "s1", "tables"))["tables"]
