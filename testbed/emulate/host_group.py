@@ -207,6 +207,4 @@ class HostGroup:
 
 def process_died(host: HostProcess) -> RunError:
     """The error for a host process that ended before it was done."""
-    process = host.process
-    what = f"the process of host {host.title} {process.how_it_ended}"
-    return RunError(what, process.last_words, str(process.log))
+    return host.process.failure(f"the process of host {host.title}")

@@ -92,11 +92,7 @@ class SwitchGroup:
         self._network.check()
         for name, process in self.processes.items():
             if process.code is not None:
-                raise RunError(
-                    f"the process of switch {name} {process.how_it_ended}",
-                    process.last_words,
-                    str(process.log),
-                )
+                raise process.failure(f"the process of switch {name}")
 
     @contextmanager
     def asked(self, name: str, failure: str) -> Iterator[Any]:

@@ -91,11 +91,7 @@ class Network(Mininet):
         self.spawner.pump()
         for name, holder in self.holders.items():
             if holder.code is not None:
-                raise RunError(
-                    f"the process that holds the namespace of {name} {holder.how_it_ended}",
-                    holder.last_words,
-                    str(holder.log),
-                )
+                raise holder.failure(f"the process that holds the namespace of {name}")
 
     def take_down(self) -> None:
         """Stop everything and give the namespaces up, with which the links go."""

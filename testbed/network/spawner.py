@@ -80,6 +80,10 @@ class Process:
             return f"ran out of memory; {memory_limits.advice()}"
         return f"ended with exit code {self.code}"
 
+    def failure(self, what: str) -> RunError:
+        """The error for a child that has ended too early; what: its name in the message."""
+        return RunError(f"{what} {self.how_it_ended}", self.last_words, str(self.log))
+
     @property
     def last_words(self) -> str:
         """The end of its log, if that says more than `how_it_ended`."""

@@ -139,3 +139,14 @@ class Recorder:
 
     def batch(self, calls: list[tuple]) -> None:
         self.calls += calls
+
+
+def only(sent: list[Sent]) -> Sent:
+    """The one packet that was sent, whose lengths and checksum are right."""
+    assert len(sent) == 1, [(s.port, s.ina.summary()) for s in sent]
+    packet = sent[0].packet.copy()
+    checksum = packet["IP"].chksum
+    del packet["IP"].chksum
+    assert checksum == packet.__class__(bytes(packet))["IP"].chksum
+    assert packet["IP"].len == len(packet) - 14 and packet["UDP"].len == len(packet) - 34
+    return sent[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.protocols import wire
+from tests.support import switches
 from tests.support.switches import OneSwitch, Sent
 from tests.support.switchml import SlotSwitch
 
@@ -19,15 +20,10 @@ def pool(system: str = "esa", **options: object) -> OneSwitch:
 def only(sent: list[Sent]) -> Sent:
     """The packet, whose lengths and checksum are right, and whose values have as many bits as it
     says."""
-    assert len(sent) == 1, [(s.port, s.ina.summary()) for s in sent]
-    packet = sent[0].packet.copy()
-    checksum = packet["IP"].chksum
-    del packet["IP"].chksum
-    assert checksum == packet.__class__(bytes(packet))["IP"].chksum
-    assert packet["IP"].len == len(packet) - 14 and packet["UDP"].len == len(packet) - 34
-    width = 2 if sent[0].flags & wire.SHORT else 4
-    assert len(packet) == HEADER_BYTES + width * len(sent[0].values)
-    return sent[0]
+    found = switches.only(sent)
+    width = 2 if found.flags & wire.SHORT else 4
+    assert len(found.packet) == HEADER_BYTES + width * len(found.values)
+    return found
 
 
 @pytest.mark.parametrize("system", ["esa", "atp"])

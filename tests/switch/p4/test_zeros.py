@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.protocols import wire
-from tests.support.switches import OneSwitch, Sent
+from tests.support.switches import OneSwitch, Sent, only
 from tests.support.switchml import SlotSwitch
 
 ZEROS = {"kind": wire.GRADIENT_ZEROS, "values": []}
@@ -14,16 +14,6 @@ HEADER_BYTES = 14 + 20 + 8 + 24 + 4
 
 def pool(system: str = "esa", **options: object) -> OneSwitch:
     return OneSwitch(system=system, zeros="header_only", **options)
-
-
-def only(sent: list[Sent]) -> Sent:
-    assert len(sent) == 1, [(s.port, s.ina.summary()) for s in sent]
-    packet = sent[0].packet.copy()
-    checksum = packet["IP"].chksum
-    del packet["IP"].chksum
-    assert checksum == packet.__class__(bytes(packet))["IP"].chksum
-    assert packet["IP"].len == len(packet) - 14 and packet["UDP"].len == len(packet) - 34
-    return sent[0]
 
 
 def is_zeros(sent: Sent) -> bool:
