@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=why))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while Playwright is there, no other event loop can run
 def chromium():
     from playwright.sync_api import sync_playwright
 

@@ -3,8 +3,10 @@
 A test's ring is the folder below `tests` that it lies in (unit, switch, network), so a test file
 needs no marker of its own. A skipped test shows its reason in pytest's summary.
 
-Tests can run side by side (`-n`), but what runs against the real clock must not compete with its
-like: all tests outside the rings unit and switch form one group, and come last.
+Tests can run side by side (`-n auto`): the files of the rings unit, switch and browser are shared
+out. What runs against the real clock must not compete with anything, so all other tests run in one
+process, after the others, and a lock keeps the others waiting. (Marks of pytest-xdist for groups do
+nothing with pytest 9.2.)
 
 A conftest.py takes `pytest_addoption` from `p4engine_testing.load`; however many do, the plugin is
 there once.
@@ -12,15 +14,18 @@ there once.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from p4engine.backend.c_build import find_c_compiler
 
-SIDE_BY_SIDE = ("unit", "switch")
+SIDE_BY_SIDE = ("unit", "switch", "browser")
 MARKERS = (
     "slow: takes long; runs only with --slow (./test --all)",
     "switch: needs a C compiler, but neither root nor a network",
@@ -65,8 +70,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         where = ring(Path(item.path))
         if where is None:
             continue
-        if where not in SIDE_BY_SIDE:
-            item.add_marker(pytest.mark.xdist_group("real clock"))
         if where == "network":
             item.add_marker(pytest.mark.network)
             if no_network:
@@ -77,4 +80,37 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=no_compiler))
         if item.get_closest_marker("slow") and not config.getoption("--slow"):
             item.add_marker(pytest.mark.skip(reason="slow: runs with --slow (./test --all)"))
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is not None)
+    items.sort(key=lambda item: is_alone(Path(item.path)))
+    if hasattr(config, "workerinput"):  # small files last, so that all processes end together
+        of_file = Counter(item.path for item in items)
+        items.sort(key=lambda item: (is_alone(Path(item.path)), -of_file[item.path]))
+
+
+def is_alone(path: Path) -> bool:
+    """Whether the tests of a file run while no others do."""
+    where = ring(path)
+    return where is not None and where not in SIDE_BY_SIDE
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log):
+    """Files are shared out whole, so that what a file makes once is made once."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return "alone" if is_alone(config.rootpath / file) else file
+
+    config.option.loadscopereorder = False  # the order is that of the items
+    return Scheduling(config, log)
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)  # around pytest-timeout: waiting does not count
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    if not hasattr(item.config, "workerinput"):
+        yield
+        return
+    with open(__file__) as this:
+        fcntl.flock(this, fcntl.LOCK_EX if is_alone(Path(item.path)) else fcntl.LOCK_SH)
+        yield

@@ -32,7 +32,8 @@ def test_captures_and_counters_see_packets(tmp_path, system, offload):
     if system == "switchml":
         text = text.replace("hosts: 6", "hosts: 4")
     path.write_text(text)
-    done = run(path, tmp_path / "results", "--pcap", "s1:h1", "--pcap", "s1:h3")
+    captures = ("--pcap", "s1:h1", "--pcap", "s1:h3")
+    done = run(path, tmp_path / "results", "--no-report", *captures)
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "results").iterdir()
     results = read(folder)
@@ -46,7 +47,7 @@ def test_captures_and_counters_see_packets(tmp_path, system, offload):
         assert len(frames) == links.loc[port, "packets"] > 300
         assert sum(map(len, frames)) == links.loc[port, "bytes"]
         assert max(map(len, frames)) == fragment
-        for frame in frames[:: len(frames) // 100]:
+        for frame in frames[:: len(frames) // 30]:
             found = Ether(frame)
             checksums = found[IP].chksum, found[UDP].chksum
             del found[IP].chksum, found[UDP].chksum

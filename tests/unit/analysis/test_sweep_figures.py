@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from dataclasses import replace
 
 import matplotlib.figure
@@ -26,9 +27,11 @@ from tests.support.synthetic_results import write_run
 PANELS = ("ps_packets_per_fragment", "jct", "jct_ratio", "ps_link_bytes")
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """Three series over two numbers of jobs, three repetitions each; ATP takes twice as long."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Three series over two numbers of jobs, three repetitions each; ATP takes twice as long.
+    For tests that write nothing into it."""
+    parent = tmp_path_factory.mktemp("made")
     text = "[2 x vgg16 (workers 4, iterations 5), resnet50]"
     points = []
     for system, title, stretch in (
@@ -48,7 +51,7 @@ def folder(tmp_path):
                 }
             )
             stretches = [stretch * factor * part for part in (1.0, 1.1, 1.3)]
-            write_run(tmp_path / (system + key), system=system, stretches=stretches)
+            write_run(parent / (system + key), system=system, stretches=stretches)
     described = {
         "format": 1,
         "name": "drawn",
@@ -57,8 +60,21 @@ def folder(tmp_path):
         "figure": Figure(claim="It works.", x="jobs", x_label="jobs here", panels=PANELS)
         .model_dump(exclude_unset=True),
     }  # fmt: skip
-    (tmp_path / SWEEP_FILE).write_text(json.dumps(described))
-    return tmp_path
+    (parent / SWEEP_FILE).write_text(json.dumps(described))
+    return parent
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(made, tmp_path / "sweep")
+
+
+@pytest.fixture(scope="module")
+def drawn(made):
+    """Its sweep with its frame."""
+    sweep = sweeps.read_sweep(made)
+    return sweep, sweeps.frame(sweep)
 
 
 def test_the_figure_is_drawn_with_its_numbers_beside_it(folder):
@@ -75,9 +91,9 @@ def test_the_figure_is_drawn_with_its_numbers_beside_it(folder):
     assert "relative" in (folder / "report.txt").read_text()
 
 
-def test_panels_axis_and_legend(folder):
-    sweep = sweeps.read_sweep(folder)
-    figure = sweep_figures.measures(sweep, sweeps.frame(sweep))
+def test_panels_axis_and_legend(drawn):
+    sweep, frame = drawn
+    figure = sweep_figures.measures(sweep, frame)
     assert isinstance(figure, matplotlib.figure.Figure)
     assert sweep.axis == "jobs" and len(figure.axes) == len(PANELS)
     titles = [axes.get_title(loc="left") for axes in figure.axes]
@@ -102,8 +118,8 @@ def _as_bars(folder):
     return sweep, sweeps.frame(sweep)
 
 
-def test_who_has_no_server_is_said_in_lines_and_in_bars(folder):
-    frame = sweeps.frame(sweep := sweeps.read_sweep(folder))
+def test_who_has_no_server_is_said_in_lines_and_in_bars(drawn, folder):
+    sweep, frame = drawn[0], drawn[1].copy()
     frame.loc[frame["system"] == "ring", "ps_packets_per_fragment"] = float("nan")
     first, second, *_ = sweep_figures.measures(sweep, frame).axes
     assert "no server: Ring" in [text.get_text() for text in first.texts]
@@ -115,10 +131,10 @@ def test_who_has_no_server_is_said_in_lines_and_in_bars(folder):
     assert place == (2, 0) and in_bars.get_xlim()[1] > 2
 
 
-def test_ratios_near_one_are_not_dwarfed(folder):
+def test_ratios_near_one_are_not_dwarfed(drawn, folder):
     """Lines get a logarithmic axis with ticks near 1; of bars the long one is cut, with its
     number."""
-    frame = sweeps.frame(sweep := sweeps.read_sweep(folder))
+    sweep, frame = drawn
     assert sweep_figures.measures(sweep, frame).axes[2].get_yscale() == "log"
     axes = sweep_figures.measures(sweep, frame[frame["system"] != "ring"]).axes[2]
     assert axes.get_yscale() == "linear"
@@ -142,12 +158,12 @@ def test_a_variant_looks_the_same_in_every_figure():
 
 
 @pytest.mark.parametrize(("columns", "inches"), [(1, 3.5), (2, 7.1)])
-def test_figures_fit_the_columns_of_a_paper(folder, columns, inches):
-    frame = sweeps.frame(sweep := sweeps.read_sweep(folder))
+def test_figures_fit_the_columns_of_a_paper(drawn, tmp_path, columns, inches):
+    sweep, frame = drawn
     with as_wide_as(columns):
         assert sweep_figures.measures(sweep, frame).get_figwidth() == inches
-        report_command([folder], Console(file=io.StringIO(), width=150))
-    with Image.open(folder / "figures" / "drawn.png") as image:
+        sweep_figures.draw(sweep, frame, tmp_path / "figures")
+    with Image.open(tmp_path / "figures" / "drawn.png") as image:
         assert image.width == pytest.approx(inches * 200, abs=1)
 
 
@@ -225,11 +241,11 @@ def test_a_zero_stands_at_its_rank_on_a_wide_axis(folder):
     assert list(axes.containers[0].lines[0].get_xdata()) == [0, 2]
 
 
-def test_occupancy_has_a_panel_for_each_point(folder):
-    sweep = sweeps.read_sweep(folder)
+def test_occupancy_has_a_panel_for_each_point(drawn):
+    sweep, _ = drawn
     runs = [(point.series(None), point.results) for point in sweep.points if point.finished]
-    drawn = memory_figures.occupancies(runs)
-    used = [axes for axes in drawn.axes if axes.get_title(loc="left")]
+    figure = memory_figures.occupancies(runs)
+    used = [axes for axes in figure.axes if axes.get_title(loc="left")]
     assert len(used) == len(runs)
     for axes, (title, _) in zip(used, runs, strict=True):
         above, below = axes.get_title(loc="left").splitlines()
@@ -238,25 +254,25 @@ def test_occupancy_has_a_panel_for_each_point(folder):
 
 
 @pytest.mark.slow
-def test_more_than_four_panels_are_in_rows(folder):
-    sweep = sweeps.read_sweep(folder)
+def test_more_than_four_panels_are_in_rows(drawn):
+    sweep, frame = drawn
     names = ("jct", "waiting", "in_switch_share", "ps_link_bytes", "retransmissions")
     declared = replace(sweep.figure, panels=names)
-    drawn = sweep_figures.measures(replace(sweep, figure=declared), sweeps.frame(sweep))
-    rows = [axes.get_subplotspec().rowspan.start for axes in drawn.axes]
+    figure = sweep_figures.measures(replace(sweep, figure=declared), frame)
+    rows = [axes.get_subplotspec().rowspan.start for axes in figure.axes]
     assert rows == [0, 0, 0, 0, 1]
 
 
-def test_every_measure_can_be_drawn(folder):
+def test_every_measure_can_be_drawn(drawn):
     assert tuple(sweep_chart_data.MEASURES) == FIGURE_MEASURES
-    sweep = sweeps.read_sweep(folder)
+    sweep, frame = drawn
     # These jobs only compute, have one length, and one of them has no batch size.
     lengths = {f"jct_{each}_ns": 3e6 for name in LENGTHS for each in (name, f"p99_{name}")}
     lengths["jct_communicating_ns"] = 3e6
-    frame = sweeps.frame(sweep).assign(samples_per_s=1e3, **lengths)
+    frame = frame.assign(samples_per_s=1e3, **lengths)
     for first in range(0, len(FIGURE_MEASURES), 4):
         names = FIGURE_MEASURES[first : first + 4]
         declared = replace(sweep.figure, panels=names)
-        drawn = sweep_figures.measures(replace(sweep, figure=declared), frame)
-        assert len(drawn.axes) == len(names)
-        assert all(axes.containers for axes in drawn.axes)
+        figure = sweep_figures.measures(replace(sweep, figure=declared), frame)
+        assert len(figure.axes) == len(names)
+        assert all(axes.containers for axes in figure.axes)

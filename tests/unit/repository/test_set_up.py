@@ -66,7 +66,7 @@ def checkout(tmp_path) -> Checkout:
 
 WARMING = "python -m testbed.cli.warm --all"
 SETTING_UP = ["packages", "environment", "extras", WARMING]
-TESTING = ["python -m pytest -n auto --dist loadgroup"]
+TESTING = ["python -m pytest -n auto"]
 
 
 def test_the_second_time_nothing_is_set_up(checkout):
@@ -129,7 +129,7 @@ def test_arguments_go_to_pytest_as_they_are(checkout):
     python.write_text(f'#!/bin/sh\nfor a; do echo "<$a>" >> "{checkout.calls_file}"; done\n')
     checkout.run("test", "--all", "-k", "two words", "")
     assert checkout.calls() == [
-        "<-m>", "<pytest>", "<-n>", "<auto>", "<--dist>", "<loadgroup>",
+        "<-m>", "<pytest>", "<-n>", "<auto>",
         "<--slow>", "<-k>", "<two words>", "<>",
     ]  # fmt: skip
 
