@@ -9,7 +9,7 @@ from tests.support.broken_files.readers import READERS
 
 
 @pytest.mark.parametrize("name", READERS)
-@pytest.mark.parametrize("count", [12, pytest.param(1500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [5, pytest.param(1500, marks=pytest.mark.slow)])
 def test_a_broken_file_is_read_or_refused(tmp_path, name, count):
     outcome = run(name, count, seed=count, folder=tmp_path, kept=tmp_path / "kept")
     assert not outcome.failures

@@ -119,7 +119,7 @@ def test_a_switch_that_adds_a_value_twice_fails_the_run_and_is_located(tmp_path)
     memory.write_text(text.replace(adding, f"{twice} {adding}"))
     path = tmp_path / "wrong.yaml"
     path.write_text(WRONG.format(program=folder / "esa.p4"))
-    done = run(path, tmp_path / "results")
+    done = run(path, tmp_path / "results", "--no-report")
     assert done.returncode == 1, done.stderr
     found = re.search(
         r"failed: wrong value: job victim, iteration 0, tensor (\S+) \(\d+\), position (\d+)",

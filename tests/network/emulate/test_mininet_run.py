@@ -229,7 +229,7 @@ def test_not_root_is_named(experiment, tmp_path):
     assert done.stderr == "error: a run needs root: start it with sudo\n"
 
 
-@pytest.mark.parametrize("victim", ["h2", "s1"])
+@pytest.mark.parametrize("victim", ["h2", pytest.param("s1", marks=pytest.mark.slow)])
 def test_a_process_that_dies_ends_the_run_with_its_name(experiment, start, tmp_path, victim):
     process = start(experiment(LONG), tmp_path / "results")
     folder = wait_for_run(process)
@@ -300,10 +300,19 @@ def test_a_machine_that_sleeps_for_a_while_is_marked(experiment, start, tmp_path
 # on the names of tests.
 MOMENTS = [0.1, 0.4, 0.8, 1.2, 2.0, None]
 INTERRUPTS = [(signal.SIGINT, moment) for moment in MOMENTS] + [(signal.SIGTERM, 1.5)]
+ALWAYS = [(signal.SIGINT, None), (signal.SIGTERM, 1.5)]
 
 
 @pytest.mark.parametrize(
-    ("number", "moment"), INTERRUPTS, ids=[f"{n.name}-{m or 'any'}" for n, m in INTERRUPTS]
+    ("number", "moment"),
+    [
+        pytest.param(
+            *each,
+            id=f"{each[0].name}-{each[1] or 'any'}",
+            marks=() if each in ALWAYS else pytest.mark.slow,
+        )
+        for each in INTERRUPTS
+    ],
 )
 def test_an_interrupt_at_any_moment_leaves_nothing(experiment, start, tmp_path, number, moment):
     moment = moment or random.uniform(0.2, 3)
@@ -323,7 +332,7 @@ def test_an_interrupt_at_any_moment_leaves_nothing(experiment, start, tmp_path, 
             assert results.read(folder).state == "interrupted"
 
 
-@pytest.mark.parametrize("moment", [0.8, 2.5])
+@pytest.mark.parametrize("moment", [pytest.param(0.8, marks=pytest.mark.slow), 2.5])
 def test_a_killed_run_leaves_an_unfinished_folder_and_nothing_that_clean_misses(
     experiment, start, tmp_path, moment
 ):

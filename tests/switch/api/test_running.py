@@ -181,7 +181,7 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 import testbed as tb
 print("once")
-print(tb.sweep("small.yaml", seed=[1, 2], processes=2, progress=False).finished)
+print(tb.sweep("small.yaml", seed=[1, 2], processes=1, progress=False).finished)
 """
 
 

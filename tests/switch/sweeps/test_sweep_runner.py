@@ -50,7 +50,7 @@ def test_a_sweep_resumes(swept, capsys):
     code, first = swept("memory.aggregators: [16, 64]", processes=2)
     assert code == 0 and len(first) == 2
     assert all(read(run).finished for (run,) in first.values())
-    code, second = swept("memory.aggregators: [16, 64, 32]", processes=2)
+    code, second = swept("memory.aggregators: [16, 64, 32]", processes=1)
     assert code == 0 and len(second) == 3
     assert {key: second[key] for key in first} == first
     printed = capsys.readouterr().out
