@@ -9,6 +9,8 @@ switches), or several of them. A gradient packet is one fragment's contribution 
 follows from it (its sum, the result, the copies of the result) is part of its cost. Compilation is
 not.
 
+    --jitter-time X  for how long a drawn delay of a host lasts (auto, the default, or a time; at 0
+                each frame has its own, so frames arrive in groups and there are fewer events)
     --threads N let N threads share the work of a network that can be divided (default 1)
     --memory X  instead: how much memory 64 workers of VGG-16 at full size take after X of an
                 iteration (0.05: a twentieth; 1: with the last result), and what
@@ -49,6 +51,7 @@ runtime: virtual
 topology: {topology}
 links: {{bandwidth: 100 Gbit/s, delay: 1 us}}
 system: {{name: esa, window: 128}}
+virtual: {{worker_jitter_time: {jitter_time}, server_jitter_time: {jitter_time}}}
 memory: {{aggregators: {aggregators}}}
 jobs:
 """
@@ -69,10 +72,11 @@ MONOTONIC = 1  # the thread's own clock would be a system call, and cost more th
 PREEMPTED_NS = 50_000  # no part takes so long: another process has run
 
 
-def experiment(hosts: int, scale: float):
+def experiment(hosts: int, scale: float, jitter_time: str = "auto"):
     """The experiment of a case."""
     topology, jobs, workers = CASES[hosts]
-    text = HEAD.format(topology=topology, aggregators=16 * jobs * workers)
+    aggregators = 16 * jobs * workers
+    text = HEAD.format(topology=topology, aggregators=aggregators, jitter_time=jitter_time)
     for number in range(jobs):
         model = ("resnet50", "vgg16")[number % 2]
         size = PACKETS * scale * 64 / (jobs * workers * 2) / SIZES[model]
@@ -80,9 +84,9 @@ def experiment(hosts: int, scale: float):
     return load_text(text, folder=ROOT)
 
 
-def start(hosts: int, scale: float, threads: int = 1) -> Parts:
+def start(hosts: int, scale: float, jitter_time: str = "auto", threads: int = 1) -> Parts:
     """A world at time 0, with everything compiled."""
-    spec = experiment(hosts, scale)
+    spec = experiment(hosts, scale, jitter_time)
     parts = Parts(world.build(spec, prepare(spec).compiled), threads)
     parts.run(-1, 0)
     return parts
@@ -93,9 +97,9 @@ def gradient_packets(nodes: world.Nodes) -> int:
     return sum(int(counters[0].gradient_packets) for counters in counted)
 
 
-def rate(hosts: int, scale: float, threads: int) -> None:
+def rate(hosts: int, scale: float, jitter_time: str, threads: int) -> None:
     """Print one case."""
-    parts = start(hosts, scale, threads)
+    parts = start(hosts, scale, jitter_time, threads)
     begin, cpu = time.perf_counter(), time.process_time()
     reason = parts.run(event_queue.NEVER - 1, 10**12)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - begin
@@ -238,13 +242,13 @@ def run_until(parts: Parts, packets: float) -> int:
     return reason
 
 
-def parts(hosts: int, scale: float) -> None:
+def parts(hosts: int, scale: float, jitter_time: str) -> None:
     """Print where the time of one case goes."""
     scratch = np.zeros(2, np.int64)
     small = start(9, 0.001).nodes
     timed(small.worlds[0].address, np.zeros((2, len(PARTS)), np.int64), scratch)  # compiles
     each = clock_cost(scratch, 1_000_000)
-    whole = start(hosts, scale)
+    whole = start(hosts, scale, jitter_time)
     nodes = whole.nodes
     spent = np.zeros((2, len(PARTS)), np.int64)
     while timed(nodes.worlds[0].address, spent, scratch) == loop.NO_ROOM:
@@ -265,6 +269,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--hosts", default="9,72,512", help="9, 72, 512, 1024, or several")
+    parser.add_argument("--jitter-time", default="auto", help="that a host's delay lasts")
     parser.add_argument("--threads", type=int, default=1, help="that share the work")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="of the work, 1 is 3 million packets"
@@ -281,9 +286,9 @@ def main() -> None:
         if not hosts.isdigit() or int(hosts) not in CASES:
             parser.error(f"--hosts {hosts}: take some of {', '.join(map(str, CASES))}")
         if options.parts:
-            parts(int(hosts), options.scale)
+            parts(int(hosts), options.scale, options.jitter_time)
         else:
-            rate(int(hosts), options.scale, options.threads)
+            rate(int(hosts), options.scale, options.jitter_time, options.threads)
 
 
 if __name__ == "__main__":
