@@ -236,6 +236,37 @@ def test_early_output_knows_the_time_in_advance(make, packet):
     assert tm.next_event_ns() is None
 
 
+def test_packets_may_be_handed_over_before_their_time(make, packet):
+    """The far ends of links are asked one after the other for what they send in a while."""
+    sent = [(port, 10 * n + port) for n in range(50) for port in (1, 2)]
+    shape = {"rate_bps": 30_000_000_000, "delay_ns": 900, "jitter_ns": 300, "loss": 0.1}
+    results = []
+    for ahead in (False, True):
+        tm = make(ports=[1, 2, 3], seed=5)
+        for port in (1, 2):
+            tm.port_shape(port, "ingress", **shape)
+        tm.port_shape(3, "egress", rate_bps=40_000_000_000, delay_ns=100)
+        if ahead:
+            tm.advance(500)  # the last packet is sent at 492 ns, and arrives 600 ns later or more
+            for port, time_ns in sorted(sent):
+                tm.receive_ahead(port, packet("U", 3, size=100 + time_ns), time_ns)
+        else:
+            for port, time_ns in sent:
+                tm.receive(port, packet("U", 3, size=100 + time_ns), time_ns)
+        results.append((tm.run(), counters(tm, 1, "ingress"), counters(tm, 3, "egress")))
+    assert results[0] == results[1]
+    assert 70 < len(results[0][0]) < 100
+
+
+def test_a_packet_that_should_have_arrived_is_refused(make, packet):
+    tm = make(ports=[1, 2])
+    tm.port_shape(1, "ingress", delay_ns=1000, jitter_ns=200)
+    tm.advance(5000)
+    tm.receive_ahead(1, packet("U", 2), 4201)
+    with pytest.raises(SwitchError, match="sent at 4200 ns"):
+        tm.receive_ahead(1, packet("U", 2), 4200)
+
+
 def test_instances_do_not_see_each_other(make, packet):
     def run(tm) -> list:
         tm.port_shape(1, "ingress", rate_bps=512_000_000, delay_ns=900, jitter_ns=900, loss=0.1)

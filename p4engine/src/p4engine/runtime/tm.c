@@ -145,16 +145,17 @@ static void run_event(tm_switch *tm) {
 
 /* ---- arrivals ---- */
 
-/* A packet from the far end of a shaped link. */
-static void enter_link(tm_switch *tm, uint32_t number, port *p, const uint8_t *data, uint32_t length) {
+/* A packet from the far end of a shaped link, sent at `sent_ns`. */
+static void enter_link(tm_switch *tm, uint32_t number, port *p, const uint8_t *data, uint32_t length,
+                       uint64_t sent_ns) {
     tm_link *link = &p->link[TM_INGRESS];
     start_queue *queue = &p->ingress_queue;
     if (link->down) {
         link->counters.down_drops++;
         return;
     }
-    tm_start_queue_expire(queue, tm->now);
-    if (link->limited && link->busy_until > tm->now &&
+    tm_start_queue_expire(queue, sent_ns);
+    if (link->limited && link->busy_until > sent_ns &&
         (queue->count >= link->shape.queue_packets ||
          queue->bytes + length > link->shape.queue_bytes)) {
         link->counters.queue_drops++;
@@ -162,8 +163,8 @@ static void enter_link(tm_switch *tm, uint32_t number, port *p, const uint8_t *d
     }
     uint64_t arrivals[2];
     int copies;
-    uint64_t start = tm_link_send(link, length, tm->now, arrivals, &copies);
-    if (start > tm->now) {
+    uint64_t start = tm_link_send(link, length, sent_ns, arrivals, &copies);
+    if (start > sent_ns) {
         if (!tm_start_queue_push(queue, start, length)) tm->stats.no_memory++;
         if (queue->count > link->counters.max_queue) link->counters.max_queue = queue->count;
     }
@@ -176,7 +177,7 @@ static void enter_link(tm_switch *tm, uint32_t number, port *p, const uint8_t *d
         frame *f = tm_frame_new(tm, length);
         if (!f) return;
         memcpy(f->data, data, length);
-        tm_list_push(tm, &p->arrivals, f, arrivals[i]);
+        tm_list_push(tm, &p->arrivals, f, arrivals[i], sent_ns);
     }
 }
 
@@ -190,13 +191,22 @@ int tm_receive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t len
     tm_link *link = &p->link[TM_INGRESS];
     tm->passes = TM_PASSES;
     if (link->timed || link->lossy || p->arrivals.first) {
-        enter_link(tm, number, p, data, length);
+        enter_link(tm, number, p, data, length, tm->now);
         return TM_OK;
     }
     link->counters.packets++;
     link->counters.bytes += length;
     arrive(tm, number, data, length);
     if (tm->pending) run_pending(tm);
+    return TM_OK;
+}
+
+int tm_receive_ahead(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length, uint64_t sent_ns) {
+    if (number >= TM_PORTS || !tm->ports[number]) return TM_NO_SUCH_PORT;
+    port *p = tm->ports[number];
+    const tm_shape *shape = &p->link[TM_INGRESS].shape;
+    if (sent_ns + shape->delay_ns - shape->jitter_ns <= tm->now) return TM_BAD_VALUE;
+    enter_link(tm, number, p, data, length, sent_ns);
     return TM_OK;
 }
 

@@ -158,6 +158,11 @@ P4_EXPORT int tm_mirror_set(tm_switch *, uint32_t session, int32_t port, int32_t
 /* Times never run backwards: a time before the last one counts as the last one. tm_receive handles all
  * events up to its time first. `data` need not outlive the call. */
 P4_EXPORT int tm_receive(tm_switch *, uint32_t port, const uint8_t *data, uint32_t length, uint64_t now_ns);
+/* A packet that the far end of a port's link has sent at `sent_ns`, which may be later than the last time, and earlier,
+ * as long as the packet cannot have arrived yet: the link's delay without its jitter must reach beyond the last time.
+ * Packets of a port are in the order of their times. So the far ends of many links can be asked one after the other
+ * for what they send in a while. */
+P4_EXPORT int tm_receive_ahead(tm_switch *, uint32_t port, const uint8_t *data, uint32_t length, uint64_t sent_ns);
 P4_EXPORT void tm_advance(tm_switch *, uint64_t now_ns);
 P4_EXPORT uint64_t tm_next_event(const tm_switch *); /* TM_NEVER: none */
 P4_EXPORT uint64_t tm_now(const tm_switch *);

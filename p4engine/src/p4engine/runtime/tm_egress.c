@@ -72,9 +72,9 @@ static void transmit(tm_switch *tm, uint32_t number, port *p, p4_packet *packet)
             frame *copy = tm_frame_new(tm, length);
             if (!copy) break;
             memcpy(copy->data, f->data, length);
-            tm_list_push(tm, &p->departures, copy, arrivals[i]);
+            tm_list_push(tm, &p->departures, copy, arrivals[i], tm->now);
         } else {
-            tm_list_push(tm, &p->departures, f, arrivals[i]);
+            tm_list_push(tm, &p->departures, f, arrivals[i], tm->now);
             f = NULL;
         }
     }
@@ -174,7 +174,7 @@ void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep) {
         p->last->next = q;
     else {
         p->first = q;
-        tm_event_set(tm, &p->dequeues, link->busy_until, tm->order++);
+        tm_event_set(tm, &p->dequeues, link->busy_until, tm->now);
     }
     p->last = q;
     p->waiting_bytes += packet->length;
@@ -194,7 +194,7 @@ void tm_dequeue(tm_switch *tm, port *p) {
     tm_packet_free(tm, q);
     if (p->waiting) {
         uint64_t free_at = p->link[TM_EGRESS].limited ? p->link[TM_EGRESS].busy_until : tm->now;
-        tm_event_set(tm, &p->dequeues, free_at > tm->now ? free_at : tm->now, tm->order++);
+        tm_event_set(tm, &p->dequeues, free_at > tm->now ? free_at : tm->now, tm->now);
     } else {
         tm_event_remove(tm, &p->dequeues);
     }

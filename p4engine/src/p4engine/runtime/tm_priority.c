@@ -61,7 +61,7 @@ static void schedule(tm_switch *tm, port *p) {
     }
     uint64_t least = free_at(p) > tm->now ? free_at(p) : tm->now;
     if (first < least) first = least;
-    if (p->dequeues.place < 0 || p->dequeues.time != first) tm_event_set(tm, &p->dequeues, first, tm->order++);
+    if (p->dequeues.place < 0 || p->dequeues.time != first) tm_event_set(tm, &p->dequeues, first, tm->now);
 }
 
 /* The highest queue whose rate lets a packet leave now; NULL: none. */

@@ -14,7 +14,7 @@
 /* Bytes that belong to the switch: packets on a link, and the bytes of packets in a queue. */
 typedef struct frame {
     struct frame *next;
-    uint64_t time, order;
+    uint64_t time, since; /* of its event, and when that was certain */
     uint32_t length;
     uint32_t size; /* class */
     uint8_t data[] __attribute__((aligned(64)));
@@ -32,10 +32,11 @@ typedef struct queued_packet {
 } queued_packet;
 
 /* Packets in order of time, of which the first one is an event in the heap. DEQUEUES stands for an egress queue: its
- * time is that at which the queue's first packet begins to leave. */
+ * time is that at which the queue's first packet begins to leave. Of events with the same time, the one that was
+ * certain earlier comes first, then that of the smaller port; so the order does not depend on who called when. */
 enum { ARRIVALS, DEPARTURES, DEQUEUES };
 typedef struct event_list {
-    uint64_t time, order; /* of the first packet */
+    uint64_t time, order; /* of the first packet; order: since when, port, kind */
     int32_t place;        /* in the heap, -1: empty */
     uint16_t port;
     uint8_t kind;
@@ -88,7 +89,7 @@ struct tm_switch {
     p4_packet *scratch; /* the packet in ingress */
     p4_packet *spare;   /* the copy in egress while the original is still needed */
     uint32_t packet_room; /* bytes for a packet's state, here and in queued packets */
-    uint64_t seed, epoch_ns, unit_ns, now, order;
+    uint64_t seed, epoch_ns, unit_ns, now;
     int64_t passes; /* left for this arrival or event */
     int64_t instant; /* left for the events of this moment */
     int early;
@@ -131,10 +132,10 @@ void tm_packet_free(tm_switch *tm, queued_packet *q);
 int tm_copy_bytes(tm_switch *tm, queued_packet *q); /* a copy of what packet.data points to; 0: out of memory */
 uint8_t *tm_builtin_room(void *context, uint32_t bytes);
 void tm_builtin_emit(void *context, uint32_t port, uint64_t time_ns, uint32_t length);
-/* The first packet of a list is another one now. */
-void tm_event_set(tm_switch *tm, event_list *l, uint64_t time, uint64_t order);
+/* The first packet of a list is another one now. `since`: when its time was certain. */
+void tm_event_set(tm_switch *tm, event_list *l, uint64_t time, uint64_t since);
 void tm_event_remove(tm_switch *tm, event_list *l);
-void tm_list_push(tm_switch *tm, event_list *l, frame *f, uint64_t time); /* keeps the order of times */
+void tm_list_push(tm_switch *tm, event_list *l, frame *f, uint64_t time, uint64_t since); /* in the order of times */
 frame *tm_list_pop(tm_switch *tm, event_list *l); /* the first packet; the list is not empty */
 void tm_prefetch_next(const tm_switch *tm); /* what the next event will read first */
 void tm_start_queue_expire(start_queue *q, uint64_t now); /* forgets the packets that have started */

@@ -159,9 +159,9 @@ static void heap_down(tm_switch *tm, event_list *l) {
     heap_put(tm, place, l);
 }
 
-void tm_event_set(tm_switch *tm, event_list *l, uint64_t time, uint64_t order) {
+void tm_event_set(tm_switch *tm, event_list *l, uint64_t time, uint64_t since) {
     l->time = time;
-    l->order = order;
+    l->order = since << 11 | (uint64_t)l->port << 2 | l->kind;
     if (l->place < 0) l->place = tm->heap_count++; /* capacity: three lists per port */
     heap_up(tm, l);
     heap_down(tm, l);
@@ -177,9 +177,9 @@ void tm_event_remove(tm_switch *tm, event_list *l) {
     heap_down(tm, moved);
 }
 
-void tm_list_push(tm_switch *tm, event_list *l, frame *f, uint64_t time) {
+void tm_list_push(tm_switch *tm, event_list *l, frame *f, uint64_t time, uint64_t since) {
     f->time = time;
-    f->order = tm->order++;
+    f->since = since;
     if (!l->first) {
         l->first = l->last = f;
     } else if (l->last->time <= time) {
@@ -193,14 +193,14 @@ void tm_list_push(tm_switch *tm, event_list *l, frame *f, uint64_t time) {
         *at = f;
         if (l->first != f) return;
     }
-    tm_event_set(tm, l, f->time, f->order);
+    tm_event_set(tm, l, f->time, f->since);
 }
 
 frame *tm_list_pop(tm_switch *tm, event_list *l) {
     frame *f = l->first;
     l->first = f->next;
     if (l->first)
-        tm_event_set(tm, l, l->first->time, l->first->order);
+        tm_event_set(tm, l, l->first->time, l->first->since);
     else
         tm_event_remove(tm, l);
     return f;

@@ -130,10 +130,12 @@ class Manager:
     def entry_points(self) -> dict[str, int]:
         """Addresses of the C functions of tm.h, for a caller that spends no Python on a packet.
 
-        "receive", "advance", "next_event", "outputs", "outputs_clear"; their first argument is
-        `address`.
+        "receive", "receive_ahead", "advance", "next_event", "outputs", "outputs_clear"; their
+        first argument is `address`.
         """
-        names = ("receive", "advance", "next_event", "outputs", "outputs_clear")
+        names = (
+            "receive", "receive_ahead", "advance", "next_event", "outputs", "outputs_clear",
+        )  # fmt: skip
         functions = {name: getattr(self.lib, f"tm_{name}") for name in names}
         return {name: ctypes.cast(f, c_void_p).value or 0 for name, f in functions.items()}
 
@@ -147,6 +149,12 @@ class Manager:
     def receive(self, port: int, data: bytes, now_ns: int) -> None:
         """A packet has been sent to `port` at `now_ns`; earlier events are handled first."""
         self._check(self.lib.tm_receive(self._tm, port, data, len(data), now_ns), f"port {port}")
+
+    def receive_ahead(self, port: int, data: bytes, sent_ns: int) -> None:
+        """A packet has been sent to `port` at `sent_ns`, and has not arrived by the last time: the
+        link's delay reaches beyond it. Nothing else happens yet."""
+        status = self.lib.tm_receive_ahead(self._tm, port, data, len(data), sent_ns)
+        self._check(status, f"port {port}, sent at {sent_ns} ns")
 
     def advance(self, now_ns: int) -> list[tuple[int, int, bytes]]:
         """Handle all events up to `now_ns`; take what has left, as (time_ns, port, packet)."""
