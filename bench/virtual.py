@@ -125,10 +125,10 @@ def now_ns(scratch):
 
 @njit
 def timed(address, spent, scratch):
-    """loop._run with a clock between its parts."""
+    """loop._run_by_turns with a clock between its parts."""
     world = at(address, loop.WORLD)
-    state, queue = world.state[0], world.queue
-    hosts, trunks = world.hosts.shape[0], world.trunks.shape[0]
+    state, queue, fabric = world.state[0], world.queue, world.fabric
+    trunks = world.trunks.shape[0]
     mark = now_ns(scratch)
     while True:
         if state.pending >= 0:
@@ -138,41 +138,59 @@ def timed(address, spent, scratch):
             mark = note(spent, 4, mark, scratch)
         if state.open == 0:
             return loop.FINISHED
-        source = event_queue.first(queue)
-        now = queue.time[source]
-        state.events += 1
-        state.now = now
+        first_ns = min(queue.time[event_queue.first(queue)], fabric.time[event_queue.first(fabric)])
+        begin_ns = max(state.switches_ns, first_ns)
+        stop_ns = min(max(state.hosts_ns, first_ns) + state.slice_ns, begin_ns + state.to_host_ns)
+        state.hosts_ns = stop_ns
         mark = note(spent, 5, mark, scratch)
-        if source < hosts:
-            row = world.hosts[source]
-            count = loop._deliver(world, source, now)
-            mark = note(spent, 0, mark, scratch)
-            filled = call_step(
-                row.step,
-                (row.machine, world.places[0], world.places[1], now, count, world.places[2]),
-            )
-            mark = note(spent, 1, mark, scratch)
-            if filled > 0:
-                loop._send(world, source, filled, now)
-                state.pending = row.switch
-                mark = note(spent, 2, mark, scratch)
-            finished = peek(row.status + loop.FINISHED_OFFSET) == 1
-            if row.is_worker == 1 and row.done == 0 and finished:
-                row.done = 1
-                state.open -= 1
-            due = max(world.deadline[0], now)
-            if world.first[source] >= 0:
-                due = min(due, max(world.frames.when_ns[world.first[source]], now))
-            event_queue.put(queue, source, due)
+        while queue.time[event_queue.first(queue)] < stop_ns:
+            host = event_queue.first(queue)
+            now, row = queue.time[host], world.hosts[host]
+            while now < stop_ns:
+                state.events += 1
+                mark = note(spent, 5, mark, scratch)
+                count = loop._deliver(world, host, now)
+                mark = note(spent, 0, mark, scratch)
+                filled = call_step(
+                    row.step,
+                    (row.machine, world.places[0], world.places[1], now, count, world.places[2]),
+                )
+                mark = note(spent, 1, mark, scratch)
+                if filled > 0:
+                    loop._send(world, host, filled, now)
+                    mark = note(spent, 2, mark, scratch)
+                finished = peek(row.status + loop.FINISHED_OFFSET) == 1
+                if row.is_worker == 1 and row.done == 0 and finished:
+                    row.done = 1
+                    state.open -= 1
+                due = max(world.deadline[0], now)
+                if world.first[host] >= 0:
+                    due = min(due, max(world.frames.when_ns[world.first[host]], now))
+                now = due
+            event_queue.put(queue, host, now)
+            loop._expect(world, row.switch)
             mark = note(spent, 5, mark, scratch)
-        else:
-            if source < hosts + trunks:
-                state.pending = loop._cross_trunk(world, source, now)
+        stop_ns += state.to_switch_ns
+        state.switches_ns = stop_ns
+        while fabric.time[event_queue.first(fabric)] < stop_ns:
+            place = event_queue.first(fabric)
+            now = fabric.time[place]
+            state.events += 1
+            if place < trunks:
+                state.pending = loop._cross_trunk(world, place, now)
             else:
-                functions = world.switches[source - hosts - trunks]
-                loop._advance(functions.advance, (functions.manager, now))
-                state.pending = source - hosts - trunks
+                event_queue.put(fabric, place, event_queue.NEVER)
+                others_ns = fabric.time[event_queue.first(fabric)]
+                step_ns = state.slice_ns // loop.SWITCH_SLICES
+                to_ns = max(now, min(stop_ns - 1, now + step_ns, others_ns - 1))
+                functions = world.switches[place - trunks]
+                loop._advance(functions.advance, (functions.manager, to_ns))
+                state.pending = place - trunks
             mark = note(spent, 3, mark, scratch)
+            if not loop._collect(world, state.pending):
+                return loop.NO_ROOM
+            state.pending = -1
+            mark = note(spent, 4, mark, scratch)
 
 
 @njit

@@ -39,11 +39,11 @@ class LinksThatFail(Failover):
             assert not left, "all events up to now have been handled"
         super().tick(now_ns, ended)
         world = self._nodes.world
-        first = world.hosts.shape[0] + world.trunks.shape[0]
+        first = world.trunks.shape[0]
         for number, switch in enumerate(switches):
             due_ns = switch.next_event_ns()
             due_ns = event_queue.NEVER if due_ns is None else due_ns
-            event_queue.put(world.queue, first + number, due_ns)
+            event_queue.put(world.fabric, first + number, due_ns)
 
     def _tell_hosts(self, parts: Sequence[NewPart]) -> None:
         for part in parts:

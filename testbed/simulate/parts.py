@@ -24,10 +24,11 @@ import numpy as np
 
 from testbed.experiment import Experiment
 from testbed.experiment.link_faults import has_link_faults
+from testbed.protocols import sizes
 from testbed.protocols.jit import njit
 from testbed.routing.tree import next_hop, switch_of
 from testbed.simulate import event_queue, loop
-from testbed.simulate.event_queue import NEVER
+from testbed.simulate.event_queue import NEVER, EventQueue
 from testbed.simulate.state import FRAMES, World, larger, new_frames
 from testbed.simulate.world import Nodes
 from testbed.workload.machine import Batch
@@ -38,6 +39,9 @@ SHORTEST_NS = 200  # of a window; in less time too little happens
 WORTHWHILE = 200  # hosts; with fewer of them too little happens in a window
 PART_HOSTS = 64  # about as many hosts in a part
 EVENTS_AT_ONCE = 200_000  # a fraction of a second
+SLICE_FRAMES = 32  # of a host's link: a slice of time, in which hosts take turns
+MOST_NS = 1 << 40  # of a slice
+TURNS = 4  # at the end of a run, until hosts and switches meet
 
 
 class Parts:
@@ -57,10 +61,12 @@ class Parts:
             return
         ahead = _lookaheads(nodes.experiment)
         groups = _groups(list(nodes.switches), ahead)
+        if len(groups) > 1:
+            of = {switch: number for number, group in enumerate(groups) for switch in group}
+            self.window_ns = min(ns for (a, b), ns in ahead.items() if of[a] != of[b])
+        take_turns(nodes, self.window_ns)
         if len(groups) == 1:
             return
-        of = {switch: number for number, group in enumerate(groups) for switch in group}
-        self.window_ns = min(ns for (a, b), ns in ahead.items() if of[a] != of[b])
         count = max(threads, len(nodes.hosts) // PART_HOSTS)
         if count > 1 and len(nodes.hosts) >= WORTHWHILE and not INTERPRETED:
             self._divide(_shares(groups, _loads(nodes.experiment), count))
@@ -102,6 +108,8 @@ class Parts:
         while True:
             next_ns = min(_next_ns(world.part) for world in self.nodes.worlds)
             if next_ns > self._end_ns:
+                for world in self.nodes.worlds:
+                    world.part.state[0].now = self._end_ns
                 return loop.FINISHED
             if next_ns > until_ns:
                 return loop.NO_EVENTS if next_ns >= NEVER else loop.TIME_REACHED
@@ -127,6 +135,7 @@ class Parts:
     def _run_part(self, number: int, until_ns: int, events: int) -> int:
         while True:
             reason = loop.run(self.nodes.worlds[number], until_ns, events)
+            assert self.nodes.worlds[number].part.state[0].too_late == 0
             if reason != loop.NO_ROOM:
                 return reason
             self.grow(number)
@@ -213,17 +222,14 @@ def _hand_over(number, addresses, owner_of_trunk):
 
 
 def _next_ns(world: World) -> int:
-    return int(world.queue.time[world.queue.winner[1]])
+    return min(int(each.time[each.winner[1]]) for each in (world.queue, world.fabric))
 
 
 def _part(whole: World, owner: np.ndarray, number: int) -> tuple[World, list[Placed]]:
     """A world with the events of those nodes that belong to a part, and the batches of packets that
     it needs for itself."""
     hosts = owner[whole.hosts["switch"]] == number
-    mine = np.concatenate([hosts, owner[whole.trunks[:, 0]] == number, owner == number])
-    queue = event_queue.new_event_queue(mine.size)
-    for source in np.flatnonzero(mine):
-        event_queue.put(queue, source, whole.queue.time[source])
+    switches = np.concatenate([owner[whole.trunks[:, 0]] == number, owner == number])
     state = whole.state.copy()
     state[0].open = np.sum(whole.hosts["is_worker"][hosts])
     state[0].goes_on = 1
@@ -236,7 +242,8 @@ def _part(whole: World, owner: np.ndarray, number: int) -> tuple[World, list[Pla
     deadline = np.zeros_like(whole.deadline)
     part = whole._replace(
         state=state,
-        queue=queue,
+        queue=_those(whole.queue, hosts),
+        fabric=_those(whole.fabric, switches),
         pauses=whole.pauses[hosts[whole.pauses[:, 2]]],
         frames=frames,
         arrived=arrived.part,
@@ -247,6 +254,50 @@ def _part(whole: World, owner: np.ndarray, number: int) -> tuple[World, list[Pla
         left=np.zeros_like(whole.left),
     )
     return part, [arrived, out]
+
+
+def _those(queue: EventQueue, mine: np.ndarray) -> EventQueue:
+    """The same queue without the sources that are not `mine`."""
+    made = event_queue.new_event_queue(mine.size)
+    for source in np.flatnonzero(mine):
+        event_queue.put(made, source, queue.time[source])
+    return made
+
+
+# -- how far hosts may go ahead
+
+
+def take_turns(nodes: Nodes, window_ns: int) -> None:
+    """Let hosts and switches take turns (loop.py) if every link of a host has a delay. Flows of
+    background traffic share the links of hosts, so they need the order of all events. `window_ns`:
+    what every window between parts must find done, 0: there are none."""
+    experiment, world = nodes.experiment, nodes.world
+    assert experiment.virtual is not None
+    if nodes.flows:
+        return
+    topology = experiment.topology_object()
+    to_switch_ns, to_host_ns, slice_ns = [], [], [MOST_NS]
+    frame_bits = 8 * sizes.frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    for switch in topology.switches:
+        ports = topology.ports(switch).values()
+        early = not any(experiment.link(link)[end].reorder for _, link, end in ports)
+        for neighbour, link, end in ports:
+            if not topology.is_host(neighbour):
+                continue
+            leaving, entering = experiment.link(link)[end], experiment.link(link)[1 - end]
+            to_switch_ns.append(entering.delay_ns - entering.jitter_ns)
+            on_link_ns = leaving.delay_ns - leaving.jitter_ns if early else 0
+            to_host_ns.append(on_link_ns + experiment.virtual.switch_latency_ns if early else 0)
+            if entering.bandwidth_bps:
+                frames_ns = SLICE_FRAMES * frame_bits * 10**9 // entering.bandwidth_bps
+                slice_ns.append(max(frames_ns, SHORTEST_NS))
+    handling_ns = min(int(world.hosts[number].delay_ns) for number, _ in nodes.present)
+    state = world.state[0]
+    if min(to_switch_ns) < SHORTEST_NS or min(to_host_ns) + handling_ns < SHORTEST_NS:
+        return
+    state.to_switch_ns, state.to_host_ns = min(to_switch_ns), min(to_host_ns) + handling_ns
+    state.slice_ns = min(slice_ns)
+    state.grid_ns = window_ns or TURNS * (state.to_switch_ns + state.to_host_ns)
 
 
 # -- which switches belong together

@@ -2,9 +2,10 @@
 
 Nodes are numbered: hosts from 0, in the order of the plan, or of the topology if jobs come and go;
 switches from 0, in the topology's order. A *source* of events is a host (its next arrival
-or deadline), a *trunk* (the direction of a link that leads into a switch from another switch), or a
-switch (its traffic manager's next event), numbered in this order. Hosts and trunks have an *inbox*:
-the frames on their way to it, in order of time.
+or deadline), a *trunk* (the direction of a link that leads into a switch from another switch), or
+a switch (its traffic manager's next event). Trunks and switches are numbered together, in this
+order. Hosts and trunks have an *inbox*: the frames on their way to it, in order of time; hosts'
+inboxes come first.
 """
 
 from __future__ import annotations
@@ -37,6 +38,14 @@ STATE = record(
     "goes_on",  # 1: the loop goes on when all workers have finished
     "leaving_first",  # frames on their way to nodes of other parts (parts.py), -1: none
     "leaving_last",
+    # Hosts one after the other (loop.py), 0 in `to_switch_ns`: not so
+    "to_switch_ns",  # a packet takes at least so long from a host to its switch,
+    "to_host_ns",  # and so long from there until a host handles it
+    "slice_ns",  # hosts do so much at a time, and switches a fraction of it
+    "grid_ns",  # every multiple of it finds hosts and switches at the same time
+    "too_late",  # packets that a switch has refused, because they should have arrived: none
+    "hosts_ns",  # what hosts do before this time is done,
+    "switches_ns",  # and what switches do before this
 )
 
 # A row of World.hosts
@@ -56,6 +65,7 @@ HOST = record(
     "draws",  # of these so far, of those that are drawn for each frame
     "free_ns",  # when the last frame has been handled
     "deadline_ns",  # of its machine
+    "due_ns",  # when it does something again
     "done",
     "packets_sent",
     "packets_received",
@@ -67,7 +77,9 @@ HOST = record(
 )
 
 # A row of World.switches: addresses of the traffic manager and of functions of tm.h
-SWITCH = record("manager", "receive", "advance", "next_event", "outputs", "outputs_clear")
+SWITCH = record(
+    "manager", "receive", "receive_ahead", "advance", "next_event", "outputs", "outputs_clear"
+)
 
 
 class Frames(NamedTuple):
@@ -85,7 +97,8 @@ class World(NamedTuple):
     """H hosts, T trunks, S switches."""
 
     state: np.ndarray  # STATE[1]
-    queue: EventQueue
+    queue: EventQueue  # of hosts
+    fabric: EventQueue  # of trunks and switches
     hosts: np.ndarray  # HOST[H]
     pauses: np.ndarray  # int64[*, 3], begin and end in ns and the host that stands still, by begin
     identity: np.ndarray  # uint8[H, 12], MAC address, IPv4 address and UDP port
@@ -115,7 +128,8 @@ def new_world(hosts: int, trunks: int, switches: int, ports: int, width: int) ->
         state=new_record(
             STATE, free=FRAMES, pending=-1, failed_host=-1, finished_host=-1, leaving_first=-1
         ),
-        queue=new_event_queue(hosts + trunks + switches),
+        queue=new_event_queue(hosts),
+        fabric=new_event_queue(trunks + switches),
         hosts=np.zeros(hosts, HOST),
         pauses=np.zeros((0, 3), np.int64),
         identity=np.zeros((hosts, 12), np.uint8),

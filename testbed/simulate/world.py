@@ -378,7 +378,7 @@ def _pauses(experiment: Experiment, nodes: Nodes) -> np.ndarray:
 def _functions(switch: Switch) -> tuple[int, ...]:
     """A row of World.switches."""
     entry = switch.entry_points()
-    names = "receive", "advance", "next_event", "outputs", "outputs_clear"
+    names = "receive", "receive_ahead", "advance", "next_event", "outputs", "outputs_clear"
     return (switch.address, *(entry[name] for name in names))
 
 

@@ -77,6 +77,9 @@ if INTERPRETED:
         """Copy `count` bytes between addresses that do not overlap."""
         ctypes.memmove(int(target), int(source), int(count))
 
+    def prefetch(address: int, count: int) -> None:
+        """Have the processor fetch `count` bytes, which will be read soon. Only costs time here."""
+
 else:
 
     @intrinsic
@@ -102,3 +105,26 @@ else:
     def copy(target, source, count):
         """Copy `count` bytes between addresses that do not overlap."""
         _copy(target, source, count)  # type: ignore[call-arg]  # numba gives the first
+
+    @intrinsic
+    def _prefetch(typing_context, address):
+        def generate(context, builder, signature, args):
+            byte = ir.IntType(8).as_pointer()
+            flag = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+            reading, every_level, data = (
+                ir.Constant(flag, 0),
+                ir.Constant(flag, 3),
+                ir.Constant(flag, 1),
+            )
+            builder.call(function, [builder.inttoptr(args[0], byte), reading, every_level, data])
+            return context.get_dummy_value()
+
+        return types.void(types.int64), generate
+
+    @njit(cache=True)
+    def prefetch(address, count):
+        """Have the processor fetch `count` bytes, which will be read soon."""
+        for line in range(0, count, 64):
+            _prefetch(address + line)

@@ -1,0 +1,140 @@
+"""Hosts that take turns do the same as all events in their order, to the last bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from testbed.runtimes.program import prepare
+from testbed.simulate import loop, parts, world
+from testbed.simulate.event_queue import NEVER
+from testbed.simulate.parts import Parts
+from tests.support.experiments import experiment
+from tests.support.matrix import first_of
+
+TEXT = """
+name: turns
+runtime: virtual
+topology: {topology}
+links: {{bandwidth: 10 Gbit/s, delay: {delay}, ecn_threshold: 20 packets{links}}}
+system: {system}
+{memory}
+values_per_packet: 16
+jobs:
+  - {{model: resnet18, workers: 4, iterations: 2, scale: 0.001}}
+  - {{model: vgg16, workers: 4, iterations: 2, scale: 0.0001, start: 30 us}}
+faults:
+  - {{at: 40 us, fault: pause, job: resnet18-0, worker: 2, for: 10 ms}}
+"""
+STAR = "{kind: star, hosts: 10}"
+TWO_LEVEL = "{kind: two_level, tors: 2, hosts: 4, servers: 2}"
+TROUBLE = ", loss: 0.5 %, duplicate: 0.5 %, jitter: 300 ns, delay_spread: 40 %"
+REORDER = ", reorder: 1 %, reorder_delay: 3 us"
+CASES = [
+    ("esa", STAR, "1 us", ""),
+    ("switchml", TWO_LEVEL, "2 us", TROUBLE),
+    ("atp", TWO_LEVEL, "1 us", TROUBLE),
+    ("{name: grid, memory: esa}", STAR, "1 us", REORDER),
+    ("esa", TWO_LEVEL, "20 us", TROUBLE),
+    ("ps", STAR, "1 us", TROUBLE),
+    ("ring", TWO_LEVEL, "1 us", ""),
+]
+
+
+def source(system: str, topology: str = STAR, delay: str = "1 us", links: str = "") -> str:
+    memory = "" if system in ("ps", "ring") else "memory: {aggregators: 48}"
+    return TEXT.format(system=system, topology=topology, delay=delay, links=links, memory=memory)
+
+
+def started(text: str) -> Parts:
+    spec = experiment(text)
+    return Parts(world.build(spec, prepare(spec).compiled))
+
+
+def in_order(text: str) -> Parts:
+    made = started(text)
+    made.nodes.world.state[0].to_switch_ns = 0
+    return made
+
+
+def ended(run: Parts, step_ns: int = NEVER - 1, events: int = 10**9) -> int:
+    """Run to the end, in pieces; returns when that was."""
+    until_ns = min(step_ns, NEVER - 1)
+    while (reason := run.run(until_ns, events)) != loop.FINISHED:
+        assert reason in (loop.TIME_REACHED, loop.EVENTS_HANDLED)
+        if reason == loop.TIME_REACHED:
+            until_ns += step_ns
+    return run.now_ns
+
+
+def everything(run: Parts) -> dict[str, np.ndarray | list]:
+    """What hosts, links and switches have counted, timed and kept."""
+    found: dict[str, np.ndarray | list] = {}
+    for number, node in run.nodes.present:
+        found[f"counters {number}"] = node.machine.counters.copy()
+        row = run.nodes.world.hosts[number]
+        names = ("free_ns", "draws", "packets_sent", "packets_received", "bytes_sent", "discarded")
+        found[f"host {number}"] = [int(row[name]) for name in names]
+        if node.is_worker:
+            found[f"ends {number}"] = node.machine.training.end_ns.copy()
+    for name, switch in run.nodes.switches.items():
+        found[f"links of {name}"] = switch.port_stats()
+        for register in switch.compiled.info.registers:
+            found[f"{name} {register.name}"] = switch.register_read(register.name)
+    return found
+
+
+def assert_equal(one: dict, other: dict) -> None:
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        assert np.array_equal(value, other[name]), name
+
+
+@pytest.mark.parametrize(("system", "topology", "delay", "links"), first_of(CASES, 4))
+def test_turns_change_nothing(system, topology, delay, links):
+    text = source(system, topology, delay, links)
+    by_turns = started(text)
+    assert by_turns.nodes.world.state[0].to_switch_ns > 0
+    end_ns = ended(by_turns)
+    one_by_one = in_order(text)
+    assert ended(one_by_one) <= end_ns
+    one_by_one.nodes.world.state[0].goes_on = 1  # as the others have done
+    one_by_one._run_part(0, end_ns, 10**9)
+    assert one_by_one.events > 5_000
+    assert_equal(everything(by_turns), everything(one_by_one))
+
+
+def test_pieces_of_a_run_change_nothing():
+    text = source("esa", links=TROUBLE)
+    whole = started(text)
+    end_ns = ended(whole)
+    pieces = started(text)
+    assert ended(pieces, step_ns=1337) == end_ns
+    assert_equal(everything(whole), everything(pieces))
+    few = started(text)
+    assert ended(few, events=500) == end_ns
+    assert_equal(everything(whole), everything(few))
+
+
+def test_the_length_of_a_slice_changes_nothing(monkeypatch):
+    text = source("atp", links=TROUBLE)
+    whole = started(text)
+    end_ns = ended(whole)
+    monkeypatch.setattr(parts, "SLICE_FRAMES", 2)
+    short = started(text)
+    assert short.nodes.world.state[0].slice_ns < whole.nodes.world.state[0].slice_ns
+    assert ended(short) == end_ns
+    assert_equal(everything(whole), everything(short))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("delay: 1 us", "delay: 0 us"),
+        ("jobs:", "background: [{kind: cbr, from: h9, to: h10, rate: 100 Mbit/s}]\njobs:"),
+    ],
+    ids=["links without delay", "background traffic"],
+)
+def test_where_nothing_is_known_ahead_events_are_in_order(change):
+    text = source("esa").replace(*change)
+    assert started(text).nodes.world.state[0].to_switch_ns == 0
