@@ -111,6 +111,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     if not hasattr(item.config, "workerinput"):
         yield
         return
-    with open(__file__) as this:
-        fcntl.flock(this, fcntl.LOCK_EX if is_alone(Path(item.path)) else fcntl.LOCK_SH)
+    with open(item.config.inipath or __file__) as settings:
+        fcntl.flock(settings, fcntl.LOCK_EX if is_alone(Path(item.path)) else fcntl.LOCK_SH)
         yield
