@@ -122,7 +122,7 @@ def run(system: str, trouble: str, folder: Path) -> Outcome:
         str(target),
         "--no-report",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(command, capture_output=True, text=True)
     (made,) = target.glob(f"{system}-{trouble}-*")
     return Outcome(done.returncode, done.stderr, results.read(made))
 

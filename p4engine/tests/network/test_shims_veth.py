@@ -53,7 +53,6 @@ class Scripted(VethPairs):
             input=given,
             capture_output=True,
             text=True,
-            timeout=60,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

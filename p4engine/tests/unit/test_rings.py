@@ -1,10 +1,16 @@
-"""Which tests run side by side, and which run while no others do."""
+"""Which tests run side by side, which run while no others do, and what their limits count."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from types import SimpleNamespace
+
+import pytest
+from p4engine_testing import rings
 
 TESTS = """
 import json, os, time
@@ -40,3 +46,23 @@ def test_what_needs_the_real_clock_runs_alone_and_in_one_process(tmp_path):
             assert other is one or other[3] <= one[2] or one[3] <= other[2], (one, other)
     of_file = {file: {each[1] for each in ran if each[0] == file} for file, *_ in ran}
     assert all(len(processes) == 1 for processes in of_file.values())
+
+
+@pytest.mark.parametrize(("load", "looks"), [(0.1, 20), (2.0, 20), (20.0, 200)])
+def test_a_limit_counts_the_time_that_the_machine_had(monkeypatch, request, load, looks):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    before = signal.getsignal(signal.SIGALRM)
+    one = SimpleNamespace(config=request.config)
+    limit = SimpleNamespace(timeout=20 * rings.LOOK_S, disable_debugger_detection=True)
+    try:
+        assert rings.pytest_timeout_set_timer(one, limit)
+        look = signal.getsignal(signal.SIGALRM)
+        for _ in range(looks - 1):
+            look(signal.SIGALRM, None)
+        with pytest.raises(pytest.fail.Exception, match="Timeout"):
+            look(signal.SIGALRM, None)
+    finally:
+        one.cancel_timeout()
+        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, rings.LOOK_S, rings.LOOK_S)

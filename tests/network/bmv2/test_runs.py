@@ -54,12 +54,12 @@ def start(text: str, folder: Path) -> subprocess.Popen:
 def ended(process: subprocess.Popen) -> tuple[int, str]:
     """Exit code and standard error; a run that takes too long is ended."""
     try:
-        said = process.communicate(timeout=280)[1]
+        said = process.communicate()[1]
         return process.returncode, said
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=30)
+            process.communicate()
 
 
 def finished(text: str, folder: Path) -> results.Results:

@@ -36,7 +36,7 @@ def run(folder: Path, system: str, fault: str) -> tuple[int, str, results.Result
     path.write_text(TEXT.format(system=system, memory=memory, fault=fault))
     command = [sys.executable, str(ROOT / "run.py"), str(path), "--results", str(folder / "r")]
     command.append("--no-report")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True)
     (made,) = (folder / "r").glob("fault-*")
     return done.returncode, done.stderr, results.read(made)
 

@@ -68,7 +68,7 @@ def start():
     for process in started:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=30)
+            process.communicate()
 
 
 def only_results(folder: Path) -> Path:
@@ -137,7 +137,7 @@ def gone(pids: set[int]) -> bool:
 
 def end(process: subprocess.Popen) -> tuple[int, str]:
     """Exit code and standard error of a run that ends by itself."""
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate()
     return process.returncode, err
 
 

@@ -183,7 +183,7 @@ def test_a_prompt_beside_the_jobs_ends_with_the_run(terminal, tmp_path):
     assert shell.ends() == 128 + signal.SIGTERM
     (folder,) = (tmp_path / "results").iterdir()
     assert results.read(folder).state == "interrupted"
-    _, error = sleeper.communicate(timeout=30)
+    _, error = sleeper.communicate()
     assert sleeper.returncode == 1 and "has ended, and with it h1" in error
 
 

@@ -50,7 +50,6 @@ def run(path: Path) -> subprocess.CompletedProcess:
         [sys.executable, "run.py", str(path)],
         capture_output=True,
         text=True,
-        timeout=120,
         cwd=ROOT,
         env=dict(os.environ),
     )

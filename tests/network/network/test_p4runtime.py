@@ -27,7 +27,6 @@ def test_a_finsy_controller_learns_its_hosts():
         [sys.executable, str(EXAMPLE), str(free_port())],
         capture_output=True,
         text=True,
-        timeout=120,
         cwd=ROOT,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -43,7 +42,6 @@ def test_two_switches_in_an_ordinary_script():
         [sys.executable, str(EXAMPLE.with_name("two_switches.py"))],
         capture_output=True,
         text=True,
-        timeout=120,
         cwd=ROOT,
     )
     assert done.returncode == 0, done.stdout + done.stderr

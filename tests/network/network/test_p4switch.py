@@ -103,7 +103,6 @@ def test_it_works_in_a_plain_mininet_script(tmp_path):
         [sys.executable, str(script), str(L3)],
         capture_output=True,
         text=True,
-        timeout=120,
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
     )
     assert done.returncode == 0, done.stderr
@@ -134,7 +133,6 @@ def test_a_killed_script_leaves_no_switch_and_no_file(tmp_path):
         [sys.executable, str(script), str(L3)],
         stdout=subprocess.PIPE,
         text=True,
-        timeout=120,
         env={
             "PYTHONPATH": str(ROOT),
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",

@@ -104,7 +104,7 @@ def test_an_interrupt_ends_the_sweep_and_says_what_is_kept(tmp_path):
     workers = children_of(process.pid)
     assert workers
     process.send_signal(signal.SIGINT)  # to it alone; its processes are not told
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate()
     assert process.returncode == 130
     again = f"{path} --no-report --results {tmp_path / 'results'}` goes on with the others"
     assert "1 of 2 points are kept in" in error and again in error

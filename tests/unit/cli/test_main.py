@@ -152,7 +152,7 @@ def test_a_defect_keeps_its_traceback(one_command):
 
 def run_py(*arguments: str, python: str = SYSTEM_PYTHON, script: Path = ROOT / "run.py", **options):
     return subprocess.run(
-        [python, str(script), *arguments], capture_output=True, text=True, timeout=60, **options
+        [python, str(script), *arguments], capture_output=True, text=True, **options
     )
 
 

@@ -83,7 +83,7 @@ def written(path: Path, inas: list[Ina]) -> Path:
 
 def tshark(path: Path, *arguments: str) -> str:
     command = ["tshark", "-X", f"lua_script:{SCRIPT}", "-r", str(path), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and "Lua" not in done.stderr, done.stderr
     return done.stdout
 
