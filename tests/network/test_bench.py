@@ -28,6 +28,7 @@ SMALL = {
         + ["--hosts", "9", "--scale", "0.01", "--seconds", "0.1"]
     ],
     "soak": [["--minutes", "0.05", "--scale", "0.002"]],
+    "soak_virtual": [["--minutes", "0.01"]],
     "startup": [["--hosts", "2", "--repeat", "1"]],
     "switch_alone": [["--rounds", "1", "--seconds", "0.1"]],
     "tables": [["--entries", "100", "--kind", "exact"]],
