@@ -24,6 +24,7 @@ A function is called as `function(arguments, descriptors)`; it returns the exit 
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import importlib
 import json
@@ -78,6 +79,8 @@ class Process:
             return f"was killed by signal {-self.code}"
         if self._memory_error:
             return f"ran out of memory; {memory_limits.advice()}"
+        if self._disk_full:
+            return f"could not write: the file system of {self.log.parent} is full; make room on it"
         return f"ended with exit code {self.code}"
 
     def failure(self, what: str) -> RunError:
@@ -87,11 +90,25 @@ class Process:
     @property
     def last_words(self) -> str:
         """The end of its log, if that says more than `how_it_ended`."""
-        return "" if self._memory_error else self.log_tail()
+        return "" if self._memory_error or self._disk_full else self.log_tail()
 
     @property
     def _memory_error(self) -> bool:
         return bool(self.code) and "MemoryError" in self.log_tail(1)
+
+    @property
+    def _disk_full(self) -> bool:
+        """Whether it could not write its files. Its last words may then have found no room either:
+        so nothing in its log, on a full file system, says the same."""
+        if not self.code or self.code < 0:
+            return False
+        said = self.log_tail(1)
+        if said:
+            return os.strerror(errno.ENOSPC) in said or os.strerror(errno.EDQUOT) in said
+        try:
+            return os.statvfs(self.log.parent).f_bfree == 0
+        except OSError:
+            return False
 
     def log_tail(self, lines: int = 12) -> str:
         """The last lines that the process wrote."""

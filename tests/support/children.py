@@ -39,6 +39,15 @@ def take_all_memory(arguments: dict, descriptors: list[int]) -> None:
     bytearray(512 << 20)
 
 
+def fill_disk(arguments: dict, descriptors: list[int]) -> None:
+    """Write more than goes into a folder. What it says before has room for a traceback beside it,
+    in the log's last block."""
+    print(arguments["words"], end="", flush=True)
+    with open(f"{arguments['folder']}/file", "wb", buffering=0) as file:
+        while file.write(b"x" * 4096):
+            pass
+
+
 def fail(arguments: dict, descriptors: list[int]) -> None:
     raise ZeroDivisionError
 

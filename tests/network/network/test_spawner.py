@@ -65,6 +65,22 @@ def test_a_child_without_memory_says_so_in_one_line(spawner, tmp_path):
     assert process.how_it_ended.startswith("ran out of memory; ") and process.last_words == ""
 
 
+@pytest.mark.parametrize("words", ["", "hello\n"])
+def test_a_child_on_a_full_disk_says_so_although_its_log_may_not(spawner, tmp_path, words):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    subprocess.run(mount, check=True)
+    try:
+        arguments = {"folder": str(folder), "words": words}
+        process = spawner.spawn("a", f"{HERE}:fill_disk", arguments, folder / "a.log")
+        spawner.wait_ended([process], 10, "end")
+        assert process.how_it_ended.endswith(f"{folder} is full; make room on it")
+        assert process.last_words == ""
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
 def test_a_child_that_the_kernel_killed_for_memory(spawner, tmp_path, monkeypatch):
     process = spawner.spawn("a", f"{HERE}:sleep", {}, tmp_path / "a.log")
     spawner.wait_started([process])
