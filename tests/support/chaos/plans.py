@@ -14,10 +14,14 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+from tests.support.paths import ROOT
+
 SYSTEMS = ("esa", "atp", "switchml", "grid", "ps", "ring")
 WITHOUT_MEMORY = ("ps", "ring")
 WITHOUT_SERVER = ("switchml", "ring")
 PLANNERS = ("grid-links", "nearest", "striped")
+PROGRAM = f"{ROOT}/examples/sum_arrays.py --values 4000 --rounds 5"
+PROGRAMS = 0.15  # of the events without planned faults have a program as job a
 PLAIN_EVERY = 8  # every so many events nothing happens, and the run must succeed
 # How often each kind is drawn, relative to the others.
 KINDS = {
@@ -223,8 +227,7 @@ _DRAW = {
 
 
 def _experiment(plan: Plan, rng: random.Random) -> str:
-    """The file: two jobs of two and three workers, which take about a second, and two hosts of
-    nobody."""
+    """The file: two jobs of three and two workers, which take about a second, and a stranger."""
     topology, count = TOPOLOGIES[plan.topology]
     hosts = [f"h{number}" for number in range(1, count + 1)]
     rng.shuffle(hosts)
@@ -246,16 +249,17 @@ def _experiment(plan: Plan, rng: random.Random) -> str:
         lines.append(f"memory: {{aggregators: {rng.choice((32, 128, 512))}}}")
     if rng.random() < 0.1:
         lines.append("repetitions: 2")
+    programmed = not plan.faults and rng.random() < PROGRAMS
     lines.append("jobs:")
     for name, model, scale, workers in (("a", "resnet18", 0.006, 3), ("b", "vgg11", 0.0004, 2)):
         members = [hosts.pop() for _ in range(workers)]
         place = f"workers: [{', '.join(members)}]"
         if with_server:
             place += f", ps: {hosts.pop()}"
-        lines.append(
-            f"  - {{name: {name}, model: {model}, workers: {workers}, iterations: 3,"
-            f" scale: {scale}, compute_scale: 0.1, placement: {{{place}}}}}"
-        )
+        work = f"model: {model}, iterations: 3, scale: {scale}, compute_scale: 0.1"
+        if programmed and name == "a":
+            work = f"command: {PROGRAM}"
+        lines.append(f"  - {{name: {name}, {work}, workers: {workers}, placement: {{{place}}}}}")
     if plan.faults:
         lines.append("faults:")
         lines += [f"  - {_fault(kind, plan, rng)}" for kind in plan.faults]

@@ -1,0 +1,33 @@
+"""Runs on Mininet to which things happen at random: exact, or failed with the cause, and nothing
+left."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.chaos.campaign import Campaign, table
+from tests.support.chaos.plans import SYSTEMS
+
+# Events of seed 1: ESA on a disk without room, and a switch of GRID that is killed.
+ALWAYS = [7, 35]
+
+
+def checked(campaign: Campaign) -> None:
+    found = [f"{each.again}: {each.found}" for each in campaign.summary.failures]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("number", ALWAYS)
+def test_an_event_breaks_no_invariant(tmp_path, number):
+    campaign = Campaign(tmp_path)
+    campaign.run(1, [number], SYSTEMS, 1)
+    assert campaign.summary.events == 1 and table(campaign.summary)
+    checked(campaign)
+
+
+@pytest.mark.slow
+def test_minutes_of_events_break_no_invariant(tmp_path):
+    campaign = Campaign(tmp_path)
+    campaign.run(1000, range(1000), SYSTEMS, 4)
+    assert campaign.summary.events >= 3 and campaign.summary.values > 0
+    checked(campaign)
