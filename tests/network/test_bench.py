@@ -27,7 +27,10 @@ SMALL = {
         [str(ROOT), "--rounds", "1", "--only", "switch,virtual"]
         + ["--hosts", "9", "--scale", "0.01", "--seconds", "0.1"]
     ],
-    "soak": [["--minutes", "0.05", "--scale", "0.002"]],
+    "soak": [
+        ["--minutes", "0.05", "--scale", "0.002"],
+        ["--minutes", "0.01", "--scale", "0.002", "--system", "ring"],
+    ],
     "soak_virtual": [["--minutes", "0.01"]],
     "startup": [["--hosts", "2", "--repeat", "1"]],
     "switch_alone": [["--rounds", "1", "--seconds", "0.1"]],
