@@ -14,6 +14,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
@@ -63,7 +64,7 @@ class Writer:
         cls, parent: Path, name: str, experiment: str, environment: dict[str, Any]
     ) -> Writer:
         """Makes `parent`/name-time-id. `experiment` is the resolved YAML text, `environment` comes
-        from `describe`. Raises ResultsError when the folder can't be made."""
+        from `describe`. Raises ResultsError when the folder can't be made; then there is none."""
         started = datetime.now(timezone.utc)
         slug = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.") or "run"
         folder = parent / f"{slug}-{started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
@@ -94,6 +95,7 @@ class Writer:
             writer._save("environment.json", json.dumps(environment, indent=1) + "\n")
             hand_over(folder, below=True)
         except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)  # half of one looks like a killed run's
             raise ResultsError(
                 f"can't make a results folder in {parent}: {error.strerror}"
             ) from None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 
 import pytest
 
 from testbed.cli import main as commands
 from testbed.errors import RunError
-from testbed.results import Writer, read
+from testbed.results import ResultsError, Writer, read
 from tests.support.synthetic_results import ENVIRONMENT, tables
 
 TEXT = """
@@ -41,6 +42,26 @@ def fill(folder) -> None:
                 pass
         except OSError:
             pass
+
+
+def test_a_folder_is_whole_or_not_there(small_disk):
+    """With more and more room: 4 KiB more each time, at last enough."""
+    folders = []
+    for room in range(0, 48, 4):
+        fill(small_disk)
+        with (small_disk / "filler").open("r+b") as file:
+            file.truncate((256 - room) * 1024)
+        refused = False
+        try:
+            Writer.create(small_disk, "full", "name: full\n", ENVIRONMENT)
+        except ResultsError as error:
+            refused = str(error).endswith("No space left on device")
+        folders = [path for path in small_disk.iterdir() if path.is_dir()]
+        assert len(folders) == (0 if refused else 1), room
+        for folder in folders:
+            assert read(folder).state == "running"
+            shutil.rmtree(folder)
+    assert folders
 
 
 def test_a_table_that_finds_no_room_fails_the_run_with_the_reason(small_disk):
