@@ -94,8 +94,10 @@ def _explains(done: Done, message: str) -> bool:
     """Whether a message names what has happened."""
     what = done.happening
     if what.what == "kill":
-        number = int(signal.Signals[what.signal])
-        return f"killed by signal {number}" in message and _names(done.victims[0], message)
+        ends = [f"killed by signal {int(signal.Signals[what.signal])}"]
+        if what.signal == "SIGTERM":  # a switch ends in order
+            ends.append("ended with exit code 0")
+        return any(end in message for end in ends) and _names(done.victims[0], message)
     if what.what == "freeze":
         return any(words in message for words in _FROZEN)
     if what.what == "fill":

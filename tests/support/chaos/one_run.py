@@ -72,7 +72,6 @@ def carry_out(plan: Plan, folder: Path) -> Ended:
     file = folder / "experiment.yaml"
     file.write_text(plan.experiment)
     (folder / "tmp").mkdir()
-    before = _mounts()
     with environment(plan, folder) as around:
         event = _Event(plan, folder, around)
         try:
@@ -81,7 +80,7 @@ def carry_out(plan: Plan, folder: Path) -> Ended:
             event.close()
         ended = event.ended()
         _read_results(ended, around.results)
-    ended.left += around.left + [f"mount {each}" for each in _mounts() - before]
+    ended.left += around.left + [f"mount {each}" for each in _mounts(folder)]
     if not ended.killed:
         ended.left += registered(ended.pid)
         ended.left += [f"file {path}" for path in (folder / "tmp").iterdir()]
@@ -95,9 +94,10 @@ def registered(pid: int) -> list[str]:
     return [f"file {path}" for path in registry.DIRECTORY.glob(f"{pid}-*")]
 
 
-def _mounts() -> set[str]:
+def _mounts(folder: Path) -> list[str]:
+    """Where something is mounted below a folder."""
     lines = Path("/proc/self/mounts").read_text().splitlines()
-    return {line.split()[1] for line in lines}
+    return [line.split()[1] for line in lines if line.split()[1].startswith(str(folder))]
 
 
 class _Event:
