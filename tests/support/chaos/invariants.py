@@ -85,13 +85,14 @@ def _failed(ended: Ended) -> list[str]:
         first = ended.error.splitlines()[0] if ended.error else ""
         if not first or first.removesuffix(" ...") not in ended.errors:
             found.append(f"its folder gives another cause: {first!r}")
-    if not any(_explains(done, message) for done in ended.done) and not _expected(ended, message):
+    explained = any(_explains(done, message, ended.plan.timeout_s) for done in ended.done)
+    if not explained and not _expected(ended, message):
         found.append(f"a cause that was not the one: {message.splitlines()[:1]}")
     return found
 
 
-def _explains(done: Done, message: str) -> bool:
-    """Whether a message names what has happened."""
+def _explains(done: Done, message: str, timeout_s: int) -> bool:
+    """Whether a message names what has happened. timeout_s: of the watchdog."""
     what = done.happening
     if what.what == "kill":
         ends = [f"killed by signal {int(signal.Signals[what.signal])}"]
@@ -99,7 +100,8 @@ def _explains(done: Done, message: str) -> bool:
             ends.append("ended with exit code 0")
         return any(end in message for end in ends) and _names(done.victims[0], message)
     if what.what == "freeze":
-        return any(words in message for words in _FROZEN)
+        long = what.for_s is not None and what.for_s > timeout_s
+        return long and any(words in message for words in _FROZEN)
     if what.what == "fill":
         return any(words in message for words in _FULL)
     if what.what == "limit":
