@@ -138,6 +138,8 @@ _TORCH = Elsewhere("tests/unit/traffic/test_generate.py::test_generated_equals_s
 _DASK = Elsewhere(
     "tests/switch/sweeps/test_dask_cluster.py::test_a_worker_that_is_killed_costs_no_point"
 )
+_CHAOS = Elsewhere("tests/network/emulate/test_chaos.py::test_an_event_breaks_no_invariant")
+_BENCH = Elsewhere("tests/network/test_bench.py::test_runs")
 _BMV2 = Elsewhere("tests/bmv2/test_differential.py::test_both_switches_agree")
 
 # The first pattern that fits the whole command counts.
@@ -283,6 +285,8 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     ),
     (r"p4c-bm2-ss .+", _BMV2),
     (r"MODULE tests\.bmv2.*", _BMV2),
+    (r"MODULE tests\.support\.chaos( --\w+ \S+)+", _CHAOS),
+    (r"PYTHON bench/soak(_virtual)?\.py( --\w+ \S+)*", _BENCH),
     (r"pip install '\.\[traces\]'", _TORCH),
     (r"pip install '\.\[torch\]'", _TRAINING),
     (r"pip install '\.\[jax\]'", _EXAMPLES),
