@@ -21,6 +21,7 @@ from testbed.network import registry
 from tests.support.chaos.plans import Plan
 
 GROUPS = Path("/sys/fs/cgroup")
+_GROUPED = {"group MiB": "memory", "quota %": "cpu"}
 _PRIVATE = 'mount -t tmpfs -o size="$1"k,mode=0700 tmpfs "$2" && shift 2 && exec "$@"'
 _BUSY = "import os\nos.nice(-5)\nwhile True: pass"
 
@@ -61,9 +62,16 @@ def memory_file(group: Path) -> Path:
     return second if second.exists() else group / "memory.limit_in_bytes"
 
 
-def without_group() -> str:
-    """Why no control group can be made here; "" if one can."""
-    return "" if os.access(_group_folder("memory"), os.W_OK) else "control groups are not writable"
+def possible(plan: Plan) -> bool:
+    """Whether this machine has the control groups that an event needs."""
+    return all(_has(_GROUPED[name]) for name in plan.setting if name in _GROUPED)
+
+
+def _has(controller: str) -> bool:
+    if not os.access(_group_folder(controller), os.W_OK):
+        return False
+    handed_down = GROUPS / "cgroup.subtree_control"  # version 2
+    return not handed_down.exists() or controller in handed_down.read_text().split()
 
 
 def _group_folder(controller: str) -> Path:
