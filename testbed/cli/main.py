@@ -8,7 +8,6 @@ they are called, so that `ina --help` and errors of usage come at once.
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 import sys
 from argparse import Namespace
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from testbed.errors import RunError, UserError, did_you_mean, sentence
-from testbed.linux import memory_limits
+from testbed.linux.shortage import shortage
 from testbed.paths import command_line, default_results, program_name
 from testbed.runtimes import interrupts
 
@@ -805,13 +804,9 @@ def main(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (MemoryError, ImportError, OSError, RuntimeError) as error:
-        if memory_limits.ran_out(error):
-            print(f"failed: memory ran out; {memory_limits.advice()}", file=sys.stderr)
-            return 1
-        if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not (cause := shortage(error)):
             raise
-        where = f" of {error.filename}" if error.filename else ""
-        print(f"failed: the file system{where} is full; make room on it", file=sys.stderr)
+        print(f"failed: {cause}", file=sys.stderr)
         return 1
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.errors import RunError
 from testbed.linux.ownership import hand_over
 from testbed.linux.process_identity import identity
+from testbed.linux.shortage import shortage
 from testbed.results.errors import ResultsError, SchemaError
 from testbed.results.fidelity import broken
 from testbed.results.schema import FORMAT, TABLES
@@ -174,7 +175,7 @@ class Writer:
         elif issubclass(kind, KeyboardInterrupt):
             self.interrupt()
         else:
-            self.fail(str(error) or kind.__name__)
+            self.fail(shortage(error) or str(error) or kind.__name__)
 
     def _check_jobs(self) -> None:
         jobs = self._rows["jobs"].to_pylist() if "jobs" in self._rows else []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -75,6 +77,35 @@ def test_a_table_that_finds_no_room_fails_the_run_with_the_reason(small_disk):
     assert (results.state, results.error) == ("failed", str(told.value))
     assert len(results.jobs) == 2 and results.iterations.empty
     assert not list(writer.folder.rglob("*.part"))
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "memory ran out; "),
+        (MemoryError(), "memory ran out; "),
+        (OSError(errno.ENOSPC, "No space", "/a/b"), "the file system of /a/b is full; make room"),
+        (OSError(errno.EIO, "Input/output error"), "[Errno 5] Input/output error"),
+    ],
+)
+def test_the_folder_and_the_command_give_the_same_cause(
+    tmp_path, capsys, monkeypatch, error, words
+):
+    made = Writer.create(tmp_path, "short", "name: short\n", ENVIRONMENT)
+    with pytest.raises(type(error)), made as writer:
+        raise error
+    said = read(writer.folder).error
+    assert said.startswith(words)
+    if error.args[:1] == (errno.EIO,):
+        return
+
+    def fail(options: object) -> int:
+        raise error
+
+    monkeypatch.setattr(commands.interrupts, "install", lambda: None)
+    monkeypatch.setitem(commands.COMMANDS, "clean", replace(commands.COMMANDS["clean"], call=fail))
+    assert commands.main(["clean"]) == 1
+    assert capsys.readouterr().err == f"failed: {said}\n"
 
 
 def test_an_interrupted_run_says_so_on_a_full_disk(small_disk):
