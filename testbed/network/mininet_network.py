@@ -83,7 +83,7 @@ class Network(Mininet):
         spawner.wait_ended([process], 60, "building the network")
         if process.code != 0:
             self.check()
-            raise RunError("cannot build the network", process.log_tail(), str(log))
+            raise process.failure("cannot build the network: the process that makes it")
         self.built = True
 
     def check(self) -> None:
@@ -126,9 +126,11 @@ class Network(Mininet):
                 readable, _, _ = select.select(sources, [], [], 1)
                 if ready in readable:
                     waiting -= len(os.read(ready, waiting))
-                if self.spawner.pump() or time.monotonic() > deadline:
-                    tail = next(iter(holders.values())).log_tail()
-                    raise RunError("cannot make network namespaces", tail, str(log))
+                for ended in self.spawner.pump():
+                    name = ended.key.removesuffix("-net")
+                    raise ended.failure(f"the process that makes the namespace of {name}")
+                if time.monotonic() > deadline:
+                    raise RunError("making network namespaces took longer than 30 s")
         finally:
             os.close(ready)
             os.close(theirs)

@@ -56,6 +56,10 @@ def three(arguments: dict, descriptors: list[int]) -> int:
     return 3
 
 
+def end_by_signal(arguments: dict, descriptors: list[int]) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def leave(arguments: dict, descriptors: list[int]) -> None:
     sys.exit("no such thing")
 

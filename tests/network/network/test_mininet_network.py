@@ -144,3 +144,26 @@ def test_a_refusal_of_the_kernel_is_named(build, monkeypatch):
     with pytest.raises(RunError, match="cannot build the network") as caught:
         build(Star(hosts=2))
     assert "ip link add name h1-eth0" in caught.value.log_tail
+
+
+@pytest.mark.parametrize(
+    ("node", "target", "words"),
+    [
+        ("h2", "three", "the process that makes the namespace of h2 ended with exit code 3"),
+        (
+            "s1",
+            "end_by_signal",
+            "the process that makes the namespace of s1 was killed by signal 15",
+        ),
+    ],
+)
+def test_a_namespace_that_cannot_be_made_is_named(spawner, build, monkeypatch, node, target, words):
+    started = spawner.spawn
+
+    def spawn(key: str, wanted: str, *arguments: object, **options: object) -> object:
+        bad = f"tests.support.children:{target}"
+        return started(key, bad if key == f"{node}-net" else wanted, *arguments, **options)
+
+    monkeypatch.setattr(spawner, "spawn", spawn)
+    with pytest.raises(RunError, match=words):
+        build(Star(hosts=2))
