@@ -54,13 +54,21 @@ def title(pid: int) -> str:
     return text.replace(b"\0", b" ").decode(errors="replace").strip()
 
 
+def _parent(pid: int) -> int:
+    try:
+        return psutil.Process(pid).ppid()
+    except psutil.NoSuchProcess:
+        return 0
+
+
 def by_kind(runner: int) -> dict[str, list[tuple[str, int]]]:
-    """(title, process id) of a run's processes by kind, in the order of their titles."""
+    """(title, process id) of a run's processes by kind, in the order of their titles. A new
+    process has the title of the pool that has forked it for a moment: it is no pool."""
     found: dict[str, list[tuple[str, int]]] = {}
     for pid in children_of(runner):
         said = title(pid)
         kind = next((kind for start, kind in _TITLES.items() if said.startswith(start)), None)
-        if kind:
+        if kind and (kind != "pool" or _parent(pid) == runner):
             found.setdefault(kind, []).append((said, pid))
     return {kind: sorted(each) for kind, each in found.items()}
 
