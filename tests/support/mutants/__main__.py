@@ -1,0 +1,87 @@
+"""See the package's docstring.
+
+    python -m tests.support.mutants FILE... --results FOLDER [--sample N] [--seed S] [--again]
+
+FILEs are P4 programs or protocols, of one kind at a time. With more than 200 changes in a file,
+200 are drawn (`--sample`). A campaign with the same FOLDER goes on where it was; with `--again`,
+survivors are run again, against what the tests are now. `--only-score` prints what is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from pathlib import Path
+
+from tests.support.paths import ROOT
+
+SAMPLE = 200
+# Protocols run as plain Python, where a function can be changed. -O0: a mutant's program is
+# compiled to be run for a second.
+ENVIRONMENT = {
+    "p4": {"P4ENGINE_CFLAGS": "-O0"},
+    "python": {"P4ENGINE_CFLAGS": "-O0", "NUMBA_DISABLE_JIT": "1"},
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.support.mutants")
+    parser.add_argument("files", nargs="+", help="p4/... or testbed/protocols/...")
+    parser.add_argument("--results", type=Path, default=Path("mutants"), help="a folder")
+    parser.add_argument("--sample", type=int, default=SAMPLE, help="changes of each file")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--again", action="store_true", help="run survivors again")
+    parser.add_argument("--most-s", type=float, default=5.0, help="tests that take longer: not run")
+    parser.add_argument("--tests", nargs="*", help="instead of the usual ones")
+    parser.add_argument("--only-score", action="store_true")
+    options = parser.parse_args()
+    kinds = {"p4" if name.endswith(".p4") else "python" for name in options.files}
+    if len(kinds) > 1:
+        parser.error("P4 programs and protocols need campaigns of their own")
+    kind = kinds.pop()
+    if any(os.environ.get(name) != value for name, value in ENVIRONMENT[kind].items()):
+        command = [sys.executable, "-m", "tests.support.mutants", *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, **ENVIRONMENT[kind]})
+    os.chdir(ROOT)
+    return campaign(kind, options)
+
+
+def campaign(kind: str, options: argparse.Namespace) -> int:
+    import pytest
+
+    from tests.support.mutants import p4_changes, python_changes
+    from tests.support.mutants.campaign import TESTS, Campaign
+    from tests.support.mutants.change import sample
+    from tests.support.mutants.score import HEAD, score
+
+    find = p4_changes.changes if kind == "p4" else python_changes.changes
+    found = {file: find(file) for file in options.files}
+    chosen = {file: sample(each, options.sample, options.seed) for file, each in found.items()}
+    run = Campaign(
+        kind,
+        [change for each in chosen.values() for change in each],
+        options.results.resolve(),
+        options.most_s,
+        options.again,
+        lambda text: print(text, flush=True),
+    )
+    status = 0
+    if not options.only_score:
+        # Wrapping integers, on which the protocols rely, are worth a warning to plain numpy.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        arguments = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        status = pytest.main([*arguments, *(options.tests or TESTS[kind])], plugins=[run])
+    rows, told = [], []
+    for file, drawn in chosen.items():
+        results = [run.done[run.key(c)] for c in drawn if run.key(c) in run.done]
+        found_score, left = score(file, results, len(found[file]))
+        rows.append(found_score.row())
+        told += [f"{r.file}:{r.line} {r.kind}: {r.name}   ({r.by})" for r in left]
+    print("\n".join([HEAD, *rows, "", "Survivors:", *(told or ["none"])]))
+    return int(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

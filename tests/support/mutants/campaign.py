@@ -1,0 +1,286 @@
+"""Runs mutants against tests in forked processes, as a plug-in of pytest.
+
+pytest collects the tests once, with everything imported. Each mutant is a fork of that process: it
+makes the change its own and runs the tests that execute the line, the ones that are most likely to
+fail per second of processor time first, until one fails. So a mutant costs its compilation and a
+few tests, and no imports.
+
+A test that fails, crashes or takes ten times its usual processor time has noticed. Tests that fail,
+are skipped or take more than `most_s` without a change are left out. Results are written line by
+line, so an interrupted campaign goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import resource
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+from hypothesis import settings
+from p4engine.frontend.diagnostics import P4Error
+
+from p4engine import compile_program
+from tests.support.mutants.change import Change, digest
+from tests.support.mutants.coverage import Covered, P4Lines, PythonLines
+from tests.support.mutants.install import install
+from tests.support.mutants.score import INVALID, KILLED, SURVIVED, Result, read
+from tests.support.paths import ROOT
+
+TESTS = {
+    "p4": ("tests/switch/p4", "tests/switch/dataplane", "tests/switch/protocols"),
+    "python": ("tests/unit/protocols", "tests/switch/protocols", "tests/switch/collective"),
+}
+TRACED = "tests/switch/p4/"  # tests that send few packets
+NOT_THEIR = ("test_mutations.py", "test_sanitizers.py", "test_compile_cache.py")
+TIMES, EXTRA_S = 10, 5  # the limit of a test: so many times its usual time, and so much
+LONGEST_S = 900  # of real time, for a process that waits for something
+
+
+class Campaign:
+    """Mutants of one kind of file ("p4" or "python"); results go to a file in `folder`."""
+
+    def __init__(
+        self,
+        kind: str,
+        changes: list[Change],
+        folder: Path,
+        most_s: float,
+        again: bool = False,
+        told: Callable[[str], None] = print,
+    ) -> None:
+        self.kind, self.changes, self.folder, self.most_s = kind, changes, folder, most_s
+        self.told = told
+        self.results_file = folder / "results.jsonl"
+        done = read(self.results_file)
+        self.sources = {c.file: (ROOT / c.file).read_text() for c in changes}
+        self.done = {k: r for k, r in done.items() if not (again and r.end == SURVIVED)}
+        self.covered: dict[str, Covered] = {}
+        self.kills: Counter[tuple[str, str]] = Counter()  # by file and test
+        self.runs: Counter[tuple[str, str]] = Counter()
+        self.raised: BaseException | None = None
+        (folder / "cache").mkdir(parents=True, exist_ok=True)
+
+    def key(self, change: Change) -> str:
+        text = self.sources[change.file]
+        return f"{change.file}:{change.start}:{change.end}:{change.new.strip()}:{digest(text)}"
+
+    # ---- hooks of pytest ----
+
+    def pytest_runtest_makereport(self, call: pytest.CallInfo) -> None:
+        if call.excinfo is not None and self.raised is None:
+            self.raised = call.excinfo.value
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        settings.register_profile("mutants", derandomize=True, database=None, deadline=None)
+        settings.load_profile("mutants")
+        defaults = compile_program.__kwdefaults__
+        assert defaults is not None
+        defaults["cache"] = self.folder / "cache"
+        items = {item.nodeid: item for item in session.items if self._counts(item)}
+        self._cover(items)
+        usable = {name: items[name] for name in items if name in self.covered}
+        self._limit_baseline(usable)
+        for number, change in enumerate(self.changes, 1):
+            key = self.key(change)
+            if key in self.done:
+                continue
+            result = self._judge(change, usable)
+            with self.results_file.open("a") as file:
+                file.write(result.as_json() + "\n")
+            self.done[key] = result
+            place = f"{number}/{len(self.changes)} {change.file}:{change.line}"
+            self.told(f"{place} {result.end} {result.seconds:.1f} s | {change.name} | {result.by}")
+        return True
+
+    def _counts(self, item: pytest.Item) -> bool:
+        return item.path.name not in NOT_THEIR and item.get_closest_marker("skip") is None
+
+    # ---- what the tests do without a change ----
+
+    def _cover(self, items: dict[str, pytest.Item]) -> None:
+        """Fill `covered` from the file of an earlier campaign, or by running each test."""
+        path = self.folder / f"covered-{self.kind}.json"
+        known = json.loads(path.read_text()) if path.exists() else {}
+        shared = self._shared_digest()
+        files = sorted({change.file for change in self.changes})
+        for name, item in items.items():
+            key = digest(item.path.read_text() + shared)
+            entry = known.get(name)
+            if entry is None or entry["key"] != key or not set(files) <= set(entry["of"]):
+                answer = self._in_child(lambda item=item: self._covered(item, files), LONGEST_S)
+                lines = asdict(answer) if isinstance(answer, Covered) else None
+                of = sorted({*files, *(entry["of"] if entry and entry["key"] == key else [])})
+                entry = {"key": key, "of": of, "covered": lines}
+                known[name] = entry
+                path.write_text(json.dumps(known))
+                said = f"left out ({answer})" if lines is None else f"{lines['seconds']} s"
+                self.told(f"{name}: {said}")
+            if entry["covered"] is not None:
+                self.covered[name] = Covered(**entry["covered"])
+
+    def _shared_digest(self) -> str:
+        """Of what tests depend on, beside their own file."""
+        folders = ("p4", "testbed/protocols", "tests/support")
+        paths = [p for f in folders for p in sorted((ROOT / f).rglob("*.p[4y]"))]
+        paths = [p for p in paths if not {"mutants", "explorer"} & {*p.parts}]
+        return digest("".join(p.read_text() for p in paths))
+
+    def _covered(self, item: pytest.Item, files: list[str]) -> Covered | str:
+        """In a child: run a test and see what it executes, or why it cannot be used."""
+        _limit(4 * self.most_s + EXTRA_S)
+        lines: P4Lines | PythonLines
+        if self.kind == "p4":
+            lines = P4Lines(item.nodeid.startswith(TRACED))
+        else:
+            lines = PythonLines(sorted({*files, *_protocols()}))
+        begin = _processor_s()
+        passed = self._passes(item)
+        seconds = _processor_s() - begin
+        if not passed:
+            return _short(self.raised)
+        return Covered(round(seconds, 2), lines.lines())
+
+    def _limit_baseline(self, usable: dict[str, pytest.Item]) -> None:
+        for name in list(usable):
+            if self.covered[name].seconds > self.most_s:
+                del usable[name]
+        total = sum(self.covered[name].seconds for name in usable)
+        self.told(f"{len(usable)} tests of {total:.0f} s")
+
+    # ---- one mutant ----
+
+    def _judge(self, change: Change, usable: dict[str, pytest.Item]) -> Result:
+        names = [name for name in usable if self.covered[name].may_notice(change)]
+        names.sort(key=lambda name: self._price(change.file, name))
+        begin = time.monotonic()
+        answer = self._in_child(
+            lambda: self._noticed(change, [usable[name] for name in names]), LONGEST_S
+        )
+        seconds = time.monotonic() - begin
+        if isinstance(answer, str):  # how the process ended: it may be in the middle of any test
+            end, by = KILLED, answer
+        else:
+            end, by, seconds, count = answer
+            for name in names[:count]:
+                self.runs[change.file, name] += 1
+            if end == KILLED:
+                self.kills[change.file, names[count - 1]] += 1
+        if not names:
+            by = "no test executes it"
+        place = self.key(change), change.file, change.line, change.kind, change.name
+        return Result(*place, end, by, round(seconds, 2))
+
+    def _price(self, file: str, name: str) -> float:
+        """Seconds for each mutant that the test can be expected to notice."""
+        chance = (self.kills[file, name] + 0.5) / (self.runs[file, name] + 2)
+        return (self.covered[name].seconds + 0.05) / chance
+
+    def _noticed(self, change: Change, items: list[pytest.Item]) -> tuple[str, str, float, int]:
+        """In a child: (end, by, seconds, tests run)."""
+        begin = _processor_s()
+        with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+            try:
+                install(change, Path(folder))
+            except SyntaxError as error:
+                return INVALID, str(error), 0.0, 0
+            for count, item in enumerate(items, 1):
+                _limit(TIMES * self.covered[item.nodeid].seconds + EXTRA_S)
+                if not self._passes(item):
+                    seconds = _processor_s() - begin
+                    if isinstance(self.raised, P4Error):
+                        return INVALID, _short(self.raised), seconds, count
+                    return KILLED, f"{item.nodeid}: {_short(self.raised)}", seconds, count
+        return SURVIVED, f"{len(items)} tests", _processor_s() - begin, len(items)
+
+    def _passes(self, item: pytest.Item) -> bool:
+        self.raised = None
+        reports = runtestprotocol(item, log=False, nextitem=None)
+        return all(report.passed for report in reports)
+
+    def _in_child(self, function: Callable[[], Any], longest_s: float) -> Any:
+        """What a function returns in a fork of this process, or, as text, how that ended."""
+        sys.stdout.flush()
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                os.setpgid(0, 0)
+                os.close(reading)
+                _be_quiet()
+                with tempfile.TemporaryDirectory(prefix="mutant-tests-") as folder:
+                    _use_temporary_folder(Path(folder))
+                    try:
+                        made = function()
+                    except Exception as error:
+                        made = f"{type(error).__name__}: {error}"
+                    with os.fdopen(writing, "wb") as file:
+                        file.write(pickle.dumps(made))
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(writing)
+        data, ended = b"", time.monotonic() + longest_s
+        with os.fdopen(reading, "rb", buffering=0) as file:
+            while select.select([file], [], [], max(0.0, ended - time.monotonic()))[0]:
+                more = file.read(1 << 16)
+                if not more:
+                    break
+                data += more
+        if time.monotonic() >= ended:
+            os.killpg(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if data:
+            return pickle.loads(data)
+        shutil.rmtree(Path(tempfile.gettempdir()) / f"mutants-{child}", ignore_errors=True)
+        if os.WIFSIGNALED(status):
+            name = signal.Signals(os.WTERMSIG(status)).name
+            return "too much processor time" if name == "SIGXCPU" else name
+        return f"exit code {os.WEXITSTATUS(status)}"
+
+
+def _short(error: BaseException | None) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+
+
+def _protocols() -> list[str]:
+    return [f"testbed/protocols/{p.name}" for p in (ROOT / "testbed/protocols").glob("*.py")]
+
+
+def _processor_s() -> float:
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+def _limit(more_s: float) -> None:
+    """End this process when it has used so much more processor time."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    limit = int(used.ru_utime + used.ru_stime + more_s) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def _be_quiet() -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+
+
+def _use_temporary_folder(folder: Path) -> None:
+    """Have pytest and everybody else put their files there."""
+    os.environ["TMPDIR"] = str(folder)
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = str(folder)
+    tempfile.tempdir = str(folder)

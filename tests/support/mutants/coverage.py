@@ -1,0 +1,112 @@
+"""Which tests execute which lines: only they can notice a change there.
+
+Of P4 programs, traced builds of the engine report each statement and condition that runs. Tests
+that send many packets would take minutes in a traced build; of them only the files of their
+programs are known. Of protocols, which run as plain Python here, Python's own trace function
+reports the lines.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from p4engine.frontend.preprocessor import preprocess as preprocessor
+from p4engine.switch.library import Switch
+
+from p4engine import compile_program
+from tests.support.mutants.change import Change
+from tests.support.paths import ROOT
+
+P4 = (ROOT / "p4").resolve()
+
+
+@dataclass
+class Covered:
+    """What a test executes. `lines`: by file, such as "p4/esa.p4"; a file without lines (None) may
+    have run anywhere. `seconds`: of processor time."""
+
+    seconds: float = 0.0
+    lines: dict[str, list[int] | None] = field(default_factory=dict)
+
+    def may_notice(self, change: Change) -> bool:
+        lines = self.lines.get(change.file, [])
+        if lines is None or (change.first == 0 and change.file in self.lines):
+            return True
+        return any(change.first <= line <= change.last for line in lines)
+
+
+class P4Lines:
+    """Records from now on, in this process, what P4 programs execute, if `traced`."""
+
+    def __init__(self, traced: bool) -> None:
+        self.files: set[str] = set()
+        self.sites: dict[str, set[int]] = {}
+        self.infos: dict[str, Any] = {}
+        real = preprocessor.preprocess
+
+        def preprocess(*args: Any) -> Any:
+            made = real(*args)
+            self.files |= {path.name for path in made[1] if path.resolve().parent == P4}
+            return made
+
+        preprocessor.preprocess = preprocess
+        self.traced = traced
+        if traced:
+            defaults = compile_program.__kwdefaults__
+            assert defaults is not None
+            defaults["trace"] = True
+            self._listen()
+
+    def _listen(self) -> None:
+        begin = Switch.__init__
+
+        def init(switch: Any, compiled: Any, **options: Any) -> None:
+            begin(switch, compiled, **options)
+            if compiled.info.trace is not None:
+                self.infos[compiled.hash] = compiled.info
+                seen = self.sites.setdefault(compiled.hash, set())
+                switch.pipeline.on_trace(lambda _, text: seen.add(int(text.partition(" ")[0])))
+
+        Switch.__init__ = init  # type: ignore[method-assign]
+
+    def lines(self) -> dict[str, list[int] | None]:
+        if not self.traced:
+            return {f"p4/{name}": None for name in self.files}
+        found: dict[str, set[int]] = {f"p4/{name}": set() for name in self.files}
+        for program, sites in self.sites.items():
+            for number in sites:
+                site = self.infos[program].trace.sites[number]
+                name = f"p4/{Path(site.get('file', '')).name}"  # of some, only the kind is known
+                if name in found:
+                    found[name].add(site["line"])
+        return {name: sorted(lines) for name, lines in found.items()}
+
+
+class PythonLines:
+    """Records from now on, in this process, which lines of `files` are executed."""
+
+    def __init__(self, files: list[str]) -> None:
+        self.names = {str((ROOT / file).resolve()): file for file in files}
+        self.found: dict[str, set[int]] = {}
+        sys.settrace(self._call)
+
+    def _call(self, frame: FrameType, event: str, _: Any) -> Callable | None:
+        file = self.names.get(frame.f_code.co_filename)
+        if file is None:
+            return None
+        seen = self.found.setdefault(file, set())
+
+        def line(frame: FrameType, event: str, _: Any) -> Callable:
+            seen.add(frame.f_lineno)
+            return line
+
+        return line
+
+    def lines(self) -> dict[str, list[int] | None]:
+        sys.settrace(None)
+        return {file: sorted(lines) for file, lines in self.found.items()}

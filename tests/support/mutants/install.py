@@ -1,0 +1,67 @@
+"""Makes a change part of this process, which has been forked for it."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+from p4engine.frontend.preprocessor import preprocess as preprocessor
+
+from tests.support.mutants.change import Change
+from tests.support.paths import ROOT
+
+P4 = (ROOT / "p4").resolve()
+
+
+def install(change: Change, folder: Path) -> None:
+    """From now on everything in this process uses the mutant; `folder` is empty.
+
+    Raises SyntaxError for what is no Python."""
+    text = change.apply((ROOT / change.file).read_text())
+    if change.file.endswith(".p4"):
+        _install_p4(change.file, text, folder)
+    else:
+        install_python(ROOT / change.file, text)
+
+
+def _install_p4(file: str, text: str, folder: Path) -> None:
+    """What is compiled from p4/ is read from a copy of it."""
+    copy = folder / "p4"
+    shutil.copytree(P4, copy)
+    (folder / file).write_text(text)
+    real = preprocessor.preprocess
+
+    def moved(path: Path) -> Path:
+        path = Path(path).resolve()
+        return copy / path.relative_to(P4) if path == P4 or P4 in path.parents else path
+
+    def preprocess(path: Path, defines: Any, include_dirs: Any, *others: Any) -> Any:
+        return real(moved(path), defines, tuple(map(moved, include_dirs)), *others)
+
+    preprocessor.preprocess = preprocess
+
+
+def _codes(code: CodeType) -> dict[tuple[str, int], CodeType]:
+    """The code of all functions below `code`, by name and line."""
+    found = {}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found[constant.co_name, constant.co_firstlineno] = constant
+            found |= _codes(constant)
+    return found
+
+
+def install_python(path: Path, text: str) -> None:
+    """Functions get their new code where they are: who holds one, holds the mutant."""
+    made = _codes(compile(text, str(path), "exec"))
+    for function in gc.get_objects():
+        if not isinstance(function, FunctionType):
+            continue
+        code = function.__code__
+        if Path(code.co_filename).name == path.name and Path(code.co_filename).resolve() == path:
+            new = made.get((code.co_name, code.co_firstlineno))
+            if new is not None and len(new.co_freevars) == len(code.co_freevars):
+                function.__code__ = new

@@ -1,0 +1,178 @@
+"""Systematic mutation (tests/support/mutants): the changes that there are, and their ends."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.mutants import p4_changes, python_changes
+from tests.support.mutants.change import sample
+from tests.support.mutants.install import install_python
+from tests.support.mutants.score import Result, Score, equal_mutants, read, score
+from tests.support.paths import ROOT
+
+P4 = """
+const bit<8> EMPTY = 0;
+const bit<8> FULL = 1;
+#ifdef TWO
+#define LOOK(n) seen = seen | hdr.v##n;
+#endif
+table t { key = { hdr.a: exact; } actions = { drop; } size = 4; }
+action a() { slot.write(meta.slot, 8w3); }
+apply {
+    bit<1> inside = 1;
+    if (meta.a == EMPTY) {
+        drop();
+    } else if (meta.a < 3 && !meta.b) {
+        meta.c = EMPTY;
+    }
+    return;
+}
+"""
+PYTHON = '''
+def builds(x):
+    return x + 1
+
+
+@njit(cache=True)
+def runs(x, record):
+    """What it does."""
+    if x == 0 and record[0].y:
+        x += 2
+    while x > 3:
+        break
+    return -x
+'''
+
+
+def test_changes_of_p4():
+    changes = p4_changes.changes_of("p4/esa.p4", P4)
+    assert {change.name for change in changes} == {
+        "const bit<8> EMPTY = 0; -> const bit<8> EMPTY = 1;",
+        "const bit<8> FULL = 1; -> const bit<8> FULL = 0;",
+        "#ifdef TWO -> #ifndef TWO",
+        "#define LOOK(n) seen = seen | hdr.v##n; -> #define LOOK(n) ;",
+        "#define LOOK(n) seen = seen | hdr.v##n; -> #define LOOK(n) seen = seen & hdr.v##n;",
+        "action a() { slot.write(meta.slot, 8w3); } -> action a() { ; }",
+        "action a() { slot.write(meta.slot, 8w3); } -> action a() { slot.write(meta.slot, 8w4); }",
+        "bit<1> inside = 1; -> bit<1> inside = 0;",
+        "if (meta.a == EMPTY) { -> if (!(meta.a == EMPTY)) {",
+        "if (meta.a == EMPTY) { -> if (meta.a == FILLING) {",
+        "drop(); -> ;",
+        "} else if (meta.a < 3 && !meta.b) { -> } else if (!(meta.a < 3 && !meta.b)) {",
+        "} else if (meta.a < 3 && !meta.b) { -> } else if (meta.a <= 3 && !meta.b) {",
+        "} else if (meta.a < 3 && !meta.b) { -> } else if (meta.a < 4 && !meta.b) {",
+        "} else if (meta.a < 3 && !meta.b) { -> } else if (meta.a < 3 || !meta.b) {",
+        "} else if (meta.a < 3 && !meta.b) { -> } else if (meta.a < 3 && meta.b) {",
+        "meta.c = EMPTY; -> ;",
+        "meta.c = EMPTY; -> meta.c = FILLING;",
+        "return; -> ;",
+    }
+    for change in changes:  # no line moves
+        assert change.apply(P4).count("\n") == P4.count("\n")
+    assert {c.first for c in changes if c.name.startswith("drop")} == {12}
+
+
+def test_changes_of_python():
+    changes = python_changes.changes_of("testbed/protocols/ring.py", PYTHON)
+    assert {change.name for change in changes} == {
+        "if x == 0 and record[0].y: -> if not (x == 0 and record[0].y):",
+        "if x == 0 and record[0].y: -> if x == 0 or record[0].y:",
+        "if x == 0 and record[0].y: -> if x != 0 and record[0].y:",
+        "if x == 0 and record[0].y: -> if x == 1 and record[0].y:",
+        "x += 2 -> pass",
+        "x += 2 -> x += 3",
+        "while x > 3: -> while not (x > 3):",
+        "while x > 3: -> while x >= 3:",
+        "while x > 3: -> while x > 4:",
+        "break -> pass",
+        "return -x -> return  x",
+    }
+
+
+def test_changes_that_read_alike_have_numbers():
+    text = "apply {\n    drop();\n    drop();\n}\n"
+    names = [change.name for change in p4_changes.changes_of("p4/esa.p4", text)]
+    assert names == ["drop(); -> ;", "drop(); -> ; #2"]
+
+
+def test_a_smaller_sample_is_part_of_a_larger_one():
+    changes = p4_changes.changes("p4/zeros.p4")
+    assert sample(changes, 5, seed=3) == sample(changes, 20, seed=3)[:5]
+    assert sample(changes, 5, seed=4) != sample(changes, 5, seed=3)
+
+
+def test_a_function_becomes_the_mutant_where_it_is(tmp_path):
+    path = tmp_path / "module.py"
+    text = "def double(x):\n    return 2 * x\n\n\ndef four(x):\n    return double(double(x))\n"
+    path.write_text(text)
+    found = importlib.util.spec_from_file_location("module", path)
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    held = module.four
+    install_python(path, text.replace("2 * x", "3 * x"))
+    assert held(1) == 9
+
+
+@pytest.mark.parametrize(
+    "killed, survived, count, expected",
+    [(10, 0, 10, (1.0, 1.0)), (10, 0, 100, (0.722, 1.0)), (81, 19, 1000, (0.722, 0.875))],
+)
+def test_interval(killed, survived, count, expected):
+    """Wilson's, for a sample: the figures are those of published tables."""
+    found = Score("p4/esa.p4", killed, survived, 0, 0, count).interval()
+    assert found == pytest.approx(expected, abs=0.001)
+
+
+def test_invalid_and_equal_mutants_do_not_count():
+    (file, name), *_ = equal_mutants()
+    results = [
+        Result("1", file, 1, "", "drop(); -> ;", "killed", "", 0.0),
+        Result("2", file, 1, "", "drop(); -> x", "invalid", "", 0.0),
+        Result("3", file, 1, "", name, "survived", "", 0.0),
+        Result("4", file, 1, "", "something else", "survived", "", 0.0),
+    ]
+    found, left = score(file, results, 4)
+    assert (found.killed, found.survived, found.equal, found.invalid) == (1, 1, 1, 1)
+    assert [result.name for result in left] == ["something else"]
+
+
+def test_every_equal_mutant_can_still_be_made():
+    files = {file for file, _ in equal_mutants()}
+    names = {}
+    for file in files:
+        find = p4_changes if file.endswith(".p4") else python_changes
+        names[file] = {change.name for change in find.changes(file)}
+    for (file, name), why in equal_mutants().items():
+        assert name in names[file], f"{file} has changed: {name}"
+        assert why
+
+
+def campaign(folder: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", "tests.support.mutants", *arguments]
+    done = subprocess.run(
+        [*command, "--results", folder], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "file, tests, least",
+    [
+        ("testbed/protocols/heap.py", "tests/unit/protocols/test_heap.py", 10),
+        ("p4/admission.p4", "tests/switch/p4/test_esa_events.py", 1),
+    ],
+)
+def test_a_campaign_goes_on_where_it_was(tmp_path, file, tests, least):
+    first = campaign(tmp_path, file, "--sample", "16", "--tests", tests)
+    results = read(tmp_path / "results.jsonl")
+    assert sum(result.end == "killed" for result in results.values()) >= least
+    assert f"| {file} |" in first
+    again = campaign(tmp_path, file, "--sample", "16", "--tests", tests)
+    assert read(tmp_path / "results.jsonl") == results
+    assert first.partition("| file |")[2] == again.partition("| file |")[2]
