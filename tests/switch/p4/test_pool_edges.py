@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.protocols import wire
+from testbed.protocols.sizes import FEWEST_JOBS
 from tests.support.switches import OneSwitch
 
 SERVER = 4  # the port of job 0's
@@ -95,3 +96,47 @@ def test_a_packet_of_another_version_is_forwarded_by_its_address(system):
     assert switch.occupancy()[0] == (0, 0, 0) and switch.counters(0) == {}
     # No copies for the workers: it is addressed to the switch, where no route leads.
     assert switch.from_server(0, wire.RESULT, version=2) == []
+
+
+def test_what_is_refused_goes_nowhere(system):
+    """Port 5 is the other job's; the packet's address leads to port 1."""
+    switch = OneSwitch(system=system)
+    for kind in (wire.GRADIENT, wire.RESULT, wire.REMINDER, wire.ASK):
+        assert switch.send(5, to="10.0.0.1", kind=kind, job=0, bitmap=1, values=[1] * 4) == []
+    assert switch.counters(0) == {}
+
+
+def test_a_table_entry_maps_indices_into_a_part_of_the_pool(system):
+    """Indices 1 and 9 are both at place 4 + 1. What leaves has its own fragment's index."""
+    switch = OneSwitch(aggregators=8, system=system)
+    switch.switch.table_clear("job")
+    complete, base, mask, slots, last = 0b111, 4, 3, 4, 100
+    entry = [complete, base, mask, slots, last]
+    switch.switch.table_add("job", "aggregate", [0], entry)
+    switch.gradient(0, 0, fragment=3, index=1)
+    assert list(switch.switch.register_read("slot_state")) == [0, 0, 0, 0, 0, 1, 0, 0]
+    sent = only(switch.from_server(0, wire.REMINDER, fragment=3, index=9, node=1))
+    assert (sent.bitmap, sent.index) == (1, 1)
+
+
+def test_statistics_have_room_for_every_job(system):
+    registers = OneSwitch(system=system).switch.compiled.info.registers
+    sizes = {r.name.rpartition(".")[2]: r.size for r in registers}
+    jobs = sizes["job_gone"]
+    assert jobs == FEWEST_JOBS
+    assert (sizes["events"], sizes["endings"], sizes["filling_time"]) == (
+        32 * jobs,
+        *[4 * jobs] * 2,
+    )
+    assert sizes["releases"] == sizes["held_time"] == jobs
+
+
+@pytest.mark.parametrize("flag", [wire.ECN, wire.OVERFLOW, wire.ROUND, wire.REMINDED])
+@pytest.mark.parametrize("late", [False, True], ids=["claims", "joins"])
+def test_a_sum_keeps_some_flags_of_its_contributions(system, flag, late):
+    """Marks of congestion and overflow, and that the sum is to be rounded."""
+    switch = OneSwitch(system=system)
+    switch.gradient(0, 0, flags=0 if late else flag)
+    switch.gradient(0, 1, flags=flag if late else 0)
+    kept = flag in (wire.ECN, wire.OVERFLOW, wire.ROUND)
+    assert only(switch.gradient(0, 2)).flags == (flag if kept else 0)

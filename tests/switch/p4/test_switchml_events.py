@@ -7,6 +7,7 @@ import pytest
 from testbed import dataplane
 from testbed.derived.last_fragment import last_fragment
 from testbed.protocols import wire
+from testbed.protocols.sizes import FEWEST_JOBS
 from tests.support.experiments import experiment
 from tests.support.switches import start_switches
 from tests.support.switchml import SECOND_SET, SlotSwitch
@@ -227,3 +228,39 @@ def test_the_part_of_a_killed_job_is_emptied():
     counted = switch.counters(0)
     assert counted["ended_discarded"] == 1 and "ended_open" not in counted
     assert counted["filling_discarded_ns"] >= 5000 and counted["held_ns"] >= 5000
+
+
+def test_a_job_is_refused_at_ports_where_it_has_no_host():
+    """Ports 4 to 6 are the other job's."""
+    switch = SlotSwitch()
+    gradient = {"job": 0, "fragment_number": 0, "bitmap": 1, "values": [1] * 4}
+    assert switch.send(4, to="10.255.0.1", kind=wire.GRADIENT, **gradient) == []
+    assert switch.send(4, to="10.0.0.1", kind=wire.CONTROL, job=0) == []
+    assert switch.counters(0) == {}
+    refused = dataplane.refusals(switch.experiment, switch.switch, range(1, 7))
+    assert refused == {port: {4: 2}.get(port, 0) for port in range(1, 7)}
+    switch.chunk(0, 0)
+    assert switch.counters(0)["allocations"] == 1
+
+
+def test_statistics_have_room_for_every_job():
+    registers = SlotSwitch().switch.compiled.info.registers
+    sizes = {register.name.rpartition(".")[2]: register.size for register in registers}
+    jobs = sizes["releases"]
+    assert sizes["held_time"] == jobs == FEWEST_JOBS
+    assert (sizes["events"], sizes["endings"], sizes["filling_time"]) == (
+        32 * jobs,
+        *[4 * jobs] * 2,
+    )
+
+
+@pytest.mark.parametrize("flag", [wire.ECN, wire.OVERFLOW, wire.ROUND, wire.REMINDED])
+@pytest.mark.parametrize("late", [False, True], ids=["claims", "joins"])
+def test_a_sum_keeps_some_flags_of_its_contributions(flag, late):
+    """Marks of congestion and overflow, and that the sum is to be rounded."""
+    switch = SlotSwitch()
+    switch.chunk(0, 0, flags=0 if late else flag)
+    switch.chunk(0, 1, flags=flag if late else 0)
+    kept = flag in (wire.ECN, wire.OVERFLOW, wire.ROUND)
+    sent = switch.chunk(0, 2)
+    assert [int(packet.flags) for packet in sent] == [flag if kept else 0] * 3
