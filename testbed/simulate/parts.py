@@ -24,12 +24,12 @@ import numpy as np
 
 from testbed.experiment import Experiment
 from testbed.experiment.link_faults import has_link_faults
-from testbed.protocols import sizes
 from testbed.protocols.jit import njit
 from testbed.routing.tree import next_hop, switch_of
 from testbed.simulate import event_queue, loop
 from testbed.simulate.event_queue import NEVER, EventQueue
 from testbed.simulate.state import FRAMES, World, larger, new_frames
+from testbed.simulate.turns import take_turns
 from testbed.simulate.world import Nodes
 from testbed.workload.machine import Batch
 from testbed.workload.native import INTERPRETED
@@ -39,9 +39,6 @@ SHORTEST_NS = 200  # of a window; in less time too little happens
 WORTHWHILE = 200  # hosts; with fewer of them too little happens in a window
 PART_HOSTS = 64  # about as many hosts in a part
 EVENTS_AT_ONCE = 200_000  # a fraction of a second
-SLICE_FRAMES = 32  # of a host's link: a slice of time, in which hosts take turns
-MOST_NS = 1 << 40  # of a slice
-TURNS = 4  # at the end of a run, until hosts and switches meet
 
 
 class Parts:
@@ -262,42 +259,6 @@ def _those(queue: EventQueue, mine: np.ndarray) -> EventQueue:
     for source in np.flatnonzero(mine):
         event_queue.put(made, source, queue.time[source])
     return made
-
-
-# -- how far hosts may go ahead
-
-
-def take_turns(nodes: Nodes, window_ns: int) -> None:
-    """Let hosts and switches take turns (loop.py) if every link of a host has a delay. Flows of
-    background traffic share the links of hosts, so they need the order of all events. `window_ns`:
-    what every window between parts must find done, 0: there are none."""
-    experiment, world = nodes.experiment, nodes.world
-    assert experiment.virtual is not None
-    if nodes.flows:
-        return
-    topology = experiment.topology_object()
-    to_switch_ns, to_host_ns, slice_ns = [], [], [MOST_NS]
-    frame_bits = 8 * sizes.frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
-    for switch in topology.switches:
-        ports = topology.ports(switch).values()
-        early = not any(experiment.link(link)[end].reorder for _, link, end in ports)
-        for neighbour, link, end in ports:
-            if not topology.is_host(neighbour):
-                continue
-            leaving, entering = experiment.link(link)[end], experiment.link(link)[1 - end]
-            to_switch_ns.append(entering.delay_ns - entering.jitter_ns)
-            on_link_ns = leaving.delay_ns - leaving.jitter_ns if early else 0
-            to_host_ns.append(on_link_ns + experiment.virtual.switch_latency_ns if early else 0)
-            if entering.bandwidth_bps:
-                frames_ns = SLICE_FRAMES * frame_bits * 10**9 // entering.bandwidth_bps
-                slice_ns.append(max(frames_ns, SHORTEST_NS))
-    handling_ns = min(int(world.hosts[number].delay_ns) for number, _ in nodes.present)
-    state = world.state[0]
-    if min(to_switch_ns) < SHORTEST_NS or min(to_host_ns) + handling_ns < SHORTEST_NS:
-        return
-    state.to_switch_ns, state.to_host_ns = min(to_switch_ns), min(to_host_ns) + handling_ns
-    state.slice_ns = min(slice_ns)
-    state.grid_ns = window_ns or TURNS * (state.to_switch_ns + state.to_host_ns)
 
 
 # -- which switches belong together

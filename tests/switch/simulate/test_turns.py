@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from testbed.runtimes.program import prepare
-from testbed.simulate import loop, parts, world
+from testbed.simulate import loop, turns, world
 from testbed.simulate.event_queue import NEVER
 from testbed.simulate.parts import Parts
 from tests.support.experiments import experiment
@@ -120,7 +120,7 @@ def test_the_length_of_a_slice_changes_nothing(monkeypatch):
     text = source("atp", links=TROUBLE)
     whole = started(text)
     end_ns = ended(whole)
-    monkeypatch.setattr(parts, "SLICE_FRAMES", 2)
+    monkeypatch.setattr(turns, "SLICE_FRAMES", 2)
     short = started(text)
     assert short.nodes.world.state[0].slice_ns < whole.nodes.world.state[0].slice_ns
     assert ended(short) == end_ns

@@ -1,0 +1,49 @@
+"""Whether hosts and switches may take turns (loop.py), and for how long.
+
+Within the time that a packet is on its way from a host to its switch, and from there until a host
+handles it, hosts cannot affect each other. The longer a turn, the longer a host's state stays in
+the caches, but the more packets wait in memory for the switches' turn.
+"""
+
+from __future__ import annotations
+
+from testbed.protocols import sizes
+from testbed.simulate.world import Nodes
+
+SHORTEST_NS = 200  # of a turn; in less time too little happens
+SLICE_FRAMES = 32  # of a host's link, in a turn
+MOST_NS = 1 << 40  # of a turn where links have no rate
+TURNS = 4  # at the end of a run, until hosts and switches meet
+
+
+def take_turns(nodes: Nodes, window_ns: int) -> None:
+    """Let hosts and switches take turns (loop.py) if every link of a host has a delay. Flows of
+    background traffic share the links of hosts, so they need the order of all events. `window_ns`:
+    what every window between parts must find done, 0: there are none."""
+    experiment, world = nodes.experiment, nodes.world
+    assert experiment.virtual is not None
+    if nodes.flows:
+        return
+    topology = experiment.topology_object()
+    to_switch_ns, to_host_ns, slice_ns = [], [], [MOST_NS]
+    frame_bits = 8 * sizes.frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    for switch in topology.switches:
+        ports = topology.ports(switch).values()
+        early = not any(experiment.link(link)[end].reorder for _, link, end in ports)
+        for neighbour, link, end in ports:
+            if not topology.is_host(neighbour):
+                continue
+            leaving, entering = experiment.link(link)[end], experiment.link(link)[1 - end]
+            to_switch_ns.append(entering.delay_ns - entering.jitter_ns)
+            ahead_ns = leaving.delay_ns - leaving.jitter_ns + experiment.virtual.switch_latency_ns
+            to_host_ns.append(ahead_ns if early else 0)
+            if entering.bandwidth_bps:
+                frames_ns = SLICE_FRAMES * frame_bits * 10**9 // entering.bandwidth_bps
+                slice_ns.append(max(frames_ns, SHORTEST_NS))
+    handling_ns = min(int(world.hosts[number].delay_ns) for number, _ in nodes.present)
+    state = world.state[0]
+    if min(to_switch_ns) < SHORTEST_NS or min(to_host_ns) + handling_ns < SHORTEST_NS:
+        return
+    state.to_switch_ns, state.to_host_ns = min(to_switch_ns), min(to_host_ns) + handling_ns
+    state.slice_ns = min(slice_ns)
+    state.grid_ns = window_ns or TURNS * (state.to_switch_ns + state.to_host_ns)
