@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -83,7 +84,7 @@ def test_losses_are_repaired(system):
 
 
 @pytest.mark.parametrize("rule", ["positions", "in_flight"])
-@pytest.mark.parametrize("name", ["name: esa", "name: atp", "name: grid, memory: atp"])
+@pytest.mark.parametrize("name", first_of(["name: esa", "name: atp", "name: grid, memory: atp"], 2))
 def test_both_rules_of_the_window_are_exact_and_differ(name, rule):
     source = text(f"{{{name}, window_rule: {rule}}}", links="loss: 1 %")
     tables = run(source)
@@ -124,10 +125,12 @@ def test_equal_seeds_give_equal_tables_in_any_process():
     ],
 )
 def test_every_key_of_virtual_time_changes_what_happens(change):
-    def ends(source):
-        return [job["end_ns"] for job in run(source)["jobs"]]
-
     assert ends(text()) != ends(text() + change + "\n")
+
+
+@functools.cache
+def ends(source):
+    return tuple(job["end_ns"] for job in run(source)["jobs"])
 
 
 @pytest.mark.parametrize("key", ["compute_jitter", "speed_spread"])
@@ -195,7 +198,7 @@ def test_a_wrong_value_is_named():
         simulation.run()
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", first_of(SYSTEMS, 3))
 def test_a_paused_host_holds_up_its_job_alone(system):
     untroubled = run(text(system))
     pause_ns = 50_000_000

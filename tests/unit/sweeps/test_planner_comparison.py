@@ -11,12 +11,13 @@ from testbed.cli import main as commands
 from testbed.routing.planners import PLANNERS, make_plan
 from testbed.sweeps import planner_comparison, planner_points
 from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario
+from tests.support.matrix import first_of
 from tests.support.plan_networks import example
 
 LITTLE = Scenario("little", "little", "leaf_spine", {"leaves": 3, "spines": 2, "hosts": 3})
 
 
-@pytest.mark.parametrize("name", planner_comparison.FIGURES)
+@pytest.mark.parametrize("name", first_of(planner_comparison.FIGURES, 1))
 def test_a_figure_is_made_by_its_command(name, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setitem(SCENARIOS, "little", LITTLE)
     points = planner_points.points({"little": (3,)}, 1)
