@@ -124,24 +124,35 @@ LOOK_S = 5.0
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings) -> bool | None:
     """Let a test's limit count what the machine had to give: of a minute in which twenty processes
-    wanted two processors it counts a tenth."""
+    wanted two processors it counts a tenth.
+
+    A thread keeps the time, because runs in a test's own process use the only timer of signals."""
     if threading.current_thread() is not threading.main_thread():
         return None
     from pytest_timeout import timeout_sigalrm
 
-    had_s = 0.0
+    def too_long(number: int, frame: object) -> None:
+        timeout_sigalrm(item, settings)
 
-    def look(number: int, frame: object) -> None:
-        nonlocal had_s
-        had_s += LOOK_S * min(1.0, (os.cpu_count() or 1) / max(os.getloadavg()[0], 1.0))
-        if had_s >= settings.timeout:
-            timeout_sigalrm(item, settings)
+    ended = threading.Event()
+    before = signal.signal(signal.SIGUSR2, too_long)
+    watch = threading.Thread(target=_watch, args=(settings.timeout, ended), daemon=True)
+    watch.start()
 
     def cancel() -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        ended.set()
+        watch.join()
+        signal.signal(signal.SIGUSR2, before)
 
     item.cancel_timeout = cancel  # type: ignore[attr-defined]  # pytest-timeout calls it
-    signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)
     return True
+
+
+def _watch(limit_s: float, ended: threading.Event) -> None:
+    """Send the main thread SIGUSR2 when a test has had so much time."""
+    had_s = 0.0
+    while not ended.wait(LOOK_S):
+        had_s += LOOK_S * min(1.0, (os.cpu_count() or 1) / max(os.getloadavg()[0], 1.0))
+        if had_s >= limit_s:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR2)
+            return

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from types import SimpleNamespace
+from pathlib import Path
 
 import pytest
 from p4engine_testing import rings
@@ -26,17 +26,23 @@ def test_something(number):
 """
 
 
+def run_tests(folder: Path, *options: str) -> tuple[int, str]:
+    """The exit code of the tests below a folder, and what they print."""
+    (folder / "conftest.py").write_text("from p4engine_testing.load import pytest_addoption\n")
+    (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {' '.join(sys.path)}\n")
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "tests"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
 def test_what_needs_the_real_clock_runs_alone_and_in_one_process(tmp_path):
     log = tmp_path / "log"
     for name in ("unit/test_a", "unit/test_b", "clock/test_c", "clock/test_d"):
         path = tmp_path / "tests" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(TESTS.format(log=str(log)))
-    (tmp_path / "conftest.py").write_text("from p4engine_testing.load import pytest_addoption\n")
-    (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {' '.join(sys.path)}\n")
-    words = [sys.executable, "-m", "pytest", "-n", "2", "-q", "-p", "no:cacheprovider", "tests"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    code, said = run_tests(tmp_path, "-n", "2")
+    assert code == 0, said
     ran = [json.loads(line) for line in log.read_text().splitlines()]
     assert len(ran) == 16
     alone = [each for each in ran if "/clock/" in each[0]]
@@ -48,21 +54,45 @@ def test_what_needs_the_real_clock_runs_alone_and_in_one_process(tmp_path):
     assert all(len(processes) == 1 for processes in of_file.values())
 
 
+class Looks:
+    """Stands for the event that a test has ended: it never does, and waiting takes no time."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def wait(self, seconds: float) -> bool:
+        assert seconds == rings.LOOK_S
+        self.count += 1
+        return False
+
+
 @pytest.mark.parametrize(("load", "looks"), [(0.1, 20), (2.0, 20), (20.0, 200)])
-def test_a_limit_counts_the_time_that_the_machine_had(monkeypatch, request, load, looks):
+def test_a_limit_counts_the_time_that_the_machine_had(monkeypatch, load, looks):
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
-    before = signal.getsignal(signal.SIGALRM)
-    one = SimpleNamespace(config=request.config)
-    limit = SimpleNamespace(timeout=20 * rings.LOOK_S, disable_debugger_detection=True)
-    try:
-        assert rings.pytest_timeout_set_timer(one, limit)
-        look = signal.getsignal(signal.SIGALRM)
-        for _ in range(looks - 1):
-            look(signal.SIGALRM, None)
-        with pytest.raises(pytest.fail.Exception, match="Timeout"):
-            look(signal.SIGALRM, None)
-    finally:
-        one.cancel_timeout()
-        signal.signal(signal.SIGALRM, before)
-        signal.setitimer(signal.ITIMER_REAL, rings.LOOK_S, rings.LOOK_S)
+    sent = []
+    monkeypatch.setattr(signal, "pthread_kill", lambda thread, number: sent.append(number))
+    ended = Looks()
+    rings._watch(20 * rings.LOOK_S - 0.01, ended)
+    assert ended.count == looks and sent == [signal.SIGUSR2]
+
+
+def test_a_test_that_takes_too_long_fails_and_the_next_one_runs(tmp_path):
+    tests = """
+import time
+from p4engine_testing import rings
+
+rings.LOOK_S = 0.05
+
+def test_endless():
+    while True:
+        time.sleep(10)
+
+def test_next():
+    pass
+"""
+    path = tmp_path / "tests" / "unit" / "test_a.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(tests)
+    code, said = run_tests(tmp_path, "--timeout", "0.2")
+    assert code == 1 and "1 failed, 1 passed" in said and "Timeout (>0.2s)" in said
