@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from testbed.errors import RunError, UserError, did_you_mean, sentence
-from testbed.linux.shortage import shortage
+from testbed.linux.shortage import SHORTAGES, shortage
 from testbed.paths import command_line, default_results, program_name
 from testbed.runtimes import interrupts
 
@@ -803,7 +803,7 @@ def main(arguments: list[str]) -> int:
         # `ina show FILE | head`: the reader has enough. Python must not complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (MemoryError, ImportError, OSError, RuntimeError) as error:
+    except SHORTAGES as error:
         if not (cause := shortage(error)):
             raise
         print(f"failed: {cause}", file=sys.stderr)

@@ -22,6 +22,8 @@ _SAID = (
     "could not find/load shared object file",
     "unable to allocate",
     "can't start new thread",
+    "failed to launch worker thread",
+    "error return without exception set",
 )
 
 
@@ -43,6 +45,12 @@ def address_space_bytes() -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
+def threads_may_start() -> bool:
+    """Whether libraries may count on threads of their own. Where the address space is limited, one
+    may not start, and pyarrow waits for it for ever."""
+    return address_space_bytes() is None
+
+
 def kills() -> int:
     """How many processes of this machine the kernel has killed so far because memory ran out."""
     try:
@@ -58,9 +66,14 @@ def ran_out(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError) and error.errno == errno.ENOMEM:
         return True
+    return says_so(str(error))
+
+
+def says_so(text: str) -> bool:
+    """Whether the message of a library means that there is no more memory."""
     # The same words can have other causes where nothing limits the address space.
     limited = address_space_bytes() is not None
-    return limited and any(words in str(error).lower() for words in _SAID)
+    return limited and any(words in text.lower() for words in _SAID)
 
 
 def advice() -> str:

@@ -10,11 +10,14 @@ import errno
 
 from testbed.linux import memory_limits
 
+SHORTAGES = (MemoryError, ImportError, OSError, RuntimeError, SystemError)
+"""What Python and its libraries raise when something runs out."""
+
 
 def shortage(error: BaseException | None) -> str:
     """The cause and its remedy, as in "memory ran out; ..."; "" if an exception says something
     else."""
-    if not isinstance(error, (MemoryError, ImportError, OSError, RuntimeError)):
+    if not isinstance(error, SHORTAGES):
         return ""
     if memory_limits.ran_out(error):
         return f"memory ran out; {memory_limits.advice()}"

@@ -46,6 +46,7 @@ from typing import Protocol
 from testbed.errors import RunError
 from testbed.linux import kernel, memory_limits
 from testbed.linux.ownership import hand_over
+from testbed.linux.shortage import shortage
 from testbed.paths import import_path
 
 MAX_MESSAGE = 65536
@@ -94,7 +95,8 @@ class Process:
 
     @property
     def _memory_error(self) -> bool:
-        return bool(self.code) and "MemoryError" in self.log_tail(1)
+        said = self.log_tail(1) if self.code else ""
+        return "MemoryError" in said or memory_limits.says_so(said)
 
     @property
     def _disk_full(self) -> bool:
@@ -140,6 +142,7 @@ class Spawner:
         self.processes: dict[str, Process] = {}
         self._kills = memory_limits.kills()
         self._ready = False
+        self._failed: RunError | None = None
         self._ended: list[Process] = []
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = dict(os.environ, PYTHONPATH=import_path())
@@ -211,7 +214,9 @@ class Spawner:
         return ended
 
     def check(self) -> None:
-        """Raises RunError if the spawner process itself has ended."""
+        """Raises RunError if the spawner process itself has ended, or could not start."""
+        if self._failed is not None:
+            raise self._failed
         if self._process.poll() is not None:
             raise self._broken()
 
@@ -236,11 +241,12 @@ class Spawner:
             elif "ready" in message:
                 self._ready = True
             else:
-                raise RunError(
+                self._failed = RunError(
                     f"the {self.name} could not start: {message['failed']}",
                     self._tail(),
                     str(self.kept or self.log),
                 )
+                raise self._failed
 
     def wait(
         self,
@@ -451,8 +457,11 @@ def main(arguments: list[str]) -> int:
             if function:
                 getattr(imported, function)(*([json.loads(argument)] if argument else []))
     except BaseException as error:
-        traceback.print_exc()
-        channel.send(json.dumps({"failed": f"{type(error).__name__}: {error}"}).encode())
+        why = shortage(error)
+        if not why:
+            traceback.print_exc()
+        why = why or f"{type(error).__name__}: {error}"
+        channel.send(json.dumps({"failed": why}).encode())
         return 1
     # What is imported stays: the collector must not touch (and so copy) those
     # pages.

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.config.data_files import DataError, read_json, read_yaml, require
+from testbed.linux.memory_limits import threads_may_start
 from testbed.linux.process_identity import is_alive
 from testbed.results.errors import ResultsError
 from testbed.results.schema import FORMAT, TABLES, Table
@@ -194,7 +195,8 @@ def _load(table: Table, path: Path) -> pd.DataFrame:
     if path.exists():
         try:
             # One file, no data set: not `read_table`, which imports the data set machinery.
-            rows = parquet.ParquetFile(path).read()
+            threads = threads_may_start()
+            rows = parquet.ParquetFile(path, pre_buffer=threads).read(use_threads=threads)
         except (OSError, pa.ArrowException) as error:
             raise ResultsError(f"{path} is damaged: {error}") from None
         for column, declared in zip(table.columns, arrow_schema(table), strict=True):
@@ -209,7 +211,7 @@ def _load(table: Table, path: Path) -> pd.DataFrame:
         rows = rows.select([column.name for column in table.columns])
     else:
         rows = arrow_schema(table).empty_table()
-    frame = rows.to_pandas(types_mapper=_nullable_type)
+    frame = rows.to_pandas(types_mapper=_nullable_type, use_threads=threads_may_start())
     # Only a nullable column carries pandas' own nullable dtype; the rest are plain numpy.
     plain = {
         column.name: column.dtype

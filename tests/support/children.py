@@ -39,6 +39,12 @@ def take_all_memory(arguments: dict, descriptors: list[int]) -> None:
     bytearray(512 << 20)
 
 
+def map_nothing_more() -> None:
+    """What an import raises where the address space is too small."""
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+    raise ImportError("a.so: failed to map segment from shared object")
+
+
 def fill_disk(arguments: dict, descriptors: list[int]) -> None:
     """Write more than goes into a folder. What it says before has room for a traceback beside it,
     in the log's last block."""

@@ -59,6 +59,19 @@ def test_how_a_child_ended(spawner, tmp_path, function, code, words):
     assert words in process.log_tail() == process.last_words
 
 
+def test_a_spawner_without_memory_says_so_however_it_is_noticed(tmp_path):
+    spawner = Spawner("test pool", [f"{HERE}:map_nothing_more"], tmp_path / "pool.log")
+    words = "the test pool could not start: memory ran out; `ulimit -v` allows 1024 MiB"
+    try:
+        with pytest.raises(RunError, match=words):
+            spawner.wait_ready()
+        wait_until(lambda: not Identity.of(spawner.pid) or spawner._process.poll() is not None)
+        with pytest.raises(RunError, match=words):
+            spawner.check()
+    finally:
+        spawner.close()
+
+
 def test_a_child_without_memory_says_so_in_one_line(spawner, tmp_path):
     process = spawner.spawn("a", f"{HERE}:take_all_memory", {}, tmp_path / "a.log")
     spawner.wait_ended([process], 10, "end")

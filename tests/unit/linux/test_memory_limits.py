@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from testbed.linux import memory_limits
+from testbed.linux.shortage import shortage
 from tests.support.experiments import BASE
 from tests.support.paths import ROOT
 
@@ -67,6 +68,9 @@ def test_what_says_that_memory_ran_out(monkeypatch):
     assert not memory_limits.ran_out(lost)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (500 * MIB, 500 * MIB))
     assert memory_limits.ran_out(lost)
+    assert memory_limits.says_so("OSError: Could not find/load shared object file 'x.so' from y")
+    said = SystemError("error return without exception set")
+    assert shortage(said).startswith("memory ran out; `ulimit -v` allows 500 MiB")
     assert not memory_limits.ran_out(ImportError("no module named x"))
     assert memory_limits.advice().startswith("`ulimit -v` allows 500 MiB")
 
