@@ -10,6 +10,7 @@ no live view is shown within one, since a terminal has one such line.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import io
 import threading
@@ -92,14 +93,24 @@ def step(console: Console | None, text: str | Callable[[], str]) -> Iterator[Non
     if console is None or console.quiet:
         yield
         return
-    ended = threading.Event()
-    thread = threading.Thread(target=_tell, args=(console, text, ended), daemon=True)
-    thread.start()
+    begun, ended, told = (threading.Event() for _ in range(3))
+
+    def tell() -> None:
+        begun.set()
+        try:
+            _tell(console, text, ended)
+        finally:
+            told.set()
+
+    # `Thread.start` would wait for ever for a thread that finds no memory for its first line.
+    with contextlib.suppress(RuntimeError):
+        _thread.start_new_thread(tell, ())
     try:
         yield
     finally:
         ended.set()
-        thread.join()
+        if begun.is_set():
+            told.wait()
 
 
 def _tell(console: Console, text: str | Callable[[], str], ended: threading.Event) -> None:

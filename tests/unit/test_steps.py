@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import io
 import threading
 
@@ -82,3 +83,19 @@ def test_an_error_ends_the_step():
     with pytest.raises(ValueError), steps.step(console(Shown()), "failing"):
         raise ValueError
     assert threading.active_count() <= before
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError("can't start new thread")])
+def test_a_step_goes_on_without_a_thread(monkeypatch, error):
+    """There is no memory for one, or it ends before its first line."""
+
+    def start(*_: object) -> int:
+        if error is not None:
+            raise error
+        return 1
+
+    monkeypatch.setattr(_thread, "start_new_thread", start)
+    text = io.StringIO()
+    with steps.step(Console(file=text), "building"):
+        done = True
+    assert done and text.getvalue() == ""
