@@ -14,6 +14,7 @@ from tests.support.chaos.one_run import LIMIT_S, Done, Ended
 
 _ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FULL = ("is full", "No space left on device")
+_OPENBLAS = "OpenBLAS error: Memory allocation still failed"
 _FROZEN = ("no sign of life", "stalled", "took longer than")
 
 
@@ -75,6 +76,8 @@ def _finished(ended: Ended) -> list[str]:
 
 
 def _failed(ended: Ended) -> list[str]:
+    if "address space MiB" in ended.plan.setting and _OPENBLAS in ended.errors:
+        return []  # it ends the process itself, while numpy is imported
     found = []
     message = ended.errors.partition("failed: ")[2]
     if not message:
