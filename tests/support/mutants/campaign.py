@@ -37,7 +37,7 @@ from p4engine import compile_program
 from tests.support.mutants.change import Change, digest
 from tests.support.mutants.coverage import Covered, P4Lines, PythonLines
 from tests.support.mutants.install import install
-from tests.support.mutants.score import INVALID, KILLED, SURVIVED, Result, read
+from tests.support.mutants.score import INVALID, KILLED, SURVIVED, Result, equal_mutants, read
 from tests.support.paths import ROOT
 
 TESTS = {
@@ -67,7 +67,12 @@ class Campaign:
         self.results_file = folder / "results.jsonl"
         done = read(self.results_file)
         self.sources = {c.file: (ROOT / c.file).read_text() for c in changes}
-        self.done = {k: r for k, r in done.items() if not (again and r.end == SURVIVED)}
+        equal = equal_mutants()
+        self.done = {
+            key: result
+            for key, result in done.items()
+            if not (again and result.end == SURVIVED and (result.file, result.name) not in equal)
+        }
         self.covered: dict[str, Covered] = {}
         self.kills: Counter[tuple[str, str]] = Counter()  # by file and test
         self.runs: Counter[tuple[str, str]] = Counter()

@@ -4,7 +4,9 @@ single condition or assignment is left out of the program."""
 from __future__ import annotations
 
 import pytest
+from p4engine.switch.library import Switch
 
+from testbed import dataplane
 from testbed.protocols import wire
 from testbed.protocols.sizes import FEWEST_JOBS
 from tests.support.switches import OneSwitch
@@ -140,3 +142,12 @@ def test_a_sum_keeps_some_flags_of_its_contributions(system, flag, late):
     switch.gradient(0, 1, flags=flag if late else 0)
     kept = flag in (wire.ECN, wire.OVERFLOW, wire.ROUND)
     assert only(switch.gradient(0, 2)).flags == (flag if kept else 0)
+
+
+def test_what_goes_nowhere_does_not_leave_by_port_0(system):
+    """To which v1model sends a packet that no table has sent anywhere."""
+    switch = OneSwitch(system=system)
+    switch.switch = Switch(switch.switch.compiled, ports=range(9), seed=1)
+    dataplane.install(switch.experiment, "s1", switch.switch)
+    assert switch.gradient(0, 0) == [] and switch.gradient(0, 0) == []
+    assert switch.counters(0)["duplicates"] == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from p4engine.switch.library import Switch
 
 from testbed import dataplane
 from testbed.derived.last_fragment import last_fragment
@@ -264,3 +265,12 @@ def test_a_sum_keeps_some_flags_of_its_contributions(flag, late):
     kept = flag in (wire.ECN, wire.OVERFLOW, wire.ROUND)
     sent = switch.chunk(0, 2)
     assert [int(packet.flags) for packet in sent] == [flag if kept else 0] * 3
+
+
+def test_what_goes_nowhere_does_not_leave_by_port_0():
+    """To which v1model sends a packet that no table has sent anywhere."""
+    switch = SlotSwitch()
+    switch.switch = Switch(switch.switch.compiled, ports=range(7), seed=1)
+    dataplane.install(switch.experiment, "s1", switch.switch)
+    assert switch.chunk(0, 0) == [] and switch.chunk(0, 0) == []
+    assert switch.counters(0)["duplicates"] == 1
