@@ -120,3 +120,9 @@ def test_switchml_rounds_at_the_root_what_it_returns():
     again = only(switch.chunk(0, 1, values=[32767, -32767, 6, 0], **SHORT))
     assert again.kind == wire.RESULT_ONE and again.values == expected
     assert again.flags == wire.SHORT | wire.RESEND
+
+
+def test_what_leaves_unshortened_does_not_say_that_it_is_short():
+    """Floats are never shortened, so a packet that claims to be both leaves with wide values."""
+    sent = only(pool("atp").gradient(0, 0, values=[1, 2, 3, 4], flags=wire.SHORT | wire.FLOAT))
+    assert (sent.flags, sent.values) == (wire.FLOAT, [1, 2, 3, 4])
