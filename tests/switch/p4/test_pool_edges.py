@@ -9,6 +9,7 @@ from p4engine.switch.library import Switch
 from testbed import dataplane
 from testbed.protocols import wire
 from testbed.protocols.sizes import FEWEST_JOBS
+from testbed.topology import host_mac, switch_mac
 from tests.support.switches import OneSwitch
 
 SERVER = 4  # the port of job 0's
@@ -151,3 +152,18 @@ def test_what_goes_nowhere_does_not_leave_by_port_0(system):
     dataplane.install(switch.experiment, "s1", switch.switch)
     assert switch.gradient(0, 0) == [] and switch.gradient(0, 0) == []
     assert switch.counters(0)["duplicates"] == 1
+
+
+def test_what_leaves_has_the_addresses_of_its_next_link(system):
+    """Sums, results and what is only forwarded: this switch's MAC address and the receiver's."""
+    switch = OneSwitch(system=system)
+    switch.gradient(0, 0)
+    switch.gradient(0, 1)
+    sums = switch.gradient(0, 2)
+    results = switch.from_server(0, wire.RESULT)
+    asked = switch.send(4, to="10.0.0.1", kind=wire.ASK, job=0)
+    assert [sent.port for sent in sums + results + asked] == [4, 1, 2, 3, 1]
+    for sent in sums + results + asked:
+        assert sent.packet["Ethernet"].src == switch_mac(1)
+        assert sent.packet["Ethernet"].dst == host_mac(sent.port)
+    assert only(asked).packet["IP"].ttl == 63
