@@ -219,6 +219,7 @@ class Campaign:
     def _in_child(self, function: Callable[[], Any], longest_s: float) -> Any:
         """What a function returns in a fork of this process, or, as text, how that ended."""
         sys.stdout.flush()
+        folder = Path(tempfile.mkdtemp(prefix="mutant-tests-"))
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
@@ -227,14 +228,13 @@ class Campaign:
                 os.setpgid(0, 0)
                 os.close(reading)
                 _be_quiet()
-                with tempfile.TemporaryDirectory(prefix="mutant-tests-") as folder:
-                    _use_temporary_folder(Path(folder))
-                    try:
-                        made = function()
-                    except Exception as error:
-                        made = f"{type(error).__name__}: {error}"
-                    with os.fdopen(writing, "wb") as file:
-                        file.write(pickle.dumps(made))
+                _use_temporary_folder(folder)
+                try:
+                    made = function()
+                except Exception as error:
+                    made = f"{type(error).__name__}: {error}"
+                with os.fdopen(writing, "wb") as file:
+                    file.write(pickle.dumps(made))
                 status = 0
             finally:
                 os._exit(status)
@@ -249,9 +249,9 @@ class Campaign:
         if time.monotonic() >= ended:
             os.killpg(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
+        shutil.rmtree(folder, ignore_errors=True)
         if data:
             return pickle.loads(data)
-        shutil.rmtree(Path(tempfile.gettempdir()) / f"mutants-{child}", ignore_errors=True)
         if os.WIFSIGNALED(status):
             name = signal.Signals(os.WTERMSIG(status)).name
             return "too much processor time" if name == "SIGXCPU" else name
