@@ -26,6 +26,13 @@ def test_something(number):
 """
 
 
+def write(folder: Path, name: str, text: str) -> None:
+    """A file of tests below a folder."""
+    path = folder / "tests" / f"{name}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
 def run_tests(folder: Path, *options: str) -> tuple[int, str]:
     """The exit code of the tests below a folder, and what they print."""
     (folder / "conftest.py").write_text("from p4engine_testing.load import pytest_addoption\n")
@@ -38,9 +45,7 @@ def run_tests(folder: Path, *options: str) -> tuple[int, str]:
 def test_what_needs_the_real_clock_runs_alone_and_in_one_process(tmp_path):
     log = tmp_path / "log"
     for name in ("unit/test_a", "unit/test_b", "clock/test_c", "clock/test_d"):
-        path = tmp_path / "tests" / f"{name}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(TESTS.format(log=str(log)))
+        write(tmp_path, name, TESTS.format(log=str(log)))
     code, said = run_tests(tmp_path, "-n", "2")
     assert code == 0, said
     ran = [json.loads(line) for line in log.read_text().splitlines()]
@@ -91,8 +96,6 @@ def test_endless():
 def test_next():
     pass
 """
-    path = tmp_path / "tests" / "unit" / "test_a.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(tests)
+    write(tmp_path, "unit/test_a", tests)
     code, said = run_tests(tmp_path, "--timeout", "0.2")
     assert code == 1 and "1 failed, 1 passed" in said and "Timeout (>0.2s)" in said

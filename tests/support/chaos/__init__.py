@@ -11,7 +11,6 @@ so `--only` repeats one event. (The machine's own timing is not repeated.) After
 invariants are checked. The folder of an event that breaks one is kept, and named with the command
 that repeats it.
 
-plans.py draws events, processes.py finds a run's processes, happenings.py does to them what is
-planned, environment.py limits what they have, one_run.py carries out an event, invariants.py judges
-it, campaign.py runs many.
+plans.py draws events, environment.py limits what they have, one_run.py carries out an event,
+processes.py finds a run's processes, invariants.py judges an event, campaign.py runs many.
 """
