@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 
@@ -43,8 +44,10 @@ def children_of(pid: int) -> set[int]:
 
 
 def _processes() -> set[str]:
+    # Python keeps its helper for shared resources from its first use to the end of the process.
+    own = {resource_tracker._resource_tracker._pid}  # type: ignore[attr-defined]
     found = set()
-    for pid in children_of(os.getpid()):
+    for pid in children_of(os.getpid()) - own:
         try:
             command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:
