@@ -34,6 +34,7 @@ MARKERS = (
     "network: builds a network; needs root",
 )
 TOOLS = ("ip", "unshare", "nsenter", "sysctl")
+LOOK_S = 5.0  # between looks at how much time a test has had
 
 # The first call of a compiled function loads it; that is no sign of a flaky test.
 settings.register_profile("without deadline", deadline=None)
@@ -113,12 +114,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     if not hasattr(item.config, "workerinput"):
         yield
         return
-    with open(item.config.inipath or __file__) as settings:
-        fcntl.flock(settings, fcntl.LOCK_EX if is_alone(Path(item.path)) else fcntl.LOCK_SH)
+    with open(item.config.inipath or __file__) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if is_alone(Path(item.path)) else fcntl.LOCK_SH)
         yield
-
-
-LOOK_S = 5.0
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
