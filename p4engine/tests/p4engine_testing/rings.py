@@ -83,10 +83,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=no_compiler))
         if item.get_closest_marker("slow") and not config.getoption("--slow"):
             item.add_marker(pytest.mark.skip(reason="slow: runs with --slow (./test --all)"))
-    items.sort(key=lambda item: is_alone(Path(item.path)))
     if hasattr(config, "workerinput"):  # small files last, so that all processes end together
         of_file = Counter(item.path for item in items)
-        items.sort(key=lambda item: (is_alone(Path(item.path)), -of_file[item.path]))
+        items.sort(key=lambda item: -of_file[item.path])
+    items.sort(key=lambda item: is_alone(Path(item.path)))
 
 
 def is_alone(path: Path) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import psutil
+from p4engine_testing.leftovers import children_of
 
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _TITLES = {
@@ -35,14 +36,6 @@ def adopting() -> Iterator[None]:
         yield
     finally:
         prctl(_SUBREAPER, 0, 0, 0, 0)
-
-
-def children_of(pid: int) -> set[int]:
-    """All descendants of a process, also those that have ended and are not waited for."""
-    try:
-        return {child.pid for child in psutil.Process(pid).children(recursive=True)}
-    except psutil.NoSuchProcess:
-        return set()
 
 
 def title(pid: int) -> str:
