@@ -10,9 +10,9 @@ A packet is on its way for a time, the least of which is known: from a host to i
 there until a host handles it. Within this time no host can affect another one. So hosts take turns:
 each handles all its events of a *slice* of time, one host after the other, then the switches handle
 theirs. Every node sees the same frames at the same times as if all events had been handled in their
-order, but a host's state and code, and then the P4 program's, stay in the processor's caches for a
-hundred packets instead of one. Where the least time is 0 or not known (jobs that come and go, links
-that fail, hosts that share a link), events are handled in their order.
+order, but a host's state and code, and then the P4 program's, stay in the processor's caches for
+some thirty packets instead of one. Where the least time is 0 or not known (jobs that come and go,
+links that fail, hosts that share a link), events are handled in their order.
 
 Time is int64 ns. Links and pacing keep exact fractions of their own, so rates are exact although a
 frame of 320 bytes takes 25.6 ns at 100 Gbit/s.

@@ -28,6 +28,7 @@ from testbed.protocols.jit import njit
 from testbed.routing.tree import next_hop, switch_of
 from testbed.simulate import event_queue, loop
 from testbed.simulate.event_queue import NEVER, EventQueue
+from testbed.simulate.lookahead import ways_out
 from testbed.simulate.state import FRAMES, World, larger, new_frames
 from testbed.simulate.turns import take_turns
 from testbed.simulate.world import Nodes
@@ -267,19 +268,13 @@ def _those(queue: EventQueue, mine: np.ndarray) -> EventQueue:
 def _lookaheads(experiment: Experiment) -> dict[tuple[str, str], int]:
     """For each pair of neighbouring switches, (from, to): how long a frame is on its way between
     them at least, ns."""
-    assert experiment.virtual is not None
     topology = experiment.topology_object()
     found: dict[tuple[str, str], int] = {}
     for switch in topology.switches:
-        ports = topology.ports(switch).values()
-        early = not any(experiment.link(link)[end].reorder for _, link, end in ports)
-        for neighbour, link, end in ports:
-            if topology.is_host(neighbour):
-                continue
-            leaving = experiment.link(link)[end]
-            ahead = leaving.delay_ns - leaving.jitter_ns + experiment.virtual.switch_latency_ns
-            pair = switch, neighbour
-            found[pair] = min(found.get(pair, NEVER), ahead if early else 0)
+        for neighbour, _, _, ahead_ns in ways_out(experiment, switch):
+            if not topology.is_host(neighbour):
+                pair = switch, neighbour
+                found[pair] = min(found.get(pair, NEVER), ahead_ns)
     return found
 
 

@@ -8,6 +8,7 @@ the caches, but the more packets wait in memory for the switches' turn.
 from __future__ import annotations
 
 from testbed.protocols import sizes
+from testbed.simulate.lookahead import ways_out
 from testbed.simulate.world import Nodes
 
 SHORTEST_NS = 200  # of a turn; in less time too little happens
@@ -21,22 +22,18 @@ def take_turns(nodes: Nodes, window_ns: int) -> None:
     background traffic share the links of hosts, so they need the order of all events. `window_ns`:
     what every window between parts must find done, 0: there are none."""
     experiment, world = nodes.experiment, nodes.world
-    assert experiment.virtual is not None
     if nodes.flows:
         return
     topology = experiment.topology_object()
     to_switch_ns, to_host_ns, slice_ns = [], [], [MOST_NS]
     frame_bits = 8 * sizes.frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
     for switch in topology.switches:
-        ports = topology.ports(switch).values()
-        early = not any(experiment.link(link)[end].reorder for _, link, end in ports)
-        for neighbour, link, end in ports:
+        for neighbour, link, end, ahead_ns in ways_out(experiment, switch):
             if not topology.is_host(neighbour):
                 continue
-            leaving, entering = experiment.link(link)[end], experiment.link(link)[1 - end]
+            entering = experiment.link(link)[1 - end]
             to_switch_ns.append(entering.delay_ns - entering.jitter_ns)
-            ahead_ns = leaving.delay_ns - leaving.jitter_ns + experiment.virtual.switch_latency_ns
-            to_host_ns.append(ahead_ns if early else 0)
+            to_host_ns.append(ahead_ns)
             if entering.bandwidth_bps:
                 frames_ns = SLICE_FRAMES * frame_bits * 10**9 // entering.bandwidth_bps
                 slice_ns.append(max(frames_ns, SHORTEST_NS))

@@ -1,0 +1,23 @@
+"""How long what leaves a switch is on its way at least.
+
+Within this time nothing that the switch does can affect anything else, which is what parts of a
+world (parts.py) and turns of hosts (turns.py) rest on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from testbed.experiment import Experiment
+
+
+def ways_out(experiment: Experiment, switch: str) -> Iterator[tuple[str, int, int, int]]:
+    """(neighbour, link, the switch's end of it, ns) of each port. 0 ns where a link of the switch
+    reorders: then frames come out of the switch when they arrive, not ahead of it."""
+    assert experiment.virtual is not None
+    ports = experiment.topology_object().ports(switch).values()
+    early = not any(experiment.link(link)[end].reorder for _, link, end in ports)
+    for neighbour, link, end in ports:
+        leaving = experiment.link(link)[end]
+        ahead_ns = leaving.delay_ns - leaving.jitter_ns + experiment.virtual.switch_latency_ns
+        yield neighbour, link, end, ahead_ns if early else 0
