@@ -3,6 +3,8 @@ left."""
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from tests.support.chaos.campaign import Campaign, table
@@ -20,7 +22,13 @@ def checked(campaign: Campaign) -> None:
 @pytest.mark.parametrize("number", ALWAYS)
 def test_an_event_breaks_no_invariant(tmp_path, number):
     campaign = Campaign(tmp_path)
-    campaign.run(1, [number], SYSTEMS, 1)
+    other = subprocess.Popen(["sleep", "600"])  # no process of the run
+    try:
+        campaign.run(1, [number], SYSTEMS, 1)
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
     assert campaign.summary.events == 1 and table(campaign.summary)
     checked(campaign)
 

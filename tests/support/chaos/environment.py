@@ -29,13 +29,11 @@ _BUSY = "import os\nos.nice(-5)\nwhile True: pass"
 @dataclass
 class Environment:
     """`wrapper` goes before the command; `prepare` is called in its process, before it begins.
-    `group`: the control group that limits memory. `own`: ids of the processes that keep processors
-    busy. `left`: what could not be taken away."""
+    `group`: the control group that limits memory. `left`: what could not be taken away."""
 
     results: Path
     wrapper: list[str] = field(default_factory=list)
     group: Path | None = None
-    own: list[subprocess.Popen] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     _prepare: list[Callable[[], None]] = field(default_factory=list)
 
@@ -143,9 +141,9 @@ def _one_processor(made: Environment, _: int, stack: contextlib.ExitStack) -> No
 
 def _busy(made: Environment, count: int, stack: contextlib.ExitStack) -> None:
     for _ in range(count):
-        made.own.append(subprocess.Popen([sys.executable, "-S", "-c", _BUSY]))
-        stack.callback(made.own[-1].wait)
-        stack.callback(made.own[-1].kill)
+        busy = subprocess.Popen([sys.executable, "-S", "-c", _BUSY])
+        stack.callback(busy.wait)
+        stack.callback(busy.kill)
 
 
 _SETTINGS = {

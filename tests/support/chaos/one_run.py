@@ -114,6 +114,7 @@ class _Event:
         self.later: list[tuple[float, Callable[[], None]]] = []
         self.stopped: set[int] = set()
         self.senders: list[subprocess.Popen] = []
+        self.own = processes.adopted(())
         command = [PYTHON, str(ROOT / "run.py"), str(folder / "experiment.yaml")]
         command += ["--results", str(around.results), *plan.arguments]
         with (folder / "output").open("w") as output, (folder / "errors").open("w") as errors:
@@ -153,9 +154,8 @@ class _Event:
         for sender in self.senders:
             sender.kill()
             sender.wait()
-        own = [process.pid for process in self.around.own]
         deadline = time.monotonic() + GONE_S
-        while left := processes.adopted(own):
+        while left := processes.adopted(self.own):
             if time.monotonic() > deadline:
                 self.left = [f"process {pid} {processes.title(pid)}" for pid in sorted(left)]
                 for pid in left:
