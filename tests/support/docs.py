@@ -139,7 +139,7 @@ _DASK = Elsewhere(
     "tests/switch/sweeps/test_dask_cluster.py::test_a_worker_that_is_killed_costs_no_point"
 )
 _CHAOS = Elsewhere("tests/network/emulate/test_chaos.py::test_an_event_breaks_no_invariant")
-_BENCH = Elsewhere("tests/network/test_bench.py::test_runs")
+_BENCH = Elsewhere("tests/network/alone/test_bench.py::test_runs")
 _BMV2 = Elsewhere("tests/bmv2/test_differential.py::test_both_switches_agree")
 
 # The first pattern that fits the whole command counts.
@@ -236,9 +236,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     ),
     (
         r"RUN calibrate",
-        Elsewhere(
-            "tests/network/machine/test_calibrate.py::test_a_calibration_is_printed_and_kept"
-        ),
+        Elsewhere("tests/network/alone/test_calibrate.py::test_a_calibration_is_printed_and_kept"),
     ),
     (
         r"RUN (sweep )?experiments/\w+\.yaml",

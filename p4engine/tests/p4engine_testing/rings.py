@@ -3,10 +3,10 @@
 A test's ring is the folder below `tests` that it lies in (unit, switch, network), so a test file
 needs no marker of its own. A skipped test shows its reason in pytest's summary.
 
-Tests can run side by side (`-n auto`): the files of the rings unit, switch and browser are shared
-out. What runs against the real clock must not compete with anything, so all other tests run in one
-process, after the others, and a lock keeps the others waiting. (Marks of pytest-xdist for groups do
-nothing with pytest 9.2.)
+Tests can run side by side (`-n auto`): the files of the rings unit, switch, network and browser are
+shared out. What other work would disturb (a test compares times or rates, or needs an answer soon)
+is in a folder `alone` or in another ring. It runs in one process, after the others, and a lock
+keeps the others waiting. (Marks of pytest-xdist for groups do nothing with pytest 9.2.)
 
 A conftest.py takes `pytest_addoption` from `p4engine_testing.load`; however many do, the plugin is
 there once.
@@ -27,7 +27,8 @@ import pytest
 from hypothesis import settings
 from p4engine.backend.c_build import find_c_compiler
 
-SIDE_BY_SIDE = ("unit", "switch", "browser")
+SIDE_BY_SIDE = ("unit", "switch", "network", "browser")
+ALONE = "alone"  # a folder
 MARKERS = (
     "slow: takes long; runs only with --slow (./test --all)",
     "switch: needs a C compiler, but neither root nor a network",
@@ -58,11 +59,10 @@ def why_no_network() -> str | None:
     return f"network tests need {', '.join(missing)}" if missing else None
 
 
-def ring(path: Path) -> str | None:
-    """The folder below the innermost `tests` on the way to a test file."""
+def folders(path: Path) -> tuple[str, ...]:
+    """The folders between the innermost `tests` above a test file and the file; its ring first."""
     parts = path.parts[:-1]
-    below = len(parts) - parts[::-1].index("tests") if "tests" in parts else len(parts)
-    return parts[below] if below < len(parts) else None
+    return parts[len(parts) - parts[::-1].index("tests") :] if "tests" in parts else ()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -70,29 +70,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     no_network = why_no_network()
     no_compiler = None if find_c_compiler() else "no C compiler (cc, gcc or clang)"
     for item in items:
-        where = ring(Path(item.path))
-        if where is None:
+        ring = folders(Path(item.path))[:1]
+        if not ring:
             continue
-        if where == "network":
+        if ring == ("network",):
             item.add_marker(pytest.mark.network)
             if no_network:
                 item.add_marker(pytest.mark.skip(reason=no_network))
-        elif where == "switch":
+        elif ring == ("switch",):
             item.add_marker(pytest.mark.switch)
             if no_compiler:
                 item.add_marker(pytest.mark.skip(reason=no_compiler))
         if item.get_closest_marker("slow") and not config.getoption("--slow"):
             item.add_marker(pytest.mark.skip(reason="slow: runs with --slow (./test --all)"))
-    if hasattr(config, "workerinput"):  # small files last, so that all processes end together
+    if hasattr(config, "workerinput"):
+        # Long files first, which those of networks are too: then all processes end together.
         of_file = Counter(item.path for item in items)
-        items.sort(key=lambda item: -of_file[item.path])
+        items.sort(key=lambda item: (not item.get_closest_marker("network"), -of_file[item.path]))
     items.sort(key=lambda item: is_alone(Path(item.path)))
 
 
 def is_alone(path: Path) -> bool:
     """Whether the tests of a file run while no others do."""
-    where = ring(path)
-    return where is not None and where not in SIDE_BY_SIDE
+    way = folders(path)
+    return bool(way) and (way[0] not in SIDE_BY_SIDE or ALONE in way)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -42,15 +42,16 @@ def run_tests(folder: Path, *options: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_what_needs_the_real_clock_runs_alone_and_in_one_process(tmp_path):
+def test_what_other_work_would_disturb_runs_alone_and_in_one_process(tmp_path):
     log = tmp_path / "log"
-    for name in ("unit/test_a", "unit/test_b", "clock/test_c", "clock/test_d"):
+    for name in ("unit/test_a", "switch/test_b", "network/alone/test_c", "clock/test_d"):
         write(tmp_path, name, TESTS.format(log=str(log)))
     code, said = run_tests(tmp_path, "-n", "2")
     assert code == 0, said
     ran = [json.loads(line) for line in log.read_text().splitlines()]
     assert len(ran) == 16
-    alone = [each for each in ran if "/clock/" in each[0]]
+    alone = [each for each in ran if "/clock/" in each[0] or "/alone/" in each[0]]
+    assert len(alone) == 8
     assert len({process for _, process, _, _ in alone}) == 1
     for one in alone:
         for other in ran:
