@@ -477,9 +477,9 @@ def load_gradients(trace: Trace) -> Gradients:
 
     Raises TraceError if the trace has none or the file does not fit it.
     """
-    import zipfile
-
     import numpy as np
+
+    from testbed.config.damaged_zip import DAMAGED_ZIP
 
     if trace.gradients is None:
         raise TraceError(
@@ -493,7 +493,7 @@ def load_gradients(trace: Trace) -> Gradients:
         raise TraceError(
             f"{trace.gradients}: {error.args[0]}; the file must hold gradients, iterations, loss"
         ) from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, *DAMAGED_ZIP) as error:
         raise TraceError(f"{trace.gradients}: not a readable .npz file: {error}") from None
     total = sum(layer.full_values for layer in trace.layers)
     if (

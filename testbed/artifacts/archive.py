@@ -12,11 +12,11 @@ import json
 import re
 import stat
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from testbed.config.damaged_zip import DAMAGED_ZIP
 from testbed.config.data_files import DataError, require
 from testbed.errors import UserError
 
@@ -90,7 +90,7 @@ def unpack(path: Path, folder: Path) -> dict[str, Any]:
                 _unpack_one(path, archive, members[name], listed, folder / PurePosixPath(name))
     except OSError as error:
         raise UserError(f"{path} can't be read: {error.strerror or error}") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
+    except DAMAGED_ZIP as error:
         raise UserError(f"{path} is no artifact, or is damaged: {str(error)[:200]}") from None
     return manifest
 

@@ -33,8 +33,10 @@ import argparse
 import atexit
 import io
 import json
+import lzma
 import os
 import runpy
+import struct
 import sys
 import time
 import zipfile
@@ -57,6 +59,13 @@ UNKNOWN = -1  # a time that was not seen
 # ranks, S steps and B buckets, or [R, S].
 BUCKET_TIMES = ("needed_ns", "ready_ns")
 STEP_TIMES = ("forward_end_ns", "update_start_ns", "update_end_ns", "next_ns")
+
+
+# What reading a damaged zip archive raises, beside OSError.
+DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(EOFError, RuntimeError, ValueError),
+)
 
 
 class RecordingError(ValueError):
@@ -116,7 +125,7 @@ class Archive:
             self._zip = zipfile.ZipFile(self.path)
         except FileNotFoundError:
             raise RecordingError(f"{path}: no such recording; check the path") from None
-        except (OSError, zipfile.BadZipFile) as error:
+        except (OSError, *DAMAGED) as error:
             raise RecordingError(
                 f"{path}: not a whole recording ({error}); copy or record it again"
             ) from None
@@ -150,7 +159,7 @@ class Archive:
             return self._zip.read(member)
         except KeyError:
             raise RecordingError(f"{self.path}: has no {member}; record again") from None
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+        except (OSError, *DAMAGED) as error:
             raise RecordingError(
                 f"{self.path}: {member} is damaged ({error!s:.200}); copy or record it again"
             ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -17,17 +18,38 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--reader", nargs="*", choices=[*READERS], default=[*READERS])
     parser.add_argument("--keep", type=Path, default=Path("broken-files"), help="failed ones")
+    parser.add_argument("--guided", action="store_true", help="by coverage (needs atheris)")
+    parser.add_argument("--corpus", type=Path, help="what --guided starts from and adds to")
     options = parser.parse_args()
     failed = 0
     for name in options.reader:
         with tempfile.TemporaryDirectory(prefix="broken-files-") as folder:
-            outcome = run(name, options.count, options.seed, Path(folder), options.keep)
-        ends = ", ".join(f"{count} {end}" for end, count in sorted(outcome.ends.items()))
-        print(f"{name}: {ends}", flush=True)
-        for path, what in outcome.failures:
-            print(f"  {path}: {what.strip().splitlines()[-1][:300]}")
-        failed += len(outcome.failures)
+            campaign = by_coverage if options.guided else at_random
+            failed += campaign(name, options, Path(folder))
     return 1 if failed else 0
+
+
+def at_random(name: str, options: argparse.Namespace, folder: Path) -> bool:
+    """Whether a file has failed."""
+    outcome = run(name, options.count, options.seed, folder, options.keep)
+    ends = ", ".join(f"{count} {end}" for end, count in sorted(outcome.ends.items()))
+    print(f"{name}: {ends}", flush=True)
+    for path, what in outcome.failures:
+        print(f"  {path}: {what.strip().splitlines()[-1][:300]}")
+    return bool(outcome.failures)
+
+
+def by_coverage(name: str, options: argparse.Namespace, folder: Path) -> bool:
+    """Whether a file has failed, or the process has ended otherwise."""
+    corpus = options.corpus / name if options.corpus else folder / "corpus"
+    words = [name, options.count, options.seed, corpus, options.keep.resolve(), folder / "work"]
+    (folder / "work").mkdir()
+    command = [sys.executable, "-m", "tests.support.broken_files.guided", *map(str, words)]
+    with (folder / "said").open("wb") as errors:
+        code = subprocess.run(command, stderr=errors).returncode
+    if code not in (0, 1):
+        print(f"{name}: exit code {code}\n{(folder / 'said').read_text()[-3000:]}")
+    return code != 0
 
 
 if __name__ == "__main__":

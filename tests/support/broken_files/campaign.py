@@ -43,17 +43,17 @@ def run(name: str, count: int, seed: int, folder: Path, kept: Path) -> Outcome:
     rng = random.Random(f"{name} {seed}")
     work = folder / "work"
     work.mkdir()
-    with _quiet():
+    with quiet():
         files = reader.sound(work)
     contents = [path.read_bytes() for path in files]
     for path in files:
-        assert _read(reader, path)[0] == "read", path
+        assert read_one(reader, path)[0] == "read", path
     outcome = Outcome()
     for number in range(count):
         place = rng.randrange(len(files))
-        content = _broken(files[place], contents[place], rng.choice(contents), rng)
+        content = broken(files[place], contents[place], rng.choice(contents), rng)
         files[place].write_bytes(content)
-        end, what = _read(reader, files[place])
+        end, what = read_one(reader, files[place])
         outcome.ends[end] += 1
         if end == "failed":
             kept.mkdir(parents=True, exist_ok=True)
@@ -65,13 +65,13 @@ def run(name: str, count: int, seed: int, folder: Path, kept: Path) -> Outcome:
     return outcome
 
 
-def _broken(path: Path, content: bytes, other: bytes, rng: random.Random) -> bytes:
+def broken(path: Path, content: bytes, other: bytes, rng: random.Random) -> bytes:
     if path.suffix in (".yaml", ".json") and rng.random() < 0.6:
         return as_text(changed_data(yaml.safe_load(content), rng), path.suffix)
     return changed_bytes(content, other, rng)
 
 
-def _read(reader: Reader, path: Path) -> tuple[str, str]:
+def read_one(reader: Reader, path: Path) -> tuple[str, str]:
     """How the reader ends: `read`, `refused`, or `failed` with what happened."""
 
     def stop(*_: object) -> None:
@@ -80,7 +80,7 @@ def _read(reader: Reader, path: Path) -> tuple[str, str]:
     before = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
     try:
-        with _quiet() as said:
+        with quiet() as said:
             code = reader.read(path)
     except (UserError, RunError) as error:
         return _judged(str(error))
@@ -103,7 +103,7 @@ def _judged(message: str) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[io.StringIO]:
+def quiet() -> Iterator[io.StringIO]:
     said = io.StringIO()
     with (
         contextlib.redirect_stdout(io.StringIO()),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 
 from testbed.analysis import report
@@ -27,7 +28,7 @@ from testbed.routing.graph_file import read_graph
 from testbed.traffic.cluster_traces import read_cluster_trace
 from testbed.traffic.mix import read_mix
 from testbed.traffic.recording import load_recording
-from testbed.traffic.trace import load_trace
+from testbed.traffic.trace import load_gradients, load_trace
 from tests.support import cluster_traces as traces
 from tests.support import topology_files
 from tests.support.paths import ROOT
@@ -39,6 +40,16 @@ GRAPH = """<?xml version="1.0" encoding="utf-8"?>
  attr.type="string"/><graph edgedefault="undirected"><node id="h1"/><node id="s1"/><node id="h2"/>
 <edge source="h1" target="s1"><data key="d0">1 Gbit/s</data></edge><edge source="s1" target="h2"/>
 </graph></graphml>
+"""
+MODEL = """# name: mine
+# values: 6
+# times: computed
+# hardware: none
+# sample: none
+# source: times: made up
+# gradients: mine.npz
+name,shape,values,forward_ns,backward_ns
+fc,3x2,6,1000,2000
 """
 MIX = "submit,model,workers,iterations,scale\n0 s,vgg16,2,3,0.01\n1 ms,resnet50,4,2,0.1\n"
 
@@ -86,6 +97,14 @@ def _p4app(folder: Path) -> list[Path]:
 def _models(folder: Path) -> list[Path]:
     found = [ROOT / "tests" / "data" / "tiny.csv", ROOT / "traffic" / "models" / "alexnet.csv"]
     return [Path(shutil.copy(path, folder)) for path in found]
+
+
+def _float_gradients(folder: Path) -> list[Path]:
+    arrays = {"gradients": np.ones((1, 1, 6), np.float32), "iterations": np.arange(1)}
+    np.savez(folder / "mine.npz", loss=np.ones((1, 1), np.float32), **arrays)
+    (folder / "mine.csv").write_text(MODEL)
+    load_gradients(load_trace(str(folder / "mine.csv")))
+    return [folder / "mine.npz"]
 
 
 def _one(name: str, text: str, folder: Path) -> list[Path]:
@@ -154,6 +173,9 @@ READERS: dict[str, Reader] = {
     "tutorial": Reader(_tutorial, lambda path: _imported(path.with_name("topology.json"))),
     "p4app": Reader(_p4app, lambda path: _imported(path.with_name("p4app.json"))),
     "model": Reader(_models, lambda path: load_trace(str(path))),
+    "gradients": Reader(
+        _float_gradients, lambda path: load_gradients(load_trace(str(path.with_suffix(".csv"))))
+    ),
     "recording": Reader(_recording, _values),
     "mix": Reader(partial(_one, "mix.csv", MIX), read_mix),
     "graph": Reader(_graphs, read_graph),

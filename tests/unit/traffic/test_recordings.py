@@ -13,6 +13,7 @@ from testbed.errors import UserError
 from testbed.experiment import Experiment, load_text
 from testbed.traffic.recording import load_model, load_recording
 from testbed.workload import gradients
+from tests.support.damaged_zip import DAMAGES, damage
 from tests.support.recordings import MS, SIZES, header_of, times_of, values_of, write_recording
 
 TEXT = """
@@ -154,6 +155,16 @@ def test_damaged_values_are_found(tmp_path):
     with pytest.raises(UserError, match="values/1/2/0.npy is damaged"):
         recording.values()
     assert recording.values(2).shape == (2, 2, 312), "that step is not replayed"
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_damaged_archive_is_named(tmp_path, how):
+    path = write_recording(tmp_path / "run.npz")
+    damage(path, how)
+    with pytest.raises(
+        UserError, match=rf"{path}: .*(not a whole recording|is damaged|cannot be read)"
+    ):
+        load_recording(path)
 
 
 def test_values_that_are_not_finite_are_refused_with_their_place(tmp_path):

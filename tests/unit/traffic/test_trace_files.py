@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from testbed.errors import UserError
 from testbed.traffic.trace import TraceError, load_gradients, load_trace
+from tests.support.damaged_zip import DAMAGES, damage
 
 GOOD = """\
 ## a remark
@@ -283,6 +284,14 @@ def test_bad_gradients(tmp_path: Path) -> None:
     (tmp_path / "mine.npz").write_bytes(b"no archive")
     with pytest.raises(TraceError, match="not a readable .npz"):
         load_gradients(load_trace(tmp_path / "mine.csv"))
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_damaged_gradients(tmp_path: Path, how: str) -> None:
+    path = with_gradients(tmp_path, **good_arrays())
+    damage(tmp_path / "mine.npz", how)
+    with pytest.raises(TraceError, match="mine.npz: not a readable .npz"):
+        load_gradients(load_trace(path))
 
 
 def test_model_without_gradients() -> None:
