@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from tests.support.broken_files.campaign import run
 from tests.support.broken_files.readers import READERS
+from tests.support.paths import ROOT
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -14,3 +19,18 @@ def test_a_broken_file_is_read_or_refused(tmp_path, name, count):
     outcome = run(name, count, seed=count, folder=tmp_path, kept=tmp_path / "kept")
     assert not outcome.failures
     assert outcome.ends["refused"] > 0 and sum(outcome.ends.values()) == count
+
+
+@pytest.mark.slow
+def test_files_that_coverage_leads_are_read_or_refused(tmp_path):
+    pytest.importorskip("atheris", reason="needs atheris: pip install '.[fuzz]'")
+    words = ["-m", "tests.support.broken_files", "1500", "--guided", "--seed", "7"]
+    words += ["--corpus", str(tmp_path / "corpus"), "--keep", str(tmp_path / "kept"), "--reader"]
+    names = ["network", "recording", "mix", "graph"]
+    path = {**os.environ, "PYTHONPATH": str(ROOT / "p4engine" / "tests")}
+    done = subprocess.run(
+        [sys.executable, *words, *names], cwd=ROOT, env=path, text=True, stdout=subprocess.PIPE
+    )
+    assert done.returncode == 0, done.stdout
+    for name in names:
+        assert len(list((tmp_path / "corpus" / name).iterdir())) > 10, done.stdout
