@@ -8,17 +8,27 @@ import sys
 
 import pytest
 
+from tests.support.broken_files import corpus
 from tests.support.broken_files.campaign import run
 from tests.support.broken_files.readers import READERS
 from tests.support.paths import ROOT
 
 
 @pytest.mark.parametrize("name", READERS)
-@pytest.mark.parametrize("count", [5, pytest.param(1500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [3, pytest.param(1500, marks=pytest.mark.slow)])
 def test_a_broken_file_is_read_or_refused(tmp_path, name, count):
     outcome = run(name, count, seed=count, folder=tmp_path, kept=tmp_path / "kept")
     assert not outcome.failures
     assert outcome.ends["refused"] > 0 and sum(outcome.ends.values()) == count
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("most", [2, pytest.param(corpus.MOST, marks=pytest.mark.slow)])
+def test_what_coverage_has_found_is_read_or_refused(tmp_path, name, most):
+    inputs = corpus.kept(name)[-most:]
+    assert inputs
+    for data, (end, what) in zip(inputs, corpus.read_all(name, inputs, tmp_path), strict=True):
+        assert end in ("read", "refused"), (data, what)
 
 
 @pytest.mark.slow

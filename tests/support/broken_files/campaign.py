@@ -72,7 +72,7 @@ def broken(path: Path, content: bytes, other: bytes, rng: random.Random) -> byte
 
 
 def read_one(reader: Reader, path: Path) -> tuple[str, str]:
-    """How the reader ends: `read`, `refused`, or `failed` with what happened."""
+    """How the reader ends: `read`, `refused` with the message, or `failed` with what happened."""
 
     def stop(*_: object) -> None:
         raise TookTooLong
@@ -99,7 +99,7 @@ def read_one(reader: Reader, path: Path) -> tuple[str, str]:
 def _judged(message: str) -> tuple[str, str]:
     if not message.strip() or "Traceback" in message or len(message) > LONGEST:
         return "failed", f"the message: {message[:LONGEST]!r}"
-    return "refused", ""
+    return "refused", message
 
 
 @contextlib.contextmanager

@@ -1,8 +1,7 @@
 """Broken files that are led by what a reader does with them: an input that reaches something new in
 the reader's code is kept and changed further (libFuzzer, in the package atheris).
 
-An input is the path of one of the reader's sound files, a line break, and the content that the file
-has instead. A corpus is a folder with an input per file; it grows. This module changes how what it
+A corpus is a folder with an input per file (corpus.py); it grows. This module changes how what it
 imports is compiled, so it runs in a process of its own: `python -m tests.support.broken_files COUNT
 --guided`.
 """
@@ -20,6 +19,7 @@ import atheris
 
 with atheris.instrument_imports(include=["testbed", "p4engine"]):
     from tests.support.broken_files import campaign
+    from tests.support.broken_files.corpus import as_input, parts
     from tests.support.broken_files.readers import READERS
 
 LONGEST = 1 << 18  # bytes of an input
@@ -90,17 +90,6 @@ class Guided:
         except Exception:  # it is no longer YAML, or too deep
             content = campaign.changed_bytes(content, other, rng)
         return as_input(title, content)[:longest]
-
-
-def as_input(title: str, content: bytes) -> bytes:
-    """The input that puts this content in the file of this path."""
-    return title.encode() + b"\n" + content
-
-
-def parts(data: bytes) -> tuple[str, bytes]:
-    """(path, content) of an input."""
-    title, _, content = data.partition(b"\n")
-    return title.decode(errors="replace"), content
 
 
 def _kind(what: str) -> str:
