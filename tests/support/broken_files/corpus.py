@@ -1,7 +1,7 @@
 """Inputs worth reading again: of each reader, one for every kind of message that refuses a file.
 
-They were found by coverage (guided.py) and are kept in tests/data/broken_files.zip. An input is the
-path of one of the reader's sound files, a line break, and the content that the file has instead.
+They were found by coverage (guided.py) and are kept in an archive, KEPT. An input is the path of
+one of the reader's sound files, a line break, and the content that the file has instead.
 """
 
 from __future__ import annotations
