@@ -40,8 +40,18 @@ def mark_gone(experiment: Experiment, job: int, client: Any) -> None:
     client.register_write("job_gone", job, 1)
 
 
+def _aggregate_no_more(job: int, client: Any) -> None:
+    """Remove the job from the switch's table: packets that are still on their way must change no
+    slot between what is read of it and what is written."""
+    entries = [entry for entry in client.table_dump("job") if entry["match"]]
+    mine = [entry["handle"] for entry in entries if entry["match"] == [job]]
+    client.batch([("table_delete", "job", handle) for handle in mine])
+
+
 def empty_part(experiment: Experiment, job: int, client: Any) -> None:
     """For SwitchML's registers (p4/switchml.p4): the job's part is empty."""
+    if experiment.arrivals is None and experiment.switch != "bmv2":
+        _aggregate_no_more(job, client)
     part = slots_of(experiment, job)
     ending = job * ENDINGS_PER_JOB + DISCARDED
     kept = statistics(experiment)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
 from testbed import dataplane
 from testbed.protocols import wire
 from tests.support.fabric import NEVER, US
 from tests.support.histories import cases
 from tests.support.histories.history import History, Pause
 from tests.support.switches import OneSwitch
+from tests.support.switchml import SlotSwitch
 
 DIES_NS = 60 * US
 
@@ -77,3 +83,34 @@ def test_an_ended_jobs_aggregators_are_free_for_others():
         assert switch.gradient(1, 0, priority=1) == []
         assert switch.occupancy() == [(0, 0, 0), (1, 1, 0)]
         assert switch.counters(1)["ghosts"] == 1
+
+
+class _LatePackets:
+    """A switch's control interface after each of whose batches a packet reaches the switch."""
+
+    def __init__(self, switch: SlotSwitch, packets: list[Callable[[], object]]) -> None:
+        self._switch, self._packets = switch, packets
+
+    def table_dump(self, table):
+        return self._switch.switch.table_dump(table)
+
+    def batch(self, calls):
+        found = self._switch.switch.batch(calls)
+        if self._packets:
+            self._packets.pop(0)()
+        return found
+
+
+@pytest.mark.parametrize("sets", [1, 2])
+def test_packets_of_a_killed_job_that_are_still_on_their_way_change_no_counts(sets):
+    """After each of the control plane's batches one comes that would complete a chunk."""
+    switch = SlotSwitch(sets=sets)
+    for number in (0, 1):
+        switch.chunk(0, 0, number=number)
+        switch.chunk(0, 1, number=number)
+    switch.chunk(1, 0)
+    late = [partial(switch.chunk, 0, 2, number=number) for number in (0, 1)]
+    dataplane.release(switch.experiment, 0, _LatePackets(switch, late))
+    assert switch.occupancy() == [(0, 0, 0), (1, 1, 0)]
+    counted = switch.counters(0)
+    assert counted["ended_discarded"] == counted["allocations"] == 2
