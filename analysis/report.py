@@ -22,6 +22,7 @@ from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.data.run_summary import Frames, summary
 from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import report_tables as tables
+from testbed.errors import RunError
 from testbed.paths import command_line
 from testbed.results import Results, ResultsError, hand_over, read
 from testbed.steps import step
@@ -179,14 +180,30 @@ def render_comparison(runs: Sequence[Results]) -> RenderableType:
     return Group(*parts)
 
 
+class _CannotWrite(ResultsError):
+    pass
+
+
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ResultsError(
-            f"can't write the report into {folder}: {error.strerror} ({error.filename})"
+        which = f" ({error.filename})" if error.filename else ""
+        raise _CannotWrite(
+            f"can't write the report into {folder}: {error.strerror or error}{which}"
         ) from None
+
+
+@contextmanager
+def of_what_has_finished(folder: Path) -> Iterator[None]:
+    """A block that reports what has just been run into `folder`. Raises RunError if that cannot be
+    written, since something was started; results are whole then."""
+    try:
+        yield
+    except _CannotWrite as error:
+        again = command_line(f"report {folder}")
+        raise RunError(f"{error}. Results there are whole; when there is room: {again}") from None
 
 
 def _one(results: Results, console: Console, draw: bool = True, zeros: bool = False) -> None:

@@ -65,9 +65,10 @@ def run_sweep(
     UserError before anything is run."""
     console = Console(stderr=as_json)
     folder, failed = carry_out(sweep, results, console, processes, dask, share)
-    from testbed.analysis.report import report_json, sweep_report
+    from testbed.analysis.report import of_what_has_finished, report_json, sweep_report
 
-    sweep_report(folder, quiet_console() if as_json else None, draw=report)
+    with of_what_has_finished(folder):
+        sweep_report(folder, quiet_console() if as_json else None, draw=report)
     if as_json:
         report_json([folder])
     for point, error in failed:

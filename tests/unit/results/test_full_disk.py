@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from testbed.analysis import report
 from testbed.cli import main as commands
 from testbed.errors import RunError
 from testbed.results import ResultsError, Writer, read
@@ -144,3 +145,25 @@ def test_a_folder_for_which_there_is_no_room_is_not_begun(small_disk, capsys, mo
     fill(small_disk)
     assert commands.main([str(path), "--results", str(small_disk / "results")]) == 2
     assert "No space left on device" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("sweep", ["", "\nsweep: {memory.aggregators: [4, 8]}"])
+def test_a_report_that_finds_no_room_fails_and_says_that_results_are_whole(
+    tmp_path, capsys, monkeypatch, sweep
+):
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(commands.interrupts, "install", lambda: None)
+    monkeypatch.setattr(report, "_keep", fail)
+    monkeypatch.setattr(report, "_show", fail)
+    path = tmp_path / "full.yaml"
+    path.write_text(TEXT + sweep)
+    command = "sweep" if sweep else "run"
+    assert commands.main([command, str(path), "--results", str(tmp_path), "--no-report"]) == 1
+    said = capsys.readouterr().err
+    (folder,) = (each for each in tmp_path.iterdir() if each.is_dir())
+    assert f"failed: can't write the report into {folder}: No space left on device. " in said
+    assert f" report {folder}" in said
+    if not sweep:
+        assert read(folder).finished
