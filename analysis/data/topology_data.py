@@ -7,16 +7,18 @@ from crossing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-import networkx
 import pandas as pd
 
 from testbed.analysis.data.run_summary import first_repetition, spans
 
 if TYPE_CHECKING:
     from testbed.results import Results
+
+Neighbours = Mapping[str, Iterable[str]]  # of each node; a graph of networkx is one
 
 
 def links(results: Results) -> pd.DataFrame:
@@ -45,13 +47,18 @@ def links(results: Results) -> pd.DataFrame:
     return kept[columns].reset_index(drop=True)
 
 
-def levels(graph: networkx.Graph, lowest: Iterable[str]) -> dict[str, int]:
+def levels(graph: Neighbours, lowest: Iterable[str]) -> dict[str, int]:
     """The distance in links of each node from the nearest of the nodes `lowest`; of nodes that
     cannot be reached, 0."""
-    found = dict.fromkeys(graph, 0)
-    for level, nodes in enumerate(networkx.bfs_layers(graph, list(lowest))):
-        found.update(dict.fromkeys(nodes, level))
-    return found
+    reached = dict.fromkeys(lowest, 0)
+    waiting = deque(reached)
+    while waiting:
+        node = waiting.popleft()
+        for other in graph[node]:
+            if other not in reached:
+                reached[other] = reached[node] + 1
+                waiting.append(other)
+    return {node: reached.get(node, 0) for node in graph}
 
 
 def switch_names(results: Results) -> list[str]:
@@ -62,12 +69,15 @@ def switch_names(results: Results) -> list[str]:
 
 def places(edges: pd.DataFrame, switches: Collection[str]) -> dict[str, tuple[float, float]]:
     """(x from 0 to 1, level from 0 for hosts) of each node. `edges`: columns a and b, its nodes."""
-    graph = networkx.from_pandas_edgelist(edges, "a", "b")
+    graph: dict[str, dict[str, None]] = {}  # the inner ones are sets that keep their order
+    for one, other in edges[["a", "b"]].itertuples(index=False):
+        graph.setdefault(one, {})[other] = None
+        graph.setdefault(other, {})[one] = None
     level = levels(graph, [name for name in graph if name not in switches])
     return _spread(graph, {name: level[name] or int(name in switches) for name in graph})
 
 
-def _spread(graph: networkx.Graph, level: dict[str, int]) -> dict[str, tuple[float, float]]:
+def _spread(graph: Neighbours, level: dict[str, int]) -> dict[str, tuple[float, float]]:
     """Places every level evenly: hosts in the order in which their switches come, the nodes of each
     other level by the middle of what hangs below."""
     switches = [name for name in graph if level[name] == 1]

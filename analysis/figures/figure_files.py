@@ -5,8 +5,10 @@ pyplot is not used: it keeps global state and costs start-up time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -37,13 +39,40 @@ def mark(figure: Figure, text: str) -> None:
 
 
 def save(figure: Figure, path: Path) -> list[Path]:
-    """Writes a figure as PNG and PDF beside each other; the same figure gives the same files."""
+    """Writes a figure as PNG and PDF beside each other; the same figure gives the same files.
+
+    Both have the layout of the PNG: to find it takes as long as to draw the figure. The figure
+    keeps it."""
     png, pdf = path.with_suffix(".png"), path.with_suffix(".pdf")
     figure.savefig(png, metadata={"Software": None})
-    figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    figure.set_layout_engine("none")
+    with _fonts_without_rules():
+        figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
     for written in (png, pdf):
         hand_over(written)
     return [png, pdf]
+
+
+@contextmanager
+def _fonts_without_rules() -> Iterator[None]:
+    """Within, fonts are cut to the glyphs of a PDF without their rules for placing and joining
+    glyphs, which is most of the work. In a PDF every glyph has its place already."""
+    from fontTools import subset  # matplotlib cuts fonts with it
+
+    load = subset.load_font
+
+    def load_without(*arguments: Any, **options: Any) -> Any:
+        font = load(*arguments, **options)
+        for table in ("GDEF", "GPOS", "GSUB"):
+            if table in font:
+                del font[table]
+        return font
+
+    subset.load_font = load_without
+    try:
+        yield
+    finally:
+        subset.load_font = load
 
 
 def which_repetition(results: Results, repetition: int) -> str:
