@@ -113,15 +113,12 @@ def render_sweep(sweep: sweeps.Sweep, frame: pd.DataFrame | None = None) -> Rend
 def render(results: Results, zeros: bool = False) -> RenderableType:
     """Headline and tables of one run; tables without rows are left out. zeros: with the rows whose
     numbers are all 0."""
-    frames = summary(results)
-    return _rendered(results, frames, run_tables(results, frames), zeros)
+    return _rendered(results, run_tables(results, summary(results)), zeros)
 
 
-def _rendered(
-    results: Results, frames: Frames, whole: Sequence[Table], zeros: bool
-) -> RenderableType:
-    """`render` of a run's `summary` and `run_tables`."""
-    parts: list[RenderableType] = [tables.headline(results, frames)]
+def _rendered(results: Results, whole: Sequence[Table], zeros: bool) -> RenderableType:
+    """`render` of a run's `run_tables`."""
+    parts: list[RenderableType] = [tables.headline(results, summary(results))]
     shown = whole if zeros else [without_zeros(table) for table in whole]
     parts += ["", *(printed(table) for table in shown if table.rows)]
     if left_out := sum(len(table.rows) for table in whole) - sum(len(t.rows) for t in shown):
@@ -214,10 +211,9 @@ def of_what_has_finished(folder: Path) -> Iterator[None]:
 
 def _one(results: Results, console: Console, draw: bool = True, zeros: bool = False) -> None:
     with _writing(results.folder):
-        frames = summary(results)
-        whole = run_tables(results, frames)
-        console.print(_rendered(results, frames, whole, zeros))
-        _keep(_rendered(results, frames, whole, True), results.folder / "report.txt")
+        whole = run_tables(results, summary(results))
+        console.print(_rendered(results, whole, zeros))
+        _keep(_rendered(results, whole, zeros=True), results.folder / "report.txt")
         if not draw:
             return
         if results.finished:
@@ -226,7 +222,7 @@ def _one(results: Results, console: Console, draw: bool = True, zeros: bool = Fa
             _draw(console, lambda: run_figures.draw([results], results.folder / "figures"))
         else:
             console.print(f"no figures: {results.notice}", style="yellow", markup=False)
-        _write_page(console, lambda html: html.write_run(results, frames))
+        _write_page(console, lambda html: html.write_run(results))
 
 
 def _comparison(runs: list[Results], console: Console) -> None:

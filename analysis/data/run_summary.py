@@ -54,7 +54,12 @@ _CARRIED = [
 
 def summary(results: Results) -> Frames:
     """All frames: "jobs" (one row per repetition and job), "switches" (per repetition and switch),
-    "events" (per repetition, switch, event and job) and "run" (per repetition)."""
+    "events" (per repetition, switch, event and job) and "run" (per repetition). They are computed
+    once, and nobody changes them."""
+    return results.once(_summary)
+
+
+def _summary(results: Results) -> Frames:
     per_job = jobs(results)
     per_switch = switches(results)
     return {

@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib import rc_context
 
 from testbed.analysis.data.job_chart_data import jct_by_run
-from testbed.analysis.data.run_summary import jobs
+from testbed.analysis.data.run_summary import summary
 from testbed.analysis.figures.figure_files import mark, new_figure, save
 from testbed.analysis.figures.memory_figures import memory_shares, occupancy
 from testbed.analysis.figures.timeline_figure import timeline
@@ -68,7 +68,7 @@ def jct(runs: Sequence[Results], styles: Sequence[PlotStyle] | None = None) -> F
     mean over repetitions, its 95 % interval, and a dot per repetition where there are several.
     `styles`: of the runs, if not those of a comparison."""
     styles = styles or plot_style.plot_styles(runs)
-    chart, _ = jct_by_run([jobs(results) for results in runs], styles, _JOBS)
+    chart, _ = jct_by_run([summary(results)["jobs"] for results in runs], styles, _JOBS)
     groups = chart.groups
     width = 0.8 / len(runs)
     needed = 1.0 + 0.28 * len(groups) * len(runs) + 0.25 * len(groups)

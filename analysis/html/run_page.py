@@ -26,15 +26,14 @@ if TYPE_CHECKING:
 FILE = "report.html"
 
 
-def write_run(results: Results, frames: Frames | None = None) -> Path:
-    """Writes the run's report.html into its folder; returns the path. frames: its `summary`, if it
-    is at hand."""
-    return page.write(run_page(results, frames), results.folder / FILE)
+def write_run(results: Results) -> Path:
+    """Writes the run's report.html into its folder; returns the path."""
+    return page.write(run_page(results), results.folder / FILE)
 
 
-def run_page(results: Results, frames: Frames | None = None) -> page.Page:
-    """The page of a run, as far as the run got. frames: its `summary`, if it is at hand."""
-    frames = summary(results) if frames is None else frames
+def run_page(results: Results) -> page.Page:
+    """The page of a run, as far as the run got."""
+    frames = summary(results)
     sections = [_summary(results, frames)]
     if len(frames["jobs"]):
         sections.append(_jobs(results, frames))

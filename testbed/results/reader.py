@@ -7,11 +7,11 @@ for, with the declared dtypes even when they are empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from testbed.config.data_files import DataError, read_json, read_yaml, require
 from testbed.linux.memory_limits import threads_may_start
@@ -22,6 +22,7 @@ from testbed.results.schema import FORMAT, TABLES, Table
 if TYPE_CHECKING:
     import pandas as pd
 
+_Derived = TypeVar("_Derived")
 _MAYBE = (str, type(None))
 STATUS: dict[str, type | tuple[type, ...]] = {
     "name": str,
@@ -55,6 +56,7 @@ class Results:
     experiment: dict[str, Any] = field(repr=False)
     environment: dict[str, Any] = field(repr=False)
     _frames: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
+    _derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def finished(self) -> bool:
@@ -90,6 +92,13 @@ class Results:
         if name not in self._frames:
             self._frames[name] = _load(TABLES[name], self.folder / "tables" / f"{name}.parquet")
         return self._frames[name]
+
+    def once(self, derive: Callable[[Results], _Derived]) -> _Derived:
+        """`derive(self)`, which is called only when it is first asked for; so what it returns
+        belongs to all who ask and stays as it is."""
+        if derive not in self._derived:
+            self._derived[derive] = derive(self)
+        return self._derived[derive]
 
 
 @contextmanager
