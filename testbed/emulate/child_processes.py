@@ -59,17 +59,17 @@ def bmv2_switch(arguments: dict, descriptors: list[int]) -> None:
 
 
 def switch(arguments: dict, descriptors: list[int]) -> int:
-    """A P4 switch. arguments: program, defines, include_dirs, interfaces by port, control, seed,
-    trains."""
-    from p4engine.backend.build import compile_program
+    """A P4 switch. arguments: program, defines, include_dirs, compiled (the program's so_path),
+    interfaces by port, control, seed, trains."""
+    from p4engine.backend.build import compile_program, compiled_before
     from p4engine.process.switch_process import serve
     from p4engine.switch.packet_loop import LONGEST_TRAIN
 
     from testbed.linux.scheduling import wake_promptly
 
     wake_promptly()
-    # The runner has compiled it; this finds it in the cache.
-    compiled = compile_program(
+    # The runner has compiled it; the cache may have lost it when a switch starts again.
+    compiled = compiled_before(Path(arguments["compiled"])) or compile_program(
         arguments["program"], arguments["defines"], arguments["include_dirs"]
     )
     return serve(

@@ -78,10 +78,12 @@ class Embedded:
         control = _control_path(node)
         control.unlink(missing_ok=True)
         program = self._program
+        assert program.compiled is not None, "a program for this switch has been compiled for it"
         return {
             "program": str(program.path),
             "defines": dict(program.defines),
             "include_dirs": [str(path) for path in program.include_dirs],
+            "compiled": str(program.compiled.so_path),
             "interfaces": node.ports_in_use(),
             "control": str(control),
             "seed": seed,

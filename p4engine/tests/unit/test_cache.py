@@ -6,7 +6,7 @@ import os
 import pwd
 
 import pytest
-from p4engine.backend.build import compile_program
+from p4engine.backend.build import compile_program, compiled_before
 from p4engine.backend.cache import cache_folder, prune
 from p4engine.frontend.diagnostics import P4Error
 from p4engine_testing.programs import source
@@ -23,6 +23,23 @@ def test_the_least_recently_used_files_go(tmp_path):
     prune(tmp_path, most=3)
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"middle", "new", "newer", "a program at work"}
+
+
+def test_what_was_compiled_is_found_without_its_source(tmp_path):
+    path = tmp_path / "program.p4"
+    path.write_text(source())
+    compiled = compile_program(path, cache=tmp_path / "cache")
+    path.unlink()
+    found = compiled_before(compiled.so_path)
+    assert found is not None and found.cached
+    assert (found.so_path, found.info, found.hash, found.warnings) == (
+        (compiled.so_path, compiled.info, compiled.hash, compiled.warnings)
+    )
+    info = compiled.so_path.with_suffix(".json")
+    info.write_text(info.read_text()[:-1])
+    assert compiled_before(compiled.so_path) is None
+    compiled.so_path.unlink()
+    assert compiled_before(compiled.so_path) is None
 
 
 def test_a_hit_counts_as_use(tmp_path):

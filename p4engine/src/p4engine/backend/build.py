@@ -88,21 +88,28 @@ def compile_program(
     except OSError as error:
         raise failure(f"cannot make the cache {folder}: {error.strerror}") from None
     so_path, info_path = folder / f"{key}.so", folder / f"{key}.json"
-    if not diagnostics.errors and so_path.exists() and info_path.exists():
-        try:
-            saved = json.loads(info_path.read_text())
-            warnings = [Diagnostic(**w) for w in saved["warnings"]]
-            info = ProgramInfo.from_json(saved["info"])
-            touch(so_path, info_path)
-            return Compiled(so_path, info, key, warnings, True)
-        except (ValueError, KeyError, TypeError):
-            pass  # a damaged file: make it again
+    if not diagnostics.errors and (found := compiled_before(so_path)):
+        return found
     c_text, info = translate(tokens, diagnostics, path.name, trace)
     build_shared_object(c_text, target, folder, so_path, fast=not trace)
     payload = {"info": info.to_json(), "warnings": [vars(w) for w in diagnostics.warnings]}
     replace(info_path, json.dumps(payload).encode())
     prune(folder)
     return Compiled(so_path, info, key, diagnostics.warnings)
+
+
+def compiled_before(so_path: Path) -> Compiled | None:
+    """What `compile_program` has put into the cache as `so_path`; None where that is gone or
+    damaged. It looks at no source, so it takes no time."""
+    info_path = so_path.with_suffix(".json")
+    try:
+        saved = json.loads(info_path.read_text())
+        warnings = [Diagnostic(**w) for w in saved["warnings"]]
+        info = ProgramInfo.from_json(saved["info"])
+        touch(so_path, info_path)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Compiled(so_path, info, so_path.stem, warnings, True) if so_path.exists() else None
 
 
 def translate(
