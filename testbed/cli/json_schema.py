@@ -87,7 +87,7 @@ def network_schema() -> dict[str, Any]:
 def _system(known: Mapping[str, systems.System], definitions: dict[str, Any]) -> dict[str, Any]:
     options = []
     for name, system in known.items():
-        own = _plain(system.options.model_json_schema(by_alias=True))
+        own = _plain(system.option_model.model_json_schema(by_alias=True))
         definitions |= own.pop("$defs", {})
         own["properties"]["name"] = {"const": name}
         own["required"] = ["name"]

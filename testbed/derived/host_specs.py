@@ -312,7 +312,7 @@ def grid_part(experiment: Experiment, number: int) -> GridSpec:
     job = plan_entries.plan_of(experiment).jobs[number]
     priority, positions = "esa", None
     if options.memory == "atp":
-        defaults = SYSTEMS["atp"].options.model_fields
+        defaults = SYSTEMS["atp"].option_model.model_fields
         names = ("rehash", "gap", "fixed_point_scale")
         chosen = {name: defaults[name].default for name in names}
         if _is_unordered(experiment, job):

@@ -179,5 +179,5 @@ class _Sections:
                 describe(name), ", ".join(systems.SYSTEMS), did_you_mean(name, systems.SYSTEMS)
             )
         self.chosen_system = systems.SYSTEMS[name]
-        self.models["system"] = self.chosen_system.options
+        self.models["system"] = self.chosen_system.option_model
         return self.models["system"].model_validate(value)

@@ -245,7 +245,7 @@ def reference() -> str:
     parts += ["## switches\n", _table(Switches), "### switches.each[]\n", _text(SwitchException)]
     parts += [_table(SwitchException, leave_out=SwitchSettings), "## system\n"]
     for system in systems.SYSTEMS.values():
-        parts += [f"### {system.name}\n", _text(system.options), _options(system)]
+        parts += [f"### {system.name}\n", _text(system.option_model), _options(system)]
     parts += ["## memory\n", _text(Memory), _table(Memory), MEMORY]
     parts += ["## timers\n", _text(Timers), TIMERS, _table(Timers)]
     parts += ["## virtual\n", _text(VirtualTime), VIRTUAL, _table(VirtualTime)]
@@ -270,7 +270,7 @@ def _text(model: type) -> str:
 
 def _options(system: systems.System) -> str:
     """The table of a system's options, with its own name as the only one allowed."""
-    table = _table(system.options).split("\n")
+    table = _table(system.option_model).split("\n")
     table[2] = f"| `name` | {system.name} | required | The system's name. |"
     return "\n".join(table)
 

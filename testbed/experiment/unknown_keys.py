@@ -23,7 +23,9 @@ def unknown(path: Path, known: list[str]) -> Problem:
     systems that have it if it is another's option."""
     key = str(path[-1])
     if path[:1] == ("system",):
-        others = [each.name for each in systems.SYSTEMS.values() if key in keys_of(each.options)]
+        others = [
+            each.name for each in systems.SYSTEMS.values() if key in keys_of(each.option_model)
+        ]
         remark = f"an option of {', '.join(others)}" if others else ""
     else:
         homes = _homes().get(key, [])
@@ -39,6 +41,6 @@ def _homes() -> dict[str, list[str]]:
         for key in keys_of(model) if model else []:
             homes.setdefault(key, []).append(f"{info.alias or name}:")
     for system in systems.SYSTEMS.values():
-        for key in keys_of(system.options):
+        for key in keys_of(system.option_model):
             homes.setdefault(key, []).append("system:")
     return homes

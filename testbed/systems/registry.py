@@ -9,14 +9,6 @@ from __future__ import annotations
 from testbed import plugins
 from testbed.errors import UserError
 from testbed.paths import P4
-from testbed.systems.options import (
-    AtpOptions,
-    EsaOptions,
-    GridOptions,
-    PsOptions,
-    RingOptions,
-    SwitchmlOptions,
-)
 from testbed.systems.system import System
 
 SHIPPED: dict[str, System] = {
@@ -28,7 +20,7 @@ SHIPPED: dict[str, System] = {
             color="#D55E00",
             marker="o",
             program=P4 / "esa.p4",
-            options=EsaOptions,
+            options="testbed.systems.options:EsaOptions",
             slot_bytes=26,
             host_part="testbed.derived.host_specs:esa_part",
             machine="testbed.workload.machine:esa_machine",
@@ -42,7 +34,7 @@ SHIPPED: dict[str, System] = {
             color="#0072B2",
             marker="s",
             program=P4 / "atp.p4",
-            options=AtpOptions,
+            options="testbed.systems.options:AtpOptions",
             slot_bytes=26,
             host_part="testbed.derived.host_specs:atp_part",
             machine="testbed.workload.machine:atp_machine",
@@ -56,7 +48,7 @@ SHIPPED: dict[str, System] = {
             color="#CC79A7",
             marker="P",
             program=P4 / "grid.p4",
-            options=GridOptions,
+            options="testbed.systems.options:GridOptions",
             slot_bytes=28,
             planned=True,
             host_part="testbed.derived.host_specs:grid_part",
@@ -74,7 +66,7 @@ SHIPPED: dict[str, System] = {
             color="#009E73",
             marker="^",
             program=P4 / "switchml.p4",
-            options=SwitchmlOptions,
+            options="testbed.systems.options:SwitchmlOptions",
             slot_bytes=14,
             servers="none",
             divided=True,
@@ -96,7 +88,7 @@ SHIPPED: dict[str, System] = {
             color="#000000",
             marker="v",
             program=P4 / "forward.p4",
-            options=PsOptions,
+            options="testbed.systems.options:PsOptions",
             slot_bytes=0,
             servers="many",
             memory=False,
@@ -111,7 +103,7 @@ SHIPPED: dict[str, System] = {
             color="#56B4E9",
             marker="D",
             program=P4 / "forward.p4",
-            options=RingOptions,
+            options="testbed.systems.options:RingOptions",
             slot_bytes=0,
             servers="none",
             memory=False,

@@ -7,10 +7,12 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from testbed.errors import UserError
-from testbed.systems.options import ServerOptions, SlotOptions, SystemOptions
+
+if TYPE_CHECKING:
+    from testbed.systems.options import ServerOptions, SlotOptions, SystemOptions
 
 Hook = str | Callable[..., Any]
 
@@ -23,7 +25,8 @@ def _function(place: str) -> Callable[..., Any] | None:
 @dataclass(frozen=True)
 class System:
     """A system. `color` and `marker` are matplotlib's; `program` is its P4 file; `options` the
-    model of its part of an experiment file.
+    model of its part of an experiment file (testbed/systems/options.py), or its place as
+    "module:class", so that hosts and reports, which ask for no option, need not load models.
 
     `slot_bytes` is the state that its P4 program keeps per aggregator beside bitmap and values.
     `servers`: parameter servers of a job, "none", "one" or "many" (its option `servers` says how
@@ -54,7 +57,7 @@ class System:
     color: str
     marker: str
     program: Path
-    options: type[SystemOptions]
+    options: type[SystemOptions] | str
     slot_bytes: int
     servers: str = "one"
     memory: bool = True
@@ -72,6 +75,12 @@ class System:
     release: Hook = "testbed.dataplane.release_job:mark_gone"
     reroute: Hook = ""
 
+    @property
+    def option_model(self) -> type[SystemOptions]:
+        """The class behind `options`."""
+        place = self.options
+        return cast("type[SystemOptions]", _function(place)) if isinstance(place, str) else place
+
     def hook(self, name: str) -> Callable[..., Any] | None:
         """The function behind one of the hooks above; None if the system has none."""
         place = getattr(self, name)
@@ -80,12 +89,12 @@ class System:
     def servers_per_job(self, options: SystemOptions | None) -> int:
         """Parameter servers of each job; `options` are needed only where there are "many"."""
         if self.servers == "many":
-            return cast(ServerOptions, options).servers
+            return cast("ServerOptions", options).servers
         return int(self.servers == "one")
 
     def aggregators_per_job(self, options: SystemOptions) -> int:
         """The fewest aggregators of each switch that every job must have to itself."""
-        return cast(SlotOptions, options).sets if self.divided else 0
+        return cast("SlotOptions", options).sets if self.divided else 0
 
     def aggregator_bytes(self, values: int, bitmap_bits: int) -> int:
         """Switch memory of one aggregator: its registers, int32 values and bitmap included."""

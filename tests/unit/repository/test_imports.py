@@ -34,6 +34,21 @@ print([name for name in {HEAVY!r} if name in sys.modules])
     assert done.stdout.strip() == "[]"
 
 
+def test_hosts_import_nothing_that_reads_experiments_or_results():
+    """They would start later, and take more memory."""
+    program = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from testbed.emulate import child_processes
+from testbed.hosts import host_process
+print([name for name in ("pydantic", "pandas", "networkx", "matplotlib")
+       if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
+
+
 def test_the_interface_for_python_is_found_when_it_is_used():
     program = f"""
 import sys
