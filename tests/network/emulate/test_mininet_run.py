@@ -17,6 +17,7 @@ import pytest
 from p4engine_testing.leftovers import children_of
 
 from testbed import results
+from testbed.cli.main import main
 from testbed.network import registry
 from tests.support.paths import ROOT
 from tests.support.runs import PYTHON, run
@@ -185,12 +186,12 @@ def test_repetitions_start_from_zero(experiment, tmp_path):
         (("aggregators: 16", "aggregators: 0"), ["aggregators", "0"]),
     ],
 )
-def test_a_mistake_in_the_file_is_one_clear_message(experiment, tmp_path, change, words):
-    done = run(experiment(SMALL.replace(*change)), tmp_path / "results")
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert all(word in done.stderr for word in words), done.stderr
-    assert not (tmp_path / "results").exists()
+def test_a_mistake_in_the_file_is_one_clear_message(experiment, tmp_path, capsys, change, words):
+    folder = tmp_path / "results"
+    assert main([str(experiment(SMALL.replace(*change))), "--results", str(folder)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and all(word in said for word in words), said
+    assert not folder.exists()
 
 
 def test_a_p4_file_with_a_syntax_error_shows_the_line(experiment, tmp_path):

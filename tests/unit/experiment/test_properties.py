@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -94,9 +95,20 @@ EXPERIMENT = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(EXPERIMENT)
 def test_a_resolved_experiment_loads_to_itself(data: dict) -> None:
+    loads_to_itself(data)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(EXPERIMENT)
+def test_many_resolved_experiments_load_to_themselves(data: dict) -> None:
+    loads_to_itself(data)
+
+
+def loads_to_itself(data: dict) -> None:
     experiment = load_text(write_yaml(data))
     text = experiment.resolved_yaml()
     again = load_text(text, folder="/")
@@ -226,9 +238,20 @@ PATHS = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(PATHS, WORDS)
 def test_any_value_anywhere_is_valid_or_refused_clearly(path: tuple, value: object) -> None:
+    valid_or_refused_clearly(path, value)
+
+
+@pytest.mark.slow
+@settings(max_examples=600, deadline=None)
+@given(PATHS, WORDS)
+def test_any_of_many_values_is_valid_or_refused_clearly(path: tuple, value: object) -> None:
+    valid_or_refused_clearly(path, value)
+
+
+def valid_or_refused_clearly(path: tuple, value: object) -> None:
     data = read_yaml(BASE, "base").data
     place = data
     for part in path[:-1]:

@@ -91,7 +91,7 @@ def agree(network: Network, jobs: Sequence[PlanJob], planner: str, seed: int, **
     assert rates(*scaled(network, jobs, 10), planner, **more) == [10 * each for each in expected]
 
 
-@settings(max_examples=15, **CHECKS)
+@settings(max_examples=8, **CHECKS)
 @given(
     small_networks(),
     st.sampled_from(SHIPPED),
