@@ -54,36 +54,82 @@ def chromium():
         launched.close()
 
 
-@pytest.fixture
-def view(chromium, request):
-    """Opens a file and returns Playwright's page once all its charts are drawn."""
-    troubles: list[str] = []
-    page = chromium.new_page(viewport={"width": 1200, "height": 900})
-    page.set_default_timeout(120_000)
-    page.on("console", lambda message: troubles.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: troubles.append(str(error)))
+class View:
+    """A page of the browser, and what went wrong in it."""
 
-    def look_at(call) -> None:
+    def __init__(self, chromium) -> None:
+        self.troubles: list[str] = []
+        self.page = page = chromium.new_page(viewport={"width": 1200, "height": 900})
+        page.set_default_timeout(120_000)
+        page.on("console", lambda message: self.troubles.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        page.on("request", self._asked)
+
+    def _asked(self, call) -> None:
         if not call.url.startswith(("file:", "data:", "blob:")):
-            troubles.append(f"asks for {call.url}")
+            self.troubles.append(f"asks for {call.url}")
 
-    page.on("request", look_at)
-
-    def opened(path: Path):
-        page.goto(path.as_uri())
-        page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
-        page.wait_for_function(
+    def open(self, path: Path) -> None:
+        """Until all charts of the file are drawn."""
+        self.page.goto(path.as_uri())
+        opened = "document.querySelectorAll('details').forEach((each) => (each.open = true))"
+        self.page.evaluate(opened)
+        self.page.wait_for_function(
             "Number(document.documentElement.dataset.drawn)"
             " === document.querySelectorAll('.chart').length"
         )
-        return page
 
-    opened.page = page  # for what is to be done otherwise
+    def keep_picture(self, name: str) -> None:
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        picture = PICTURES / f"{name}.png"
+        self.page.screenshot(path=picture, full_page=True)
+        hand_over(PICTURES)
+        hand_over(picture)
+
+
+@pytest.fixture
+def view(chromium, request):
+    """Opens a file and returns Playwright's page once all its charts are drawn."""
+    seen = View(chromium)
+
+    def opened(path: Path):
+        seen.open(path)
+        return seen.page
+
+    opened.page = seen.page  # for what is to be done otherwise
     yield opened
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    picture = PICTURES / f"{request.node.name}.png"
-    page.screenshot(path=picture, full_page=True)
-    hand_over(PICTURES)
-    hand_over(picture)
-    page.close()
-    assert not troubles
+    seen.keep_picture(request.node.name)
+    seen.page.close()
+    assert not seen.troubles
+
+
+@pytest.fixture(scope="module")
+def kept_views(chromium):
+    """The views that are open for several tests, by file."""
+    views: dict[Path, View] = {}
+    yield views
+    for seen in views.values():
+        seen.page.close()
+
+
+@pytest.fixture
+def shared_view(chromium, kept_views, request):
+    """The same as `view` for tests that leave a page as it was: a file is opened once for all of
+    them, which takes seconds. After a failed test it is opened again."""
+    failed = request.session.testsfailed
+    used: list[Path] = []
+
+    def opened(path: Path):
+        used.append(path)
+        if path not in kept_views:
+            kept_views[path] = View(chromium)
+            kept_views[path].open(path)
+        return kept_views[path].page
+
+    yield opened
+    for path in used:
+        seen = kept_views[path]
+        seen.keep_picture(request.node.name)
+        if seen.troubles or request.session.testsfailed > failed:
+            kept_views.pop(path).page.close()
+        assert not seen.troubles

@@ -46,8 +46,8 @@ def sweep(tmp_path_factory):
     return html.write_sweep(found, sweeps.frame(found))
 
 
-def test_every_chart_has_its_marks(view, run):
-    page = view(run)
+def test_every_chart_has_its_marks(shared_view, run):
+    page = shared_view(run)
     marks = {
         chart.name: page.evaluate(COUNT, chart.name) for chart in run_page(read(run.parent)).charts
     }
@@ -79,8 +79,8 @@ CORNERS = """
 """
 
 
-def test_a_heat_map_is_not_covered_by_its_tools(view, run):
-    tools, plot, scale = view(run).evaluate(CORNERS, "pool-s1")
+def test_a_heat_map_is_not_covered_by_its_tools(shared_view, run):
+    tools, plot, scale = shared_view(run).evaluate(CORNERS, "pool-s1")
     assert tools <= plot and tools <= scale
 
 
@@ -108,8 +108,8 @@ def test_visible_charts_are_drawn_first_and_folded_ones_later(view, run):
     page.wait_for_function("window.order.includes('chart-events-s1')")
 
 
-def test_a_job_is_switched_off_everywhere_and_on_again(view, run):
-    page = view(run)
+def test_a_job_is_switched_off_everywhere_and_on_again(shared_view, run):
+    page = shared_view(run)
     before = page.evaluate(COUNT, "timeline")["bars"]
     box = page.get_by_label("small")
     box.focus()
@@ -123,8 +123,8 @@ def test_a_job_is_switched_off_everywhere_and_on_again(view, run):
     assert page.evaluate(COUNT, "timeline")["bars"] == before
 
 
-def test_all_time_axes_zoom_together(view, run):
-    page = view(run)
+def test_all_time_axes_zoom_together(shared_view, run):
+    page = shared_view(run)
     over_time = [chart.name for chart in run_page(read(run.parent)).charts if chart.over_time]
     assert len(over_time) == 5
     whole = page.evaluate(RANGE, "states-s1")
@@ -148,8 +148,8 @@ def test_a_comparison_has_its_bars(view, tmp_path):
     assert page.evaluate(COUNT, "ps-packets")["bars"] == 2
 
 
-def test_a_sweep_has_its_lines_and_its_table_sorts_and_filters(view, sweep):
-    page = view(sweep)
+def test_a_sweep_has_its_lines_and_its_table_sorts_and_filters(shared_view, sweep):
+    page = shared_view(sweep)
     marks = page.evaluate(COUNT, "measure-jct_mean_ns")
     assert marks["points"] == 3 and marks["lines"] == 3 and marks["intervals"] == 1
     rows = page.locator("#table-points tbody tr")
@@ -164,6 +164,7 @@ def test_a_sweep_has_its_lines_and_its_table_sorts_and_filters(view, sweep):
     page.get_by_label("Show rows with").fill("atp not run")
     assert [row.is_visible() for row in rows.all()].count(True) == 1
     assert page.locator(".found").inner_text() == "1 of 5 rows"
+    page.get_by_label("Show rows with").fill("")
 
 
 BOXES = """
@@ -174,8 +175,8 @@ BOXES = """
 """
 
 
-def test_charts_of_a_sweep_s_points_fill_the_window_side_by_side(view, sweep):
-    page = view(sweep)
+def test_charts_of_a_sweep_s_points_fill_the_window_side_by_side(shared_view, sweep):
+    page = shared_view(sweep)
     for width, in_a_row in ((1200, 4), (600, 2), (300, 1)):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_function(
@@ -198,6 +199,7 @@ def test_charts_of_a_sweep_s_points_fill_the_window_side_by_side(view, sweep):
     page.get_by_role("button", name="whole run").click()
     for name in names:
         page.wait_for_function(f"({RANGE})('{name}').join() === '{','.join(map(str, shared))}'")
+    page.set_viewport_size({"width": 1200, "height": 900})
 
 
 def test_paper_has_the_charts_and_no_controls(view, run, tmp_path):
