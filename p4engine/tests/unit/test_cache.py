@@ -1,4 +1,4 @@
-"""The cache of compiled programs stays within its bounds."""
+"""The cache of compiled programs stays within its bounds, and has no program that was changed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import pwd
 
 import pytest
+from p4engine.backend import build
 from p4engine.backend.build import compile_program, compiled_before
 from p4engine.backend.cache import cache_folder, prune
 from p4engine.frontend.diagnostics import P4Error
@@ -50,6 +51,48 @@ def test_a_hit_counts_as_use(tmp_path):
     again = compile_program(path)
     assert again.cached and again.so_path == compiled.so_path
     assert again.so_path.stat().st_mtime > 1
+
+
+def test_a_program_that_is_as_it_was_is_not_preprocessed_again(tmp_path, monkeypatch):
+    (tmp_path / "part.p4").write_text("const bit<8> ADDED = 3;\n")
+    path = tmp_path / "program.p4"
+    path.write_text(
+        '#include "part.p4"\n' + source(apply="hdr.h.a = hdr.h.a + (bit<32>)ADDED * N;")
+    )
+    first = compile_program(path, {"N": 1})
+    other = compile_program(path, {"N": "2"})
+    assert other.hash != first.hash
+
+    def preprocessed(*_):
+        raise AssertionError("preprocessed again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "_preprocess", preprocessed)
+        for definitions, then in (({"N": 1}, first), ({"N": "2"}, other), ({"N": "1"}, first)):
+            again = compile_program(path, definitions)
+            assert again.cached and (again.hash, again.so_path) == (then.hash, then.so_path)
+            assert again.info == then.info
+    assert compile_program(path, {"N": 1}, trace=True).hash != first.hash
+
+
+def test_a_file_that_has_changed_is_noticed(tmp_path):
+    path, part = tmp_path / "program.p4", tmp_path / "part.p4"
+    path.write_text('#include "part.p4"\n' + source(apply="hdr.h.a = hdr.h.a + (bit<32>)ADDED;"))
+    part.write_text("const bit<8> ADDED = 3;\n")
+    first, then = compile_program(path), part.stat()
+    part.write_text("const bit<8> ADDED = 4;\n")
+    os.utime(part, ns=(then.st_atime_ns, then.st_mtime_ns))  # neither time nor length tells
+    changed = compile_program(path)
+    assert changed.hash != first.hash
+    part.write_text("const bit<8> OTHER = 4;\n")
+    with pytest.raises(P4Error, match="ADDED"):
+        compile_program(path)
+    part.write_text("const bit<8> ADDED = 3;\n")
+    again = compile_program(path)
+    assert again.cached and again.hash == first.hash
+    part.unlink()
+    with pytest.raises(P4Error, match="cannot find the include file"):
+        compile_program(path)
 
 
 def test_it_lies_where_the_user_says(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from p4engine.frontend.diagnostics import Diagnostics, Fatal
 from p4engine.frontend.lexer import parse_number
+from p4engine.frontend.preprocessor.files import Files
 from p4engine.frontend.preprocessor.preprocess import preprocess
 
 
@@ -104,3 +105,45 @@ def test_errors(tmp_path, text, message):
 
 def test_a_file_that_includes_itself_ends(tmp_path):
     assert "too deeply" in run(tmp_path, '#include "main.p4"')[2][0]
+
+
+CHANGES = {
+    "the program": lambda here: (here / "main.p4").write_text("#define N 1\n"),
+    "an included file": lambda here: (here / "far" / "part.p4").write_text("2\n"),
+    "an included file is gone": lambda here: (here / "far" / "part.p4").unlink(),
+    "an earlier folder has the file, too": lambda here: (here / "near" / "part.p4").write_text("1"),
+    "a link leads elsewhere": lambda here: (
+        (here / "link.p4").unlink(),
+        (here / "other.p4").write_text("#pragma once\n3\n"),
+        (here / "link.p4").symlink_to("other.p4"),
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_any_file_that_was_looked_at_is_noticed(tmp_path, change):
+    for folder in ("near", "far"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "far" / "part.p4").write_text("1\n")
+    (tmp_path / "once.p4").write_text("#pragma once\n3\n")
+    (tmp_path / "link.p4").symlink_to("once.p4")
+    path = tmp_path / "main.p4"
+    path.write_text('#include <part.p4>\n#include "once.p4"\n#include "link.p4"\n')
+
+    def texts() -> tuple[list[str], Files]:
+        files, diagnostics = Files(), Diagnostics()
+        folders = (tmp_path / "near", tmp_path / "far")
+        return [t.text for t in preprocess(path, {}, folders, diagnostics, None, files)[0]], files
+
+    before, files = texts()
+    assert before[:-1] == ["1", "3"] and files.unchanged()
+    (tmp_path / "bystander.p4").write_text("4")
+    assert files.unchanged()
+    CHANGES[change](tmp_path)
+    assert not files.unchanged()
+
+
+def test_an_error_is_told_every_time(tmp_path):
+    """Although the tokens of a file are kept."""
+    for _ in range(2):
+        assert run(tmp_path, "1 /* 2")[2] == ["this comment is never closed"]

@@ -3,6 +3,9 @@
 A program is kept in the cache (cache.py) under a key made of its tokens after preprocessing (with
 their places: messages and log texts name lines), the sources of this compiler and of the runtime,
 the C compiler's version and the flags.
+
+A process that compiles the same program again (every run of a sweep does) does not preprocess it
+again to know the key, as long as all files that preprocessing looked at are as they were.
 """
 
 from __future__ import annotations
@@ -10,20 +13,24 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from p4engine.backend.c_build import build_shared_object, find_target
 from p4engine.backend.cache import cache_folder, digest, failure, prune, replace, touch
 from p4engine.frontend.diagnostics import NOWHERE, Diagnostic, Diagnostics, Fatal, P4Error
 from p4engine.frontend.lexer import Token
+from p4engine.frontend.preprocessor.files import Files
 from p4engine.program_info import ProgramInfo
 
 ENGINE = Path(__file__).parents[1]
 # The folders whose Python decides what C comes of a program.
 COMPILER = ("frontend", "middle", "backend")
 RECURSION = 20_000
+MAX_REMEMBERED = 1000  # programs
 
 
 @dataclass(frozen=True)
@@ -37,9 +44,36 @@ class Compiled:
     cached: bool = False
 
 
+# What was asked for: the program's path, definitions, include folders, and `confined_to`.
+_Program = tuple[Path, tuple[tuple[str, str], ...], tuple[Path, ...], Path | None]
+# The programs without errors that this process has preprocessed: where it looked, and what came out
+# (`_spelling`).
+_remembered: dict[_Program, tuple[Files, str]] = {}
+_remembering = threading.Lock()
+
+
 def _sources() -> list[Path]:
     """The compiler's own sources, on which every compiled program depends."""
     return sorted(path for folder in COMPILER for path in (ENGINE / folder).rglob("*.py"))
+
+
+@cache  # a process goes on with the sources that it has loaded
+def _compiler() -> str:
+    return digest([path.read_bytes() for path in _sources()])
+
+
+def _spelling(tokens: list[Token], diagnostics: Diagnostics) -> str:
+    """A name for tokens with their places, and for the names of the files that they are from."""
+    text = "\n".join(f"{t[1]}\t{t[2][0]}.{t[2][1]}.{t[2][2]}" for t in tokens)
+    return digest([text, *(Path(file).name for file in diagnostics.files)])
+
+
+def _remember(program: _Program, files: Files, spelling: str) -> None:
+    with _remembering:
+        _remembered.pop(program, None)
+        if len(_remembered) >= MAX_REMEMBERED:
+            del _remembered[next(iter(_remembered))]
+        _remembered[program] = files, spelling
 
 
 def compile_program(
@@ -60,42 +94,64 @@ def compile_program(
     Raises P4Error, which carries every diagnostic, for a program with errors, a missing C compiler,
     or a cache that cannot be used.
     """
+    definitions = {name: str(value) for name, value in (defines or {}).items()}
+    folders = tuple(Path(folder) for folder in include_dirs)
+    path = Path(path)
+    program = (path, tuple(definitions.items()), folders, confined_to)
+    before, spelling = _remembered.get(program, (None, ""))
+    if before is not None and before.unchanged():
+        compiled = _Kept(spelling, trace, cache).compiled()
+        if compiled is not None:
+            return compiled
+    diagnostics, files = Diagnostics(), Files()
+    tokens = _preprocess(program, diagnostics, files)
+    spelling = _spelling(tokens, diagnostics)
+    kept = _Kept(spelling, trace, cache)
+    if not diagnostics.errors:
+        _remember(program, files, spelling)
+        compiled = kept.compiled()
+        if compiled is not None:
+            return compiled
+    c_text, info = translate(tokens, diagnostics, path.name, trace)
+    build_shared_object(c_text, kept.target, kept.folder, kept.so_path, fast=not trace)
+    payload = {"info": info.to_json(), "warnings": [vars(w) for w in diagnostics.warnings]}
+    replace(kept.info_path, json.dumps(payload).encode())
+    prune(kept.folder)
+    return Compiled(kept.so_path, info, kept.key, diagnostics.warnings)
+
+
+def _preprocess(program: _Program, diagnostics: Diagnostics, files: Files) -> list[Token]:
     from p4engine.frontend.preprocessor.preprocess import preprocess
 
-    diagnostics = Diagnostics()
-    path = Path(path)
+    path, definitions, folders, confined_to = program
     try:
-        tokens, _ = preprocess(
-            path,
-            dict(defines or {}),
-            tuple(Path(d) for d in include_dirs),
-            diagnostics,
-            confined_to,
-        )
+        return preprocess(path, dict(definitions), folders, diagnostics, confined_to, files)[0]
     except Fatal:
         diagnostics.stop_on_errors()
         raise AssertionError from None
     except RecursionError:
         raise failure("macros are nested too deeply") from None
-    target = find_target()
-    compiler = digest([p.read_bytes() for p in _sources()])
-    names = [Path(f).name for f in diagnostics.files]
-    text = "\n".join(f"{t[1]}\t{t[2][0]}.{t[2][1]}.{t[2][2]}" for t in tokens)
-    key = digest([target.digest, compiler, text, *names, *(["trace"] if trace else [])])
-    folder = cache or cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise failure(f"cannot make the cache {folder}: {error.strerror}") from None
-    so_path, info_path = folder / f"{key}.so", folder / f"{key}.json"
-    if not diagnostics.errors and (found := compiled_before(so_path)):
-        return found
-    c_text, info = translate(tokens, diagnostics, path.name, trace)
-    build_shared_object(c_text, target, folder, so_path, fast=not trace)
-    payload = {"info": info.to_json(), "warnings": [vars(w) for w in diagnostics.warnings]}
-    replace(info_path, json.dumps(payload).encode())
-    prune(folder)
-    return Compiled(so_path, info, key, diagnostics.warnings)
+
+
+class _Kept:
+    """A program's place in the cache: that of the user, or the folder `cache`."""
+
+    def __init__(self, spelling: str, trace: bool, cache: Path | None) -> None:
+        self.target = find_target()
+        self.key = digest(
+            [self.target.digest, _compiler(), spelling, *(["trace"] if trace else [])]
+        )
+        self.folder = cache or cache_folder()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise failure(f"cannot make the cache {self.folder}: {error.strerror}") from None
+        self.so_path = self.folder / f"{self.key}.so"
+        self.info_path = self.folder / f"{self.key}.json"
+
+    def compiled(self) -> Compiled | None:
+        """The program from the cache; None: it is not there, or damaged."""
+        return compiled_before(self.so_path)
 
 
 def compiled_before(so_path: Path) -> Compiled | None:

@@ -12,6 +12,7 @@ program comes from the cache. `>` is never joined with what follows except in `>
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from p4engine.frontend.diagnostics import Diagnostics, Place
@@ -50,8 +51,18 @@ _PATTERN = re.compile(
 
 def tokenize(text: str, file: int, diagnostics: Diagnostics) -> list[Token]:
     """All tokens of one file with NEWLINE tokens between lines."""
+    tokens, unclosed = _tokens(text, file)
+    if unclosed is not None:
+        diagnostics.error(unclosed, "this comment is never closed")
+    return list(tokens)
+
+
+@lru_cache(maxsize=128)  # programs of one process mostly differ in what is defined for them
+def _tokens(text: str, file: int) -> tuple[tuple[Token, ...], Place | None]:
+    """The tokens, and where a comment begins that is never closed."""
     tokens: list[Token] = []
     append = tokens.append
+    unclosed = None
     line, start, spaced = 1, 0, False
     for match in _PATTERN.finditer(text):
         kind = match.lastgroup
@@ -71,9 +82,7 @@ def tokenize(text: str, file: int, diagnostics: Diagnostics) -> list[Token]:
             newlines = match.group().count("\n")
         else:
             if kind == "op" and match.group() == "/" and text.startswith("/*", begin):
-                diagnostics.error(
-                    Place(file, line, begin - start + 1), "this comment is never closed"
-                )
+                unclosed = Place(file, line, begin - start + 1)
                 break
             append(Token(kind, match.group(), Place(file, line, begin - start + 1), spaced))
             spaced = False
@@ -84,7 +93,7 @@ def tokenize(text: str, file: int, diagnostics: Diagnostics) -> list[Token]:
             line += newlines
             start = begin + match.group().rindex("\n") + 1
     append(Token(NEWLINE, "\n", Place(file, line, len(text) - start + 1), spaced))
-    return tokens
+    return tuple(tokens), unclosed
 
 
 def parse_number(text: str) -> tuple[int, int | None, bool] | None:

@@ -8,13 +8,13 @@ author wrote: a token from a macro's body carries the place where the macro was 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from p4engine.frontend.diagnostics import Diagnostics, Place
 from p4engine.frontend.lexer import END, ID, NEWLINE, NUMBER, STRING, Token, tokenize
 from p4engine.frontend.preprocessor.condition import Condition
+from p4engine.frontend.preprocessor.files import Files
 from p4engine.frontend.preprocessor.macros import MAX_TOKENS, Macro, MacroExpander, spell
 
 BUILTIN_INCLUDE = Path(__file__).parents[2] / "p4include"
@@ -39,8 +39,10 @@ class Preprocessor:
         diagnostics: Diagnostics,
         include_dirs: tuple[Path, ...],
         confined_to: Path | None = None,
+        files: Files | None = None,
     ) -> None:
         self.diagnostics = diagnostics
+        self.files = files or Files()
         self.include_dirs = include_dirs
         self.confined_to = confined_to
         self.expander = MacroExpander(diagnostics)
@@ -67,7 +69,7 @@ class Preprocessor:
 
     def _file(self, path: Path, place: Place | None, depth: int) -> None:
         try:
-            text = path.read_bytes().decode("utf-8-sig", errors="replace")
+            text = self.files.read(path).decode("utf-8-sig", errors="replace")
         except OSError as error:
             if place is None:
                 self.diagnostics.add_file(str(path), "")
@@ -172,7 +174,7 @@ class Preprocessor:
             self.diagnostics.warning(place, "#warning " + spell(rest))
         elif name == "pragma":
             if rest and rest[0].text == "once":
-                self._once.add(path.resolve())
+                self._once.add(self.files.real(path))
         elif name != "line" and line[1].kind != NUMBER:
             self.diagnostics.error(place, f"unknown preprocessor directive #{name}")
 
@@ -195,7 +197,7 @@ class Preprocessor:
         for folder in folders:
             candidate = folder / name
             if self._readable(candidate):
-                if candidate.resolve() not in self._once:
+                if not self._once or self.files.real(candidate) not in self._once:
                     self._file(candidate, place, depth + 1)
                 return
         raise self.diagnostics.fatal(
@@ -208,10 +210,10 @@ class Preprocessor:
 
     def _readable(self, file: Path) -> bool:
         if self.confined_to is not None:
-            inside = (self.confined_to.resolve(), BUILTIN_INCLUDE)
-            if not any(file.resolve().is_relative_to(folder) for folder in inside):
+            inside = (self.files.real(self.confined_to), BUILTIN_INCLUDE)
+            if not any(self.files.real(file).is_relative_to(folder) for folder in inside):
                 return False
-        return os.path.isfile(file)  # no error for a name that no file can have
+        return self.files.is_file(file)
 
     def _define(self, rest: list[Token], place: Place) -> None:
         if not rest or rest[0].kind != ID:
@@ -269,10 +271,11 @@ def preprocess(
     include_dirs: tuple[Path, ...],
     diagnostics: Diagnostics,
     confined_to: Path | None = None,
+    files: Files | None = None,
 ) -> tuple[list[Token], list[Path]]:
     """All tokens of the program, and the files that were read. confined_to: files are only read
-    below this folder (and those that come with the compiler)."""
-    processor = Preprocessor(diagnostics, include_dirs, confined_to)
+    below this folder (and those that come with the compiler). files: keeps what was asked."""
+    processor = Preprocessor(diagnostics, include_dirs, confined_to, files)
     for name in ("__p4engine__", "__TARGET_BMV2__"):  # the latter as p4c for BMv2 defines it
         processor.define(name, "1")
     for name, value in defines.items():
