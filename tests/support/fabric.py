@@ -14,6 +14,7 @@ import random
 import socket
 import struct
 from collections.abc import Callable, Iterable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -71,46 +72,59 @@ class Host:
     def __init__(self, spec: HostSpec) -> None:
         self.spec = spec
         self.is_worker = spec.is_worker
-        self.machine = machine.new_machine(spec)
-        self.counts = self.machine.counters
         self.arrived = machine.new_batch(ROWS, spec.job.values, spec.job.bitmap_width)
         self.out = machine.new_batch(4 * ROWS, spec.job.values, spec.job.bitmap_width)
-        self.bytes = self.out.packets.view(np.uint8)
         self.count = 0
         self.paused_until = 0
-        # By address, as hosts and virtual time do it, so that one compiled step serves all three.
-        self.stepper = Stepper(self.machine, self.arrived, self.out)
-        self.step = STEP(self.stepper.address)
-        self.placed = [Placed(part) for part in (self.machine, self.arrived, self.out)]
         self.deadline = ctypes.c_int64()
-        # Fields of records take long by their names; these are looked at after every event.
-        self.room = self.arrived.packets.view(np.uint8)
-        self.status = {name: self.machine.status[name] for name in ("failed", "finished")}
+        self.at = ctypes.byref(self.deadline)
+        # A numpy index costs several times as much as one of a memory view, and these are used for
+        # every packet.
+        self.row = self.arrived.packets.strides[0]  # bytes; that of `out` is as long
+        self.room = memoryview(self.arrived.packets.view(np.uint8).reshape(-1))
+        self.lengths = memoryview(self.arrived.lengths)
+        self.filled = memoryview(self.out.packets.view(np.uint8).reshape(-1))
+        self.filled_lengths = memoryview(self.out.lengths)
+        self.destinations = memoryview(self.out.destinations)
+        self.use(machine.new_machine(spec))
+
+    def use(self, made: Any) -> None:
+        """Let this be the machine."""
+        self.machine = made
+        self.counts = made.counters
+        # By address, as hosts and virtual time do it, so that one compiled step serves all three.
+        self.stepper = Stepper(made, self.arrived, self.out)
+        self.placed = [Placed(part) for part in (made, self.arrived, self.out)]
+        addresses = [part.address for part in self.placed]
+        self.step = partial(STEP(self.stepper.address), *addresses)
+        self.has_finished = memoryview(made.status["finished"])
+        self.has_failed = memoryview(made.status["failed"])
 
     def take(self, frame: bytes) -> None:
-        payload = np.frombuffer(frame, np.uint8, offset=sizes.FRAME_OVERHEAD)
-        self.room[self.count, : payload.size] = payload
-        self.arrived.lengths[self.count] = payload.size
+        begin, length = self.count * self.row, len(frame) - sizes.FRAME_OVERHEAD
+        self.room[begin : begin + length] = frame[sizes.FRAME_OVERHEAD :]
+        self.lengths[self.count] = length
         self.count += 1
 
     def run(self, now: int) -> tuple[list[tuple[str, bytes]], int]:
         """(frames to send as (peer, payload), next deadline)."""
-        addresses = [part.address for part in self.placed]
-        filled = self.step(*addresses, now, self.count, ctypes.byref(self.deadline))
+        filled = self.step(now, self.count, self.at)
         if filled < 0:
             raise raised.pop()
         self.count = 0
         out = []
+        begin = 0
         for i in range(filled):
-            peer = self.spec.peers[int(self.out.destinations[i])]
-            out.append((peer, self.bytes[i, : self.out.lengths[i]].tobytes()))
+            peer = self.spec.peers[self.destinations[i]]
+            out.append((peer, bytes(self.filled[begin : begin + self.filled_lengths[i]])))
+            begin += self.row
         return out, self.deadline.value
 
     def finished(self) -> bool:
-        return self.status["finished"][0] == 1
+        return self.has_finished[0] == 1
 
     def failed(self) -> bool:
-        return bool(self.status["failed"][0])
+        return self.has_failed[0] != 0
 
     def counters(self) -> dict[str, int]:
         return as_dict(self.counts)
@@ -118,16 +132,21 @@ class Host:
 
 def udp_frame(source: str, destination: str, payload: bytes) -> bytes:
     """A frame as a host's kernel makes it (UDP checksum 0, MAC addresses without meaning)."""
-    udp = struct.pack("!HHHH", wire.PORT, wire.PORT, 8 + len(payload), 0)
+    return _headers(source, destination, len(payload)) + payload
+
+
+@cache
+def _headers(source: str, destination: str, length: int) -> bytes:
+    udp = struct.pack("!HHHH", wire.PORT, wire.PORT, 8 + length, 0)
     ip = bytearray(
-        struct.pack("!BBHHHBBH", 0x45, 2, 28 + len(payload), 0, 0x4000, 64, 17, 0)
+        struct.pack("!BBHHHBBH", 0x45, 2, 28 + length, 0, 0x4000, 64, 17, 0)
         + socket.inet_aton(source)
         + socket.inet_aton(destination)
     )
     total = sum(struct.unpack("!10H", ip))
     total = (total & 0xFFFF) + (total >> 16)
     struct.pack_into("!H", ip, 10, ~(total + (total >> 16)) & 0xFFFF)
-    return bytes(12) + b"\x08\x00" + bytes(ip) + udp + payload
+    return bytes(12) + b"\x08\x00" + bytes(ip) + udp
 
 
 class Fabric:
@@ -151,7 +170,7 @@ class Fabric:
         self.hosts = {spec.host: Host(spec) for spec in plan(experiment)}
         self.now = 0
         self.frames = 0
-        self._events: list[tuple[int, int, str, object]] = []
+        self._events: list[tuple[int, int, str, Any]] = []
         self._serial = itertools.count()
         self._wake: dict[str, int] = {}
         # By node and port: the neighbour, and its port towards the node.
@@ -175,17 +194,26 @@ class Fabric:
         """Run until every worker has finished; AssertionError on a wrong value or at the end of
         the time, with who is not finished."""
         waiting = {host.spec.host for host in self.workers() if not host.finished()}
-        while self._events and waiting:
-            self.now, _, name, frame = heapq.heappop(self._events)
-            if self.now > until_ns:
-                break
-            if name in self.switches:
-                self._at_switch(name, frame)
-            elif name in self.hosts:
-                self._at_host(name, frame)
-                if name in waiting and self.hosts[name].finished():
-                    waiting.remove(name)
+        while self._events and waiting and self._events[0][0] <= until_ns:
+            name = self.step()
+            if name in waiting and self.hosts[name].finished():
+                waiting.remove(name)
         assert not waiting, f"at {self.now / MS:.1f} ms still not finished: {waiting}"
+
+    def step(self) -> str:
+        """The next event, and with it those that follow at the same moment at the same switch;
+        returns where."""
+        events = self._events
+        now, _, name, arrival = heapq.heappop(events)
+        self.now = now
+        if name not in self.switches:
+            self._at_host(name, arrival)
+            return name
+        arrivals = [arrival]
+        while events and events[0][2] == name and events[0][0] == now:
+            arrivals.append(heapq.heappop(events)[3])
+        self._at_switch(name, arrivals)
+        return name
 
     def _call(self, when: int, name: str, frame: object = None) -> None:
         heapq.heappush(self._events, (when, next(self._serial), name, frame))
@@ -194,11 +222,15 @@ class Fabric:
         """`node` sends a frame on the wire at its port."""
         neighbour, back = self._leads[node][port]
         self.frames += 1
-        for extra in self.schedule(self.now, node, frame):
-            self._call(self.now + self.delay_ns + extra, neighbour, (back, frame))
-        for extra, forged, *host in self.forger(self.now, node, frame) if self.forger else ():
+        now, arrival = self.now, (back, frame)
+        arrives = now + self.delay_ns
+        for extra in self.schedule(now, node, frame):
+            heapq.heappush(self._events, (arrives + extra, next(self._serial), neighbour, arrival))
+        if self.forger is None:
+            return
+        for extra, forged, *host in self.forger(now, node, frame):
             there = self._gateway(*host) if host else (neighbour, back)
-            self._call(self.now + self.delay_ns + extra, there[0], (there[1], forged))
+            self._call(arrives + extra, there[0], (there[1], forged))
 
     def _gateway(self, host: str) -> tuple[str, int]:
         gateway = self.topology.switch_of(host)
@@ -207,23 +239,23 @@ class Fabric:
     def _port(self, node: str, neighbour: str) -> int:
         return next(p for p, (o, _, _) in self.topology.ports(node).items() if o == neighbour)
 
-    def _at_switch(self, name: str, arrival: tuple[int, bytes] | None) -> None:
-        switch = self.switches[name]
-        if arrival is not None:
-            switch.receive(arrival[0], arrival[1], self.now)
-        for _, port, frame in switch.advance(self.now):
+    def _at_switch(self, name: str, arrivals: list[tuple[int, bytes]]) -> None:
+        switch, now = self.switches[name], self.now
+        for port, frame in arrivals:
+            switch.receive(port, frame, now)
+        for _, port, frame in switch.advance(now):
             self._put(name, port, frame)
 
     def _at_host(self, name: str, arrival: tuple[int, bytes] | None) -> None:
-        host = self.hosts[name]
-        if self.now < host.paused_until:
+        host, now = self.hosts[name], self.now
+        if now < host.paused_until:
             self._call(host.paused_until, name, arrival)
             return
         if arrival is not None:
             host.take(arrival[1])
-        elif self.now < self._wake.get(name, 0):
+        elif now < self._wake.get(name, 0):
             return  # an earlier alarm that has been set anew since
-        out, deadline = host.run(self.now)
+        out, deadline = host.run(now)
         if host.failed():
             status = host.machine.status[0]
             raise AssertionError(
@@ -233,7 +265,7 @@ class Fabric:
         for peer, payload in out:
             self._put(name, 1, udp_frame(host.spec.address, peer, payload))
         if deadline < NEVER:
-            when = max(deadline, self.now)
+            when = max(deadline, now)
             if self._wake.get(name) != when:
                 self._wake[name] = when
                 self._call(when, name)

@@ -3,8 +3,6 @@ the clock of a fabric (tests/support/fabric.py), or on links with rates in virtu
 
 from __future__ import annotations
 
-import heapq
-
 import numpy as np
 
 from testbed.collective import client, layout
@@ -14,9 +12,8 @@ from testbed.runtimes.program import prepare
 from testbed.simulate import event_queue, loop, world
 from testbed.simulate.parts import Parts
 from testbed.workload import fed_worker, feed
-from testbed.workload.placed_machine import Placed, Stepper
 from tests.support.experiments import experiment
-from tests.support.fabric import MINUTE_NS, STEP, Fabric, Host, Schedule, perfect
+from tests.support.fabric import MINUTE_NS, Fabric, Host, Schedule, perfect
 from tests.support.switches import start_switches
 
 WORDS = 1 << 20
@@ -64,10 +61,7 @@ class FabricLink(client.Link):
         super().__init__(memory, facts)
         self.fabric = fabric
         self.host = host
-        host.machine = fed_worker.attach(host.machine, self.memory)
-        host.stepper = Stepper(host.machine, host.arrived, host.out)
-        host.step = STEP(host.stepper.address)
-        host.placed = [Placed(part) for part in (host.machine, host.arrived, host.out)]
+        host.use(fed_worker.attach(host.machine, self.memory))
 
     def ring(self) -> None:
         fed_worker.submit(self.host.machine, self.memory)
@@ -91,12 +85,8 @@ def step(fabric: Fabric) -> None:
     """The next event."""
     if not fabric._events:
         raise AssertionError(f"at {fabric.now} ns nothing is left to happen")
-    fabric.now, _, name, frame = heapq.heappop(fabric._events)
+    fabric.step()
     assert fabric.now < MINUTE_NS, "the programs have waited for a minute"
-    if name in fabric.switches:
-        fabric._at_switch(name, frame)
-    else:
-        fabric._at_host(name, frame)
 
 
 def programs(text: str, schedule: Schedule = perfect) -> tuple[Fabric, list[client.Job]]:

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from p4engine.switch.library import Switch
 
-from testbed.workload.placed_machine import Placed, Stepper
-from tests.support.fabric import STEP, Host, udp_frame
+from tests.support.fabric import Host, udp_frame
 
 # Registers that report and decide nothing: numbers of events and sums of times, and, as nothing
 # ages in these networks, the times of aggregators.
@@ -72,8 +71,6 @@ class HostNode:
         self.host, self.name, self.packets = host, host.spec.host, packets
         self.gateway, self.port = gateway, port
         self.memory = _together(host)
-        host.status = {name: host.machine.status[name] for name in ("failed", "finished")}
-        host.counts = host.machine.counters
         self.states: list[bytes] = []
         self.deadlines: list[int] = []
         self.finished: list[bool] = []
@@ -246,8 +243,5 @@ def _together(host: Host) -> np.ndarray:
         offset = places[root.ctypes.data] + part.ctypes.data - root.ctypes.data
         return np.ndarray(part.shape, part.dtype, memory.data, offset, part.strides)
 
-    host.machine = moved(host.machine)
-    host.stepper = Stepper(host.machine, host.arrived, host.out)
-    host.step = STEP(host.stepper.address)
-    host.placed = [Placed(part) for part in (host.machine, host.arrived, host.out)]
+    host.use(moved(host.machine))
     return memory
