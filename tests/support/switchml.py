@@ -27,8 +27,8 @@ system: {name: switchml%(options)s}
 memory: {aggregators: %(aggregators)d}
 values_per_packet: 16
 jobs:
-  - {model: resnet18, workers: 4, iterations: 2, scale: 0.002}
-  - {model: vgg16, workers: 4, iterations: 2, scale: 0.0002, start: 50 us}
+  - {model: resnet18, workers: 4, iterations: 2, scale: 0.0006}
+  - {model: vgg16, workers: 4, iterations: 2, scale: 0.00006, start: 50 us}
 """
 SECOND_SET = 1 << 31
 

@@ -20,8 +20,8 @@ system: {name: atp, window: 32%(options)s}
 memory: {aggregators: %(aggregators)d}
 values_per_packet: 16
 jobs:
-  - {model: resnet18, workers: 4, iterations: 2, scale: 0.001}
-  - {model: vgg16, workers: 4, iterations: 2, scale: 0.0001, start: 50 us}
+  - {model: resnet18, workers: 4, iterations: 2, scale: 0.0005}
+  - {model: vgg16, workers: 4, iterations: 2, scale: 0.00005, start: 50 us}
 """
 
 RECORDED = """

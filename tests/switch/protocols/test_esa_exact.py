@@ -14,8 +14,8 @@ system: {name: esa, window: 32%(options)s}
 memory: {aggregators: %(aggregators)d}
 values_per_packet: 16
 jobs:
-  - {model: resnet18, workers: 4, iterations: 2, scale: 0.002}
-  - {model: vgg16, workers: 4, iterations: 2, scale: 0.0002, start: 50 us}
+  - {model: resnet18, workers: 4, iterations: 2, scale: 0.0006}
+  - {model: vgg16, workers: 4, iterations: 2, scale: 0.00006, start: 50 us}
 """
 
 
@@ -35,8 +35,8 @@ def test_without_faults_nothing_is_sent_twice():
 def test_small_memory_is_exact_and_preempts():
     fabric = run(perfect, aggregators=16)
     servers = [server.counters() for server in fabric.servers()]
-    assert sum(c["ps_partials"] for c in servers) > 100
-    assert sum(c["ps_collisions"] for c in servers) > 100
+    assert sum(c["ps_partials"] for c in servers) > 20
+    assert sum(c["ps_collisions"] for c in servers) > 20
 
 
 @pytest.mark.parametrize("seed", first_of(range(6), 1))
@@ -53,7 +53,7 @@ def test_a_window_of_positions_under_faults_on_every_wire(seed, order):
 
 @pytest.mark.parametrize("window", first_of([1, 3, 9], 1))
 def test_a_small_window_of_positions_does_not_deadlock(window):
-    text = TEXT.replace("window: 32", f"window: {window}").replace("0.002", "0.0004")
+    text = TEXT.replace("window: 32", f"window: {window}").replace("0.0006", "0.0004")
     options = ", window_rule: positions"
     run(lossy(5, loss=0.01, reorder=0.05), aggregators=24, options=options, text=text)
 

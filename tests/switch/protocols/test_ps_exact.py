@@ -17,8 +17,8 @@ topology: {kind: star, hosts: 14}
 system: {name: ps, window: 32%(options)s}
 values_per_packet: 16
 jobs:
-  - {model: resnet18, workers: 4, iterations: 2, scale: 0.001}
-  - {model: vgg16, workers: 3, iterations: 2, scale: 0.0002, start: 50 us}
+  - {model: resnet18, workers: 4, iterations: 2, scale: 0.0004}
+  - {model: vgg16, workers: 3, iterations: 2, scale: 0.00008, start: 50 us}
 """
 
 

@@ -20,8 +20,8 @@ topology: {kind: star, hosts: 12}
 system: {name: ring, window: %(window)d%(options)s}
 values_per_packet: 16
 jobs:
-  - {model: resnet18, workers: %(workers)d, iterations: 3, scale: 0.002}
-  - {model: vgg16, workers: 3, iterations: 2, scale: 0.0002, start: 50 us}
+  - {model: resnet18, workers: %(workers)d, iterations: 3, scale: 0.0006}
+  - {model: vgg16, workers: 3, iterations: 2, scale: 0.00006, start: 50 us}
 """
 
 

@@ -32,7 +32,7 @@ system: {name: switchml%(options)s}
 memory: {aggregators: %(aggregators)d}
 values_per_packet: 16
 jobs:
-  - {model: resnet18, workers: 5, iterations: 2, scale: 0.002}
+  - {model: resnet18, workers: 5, iterations: 2, scale: 0.0006}
 """
 TREE = """
 from testbed.topology import Topology

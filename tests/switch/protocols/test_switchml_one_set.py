@@ -33,8 +33,8 @@ system: {name: switchml, sets: 1}
 memory: {aggregators: 48}
 timeout: 2 s
 jobs:
-  - {model: resnet18, workers: 4, iterations: 2, scale: 0.002%s}
-  - {model: vgg16, workers: 4, iterations: 2, scale: 0.0002%s}
+  - {model: resnet18, workers: 4, iterations: 2, scale: 0.0006%s}
+  - {model: vgg16, workers: 4, iterations: 2, scale: 0.00006%s}
 """
 
 

@@ -17,12 +17,12 @@ jobs:
   - model: resnet18
     workers: 4
     iterations: 2
-    scale: 0.001
+    scale: 0.0005
     placement: {workers: [h1, h2, h5, h6], ps: h9}
   - model: vgg16
     workers: 4
     iterations: 2
-    scale: 0.0001
+    scale: 0.00005
     placement: {workers: [h3, h4, h7, h8], ps: h10}
 """
 
