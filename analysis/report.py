@@ -113,12 +113,13 @@ def render_sweep(sweep: sweeps.Sweep, frame: pd.DataFrame | None = None) -> Rend
 def render(results: Results, zeros: bool = False) -> RenderableType:
     """Headline and tables of one run; tables without rows are left out. zeros: with the rows whose
     numbers are all 0."""
-    return _rendered(results, run_tables(results, summary(results)), zeros)
+    frames = summary(results)
+    return _composed(results, frames, run_tables(results, frames), zeros)
 
 
-def _rendered(results: Results, whole: Sequence[Table], zeros: bool) -> RenderableType:
-    """`render` of a run's `run_tables`."""
-    parts: list[RenderableType] = [tables.headline(results, summary(results))]
+def _composed(results: Results, frames: Frames, whole: list[Table], zeros: bool) -> RenderableType:
+    """What `render` returns, of a run's `summary` and its tables."""
+    parts: list[RenderableType] = [tables.headline(results, frames)]
     shown = whole if zeros else [without_zeros(table) for table in whole]
     parts += ["", *(printed(table) for table in shown if table.rows)]
     if left_out := sum(len(table.rows) for table in whole) - sum(len(t.rows) for t in shown):
@@ -211,9 +212,11 @@ def of_what_has_finished(folder: Path) -> Iterator[None]:
 
 def _one(results: Results, console: Console, draw: bool = True, zeros: bool = False) -> None:
     with _writing(results.folder):
-        whole = run_tables(results, summary(results))
-        console.print(_rendered(results, whole, zeros))
-        _keep(_rendered(results, whole, zeros=True), results.folder / "report.txt")
+        frames = summary(results)
+        whole = run_tables(results, frames)
+        if not console.quiet:  # rich would lay the tables out all the same
+            console.print(_composed(results, frames, whole, zeros))
+        _keep(_composed(results, frames, whole, True), results.folder / "report.txt")
         if not draw:
             return
         if results.finished:
@@ -249,7 +252,8 @@ def _compare(runs: list[Results], folder: Path, console: Console) -> None:
 
 
 def _show(content: RenderableType, console: Console, path: Path) -> None:
-    console.print(content)
+    if not console.quiet:
+        console.print(content)
     _keep(content, path)
 
 
