@@ -39,26 +39,17 @@ def swept(tmp_path: Path):
     def run(sweep: str, **options):
         path = tmp_path / "swept.yaml"
         path.write_text(TEXT.format(sweep=sweep))
-        code = run_sweep(load_sweep(path), tmp_path / "results", **options)
+        code = run_sweep(load_sweep(path), tmp_path / "results", report=False, **options)
         folder = tmp_path / "results" / "swept"
         return code, {each.name: find(each) for each in folder.iterdir() if find(each)}
 
     return run
 
 
-def test_a_sweep_resumes(swept, capsys):
-    code, first = swept("memory.aggregators: [16, 64]", processes=2)
+def test_a_sweep_resumes_and_a_point_that_fails_does_not_stop_the_others(swept, tmp_path, capsys):
+    code, first = swept("system: [esa, switchml]", processes=2)
     assert code == 0 and len(first) == 2
     assert all(read(run).finished for (run,) in first.values())
-    code, second = swept("memory.aggregators: [16, 64, 32]", processes=1)
-    assert code == 0 and len(second) == 3
-    assert {key: second[key] for key in first} == first
-    printed = capsys.readouterr().out
-    assert "2 of 3 points have finished before" in printed
-    assert "1 of 1: done: memory.aggregators=32" in printed
-
-
-def test_a_point_that_fails_does_not_stop_the_others(swept, tmp_path, capsys):
     folder = tmp_path / "p4"
     shutil.copytree(P4, folder)
     memory = folder / "value_memory.p4"
@@ -71,10 +62,15 @@ def test_a_point_that_fails_does_not_stop_the_others(swept, tmp_path, capsys):
         )
     )
     wrong = f"{{name: esa, program: {folder / 'esa.p4'}}}"
-    code, runs = swept(f"system: [{wrong}, switchml]", processes=1)
-    assert code == 1
-    assert sorted(read(run).state for (run,) in runs.values()) == ["failed", "finished"]
-    assert "wrong value: job resnet18-0, iteration 0" in capsys.readouterr().err
+    code, second = swept(f"system: [{wrong}, atp, esa, switchml]", processes=1)
+    assert code == 1 and len(second) == 4
+    assert {key: second[key] for key in first} == first
+    added = {key: read(run).state for key, (run,) in second.items() if key not in first}
+    assert sorted(added.values()) == ["failed", "finished"]
+    printed = capsys.readouterr()
+    assert "2 of 4 points have finished before" in printed.out
+    assert "1 of 2: failed: " in printed.out and "2 of 2: done: system=atp" in printed.out
+    assert "wrong value: job resnet18-0, iteration 0" in printed.err
 
 
 def test_a_point_without_a_sound_program_is_named_first(swept, tmp_path):
@@ -93,7 +89,8 @@ def test_a_missing_scheduler_is_one_message(swept):
 def test_an_interrupt_ends_the_sweep_and_says_what_is_kept(tmp_path):
     path = tmp_path / "swept.yaml"
     path.write_text(TEXT.format(sweep="jobs[0].iterations: [1, 20000]"))
-    words = [sys.executable, str(ROOT / "run.py"), str(path), "--no-report"]
+    options = ["--no-report", "--processes", "1"]
+    words = [sys.executable, str(ROOT / "run.py"), "sweep", str(path), *options]
     process = subprocess.Popen(
         [*words, "--results", str(tmp_path / "results")],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -106,7 +103,7 @@ def test_an_interrupt_ends_the_sweep_and_says_what_is_kept(tmp_path):
     process.send_signal(signal.SIGINT)  # to it alone; its processes are not told
     _, error = process.communicate()
     assert process.returncode == 130
-    again = f"{path} --no-report --results {tmp_path / 'results'}` goes on with the others"
+    again = f"{' '.join(words[2:])} --results {tmp_path / 'results'}` goes on with the others"
     assert "1 of 2 points are kept in" in error and again in error
     ended_by = time.monotonic() + 30  # whoever inherits them has to notice
     while any(Identity.of(pid) for pid in workers) and time.monotonic() < ended_by:
