@@ -24,6 +24,22 @@ def test_a_filling_aggregator_is_seen_where_it_is():
     assert len(taken) == 2 and taken[1] - taken[0] == 1
 
 
+def test_one_taker_sees_every_change_and_each_switch_for_itself():
+    esa, other = OneSwitch(), OneSwitch()
+    look = dataplane.SnapshotTaker(esa.experiment)
+    assert look(esa.switch).filling == 0
+    esa.gradient(0, 0, index=5)
+    assert [look(each.switch).filling for each in (esa, other, esa)] == [1, 0, 1]
+    for worker in (1, 2):
+        esa.gradient(0, worker, index=5)
+    ended = look(esa.switch)
+    assert ended.filling == 0 and ended.events["completions"] == 1
+    assert len(look(esa.switch, running=[]).jobs) == 0
+    esa.gradient(1, 0, index=5)
+    assert look(esa.switch, running=[]).jobs.tolist() == [[1, 1, 0]]
+    assert look(esa.switch, running=[0]).jobs.tolist() == [[0, 0, 0], [1, 1, 0]]
+
+
 def test_sets_of_slots_are_two_aggregators_each():
     switch = SlotSwitch()
     switch.whole_chunk(0, 0)

@@ -94,6 +94,7 @@ MANAGER_CALLS = (
 # What a traced build tells.
 TRACE_CALLS = ("trace", "trace_lines", "trace_stop")
 CALLS = PROGRAM_CALLS + MANAGER_CALLS + TRACE_CALLS
+_OF_PROGRAM, _OF_SWITCH = frozenset(PROGRAM_CALLS), frozenset(CALLS)
 
 
 class Pipeline(Tables, Arrays):
@@ -231,7 +232,7 @@ class Switch(Replication):
             pipeline.close()
 
     def __getattr__(self, name: str) -> Any:
-        if name in PROGRAM_CALLS:
+        if name in _OF_PROGRAM:
             return getattr(self.__dict__["pipeline"], name)
         raise AttributeError(f"a switch has no {name!r}")
 
@@ -242,7 +243,7 @@ class Switch(Replication):
         """
         results = []
         for name, *args in calls:
-            if name not in CALLS:
+            if name not in _OF_SWITCH:
                 raise AttributeError(f"a switch has no {name!r}")
             results.append(getattr(self, name)(*args))
         return results

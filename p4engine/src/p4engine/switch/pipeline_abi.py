@@ -97,7 +97,7 @@ SIGNATURES = {
         c_int64,
         [c_void_p, c_uint32, c_uint32, POINTER(c_uint32), c_uint32],
     ),
-    "p4_register_read": (c_int, [c_void_p, c_uint32, c_uint64, c_uint64, WORDS]),
+    "p4_register_read": (c_int, [c_void_p, c_uint32, c_uint64, c_uint64, c_void_p]),
     "p4_register_write": (c_int, [c_void_p, c_uint32, c_uint64, c_uint64, WORDS]),
     "p4_register_fill": (c_int, [c_void_p, c_uint32, c_uint64, c_uint64, WORDS]),
     "p4_counter_read": (c_int, [c_void_p, c_uint32, c_uint64, c_uint64, POINTER(Count)]),

@@ -57,7 +57,7 @@ class Arrays(Instance):
     def _read_words(self, r: Register, start: int, count: int | None) -> array[int]:
         start, count = self._range(r, start, count)
         words = array("Q", bytes(8 * word_count(r.width) * count))
-        room = (c_uint64 * max(1, len(words))).from_buffer(words) if words else (c_uint64 * 1)()
+        room, _ = words.buffer_info()  # not as a ctypes array: its type would be made anew
         status = self.lib.p4_register_read(self.handle, r.id, start, count, room)
         self._check(status, f"register {r.name}")
         return words
