@@ -86,7 +86,7 @@ WAYS = [{}, {"RECIRCULATION_PORT": ROUND}]
 def test_it_does_what_esa_does(more):
     events: Counter[int] = Counter()
     for seed, case in enumerate(SEVERAL):
-        events += compare(case, 1500, seed, **more)
+        events += compare(case, 1000, seed, **more)
     assert set(events) == EVENTS
 
 
