@@ -40,6 +40,21 @@ def test_one_taker_sees_every_change_and_each_switch_for_itself():
     assert look(esa.switch, running=[0]).jobs.tolist() == [[0, 0, 0], [1, 1, 0]]
 
 
+def test_it_is_the_same_over_a_control_connection():
+    """Where answers are lists."""
+    esa = OneSwitch()
+    esa.gradient(0, 0, index=5)
+
+    class Connection:
+        def batch(self, calls):
+            return [list(answer) for answer in esa.switch.batch(calls)]
+
+    look = dataplane.SnapshotTaker(esa.experiment)
+    direct, over = look(esa.switch), look(Connection())
+    assert over.jobs.tolist() == direct.jobs.tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert over.events == direct.events and over.events["allocations"] == 1
+
+
 def test_sets_of_slots_are_two_aggregators_each():
     switch = SlotSwitch()
     switch.whole_chunk(0, 0)
