@@ -30,9 +30,9 @@ system: {name: %(system)s%(options)s}
 values_per_packet: 16
 admission: %(admission)s
 jobs:
-  - {name: a, model: resnet18, workers: 4, iterations: 2, scale: 0.0005,
+  - {name: a, model: resnet18, workers: 4, iterations: 2, scale: 0.0002,
      placement: {workers: [h1, h2, h5, h6]%(ps_a)s}}
-  - {name: b, model: vgg11, workers: 2, iterations: 2, scale: 0.0001,
+  - {name: b, model: vgg11, workers: 2, iterations: 2, scale: 0.00004,
      placement: {workers: [h3, h7]%(ps_b)s}}
 """
 HEADER = sizes.FRAME_OVERHEAD
