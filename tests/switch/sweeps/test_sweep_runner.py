@@ -46,7 +46,8 @@ def swept(tmp_path: Path):
     return run
 
 
-def test_a_sweep_resumes_and_a_point_that_fails_does_not_stop_the_others(swept, tmp_path, capsys):
+def test_a_sweep_resumes(swept, tmp_path, capsys):
+    """With more points, of which one fails and does not stop the other."""
     code, first = swept("system: [esa, switchml]", processes=2)
     assert code == 0 and len(first) == 2
     assert all(read(run).finished for (run,) in first.values())
