@@ -90,6 +90,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: is_alone(Path(item.path)))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more than processors: tests also wait, for networks, browsers and other processes."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def is_alone(path: Path) -> bool:
     """Whether the tests of a file run while no others do."""
     way = folders(path)
