@@ -118,12 +118,17 @@ class Simulation:
 
     def _first_step_ns(self) -> int:
         """The time between the first samples: no longer than between the last ones, of which there
-        are `_max_samples`. A run takes at least as long as the bound of each job that is not
-        killed."""
-        least_ns = 0
-        if self.cluster is None and not self.experiment.faults:
-            jobs = [node.spec.job for _, node in self.nodes.present]
-            least_ns = max(job.start_ns + job.iterations * (job.bound_ns or 0) for job in jobs)
+        are `_max_samples`. A run goes on until its last job has been submitted, and takes at least
+        as long as the bound of each job that has hosts from the beginning; killed jobs do not
+        count."""
+        jobs = self.experiment.jobs
+        killed = {fault.job for fault in self.experiment.faults if fault.kind == "kill"}
+        ends_ns = [job.start_ns for job in jobs if job.name not in killed]
+        for _, node in self.nodes.present:
+            job = node.spec.job
+            if jobs[job.number].name not in killed:
+                ends_ns.append(job.start_ns + job.iterations * (job.bound_ns or 0))
+        least_ns = max(ends_ns, default=0)
         step_ns = FIRST_SAMPLE_STEP_NS
         while step_ns * self._max_samples < least_ns:
             step_ns *= 2

@@ -9,6 +9,7 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
+from testbed.dataplane.memory_snapshot import SnapshotTaker
 from testbed.errors import RunError, UserError
 from testbed.protocols.sizes import frame_bytes
 from testbed.runtimes.program import prepare
@@ -229,3 +230,33 @@ def test_keys_of_virtual_time_are_for_virtual_time():
     source = text().replace("runtime: virtual", "runtime: mininet")
     with pytest.raises(UserError, match="virtual: is for runtime virtual, not mininet"):
         experiment(source + "virtual: {switch_latency: 1 us}\n")
+
+
+SLOW_LINKS = """
+name: samples
+runtime: virtual
+topology: {kind: star, hosts: 3}
+links: {bandwidth: 10 Mbit/s}
+system: esa
+memory: {aggregators: 16}
+jobs:
+  - {name: a, model: resnet18, workers: 2, iterations: 2, scale: 0.0005}
+%s
+"""
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "",
+        "faults: [{at: 1 ms, fault: link_down, between: [h1, s1], for: 10 ms}]",
+        "faults: [{at: 1 ms, fault: pause, job: a, worker: 0, for: 10 ms}]",
+    ],
+)
+def test_memory_is_looked_at_about_as_often_as_the_tables_say(monkeypatch, more):
+    looks = []
+    look = SnapshotTaker.__call__
+    monkeypatch.setattr(SnapshotTaker, "__call__", lambda *a: looks.append(0) or look(*a))
+    tables = run_virtual(experiment(SLOW_LINKS % more))
+    times = {row["time_ns"] for row in tables["memory"]}
+    assert 500 <= len(times) <= 1001 and len(looks) < 4.5 * len(times), (len(looks), len(times))
