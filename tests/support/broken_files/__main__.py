@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.broken_files.campaign import run
+from tests.support.broken_files.campaign import run, told
 from tests.support.broken_files.corpus import chosen, keep, kept
 from tests.support.broken_files.readers import READERS
 
@@ -39,8 +39,7 @@ def main() -> int:
 def at_random(name: str, options: argparse.Namespace, folder: Path) -> bool:
     """Whether a file has failed."""
     outcome = run(name, options.count, options.seed, folder, options.keep)
-    ends = ", ".join(f"{count} {end}" for end, count in sorted(outcome.ends.items()))
-    print(f"{name}: {ends}", flush=True)
+    print(f"{name}: {told(outcome.ends)}", flush=True)
     for path, what in outcome.failures:
         print(f"  {path}: {what.strip().splitlines()[-1][:300]}")
     return bool(outcome.failures)
@@ -60,8 +59,8 @@ def by_coverage(name: str, options: argparse.Namespace, folder: Path) -> bool:
 
 
 def gather(corpus: Path, names: list[str]) -> None:
-    """Choose from what is kept and from a corpus, and keep that."""
-    best = {}
+    """Choose from what is kept and from a corpus, for the readers `names`, and keep that."""
+    best = {name: kept(name) for name in READERS}
     for name in names:
         found = corpus / name
         inputs = [path.read_bytes() for path in sorted(found.iterdir())] if found.is_dir() else []

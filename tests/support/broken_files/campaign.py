@@ -49,20 +49,18 @@ def run(name: str, count: int, seed: int, folder: Path, kept: Path) -> Outcome:
         files = rng.sample(files, count)
     contents = [path.read_bytes() for path in files]
     for path in files:
-        assert read_one(reader, path)[0] == "read", path
+        assert _read(reader, path)[0] == "read", path
     outcome = Outcome()
     for number in range(count):
         place = rng.randrange(len(files))
         content = broken(files[place], contents[place], rng.choice(contents), rng)
-        files[place].write_bytes(content)
-        end, what = read_one(reader, files[place])
+        end, what = read_changed(reader, files[place], content)
         outcome.ends[end] += 1
         if end == "failed":
             kept.mkdir(parents=True, exist_ok=True)
             copy = kept / f"{name}-{seed}-{number}{files[place].suffix}"
             copy.write_bytes(content)
             outcome.failures.append((copy, what))
-        files[place].write_bytes(contents[place])
     shutil.rmtree(work)
     return outcome
 
@@ -73,8 +71,23 @@ def broken(path: Path, content: bytes, other: bytes, rng: random.Random) -> byte
     return changed_bytes(content, other, rng)
 
 
-def read_one(reader: Reader, path: Path) -> tuple[str, str]:
-    """How the reader ends: `read`, `refused` with the message, or `failed` with what happened."""
+def read_changed(reader: Reader, path: Path, content: bytes) -> tuple[str, str]:
+    """How the reader ends with this content in a file, which has its own again afterwards: `read`,
+    `refused` with the message, or `failed` with what happened."""
+    sound = path.read_bytes()
+    path.write_bytes(content)
+    try:
+        return _read(reader, path)
+    finally:
+        path.write_bytes(sound)
+
+
+def told(ends: Counter[str]) -> str:
+    """How many files ended how."""
+    return ", ".join(f"{count} {end}" for end, count in sorted(ends.items()))
+
+
+def _read(reader: Reader, path: Path) -> tuple[str, str]:
 
     def stop(*_: object) -> None:
         raise TookTooLong

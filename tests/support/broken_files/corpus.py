@@ -41,19 +41,16 @@ def kept(name: str) -> list[bytes]:
 
 def read_all(name: str, inputs: list[bytes], folder: Path) -> Iterator[tuple[str, str]]:
     """How each input ends in an empty folder: `read`, `refused` with the message, or `failed` with
-    what happened. An input for a file that the reader no longer has ends in `read`."""
+    what happened, or `gone` if the reader has no such file."""
     reader = READERS[name]
     with campaign.quiet():
         files = {str(path.relative_to(folder)): path for path in reader.sound(folder)}
     for data in inputs:
         title, content = parts(data)
-        if title not in files:
-            yield "read", ""
-            continue
-        sound = files[title].read_bytes()
-        files[title].write_bytes(content)
-        yield campaign.read_one(reader, files[title])
-        files[title].write_bytes(sound)
+        if title in files:
+            yield campaign.read_changed(reader, files[title], content)
+        else:
+            yield "gone", ""
 
 
 def chosen(name: str, inputs: list[bytes], folder: Path) -> list[bytes]:
@@ -63,6 +60,8 @@ def chosen(name: str, inputs: list[bytes], folder: Path) -> list[bytes]:
     )
     found: dict[tuple[str, str], bytes] = {}
     for data, (end, what) in zip(small, read_all(name, small, folder), strict=True):
+        if end == "gone":
+            continue
         kind = re.sub(r"'[^']*'|\S*[^A-Za-z\s.,;:()]\S*", "", what.replace(str(folder), ""))
         found.setdefault((end, kind[:200]), data)
     return list(found.values())[:MOST]

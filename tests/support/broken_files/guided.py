@@ -34,13 +34,10 @@ class Guided:
         self.reader = READERS[name]
         self.folder = folder
         with campaign.quiet():
-            self.files = self.reader.sound(folder)
-        self.contents = {self._title(path): path.read_bytes() for path in self.files}
+            files = self.reader.sound(folder)
+        self.contents = {str(path.relative_to(folder)): path.read_bytes() for path in files}
         self.ends: Counter[str] = Counter()
         self.failures: dict[str, Path] = {}
-
-    def _title(self, path: Path) -> str:
-        return str(path.relative_to(self.folder))
 
     def seeds(self) -> list[bytes]:
         """The sound files as inputs."""
@@ -53,15 +50,13 @@ class Guided:
         self.ends[end] += 1
         done = self.ends.total()
         if not done % SHOWN_EVERY or done == self.count:
-            print(f"{self.name}: {self.summary()}", flush=True)
+            print(f"{self.name}: {campaign.told(self.ends)}", flush=True)
         if done == self.count:  # libFuzzer would end the process without a word
             os._exit(1 if self.failures else 0)
 
     def _read(self, title: str, content: bytes) -> str:
         path = self.folder / title
-        path.write_bytes(content)
-        end, what = campaign.read_one(self.reader, path)
-        path.write_bytes(self.contents[title])
+        end, what = campaign.read_changed(self.reader, path, content)
         if end == "failed" and (kind := _kind(what)) not in self.failures:
             self.kept.mkdir(parents=True, exist_ok=True)
             copy = self.kept / f"{self.name}-{len(self.failures)}{path.suffix}"
@@ -70,10 +65,6 @@ class Guided:
             self.failures[kind] = copy
             print(f"  {copy}: {what.strip().splitlines()[-1][:300]}", flush=True)
         return end
-
-    def summary(self) -> str:
-        """How many inputs ended how."""
-        return ", ".join(f"{count} {end}" for end, count in sorted(self.ends.items()))
 
     def changed(self, data: bytes, longest: int, seed: int) -> bytes:
         """Another input: the data or the bytes of this one's content changed, or another file."""

@@ -51,6 +51,7 @@ MODEL = """# name: mine
 name,shape,values,forward_ns,backward_ns
 fc,3x2,6,1000,2000
 """
+RUN = "run"  # the folder of a run's results: inputs name files by their paths
 MIX = "submit,model,workers,iterations,scale\n0 s,vgg16,2,3,0.01\n1 ms,resnet50,4,2,0.1\n"
 
 
@@ -129,16 +130,12 @@ def _graphs(folder: Path) -> list[Path]:
 
 
 def _run(folder: Path) -> list[Path]:
-    made = write_run(folder)
-    found = sorted(path for path in made.rglob("*") if path.is_file())
-    # A point of a run has one folder; so a file's place says which run it is of.
-    return found
+    made = write_run(folder).rename(folder / RUN)
+    return sorted(path for path in made.rglob("*") if path.is_file())
 
 
 def _report(path: Path) -> None:
-    folder = path
-    while not (folder.parent.name.startswith("sound-") or folder.parent.name == "work"):
-        folder = folder.parent
+    folder = next(each for each in path.parents if each.name == RUN)
     results = read(folder)
     if results.finished:
         Console(file=open("/dev/null", "w"), width=200).print(report.render(results))  # noqa: SIM115
