@@ -7,9 +7,9 @@
  * timer. The kernel's arrival stamps are the traffic manager's times, so a loop that was not scheduled for a
  * while does not see a burst where there was none.
  *
- * Trains (train.h) are cut into packets when they come in. They are larger than a frame of the ring, so the ring has
- * only their beginning, and the kernel keeps them whole in the socket's queue (PACKET_COPY_THRESH), from where one
- * system call takes one. With the option `trains`, packets that leave at the same time for the same receiver are
+ * Trains (train.h) are cut into packets when they come in. They and packets of more than 2000 bytes are larger than a
+ * frame of the ring, so the ring has only their beginning, and the kernel keeps them whole in the socket's queue
+ * (PACKET_COPY_THRESH), from where one system call takes one. With the option `trains`, packets that leave at the same time for the same receiver are
  * sent as trains. Checksums that a sender's kernel left to the hardware are completed.
  *
  * While there is work the loop makes no system call but sendmmsg; without work it sleeps until a packet,
