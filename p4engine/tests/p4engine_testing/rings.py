@@ -15,6 +15,7 @@ there once.
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import shutil
 import signal
@@ -35,6 +36,7 @@ MARKERS = (
     "network: builds a network; needs root",
 )
 TOOLS = ("ip", "unshare", "nsenter", "sysctl")
+LONG = 20  # as many tests as one that is marked slow counts for, where files are put in order
 LOOK_S = 5.0  # between looks at how much time a test has had
 
 # The first call of a compiled function loads it; that is no sign of a flaky test.
@@ -85,9 +87,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="slow: runs with --slow (./test --all)"))
     if hasattr(config, "workerinput"):
         # Long files first, which those of networks are too: then all processes end together.
-        of_file = Counter(item.path for item in items)
+        of_file: Counter[Path] = Counter()
+        for item in items:
+            is_long = config.getoption("--slow") and item.get_closest_marker("slow")
+            of_file[item.path] += LONG if is_long else 1
         items.sort(key=lambda item: (not item.get_closest_marker("network"), -of_file[item.path]))
     items.sort(key=lambda item: is_alone(Path(item.path)))
+
+
+def pytest_collection_finish() -> None:
+    """What modules made for good is no garbage: to look through it again and again took a tenth of
+    all tests' time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.hookimpl(optionalhook=True)
