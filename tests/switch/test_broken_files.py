@@ -13,9 +13,15 @@ from tests.support.broken_files.campaign import run
 from tests.support.broken_files.readers import READERS
 from tests.support.paths import ROOT
 
+# Each of these readers takes more than 0.1 s for a file.
+MANY = {"experiment": 300, "results": 300, "sweep": 300}
 
-@pytest.mark.parametrize("name", READERS)
-@pytest.mark.parametrize("count", [3, pytest.param(1500, marks=pytest.mark.slow)])
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [(name, 3) for name in READERS]
+    + [pytest.param(name, MANY.get(name, 1500), marks=pytest.mark.slow) for name in READERS],
+)
 def test_a_broken_file_is_read_or_refused(tmp_path, name, count):
     outcome = run(name, count, seed=count, folder=tmp_path, kept=tmp_path / "kept")
     assert not outcome.failures

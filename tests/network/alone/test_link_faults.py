@@ -12,7 +12,9 @@ from tests.support.runs import finished, run
 FAILS = "{at: 150 ms, fault: link_down, between: [s1, s3], failover: 200 ms, for: 500 ms}"
 
 
-@pytest.mark.parametrize("system", first_of(sorted(SYSTEMS, key=lambda name: name != "grid"), 1))
+@pytest.mark.parametrize(
+    "system", first_of(sorted(SYSTEMS, key=lambda name: name != "grid-atp"), 1)
+)
 def test_jobs_go_on_over_other_links(tmp_path, system):
     path = tmp_path / "links.yaml"
     path.write_text(text(system, FAILS, virtual=False))

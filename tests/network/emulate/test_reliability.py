@@ -13,10 +13,7 @@ import pytest
 from testbed import results
 from tests.support.reliability import CELLS, MIN_PACKETS, TROUBLES, Outcome, run
 
-ALWAYS = {
-    ("esa", "kill"),
-    ("esa", "restart"),
-}
+ALWAYS = {("esa", "restart")}
 SHARE = {"loss_0.1": 0.001, "loss_1": 0.01, "loss_5": 0.05, "duplicate": 0.01, "reorder": 0.01}
 COLUMN = {"duplicate": "duplicates", "reorder": "reordered"}
 

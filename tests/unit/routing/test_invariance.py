@@ -105,7 +105,7 @@ def test_names_order_and_unit_change_no_rate(given_network, planner, seed, resul
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("planner", SHIPPED)
-@settings(max_examples=40, **CHECKS)
+@settings(max_examples=15, **CHECKS)
 @given(given_network=small_networks(max_switches=6), seed=st.integers(0, 10**6))
 def test_names_order_and_unit_change_no_rate_in_many_networks(planner, given_network, seed) -> None:
     agree(*given_network, planner, seed)
