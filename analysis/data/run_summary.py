@@ -55,8 +55,8 @@ _CARRIED = [
 def summary(results: Results) -> Frames:
     """All frames: "jobs" (one row per repetition and job), "switches" (per repetition and switch),
     "events" (per repetition, switch, event and job) and "run" (per repetition). They are computed
-    once, and nobody changes them."""
-    return results.once(_summary)
+    once; the frames are the caller's own."""
+    return {name: frame.copy() for name, frame in results.once(_summary).items()}
 
 
 def _summary(results: Results) -> Frames:

@@ -42,6 +42,12 @@ def test_jobs(frames):
     assert small["iteration_mean_ns"] == 20e6
 
 
+def test_a_caller_s_changes_reach_nobody_else(tmp_path):
+    results = read(write_run(tmp_path))
+    summary(results)["jobs"]["jct_ns"] = 0
+    assert (summary(results)["jobs"]["jct_ns"] > 0).all()
+
+
 def test_iteration_times_add_up_to_the_time_that_a_worker_trained(tmp_path):
     times = iteration_times(read(write_run(tmp_path)))
     sums = times.groupby(["job", "worker"])["time_ns"].sum()
