@@ -36,7 +36,7 @@ MARKERS = (
     "network: builds a network; needs root",
 )
 TOOLS = ("ip", "unshare", "nsenter", "sysctl")
-LONG = 20  # as many tests as one that is marked slow counts for, where files are put in order
+LONG = 200  # as many tests as one that is marked slow counts for, where files are put in order
 LOOK_S = 5.0  # between looks at how much time a test has had
 
 # The first call of a compiled function loads it; that is no sign of a flaky test.
