@@ -39,7 +39,8 @@ class Cheat:
         """Write the submission to the new folder `target`."""
         mistake = Mistake(self.name, self.why, self.edits, self.loses, self.file)
         write_mistake(self.lab, mistake, target)
-        name = self.file or next(p.name for p in sorted(solution(self.lab).iterdir()))
+        files = sorted(path for path in solution(self.lab).iterdir() if path.is_file())
+        name = self.file or files[0].name
         with (target / name).open("a") as file:
             file.write(self.more)
 

@@ -118,6 +118,8 @@ def _zeros(parser: Parser) -> None:
 
 
 def _run(options: Namespace) -> int | None:
+    with interrupts.postponed():  # Rust code that is interrupted while it is imported panics
+        import pydantic  # noqa: F401
     from testbed.netfile.load_network import is_network
 
     if is_network(options.file):

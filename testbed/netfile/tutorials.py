@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any
 
 from p4engine.frontend.diagnostics import P4Error
@@ -150,15 +151,17 @@ class Topology:
 
     def _link(self, link: Any) -> dict[str, Any]:
         if not isinstance(link, list) or not 2 <= len(link) <= 4:
-            raise UserError(f"{self.path}: {link!r} is not a link: two ends, latency, bandwidth")
+            raise UserError(
+                f"{self.path}: {brief(link)} is not a link: two ends, latency, bandwidth"
+            )
         made: dict[str, Any] = {"between": Inline(link[:2])}
         if len(link) > 2:
             try:
                 delay = latency(link[2])
             except ValueError:
                 raise UserError(
-                    f"{self.path}: link {link!r}: {link[2]!r} is no latency; allowed: a number of"
-                    " milliseconds, or text with a unit, such as '5ms'"
+                    f"{self.path}: link {brief(link)}: {brief(link[2])} is no latency;"
+                    " allowed: a number of milliseconds, or text with a unit, such as '5ms'"
                 ) from None
             if delay != "0 ms":
                 made["delay"] = delay
@@ -180,8 +183,8 @@ class Topology:
                 continue
             try:
                 made[key] = int(switch[key])
-            except (TypeError, ValueError):
-                raise UserError(f"{where}: {key} {switch[key]!r} is no number") from None
+            except (TypeError, ValueError, OverflowError):
+                raise UserError(f"{where}: {key} {brief(switch[key])} is no number") from None
         program = self.program
         if "program" in switch:
             stem = Path(get(switch, "program", str, where)).stem
@@ -232,7 +235,9 @@ class Topology:
         if kind == "exact" and len(value) == 1:
             return value[0]
         if kind not in PAIRS or len(value) != 2:
-            raise UserError(f"{where}: {value!r} is no match for a key of kind {kind or 'unknown'}")
+            raise UserError(
+                f"{where}: {brief(value)} is no match for a key of kind {kind or 'unknown'}"
+            )
         return PAIRS[kind].format(*value)
 
     def _kinds(self, table: str, program: Path, path: Path) -> dict[str, str]:

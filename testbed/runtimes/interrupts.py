@@ -40,6 +40,24 @@ def tear_down() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def postponed() -> Iterator[None]:
+    """A block that the signals do not interrupt; one that comes meanwhile follows it."""
+    came: list[int] = []
+
+    def later(number: int, frame: object) -> None:
+        came.append(number)
+
+    before = {number: signal.signal(number, later) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for number in came:
+        signal.raise_signal(number)
+
+
 def exit_code() -> int:
     """What a shell expects of a program that a signal has ended: 130 for Ctrl-C.
 

@@ -62,6 +62,14 @@ def test_a_topology_of_the_tutorials_becomes_a_network_file(tmp_path, capsys):
         (lambda t: t["hosts"]["h1"].pop("ip"), "host h1: there is no 'ip'"),
         (lambda t: t["switches"].update(s2=None), "switch s2: found None; allowed: an object"),
         (lambda t: t["switches"]["s2"].update(cpu_port="up"), "cpu_port 'up' is no number"),
+        (
+            lambda t: t["switches"]["s2"].update(priority_queues=float("inf")),
+            "priority_queues inf is no number",
+        ),
+        (
+            lambda t: t["links"].append(["s1-p7", "s2-p7", [*range(300)]]),
+            "[0, 1, 2, 3, 4, 5, ...] is no latency",
+        ),
         (lambda t: t["links"].append(["s1-p7", "s2-p7", "soon"]), "'soon' is no latency"),
         (lambda t: t["links"].append(["h9", "s1-p7"]), "there is no host or switch h9"),
     ],
