@@ -43,14 +43,16 @@ def mistakes(lab: str) -> list[Mistake]:
     return importlib.import_module(f"testbed.labs._teacher.{lab}.mistakes").MISTAKES
 
 
-def write_mistake(lab: str, mistake: Mistake, target: Path) -> None:
-    """Write the solution with a mistake to the folder `target`. Raises ValueError if an edit does
-    not fit the solution."""
+def write_mistake(lab: str, mistake: Mistake, target: Path) -> Path:
+    """Write the solution with a mistake to the new folder `target`; returns the file that has it.
+    Raises ValueError if an edit does not fit the solution."""
     shutil.copytree(solution(lab), target)
-    name = mistake.file or next(p.name for p in sorted(target.iterdir()) if p.is_file())
-    text = (target / name).read_text()
+    files = sorted(path for path in target.iterdir() if path.is_file())
+    changed = target / mistake.file if mistake.file else files[0]
+    text = changed.read_text()
     for old, new in mistake.edits:
         if text.count(old) != 1:
             raise ValueError(f"{lab}, {mistake.name}: {old!r} occurs {text.count(old)} times")
         text = text.replace(old, new)
-    (target / name).write_text(text)
+    changed.write_text(text)
+    return changed

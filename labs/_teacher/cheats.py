@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.labs._teacher import Mistake, solution, write_mistake
+from testbed.labs._teacher import Mistake, write_mistake
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,7 @@ class Cheat:
     def write(self, target: Path) -> None:
         """Write the submission to the new folder `target`."""
         mistake = Mistake(self.name, self.why, self.edits, self.loses, self.file)
-        write_mistake(self.lab, mistake, target)
-        files = sorted(path for path in solution(self.lab).iterdir() if path.is_file())
-        name = self.file or files[0].name
-        with (target / name).open("a") as file:
+        with write_mistake(self.lab, mistake, target).open("a") as file:
             file.write(self.more)
 
 

@@ -9,8 +9,9 @@
  *
  * Trains (train.h) are cut into packets when they come in. They and packets of more than 2000 bytes are larger than a
  * frame of the ring, so the ring has only their beginning, and the kernel keeps them whole in the socket's queue
- * (PACKET_COPY_THRESH), from where one system call takes one. With the option `trains`, packets that leave at the same time for the same receiver are
- * sent as trains. Checksums that a sender's kernel left to the hardware are completed.
+ * (PACKET_COPY_THRESH), from where one system call takes one. With the option `trains`, packets that leave at the
+ * same time for the same receiver are sent as trains. Checksums that a sender's kernel left to the hardware are
+ * completed.
  *
  * While there is work the loop makes no system call but sendmmsg; without work it sleeps until a packet,
  * the next event of the traffic manager, or a control call. */
