@@ -12,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN_S = 0.5  # much longer than it takes to get to the clean-up from anywhere
@@ -29,33 +30,34 @@ def install() -> None:
 
 
 @contextlib.contextmanager
-def tear_down() -> Iterator[None]:
-    """A block that the signals do not interrupt; they are forgotten."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in _SIGNALS}
-    signal.setitimer(signal.ITIMER_REAL, 0)
+def _handled_by(
+    handler: Callable[[int, FrameType | None], None] | signal.Handlers,
+) -> Iterator[None]:
+    """A block with another handler of the signals."""
+    before = {number: signal.signal(number, handler) for number in _SIGNALS}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+@contextlib.contextmanager
+def tear_down() -> Iterator[None]:
+    """A block that the signals do not interrupt; they are forgotten."""
+    with _handled_by(signal.SIG_IGN):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        yield
 
 
 @contextlib.contextmanager
 def postponed() -> Iterator[None]:
     """A block that the signals do not interrupt; one that comes meanwhile follows it."""
     came: list[int] = []
-
-    def later(number: int, frame: object) -> None:
-        came.append(number)
-
-    before = {number: signal.signal(number, later) for number in _SIGNALS}
-    try:
+    with _handled_by(lambda number, frame: came.append(number)):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    for one in came:
-        signal.raise_signal(one)
+    for number in came:
+        signal.raise_signal(number)
 
 
 def exit_code() -> int:
