@@ -68,6 +68,14 @@ def _results(parser: Parser) -> None:
     )
 
 
+def _import_schemas() -> None:
+    """For commands that read experiments or networks. Signals wait meanwhile: an interrupted import
+    of pydantic panics in Rust, and an interrupted class of it is a RuntimeError."""
+    with interrupts.postponed():
+        import testbed.experiment
+        import testbed.netfile.load_network  # noqa: F401
+
+
 def _run_arguments(parser: Parser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE.yaml", help="experiment or network file")
     parser.add_argument(
@@ -118,8 +126,7 @@ def _zeros(parser: Parser) -> None:
 
 
 def _run(options: Namespace) -> int | None:
-    with interrupts.postponed():  # Rust code that is interrupted while it is imported panics
-        import pydantic  # noqa: F401
+    _import_schemas()
     from testbed.netfile.load_network import is_network
 
     if is_network(options.file):
@@ -184,6 +191,7 @@ def _sweep_arguments(parser: Parser) -> None:
 
 
 def _sweep(options: Namespace) -> int | None:
+    _import_schemas()
     from testbed.experiment.sweep import load_sweep
     from testbed.sweeps.sweep_runner import run_sweep
 
@@ -220,6 +228,7 @@ def _figure(options: Namespace) -> int | None:
         return 0
     if options.json:
         raise UserError("--json is for the list of figures; `report --json` has a figure's numbers")
+    _import_schemas()
     from testbed.sweeps import figure_runner, planner_comparison
 
     if options.name in planner_comparison.FIGURES:
@@ -239,6 +248,7 @@ def _check_arguments(parser: Parser) -> None:
 
 
 def _check(options: Namespace) -> int | None:
+    _import_schemas()
     from testbed.netfile.load_network import is_network
 
     if is_network(options.file):
@@ -281,6 +291,7 @@ def _show(options: Namespace) -> int | None:
         found = digest(run_at(options.file))
         print(f'{{"hash": "{found}"}}' if options.json else found)
         return 0
+    _import_schemas()
     from testbed.cli.experiment_commands import show_command, show_results
 
     if is_results(options.file):
@@ -322,6 +333,7 @@ def _init_arguments(parser: Parser) -> None:
 
 
 def _init(options: Namespace) -> int | None:
+    _import_schemas()
     from testbed.cli.init_command import QUESTIONS, init_command
 
     return init_command(options.file, {key: getattr(options, key) for key in QUESTIONS})
@@ -344,6 +356,7 @@ def _import_arguments(parser: Parser) -> None:
 
 
 def _import(options: Namespace) -> int | None:
+    _import_schemas()
     from testbed.netfile.tutorials import import_topology
 
     return import_topology(options.topology, options.program, options.output)
@@ -395,6 +408,7 @@ def _twin_arguments(parser: Parser) -> None:
 
 
 def _twin(options: Namespace) -> int | None:
+    _import_schemas()
     from testbed.cli.twin_command import run_twin
 
     return run_twin(
@@ -419,6 +433,7 @@ def _pack_arguments(parser: Parser) -> None:
 
 
 def _pack(options: Namespace) -> int | None:
+    _import_schemas()
     from testbed.cli.artifact_commands import pack_command
 
     return pack_command(options.what, options.output, options.results, options.json)
@@ -439,6 +454,7 @@ def _verify_arguments(parser: Parser) -> None:
 
 
 def _verify(options: Namespace) -> int | None:
+    _import_schemas()
     from testbed.cli.artifact_commands import verify_command
 
     return verify_command(
@@ -580,6 +596,7 @@ def _plan_arguments(parser: Parser) -> None:
 
 
 def _plan(options: Namespace) -> int | None:
+    _import_schemas()
     from testbed.cli.plan_command import plan_command
 
     file = options.file
@@ -624,6 +641,7 @@ def _record_arguments(parser: Parser) -> None:
 
 
 def _record(options: Namespace) -> int | None:
+    _import_schemas()
     from testbed.cli.recording_commands import record_command
     from testbed.experiment import load
 
@@ -663,6 +681,7 @@ def _recording_arguments(parser: Parser) -> None:
 
 
 def _recording(options: Namespace) -> int | None:
+    _import_schemas()
     from testbed.cli.recording_commands import recording_command
 
     return recording_command(

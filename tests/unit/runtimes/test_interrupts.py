@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from testbed.runtimes import interrupts
+from tests.support.paths import ROOT
 
 
 @pytest.fixture
@@ -26,3 +29,32 @@ def test_a_postponed_signal_follows_the_block(installed):
         os.kill(os.getpid(), signal.SIGTERM)
         reached = True
     assert reached and interrupts.exit_code() == 128 + signal.SIGTERM
+
+
+INTERRUPTED_IMPORT = """
+import signal, sys
+
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == "testbed.experiment.schema":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+from testbed.cli.main import main
+code = main(sys.argv[1:])
+assert "testbed.experiment.schema" in sys.modules, "the import was interrupted"
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["check"], ["sweep"]])
+def test_an_interrupt_waits_until_the_schemas_are_imported(words):
+    """In the middle of them it can be a panic of pydantic's Rust code, or a RuntimeError."""
+    file = str(ROOT / "experiments" / "compare.yaml")
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IMPORT, *words, file],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
