@@ -1,1 +1,12 @@
-"""What several tests use; DEVELOPERS.md lists it. A test file imports this, and no other test."""
+"""What several tests use; DEVELOPERS.md lists it. A test file imports this, and no other test.
+
+Some of it is a command, too (`python -m tests.support.chaos`), which has no pytest to add the
+folder of p4engine_testing to the path.
+"""
+
+import sys
+from pathlib import Path
+
+_ENGINE_TESTS = str(Path(__file__).resolve().parents[2] / "p4engine" / "tests")
+if _ENGINE_TESTS not in sys.path:
+    sys.path.append(_ENGINE_TESTS)

@@ -284,6 +284,12 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"p4c-bm2-ss .+", _BMV2),
     (r"MODULE tests\.bmv2.*", _BMV2),
     (r"MODULE tests\.support\.chaos( --\w+ \S+)+", _CHAOS),
+    (
+        r"MODULE tests\.support\.broken_files \d+ --seed \d+( --guided)?",
+        Elsewhere(
+            "tests/switch/test_broken_files.py::test_files_that_coverage_leads_are_read_or_refused"
+        ),
+    ),
     (r"PYTHON bench/soak(_virtual)?\.py( --\w+ \S+)*", _BENCH),
     (r"pip install '\.\[traces\]'", _TORCH),
     (r"pip install '\.\[torch\]'", _TRAINING),

@@ -1,6 +1,6 @@
 """Broken files for every reader: each is read, or refused with one clear message.
 
-    PYTHONPATH=p4engine/tests python -m tests.support.broken_files COUNT [--seed N] [--reader NAME]
+    python -m tests.support.broken_files COUNT [--seed N] [--reader NAME]
 
 changes sound files at random and reads them, COUNT for each reader. An input that ends in anything
 but a result or a UserError, or takes too long, is kept in a folder and named. With `--guided` the

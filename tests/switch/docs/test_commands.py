@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
+import subprocess
 import sys
 
 import pytest
@@ -31,6 +33,21 @@ def test_the_tests_that_run_a_command_exist():
         if isinstance(how, docs.Elsewhere):
             path, _, function = how.test.partition("::")
             assert f"\ndef {function}(" in (ROOT / path).read_text(), how.test
+
+
+def test_the_commands_among_the_tests_start_without_pytest():
+    """Each says what it takes: what it imports is found from the checkout's folder alone."""
+    mains = sorted((ROOT / "tests").rglob("__main__.py"))
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in mains]
+    assert "tests.support.chaos.__main__" in names
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r})"
+    for name in names:
+        code += f"\nimport {name}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd="/", capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_figures_that_the_docs_name_exist():
