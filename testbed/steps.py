@@ -99,6 +99,8 @@ def step(console: Console | None, text: str | Callable[[], str]) -> Iterator[Non
         begun.set()
         try:
             _tell(console, text, ended)
+        except MemoryError:
+            pass  # nothing is shown; the step itself says so if it needs more
         finally:
             told.set()
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from testbed.errors import RunError, UserError, did_you_mean, sentence
+from testbed.linux.memory_limits import threads_may_start
 from testbed.linux.shortage import SHORTAGES, shortage
 from testbed.paths import command_line, default_results, program_name
 from testbed.runtimes import interrupts
@@ -835,7 +836,19 @@ def entry() -> int:
     """The command `ina`."""
     # A PATH that sudo has reset may not have the folders of ip and ifconfig.
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
+    if not threads_may_start():
+        # OpenBLAS, which scipy loads, asks for ever for the memory of its threads.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    sys.unraisablehook = _tell_unraisable
     return main(sys.argv[1:])
+
+
+def _tell_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+    """What Python says of an exception that nothing can catch, such as that of a thread for whose
+    first line there is no memory. Of memory the command itself says that it ran out, if it needs
+    more."""
+    if not issubclass(unraisable.exc_type, MemoryError):
+        sys.__unraisablehook__(unraisable)
 
 
 def describe(error: RunError) -> str:

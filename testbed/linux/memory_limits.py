@@ -24,6 +24,7 @@ _SAID = (
     "can't start new thread",
     "failed to launch worker thread",
     "error return without exception set",
+    "std::bad_alloc",
 )
 
 

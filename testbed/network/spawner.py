@@ -76,10 +76,10 @@ class Process:
         assert self.code is not None
         if self.out_of_memory:
             return f"was killed by the kernel, since memory ran out; {memory_limits.advice()}"
-        if self.code < 0:
-            return f"was killed by signal {-self.code}"
         if self._memory_error:
             return f"ran out of memory; {memory_limits.advice()}"
+        if self.code < 0:
+            return f"was killed by signal {-self.code}"
         if self._disk_full:
             return f"could not write: the file system of {self.log.parent} is full; make room on it"
         return f"ended with exit code {self.code}"
@@ -95,7 +95,9 @@ class Process:
 
     @property
     def _memory_error(self) -> bool:
-        said = self.log_tail(1) if self.code else ""
+        if not self.code or self.code < 0 and self.code != -signal.SIGABRT:  # libraries abort
+            return False
+        said = self.log_tail(1)
         return "MemoryError" in said or memory_limits.says_so(said)
 
     @property

@@ -240,16 +240,16 @@ def _total(hosts: list[Host], counter: str) -> int | None:
 
 def worker_files(hosts: Iterable[HostWithFile]) -> Iterator[tuple[Worker, Times]]:
     """Each worker and its times, from the files that their processes have written;
-    the files go."""
+    the files go. A worker that was killed has none, or one that may end anywhere."""
     for host in hosts:
         if not host.spec.is_worker:
             continue
-        output = host.output
-        if host.done is None and not output.exists():
-            continue  # killed
-        with np.load(output) as file:
+        if host.done is None:
+            host.output.unlink(missing_ok=True)
+            continue
+        with np.load(host.output) as file:
             times = {name: file[name] for name in file.files}
-        output.unlink()
+        host.output.unlink()
         yield (host.spec.job.number, host.spec.number), times
 
 

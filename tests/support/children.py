@@ -129,3 +129,10 @@ def host(arguments: dict, descriptors: list[int]) -> int:
     if not spec.is_worker:
         control.send(json.dumps(done).encode())
     return 0
+
+
+def abort_for_memory(arguments: dict, descriptors: list[int]) -> None:
+    """End as a library in C++ does."""
+    text = "terminate called after throwing an instance of 'std::bad_alloc'"
+    os.write(2, f"{text}\n  what():  std::bad_alloc\n".encode())
+    os.abort()

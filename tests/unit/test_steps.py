@@ -99,3 +99,16 @@ def test_a_step_goes_on_without_a_thread(monkeypatch, error):
     with steps.step(Console(file=text), "building"):
         done = True
     assert done and text.getvalue() == ""
+
+
+def test_a_step_that_finds_no_memory_to_show_itself_goes_on(monkeypatch, recwarn):
+    monkeypatch.setattr(steps, "FIRST_S", 0)
+    asked = threading.Event()
+
+    def text() -> str:
+        asked.set()
+        raise MemoryError
+
+    with steps.step(console(Shown()), text):
+        assert asked.wait(10)
+    assert not recwarn.list  # pytest's, of an exception in a thread

@@ -78,6 +78,14 @@ def test_a_child_without_memory_says_so_in_one_line(spawner, tmp_path):
     assert process.how_it_ended.startswith("ran out of memory; ") and process.last_words == ""
 
 
+def test_a_child_that_a_library_aborts_for_memory(spawner, tmp_path, monkeypatch):
+    process = spawner.spawn("a", f"{HERE}:abort_for_memory", {}, tmp_path / "a.log")
+    spawner.wait_ended([process], 10, "end")
+    assert process.how_it_ended == "was killed by signal 6"  # nothing limits the address space
+    monkeypatch.setattr(memory_limits, "address_space_bytes", lambda: 500 << 20)
+    assert process.how_it_ended.startswith("ran out of memory; `ulimit -v` allows 500 MiB")
+
+
 @pytest.mark.parametrize("words", ["", "hello\n"])
 def test_a_child_on_a_full_disk_says_so_although_its_log_may_not(spawner, tmp_path, words):
     folder = tmp_path / "disk"

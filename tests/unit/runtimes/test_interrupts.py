@@ -14,7 +14,8 @@ from tests.support.paths import ROOT
 
 
 @pytest.fixture
-def installed():
+def installed(monkeypatch):
+    monkeypatch.setattr(interrupts, "_received", signal.SIGINT)
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
     before = {number: signal.getsignal(number) for number in numbers}
     interrupts.install()

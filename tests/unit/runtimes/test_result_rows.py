@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from testbed.runtimes.result_rows import add_mean_rates, together
+from types import SimpleNamespace
+
+import numpy as np
+
+from testbed.runtimes.result_rows import add_mean_rates, together, worker_files
 
 
 def test_what_a_switch_counted_before_its_restart_is_kept():
@@ -24,3 +28,16 @@ def test_links_have_a_rate_while_jobs_run_that_have_ended():
     assert [link["mean_bps"] for link in links] == [1000 * 8 * 10**9 // 100, 0]
     add_mean_rates(untouched := [{"bytes": 1}], [{"start_ns": 0, "end_ns": None}])
     assert untouched == [{"bytes": 1}]
+
+
+def test_the_file_of_a_killed_worker_may_end_anywhere_and_goes(tmp_path):
+    hosts = []
+    for number, done in enumerate(({"end_ns": 5}, None, None)):
+        job = SimpleNamespace(number=0)
+        spec = SimpleNamespace(is_worker=True, job=job, number=number)
+        hosts.append(SimpleNamespace(spec=spec, done=done, output=tmp_path / f"{number}.npz"))
+    np.savez(hosts[0].output, end_ns=np.array([5]))
+    hosts[1].output.write_bytes(hosts[0].output.read_bytes()[:20])  # the third has none
+    (((worker, times)),) = worker_files(hosts)
+    assert worker == (0, 0) and times["end_ns"].tolist() == [5]
+    assert not list(tmp_path.iterdir())
