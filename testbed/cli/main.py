@@ -839,16 +839,7 @@ def entry() -> int:
     if not threads_may_start():
         # OpenBLAS, which scipy loads, asks for ever for the memory of its threads.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    sys.unraisablehook = _tell_unraisable
     return main(sys.argv[1:])
-
-
-def _tell_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
-    """What Python says of an exception that nothing can catch, such as that of a thread for whose
-    first line there is no memory. Of memory the command itself says that it ran out, if it needs
-    more."""
-    if not issubclass(unraisable.exc_type, MemoryError):
-        sys.__unraisablehook__(unraisable)
 
 
 def describe(error: RunError) -> str:
