@@ -36,7 +36,7 @@ def test_the_tests_that_run_a_command_exist():
 
 
 def test_the_commands_among_the_tests_start_without_pytest():
-    """Each says what it takes: what it imports is found from the checkout's folder alone."""
+    """What they import is found from the checkout's folder alone."""
     mains = sorted((ROOT / "tests").rglob("__main__.py"))
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in mains]
     assert "tests.support.chaos.__main__" in names
