@@ -52,6 +52,8 @@ def install(name: str, settings: SwitchSettings, client: Any) -> None:
 def _call(where: str, function: Any, *arguments: Any) -> None:
     try:
         function(*arguments)
+    except MemoryError:  # the engine's is a P4Error too
+        raise
     except (P4Error, UserError) as error:
         raise UserError(f"{where}: {error}") from None
 

@@ -127,6 +127,8 @@ def _dry_run(experiment: Experiment, path: Path, make: Callable[[str, Sequence[i
                 if experiment.system_entry.memory:
                     dataplane.take_snapshot(experiment, switch)
                 dataplane.counters(experiment, switch)
+            except MemoryError:  # the engine's is a P4Error too
+                raise
             except P4Error as error:
                 entry = experiment.system_entry
                 raise UserError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import POINTER, c_double, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 
+NO_MEMORY = -9
 STATUS = {
     -1: "there is no such object",
     -2: "there is no such entry",
@@ -14,7 +15,7 @@ STATUS = {
     -6: "the index is out of range",
     -7: "a value does not fit its width, or a range is empty",
     -8: "it is constant in the program",
-    -9: "no memory",
+    NO_MEMORY: "no memory",
     -10: "this kind of entry does not belong here",
     -11: "it is still in use",
 }

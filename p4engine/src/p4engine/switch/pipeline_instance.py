@@ -8,9 +8,9 @@ from ctypes import c_uint32, c_void_p
 from typing import Any
 
 from p4engine.program_info import ProgramInfo
-from p4engine.switch.pipeline_abi import DIGEST_HOOK, HOOK, STATUS, Config, declare
+from p4engine.switch.pipeline_abi import DIGEST_HOOK, HOOK, NO_MEMORY, STATUS, Config, declare
 from p4engine.values.names import Names
-from p4engine.values.numbers import ControlError, from_words, word_count
+from p4engine.values.numbers import ControlError, OutOfMemory, from_words, word_count
 
 
 class Instance:
@@ -31,7 +31,7 @@ class Instance:
         self._listeners: dict[str, Callable[..., None]] = {}
         self.handle = self.lib.p4_create(ctypes.byref(self._config))
         if not self.handle:
-            raise ControlError("no memory for the program's tables and registers")
+            raise OutOfMemory("no memory for the program's tables and registers")
 
     def close(self) -> None:
         """Free everything."""
@@ -89,5 +89,6 @@ class Instance:
 
     def _check(self, status: int, what: str) -> int:
         if status < 0:
-            raise ControlError(f"{what}: {STATUS.get(status, f'status {status}')}", status)
+            kind = OutOfMemory if status == NO_MEMORY else ControlError
+            raise kind(f"{what}: {STATUS.get(status, f'status {status}')}", status)
         return status

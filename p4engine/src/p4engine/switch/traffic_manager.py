@@ -13,6 +13,7 @@ from ctypes import POINTER, byref, c_void_p
 from typing import Any
 
 from p4engine.switch.traffic_manager_abi import (
+    NO_MEMORY,
     STATUS,
     Counters,
     LinkShape,
@@ -23,7 +24,7 @@ from p4engine.switch.traffic_manager_abi import (
     as_dict,
     declare,
 )
-from p4engine.values.numbers import ControlError
+from p4engine.values.numbers import ControlError, OutOfMemory
 
 DIRECTIONS = ("ingress", "egress")
 NEVER = 2**64 - 1
@@ -93,7 +94,8 @@ class Manager:
             lib.p4_program_get(), handle, seed % 2**64, epoch_ns, timestamp_unit_ns
         )
         if not self._tm:
-            raise SwitchError("cannot make a traffic manager: no memory, or another ABI version")
+            # The program and the traffic manager are one library, so the ABI version is the same.
+            raise OutOfMemory("no memory for the ports and groups of a switch")
         self.timestamp_unit_ns = timestamp_unit_ns
         if not 1 <= priority_queues <= MAX_QUEUES:
             raise SwitchError(f"priority_queues is 1 to {MAX_QUEUES}, not {priority_queues}")
@@ -141,7 +143,8 @@ class Manager:
 
     def _check(self, status: int, what: str) -> int:
         if status < 0:
-            raise SwitchError(f"{what}: {STATUS.get(status, f'error {status}')}")
+            kind = OutOfMemory if status == NO_MEMORY else SwitchError
+            raise kind(f"{what}: {STATUS.get(status, f'error {status}')}")
         return status
 
     # ---- packets ----

@@ -15,10 +15,11 @@ from ctypes import (
     c_void_p,
 )
 
+NO_MEMORY = -3
 STATUS = {
     -1: "no such port",
     -2: "value out of range",
-    -3: "out of memory",
+    NO_MEMORY: "out of memory",
     -4: "exists already",
     -5: "no such group",
     -6: "no such queue",

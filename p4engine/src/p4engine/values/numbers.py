@@ -29,6 +29,10 @@ class ControlError(P4Error):
         return self.diagnostics[0].message
 
 
+class OutOfMemory(ControlError, MemoryError):
+    """The runtime found no memory for what a call needs."""
+
+
 def word_count(width: int) -> int:
     """64-bit words of a value of `width` bits."""
     return (width + 63) // 64 or 1
