@@ -21,6 +21,8 @@ from typing import Any, Protocol
 from rich.console import Console, RenderableType
 from rich.live import Live
 
+from testbed.linux.memory_limits import threads_may_start
+
 FIRST_S = 1.5  # what takes less says nothing
 REPEAT_S = 3.0  # lines where there is no terminal
 LIVE_S = 0.5
@@ -89,8 +91,9 @@ class NotebookArea:
 @contextlib.contextmanager
 def step(console: Console | None, text: str | Callable[[], str]) -> Iterator[None]:
     """Name what is done inside. text: what, as in "building the network"; or a function that says
-    how far it is, which another thread calls. None or a quiet console: nothing is shown."""
-    if console is None or console.quiet:
+    how far it is, which another thread calls. None or a quiet console: nothing is shown, nor where
+    threads may find no memory, because Python itself complains about one that cannot begin."""
+    if console is None or console.quiet or not threads_may_start():
         yield
         return
     begun, ended, told = (threading.Event() for _ in range(3))

@@ -101,6 +101,16 @@ def test_a_step_goes_on_without_a_thread(monkeypatch, error):
     assert done and text.getvalue() == ""
 
 
+def test_no_thread_begins_where_the_address_space_is_limited(monkeypatch):
+    """Python writes a line of its own about a thread that finds no memory to begin."""
+    started: list[object] = []
+    monkeypatch.setattr(steps, "threads_may_start", lambda: False)
+    monkeypatch.setattr(_thread, "start_new_thread", lambda *_: started.append(1))
+    with steps.step(console(Shown()), "building"):
+        pass
+    assert not started
+
+
 def test_a_step_that_finds_no_memory_to_show_itself_goes_on(monkeypatch, recwarn):
     monkeypatch.setattr(steps, "FIRST_S", 0)
     asked = threading.Event()
