@@ -6,6 +6,7 @@ knows nothing of the varied key is a dashed line.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ from testbed.results import Results, hand_over
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 # In the order of plot_style.HATCHES. The lengths are in line widths: drawn, blank, drawn, ...
 _LINES: tuple[Any, ...] = (
@@ -112,9 +114,11 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
     all_axes, unused = grid[: len(shown)], grid[len(shown) :]
     for axes in unused:
         axes.remove()
+    titles: list[Text] = []
     for number, (axes, panel) in enumerate(zip(all_axes, shown, strict=True)):
         letter = f"({chr(ord('a') + number)}) " if len(shown) > 1 else ""
-        _style_axes(axes, panel, letter, many=columns > 2 or in_one_column(), horizontal=horizontal)
+        narrow = columns > 2 or in_one_column()
+        titles.append(_style_axes(axes, panel, letter, many=narrow, horizontal=horizontal))
         if panel.bars is not None:
             _bars(axes, panel, panel.bars, horizontal)
         if panel.axis is not None:
@@ -126,24 +130,38 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
     if horizontal:
         all_axes[0].set_yticks(range(count), names)
         all_axes[0].set_ylim(count - 0.4, -0.6)
+        _break_titles(figure, titles, in_a_row)
     else:
         # A system without a parameter server is missing in the panels about one.
         drawn: dict[str, Any] = {}
         for axes in figure.axes:
             handles, labels = axes.get_legend_handles_labels()
             drawn |= dict(zip(labels, handles, strict=True))
-        titles = [title for title in dict.fromkeys(frame["series"]) if title in drawn]
-        shapes = [drawn[title] for title in titles]
-        figure.legend(shapes, titles, loc="outside upper center", ncols=min(len(titles), in_a_row))
+        labels = [title for title in dict.fromkeys(frame["series"]) if title in drawn]
+        shapes = [drawn[label] for label in labels]
+        figure.legend(shapes, labels, loc="outside upper center", ncols=min(len(labels), in_a_row))
     return figure
 
 
-def _style_axes(axes: Axes, panel: SweepPanel, letter: str, many: bool, horizontal: bool) -> None:
+def _style_axes(axes: Axes, panel: SweepPanel, letter: str, many: bool, horizontal: bool) -> Text:
     """A panel's title. `letter`: by which a text names it; `many`: whether panels are narrow."""
     title = f"{letter}{panel.title} {f'({panel.unit})' if panel.unit else ''}".strip()
-    axes.set_title(fill(title, _TITLE) if many else title, loc="left")
     if panel.ratio:  # what all others are compared with
         (axes.axvline if horizontal else axes.axhline)(1, color=_NOTE, linewidth=0.6, zorder=0)
+    return axes.set_title(fill(title, _TITLE) if many else title, loc="left")
+
+
+def _break_titles(figure: Figure, titles: Sequence[Text], in_a_row: int) -> None:
+    """Break the panels' titles where the next panel, or the figure's edge, begins. The names beside
+    horizontal bars leave panels less room than `_TITLE` counts on."""
+    figure.draw_without_rendering()
+    lefts = [title.get_window_extent().x0 for title in titles]
+    for number, (title, left) in enumerate(zip(titles, lefts, strict=True)):
+        last = (number + 1) % in_a_row == 0 or number + 1 == len(titles)
+        room = (figure.bbox.x1 if last else lefts[number + 1]) - left
+        longest = max(len(line) for line in title.get_text().split("\n"))
+        letters = int(room / title.get_window_extent().width * longest)
+        title.set_text(fill(" ".join(title.get_text().split()), max(letters - 1, 1)))
 
 
 def _value_axis(axes: Axes, panel: SweepPanel, horizontal: bool) -> None:

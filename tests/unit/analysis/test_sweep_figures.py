@@ -131,6 +131,19 @@ def test_who_has_no_server_is_said_in_lines_and_in_bars(drawn, folder):
     assert place == (2, 0) and in_bars.get_xlim()[1] > 2
 
 
+def test_titles_end_where_the_next_panel_begins(folder, monkeypatch):
+    """Long names beside horizontal bars leave the panels little room."""
+    monkeypatch.setattr(sweep_figures, "_BARS", 2)
+    sweep, frame = _as_bars(folder)
+    frame["series"] = frame["series"] + " (priority constant, downgrading false, index hash)"
+    figure = sweep_figures.measures(sweep, frame)
+    figure.draw_without_rendering()
+    titles = [axes._left_title.get_window_extent() for axes in figure.axes]
+    assert len(titles) == len(PANELS) == 4  # in one row
+    ends = [title.x0 for title in titles[1:]] + [figure.bbox.x1]
+    assert all(title.x1 < end for title, end in zip(titles, ends, strict=True))
+
+
 def test_ratios_near_one_are_not_dwarfed(drawn, folder):
     """Lines get a logarithmic axis with ticks near 1; of bars the long one is cut, with its
     number."""
