@@ -98,15 +98,17 @@ def wait_for_progress(process: subprocess.Popen) -> None:
 
 
 def host_processes(process: subprocess.Popen) -> dict[str, int]:
-    """Process ids of a run's hosts and switches, by the name that ps shows."""
-    found = {}
+    """Process ids of a run's hosts, switches and spawners, by the name that ps shows. A child that
+    has its parent's name has only just been forked, and will get one of its own."""
+    names, parents = {}, {}
     for pid in children_of(process.pid):
         try:
-            name = Path(f"/proc/{pid}/comm").read_text().strip()
+            stat = Path(f"/proc/{pid}/stat").read_text()
         except OSError:
             continue
-        found[name] = pid
-    return found
+        name, _, others = stat.partition("(")[2].rpartition(")")
+        names[pid], parents[pid] = name, int(others.split()[1])
+    return {name: pid for pid, name in names.items() if names.get(parents[pid]) != name}
 
 
 def command_line_of(pid: int) -> str:
