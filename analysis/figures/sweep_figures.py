@@ -46,6 +46,7 @@ _LINES: tuple[Any, ...] = (
 _RATIOS = (0.1, 0.2, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100)
 _NOTE = "#555555"
 _TITLE = 27  # letters that fit above one of many panels
+_GAP_PT = 4  # between titles
 _NAME = 54  # characters of a line beside horizontal bars
 _IN_A_ROW = 4  # panels; in one column of a paper 2
 _BARS = 6  # more are drawn horizontal, with their names beside them
@@ -117,7 +118,7 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
     titles: list[Text] = []
     for number, (axes, panel) in enumerate(zip(all_axes, shown, strict=True)):
         letter = f"({chr(ord('a') + number)}) " if len(shown) > 1 else ""
-        narrow = columns > 2 or in_one_column()
+        narrow = not horizontal and (columns > 2 or in_one_column())
         titles.append(_style_axes(axes, panel, letter, many=narrow, horizontal=horizontal))
         if panel.bars is not None:
             _bars(axes, panel, panel.bars, horizontal)
@@ -144,7 +145,7 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
 
 
 def _style_axes(axes: Axes, panel: SweepPanel, letter: str, many: bool, horizontal: bool) -> Text:
-    """A panel's title. `letter`: by which a text names it; `many`: whether panels are narrow."""
+    """A panel's title. `letter`: by which a text names it; `many`: whether it is broken here."""
     title = f"{letter}{panel.title} {f'({panel.unit})' if panel.unit else ''}".strip()
     if panel.ratio:  # what all others are compared with
         (axes.axvline if horizontal else axes.axhline)(1, color=_NOTE, linewidth=0.6, zorder=0)
@@ -152,16 +153,17 @@ def _style_axes(axes: Axes, panel: SweepPanel, letter: str, many: bool, horizont
 
 
 def _break_titles(figure: Figure, titles: Sequence[Text], in_a_row: int) -> None:
-    """Break the panels' titles where the next panel, or the figure's edge, begins. The names beside
-    horizontal bars leave panels less room than `_TITLE` counts on."""
+    """Break the panels' titles, of one line each, where the next panel, or the figure's edge,
+    begins. The names beside horizontal bars leave panels less room than `_TITLE` counts on."""
     figure.draw_without_rendering()
     lefts = [title.get_window_extent().x0 for title in titles]
     for number, (title, left) in enumerate(zip(titles, lefts, strict=True)):
         last = (number + 1) % in_a_row == 0 or number + 1 == len(titles)
-        room = (figure.bbox.x1 if last else lefts[number + 1]) - left
-        longest = max(len(line) for line in title.get_text().split("\n"))
-        letters = int(room / title.get_window_extent().width * longest)
-        title.set_text(fill(" ".join(title.get_text().split()), max(letters - 1, 1)))
+        room = (figure.bbox.x1 if last else lefts[number + 1]) - left - _GAP_PT * figure.dpi / 72
+        text, letters = title.get_text(), len(title.get_text())
+        while title.get_window_extent().width > room and letters > 1:
+            letters -= 1
+            title.set_text(fill(text, letters))
 
 
 def _value_axis(axes: Axes, panel: SweepPanel, horizontal: bool) -> None:
