@@ -19,7 +19,13 @@ from rich.text import Text
 
 from testbed.analysis.data import explanations
 from testbed.analysis.data import sweep_data as sweeps
-from testbed.analysis.data.run_summary import Frames, summary
+from testbed.analysis.data.run_summary import (
+    MOST_JOBS,
+    Frames,
+    jobs_left_out,
+    longest_jobs,
+    summary,
+)
 from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import report_tables as tables
 from testbed.errors import RunError
@@ -114,12 +120,14 @@ def render(results: Results, zeros: bool = False) -> RenderableType:
     """Headline and tables of one run; tables without rows are left out. zeros: with the rows whose
     numbers are all 0."""
     frames = summary(results)
-    return _composed(results, frames, run_tables(results, frames), zeros)
+    return _composed(results, frames, run_tables(results, frames, MOST_JOBS), zeros)
 
 
 def _composed(results: Results, frames: Frames, whole: list[Table], zeros: bool) -> RenderableType:
     """What `render` returns, of a run's `summary` and its tables."""
     parts: list[RenderableType] = [tables.headline(results, frames)]
+    if chosen := jobs_left_out(frames["jobs"]):
+        parts.append(f"tables of jobs: {chosen} (`report --json` has all of them)")
     shown = whole if zeros else [without_zeros(table) for table in whole]
     parts += ["", *(printed(table) for table in shown if table.rows)]
     if left_out := sum(len(table.rows) for table in whole) - sum(len(t.rows) for t in shown):
@@ -127,13 +135,17 @@ def _composed(results: Results, frames: Frames, whole: list[Table], zeros: bool)
     return Group(*parts)
 
 
-def run_tables(results: Results, frames: Frames) -> list[Table]:
-    """The tables of one run that have rows, from top to bottom. frames: its `summary`."""
+def run_tables(results: Results, frames: Frames, most: int | None = None) -> list[Table]:
+    """The tables of one run that have rows, from top to bottom. frames: its `summary`. most: jobs
+    in a table; all by default."""
+    if most is not None:
+        frames = {**frames, "jobs": longest_jobs(frames["jobs"], most)}
     found: list[Table | None] = []
     if len(results.faults):
         found.append(tables.faults(results))
     if len(frames["jobs"]):
         found.append(tables.jobs(frames))
+        found.append(tables.lengths(frames))
         found.append(tables.throughput(frames))
         found.append(tables.traffic(frames))
         if len(tables.comparable(frames)):
@@ -144,7 +156,7 @@ def run_tables(results: Results, frames: Frames) -> list[Table]:
     if len(frames["switches"]):
         found.append(tables.memory(frames))
     if len(frames["events"]):
-        found.append(tables.events(frames))
+        found.append(tables.events(frames, every=most is None))
     return [table for table in found if table and table.rows]
 
 
@@ -213,7 +225,7 @@ def of_what_has_finished(folder: Path) -> Iterator[None]:
 def _one(results: Results, console: Console, draw: bool = True, zeros: bool = False) -> None:
     with _writing(results.folder):
         frames = summary(results)
-        whole = run_tables(results, frames)
+        whole = run_tables(results, frames, MOST_JOBS)
         if not console.quiet:  # rich would lay the tables out all the same
             console.print(_composed(results, frames, whole, zeros))
         _keep(_composed(results, frames, whole, True), results.folder / "report.txt")

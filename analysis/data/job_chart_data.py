@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from testbed.analysis.data.chart_data import BarChart, BarSeries, bar_series
-from testbed.analysis.data.run_summary import interval, iteration_times, job_names
+from testbed.analysis.data.run_summary import (
+    interval,
+    iteration_times,
+    job_names,
+    longest_jobs,
+)
 from testbed.analysis.style import plot_style, units
 from testbed.analysis.style.plot_style import PlotStyle
 
@@ -51,24 +56,20 @@ def _mean_jct(jobs: pd.DataFrame) -> pd.Series:
     return jobs.groupby("repetition")["jct_ns"].mean()
 
 
-def jct_by_job(per_job: pd.DataFrame, max_jobs: int) -> BarChart | None:
+def jct_by_job(per_job: pd.DataFrame) -> BarChart | None:
     """JCT, a bar per job; None when no job ended. `per_job`: frame "jobs" of a run."""
-    ended = _first_jobs(per_job.dropna(subset=["jct_ns"]), max_jobs)
+    ended = per_job.dropna(subset=["jct_ns"])
     if not len(ended):
         return None
     scale, unit = units.time_unit(float(ended["jct_ns"].max()))
     return _by_job(ended, "jct_ns", f"JCT ({unit})", unit, scale)
 
 
-def ps_packets_by_job(per_job: pd.DataFrame, max_jobs: int) -> BarChart | None:
+def ps_packets_by_job(per_job: pd.DataFrame) -> BarChart | None:
     """PS packets per fragment, a bar per job; None without parameter servers."""
     column = "ps_packets_per_fragment"
-    known = _first_jobs(per_job.dropna(subset=[column]), max_jobs)
+    known = per_job.dropna(subset=[column])
     return _by_job(known, column, "packets / fragment", "", 1.0) if len(known) else None
-
-
-def _first_jobs(per_job: pd.DataFrame, most: int) -> pd.DataFrame:
-    return per_job[per_job["job"] < most]
 
 
 def _by_job(per_job: pd.DataFrame, column: str, axis: str, unit: str, scale: float) -> BarChart:
@@ -81,11 +82,11 @@ def _by_job(per_job: pd.DataFrame, column: str, axis: str, unit: str, scale: flo
     return BarChart(axis, unit, groups, tuple(series))
 
 
-def ps_bytes_by_job(per_job: pd.DataFrame, max_jobs: int) -> BarChart | None:
+def ps_bytes_by_job(per_job: pd.DataFrame) -> BarChart | None:
     """Bytes on the links of the parameter servers, a bar per job and direction; None without
     servers."""
     columns = ["ps_link_bytes_in", "ps_link_bytes_out"]
-    known = _first_jobs(per_job.dropna(subset=columns), max_jobs)
+    known = per_job.dropna(subset=columns)
     if not len(known):
         return None
     scale, unit = units.size_unit(float(known[columns].max().max()))
@@ -134,8 +135,10 @@ class IterationChart:
 
 
 def iteration_lines(results: Results) -> IterationChart | None:
-    """Time of each iteration, the mean over workers and repetitions; None when none ended."""
+    """Time of each iteration of the jobs with the longest JCTs, the mean over workers and
+    repetitions; None when none ended."""
     times = iteration_times(results).dropna(subset=["time_ns"])
+    times = times[times["job"].isin(longest_jobs(results.jobs)["job"])]
     if not len(times):
         return None
     scale, unit = units.time_unit(float(times["time_ns"].max()))

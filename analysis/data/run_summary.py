@@ -238,11 +238,13 @@ def common_switches(results: Results) -> pd.DataFrame:
         hosts = results.hosts[results.hosts["repetition"] == repetition]
         graph, switch_of = _switch_graph(links, set(hosts["host"]))
         servers = hosts[hosts["role"] == "ps"]
+        workers = hosts[hosts["role"] == "worker"].groupby("job")["host"].agg(list)
+        towards: dict[str, dict[str, str]] = {}
         for job, server in servers[["job", "host"]].itertuples(index=False):
             last = switch_of[server]
-            towards = _next_switches(graph, last)
-            workers = hosts[(hosts["job"] == job) & (hosts["role"] == "worker")]["host"]
-            paths = [_path(towards, switch_of[worker], last) for worker in workers]
+            if last not in towards:
+                towards[last] = _next_switches(graph, last)
+            paths = [_path(towards[last], switch_of[each], last) for each in workers.get(job, [])]
             shared = set.intersection(*map(set, paths)) if paths else set()
             found += [(repetition, job, switch) for switch in sorted(shared)]
     return pd.DataFrame(found, columns=[*_JOB, "switch"]).astype(results.hosts[_JOB].dtypes)
@@ -354,11 +356,11 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     ps_packets_per_fragment and in_switch_share weigh every fragment alike; jct_mean_ns is the mean
     over jobs that were not killed by plan (NaN when one never ended), jct_communicating_ns and
     jct_computing_ns that of each kind of them (see `_by_kind`), jct_p99_ns their 99th percentile,
-    jct_short_ns, jct_p99_short_ns and so on both of each class of length (see `_by_length`), and
-    waiting_mean_ns what they waited for hosts of it; values_checked are those of jobs that replay,
-    values_summed those that were handed back to programs, which alone know them; samples_per_s is
-    the sum over jobs that were not killed, scaling_efficiency their mean; shares of memory
-    weigh every aggregator alike.
+    jobs_short, jct_short_ns, jct_p99_short_ns and so on their number and both of each class of
+    length (see `_by_length`), and waiting_mean_ns what they waited for hosts of it; values_checked
+    are those of jobs that replay, values_summed those that were handed back to programs, which
+    alone know them; samples_per_s is the sum over jobs that were not killed, scaling_efficiency
+    their mean; shares of memory weigh every aggregator alike.
     """
     rows = []
     own = programs(results)
@@ -409,8 +411,8 @@ LENGTHS = ("short", "medium", "long")
 
 
 def _by_length(group: pd.DataFrame) -> dict[str, float]:
-    """Mean and 99th percentile of the JCT in ns, of all jobs and of those of each length; NaN where
-    there is none, or one never ended.
+    """Mean and 99th percentile of the JCT in ns, of all jobs and of those of each length, NaN where
+    there is none, or one never ended; and how many jobs are of each length.
 
     A job's length is its computation plus the bound of its communication, of all iterations. The
     range from the shortest to the longest job of the repetition is divided into three classes at
@@ -427,6 +429,7 @@ def _by_length(group: pd.DataFrame) -> dict[str, float]:
         if 0 < low < high:
             place = np.log(length / low) / np.log(high / low) * len(LENGTHS)
             of_class = jct[place.clip(upper=len(LENGTHS) - 0.5) // 1 == number]
+        found[f"jobs_{name}"] = len(of_class)
         found[f"jct_{name}_ns"] = of_class.mean(skipna=False)
         found[f"jct_p99_{name}_ns"] = _percentile(of_class)
     return found
@@ -458,6 +461,29 @@ def interval(values: pd.Series, confidence: float = 0.95) -> tuple[float, float]
 def estimate(values: pd.Series) -> Estimate:
     """Mean, half the width of its 95 % confidence interval, and number of the known values."""
     return Estimate(*interval(values), int(values.count()))
+
+
+MOST_JOBS = 64  # with rows in tables and bars and lines in charts of their own
+
+
+def longest_jobs(jobs: pd.DataFrame, most: int = MOST_JOBS) -> pd.DataFrame:
+    """The rows of `most` jobs at most: those with the longest JCTs, as means over repetitions. Jobs
+    that did not end in all of them come first. `jobs`: table jobs, or frame "jobs"."""
+    if jobs["job"].nunique() <= most:
+        return jobs
+    jct = jobs["jct_ns"].astype("float64").groupby(jobs["job"]).agg(_mean_if_known)
+    kept = jct.sort_values(ascending=False, na_position="first", kind="stable").index[:most]
+    return jobs[jobs["job"].isin(kept)]
+
+
+def _mean_if_known(values: pd.Series) -> float:
+    return float(values.mean(skipna=False))
+
+
+def jobs_left_out(jobs: pd.DataFrame, most: int = MOST_JOBS) -> str:
+    """Of which jobs the rows are that `longest_jobs` returns, in words; "" if of all."""
+    count = jobs["job"].nunique()
+    return f"the {most} with the longest JCTs of {count} jobs" if count > most else ""
 
 
 def job_names(jobs: pd.DataFrame) -> pd.Series:

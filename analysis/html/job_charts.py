@@ -7,19 +7,19 @@ import pandas as pd
 from testbed.analysis.data import job_chart_data
 from testbed.analysis.data.chart_data import thin
 from testbed.analysis.data.job_chart_data import IterationChart, IterationLine
+from testbed.analysis.data.run_summary import jobs_left_out, longest_jobs
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.bar_charts import bar_chart
 from testbed.analysis.html.html_page import Chart
 from testbed.analysis.style import plot_style, units
 
-JOBS = 64  # with bars of their own
 POINTS = 400  # of a job's line
 SINGLE = 400  # points of all lines together that get a marker and an interval each; more: a band
 
 
 def completion_times(per_job: pd.DataFrame) -> Chart | None:
     """JCT per job; None when none ended. `per_job`: frame "jobs" of data/run_summary.py."""
-    bars = job_chart_data.jct_by_job(per_job, JOBS)
+    bars = job_chart_data.jct_by_job(longest_jobs(per_job))
     text = "A bar per job: the time from its start to the end of its last iteration."
     note = _note(per_job)
     return bar_chart("jct", "Job completion time", bars, text, note=note) if bars else None
@@ -27,7 +27,7 @@ def completion_times(per_job: pd.DataFrame) -> Chart | None:
 
 def ps_packets(per_job: pd.DataFrame) -> Chart | None:
     """PS packets per fragment, per job; None without parameter servers."""
-    bars = job_chart_data.ps_packets_by_job(per_job, JOBS)
+    bars = job_chart_data.ps_packets_by_job(longest_jobs(per_job))
     if bars is None:
         return None
     chart = bar_chart(
@@ -55,7 +55,7 @@ def ps_packets(per_job: pd.DataFrame) -> Chart | None:
 
 def ps_bytes(per_job: pd.DataFrame) -> Chart | None:
     """Bytes on the parameter servers' links, per job and direction; None without servers."""
-    bars = job_chart_data.ps_bytes_by_job(per_job, JOBS)
+    bars = job_chart_data.ps_bytes_by_job(longest_jobs(per_job))
     text = "Two bars per job: bytes on its parameter server's link, in each direction."
     note = _note(per_job)
     return bar_chart("ps-bytes", "Bytes on the PS links", bars, text, note=note) if bars else None
@@ -138,5 +138,5 @@ def _iteration_line(each: IterationLine, unit: str, single: bool, points: int) -
 
 
 def _note(per_job: pd.DataFrame) -> str:
-    count = per_job["job"].nunique()
-    return f"The first {JOBS} of {count} jobs." if count > JOBS else ""
+    chosen = jobs_left_out(per_job)
+    return f"Only {chosen}." if chosen else ""

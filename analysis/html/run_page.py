@@ -10,7 +10,7 @@ import pandas as pd
 
 from testbed.analysis.data import explanations
 from testbed.analysis.data.job_chart_data import iteration_lines
-from testbed.analysis.data.run_summary import Frames, summary
+from testbed.analysis.data.run_summary import Frames, jobs_left_out, longest_jobs, summary
 from testbed.analysis.html import html_page as page
 from testbed.analysis.html import job_charts, measure_charts, memory_charts, topology_chart
 from testbed.analysis.html.timeline_chart import timeline
@@ -76,6 +76,8 @@ def _subtitle(results: Results) -> str:
 
 def _summary(results: Results, frames: Frames) -> page.Section:
     blocks: list[page.Block] = [state(results)]
+    if chosen := jobs_left_out(frames["jobs"]):
+        blocks.append(page.Paragraph(f"Tables and charts of jobs have {chosen}."))
     sweep = results.folder.absolute().parents[1]
     if (sweep / SWEEP_FILE).is_file():
         text = f"A point of the sweep {sweep.name}."
@@ -136,12 +138,15 @@ def _present(*blocks: page.Block | None) -> list[page.Block]:
 
 def _jobs(results: Results, frames: Frames) -> page.Section:
     lines = iteration_lines(results)
-    throughput = tables.throughput(frames)
+    shown = {**frames, "jobs": longest_jobs(frames["jobs"])}
+    lengths, throughput = tables.lengths(frames), tables.throughput(shown)
+    many = results.jobs["job"].nunique() > tables.FEW_JOBS
     return page.Section(
         "jobs",
         "Jobs",
         _present(
-            page.TableView(tables.jobs(frames), filtered=results.jobs["job"].nunique() > 12),
+            page.TableView(lengths) if len(lengths.rows) else None,
+            page.TableView(tables.jobs(shown), filtered=many),
             page.TableView(throughput) if len(throughput.rows) else None,
             job_charts.completion_times(frames["jobs"]),
             job_charts.iterations(lines) if lines else None,
@@ -177,13 +182,14 @@ def _memory(results: Results, frames: Frames) -> page.Section:
 
 
 def _traffic(frames: Frames) -> page.Section:
+    shown = {**frames, "jobs": longest_jobs(frames["jobs"])}
     blocks = _present(
         job_charts.ps_packets(frames["jobs"]),
         job_charts.ps_bytes(frames["jobs"]),
-        page.TableView(tables.traffic(frames)),
+        page.TableView(tables.traffic(shown)),
     )
-    if len(tables.comparable(frames)):
-        blocks.append(page.TableView(tables.communication(frames)))
+    if len(tables.comparable(shown)):
+        blocks.append(page.TableView(tables.communication(shown)))
     return page.Section("traffic", "Traffic", blocks)
 
 

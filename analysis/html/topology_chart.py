@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from testbed.analysis.data.run_summary import first_repetition, job_names
+from testbed.analysis.data.run_summary import MOST_JOBS, first_repetition, job_names, longest_jobs
 from testbed.analysis.data.topology_data import links, places, switch_names, switch_work
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.html_page import Chart, TableView
@@ -17,6 +17,7 @@ from testbed.analysis.tables import report_tables as tables
 if TYPE_CHECKING:
     from testbed.results import Results
 
+HOVERED = 16  # jobs that are listed for a switch
 LABELS = 48  # nodes of one level that get their name written
 # Load up to this share of the link's rate: colour, width, dash.
 _LOADS = (
@@ -136,34 +137,7 @@ def _nodes(
             "hovertemplate": "%{hovertext}<extra></extra>",
         }
     ]
-    for (job, role), some in hosts.groupby(["job", "role"]):
-        some = some[some["host"].isin(place)]
-        job, title = int(job), f"{names.get(job, job)}: {'PS' if role == 'ps' else 'workers'}"
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": mode,
-                "name": title,
-                "meta": {"job": job},
-                "x": [place[name][0] for name in some["host"]],
-                "y": [place[name][1] for name in some["host"]],
-                "text": some["host"].tolist(),
-                "textposition": "bottom center",
-                "marker": {
-                    "symbol": "star-square" if role == "ps" else "circle",
-                    "size": 15 if role == "ps" else 12,
-                    "color": plot_style.job_color(job),
-                    "line": {"color": "#222", "width": 1.5 if role == "ps" else 0.5},
-                },
-                "hovertext": [
-                    f"{row.host}: {title}"
-                    if role == "ps"
-                    else f"{row.host}: worker {row.worker} of {names.get(job, job)}"
-                    for row in some.itertuples()
-                ],
-                "hovertemplate": "%{hovertext}<extra></extra>",
-            }
-        )
+    traces += _hosts(hosts[hosts["host"].isin(place)], names, place, mode)
     idle = [name for name in place if name not in set(hosts["host"]) | set(switches)]
     if idle:
         traces.append(
@@ -182,19 +156,71 @@ def _nodes(
     return traces
 
 
+def _hosts(
+    hosts: pd.DataFrame, names: pd.Series, place: dict[str, tuple[float, float]], mode: str
+) -> list[parts.Trace]:
+    """The hosts of each job in its colour; of many jobs, which use the same hosts in turn, the
+    hosts of all in one. `names`: of the jobs."""
+    if len(names) > MOST_JOBS:
+        groups = [((None, role), some) for role, some in hosts.groupby("role")]
+    else:
+        groups = list(hosts.groupby(["job", "role"]))
+    traces: list[parts.Trace] = []
+    for (job, role), some in groups:
+        server, owner = role == "ps", "all jobs" if job is None else names.get(job, job)
+        title = f"{owner}: {'PS' if server else 'workers'}"
+        shown = some["host"].drop_duplicates().tolist()
+        if job is None:
+            counts = some["host"].value_counts()
+            hovers = [f"{name}: {'PS' if server else 'worker'} of {counts[name]}" for name in shown]
+        elif server:
+            hovers = [f"{name}: {title}" for name in shown]
+        else:
+            pairs = zip(shown, some["worker"], strict=True)
+            hovers = [f"{name}: worker {worker} of {owner}" for name, worker in pairs]
+        trace: parts.Trace = {
+            "type": "scatter",
+            "mode": mode,
+            "name": title,
+            "x": [place[name][0] for name in shown],
+            "y": [place[name][1] for name in shown],
+            "text": shown,
+            "textposition": "bottom center",
+            "marker": {
+                "symbol": "star-square" if server else "circle",
+                "size": 15 if server else 12,
+                "color": plot_style.BLUE if job is None else plot_style.job_color(int(job)),
+                "line": {"color": "#222", "width": 1.5 if server else 0.5},
+            },
+            "hovertext": hovers,
+            "hovertemplate": "%{hovertext}<extra></extra>",
+        }
+        if job is not None:
+            trace["meta"] = {"job": int(job)}
+        traces.append(trace)
+    return traces
+
+
 def _work(results: Results) -> dict[str, list[str]]:
-    """What each switch did for whom, in lines."""
+    """What each switch did for whom, in lines: for the jobs of which it completed most."""
     names = job_names(results.jobs)
     found: dict[str, list[str]] = {}
-    for (switch, job), row in switch_work(results).iterrows():
-        text = f"{names.get(job, job)}: {units.number(row['completions'])} sums completed"
-        found.setdefault(switch, []).append(text)
+    for switch, counts in switch_work(results)["completions"].groupby("switch"):
+        most = counts.droplevel("switch").nlargest(HOVERED)
+        shown = most.sort_index().items()
+        found[switch] = [
+            f"{names.get(job, job)}: {units.number(count)} sums completed" for job, count in shown
+        ]
+        if len(counts) > len(most):
+            found[switch].append(f"and {len(counts) - len(most)} more jobs")
     return found
 
 
 def aggregation_table(results: Results) -> TableView | None:
     """Who aggregates what: a row per switch and job; None where nothing was aggregated."""
     counts = switch_work(results)
+    shown = longest_jobs(results.jobs)["job"]
+    counts = counts[counts.index.isin(shown, level="job")]
     if not len(counts):
         return None
     note = "In a tree of switches, a sum that is complete for one of them counts there."

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from rich.text import Text
 
-from testbed.analysis.data.run_summary import Frames, estimate, job_names
+from testbed.analysis.data.run_summary import LENGTHS, Frames, estimate, job_names
 from testbed.analysis.style import units
 from testbed.results import hand_over
 from testbed.results.counters import ENDINGS
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from testbed.results import Results
 
 BUSIEST = 24  # links between switches that are printed
+FEW_JOBS = 12  # that the table of events has columns of
 _LONGEST = 2000  # rows of the table of fidelity
 
 
@@ -58,6 +59,12 @@ JOBS = (
     _time("jct_ns", "JCT"),
     _time("waiting_ns", "of that\nwaiting"),
     Column("iteration_ns", "iteration\n(min .. max)", lambda spread: units.times(*spread), "ns"),
+)
+LENGTH = (
+    _words("length", "length"),
+    _count("jobs", "jobs"),
+    _time("jct_ns", "average\nJCT"),
+    _time("jct_p99_ns", "99th\npercentile"),
 )
 FAULTS = (
     _words("kind", "fault"),
@@ -231,6 +238,19 @@ def exactness(run: pd.DataFrame, finished: bool = True) -> str:
     return "; ".join(parts)
 
 
+def lengths(frames: Frames) -> Table:
+    """JCTs of each class of length (means over repetitions); no rows where all jobs have one
+    length, or are few."""
+    run = frames["run"]
+    counts = run[[f"jobs_{name}" for name in LENGTHS]]
+    rows: list[Row] = []
+    for name in LENGTHS if counts.sum(axis=1).max() > FEW_JOBS else ():
+        measures = [run[key] for key in (f"jobs_{name}", f"jct_{name}_ns", f"jct_p99_{name}_ns")]
+        if measures[0].any():
+            rows.append(Row([name, *map(estimate, measures)]))
+    return Table("lengths", "Jobs by length", LENGTH, rows)
+
+
 def jobs(frames: Frames) -> Table:
     """One row per job (means over repetitions) and the average."""
     per_job, run = frames["jobs"], frames["run"]
@@ -358,27 +378,31 @@ def memory(frames: Frames) -> Table:
     return Table("memory", title, columns, rows)
 
 
-def events(frames: Frames) -> Table:
-    """How often each event of the P4 program occurred, per switch and job (all repetitions)."""
+def events(frames: Frames, every: bool = False) -> Table:
+    """How often each event of the P4 program occurred, per switch and job (all repetitions); of
+    more than a few jobs only for all together, unless columns of `every` job are wanted."""
     counted = frames["events"]
     names = job_names(frames["jobs"])
     owners = sorted(counted["job"].dropna().unique())
+    if len(owners) > FEW_JOBS and not every:
+        owners = []
     columns = [
         SWITCH,
         _words("event", "event"),
         *(_count(f"job_{job}", str(names.get(job, job))) for job in owners),
         _count("all", "all"),
     ]
+    of_jobs = counted[counted["job"].isin(owners)].groupby(["switch", "event", "job"])
+    counts = of_jobs["value"].sum().to_dict()
+    totals = counted.groupby(["switch", "event"])["value"].sum()
     rows: list[Row] = []
     for switch, here in counted.groupby("switch"):
-        kinds = list(here.groupby("event", sort=False))
-        for number, (event, group) in enumerate(kinds):
-            counts = [group[group["job"] == job]["value"] for job in owners]
-            values = [count.sum() if len(count) else math.nan for count in counts]
-            total = group["value"].sum()
-            last = number == len(kinds) - 1
+        kinds = here["event"].unique()
+        for event in kinds:
+            values = [counts.get((switch, event, job), math.nan) for job in owners]
             title = str(event).replace("_", " ")
-            rows.append(Row([switch, title, *values, total], section=last))
+            last = event == kinds[-1]
+            rows.append(Row([switch, title, *values, totals[switch, event]], section=last))
     return Table("event-totals", "Switch events (packets)", columns, rows)
 
 

@@ -289,3 +289,29 @@ def write_experiment_run(parent, runtime="mininet", stretch=1.0, finish=True):
         else:
             writer.fail("it was tired")
     return read(writer.folder)
+
+
+def write_cluster(parent: Path, jobs: int) -> Path:
+    """A finished run of many jobs that take turns on the same hosts; the later, the longer. Job n
+    has a JCT of n + 1 ms, half of which is computation, and completes n + 1 fragments. Returns its
+    folder."""
+    ms, run = 1_000_000, tables()
+    hosts = [row for row in run["hosts"] if row["job"] == 1]
+    made: dict[str, list[dict]] = {"jobs": [], "iterations": [], "hosts": [], "switch_counters": []}
+    for job in range(jobs):
+        own, length = {"job": job}, (job + 1) * ms
+        times = {"submitted_ns": 0, "start_ns": 0, "end_ns": length, "jct_ns": length}
+        bound = {"communication_bound_ns": length // 2, "iterations": 1, "values_checked": 1280}
+        made["jobs"].append(run["jobs"][1] | own | times | bound | {"name": f"small-{job}"})
+        spent = {"start_ns": 0, "compute_end_ns": length // 2, "end_ns": length}
+        made["iterations"] += [
+            own | {"worker": worker, "iteration": 0} | spent for worker in (0, 1)
+        ]
+        made["hosts"] += [row | own for row in hosts]
+        counted = {"switch": "s1", "counter": "completions", "value": job + 1}
+        made["switch_counters"].append(own | counted)
+    with Writer.create(parent, "cluster", "system: esa", ENVIRONMENT) as writer:
+        for table, rows in {**made, "links": run["links"], "memory": run["memory"]}.items():
+            writer.write(table, rows, repetition=0)
+        writer.finish()
+    return writer.folder
