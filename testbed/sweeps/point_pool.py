@@ -10,14 +10,15 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
 from testbed.linux.kernel import die_with_parent
 from testbed.sweeps.point_process import run_point
@@ -40,16 +41,40 @@ def executor(
             some = {"workers": root_workers(workers)} if as_root else {}
             yield client.get_executor(pure=False, **some)
         return
-    pool = ProcessPoolExecutor(processes or os.cpu_count(), _Spawning(), _begin, (os.getpid(),))
-    try:
-        yield pool
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in multiprocessing.active_children():
-            if isinstance(process, _Process):  # what it has of its point is of no use
-                process.kill()
-        raise
-    pool.shutdown()
+    with os.fdopen(os.memfd_create("points"), "wb") as calls:
+        pool = _Pool(processes or os.cpu_count(), _Spawning(), _begin, (os.getpid(),))
+        pool.calls = calls
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                if isinstance(process, _Process):  # what it has of its point is of no use
+                    process.kill()
+            raise
+        pool.shutdown()
+
+
+class _Pool(ProcessPoolExecutor):
+    """Sends what is called through a file in memory, and through its pipe only where it is there:
+    the experiment of a cluster is larger than a pipe's buffer. A ProcessPoolExecutor waits for ever
+    until its pipe has been read, even if the processes that should read it have been killed
+    (CPython's issue 94777)."""
+
+    calls: BinaryIO
+
+    def submit(self, call: Callable[..., Any], /, *given: Any, **options: Any) -> Future[Any]:
+        start = self.calls.tell()
+        pickle.dump((call, given, options), self.calls)
+        self.calls.flush()
+        return super().submit(_called, f"/proc/{os.getpid()}/fd/{self.calls.fileno()}", start)
+
+
+def _called(path: str, start: int) -> Any:
+    with open(path, "rb") as calls:
+        calls.seek(start)
+        call, given, options = pickle.load(calls)
+    return call(*given, **options)
 
 
 class _Process(SpawnProcess):

@@ -1,0 +1,41 @@
+"""The processes that run a sweep's points."""
+
+import subprocess
+import sys
+
+from testbed.sweeps.point_pool import executor
+from tests.support.paths import ROOT
+
+LARGE = 1_000_000  # bytes: more than a pipe holds
+
+INTERRUPTED = f"""
+import time
+from testbed.sweeps.point_pool import executor
+
+with executor(1) as pool:
+    held = "import pathlib, time; pathlib.Path('begun').touch(); time.sleep(600)"
+    for _ in range(4):
+        pool.submit(exec, held + " #" + {LARGE} * "x")
+    import pathlib
+    while not pathlib.Path("begun").exists():
+        time.sleep(0.01)
+    raise KeyboardInterrupt
+"""
+
+
+def test_what_is_called_may_be_large():
+    with executor(1) as pool:
+        lengths = [pool.submit(len, bytes(LARGE + more)) for more in range(3)]
+        assert [length.result() for length in lengths] == [LARGE, LARGE + 1, LARGE + 2]
+
+
+def test_an_interrupted_sweep_ends_at_once_whatever_waits_in_its_queue(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
