@@ -19,6 +19,7 @@ from datetime import datetime
 from functools import lru_cache
 from math import ceil
 from pathlib import Path
+from reprlib import repr as brief
 from typing import Any, NoReturn
 
 from testbed.errors import UserError
@@ -64,7 +65,7 @@ class _Place:
         self.text = f"{path}, line {line}, column {column}"
 
     def fail(self, found: Any, allowed: str) -> NoReturn:
-        raise UserError(f"{self.text}: found {found!r}; allowed: {allowed}; {REMEDY}")
+        raise UserError(f"{self.text}: found {brief(found)}; allowed: {allowed}; {REMEDY}")
 
     def number(self, cell: str) -> float:
         """A number of at least 0."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from reprlib import repr as brief
 from typing import Any
 
 from testbed.errors import UserError
@@ -31,7 +32,7 @@ def get(data: Any, key: str, kind: type, where: object) -> Any:
 def only(data: Any, keys: tuple[str, ...], where: object) -> dict[str, Any]:
     """`data`, an object without other keys than these. Raises UserError."""
     if not isinstance(data, dict):
-        raise UserError(f"{where}: found {data!r}; allowed: an object with {', '.join(keys)}")
+        raise UserError(f"{where}: found {brief(data)}; allowed: an object with {', '.join(keys)}")
     unknown = sorted(set(data) - set(keys))
     if unknown:
         raise UserError(f"{where}: {unknown[0]!r} cannot be imported; what can: {', '.join(keys)}")

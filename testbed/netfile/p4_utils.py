@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from reprlib import repr as brief
 from typing import Any, NamedTuple
 
 from testbed.config.data_files import read_text
@@ -139,7 +140,7 @@ class P4App:
         sound = sound and (len(link) == 2 or isinstance(link[2], dict))
         if not sound:
             raise UserError(
-                f"{self.path}: {link!r} is not a link: two ends, and an object with settings"
+                f"{self.path}: {brief(link)} is not a link: two ends, and an object with settings"
             )
         defaults = get(topology, "default", dict, self.path) if "default" in topology else {}
         kept = {key: value for key, value in defaults.items() if not key.startswith("auto_")}
@@ -163,7 +164,7 @@ class P4App:
                     continue
                 port = settings.get(key, last[name] + 1)
                 if isinstance(port, bool) or not isinstance(port, int):
-                    raise UserError(f"{self.path}: link {[a, b]}: {key} {port!r} is no number")
+                    raise UserError(f"{self.path}: link {[a, b]}: {key} {brief(port)} is no number")
                 last[name] = max(last[name], port)
                 ends.append(f"{name}-p{port}")
             made.append({"between": Inline(ends), **self._settings(settings, [a, b])})
@@ -177,7 +178,7 @@ class P4App:
             value = settings.get(key)
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if value is not None and not number:
-                raise UserError(f"{where}: {key} {value!r} is no number")
+                raise UserError(f"{where}: {key} {brief(value)} is no number")
         if settings.get("bw") is not None:
             made["bandwidth"] = f"{settings['bw']:g} Mbit/s"
         if settings.get("delay") is not None:
@@ -271,7 +272,7 @@ class P4App:
         try:
             ip = ipaddress.IPv4Interface(text)
         except ValueError:
-            raise UserError(f"{where}: {text!r} is no address such as 10.0.1.1/24") from None
+            raise UserError(f"{where}: {brief(text)} is no address such as 10.0.1.1/24") from None
         route = host.get("gw", host.get("defaultRoute"))
         gateway = str(route).split()[-1] if route else None
         mac = host.get("mac")

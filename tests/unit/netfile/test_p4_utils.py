@@ -116,6 +116,14 @@ def test_addresses_of_the_file(tmp_path):
         (lambda d: d["topology"]["switches"].update(s2=[]), "switch s2: found []"),
         (lambda d: d["topology"]["switches"]["s1"].update(cpu_port=True), "'cpu_port' cannot"),
         (lambda d: d["topology"].pop("hosts"), "there is no 'hosts'"),
+        (
+            lambda d: d["topology"]["links"].append(["s1", "s2", {"bw": [*range(300)]}]),
+            "bw [0, 1, 2, 3, 4, 5, ...] is no number",
+        ),
+        (
+            lambda d: d["topology"]["switches"].update(s2=[*range(300)]),
+            "switch s2: found [0, 1, 2, 3, 4, 5, ...]",
+        ),
     ],
 )
 def test_what_cannot_be_imported_is_named(tmp_path, capsys, change, said):
