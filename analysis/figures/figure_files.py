@@ -5,7 +5,8 @@ pyplot is not used: it keeps global state and costs start-up time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,13 +45,27 @@ def save(figure: Figure, path: Path) -> list[Path]:
     Both have the layout of the PNG: to find it takes as long as to draw the figure. The figure
     keeps it."""
     png, pdf = path.with_suffix(".png"), path.with_suffix(".pdf")
-    figure.savefig(png, metadata={"Software": None})
+    write(figure, png, {"Software": None})
     figure.set_layout_engine("none")
     with _fonts_without_rules():
-        figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
-    for written in (png, pdf):
-        hand_over(written)
+        write(figure, pdf, {"CreationDate": None, "Creator": None, "Producer": None})
     return [png, pdf]
+
+
+def write(figure: Figure, path: Path, metadata: Mapping[str, None] | None = None) -> None:
+    """Writes a figure as a file of the kind that its suffix names. Raises OSError, ValueError for a
+    kind that does not exist.
+
+    It is drawn in memory, because matplotlib hides an OSError of its file, such as that of a full
+    disk, behind errors of its own."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=path.suffix[1:], metadata=metadata)
+    try:
+        path.write_bytes(drawn.getbuffer())
+    except OSError as error:
+        error.filename = str(path)  # Python names the file only where it could not be opened
+        raise
+    hand_over(path)
 
 
 @contextmanager

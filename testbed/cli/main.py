@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from testbed.errors import RunError, UserError, did_you_mean, sentence
-from testbed.linux.memory_limits import threads_may_start
+from testbed.linux.import_room import ask_for_room
 from testbed.linux.shortage import SHORTAGES, shortage
 from testbed.paths import command_line, default_results, program_name
 from testbed.runtimes import interrupts
@@ -836,9 +836,7 @@ def entry() -> int:
     """The command `ina`."""
     # A PATH that sudo has reset may not have the folders of ip and ifconfig.
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
-    if not threads_may_start():
-        # OpenBLAS, which scipy loads, asks for ever for the memory of its threads.
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    ask_for_room()
     return main(sys.argv[1:])
 
 

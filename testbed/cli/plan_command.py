@@ -13,7 +13,6 @@ from rich.console import Console
 from testbed.cli.plan_text import plan_tables
 from testbed.derived.plan_input import read
 from testbed.errors import UserError
-from testbed.results import hand_over
 from testbed.routing.network import Network
 from testbed.routing.plan import Plan
 from testbed.routing.planners import make_plan
@@ -58,13 +57,13 @@ def plan_command(
 def _draw(network: Network, plans: Sequence[Plan], path: Path) -> None:
     from matplotlib import rc_context
 
+    from testbed.analysis.figures.figure_files import write
     from testbed.analysis.style import plot_style
     from testbed.cli import plan_picture
 
     with rc_context(plot_style.RC):
         figure = plan_picture.draw(network, plans)
         try:
-            figure.savefig(path)
+            write(figure, path)
         except OSError as error:
             raise UserError(f"{path}: cannot be written: {error.strerror}") from None
-    hand_over(path)

@@ -45,6 +45,7 @@ from typing import Protocol
 
 from testbed.errors import RunError
 from testbed.linux import kernel, memory_limits
+from testbed.linux.import_room import ask_for_room
 from testbed.linux.ownership import hand_over
 from testbed.linux.shortage import shortage
 from testbed.paths import import_path
@@ -452,6 +453,7 @@ def main(arguments: list[str]) -> int:
     kernel.set_command_line(f"ina {arguments[2]}")
     channel = socket.socket(fileno=int(arguments[0]))
     gc.disable()  # of what is imported nothing is garbage: to look for it takes a tenth of the time
+    ask_for_room()
     try:
         for name in arguments[3:]:
             target, _, argument = name.partition(" ")

@@ -1,11 +1,15 @@
 """Figures of runs: their bars, areas, titles and marks."""
 
+import errno
+
 import pytest
 from matplotlib.collections import FillBetweenPolyCollection, PolyCollection
 from matplotlib.container import ErrorbarContainer
 
+from testbed.analysis.figures import figure_files
 from testbed.analysis.figures import run_figures as figures
 from testbed.analysis.style.plot_style import PlotStyle, job_color, job_hatch, plot_styles
+from testbed.linux.shortage import shortage
 from testbed.results import Writer, read
 from tests.support.synthetic_results import ENVIRONMENT, tables, write_run
 
@@ -126,3 +130,25 @@ def test_a_long_timeline_shows_some_workers_of_every_job(tmp_path):
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == [f"{job} w{worker}" for job in ("big", "small") for worker in range(16)]
     assert axes.get_title(loc="left") == "32 of 40 workers"
+
+
+@pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
+def test_a_figure_on_a_full_disk_is_an_error_that_says_so(tmp_path, suffix):
+    """matplotlib's writer of PDFs hides it behind an AttributeError."""
+    full = tmp_path / f"jct{suffix}"
+    full.symlink_to("/dev/full")
+    figure = figures.jct([read(write_run(tmp_path))])
+    with pytest.raises(OSError) as raised:
+        figure_files.write(figure, full)
+    assert raised.value.errno == errno.ENOSPC
+
+
+def test_a_report_of_whose_figures_one_finds_no_room(tmp_path):
+    """The PNG is written, the PDF beside it not."""
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "jct.pdf").symlink_to("/dev/full")
+    with pytest.raises(OSError) as raised:
+        figures.draw([read(write_run(tmp_path))], tmp_path / "figures")
+    assert shortage(raised.value).startswith(
+        f"the file system of {tmp_path}/figures/jct.pdf is full"
+    )

@@ -76,10 +76,16 @@ def test_what_says_that_memory_ran_out(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("system", "mib"), [("{name: esa, window: 64}", 300), ("{name: grid, planner: striped}", 380)]
+    ("system", "mib"),
+    [
+        ("{name: esa, window: 64}", 211),
+        ("{name: esa, window: 64}", 300),
+        ("{name: grid, planner: striped}", 380),
+        ("{name: grid, planner: striped}", 398),
+    ],
 )
 def test_a_command_says_so_in_one_line(tmp_path, system, mib):
-    """The second loads scipy, and has no room for the threads of its OpenBLAS."""
+    """The first has no room for Arrow, the last two none for scipy's OpenBLAS."""
     file = tmp_path / "small.yaml"
     text = changed("{name: esa, window: 64}", system)
     file.write_text(text + "runtime: virtual\n")
