@@ -55,6 +55,8 @@ def read_yaml(path: Path) -> Any:
                 raise DataError(f"{path} can't be read: line {line}: an alias (*); write it out")
         return yaml.load(text, Loader=loader)
     except (yaml.YAMLError, ValueError) as error:
+        if "nesting depth" in str(error):  # libyaml's own limit: its scanner is ahead of the events
+            raise _too_deep(path) from None
         why = " ".join(str(error).split())
         raise DataError(f"{path} can't be read: not YAML: {why}") from None
 
