@@ -826,6 +826,8 @@ def main(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except SHORTAGES as error:
+        if isinstance(error, MemoryError):  # frees what its frames hold: a message takes memory
+            error.__traceback__ = error.__context__ = None
         if not (cause := shortage(error)):
             raise
         print(f"failed: {cause}", file=sys.stderr)
@@ -837,7 +839,13 @@ def entry() -> int:
     # A PATH that sudo has reset may not have the folders of ip and ifconfig.
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
     ask_for_room()
-    return main(sys.argv[1:])
+    try:
+        return main(sys.argv[1:])
+    except SHORTAGES as error:  # memory ran out again while its message was made
+        if not (cause := shortage(error)):
+            raise
+    print(f"failed: {cause}", file=sys.stderr)
+    return 1
 
 
 def describe(error: RunError) -> str:

@@ -25,6 +25,7 @@ _SAID = (
     "failed to launch worker thread",
     "error return without exception set",
     "std::bad_alloc",
+    "codec configuration error when writing image file",
 )
 
 

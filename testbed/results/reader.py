@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from testbed.config.data_files import DataError, read_json, read_yaml, require
+from testbed.linux import memory_limits
 from testbed.linux.memory_limits import threads_may_start
 from testbed.linux.process_identity import is_alive
 from testbed.results.errors import ResultsError
@@ -207,6 +208,8 @@ def _load(table: Table, path: Path) -> pd.DataFrame:
             threads = threads_may_start()
             rows = parquet.ParquetFile(path, pre_buffer=threads).read(use_threads=threads)
         except (OSError, pa.ArrowException) as error:
+            if memory_limits.ran_out(error):  # Arrow's MemoryError is an ArrowException
+                raise
             raise ResultsError(f"{path} is damaged: {error}") from None
         for column, declared in zip(table.columns, arrow_schema(table), strict=True):
             if column.name in rows.column_names:

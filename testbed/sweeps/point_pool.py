@@ -15,12 +15,17 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
+from testbed.errors import RunError, UserError
+from testbed.linux import memory_limits
+from testbed.linux.import_room import ask_for_room
 from testbed.linux.kernel import die_with_parent
+from testbed.linux.shortage import SHORTAGES, shortage
 from testbed.sweeps.point_process import run_point
 
 if TYPE_CHECKING:
@@ -71,10 +76,17 @@ class _Pool(ProcessPoolExecutor):
 
 
 def _called(path: str, start: int) -> Any:
-    with open(path, "rb") as calls:
-        calls.seek(start)
-        call, given, options = pickle.load(calls)
-    return call(*given, **options)
+    try:
+        with open(path, "rb") as calls:
+            calls.seek(start)
+            call, given, options = pickle.load(calls)
+        return call(*given, **options)
+    except SHORTAGES as error:
+        cause = shortage(error)
+        if not cause:
+            raise
+    # Without the first error, whose frames hold memory that the pool needs to send this one.
+    raise RunError(cause)
 
 
 class _Process(SpawnProcess):
@@ -120,6 +132,7 @@ def run_points(
     """Run points below `folder`; gives each with why it failed ("": it did not), as they end.
     call: what runs one; None: `run_point`."""
     place = folder.absolute()  # others may stand in another folder
+    kills = memory_limits.kills()
     waiting = {
         pool.submit(call or run_point, point.experiment, str(place / point.key)): point
         for point in points
@@ -127,12 +140,26 @@ def run_points(
     for future in as_completed(waiting):
         try:
             error = future.result()
+        except (RunError, UserError) as reason:
+            error = str(reason)
+        except BrokenProcessPool:
+            error = _lost(memory_limits.kills() > kills)
         except Exception as broken:  # the process is gone, or a defect; the others go on
             error = f"{type(broken).__name__}: {broken}"
         yield waiting[future], error
 
 
+def _lost(killed: bool) -> str:
+    if killed:
+        return f"memory ran out, and the kernel ended a process; {memory_limits.advice()}"
+    why = "a process of the sweep ended suddenly, and the others with it"
+    if memory_limits.address_space_bytes() is not None:
+        return f"{why}; memory may have run out: {memory_limits.advice()}"
+    return f"{why}; run the sweep again for the points that are left"
+
+
 def _begin(parent: int) -> None:
     """In a new process of the pool: it ends at once with Ctrl-C, and with the parent."""
+    ask_for_room()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     die_with_parent(parent)

@@ -29,7 +29,13 @@ except MemoryError as error:
 else:
     print("loaded")
 """
-BEFORE = {"numpy": "", "scipy.linalg": "numpy", "pyarrow": "numpy", "pyarrow.parquet": "pyarrow"}
+BEFORE = {
+    "numpy": "",
+    "scipy.linalg": "numpy",
+    "pyarrow": "numpy",
+    "pyarrow.parquet": "pyarrow",
+    "matplotlib": "numpy",
+}
 
 
 def told(name: str, room_mib: int) -> str:

@@ -89,17 +89,33 @@ def test_a_command_says_so_in_one_line(tmp_path, system, mib):
     file = tmp_path / "small.yaml"
     text = changed("{name: esa, window: 64}", system)
     file.write_text(text + "runtime: virtual\n")
+    done = limited(mib, str(file), "--results", str(tmp_path))
+    assert done.returncode in (1, 2) and "Traceback" not in done.stderr
+    assert says_so(done.stderr.strip().splitlines()[-1], mib)
 
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (mib * MIB, mib * MIB))
 
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "run.py"), str(file), "--results", str(tmp_path)],
-        preexec_fn=limited,
+@pytest.mark.parametrize("mib", [440, 570])
+def test_a_sweeps_points_say_so(tmp_path, mib):
+    """In their processes a library cannot be loaded, or no error be sent with its traceback."""
+    file = tmp_path / "small.yaml"
+    text = changed("{name: esa, window: 64}", "esa")
+    file.write_text(text + "runtime: virtual\nsweep: {memory.aggregators: [16, 32]}\n")
+    done = limited(mib, "sweep", str(file), "--processes", "1", "--results", str(tmp_path))
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    points = [line for line in done.stdout.splitlines() if " of 2: " in line]
+    assert len(points) == 2 and all(says_so(line, mib) for line in points), done.stdout
+
+
+def limited(mib: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command in an address space of so much."""
+    return subprocess.run(
+        [sys.executable, str(ROOT / "run.py"), *arguments],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (mib * MIB, mib * MIB)),
         capture_output=True,
         text=True,
         timeout=100,
     )
-    assert done.returncode in (1, 2) and "Traceback" not in done.stderr
-    last = done.stderr.strip().splitlines()[-1]
-    assert "memory" in last and f"`ulimit -v` allows {mib} MiB" in last
+
+
+def says_so(line: str, mib: int) -> bool:
+    return "memory" in line and f"`ulimit -v` allows {mib} MiB" in line

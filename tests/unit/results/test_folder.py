@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
@@ -179,6 +180,17 @@ def test_units_stand_in_the_files(tmp_path):
     assert schema.field("lag_p99_ns").metadata[b"unit"] == b"ns"
     assert schema.field("pss_bytes").metadata[b"unit"] == b"bytes"
     assert not schema.field("host").nullable
+
+
+def test_a_table_for_which_there_is_no_memory_is_not_damaged(tmp_path, monkeypatch):
+    results = read(write_run(tmp_path))
+
+    def refuse(*_, **__):
+        raise pa.ArrowMemoryError("malloc of size 32768 failed")
+
+    monkeypatch.setattr(parquet, "ParquetFile", refuse)
+    with pytest.raises(MemoryError):
+        _ = results.jobs
 
 
 def test_other_folders_are_a_user_error(tmp_path):

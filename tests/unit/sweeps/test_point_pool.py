@@ -1,9 +1,14 @@
 """The processes that run a sweep's points."""
 
+import os
 import subprocess
 import sys
+from dataclasses import dataclass
 
-from testbed.sweeps.point_pool import executor
+import pytest
+
+from testbed.errors import RunError
+from testbed.sweeps.point_pool import executor, run_points
 from tests.support.paths import ROOT
 
 LARGE = 1_000_000  # bytes: more than a pipe holds
@@ -27,6 +32,25 @@ def test_what_is_called_may_be_large():
     with executor(1) as pool:
         lengths = [pool.submit(len, bytes(LARGE + more)) for more in range(3)]
         assert [length.result() for length in lengths] == [LARGE, LARGE + 1, LARGE + 2]
+
+
+def test_what_has_no_memory_says_so():
+    with executor(1) as pool, pytest.raises(RunError, match=r"^memory ran out; "):
+        pool.submit(bytearray, 1 << 62).result()
+
+
+@dataclass(frozen=True)
+class Given:
+    key: str
+    experiment: str
+
+
+def test_points_of_a_process_that_ends_suddenly_say_so(tmp_path):
+    points = [Given("a", "/bin/false"), Given("b", "/bin/false")]
+    with executor(1) as pool:
+        errors = [error for _, error in run_points(pool, points, tmp_path, os.execl)]
+    assert len(errors) == 2
+    assert all(error.startswith("a process of the sweep ended suddenly") for error in errors)
 
 
 def test_an_interrupted_sweep_ends_at_once_whatever_waits_in_its_queue(tmp_path):
