@@ -40,6 +40,7 @@ TOPOLOGY = (
     *("auto_arp_tables", "auto_gw_arp"),
     *("default_bw", "default_delay", "default_loss", "default_queue_length", "default_weight"),
 )
+LARGEST = 1e15  # of a number of a link: no link has more of anything
 LINK = ("bw", "delay", "loss", "queue_length", "max_queue_size", "weight", "port1", "port2")
 HOST = ("ip", "mac", "gw", "defaultRoute", "commands")
 SWITCH = ("cli_input", "p4_src", "program", "cpu_port")
@@ -176,16 +177,19 @@ class P4App:
         numbers = ("bw", "loss", "queue_length", "max_queue_size")
         for key in numbers:
             value = settings.get(key)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if value is not None and not number:
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float):
                 raise UserError(f"{where}: {key} {brief(value)} is no number")
+            if abs(value) > LARGEST:
+                raise UserError(f"{where}: {key} {brief(value)} is too large")
         if settings.get("bw") is not None:
             made["bandwidth"] = f"{settings['bw']:g} Mbit/s"
         if settings.get("delay") is not None:
             try:
                 delay = latency(settings["delay"])
             except ValueError:
-                raise UserError(f"{where}: {settings['delay']!r} is no delay") from None
+                raise UserError(f"{where}: {brief(settings['delay'])} is no delay") from None
             if delay != "0 ms":
                 made["delay"] = delay
         if settings.get("loss"):

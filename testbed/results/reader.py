@@ -207,7 +207,7 @@ def _load(table: Table, path: Path) -> pd.DataFrame:
             # One file, no data set: not `read_table`, which imports the data set machinery.
             threads = threads_may_start()
             rows = parquet.ParquetFile(path, pre_buffer=threads).read(use_threads=threads)
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
             if memory_limits.ran_out(error):  # Arrow's MemoryError is an ArrowException
                 raise
             raise ResultsError(f"{path} is damaged: {error}") from None

@@ -110,6 +110,7 @@ def test_addresses_of_the_file(tmp_path):
         (lambda d: d["topology"]["links"].append(["s1", "s2", 5]), "is not a link"),
         (lambda d: d["topology"]["links"].append(["s1", "s2", {"bw": "x"}]), "bw 'x' is no number"),
         (lambda d: d["topology"]["links"].append(["s1", "s2", {"delay": "x"}]), "'x' is no delay"),
+        (lambda d: d["topology"]["links"].append(["s1", "s2", {"loss": 10**400}]), "is too large"),
         (lambda d: d["topology"]["links"].pop(), "host h7 has no link"),
         (lambda d: d["topology"]["hosts"].update(h1={"auto": True}), "host h1: 'auto' cannot"),
         (lambda d: d["topology"]["hosts"].update(h1=None), "host h1: found None"),

@@ -204,6 +204,12 @@ def test_other_folders_are_a_user_error(tmp_path):
     (folder / "tables" / "jobs.parquet").write_bytes(b"PAR1 but not really")
     with pytest.raises(UserError, match=r"jobs.parquet is damaged"):
         _ = read(folder).jobs
+    write_run(tmp_path / "other")
+    other = next((tmp_path / "other").iterdir()) / "tables" / "jobs.parquet"
+    names = other.read_bytes().replace(b"jct_ns", b"\xf3ct_ns")
+    (folder / "tables" / "jobs.parquet").write_bytes(names)
+    with pytest.raises(UserError, match=r"jobs.parquet is damaged"):
+        _ = read(folder).jobs
     status = json.loads((folder / "status.json").read_text())
     (folder / "tables").rename(tmp_path / "elsewhere")
     with pytest.raises(UserError, match="has finished, but its tables are not here; copy the who"):
