@@ -22,8 +22,7 @@ const bit<8> HELD    = 2;                // complete; the sum has left and waits
 const bit<16> KEPT_FLAGS = FLAG_ECN | FLAG_OVERFLOW | FLAG_ROUND;   // what a sum inherits
 
 /* What a switch must not aggregate carries one of these. A resend takes a sum along instead. */
-const bit<16> NOT_AGGREGATED =
-    FLAG_PARTIAL | FLAG_COLLISION | FLAG_RESEND | FLAG_OVER_RATE | FLAG_FLOAT;
+const bit<16> NOT_AGGREGATED = FLAG_PARTIAL | FLAG_COLLISION | FLAG_RESEND | FLAG_FLOAT;
 
 /* Whether a gradient is a sum of nobody, or of workers that the job does not have below this switch.
  * No sum that it is in could ever become complete. */

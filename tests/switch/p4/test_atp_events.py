@@ -150,6 +150,7 @@ def test_reminder_pulls_the_remainder_once():
     assert (sent.fragment, sent.bitmap, sent.values) == (77, 0b100, [100] * 4)
     sent = only(atp.from_server(0, wire.REMINDER, fragment=77, node=1))
     assert sent.kind == wire.REMINDER_EMPTY and sent.port == SERVER[0]
+    assert atp.counters(0)["ended_pulled"] == 1
 
 
 def test_reminder_leaves_another_owner_alone():

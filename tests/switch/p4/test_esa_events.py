@@ -194,6 +194,7 @@ def test_reminder_pulls_the_remainder_once():
     assert sent.packet["IP"].src == "10.255.0.1"
     sent = only(esa.from_server(0, wire.REMINDER, fragment=77, node=1))
     assert sent.kind == wire.REMINDER_EMPTY and sent.fragment == 77 and sent.port == SERVER[0]
+    assert esa.counters(0)["ended_pulled"] == 1
 
 
 def test_reminder_leaves_another_owner_alone():

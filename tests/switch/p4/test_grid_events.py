@@ -129,6 +129,20 @@ def test_packets_beyond_the_capacity_pass_unchanged():
     assert counted["over_rate"] == 1 and counted["flush_additions"] == 1
 
 
+@pytest.mark.parametrize("flag", [wire.PARTIAL, wire.COLLISION, wire.RESEND, wire.FLOAT])
+def test_what_is_not_to_be_added_takes_no_capacity(flag):
+    one = star(burst=2)
+    assert [only(one.gradient(2, flags=flag)).flags for _ in range(3)] == [flag] * 3
+    assert one.gradient(0) == one.gradient(1) == []
+    assert only(one.gradient(2, fragment=1, flags=flag)).flags == flag
+
+
+def test_who_says_that_capacity_was_used_up_takes_capacity_all_the_same():
+    one = star(burst=2)
+    assert one.gradient(0, flags=wire.OVER_RATE) == one.gradient(1, flags=wire.OVER_RATE) == []
+    assert only(one.gradient(2, fragment=1)).flags == wire.OVER_RATE
+
+
 @pytest.mark.parametrize("pace_ns, marked", [(1000, False), (990, True)])
 def test_a_sender_that_keeps_the_pace_is_never_marked(pace_ns, marked):
     one = star(burst=1)

@@ -122,6 +122,25 @@ def test_switchml_rounds_at_the_root_what_it_returns():
     assert again.flags == wire.SHORT | wire.RESEND
 
 
+@pytest.mark.parametrize(
+    "value, fits", [(32767, True), (32768, False), (-32768, True), (-32769, False)]
+)
+def test_every_value_of_16_bits_is_sent_as_such(value, fits):
+    sent = only(pool().gradient(0, 0, flags=wire.PARTIAL, values=[0, value, 0, 0]))
+    assert sent.values == [0, value, 0, 0]
+    assert sent.flags == wire.PARTIAL | (wire.SHORT if fits else 0)
+
+
+def test_what_is_only_forwarded_is_shortened_too_and_not_rounded():
+    switch = pool(admission="off")
+    values = {"values": [4, 5, 6, 7], "flags": wire.ROUND}
+    sent = only(switch.send(4, to="10.0.0.2", kind=wire.RESULT_ONE, job=0, bitmap=2, **values))
+    assert (sent.port, sent.flags) == (2, wire.ROUND | wire.SHORT)
+    # A job of which the switch knows nothing has no workers; nor has this packet.
+    sent = only(switch.send(1, to="10.0.0.7", kind=wire.GRADIENT, job=99, bitmap=0, **values))
+    assert (sent.port, sent.flags) == (7, wire.ROUND | wire.SHORT)
+
+
 def test_what_leaves_unshortened_does_not_say_that_it_is_short():
     """Floats are never shortened, so a packet that claims to be both leaves with wide values."""
     sent = only(pool("atp").gradient(0, 0, values=[1, 2, 3, 4], flags=wire.SHORT | wire.FLOAT))

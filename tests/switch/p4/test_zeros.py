@@ -135,6 +135,17 @@ def test_a_result_without_values_releases_and_goes_to_all_workers():
     assert switch.counters(0)["releases"] == 1
 
 
+def test_what_is_only_forwarded_leaves_without_its_zeros():
+    switch = pool()
+    to_worker = {"to": "10.0.0.2", "job": 0, "bitmap": 2}
+    sent = only(switch.send(4, kind=wire.RESULT_ONE, values=[0] * 4, **to_worker))
+    assert sent.port == 2 and sent.kind == wire.RESULT_ONE_ZEROS and is_zeros(sent)
+    # Nor does it say that there are short values.
+    zeros = {"kind": wire.RESULT_ONE_ZEROS, "values": [], "flags": wire.SHORT}
+    sent = only(switch.send(4, **zeros, **to_worker))
+    assert sent.port == 2 and sent.flags == 0 and is_zeros(sent)
+
+
 def test_what_is_longer_than_its_header_is_no_packet_of_zeros():
     switch = pool()
     assert switch.gradient(0, 0, kind=wire.GRADIENT_ZEROS, values=[1] * 4)[0].port == 4
