@@ -29,6 +29,13 @@ LIMIT_S = 180  # of a run, on a machine that does much else
 GONE_S = 8  # for what has been killed to be gone
 _LOOK_S = 0.05  # how often processes are looked for
 _TICK_S = 0.005
+# How C libraries end their process where the address space has no more room, which nothing in the
+# process can prevent: what they print, and the exit code.
+_LIBRARY_ENDS = {
+    "OpenBLAS error: Memory allocation still failed": 1,
+    "cannot allocate memory for thread-local data: ABORT": 127,
+    "LLVM ERROR: out of memory": -signal.SIGABRT,
+}
 _MEMBER = re.compile(r"workers: \[(?P<workers>[^\]]*)\](?:, ps: h(?P<server>\d+))?")
 
 
@@ -64,7 +71,14 @@ class Ended:
     @property
     def killed(self) -> bool:
         """Whether the runner could not say how it ended."""
-        return self.code == -signal.SIGKILL
+        return self.code == -signal.SIGKILL or self.ended_by_library
+
+    @property
+    def ended_by_library(self) -> bool:
+        """Whether a C library ended the runner because its address space had no more room."""
+        return "address space MiB" in self.plan.setting and any(
+            self.code == code and text in self.errors for text, code in _LIBRARY_ENDS.items()
+        )
 
 
 def carry_out(plan: Plan, folder: Path) -> Ended:
