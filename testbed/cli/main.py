@@ -180,7 +180,11 @@ def _parallel(parser: Parser) -> None:
     chosen.add_argument(
         "--processes", type=_positive, metavar="N", help="points at one time (default: all cores)"
     )
-    chosen.add_argument("--dask", metavar="tcp://HOST:PORT", help="a Dask cluster's scheduler")
+    chosen.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="a Dask cluster's scheduler: tls://HOST:PORT or tcp://HOST:PORT",
+    )
 
 
 def _sweep_arguments(parser: Parser) -> None:

@@ -2,10 +2,14 @@
 
 A worker must have the same testbed, since a point goes there as its experiment. Points on Mininet
 need workers that are root. A worker that dies costs no point: Dask gives what it had to another.
+
+Certificates for TLS come from Dask's own configuration, which its scheduler, workers and clients
+share (docs/dask.md).
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import warnings
@@ -19,6 +23,11 @@ from testbed.results import checkout
 
 PACKAGES = ("ina-testbed", "p4engine", "numba")
 REMEDY = "install both packages there, of the same checkout: pip install ./p4engine ."
+ENCRYPTED = ("tls://", "wss://")
+SETTINGS = {  # below distributed.comm.tls in Dask's configuration
+    "ca-file": "DASK_DISTRIBUTED__COMM__TLS__CA_FILE",
+    "client.cert": "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT",
+}
 
 
 @contextmanager
@@ -30,6 +39,8 @@ def connected(address: str) -> Iterator[tuple[Any, dict[str, dict[str, Any]]]]:
         from distributed.versions import VersionMismatchWarning
     except ImportError:
         raise UserError("--dask needs the package distributed: pip install distributed") from None
+    if address.startswith(ENCRYPTED):
+        _check_certificates(address)
     try:
         with warnings.catch_warnings():
             # A table of many lines; what matters here is compared below.
@@ -39,6 +50,60 @@ def connected(address: str) -> Iterator[tuple[Any, dict[str, dict[str, Any]]]]:
         raise UserError(f"there is no Dask scheduler at {address}: {error}") from None
     with client:
         yield client, check_workers(client, address)
+
+
+def exposure(address: str) -> str:
+    """Why the scheduler at `address` is open to others than its users; "" if it is not, as far as
+    the address tells."""
+    if address.startswith((*ENCRYPTED, "inproc://")):
+        return ""
+    host = address.rpartition("://")[2].rpartition(":")[0].strip("[]")
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = host in ("localhost", "")
+    if local:
+        return ""
+    return (
+        f"the Dask scheduler at {address} is asked without TLS: anybody who reaches it can run"
+        " programs on its workers, and points and results can be read and changed on the way."
+        " With an address tls://HOST:PORT and certificates (docs/dask.md), only who has one can"
+    )
+
+
+def _check_certificates(address: str) -> None:
+    """Whether Dask's configuration has what `address` needs. Raises UserError."""
+    import dask
+    from distributed.security import Security
+
+    for key, variable in SETTINGS.items():
+        if not dask.config.get(f"distributed.comm.tls.{key}", None):
+            raise UserError(
+                f"{address} needs certificates: Dask's configuration has no"
+                f" distributed.comm.tls.{key}; set it there, or {variable} to a file in PEM"
+                " (docs/dask.md)"
+            )
+    files = {key: value for key, value in _files(Security()).items() if value}
+    for key, file in files.items():
+        try:
+            with open(file, "rb"):
+                pass
+        except OSError as error:
+            raise UserError(f"{file}, Dask's {key}: {error.strerror}") from None
+    try:
+        Security().get_connection_args("client")
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        listed = ", ".join(files.values())
+        raise UserError(
+            f"{address}: {listed} are not an authority, a certificate and its private key in PEM:"
+            f" {getattr(error, 'reason', None) or error}"
+        ) from None
+
+
+def _files(security: Any) -> dict[str, str | None]:
+    """The client's files, by their name in `security`."""
+    names = ("tls_ca_file", "tls_client_cert", "tls_client_key")
+    return {name: getattr(security, name) for name in names}
 
 
 def check_workers(client: Any, address: str) -> dict[str, dict[str, Any]]:

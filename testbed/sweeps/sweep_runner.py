@@ -90,6 +90,10 @@ def carry_out(
     if dask is None:
         get_ready([point.experiment for point in sweep.points])
     else:  # its workers get ready themselves; they are looked at before anything is compiled
+        from testbed.sweeps.dask_cluster import exposure
+
+        if open_to := exposure(dask):
+            print(f"warning: {open_to}", file=sys.stderr)
         with executor(dask=dask, as_root=bool(_emulated(todo))):
             pass
     with step(console, "estimating the memory that the points take"):

@@ -169,6 +169,8 @@ def campaign(folder: Path, *arguments: str) -> str:
     ],
 )
 def test_a_campaign_goes_on_where_it_was(tmp_path, file, tests, least):
+    if file.endswith(".py"):
+        pytest.importorskip("coverage")
     first = campaign(tmp_path, file, "--sample", "16", "--tests", tests)
     results = read(tmp_path / "results.jsonl")
     assert sum(result.end == "killed" for result in results.values()) >= least

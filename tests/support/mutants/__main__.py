@@ -34,6 +34,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--again", action="store_true", help="run survivors again")
     parser.add_argument("--most-s", type=float, default=5.0, help="tests that take longer: not run")
+    parser.add_argument("--all-s", type=float, default=120.0, help="tests of one mutant, at most")
     parser.add_argument("--tests", nargs="*", help="instead of the usual ones")
     parser.add_argument("--only-score", action="store_true")
     options = parser.parse_args()
@@ -64,6 +65,7 @@ def campaign(kind: str, options: argparse.Namespace) -> int:
         [change for each in chosen.values() for change in each],
         options.results.resolve(),
         options.most_s,
+        options.all_s,
         options.again,
         lambda text: print(text, flush=True),
     )

@@ -6,8 +6,9 @@ fail per second of processor time first, until one fails. So a mutant costs its 
 few tests, and no imports.
 
 A test that fails, crashes or takes ten times its usual processor time has noticed. Tests that fail,
-are skipped or take more than `most_s` without a change are left out. Results are written line by
-line, so an interrupted campaign goes on where it was.
+are skipped or take more than `most_s` without a change are left out, and a mutant that has lived
+through tests of `all_s` has survived: others might notice it, so a score is a lower bound. Results
+are written line by line, so an interrupted campaign goes on where it was.
 """
 
 from __future__ import annotations
@@ -59,10 +60,12 @@ class Campaign:
         changes: list[Change],
         folder: Path,
         most_s: float,
+        all_s: float,
         again: bool = False,
         told: Callable[[str], None] = print,
     ) -> None:
-        self.kind, self.changes, self.folder, self.most_s = kind, changes, folder, most_s
+        self.kind, self.changes, self.folder = kind, changes, folder
+        self.most_s, self.all_s = most_s, all_s
         self.told = told
         self.results_file = folder / "results.jsonl"
         done = read(self.results_file)
@@ -203,6 +206,8 @@ class Campaign:
             except SyntaxError as error:
                 return INVALID, str(error), 0.0, 0
             for count, item in enumerate(items, 1):
+                if _processor_s() - begin > self.all_s:
+                    return SURVIVED, f"{count - 1} tests", _processor_s() - begin, count - 1
                 _limit(TIMES * self.covered[item.nodeid].seconds + EXTRA_S)
                 if not self._passes(item):
                     seconds = _processor_s() - begin

@@ -2,17 +2,14 @@
 
 Of P4 programs, traced builds of the engine report each statement and condition that runs. Tests
 that send many packets would take minutes in a traced build; of them only the files of their
-programs are known. Of protocols, which run as plain Python here, Python's own trace function
-reports the lines.
+programs are known. Of protocols, which run as plain Python here, the package coverage reports the
+lines.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from p4engine.frontend.preprocessor import preprocess as preprocessor
@@ -91,22 +88,14 @@ class PythonLines:
     """Records from now on, in this process, which lines of `files` are executed."""
 
     def __init__(self, files: list[str]) -> None:
+        from coverage import Coverage
+
         self.names = {str((ROOT / file).resolve()): file for file in files}
-        self.found: dict[str, set[int]] = {}
-        sys.settrace(self._call)
-
-    def _call(self, frame: FrameType, event: str, _: Any) -> Callable | None:
-        file = self.names.get(frame.f_code.co_filename)
-        if file is None:
-            return None
-        seen = self.found.setdefault(file, set())
-
-        def line(frame: FrameType, event: str, _: Any) -> Callable:
-            seen.add(frame.f_lineno)
-            return line
-
-        return line
+        self.coverage = Coverage(data_file=None, include=list(self.names), config_file=False)
+        self.coverage.start()
 
     def lines(self) -> dict[str, list[int] | None]:
-        sys.settrace(None)
-        return {file: sorted(lines) for file, lines in self.found.items()}
+        self.coverage.stop()
+        data = self.coverage.get_data()
+        found = {file: data.lines(path) for path, file in self.names.items()}
+        return {file: sorted(lines) for file, lines in found.items() if lines}
