@@ -24,14 +24,13 @@ from tests.support.paths import ROOT
 # A case is one experiment; that many histories of each.
 HISTORIES = 4
 CASES = [
-    *((system, "star") for system in ("esa", "atp", "switchml", "grid")),
+    *((system, "star") for system in cases.SYSTEMS),
     *((system, "deep") for system in cases.IN_NETWORK),
     ("esa", "cycle"),
     ("grid", "racks"),
 ]  # always
 ALL = [
     *CASES,
-    *((system, "star") for system in cases.SYSTEMS if (system, "star") not in CASES),
     *(
         (system, network)
         for system in cases.IN_NETWORK
