@@ -62,6 +62,73 @@ def test_shift_is_the_smallest_that_cannot_overflow():
         val.hash_shift(0)
 
 
+def by_hand(x: int) -> int:
+    """Wellons' lowbias32, in Python's integers."""
+    x ^= x >> 16
+    x = x * 0x7FEB352D & 0xFFFFFFFF
+    x ^= x >> 15
+    x = x * 0x846CA68B & 0xFFFFFFFF
+    return x ^ x >> 16
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_mixing_is_as_published(x):
+    assert int(val.mix(np.uint32(x))) == by_hand(x)
+
+
+@given(st.integers(-(2**63), 2**62), st.integers(-(2**31), 2**62))
+def test_two_numbers_are_mixed_one_after_the_other(a, b):
+    first = by_hand(a & 0xFFFFFFFF)
+    assert int(val.mix2(a, b)) == by_hand((first + 0x9E3779B9 + b) & 0xFFFFFFFF)
+
+
+def test_values_are_the_same_in_every_version():
+    """The same seed gives the same gradients, aggregators and draws."""
+    places = ((1, 0, 0, 0), (1, 0, 0, 1), (1, 0, 1, 0), (1, 1, 0, 0), (2, 0, 0, 0))
+    assert [int(val.factor(*place)) for place in places] == [9, 7, 13, 3, 15]
+    assert int(val.factor_sum(1, 0, 0, 3)) == 27
+    keys = [int(val.fragment_key(*place)) for place in ((1, 0, 0), (1, 0, 1), (1, 1, 0), (2, 0, 0))]
+    assert keys == [3048450337, 1146065788, 2546099218, 2014273524]
+    hashes = [int(val.position_hash(np.uint32(5), position, 0)) for position in (0, 1, 63)]
+    assert hashes == [1548080446, 1498390088, -929251062]
+    assert int(val.position_hash(np.uint32(5), 1, 8)) == 1498390088 >> 8
+
+
+def test_recorded_values_are_written_and_compared_word_by_word():
+    numbers = np.array([1, -2, 2**31 - 1, -(2**31)], np.int32)
+    row = np.full(8, 7, np.uint32)
+    val.write_recorded(row, 3, numbers)
+    assert row.tolist() == [7, 7, 7, *numbers.view(np.uint32).byteswap().tolist(), 7]
+    assert val.wrong_recorded(row, 3, numbers) == -1
+    for place in range(4):
+        other = row.copy()
+        other[3 + place] ^= 1
+        assert val.wrong_recorded(other, 3, numbers) == place
+        other[6] ^= 1
+        assert val.wrong_recorded(other, 3, numbers) in (place, -1)
+
+
+def test_zeros_fill_up_and_are_looked_for_between_two_places():
+    row = np.full(8, 7, np.uint32)
+    val.write_zeros(row, 2, 6)
+    assert row.tolist() == [7, 7, 0, 0, 0, 0, 7, 7]
+    assert val.first_nonzero(row, 2, 6) == -1
+    assert val.first_nonzero(row, 2, 7) == 4
+    assert val.first_nonzero(row, 1, 6) == 0
+
+
+def test_the_first_wrong_value_is_named():
+    key = val.fragment_key(1, 2, 3)
+    row = np.full(12, 7, np.uint32)
+    val.write_generated(row, 2, 8, key, 5, 4)
+    assert row[[0, 1, 10, 11]].tolist() == [7] * 4
+    assert val.wrong_generated(row, 2, 8, key, 5, 4) == -1
+    assert val.wrong_generated(row, 2, 9, key, 5, 4) == 8
+    row[7] ^= 1
+    row[4] ^= 1 << 31
+    assert val.wrong_generated(row, 2, 8, key, 5, 4) == 2
+
+
 def test_fragments_have_values_of_their_own():
     rows = {contribution(1, 0, 0, 0, f, 8).tobytes() for f in range(200)}
     assert len(rows) == 200

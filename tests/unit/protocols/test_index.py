@@ -1,0 +1,46 @@
+"""Which aggregator a fragment asks for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from testbed.protocols.index import CONSECUTIVE, HASH, POSITION, index_of
+
+POOL = 97
+
+
+def indices(mode: int, job: int, count: int = 200, pool: int = POOL) -> np.ndarray:
+    return np.array([index_of(mode, pool, job, fragment) for fragment in range(count)])
+
+
+@pytest.mark.parametrize("mode", [CONSECUTIVE, HASH])
+def test_every_index_is_in_the_pool_and_all_are_used(mode):
+    found = indices(mode, 3, 2000)
+    assert set(found) == set(range(POOL))
+
+
+def test_consecutive_fragments_have_neighbouring_aggregators():
+    for job in range(5):
+        assert ((np.diff(indices(CONSECUTIVE, job)) - 1) % POOL == 0).all()
+
+
+def test_each_job_starts_at_a_place_of_its_own():
+    assert len({int(indices(CONSECUTIVE, job, 1, 2**32)[0]) for job in range(100)}) == 100
+
+
+def test_hashed_fragments_collide_within_a_job_as_if_drawn():
+    distinct = len(set(indices(HASH, 1, POOL)))
+    assert 0.5 * POOL < distinct < 0.75 * POOL  # expected is 1 - 1/e of the pool
+    assert (indices(HASH, 1) != indices(HASH, 2)).mean() > 0.9
+
+
+def test_indices_are_the_same_in_every_version():
+    """Results of virtual time depend on them."""
+    assert [index_of(HASH, 1 << 32, job, f) for job, f in ((0, 0), (0, 1), (1, 0))] == [
+        33350994,
+        2672842292,
+        2988215890,
+    ]
+    assert index_of(CONSECUTIVE, 1 << 32, 0, 0) == 2021333925
+    assert index_of(POSITION, 1 << 32, 0, 5) == 2021333930
