@@ -20,7 +20,7 @@ TWO_JOBS = """
 name: test
 topology: {kind: star, hosts: 8}
 system: {name: %(system)s%(options)s}
-memory: {aggregators: %(aggregators)d}
+%(memory)s
 values_per_packet: 4
 jobs:
   - {model: alexnet, workers: 3, iterations: 1}
@@ -72,7 +72,10 @@ class OneSwitch:
         **options: object,
     ) -> None:
         listed = "".join(f", {key}: {value}" for key, value in options.items())
-        text = TWO_JOBS % {"system": system, "aggregators": aggregators, "options": listed}
+        memory = f"memory: {{aggregators: {aggregators}}}"
+        if system in ("ps", "ring"):
+            memory = ""
+        text = TWO_JOBS % {"system": system, "memory": memory, "options": listed}
         self.experiment = experiment(f"{text}admission: {admission}\n{keys}\n")
         self.switch = start_switches(self.experiment)["s1"]
         self.now = 1_000_000

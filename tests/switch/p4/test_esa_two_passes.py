@@ -151,7 +151,9 @@ def crowded(source: Path, seed: int, at_once: int = 12) -> tuple[list[str], int]
 
     Returns what is wrong with the sums: each that leaves or stays must be the sum of the workers in
     its bitmap, and every contribution must be in exactly one. And the number of passes."""
-    settings = experiment(TWO_JOBS % {"system": "esa", "aggregators": 2, "options": ""})
+    settings = experiment(
+        TWO_JOBS % {"system": "esa", "memory": "memory: {aggregators: 2}", "options": ""}
+    )
     _, definitions, folders = dataplane.program(settings)
     compiled = compile_program(source, definitions | {"RECIRCULATION_PORT": ROUND}, folders)
     wrong: list[str] = []
@@ -217,7 +219,9 @@ def by_port(switch: Switch, now: int, into: dict[int, list[bytes]]) -> None:
 
 @pytest.mark.parametrize("seed", first_of(range(2), 1))
 def test_packets_in_between_act_as_if_they_came_in_the_order_of_their_last_passes(seed):
-    settings = experiment(TWO_JOBS % {"system": "esa", "aggregators": 2, "options": ""})
+    settings = experiment(
+        TWO_JOBS % {"system": "esa", "memory": "memory: {aggregators: 2}", "options": ""}
+    )
     source, definitions, folders = dataplane.program(settings)
     around = definitions | {"RECIRCULATION_PORT": ROUND}
     ports = [*range(1, 9), ROUND]
