@@ -1,0 +1,184 @@
+"""One worker without a network or a switch: packets by hand, at times of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from testbed.derived.host_specs import plan
+from testbed.protocols import ring_state, send_scoreboard, sizes, values, wire
+from tests.support.experiments import experiment
+from tests.support.fabric import Host
+from tests.support.histories.cases import TINY
+
+TEXT = """
+name: test
+topology: {kind: star, hosts: 10}
+system: {name: %(system)s%(options)s}
+%(memory)s
+values_per_packet: 4
+%(keys)s
+jobs:
+  - {model: %(trace)s, workers: %(workers)d, iterations: 4, compute_scale: %(compute)s}
+"""
+VALUES = 4
+BASE = wire.HEADER_WORDS + 1  # words before the values
+FULL = 4 * (BASE + VALUES)  # bytes of a packet with values
+
+
+@dataclass
+class Packet:
+    """A packet that a worker has written, or one for it. `length`: of the payload, in bytes."""
+
+    row: np.ndarray
+    length: int = FULL
+    destination: int = -1
+
+    @staticmethod
+    def of(payload: bytes, destination: int) -> Packet:
+        row = np.zeros(BASE + VALUES, np.uint32)
+        row.view(np.uint8)[: len(payload)] = np.frombuffer(payload, np.uint8)
+        return Packet(row, len(payload), destination)
+
+    @property
+    def kind(self) -> int:
+        return int(wire.kind(self.row))
+
+    @property
+    def flags(self) -> int:
+        return int(wire.flags(self.row))
+
+    @property
+    def fragment(self) -> int:
+        return int(wire.fragment(self.row))
+
+    @property
+    def index(self) -> int:
+        return int(wire.index(self.row))
+
+    @property
+    def sender(self) -> int:
+        return int(wire.sender(self.row))
+
+    @property
+    def extra(self) -> int:
+        return int(wire.extra(self.row))
+
+    @property
+    def bitmap(self) -> int:
+        return int(wire.word(self.row, wire.HEADER_WORDS))
+
+    @property
+    def values(self) -> list[int]:
+        return self.row[BASE:].byteswap().view(np.int32).tolist()
+
+
+class OneWorker:
+    """Worker `number` of job 0, whose gradient is that of `trace`: tests/data/tiny.csv has 9
+    fragments of four values in tensors of 3, 1 and 5. `compute`: times of forward and backward
+    steps to those in the trace; with 0 all tensors are ready at once."""
+
+    def __init__(
+        self,
+        system: str,
+        number: int = 0,
+        workers: int = 3,
+        keys: str = "",
+        trace: object = TINY,
+        compute: float = 0,
+        **options: object,
+    ) -> None:
+        memory = "" if system in ("ps", "ring") else "memory: {aggregators: 16}"
+        text = TEXT % {
+            "system": system,
+            "options": "".join(f", {key}: {value}" for key, value in options.items()),
+            "memory": memory,
+            "keys": keys,
+            "trace": trace,
+            "workers": workers,
+            "compute": compute,
+        }
+        specs = [spec for spec in plan(experiment(text)) if spec.is_worker]
+        self.spec, self.workers = specs[number], workers
+        self.host = Host(self.spec)
+        self.protocol = self.host.machine.protocol
+        self.scoreboard = self.host.machine.scoreboard
+        ringed = isinstance(self.protocol, ring_state.Ring)
+        self.worker = self.protocol.worker if ringed else self.protocol
+        self.config, self.state = self.worker.config[0], self.worker.state[0]
+        self.status = self.worker.status[0]
+        self.deadline = 0
+
+    @property
+    def fragments(self) -> int:
+        return int(self.scoreboard.state[0].fragments)
+
+    @property
+    def iteration(self) -> int:
+        return int(self.scoreboard.state[0].iteration)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Those that are not 0."""
+        return {name: count for name, count in self.host.counters().items() if count}
+
+    def step(self, now: int, *packets: Packet) -> list[Packet]:
+        """What it sends at this time (ns), when these packets have come; sets `deadline`."""
+        for packet in packets:
+            payload = packet.row.tobytes()[: packet.length]
+            self.host.take(bytes(sizes.FRAME_OVERHEAD) + payload)
+        sent, self.deadline = self.host.run(now)
+        return [Packet.of(payload, self.spec.peers.index(peer)) for peer, payload in sent]
+
+    def values_of(self, worker: int, fragment: int, iteration: int = 0) -> np.ndarray:
+        """The values of one worker of a fragment of the iteration, int64[4]."""
+        config, row = self.config, np.zeros(VALUES, np.uint32)
+        whole = iteration * self.fragments + fragment
+        key = values.fragment_key(config.seed, config.job, whole)
+        factor = values.factor(config.seed, config.job, iteration, worker)
+        count = int(send_scoreboard.values_in(self.scoreboard, fragment))
+        values.write_generated(row, 0, count, key, factor, config.shift)
+        return row.byteswap().view(np.int32).astype(np.int64)
+
+    def sum_of(self, workers: Sequence[int], fragment: int, iteration: int = 0) -> list[int]:
+        """The sum over some workers."""
+        return sum(self.values_of(w, fragment, iteration) for w in workers).tolist()
+
+    def packet(
+        self,
+        kind: int,
+        fragment: int = 0,
+        iteration: int = 0,
+        numbers: Sequence[int] | None = None,
+        flags: int = 0,
+        index: int = 0,
+        sender: int = 0x4000,
+        extra: int = 0,
+        bitmap: int = 0,
+        job: int = 0,
+        exponents: tuple[int, int] = (0, 0),
+    ) -> Packet:
+        """A packet for it; `numbers` None: without values."""
+        row = np.zeros(BASE + VALUES, np.uint32)
+        whole = iteration * self.fragments + fragment
+        wire.write_header(row, kind, 255, flags, job, 0, whole, index, sender)
+        if exponents != (0, 0):
+            wire.set_exponents(row, *exponents)
+        if extra:
+            wire.set_extra(row, extra)
+        wire.set_word(row, wire.HEADER_WORDS, bitmap)
+        if numbers is None:
+            return Packet(row, 4 * BASE)
+        row[BASE:] = np.asarray(numbers, np.int64).astype(np.int32).view(np.uint32).byteswap()
+        return Packet(row)
+
+    def result(
+        self, fragment: int, iteration: int = 0, kind: int = wire.RESULT, **fields
+    ) -> Packet:
+        """The result of a fragment: all workers' sum."""
+        everyone = range(self.workers)
+        numbers = fields.pop("numbers", self.sum_of(everyone, fragment, iteration))
+        bitmap = (1 << self.workers) - 1
+        return self.packet(kind, fragment, iteration, numbers, bitmap=bitmap, **fields)

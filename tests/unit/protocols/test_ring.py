@@ -1,0 +1,448 @@
+"""A member of the ring, packet by packet: member 0 of three, with nine fragments of four values.
+
+Fragments 2, 3 and 8 are the last of their tensors and have 2, 3 and 2 values.
+
+It begins fragments 0, 3 and 6, is in the middle of 2, 5 and 8, and the last one of 1, 4 and 7."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from testbed.protocols import wire
+from tests.support.one_worker import BASE, FULL, OneWorker, Packet
+
+MS = 1_000_000
+PREVIOUS, NEXT = 2, 0  # the neighbour's number; places of the neighbours' addresses
+BEFORE = 1
+FIRST, MIDDLE, LAST = (0, 3, 6), (2, 5, 8), (1, 4, 7)
+
+
+def new(**options) -> OneWorker:
+    return OneWorker("ring", **{"window": 40, "timeout": "2 ms", **options})
+
+
+def data(sent: list[Packet]) -> list[Packet]:
+    return [packet for packet in sent if packet.kind != wire.CONTROL]
+
+
+def acks(sent: list[Packet]) -> list[Packet]:
+    return [packet for packet in sent if packet.kind == wire.CONTROL]
+
+
+def acknowledged(sent: list[Packet]) -> list[int]:
+    """Sequence numbers, in the order in which acknowledgements name them."""
+    return [p.index + i for p in acks(sent) for i in range(32) if p.bitmap >> i & 1]
+
+
+def partial(ring: OneWorker, fragment: int, iteration: int = 0, **fields) -> Packet:
+    """The sum over the members before this one."""
+    before = (0 - fragment) % 3
+    members = [(0 - k) % 3 for k in range(before, 0, -1)]
+    fields = {"sender": PREVIOUS, "extra": before - 1, **fields}
+    numbers = fields.pop("numbers", None) or ring.sum_of(members, fragment, iteration)
+    bits = sum(1 << member for member in members)
+    return ring.packet(wire.GRADIENT, fragment, iteration, numbers, bitmap=bits, **fields)
+
+
+def whole(ring: OneWorker, fragment: int, iteration: int = 0, **fields) -> Packet:
+    """The sum over all on its second way round."""
+    step = 2 + (0 - fragment) % 3
+    fields = {"sender": PREVIOUS, "extra": step, **fields}
+    return ring.result(fragment, iteration, **fields)
+
+
+def ack(ring: OneWorker, *numbers: int, flags: int = 0) -> Packet:
+    first = min(numbers)
+    bits = sum(1 << number - first for number in numbers)
+    return ring.packet(wire.CONTROL, index=first, bitmap=bits, flags=flags, sender=1)
+
+
+def finish(ring: OneWorker, iteration: int, now: int) -> list[Packet]:
+    """Everything of an iteration comes, the sums of all 1 ns later; what is sent in turn."""
+    parts = [partial(ring, f, iteration, index=100 + f) for f in (*MIDDLE, *LAST)]
+    wholes = [whole(ring, f, iteration, index=200 + f) for f in (*FIRST, *MIDDLE)]
+    return ring.step(now, *parts) + ring.step(now + 1, *wholes)
+
+
+# ---- what it sends ----
+
+
+def test_it_begins_its_own_fragments():
+    ring = new()
+    sent = ring.step(0)
+    assert [p.fragment for p in sent] == [0, 3, 6]
+    assert [p.index for p in sent] == [0, 1, 2]  # a number for each transmission
+    for p in sent:
+        assert (p.kind, p.flags, p.extra, p.sender, p.bitmap) == (wire.GRADIENT, 0, 0, 0, 1)
+        assert p.values == ring.values_of(0, p.fragment).tolist()
+        assert (p.length, p.destination) == (FULL, NEXT)
+    assert ring.counters == {"gradient_packets": 3}
+
+
+def test_it_adds_its_part_and_passes_the_sum_on():
+    ring = new()
+    ring.step(0)
+    sent = data(ring.step(100, partial(ring, 5)))
+    assert [(p.kind, p.fragment, p.extra, p.bitmap) for p in sent] == [(wire.GRADIENT, 5, 1, 0b101)]
+    assert sent[0].values == ring.sum_of((2, 0), 5)
+    assert "results" not in ring.counters
+
+
+def test_the_last_one_has_the_sum_of_all_and_sends_it_round():
+    ring = new()
+    ring.step(0)
+    sent = data(ring.step(100, partial(ring, 4)))
+    assert [(p.kind, p.fragment, p.extra, p.bitmap) for p in sent] == [(wire.RESULT, 4, 2, 0b111)]
+    assert sent[0].values == ring.sum_of((0, 1, 2), 4)
+    assert ring.counters["results"] == 1 and ring.counters["values_checked"] == 4
+
+
+def test_a_sum_of_all_is_passed_on_unless_everybody_has_it():
+    ring = new()
+    ring.step(0)
+    ring.step(10, partial(ring, 2))
+    sent = data(ring.step(100, whole(ring, 3), whole(ring, 2)))
+    assert [(p.kind, p.fragment, p.extra, p.bitmap) for p in sent] == [(wire.RESULT, 3, 3, 0b111)]
+    assert ring.counters["results"] == 2 and ring.counters["values_checked"] == 3 + 2
+
+
+def test_what_is_not_ready_waits_for_the_own_gradient():
+    """Forward takes 9 us; backward steps end 6, 7 and 11 us later."""
+    ring = new(compute=1)
+    for now in (0, 3000, 4000, 9000):
+        assert ring.step(now) == []
+    assert ring.deadline == 15000
+    assert data(ring.step(14000, partial(ring, 5), partial(ring, 2))) == []
+    assert [p.fragment for p in data(ring.step(15000))] == [5, 6]
+    assert [p.fragment for p in data(ring.step(16000))] == [3]
+    assert [p.fragment for p in data(ring.step(20000))] == [0, 2]
+
+
+@pytest.mark.parametrize("order, expected", [("front", [0, 2, 3, 5, 6]), ("fifo", [5, 6, 3, 0, 2])])
+def test_the_front_or_what_waits_longest_goes_first(order, expected):
+    ring = new(window=1, order=order)
+    sent = ring.step(0, partial(ring, 5, index=50), partial(ring, 2, index=51))
+    found = []
+    for now in range(1, 6):
+        (packet,) = data(sent)
+        found.append(packet.fragment)
+        sent = ring.step(now, ack(ring, packet.index))
+    assert found == expected
+
+
+# ---- sums that leave int32 ----
+
+
+@pytest.mark.parametrize("flags", [0, wire.OVERFLOW])
+@pytest.mark.parametrize("extreme", [0, 2**31 - 1, -(2**31)])
+def test_a_sum_that_leaves_int32_is_flagged(flags, extreme):
+    ring = new()
+    ring.step(0)
+    own = ring.values_of(0, 5)
+    place = int(np.argmax(own) if extreme > 0 else np.argmin(own))
+    numbers = [0] * 4
+    numbers[place] = extreme
+    (sent,) = data(ring.step(1, partial(ring, 5, numbers=numbers, flags=flags | wire.ECN)))
+    assert sent.flags == (wire.OVERFLOW if extreme or flags else 0)
+    total = int(own[place]) + extreme
+    assert sent.values[place] == (total + 2**31) % 2**32 - 2**31
+
+
+def test_a_flagged_sum_counts_as_saturated_and_stays_flagged():
+    ring = new()
+    ring.step(0)
+    came = [whole(ring, 0, flags=wire.OVERFLOW | wire.RESEND), partial(ring, 1), whole(ring, 3)]
+    sent = {p.fragment: p.flags for p in data(ring.step(1, *came))}
+    assert sent == {0: wire.OVERFLOW, 1: 0, 3: 0}
+    assert ring.counters["saturated"] == 1 and ring.counters["results"] == 3
+
+
+# ---- what it takes ----
+
+
+@pytest.mark.parametrize(
+    "of, fields",
+    [
+        (partial, {"sender": 1}),
+        (partial, {"extra": 1}),
+        (whole, {"fragment": 2}),  # without its own part
+        (whole, {"sender": 1}),
+        (whole, {"extra": 3}),
+        (whole, {"fragment": 1}),  # which it completes itself
+        (partial, {"fragment": 0, "numbers": [1] * 4}),  # which it begins
+        (partial, {"iteration": 2}),
+        (whole, {"kind": wire.RESULT_ONE}),
+        (whole, {"job": 1}),
+    ],
+)
+def test_what_cannot_be_is_foreign(of, fields):
+    ring = new()
+    ring.step(0)
+    fields = {"fragment": 5 if of is partial else 0, **fields}
+    sent = ring.step(1, of(ring, **fields))
+    assert sent == [] and ring.counters["foreign"] == 1 and "results" not in ring.counters
+
+
+def test_packets_without_all_values_are_foreign():
+    ring = new()
+    ring.step(0)
+    short = partial(ring, 5)
+    short.length = 4 * BASE + 8
+    assert ring.step(1, short) == [] and ring.counters["foreign"] == 1
+
+
+def test_beyond_the_last_iteration_nothing_can_come():
+    ring = new()
+    ring.step(0)
+    for iteration in range(3):
+        numbers = [p.index for p in data(finish(ring, iteration, 10 * iteration + 1))]
+        sent = ring.step(10 * iteration + 2, *[ack(ring, n) for n in numbers])
+    assert ring.iteration == 3 and sent is not None
+    before = ring.counters.get("foreign", 0)
+    ring.step(100, partial(ring, 5, 4))
+    assert ring.counters["foreign"] == before + 1
+    finish(ring, 3, 200)
+    assert ring.counters["results"] == 4 * 9
+
+
+def test_what_comes_twice_counts_once():
+    ring = new()
+    ring.step(0)
+    for packet in (partial(ring, 5), partial(ring, 4), whole(ring, 0)):
+        assert len(data(ring.step(1, packet))) == 1
+        assert data(ring.step(2, packet)) == [] and len(acks(ring.step(2, packet))) in (0, 1)
+    assert ring.counters["duplicate_results"] == 6 and ring.counters["results"] == 2
+
+
+def test_a_wrong_sum_is_found():
+    for packet, fragment in ((whole, 3), (partial, 4)):
+        ring = new()
+        ring.step(0)
+        came = packet(ring, fragment)
+        came.row[BASE + 2] ^= np.uint32(1 << 24)
+        ring.step(1, came)
+        assert ring.status.failed == 1
+        assert (ring.status.fragment, ring.status.position) == (fragment, 2)
+
+
+def test_what_is_over_is_acknowledged_and_no_more():
+    ring = new()
+    ring.step(0)
+    finish(ring, 0, 10)
+    assert ring.iteration == 1
+    sent = ring.step(20, partial(ring, 5, 0, index=77))
+    late = [*sent, *ring.step(20 + 10 * MS)]
+    assert 77 in acknowledged(late) and ring.counters["stale"] == 1
+
+
+def test_a_neighbour_may_be_an_iteration_ahead():
+    ring = new()
+    ring.step(0)
+    ahead = ring.step(5, partial(ring, 5, 1), partial(ring, 4, 1))
+    assert data(ahead) == []
+    sent = data(finish(ring, 0, 10))
+    of_next = [(p.fragment - 9, p.kind) for p in sent if p.fragment >= 9]
+    assert sorted(of_next) == [
+        (0, wire.GRADIENT),
+        (3, wire.GRADIENT),
+        (4, wire.RESULT),
+        (5, wire.GRADIENT),
+        (6, wire.GRADIENT),
+    ]
+    by_fragment = {p.fragment - 9: p.values for p in sent if p.fragment >= 9}
+    assert by_fragment[4] == ring.sum_of((0, 1, 2), 4, 1)
+    assert by_fragment[5] == ring.sum_of((2, 0), 5, 1)
+    assert by_fragment[0] == ring.values_of(0, 0, 1).tolist()
+
+
+# ---- acknowledgements ----
+
+
+def test_a_small_window_acknowledges_each_packet_at_once():
+    ring = new(window=7)
+    ring.step(0)
+    sent = acks(ring.step(1, partial(ring, 5, index=70), partial(ring, 2, index=72)))
+    assert [(p.index, p.bitmap) for p in sorted(sent, key=lambda p: p.index)] == [(70, 1), (72, 1)]
+    for p in sent:
+        assert (p.length, p.destination, p.sender, p.flags) == (4 * BASE, BEFORE, 0, 0)
+
+
+def test_a_large_window_names_many_packets_in_one():
+    """At most 16, and a quarter of the window."""
+    ring = new(window=16)
+    ring.step(0)
+    numbers = [70, 72, 71]
+    came = [partial(ring, f, index=n) for f, n in zip((5, 2, 8), numbers, strict=True)]
+    assert acks(ring.step(1, *came)) == []
+    (sent,) = acks(ring.step(2, partial(ring, 1, index=99)))
+    assert (sent.index, sent.bitmap) == (70, 0b111 | 1 << 29)
+    assert acks(ring.step(100 * MS)) == []
+
+
+def test_an_acknowledgement_waits_for_more_but_not_for_long():
+    ring = new(keys="timers: {ack_delay: 30 us}")
+    ring.step(0)
+    assert acks(ring.step(1000, partial(ring, 5, index=70))) == []
+    assert ring.deadline == 31_000
+    assert acks(ring.step(20_000, partial(ring, 2, index=72))) == []
+    assert acks(ring.step(30_999)) == [] and ring.deadline == 31_000
+    (sent,) = acks(ring.step(31_000))
+    assert (sent.index, sent.bitmap) == (70, 0b101)
+    # The next one begins anew, with a number of its own, wherever that is.
+    ring.step(40_000, partial(ring, 8, index=2**32 - 1))
+    ring.step(41_000, partial(ring, 1, index=0))
+    (sent,) = acks(ring.step(70_000))
+    assert (sent.index, sent.bitmap) == (2**32 - 1, 0b11)
+
+
+@pytest.mark.parametrize("number, together", [(70 + 31, True), (70 + 32, False), (69, False)])
+def test_an_acknowledgement_spans_32_numbers(number, together):
+    ring = new(keys="timers: {ack_delay: 30 us}")
+    ring.step(0)
+    came = [partial(ring, 5, index=70), partial(ring, 2, index=number)]
+    now = ring.step(1000, *came)
+    assert len(acks(now)) == (0 if together else 1)
+    later = ring.step(31_000)
+    assert len(acks(later)) == 1
+    assert sorted(acknowledged(now) + acknowledged(later)) == sorted([70, number])
+
+
+def test_a_mark_comes_back_with_the_acknowledgement():
+    ring = new(keys="timers: {ack_delay: 30 us}")
+    ring.step(0)
+    came = [partial(ring, 5, index=70, flags=wire.ECN), partial(ring, 2, index=71)]
+    ring.step(1000, *came)
+    (sent,) = acks(ring.step(31_000))
+    assert sent.flags == wire.ECN
+    ring.step(32_000, partial(ring, 8, index=72, flags=wire.RESEND))
+    (sent,) = acks(ring.step(62_000))
+    assert sent.flags == 0
+
+
+# ---- what is in flight ----
+
+
+def test_a_window_is_full_until_something_is_acknowledged():
+    ring = new(window=2)
+    sent = ring.step(0)
+    assert [p.fragment for p in sent] == [0, 3]
+    assert ring.step(1) == []
+    assert [p.fragment for p in ring.step(2, ack(ring, 1))] == [6]
+    assert ring.step(3, ack(ring, 1)) == []  # known
+    assert ring.step(4, ack(ring, 5)) == []  # never sent
+    assert [p.fragment for p in data(ring.step(5, ack(ring, 0, 2), partial(ring, 5)))] == [5]
+
+
+def test_a_marked_acknowledgement_halves_the_window_once():
+    ring = new(window=8)
+    ring.step(0)
+    ring.step(1000, ack(ring, 0, flags=wire.ECN))
+    assert ring.state.credit == 4 * 256 and ring.counters["marked_results"] == 1
+    ring.step(2000, ack(ring, 1, 2, flags=wire.ECN))  # one of what was sent before
+    assert ring.counters["marked_results"] == 2
+    assert 4 * 256 < ring.state.credit < 5 * 256
+
+
+def test_what_is_not_acknowledged_is_sent_again_under_a_new_number():
+    ring = new()
+    ring.step(0)
+    assert ring.deadline == 2 * MS
+    assert ring.step(2 * MS - 1) == []
+    again = ring.step(2 * MS, ack(ring, 1))
+    assert [(p.fragment, p.index, p.flags) for p in again] == [
+        (0, 3, wire.RESEND),
+        (6, 4, wire.RESEND),
+    ]
+    assert again[0].values == ring.values_of(0, 0).tolist() and again[0].extra == 0
+    assert ring.counters["retransmissions"] == 2
+    # The acknowledgement of either transmission will do; that of a resend measures nothing.
+    before = ring.state.round_trip_ns
+    ring.step(2 * MS + 1000, ack(ring, 0), ack(ring, 4))
+    assert ring.state.round_trip_ns == before
+    assert ring.step(20 * MS) == []
+
+
+def test_a_round_trip_is_that_of_what_was_sent_once():
+    ring = new(timeout="adaptive")
+    ring.step(1000)
+    ring.step(5000, ack(ring, 0))
+    assert ring.state.round_trip_ns == 4000 and ring.state.longest_ns == 4000
+
+
+def test_waiting_doubles_from_time_to_time():
+    ring = new()
+    ring.step(0)
+    ring.step(1, ack(ring, 1, 2))
+    times, now = [], 0
+    for _ in range(8):
+        now = ring.deadline
+        (again,) = ring.step(now)
+        assert again.fragment == 0
+        times.append(now // MS)
+    waits = np.diff([0, *times]).tolist()
+    assert waits[0] == 2 and waits == sorted(waits) and waits[-1] > waits[0]
+    assert all(later in (wait, 2 * wait) for wait, later in zip(waits, waits[1:], strict=False))
+
+
+def test_a_sum_that_has_been_all_around_needs_no_acknowledgement():
+    ring = new()
+    ring.step(0)
+    ring.step(10, whole(ring, 0))
+    again = {p.fragment for p in ring.step(2 * MS, ack(ring, 3)) if p.flags & wire.RESEND}
+    assert again == {3, 6}
+
+
+def test_two_iterations_share_no_rows():
+    """What of iteration 0 is still on its way when iteration 2 begins is not sent again: everybody
+    has it. What of iteration 1 is on its way is."""
+    ring = new()
+    ring.step(0)
+    finish(ring, 0, 10)
+    finish(ring, 1, 20)
+    assert ring.iteration == 2
+    again = [p for p in ring.step(3 * MS) if p.flags & wire.RESEND]
+    # Sums of all that it has passed on; what has been all around needs no acknowledgement.
+    assert sorted(p.fragment for p in again) == [9, 10, 12, 13, 15, 16, 18, 21, 24]
+    for p in again:
+        if p.kind == wire.GRADIENT and (0 - p.fragment % 9) % 3 == 0:
+            assert p.values == ring.values_of(0, p.fragment % 9, p.fragment // 9).tolist()
+        else:
+            assert p.values == ring.sum_of((0, 1, 2), p.fragment % 9, p.fragment // 9)
+
+
+def test_an_acknowledgement_of_two_iterations_ago_confirms_nothing():
+    ring = new()
+    ring.step(0)
+    finish(ring, 0, 10)
+    finish(ring, 1, 20)
+    ring.step(30, ack(ring, 0, 1, 2))  # of iteration 0
+    again = ring.step(3 * MS)
+    assert {18, 21, 24} <= {p.fragment for p in again}
+
+
+def test_packets_are_paced_at_the_links_rate():
+    """One of 86 bytes takes 6.88 us at 100 Mbit/s."""
+    ring = new(keys="links: {bandwidth: 100 Mbit/s}", timeout="20 ms")
+    first = ring.step(0)
+    assert [p.fragment for p in first] == [0]
+    assert ring.deadline == 6880
+    assert ring.step(6879) == []
+    assert [p.fragment for p in ring.step(6880)] == [3]
+    # What is late by less than a burst is made up for.
+    assert ring.deadline == 2 * 6880
+
+
+def test_a_member_is_done_when_its_neighbour_has_everything():
+    ring = new()
+    ring.step(0)
+    numbers = [0, 1, 2]
+    for iteration in range(4):
+        for packet in (0, 1):
+            sent = data(finish(ring, iteration, 10 * iteration + packet + 1))
+            numbers += [p.index for p in sent]
+    assert not ring.host.finished()
+    ring.step(1000, *[ack(ring, number) for number in numbers[:-1]])
+    assert not ring.host.finished()
+    ring.step(1001, ack(ring, numbers[-1]))
+    assert ring.host.finished()
