@@ -1,0 +1,348 @@
+"""The worker of a system with a parameter server, packet by packet: worker 0 of three, with nine
+fragments of four values: 0 to 2 of the front tensor, 3 of the middle one, 4 to 8 of the rear one.
+
+With a window of 6 it begins with 4 to 7 and one of each other tensor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from testbed.protocols import wire, worker_state
+from tests.support.one_worker import BASE, FULL, OneWorker, Packet
+
+US, MS = 1000, 1_000_000
+SYSTEMS = ["esa", "atp", "ps"]
+UNIT = worker_state.UNIT
+
+
+def new(system: str = "esa", **options) -> OneWorker:
+    return OneWorker(system, **{"window": 6, "timeout": "2 ms", **options})
+
+
+def fragments(sent: list[Packet]) -> list[int]:
+    return [packet.fragment for packet in sent]
+
+
+def ask(worker: OneWorker, fragment: int, iteration: int = 0, **fields) -> Packet:
+    return worker.packet(wire.ASK, fragment, iteration, bitmap=1, **fields)
+
+
+# ---- what it sends ----
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_gradient_says_whose_it_is(system):
+    worker = OneWorker(system, number=1, window=6)
+    sent = worker.step(0)
+    assert len(sent) == 6 and worker.counters == {"gradient_packets": 6}
+    for packet in sent:
+        assert (packet.kind, packet.flags, packet.sender, packet.bitmap) == (1, 0, 1, 0b10)
+        assert packet.values == worker.values_of(1, packet.fragment).tolist()
+        assert (packet.length, packet.destination) == (FULL, 0)
+        assert int(wire.node(packet.row)) == 0 and packet.extra == 0
+
+
+def test_fragments_of_an_iteration_follow_those_of_the_one_before():
+    worker = new()
+    sent = worker.step(0)
+    for now in range(1, 6):
+        sent = worker.step(now, *[worker.result(p.fragment) for p in sent if p.fragment < 9])
+        if worker.iteration == 1:
+            break
+    assert worker.iteration == 1 and min(fragments(sent)) >= 9
+    for packet in sent:
+        assert packet.values == worker.values_of(0, packet.fragment - 9, 1).tolist()
+
+
+def test_it_sends_what_its_window_and_results_leave_room_for():
+    worker = new()
+    assert sorted(fragments(worker.step(0))) == [0, 3, 4, 5, 6, 7]
+    assert worker.step(1) == []
+    assert len(worker.step(2, worker.result(4), worker.result(3))) == 2
+    assert worker.step(3, worker.result(4)) == []
+    assert worker.counters["duplicate_results"] == 1 and worker.counters["results"] == 2
+
+
+def test_a_batch_that_is_full_goes_on_at_once(tmp_path):
+    """A batch has room for 1,024 packets."""
+    trace = tmp_path / "big.csv"
+    lines = (OneWorker.__init__.__globals__["TINY"]).read_text().splitlines()
+    head = [line for line in lines if line.startswith("#") and "values:" not in line]
+    rows = ["name,shape,values,forward_ns,backward_ns", "one,6000,6000,1000,1000"]
+    trace.write_text("\n".join([*head[:2], "# values: 6000", *head[2:], *rows, ""]))
+    worker = new(trace=trace, window=1200)
+    assert len(worker.step(0)) == 1024
+    assert worker.deadline == 0
+    assert len(worker.step(0)) == 176
+    assert worker.deadline == 2 * MS
+    again = worker.step(2 * MS)
+    assert len(again) == 1024 and worker.deadline == 0
+    assert {p.flags for p in again} == {wire.RESEND}
+    assert len(worker.step(2 * MS)) == 176 and worker.deadline > 2 * MS
+
+
+# ---- what it takes ----
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_what_is_not_for_it_is_foreign(system):
+    worker = new(system)
+    worker.step(0)
+    version = worker.result(4)
+    version.row[0] ^= np.uint32(0x30)  # the first byte's upper half, in network order
+    short = worker.result(4)
+    short.length = FULL - 4
+    stub = worker.result(4)
+    stub.length = 4 * BASE - 4
+    foreign = [
+        version,
+        short,
+        stub,
+        worker.result(4, job=1),
+        worker.result(4, kind=wire.GRADIENT),
+        worker.result(4, kind=wire.REMINDER),
+        worker.result(4, 1),  # of the next iteration
+    ]
+    for count, packet in enumerate(foreign, 1):
+        assert worker.step(count, packet) == []
+        assert worker.counters["foreign"] == count
+    assert "results" not in worker.counters
+    one = worker.result(4, kind=wire.RESULT_ONE)  # served again, to it alone
+    worker.step(100, one)
+    assert worker.counters["results"] == 1
+
+
+def test_a_wrong_value_is_named():
+    for place in range(4):
+        worker = new()
+        worker.step(0)
+        wrong = worker.result(5)
+        wrong.row[BASE + place] ^= np.uint32(1)
+        assert worker.step(1, worker.result(4), wrong) == []
+        status = worker.status
+        assert (status.failed, status.iteration, status.fragment) == (1, 0, 5)
+        assert status.position == place
+        assert status.expected == worker.sum_of(range(3), 5)[place] != status.found
+
+
+def test_what_is_beyond_the_tensors_values_must_be_zero():
+    """Fragment 3 has three values."""
+    worker = new()
+    worker.step(0)
+    wrong = worker.result(3)
+    wrong.row[BASE + 3] = np.uint32(1 << 24)
+    worker.step(1, wrong)
+    assert (worker.status.failed, worker.status.position) == (1, 3)
+    assert (worker.status.expected, worker.status.found) == (0, 1)
+
+
+def test_a_result_of_the_iteration_before_is_stale():
+    worker = new(window=40)
+    worker.step(0)
+    worker.step(1, *[worker.result(f) for f in range(9)])
+    assert worker.iteration == 1
+    worker.step(2, worker.result(4, 0))
+    assert worker.counters["stale"] == 1 and worker.counters["results"] == 9
+
+
+def test_overflow_counts():
+    worker = new()
+    worker.step(0)
+    worker.step(1, worker.result(4, flags=wire.OVERFLOW), worker.result(5))
+    assert worker.counters["saturated"] == 1
+
+
+# ---- what the server asks for ----
+
+
+def test_what_the_server_asks_for_goes_past_the_aggregators():
+    worker = new()
+    worker.step(0)
+    (again,) = worker.step(1000, ask(worker, 5))
+    assert (again.fragment, again.flags) == (5, wire.RESEND)
+    assert again.values == worker.values_of(0, 5).tolist()
+    counters = worker.counters
+    assert counters["answered_asks"] == counters["retransmissions"] == 1
+    assert "gap_resends" not in counters and counters["gradient_packets"] == 7
+
+
+def test_what_has_not_been_sent_yet_goes_as_a_resend_when_it_is_due():
+    worker = new()
+    first = fragments(worker.step(0))
+    assert 8 not in first and 2 not in first
+    assert worker.step(1, ask(worker, 8)) == []
+    sent = worker.step(2, *[worker.result(f) for f in first])
+    flags = {p.fragment: p.flags for p in sent}
+    assert flags == {8: wire.RESEND, 1: 0, 2: 0}
+
+
+def test_what_is_here_already_or_of_another_iteration_is_not_sent():
+    worker = new()
+    worker.step(0)
+    sent = worker.step(1, worker.result(5))
+    assert worker.step(2, ask(worker, 5)) == []
+    assert worker.step(3, ask(worker, 4, 1)) == [] and worker.counters["stale"] == 1
+    assert len(sent) == 1 and "answered_asks" not in worker.counters
+    # The result overtakes the request in the same batch.
+    assert fragments(worker.step(4, ask(worker, 6), worker.result(6))) not in ([6],)
+    assert "answered_asks" not in worker.counters
+
+
+# ---- lost results and gradients ----
+
+
+def test_a_result_names_the_one_before_it():
+    worker = new()
+    worker.step(0)
+    sent = worker.step(1000, worker.result(5, extra=1 + 4))
+    again = [p for p in sent if p.flags & wire.RESEND]
+    assert fragments(again) == [4] and worker.counters["gap_resends"] == 1
+    assert fragments([p for p in sent if not p.flags]) != []
+
+
+@pytest.mark.parametrize("extra", [0, 1 + 5, 1 + 8, 1 + 9, 1 + 300])
+def test_no_other_previous_result_is_missed(extra):
+    """None; one that is here (5); one that has not been sent (8); and of another iteration."""
+    worker = new()
+    worker.step(0)
+    worker.step(1, worker.result(5))
+    sent = worker.step(2, worker.result(6, extra=extra))
+    assert not any(p.flags for p in sent) and "gap_resends" not in worker.counters
+
+
+def test_the_first_fragment_can_be_missed():
+    worker = new()
+    worker.step(0)
+    sent = worker.step(1000, worker.result(5, extra=1 + 0))
+    assert fragments([p for p in sent if p.flags & wire.RESEND]) == [0]
+
+
+@pytest.mark.parametrize("resent", [False, True])
+def test_what_was_sent_well_before_one_whose_result_is_here_is_lost(resent):
+    """At 100 kbit/s a packet takes 6.88 ms; a worker is patient for 10 ms."""
+    slow = 6_880_000
+    link = "links: {bandwidth: 100 kbit/s}"
+    worker = new(window=40, timeout="adaptive", order="fifo", keys=link)
+    assert worker.config.min_patience_ns == 10 * MS
+    for count, fragment in enumerate([4, 5, 6, 7]):
+        now = 1000 + count * slow
+        assert fragments(worker.step(now)) == [fragment]
+        if fragment == 5:
+            continue  # it is lost
+        if resent and fragment == 7:
+            worker.step(now + 1, ask(worker, 7))  # what it answers to says nothing of the others
+        lost = worker.step(now + 4000, worker.result(fragment))
+        if fragment == 7 and not resent:
+            assert [(p.fragment, p.flags) for p in lost] == [(5, wire.RESEND)]
+        else:
+            assert lost == []
+    assert worker.counters.get("gap_resends", 0) == int(not resent)
+
+
+def test_nothing_counts_as_lost_that_was_sent_a_little_before():
+    link = "links: {bandwidth: 1 Mbit/s}"
+    worker = new(window=40, timeout="adaptive", order="fifo", keys=link)
+    for count, fragment in enumerate([4, 5, 6, 7, 8]):
+        now = 1000 + count * 688_000
+        assert fragments(worker.step(now)) == [fragment]
+        if fragment != 5:
+            assert worker.step(now + 4000, worker.result(fragment)) == []
+    assert "gap_resends" not in worker.counters
+
+
+def test_a_fixed_timeout_leaves_gaps_alone():
+    worker = new(window=2)
+    worker.step(0)
+    worker.step(100 * US, worker.result(5))
+    for now in range(2, 10):
+        worker.step(now * 100 * US, worker.result(4 + now))
+    assert "gap_resends" not in worker.counters
+
+
+def test_a_fragment_without_a_result_is_sent_again_after_the_timeout():
+    worker = new()
+    worker.step(0)
+    assert worker.deadline == 2 * MS
+    assert worker.step(2 * MS - 1, worker.result(4), worker.result(3)) != []
+    again = worker.step(2 * MS)
+    assert {p.flags for p in again} == {wire.RESEND}
+    assert sorted(fragments(again)) == [0, 5, 6, 7]
+    assert worker.counters["retransmissions"] == 4
+
+
+# ---- round trips and windows ----
+
+
+def test_round_trips_are_those_of_what_was_sent_once():
+    worker = new()
+    worker.step(1000)
+    worker.step(5000, worker.result(4))
+    assert worker.state.round_trip_ns == 4000
+    worker.step(6000, ask(worker, 5))
+    worker.step(9000, worker.result(5))
+    assert worker.state.round_trip_ns == 4000
+    # One whose sum waited for another worker's resend, and what was sent before that.
+    worker.step(10_000, worker.result(6, flags=wire.RESEND))
+    worker.step(20_000, worker.result(7))
+    assert worker.state.round_trip_ns == 4000
+
+
+def test_a_mark_halves_the_window_once_per_window():
+    worker = new(window=8)
+    worker.step(0)
+    worker.step(1000, worker.result(4, flags=wire.ECN))
+    assert worker.state.credit == 4 * UNIT
+    worker.step(2000, worker.result(5, flags=wire.ECN), worker.result(6))
+    assert 4 * UNIT < worker.state.credit < 5 * UNIT
+    assert worker.counters["marked_results"] == 2
+
+
+def test_packets_are_paced_at_the_links_rate():
+    """One of 86 bytes takes 6.88 us at 100 Mbit/s."""
+    worker = new(keys="links: {bandwidth: 100 Mbit/s}", timeout="20 ms")
+    assert len(worker.step(0)) == 1 and worker.deadline == 6880
+    assert worker.step(6879) == [] and len(worker.step(6880)) == 1
+    assert len(worker.step(2 * 6880 + 1, ask(worker, 4))) == 1  # which takes its time, too
+    assert worker.deadline == 3 * 6880
+
+
+# ---- ATP's positions ----
+
+
+def test_positions_follow_the_order_of_sending():
+    worker = new("atp", index="consecutive")
+    sent = worker.step(0)
+    assert fragments(sent) == [4, 5, 6, 7, 8, 3]
+    assert np.diff([p.index for p in sent]).tolist() == [1] * 5
+    (following,) = worker.step(1, worker.result(4, extra=sent[0].index))
+    assert (following.fragment, following.index) == (0, sent[0].index)
+
+
+def test_a_window_of_positions_moves_with_its_first_fragment():
+    worker = new("atp", gap=0)
+    worker.step(0)
+    assert worker.step(1, worker.result(5), worker.result(6)) == []
+    assert fragments(worker.step(2, worker.result(4))) == [0, 1, 2]
+
+
+def test_a_result_gives_its_position_another_index():
+    worker = new("atp", gap=0)
+    sent = worker.step(0)
+    (following,) = worker.step(1, worker.result(4, extra=77))
+    assert sent[0].index != 77 and following.index == 77
+
+
+def test_a_gap_is_filled_once_until_later_results_show_it_again():
+    worker = new("atp", gap=2)
+    assert fragments(worker.step(0)) == [4, 5, 6, 7, 8, 3]
+    assert worker.step(1, worker.result(5)) == []  # 4 is one place behind
+    (again,) = worker.step(2, worker.result(6))
+    assert (again.fragment, again.flags) == (4, wire.RESEND)
+    assert worker.counters["gap_resends"] == worker.counters["retransmissions"] == 1
+    # Sent again after all six: only what is sent later shows that it is lost once more.
+    assert worker.step(3, worker.result(7), worker.result(8), worker.result(3)) == []
+    sent = worker.step(4, worker.result(4))
+    assert fragments(sent) == [0, 1, 2] and {p.flags for p in sent} == {0}
+    assert fragments(worker.step(5, worker.result(2))) == [0]
+    assert worker.step(6, worker.result(2)) == []
