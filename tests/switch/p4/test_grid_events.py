@@ -161,6 +161,27 @@ def test_the_capacity_is_shared_by_all_whose_fragments_name_the_switch():
     assert "over_rate" not in one.counters()
 
 
+def test_a_tag_that_means_nothing_here_is_not_added():
+    """As of a plan that holds no longer: the packet names this switch, and no group of it."""
+    one = star()
+    for worker in range(3):
+        for sent in one.gradient(worker, extra=999):
+            assert (sent.bitmap, sent.extra) == (1 << worker, 999)
+    assert one.counters() == {}
+
+
+@pytest.mark.parametrize("memory", ["plain", "esa", "atp"])
+def test_what_is_no_gradient_keeps_what_it_says(memory):
+    """A result names the one before it, or another index, where gradients have their tag."""
+    one = star(memory)
+    for kind in (wire.RESULT, wire.RESULT_ONE, wire.ASK):
+        packet = Ina(kind=kind, fragment_number=3, extra=77, sender=0x4000, values=[1] * 64)
+        to = "10.255.0.1" if kind == wire.RESULT else "10.0.0.1"
+        copies = one.send("h4", to, packet)
+        assert len(copies) == (3 if kind == wire.RESULT else 1)
+        assert {copy.extra for copy in copies} == {77}
+
+
 def test_a_collision_goes_to_the_server_or_back():
     safe = star()
     assert safe.gradient(0, 0) == []
@@ -267,6 +288,9 @@ def test_a_complete_sum_names_the_switch_that_adds_it_to_others():
         total = only(one.gradient(last))
         assert (total.node, total.extra) == (there, below.tag)
         assert (total.bitmap, total.flags) == (below.bitmap, 0)
+        if memory == "atp":  # which holds it until its result comes, and sends it again till then
+            again = only(one.gradient(others[0]))
+            assert (again.node, again.extra, again.bitmap) == (there, below.tag, below.bitmap)
         # Part of a sum goes the same way and names no switch on it: only the server adds it.
         assert one.gradient(others[0], fragment=1) == []
         pulled = only(one.gradient(others[0], fragment=1, flags=wire.RESEND))

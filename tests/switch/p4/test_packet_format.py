@@ -6,6 +6,8 @@ import re
 
 import numpy as np
 import pytest
+from p4engine.frontend.diagnostics import Diagnostics
+from p4engine.frontend.preprocessor import preprocess as preprocessor
 
 from p4engine import compile_program
 from testbed import dissect
@@ -64,7 +66,8 @@ def test_hosts_write_what_scapy_reads():
 
 @pytest.mark.parametrize("prefix", ["KIND_", "FLAG_"])
 def test_constants_are_the_same_everywhere(prefix):
-    source = (ROOT / "p4" / "ina.p4").read_text("utf-8")
+    tokens, _ = preprocessor.preprocess(ROOT / "p4" / "forward.p4", {}, (), Diagnostics())
+    source = " ".join(token.text for token in tokens)
     in_p4 = {
         name: int(value, 0)
         for name, value in re.findall(rf"{prefix}(\w+)\s*=\s*(0x[0-9a-fA-F]+|\d+)\s*;", source)
