@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from testbed.protocols import wire, worker_state
-from tests.support.one_worker import BASE, FULL, OneWorker, Packet
+from tests.support.one_host import BASE, FULL, TINY, OneWorker, Packet
 
 US, MS = 1000, 1_000_000
 SYSTEMS = ["esa", "atp", "ps"]
@@ -67,7 +67,7 @@ def test_it_sends_what_its_window_and_results_leave_room_for():
 def test_a_batch_that_is_full_goes_on_at_once(tmp_path):
     """A batch has room for 1,024 packets."""
     trace = tmp_path / "big.csv"
-    lines = (OneWorker.__init__.__globals__["TINY"]).read_text().splitlines()
+    lines = TINY.read_text().splitlines()
     head = [line for line in lines if line.startswith("#") and "values:" not in line]
     rows = ["name,shape,values,forward_ns,backward_ns", "one,6000,6000,1000,1000"]
     trace.write_text("\n".join([*head[:2], "# values: 6000", *head[2:], *rows, ""]))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from testbed.protocols import wire
-from tests.support.one_worker import BASE, FULL, OneWorker, Packet
+from tests.support.one_host import BASE, FULL, OneWorker, Packet
 
 MS = 1_000_000
 PREVIOUS, NEXT = 2, 0  # the neighbour's number; places of the neighbours' addresses

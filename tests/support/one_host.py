@@ -1,14 +1,15 @@
-"""One worker without a network or a switch: packets by hand, at times of the test's own."""
+"""One host without a network or a switch: packets by hand, at times of the test's own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from testbed.derived.host_specs import plan
-from testbed.protocols import ring_state, send_scoreboard, sizes, values, wire
+from testbed.protocols import ps_server, ring_state, sizes, values, wire
 from tests.support.experiments import experiment
 from tests.support.fabric import Host
 from tests.support.histories.cases import TINY
@@ -75,10 +76,13 @@ class Packet:
         return self.row[BASE:].byteswap().view(np.int32).tolist()
 
 
-class OneWorker:
-    """Worker `number` of job 0, whose gradient is that of `trace`: tests/data/tiny.csv has 9
-    fragments of four values in tensors of 3, 1 and 5. `compute`: times of forward and backward
-    steps to those in the trace; with 0 all tensors are ready at once."""
+class OneHost:
+    """A host of job 0, whose gradient is that of `trace`: tests/data/tiny.csv has 9 fragments of
+    four values in tensors of 3, 1 and 5. Fragments 2, 3 and 8, the last of their tensors, have 2, 3
+    and 2 values. `number`: among the job's workers, or servers. `compute`: times of forward and
+    backward steps to those in the trace; with 0 all tensors are ready at once."""
+
+    is_worker: bool
 
     def __init__(
         self,
@@ -100,24 +104,16 @@ class OneWorker:
             "workers": workers,
             "compute": compute,
         }
-        specs = [spec for spec in plan(experiment(text)) if spec.is_worker]
+        specs = [spec for spec in plan(experiment(text)) if spec.is_worker == self.is_worker]
         self.spec, self.workers = specs[number], workers
+        self.job = self.spec.job
         self.host = Host(self.spec)
         self.protocol = self.host.machine.protocol
-        self.scoreboard = self.host.machine.scoreboard
-        ringed = isinstance(self.protocol, ring_state.Ring)
-        self.worker = self.protocol.worker if ringed else self.protocol
-        self.config, self.state = self.worker.config[0], self.worker.state[0]
-        self.status = self.worker.status[0]
         self.deadline = 0
 
     @property
     def fragments(self) -> int:
-        return int(self.scoreboard.state[0].fragments)
-
-    @property
-    def iteration(self) -> int:
-        return int(self.scoreboard.state[0].iteration)
+        return self.job.fragments
 
     @property
     def counters(self) -> dict[str, int]:
@@ -134,13 +130,18 @@ class OneWorker:
 
     def values_of(self, worker: int, fragment: int, iteration: int = 0) -> np.ndarray:
         """The values of one worker of a fragment of the iteration, int64[4]."""
-        config, row = self.config, np.zeros(VALUES, np.uint32)
-        whole = iteration * self.fragments + fragment
-        key = values.fragment_key(config.seed, config.job, whole)
-        factor = values.factor(config.seed, config.job, iteration, worker)
-        count = int(send_scoreboard.values_in(self.scoreboard, fragment))
-        values.write_generated(row, 0, count, key, factor, config.shift)
+        job, row = self.job, np.zeros(VALUES, np.uint32)
+        key = values.fragment_key(job.seed, job.number, iteration * job.fragments + fragment)
+        factor = values.factor(job.seed, job.number, iteration, worker)
+        shift = values.hash_shift(job.workers, job.value_bits)
+        values.write_generated(row, 0, self.count_of(fragment), key, factor, shift)
         return row.byteswap().view(np.int32).astype(np.int64)
+
+    def count_of(self, fragment: int) -> int:
+        """How many values of the tensor a fragment has."""
+        first = self.job.first_fragments
+        tensor = int(np.searchsorted(first, fragment, side="right")) - 1
+        return min(VALUES, self.job.tensors[tensor].values - VALUES * int(fragment - first[tensor]))
 
     def sum_of(self, workers: Sequence[int], fragment: int, iteration: int = 0) -> list[int]:
         """The sum over some workers."""
@@ -182,3 +183,40 @@ class OneWorker:
         numbers = fields.pop("numbers", self.sum_of(everyone, fragment, iteration))
         bitmap = (1 << self.workers) - 1
         return self.packet(kind, fragment, iteration, numbers, bitmap=bitmap, **fields)
+
+
+class OneWorker(OneHost):
+    """A worker."""
+
+    is_worker = True
+
+    def __init__(self, system: str, *arguments: Any, **options: Any) -> None:
+        super().__init__(system, *arguments, **options)
+        self.scoreboard = self.host.machine.scoreboard
+        ringed = isinstance(self.protocol, ring_state.Ring)
+        self.worker = self.protocol.worker if ringed else self.protocol
+        self.config, self.state = self.worker.config[0], self.worker.state[0]
+        self.status = self.worker.status[0]
+
+    @property
+    def iteration(self) -> int:
+        return int(self.scoreboard.state[0].iteration)
+
+
+class OneServer(OneHost):
+    """A parameter server."""
+
+    is_worker = False
+
+    def __init__(self, system: str, *arguments: Any, **options: Any) -> None:
+        super().__init__(system, *arguments, **options)
+        sending = isinstance(self.protocol, ps_server.Server)
+        self.server = self.protocol.adder if sending else self.protocol
+        self.config, self.state = self.server.config[0], self.server.state[0]
+
+    def gradient(self, fragment: int, *workers: int, iteration: int = 0, **fields: Any) -> Packet:
+        """The sum over these workers of a fragment."""
+        numbers = fields.pop("numbers", None) or self.sum_of(workers, fragment, iteration)
+        bits = sum(1 << worker for worker in workers)
+        fields = {"bitmap": bits, "sender": workers[0], **fields}
+        return self.packet(wire.GRADIENT, fragment, iteration, numbers, **fields)
