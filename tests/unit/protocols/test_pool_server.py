@@ -1,0 +1,359 @@
+"""A parameter server behind aggregating switches, packet by packet: three workers, one switch, nine
+fragments of four values, four iterations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from testbed.protocols import wire
+from tests.support.one_host import BASE, FULL, OneServer, OneWorker, Packet
+
+US, MS = 1000, 1_000_000
+TO_WORKERS, FIRST, SWITCH = 0, 1, 4  # destinations; the switch has the workers' group's address
+SERVER = 0x4000
+EVERYBODY = (0, 1, 2)
+DELAY = 300 * US
+
+
+def new(system: str = "esa", **options) -> OneServer:
+    server = OneServer(system, **{"reminder_delay": "300 us", **options})
+    return server
+
+
+def kinds(sent: list[Packet]) -> list[int]:
+    return [packet.kind for packet in sent]
+
+
+def asked(sent: list[Packet]) -> list[int]:
+    """The workers that are asked for something."""
+    for packet in sent:
+        if packet.kind == wire.ASK:
+            worker = packet.destination - FIRST
+            assert packet.bitmap == 1 << worker
+            assert (packet.length, packet.sender) == (4 * BASE, SERVER)
+    return [packet.destination - FIRST for packet in sent if packet.kind == wire.ASK]
+
+
+def check_result(server: OneServer, packet: Packet, fragment: int, iteration: int = 0) -> None:
+    assert packet.fragment == 9 * iteration + fragment
+    assert packet.values == server.sum_of(EVERYBODY, fragment, iteration)
+    assert (packet.bitmap, packet.sender, packet.length) == (0b111, SERVER, FULL)
+    assert int(wire.job(packet.row)) == 0 and int(wire.node(packet.row)) == 0
+
+
+# ---- sums ----
+
+
+@pytest.mark.parametrize("system", ["esa", "atp"])
+def test_a_sum_of_all_is_a_result(system):
+    server = new(system)
+    (result,) = server.step(1, server.gradient(4, *EVERYBODY))
+    check_result(server, result, 4)
+    assert (result.kind, result.flags, result.destination) == (wire.RESULT, 0, TO_WORKERS)
+    worker = OneWorker(system)
+    index = next(p.index for p in worker.step(0) if p.fragment == 4)
+    assert result.index == index
+    assert server.counters == {"ps_packets": 1, "ps_aggregates": 1, "results": 1}
+
+
+@pytest.mark.parametrize("parts", [[(0, 1), (2,)], [(2,), (1,), (0,)], [(1,), (2, 0)]])
+def test_parts_add_up(parts):
+    server = new()
+    *first, last = [server.gradient(2, *part) for part in parts]
+    for packet in first:
+        assert server.step(1, packet) == []
+    (result,) = server.step(2, last)
+    check_result(server, result, 2)
+    assert server.counters == {"ps_packets": len(parts), "results": 1}
+
+
+def test_what_is_known_is_not_added_again():
+    server = new()
+    assert server.step(1, server.gradient(0, 0, 1), server.gradient(0, 0)) == []
+    assert server.step(2, server.gradient(0, 1), server.gradient(0, 0, 1)) == []
+    (result,) = server.step(3, server.gradient(0, 2))
+    check_result(server, result, 0)
+    assert server.counters["ps_known"] == 3
+
+
+def test_a_sum_that_contains_what_is_here_replaces_it():
+    server = new()
+    wrong = server.gradient(0, 0, numbers=[9] * 4, flags=wire.COLLISION)
+    assert server.step(1, wrong) == []
+    assert server.step(2, server.gradient(0, 0, 1, flags=wire.ECN)) == []
+    (result,) = server.step(3, server.gradient(0, 2))
+    check_result(server, result, 0)
+    assert result.flags == wire.ECN
+    assert server.counters["ps_replaced"] == 1 and "ps_overlaps" not in server.counters
+
+
+def test_a_sum_that_overlaps_is_dropped_and_who_is_missing_is_asked():
+    server = new()
+    assert server.step(1, server.gradient(0, 0, 1)) == []
+    sent = server.step(2, server.gradient(0, 1, 2))
+    assert asked(sent) == [2] and sent[0].fragment == 0
+    (result,) = server.step(3, server.gradient(0, 2))
+    check_result(server, result, 0)
+    assert server.counters["ps_overlaps"] == 1 and server.counters["asks"] == 1
+
+
+def test_flags_of_contributions_are_kept_as_far_as_they_concern_the_sum():
+    server = new()
+    for flag in (wire.ECN, wire.PARTIAL | wire.COLLISION | wire.REMINDED | wire.OVER_RATE):
+        server.step(1, server.gradient(0, 0 if flag == wire.ECN else 1, flags=flag))
+    (result,) = server.step(2, server.gradient(0, 2, flags=wire.OVERFLOW | wire.RESEND))
+    assert result.flags == wire.ECN | wire.OVERFLOW | wire.RESEND
+    # That it waited for a resend counts only if the last one was one.
+    server.step(3, server.gradient(1, 0, flags=wire.RESEND))
+    (result,) = server.step(4, server.gradient(1, 1, 2))
+    assert result.flags == 0
+    counters = server.counters
+    assert (counters["ps_partials"], counters["ps_collisions"], counters["ps_resends"]) == (1, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "first, second, total, flag",
+    [
+        (2**31 - 1, 1, -(2**31), wire.OVERFLOW),
+        (-(2**31), -1, 2**31 - 1, wire.OVERFLOW),
+        (2**31 - 1, -1, 2**31 - 2, 0),
+        (2**30, 2**30 - 1, 2**31 - 1, 0),
+    ],
+)
+@pytest.mark.parametrize("place", [0, 3])
+def test_a_sum_that_leaves_int32_is_flagged(first, second, total, flag, place):
+    server = new()
+    numbers = np.zeros((2, 4), np.int64)
+    numbers[:, place] = first, second
+    server.step(1, server.gradient(0, 0, numbers=numbers[0].tolist()))
+    (result,) = server.step(2, server.gradient(0, 1, 2, numbers=numbers[1].tolist()))
+    assert result.flags == flag and result.values[place] == total
+
+
+def test_a_result_names_the_one_before_it():
+    server = new()
+    assert server.step(1, server.gradient(4, *EVERYBODY))[0].extra == 0
+    assert server.step(2, server.gradient(7, *EVERYBODY))[0].extra == 1 + 4
+    assert server.step(3, server.gradient(0, *EVERYBODY))[0].extra == 1 + 7
+    (again,) = server.step(4, server.gradient(4, 1, flags=wire.RESEND))
+    assert again.extra == 0
+    assert server.step(5, server.gradient(1, *EVERYBODY))[0].extra == 1 + 0
+
+
+# ---- what it takes ----
+
+
+def test_what_no_member_can_have_sent_is_foreign():
+    server = new()
+    short = server.gradient(0, 0)
+    short.length = FULL - 4
+    version = server.gradient(0, 0)
+    version.row[0] ^= np.uint32(0x30)
+    foreign = [
+        short,
+        version,
+        server.gradient(0, 0, job=1),
+        server.gradient(0, 0, bitmap=0),
+        server.gradient(0, 0, bitmap=0b1001),
+        server.gradient(0, 0, bitmap=1 << 31),
+        server.gradient(0, 0, iteration=1),  # nobody can be done with iteration 0
+        server.result(0),
+    ]
+    for count, packet in enumerate(foreign, 1):
+        assert server.step(count, packet) == []
+        assert server.counters == {"foreign": count}
+
+
+def iterations(server: OneServer, *numbers: int) -> None:
+    for iteration in numbers:
+        packets = [server.gradient(f, *EVERYBODY, iteration=iteration) for f in range(9)]
+        sent = server.step(10 * iteration, *packets)
+        assert kinds(sent) == [wire.RESULT] * 9
+        for packet, fragment in zip(sent, range(9), strict=True):
+            check_result(server, packet, fragment, iteration)
+
+
+def test_rows_are_used_again_two_iterations_later():
+    server = new()
+    iterations(server, 0, 1, 2, 3)
+    assert server.counters["results"] == 36
+    assert server.step(100, server.gradient(0, 0, iteration=4)) == []
+    assert server.counters["foreign"] == 1
+    assert server.step(101, server.gradient(0, 0, iteration=1)) == []
+    assert server.counters["stale"] == 1
+    (again,) = server.step(102, server.gradient(5, 2, iteration=2, flags=wire.RESEND))
+    check_result(server, again, 5, 2)
+
+
+def test_a_late_packet_of_an_unfinished_row_is_stale():
+    server = new()
+    server.step(1, server.gradient(0, 0))
+    server.step(2, server.gradient(1, 0, iteration=1))
+    server.step(3, server.gradient(0, 0, iteration=2))
+    assert server.step(4, server.gradient(0, 1, 2)) == []
+    assert server.counters["stale"] == 1
+    (result,) = server.step(5, server.gradient(0, 1, 2, iteration=2))
+    check_result(server, result, 0, 2)
+
+
+def test_a_result_is_served_again_to_who_asks():
+    server = new()
+    server.step(1, server.gradient(4, *EVERYBODY))
+    assert server.step(2, server.gradient(4, 1)) == []  # a late copy
+    (again,) = server.step(3, server.gradient(4, 1, flags=wire.RESEND))
+    check_result(server, again, 4)
+    assert (again.kind, again.destination) == (wire.RESULT_ONE, FIRST + 1)
+    assert server.step(4, server.gradient(4, 1, flags=wire.RESEND, sender=3)) == []
+    (last,) = server.step(5, server.gradient(4, 2, flags=wire.RESEND))
+    assert last.destination == FIRST + 2
+    counters = server.counters
+    assert (counters["ps_known"], counters["duplicate_results"], counters["results"]) == (4, 2, 1)
+
+
+# ---- reminders and requests ----
+
+
+def check_reminder(packet: Packet, fragment: int) -> None:
+    assert (packet.kind, packet.fragment, packet.flags) == (wire.REMINDER, fragment, 0)
+    assert (int(wire.node(packet.row)), packet.bitmap) == (1, 0)
+    assert packet.length == 4 * BASE and packet.sender == SERVER
+    assert packet.destination in (TO_WORKERS, SWITCH)
+
+
+def test_what_is_incomplete_is_pulled_and_then_asked_for():
+    server = new()
+    server.step(1000, server.gradient(0, 1))
+    assert server.deadline == 1000 + DELAY
+    assert server.step(1000 + DELAY - 1) == []
+    seen, now = [], 0
+    for _ in range(5):
+        now = server.deadline
+        sent = server.step(now)
+        check_reminder(sent[0], 0)
+        seen.append((now // US, asked(sent)))
+    first = 1 + 300
+    # Workers are asked from the third time on; the wait doubles.
+    assert seen[0] == (first, []) and seen[1] == (first + 600, [])
+    assert seen[2] == (first + 600 + 1200, [0, 2])
+    assert seen[3] == (first + 600 + 1200 + 2400, [0, 2])
+    assert server.counters["reminders"] == 5 and server.counters["asks"] == 6
+    assert server.step(now + 1, server.gradient(0, 0, 2))[0].kind == wire.RESULT
+    assert server.step(now + 10_000 * MS) == []
+
+
+def test_without_reminders_nothing_is_pulled():
+    server = new(reminder="false")
+    server.step(1000, server.gradient(0, 1))
+    assert server.step(10_000 * MS) == [] and server.deadline > 10**18
+
+
+def test_a_complete_fragment_is_not_pulled():
+    server = new()
+    server.step(1000, server.gradient(0, 1), server.gradient(1, 1))
+    server.step(2000, server.gradient(0, 0, 2))
+    sent = server.step(1000 + DELAY)
+    assert [p.fragment for p in sent] == [1]
+
+
+def test_what_all_workers_have_passed_is_pulled_at_once():
+    server = new()
+    server.step(1000, server.gradient(4, 0, flags=wire.COLLISION))
+    assert server.step(2000, server.gradient(6, 0), server.gradient(6, 1)) == []
+    sent = server.step(3000, server.gradient(7, 2))
+    for packet, fragment in zip(sent, (4, 6), strict=True):  # of 5 nothing is here
+        check_reminder(packet, fragment)
+    assert server.step(4000, server.gradient(7, 1)) == []  # 0 has sent no more than 6
+
+
+def test_a_pulled_fragment_waits_for_the_answer_before_it_is_pulled_again():
+    server = new()
+    server.step(1000, server.gradient(4, 0))
+    now = 1000 + DELAY - 10
+    pulled = server.step(now, server.gradient(5, 0), server.gradient(5, 1), server.gradient(5, 2))
+    assert 4 in [p.fragment for p in pulled if p.kind == wire.REMINDER]
+    assert server.step(1000 + DELAY) == []
+    sent = server.step(now + DELAY)
+    assert [p.fragment for p in sent if p.kind == wire.REMINDER] == [4]
+
+
+def test_resends_say_nothing_of_progress():
+    server = new()
+    server.step(1000, server.gradient(4, 0))
+    sent = []
+    for worker in EVERYBODY:
+        sent += server.step(2000, server.gradient(7, worker, flags=wire.RESEND))
+    assert kinds(sent) == [wire.RESULT]
+
+
+def test_round_trips_to_the_switch_and_the_spread_of_arrivals_are_measured():
+    server = OneServer("esa")
+    server.step(1000, server.gradient(0, 0))
+    server.step(9000, server.gradient(0, 1, 2))
+    assert server.state.spread_ns == 8000
+    server.step(10_000, server.gradient(1, 0))
+    server.step(18_000 + 800, server.gradient(1, 1, 2, flags=wire.RESEND))
+    assert server.state.spread_ns == 8000  # it waited for a resend
+    server.step(20_000, server.gradient(2, 0))
+    server.step(28_800, server.gradient(2, 1, 2))
+    assert server.state.spread_ns == 8100  # an eighth of the difference
+    server.step(30_000, server.gradient(3, 0))
+    now = server.deadline
+    (reminder,) = server.step(now)
+    check_reminder(reminder, 3)
+    empty = server.packet(wire.REMINDER_EMPTY, 3, sender=0)
+    server.step(now + 4000, empty)
+    assert server.state.round_trip_ns == 4000 and server.counters["reminders_empty"] == 1
+    # Of a fragment that was not reminded of, or more than once, it says nothing.
+    server.step(now + 5000, server.packet(wire.REMINDER_EMPTY, 4, sender=0))
+    now = server.deadline
+    server.step(now)
+    server.step(now + 9000, server.gradient(3, 1, flags=wire.REMINDED | wire.PARTIAL))
+    assert server.state.round_trip_ns == 4000
+
+
+def test_the_answer_to_a_reminder_measures_the_round_trip():
+    server = OneServer("esa")
+    server.step(1000, server.gradient(3, 0))
+    now = server.deadline
+    assert now == 1000 + 2 * MS  # the least delay
+    server.step(now)
+    server.step(now + 7000, server.gradient(3, 1, flags=wire.REMINDED | wire.PARTIAL))
+    assert server.state.round_trip_ns == 7000
+
+
+def test_requests_are_paced_on_a_slow_link():
+    """At 10 Mbit/s, what a request calls for takes 69 us and more."""
+    server = new(keys="links: {bandwidth: 10 Mbit/s}")
+    server.step(1000, server.gradient(0, 0), server.gradient(3, 0), server.gradient(4, 0))
+    now = 1000 + DELAY
+    seen = server.step(now)
+    step_ps = server.config.request_ps
+    assert step_ps > 60 * US * 1000
+    assert server.deadline == -(-(now * 1000 + step_ps) // 1000)
+    assert server.step(server.deadline - 1) == []
+    for _ in range(2):
+        seen += server.step(server.deadline)
+    assert sorted(p.fragment for p in seen) == [0, 3, 4] and set(kinds(seen)) == {wire.REMINDER}
+
+
+# ---- ATP's indices ----
+
+
+def test_a_position_that_collided_gets_another_index():
+    server = new("atp", window=6)
+    server.step(1, server.gradient(4, 0, flags=wire.COLLISION))
+    (result,) = server.step(2, server.gradient(4, 1, 2))
+    worker = OneWorker("atp", window=6)
+    first = {p.fragment: p.index for p in worker.step(0)}
+    assert result.index == first[4] and result.extra not in first.values()
+    assert server.counters["rehashes"] == 1
+    other = server.step(3, server.gradient(5, *EVERYBODY))[0]
+    assert other.extra == other.index == first[5]
+
+
+def test_without_rehash_an_index_stays():
+    server = new("atp", rehash="false")
+    server.step(1, server.gradient(4, 0, flags=wire.COLLISION))
+    (result,) = server.step(2, server.gradient(4, 1, 2))
+    assert result.extra == result.index and "rehashes" not in server.counters
