@@ -41,6 +41,15 @@ def test_an_index_holds_from_the_next_iteration_where_several_are_in_flight():
     assert p.index.tolist() == [*old[:2], 77, old[3]]
 
 
+def test_a_window_of_one_has_one_index():
+    p = new("in_flight", window=1)
+    old = int(p.index[0])
+    positions.announce(p, 0, 77)
+    assert positions.announced(p, 0) == 77 and p.index[0] == old
+    positions.begin(p)
+    assert p.index[0] == 77
+
+
 @pytest.mark.parametrize("rule, room", [("positions", 4), ("in_flight", 5)])
 def test_gaps_are_remembered_for_all_places_in_use(rule, room):
     assert new(rule).gap_place.size == room

@@ -446,3 +446,60 @@ def test_a_member_is_done_when_its_neighbour_has_everything():
     assert not ring.host.finished()
     ring.step(1001, ack(ring, numbers[-1]))
     assert ring.host.finished()
+
+
+def test_a_row_that_is_used_again_has_no_flags():
+    ring = new()
+    ring.step(0)
+    parts = [partial(ring, f, index=100 + f) for f in (*MIDDLE, *LAST)]
+    ring.step(1, *parts)
+    ring.step(2, *[whole(ring, f, index=200 + f, flags=wire.OVERFLOW) for f in (*FIRST, *MIDDLE)])
+    sent = data(finish(ring, 1, 10))
+    assert ring.iteration == 2
+    begun = {p.fragment - 18: p.flags for p in sent if p.fragment >= 18}
+    assert begun == {0: 0, 3: 0, 6: 0}
+
+
+def test_a_resend_of_two_iterations_ago_is_forgotten():
+    ring = new(timeout="2 ms")
+    ring.step(0)
+    (*_, last) = ring.step(2 * MS, ack(ring, 1, 2))
+    assert (last.fragment, last.flags) == (0, wire.RESEND)
+    ring.step(2 * MS + 1, ack(ring, last.index))
+    finish(ring, 0, 3 * MS)
+    sent = data(finish(ring, 1, 3 * MS + 10))
+    again = next(p for p in sent if p.fragment == 18)
+    measured = ring.state.round_trip_ns
+    ring.step(3 * MS + 10 + 5000, ack(ring, again.index))
+    assert ring.state.round_trip_ns != measured
+
+
+def test_what_waits_when_its_row_is_used_again_is_not_sent():
+    """A window of one: nearly all of iterations 0 and 1 waits when iteration 2 begins."""
+    ring = new(window=1, order="fifo")
+    before = ring.step(0) + data(finish(ring, 0, 10)) + data(finish(ring, 1, 20))
+    assert ring.iteration == 2
+    packet, sent = before[-1], []
+    for now in range(30, 60):
+        found = data(ring.step(now, ack(ring, packet.index)))
+        if not found:
+            break
+        (packet,) = found
+        sent.append((packet.fragment, packet.kind))
+    assert {fragment // 9 for fragment, _ in sent} == {1, 2}
+    assert {packet.fragment // 9 for packet in before} == {0, 1}
+    assert len(set(sent)) == len(sent)
+    assert ring.protocol.state[0].in_flight == 0
+
+
+def test_what_two_iterations_ago_was_in_flight_holds_nobody_up():
+    """Only what was sent in the last two iterations is acknowledged."""
+    ring = new()
+    sent = ring.step(0)
+    for iteration in range(4):
+        sent += finish(ring, iteration, 10 * iteration + 10)
+    numbers = {p.index: p.fragment // 9 for p in data(sent)}
+    assert not ring.host.finished()
+    late = [number for number, iteration in numbers.items() if iteration >= 2]
+    ring.step(1000, *[ack(ring, number) for number in late])
+    assert ring.host.finished()
