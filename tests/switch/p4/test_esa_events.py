@@ -143,12 +143,15 @@ def test_modes_always_and_coin():
     esa = OneSwitch(preempt="always")
     esa.gradient(0, 0, priority=255)
     assert only(esa.gradient(1, 0, priority=1)).flags == wire.PARTIAL
-    esa = OneSwitch(preempt="coin")
-    flags = []
-    for fragment in range(60):
-        for sent in esa.gradient(fragment % 2, 0, fragment=fragment, priority=255):
-            flags.append(int(sent.flags))
-    assert 10 < flags.count(wire.PARTIAL) < 50
+    # Of equal priorities none would win without a coin, of a smaller one neither.
+    for priority in (255, 1):
+        esa = OneSwitch(preempt="coin", downgrading="false")
+        flags = []
+        for fragment in range(60):
+            contender = 255 if fragment == 0 else priority
+            for sent in esa.gradient(fragment % 2, 0, fragment=fragment, priority=contender):
+                flags.append(int(sent.flags))
+        assert 10 < flags.count(wire.PARTIAL) < 50
 
 
 def test_resend_takes_a_matching_sum_along():

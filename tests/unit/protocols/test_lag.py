@@ -23,3 +23,11 @@ def test_percentile_is_at_most_a_quarter_octave_high(lags, share):
 
 def test_nothing_recorded():
     assert lag.percentile(lag.new_lag(), 0.99) == 0
+
+
+def test_the_longest_lags_share_a_bucket():
+    histogram = lag.new_lag()
+    for value in (2**40 - 1, 2**40, 2**50):
+        lag.record(histogram, value)
+    assert histogram[lag.BUCKETS - 1] == 3 and histogram[: lag.BUCKETS - 1].sum() == 0
+    assert histogram[lag.MAXIMUM] == 2**50

@@ -1,6 +1,7 @@
 """What a server learns from the workers' progress."""
 
 import numpy as np
+import pytest
 
 from testbed.protocols import progress, wire
 
@@ -37,16 +38,19 @@ def test_tensors_are_apart():
     assert progress.note(p, 4, packet(0, 1), 2) == (4, 4)
 
 
-def test_workers_beyond_one_word():
+@pytest.mark.parametrize("last", [0, 31, 32, 39])
+def test_workers_beyond_one_word(last):
     p = new(workers=40)
-    assert progress.note(p, 5, packet(*range(39)), 2) == (4, 4)
-    assert progress.note(p, 5, packet(39), 2) == (4, 6)
+    others = [worker for worker in range(40) if worker != last]
+    assert progress.note(p, 5, packet(*others), 2) == (4, 4)
+    assert progress.note(p, 5, packet(last), 2) == (4, 6)
 
 
 def test_an_iteration_begins_with_nothing_sent():
     p = new()
     progress.note(p, 19, packet(0, 1, 2), 2)
     progress.put(p, 3)
+    p.state[0].head = 1  # which has been pulled
     progress.begin(p)
     assert p.state[0].tolist() == (0, 0)
     assert progress.note(p, 4, packet(0, 1, 2), 2) == (4, 5)
