@@ -25,7 +25,7 @@ def record(lag, lag_ns):
     octave = 0
     while lag_ns >> (octave + 1) > 0:
         octave += 1
-    quarter = (lag_ns << 2 >> octave) & 3 if lag_ns > 0 else 0
+    quarter = (lag_ns << 2 >> octave) & 3
     bucket = 4 * octave + quarter
     lag[min(bucket, BUCKETS - 1)] += 1
 

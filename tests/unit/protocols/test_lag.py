@@ -25,6 +25,14 @@ def test_nothing_recorded():
     assert lag.percentile(lag.new_lag(), 0.99) == 0
 
 
+def test_short_lags_are_told_apart():
+    for value in range(1, 200):
+        histogram = lag.new_lag()
+        lag.record(histogram, value)
+        lag.record(histogram, 10**9)
+        assert value <= lag.percentile(histogram, 0.5) <= 1.25 * value
+
+
 def test_the_longest_lags_share_a_bucket():
     histogram = lag.new_lag()
     for value in (2**40 - 1, 2**40, 2**50):
