@@ -37,9 +37,10 @@ def new(state: dict | None = None, **config: int) -> Worker:
 # ---- timeouts ----
 
 
-def test_a_fixed_timeout_is_what_was_asked_for():
-    worker = new({"round_trip_ns": 7 * MS, "longest_ns": 50 * MS}, timeout_ns=3 * MS)
-    assert flow.timeout_ns(worker) == flow.retry_ns(worker) == 3 * MS
+@pytest.mark.parametrize("asked_ns", [1, 3 * MS])
+def test_a_fixed_timeout_is_what_was_asked_for(asked_ns):
+    worker = new({"round_trip_ns": 7 * MS, "longest_ns": 50 * MS}, timeout_ns=asked_ns)
+    assert flow.timeout_ns(worker) == flow.retry_ns(worker) == asked_ns
     assert flow.patience_ns(worker) == NEVER
 
 

@@ -37,6 +37,7 @@ def test_items_whose_time_is_brought_forward_come_out_by_the_new_time(times, has
     for item, when in hastened:
         if item < due.size and when < due[item]:
             heap.decrease_due(items, size, due, item, when)
+            assert due[item] == when
     out = []
     while size:
         out.append(int(items[0]))
