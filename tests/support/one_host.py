@@ -16,7 +16,7 @@ from tests.support.histories.cases import TINY
 
 TEXT = """
 name: test
-topology: {kind: star, hosts: 10}
+topology: {kind: star, hosts: %(hosts)d}
 system: {name: %(system)s%(options)s}
 %(memory)s
 values_per_packet: 4
@@ -25,23 +25,25 @@ jobs:
   - {model: %(trace)s, workers: %(workers)d, iterations: 4, compute_scale: %(compute)s}
 """
 VALUES = 4
-BASE = wire.HEADER_WORDS + 1  # words before the values
+BASE = wire.HEADER_WORDS + 1  # words before the values, with a bitmap of one word
 FULL = 4 * (BASE + VALUES)  # bytes of a packet with values
 
 
 @dataclass
 class Packet:
-    """A packet that a worker has written, or one for it. `length`: of the payload, in bytes."""
+    """A packet that a host has written, or one for it. `length`: of the payload, in bytes; `words`:
+    of its bitmap."""
 
     row: np.ndarray
     length: int = FULL
     destination: int = -1
+    words: int = 1
 
     @staticmethod
-    def of(payload: bytes, destination: int) -> Packet:
-        row = np.zeros(BASE + VALUES, np.uint32)
+    def of(payload: bytes, destination: int, words: int) -> Packet:
+        row = np.zeros(wire.HEADER_WORDS + words + VALUES, np.uint32)
         row.view(np.uint8)[: len(payload)] = np.frombuffer(payload, np.uint8)
-        return Packet(row, len(payload), destination)
+        return Packet(row, len(payload), destination, words)
 
     @property
     def kind(self) -> int:
@@ -69,11 +71,12 @@ class Packet:
 
     @property
     def bitmap(self) -> int:
-        return int(wire.word(self.row, wire.HEADER_WORDS))
+        named = self.row[wire.HEADER_WORDS : wire.HEADER_WORDS + self.words]
+        return int.from_bytes(named.tobytes(), "big")
 
     @property
     def values(self) -> list[int]:
-        return self.row[BASE:].byteswap().view(np.int32).tolist()
+        return self.row[wire.HEADER_WORDS + self.words :].byteswap().view(np.int32).tolist()
 
 
 class OneHost:
@@ -97,6 +100,7 @@ class OneHost:
         memory = "" if system in ("ps", "ring") else "memory: {aggregators: 16}"
         text = TEXT % {
             "system": system,
+            "hosts": workers + 7,
             "options": "".join(f", {key}: {value}" for key, value in options.items()),
             "memory": memory,
             "keys": keys,
@@ -107,6 +111,7 @@ class OneHost:
         specs = [spec for spec in plan(experiment(text)) if spec.is_worker == self.is_worker]
         self.spec, self.workers = specs[number], workers
         self.job = self.spec.job
+        self.words = self.job.bitmap_width // 32
         self.host = Host(self.spec)
         self.protocol = self.host.machine.protocol
         self.deadline = 0
@@ -126,7 +131,8 @@ class OneHost:
             payload = packet.row.tobytes()[: packet.length]
             self.host.take(bytes(sizes.FRAME_OVERHEAD) + payload)
         sent, self.deadline = self.host.run(now)
-        return [Packet.of(payload, self.spec.peers.index(peer)) for peer, payload in sent]
+        place = self.spec.peers.index
+        return [Packet.of(payload, place(peer), self.words) for peer, payload in sent]
 
     def values_of(self, worker: int, fragment: int, iteration: int = 0) -> np.ndarray:
         """The values of one worker of a fragment of the iteration, int64[4]."""
@@ -162,18 +168,20 @@ class OneHost:
         exponents: tuple[int, int] = (0, 0),
     ) -> Packet:
         """A packet for it; `numbers` None: without values."""
-        row = np.zeros(BASE + VALUES, np.uint32)
+        base = wire.HEADER_WORDS + self.words
+        row = np.zeros(base + VALUES, np.uint32)
         whole = iteration * self.fragments + fragment
         wire.write_header(row, kind, 255, flags, job, 0, whole, index, sender)
         if exponents != (0, 0):
             wire.set_exponents(row, *exponents)
         if extra:
             wire.set_extra(row, extra)
-        wire.set_word(row, wire.HEADER_WORDS, bitmap)
+        named = bitmap.to_bytes(4 * self.words, "big")
+        row[wire.HEADER_WORDS : base] = np.frombuffer(named, np.uint32)
         if numbers is None:
-            return Packet(row, 4 * BASE)
-        row[BASE:] = np.asarray(numbers, np.int64).astype(np.int32).view(np.uint32).byteswap()
-        return Packet(row)
+            return Packet(row, 4 * base, words=self.words)
+        row[base:] = np.asarray(numbers, np.int64).astype(np.int32).view(np.uint32).byteswap()
+        return Packet(row, 4 * (base + VALUES), words=self.words)
 
     def result(
         self, fragment: int, iteration: int = 0, kind: int = wire.RESULT, **fields

@@ -110,7 +110,9 @@ def test_the_longest_of_two_iterations_counts():
 
 def test_a_window_of_answers_makes_room_for_one_more():
     worker = new({"credit": 4 * UNIT}, window=10)
-    for _ in range(4):
+    flow.adapt_window(worker, False, False, 0, 0)
+    assert worker.state[0].credit == 4 * UNIT + UNIT // 4 + 1  # rounded up
+    for _ in range(3):
         flow.adapt_window(worker, False, False, 0, 0)
     assert 5 * UNIT - UNIT // 4 < worker.state[0].credit <= 5 * UNIT + 4
     assert worker.counters[0].marked_results == 0

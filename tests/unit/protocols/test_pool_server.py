@@ -337,6 +337,75 @@ def test_requests_are_paced_on_a_slow_link():
     assert sorted(p.fragment for p in seen) == [0, 3, 4] and set(kinds(seen)) == {wire.REMINDER}
 
 
+def test_a_row_that_is_used_again_has_not_been_reminded_of():
+    server = new()
+    server.step(1000, server.gradient(0, 0))
+    for _ in range(3):
+        sent = server.step(server.deadline)
+    assert asked(sent) == [1, 2]
+    now = 10 * MS
+    server.step(now, server.gradient(1, 0, iteration=1))
+    server.step(now, server.gradient(0, 0, iteration=2))
+    due = server.deadline
+    sent = server.step(due)
+    assert sorted(p.fragment for p in sent) == [10, 18] and asked(sent) == []
+    assert due == now + DELAY
+
+
+# ---- shorter packets ----
+
+
+def test_values_of_16_bits_make_a_short_result():
+    server = new(keys="value_bits: 16")
+    short = 4 * BASE + 2 * 4
+    (result,) = server.step(1, server.gradient(4, *EVERYBODY))
+    assert (result.length, result.flags) == (short, wire.SHORT)
+    wire.expand(result.row, short, BASE, 4)
+    assert result.values == server.sum_of(EVERYBODY, 4)
+    (result,) = server.step(2, server.gradient(5, *EVERYBODY, numbers=[2**15, 0, 0, 0]))
+    assert (result.length, result.flags) == (FULL, 0)
+
+
+def test_a_sum_of_rounded_values_is_rounded_once_all_are_in():
+    """Three workers' sums have up to two bits more."""
+    server = new(keys="value_bits: 16")
+    server.step(1, server.gradient(4, 0, numbers=[2, 5, 6, -2], flags=wire.ROUND))
+    (result,) = server.step(2, server.gradient(4, 1, 2, numbers=[0, 0, 0, 0], flags=wire.ROUND))
+    wire.expand(result.row, result.length, BASE, 4)
+    assert result.values == [0, 1, 2, 0]  # a half to the even number
+    assert result.flags == 0
+
+
+def test_zeros_go_without_values():
+    server = new(zeros="header_only")
+    (result,) = server.step(1, server.gradient(4, *EVERYBODY, numbers=[0, 0, 0, 0]))
+    assert (result.kind, result.length) == (wire.RESULT_ZEROS, 4 * BASE)
+    (result,) = server.step(2, server.gradient(5, *EVERYBODY, numbers=[0, 0, 0, 1]))
+    assert (result.kind, result.length) == (wire.RESULT, FULL)
+    zeros = server.packet(wire.GRADIENT_ZEROS, 6, bitmap=0b111)
+    (result,) = server.step(3, zeros)
+    assert result.kind == wire.RESULT_ZEROS
+
+
+# ---- more than 32 workers ----
+
+
+def test_workers_beyond_one_word_are_told_apart():
+    server = new(workers=40)
+    everybody = tuple(range(40))
+    sent = server.step(1, server.gradient(0, *[w for w in everybody if w not in (7, 39)]))
+    assert sent == []
+    assert server.step(2, server.gradient(0, 0, bitmap=1 << 40)) == []
+    assert server.counters["foreign"] == 1
+    sent = server.step(3, server.gradient(0, 7, 8))
+    assert [p.bitmap for p in sent if p.kind == wire.ASK] == [1 << 7, 1 << 39]
+    server.step(4, server.gradient(0, 7))
+    (result,) = server.step(5, server.gradient(0, 39))
+    assert result.bitmap == (1 << 40) - 1 and result.values == server.sum_of(everybody, 0)
+    (again,) = server.step(6, server.gradient(0, 39, flags=wire.RESEND))
+    assert again.destination == FIRST + 39
+
+
 # ---- ATP's indices ----
 
 
@@ -350,6 +419,18 @@ def test_a_position_that_collided_gets_another_index():
     assert server.counters["rehashes"] == 1
     other = server.step(3, server.gradient(5, *EVERYBODY))[0]
     assert other.extra == other.index == first[5]
+
+
+def test_indices_that_positions_have_left_are_free_for_others():
+    server = new("atp", window=9)
+    pool = server.config.pool
+    for number in range(36):
+        iteration, fragment = divmod(number, 9)
+        server.step(number, server.gradient(fragment, 0, iteration=iteration, flags=wire.COLLISION))
+        server.step(number, server.gradient(fragment, 1, 2, iteration=iteration))
+        counted = np.bincount(server.server.positions.index, minlength=pool)
+        np.testing.assert_array_equal(server.server.taken, counted)
+    assert server.counters["rehashes"] == 36
 
 
 def test_without_rehash_an_index_stays():
