@@ -32,6 +32,7 @@ def asked(sent: list[Packet]) -> list[int]:
             worker = packet.destination - FIRST
             assert packet.bitmap == 1 << worker
             assert (packet.length, packet.sender) == (4 * BASE, SERVER)
+            assert int(wire.node(packet.row)) == 0
     return [packet.destination - FIRST for packet in sent if packet.kind == wire.ASK]
 
 
@@ -417,6 +418,8 @@ def test_a_position_that_collided_gets_another_index():
     first = {p.fragment: p.index for p in worker.step(0)}
     assert result.index == first[4] and result.extra not in first.values()
     assert server.counters["rehashes"] == 1
+    (following,) = server.step(3, server.gradient(0, *EVERYBODY))  # of the same position
+    assert following.index == following.extra == result.extra
     other = server.step(3, server.gradient(5, *EVERYBODY))[0]
     assert other.extra == other.index == first[5]
 

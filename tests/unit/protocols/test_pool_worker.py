@@ -122,8 +122,18 @@ def test_a_wrong_value_is_named():
         assert worker.step(1, worker.result(4), wrong) == []
         status = worker.status
         assert (status.failed, status.iteration, status.fragment) == (1, 0, 5)
-        assert status.position == place
+        assert status.position == place and worker.counters["results"] == 1
         assert status.expected == worker.sum_of(range(3), 5)[place] != status.found
+
+
+def test_a_wrong_value_of_a_later_iteration_is_named():
+    worker = new(window=40)
+    worker.step(0)
+    worker.step(1, *[worker.result(f) for f in range(9)])
+    wrong = worker.result(5, 1)
+    wrong.row[BASE] ^= np.uint32(1)
+    worker.step(2, wrong)
+    assert (worker.status.iteration, worker.status.fragment) == (1, 5)
 
 
 def test_what_is_beyond_the_tensors_values_must_be_zero():

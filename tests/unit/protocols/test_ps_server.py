@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.protocols import wire
+from testbed.protocols import ps_server, wire
+from testbed.workload import machine
 from tests.support.one_host import FULL, OneServer, Packet
 
 US, MS = 1000, 1_000_000
@@ -55,9 +56,10 @@ def test_results_are_paced_and_go_round_in_order():
     parts = [server.gradient(f, w) for f in range(9) for w in EVERYBODY]
     seen = who(server.step(now, *parts))
     assert len(seen) == late
+    paced_ns = now - 10 * MS + late * 688_000
     while len(seen) < 27:
-        assert now < server.deadline <= now + 688_001
-        now = server.deadline
+        assert server.deadline == paced_ns
+        now, paced_ns = server.deadline, paced_ns + 688_000
         assert server.step(now - 1) == []
         seen += who(server.step(now))
     assert seen == [(worker, fragment) for fragment in range(9) for worker in EVERYBODY]
@@ -73,6 +75,44 @@ def test_what_is_served_again_takes_its_time_on_the_link():
     assert len(server.step(now, *again)) == 3
     parts = [server.gradient(f, w) for f in range(1, 9) for w in EVERYBODY]
     assert len(server.step(now, *parts)) == 15 - 6
+
+
+def test_results_and_what_is_served_again_may_come_of_one_batch():
+    server = new()
+    complete(server, 4, 1)
+    came = [server.gradient(5, worker) for worker in EVERYBODY]
+    came.insert(1, server.gradient(4, 2, flags=wire.RESEND))
+    came.append(server.gradient(4, 0, flags=wire.RESEND))
+    first, second, *results = server.step(2, *came)
+    for again, worker in ((first, 2), (second, 0)):
+        assert (again.kind, again.fragment) == (wire.RESULT_ONE, 4)
+        assert (again.destination, again.length) == (FIRST + worker, FULL)
+        assert again.values == server.sum_of(EVERYBODY, 4)
+    assert who(results) == [(0, 5), (1, 5), (2, 5)]
+
+
+def test_a_small_batch_takes_what_it_has_room_for():
+    server = new()
+    for worker in EVERYBODY:
+        server.host.take(bytes(42) + server.gradient(4, worker).row.tobytes())
+    for worker in EVERYBODY:
+        server.host.take(bytes(42) + server.gradient(5, worker).row.tobytes())
+    arrived, out = server.host.arrived, machine.new_batch(8, 4, 32)
+    filled = ps_server.receive(
+        server.protocol, 1, arrived.packets, arrived.lengths, server.host.count, *out
+    )
+    assert filled == 0
+    seen = []
+    small = machine.Batch(*(part[:4] for part in out))
+    for _ in range(2):
+        assert ps_server.deadline(server.protocol) == 0
+        count = ps_server.send(server.protocol, 1, 0, *small)
+        seen += [
+            (int(small.destinations[i]) - FIRST, int(wire.fragment(small.packets[i])))
+            for i in range(count)
+        ]
+    assert seen == [(worker, fragment) for fragment in (4, 5) for worker in EVERYBODY]
+    assert ps_server.deadline(server.protocol) > 10**18
 
 
 def test_a_result_whose_row_is_used_again_is_passed_over():
