@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from p4engine.switch.library import Switch
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import ICMP, IP, UDP, IPOption_Router_Alert, IPOption_RR
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet, Raw
 
@@ -59,6 +59,25 @@ def test_a_gradient_keeps_what_it_says(switch):
     assert (sent.port, sent.job, sent.fragment, sent.index, sent.sender) == (4, 0, 5, 3, 1)
     assert sent.values == [1, -2, 3, -4] and sent.bitmap == 0b010 and sent.flags == 0
     assert (sent.packet.src, sent.packet.dst) == (SWITCH_MAC, "02:00:00:00:00:04")
+
+
+OPTIONS = [IPOption_Router_Alert(), IPOption_RR(length=11, pointer=4)]
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: type(option).__name__)
+@pytest.mark.parametrize("system", ["ps", "esa", "switchml"])
+def test_a_packet_with_options_has_a_checksum_that_is_right(option, system):
+    one = OneSwitch(system=system)
+    checksums = set()
+    for number in range(300):  # so that some checksums overflow
+        packet = frame(ICMP() / Raw(b"ping"), options=[option], id=(number * 219) & 0xFFFF, ttl=9)
+        ((port, sent),) = through(one, packet)
+        assert (port, sent[IP].ttl, sent[IP].ihl > 5) == (6, 8, True)
+        checksum = sent[IP].chksum
+        del sent[IP].chksum
+        assert Ether(bytes(sent))[IP].chksum == checksum
+        checksums.add(Ether(bytes(packet))[IP].chksum > 0xFEFF)
+    assert checksums == {True, False}
 
 
 @pytest.mark.parametrize("ttl, arrives", [(0, False), (1, False), (2, True)])

@@ -85,3 +85,13 @@ def test_nothing_else_becomes_a_packet_with_values(kind, length):
     before = row.copy()
     assert wire.expand(row, length, BASE, VALUES) == length
     np.testing.assert_array_equal(row, before)
+
+
+def test_exponents_are_signed_bytes_beside_the_sender():
+    row = row_of(wire.GRADIENT, 1, 2, 3, 4)
+    assert (wire.exponent(row), wire.next_exponent(row)) == (0, 0)
+    for exponent, following in ((-128, 127), (127, -128), (-1, 0), (0, -1), (5, -6), (1, 2)):
+        wire.set_exponents(row, exponent, following)
+        assert (wire.exponent(row), wire.next_exponent(row)) == (exponent, following)
+        assert wire.sender(row) == 2 and wire.extra(row) == 0
+        assert row.tobytes()[22:24] == bytes([exponent & 0xFF, following & 0xFF])
