@@ -67,13 +67,13 @@ STEP = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5, ctypes.POINTER(ct
 
 
 class Host:
-    """One machine with its batches, as a host process has them."""
+    """One machine with its batches, as a host process has them; `room`: packets to send in one."""
 
-    def __init__(self, spec: HostSpec) -> None:
+    def __init__(self, spec: HostSpec, room: int = 4 * ROWS) -> None:
         self.spec = spec
         self.is_worker = spec.is_worker
         self.arrived = machine.new_batch(ROWS, spec.job.values, spec.job.bitmap_width)
-        self.out = machine.new_batch(4 * ROWS, spec.job.values, spec.job.bitmap_width)
+        self.out = machine.new_batch(room, spec.job.values, spec.job.bitmap_width)
         self.count = 0
         self.paused_until = 0
         self.deadline = ctypes.c_int64()

@@ -83,7 +83,8 @@ class OneHost:
     """A host of job 0, whose gradient is that of `trace`: tests/data/tiny.csv has 9 fragments of
     four values in tensors of 3, 1 and 5. Fragments 2, 3 and 8, the last of their tensors, have 2, 3
     and 2 values. `number`: among the job's workers, or servers. `compute`: times of forward and
-    backward steps to those in the trace; with 0 all tensors are ready at once."""
+    backward steps to those in the trace; with 0 all tensors are ready at once. `room`: how many
+    packets it can send in one step."""
 
     is_worker: bool
 
@@ -95,6 +96,7 @@ class OneHost:
         keys: str = "",
         trace: object = TINY,
         compute: float = 0,
+        room: int = 1024,
         **options: object,
     ) -> None:
         memory = "" if system in ("ps", "ring") else "memory: {aggregators: 16}"
@@ -112,7 +114,7 @@ class OneHost:
         self.spec, self.workers = specs[number], workers
         self.job = self.spec.job
         self.words = self.job.bitmap_width // 32
-        self.host = Host(self.spec)
+        self.host = Host(self.spec, room)
         self.protocol = self.host.machine.protocol
         self.deadline = 0
 

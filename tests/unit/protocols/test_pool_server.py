@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.protocols import wire
+from testbed.protocols import progress, wire
 from tests.support.one_host import BASE, FULL, OneServer, OneWorker, Packet
 
 US, MS = 1000, 1_000_000
@@ -405,6 +405,37 @@ def test_workers_beyond_one_word_are_told_apart():
     assert result.bitmap == (1 << 40) - 1 and result.values == server.sum_of(everybody, 0)
     (again,) = server.step(6, server.gradient(0, 39, flags=wire.RESEND))
     assert again.destination == FIRST + 39
+
+
+def test_pulls_are_paced_from_the_first_one_on():
+    now = 100 * MS  # the link has been free for long
+    server = new(keys="links: {bandwidth: 10 Mbit/s}")
+    server.step(now, *[server.gradient(f, 0, flags=wire.RESEND) for f in (4, 5, 6)])
+    passed = [server.gradient(7, worker) for worker in EVERYBODY]
+    sent = [p for p in server.step(now, *passed) if p.kind == wire.REMINDER]
+    assert [p.fragment for p in sent] == [4]
+    request_ns = -(-server.config.request_ps // 1000)
+    for count, fragment in ((1, 5), (2, 6)):
+        due = server.deadline
+        assert now + count * request_ns - count <= due <= now + count * request_ns
+        assert server.step(due - 1) == []
+        assert [p.fragment for p in server.step(due)] == [fragment]
+
+
+@pytest.mark.parametrize("results, sends", [(0, True), (1, True), (2, False)])
+@pytest.mark.parametrize("pulled", [False, True])
+def test_a_batch_must_have_room_for_a_reminder_and_all_requests(results, sends, pulled):
+    """A switch and three workers take up to four of five rows."""
+    server = new(room=5)
+    server.step(1000, server.gradient(4, 0, flags=wire.RESEND))
+    came = [server.gradient(fragment, *EVERYBODY) for fragment in range(results)]
+    now = 1000 + DELAY
+    if pulled:
+        now = 2000
+        progress.put(server.server.progress, 4)
+    sent = server.step(now, *came)
+    assert kinds(sent) == [wire.RESULT] * results + [wire.REMINDER] * sends
+    assert sends or kinds(server.step(server.deadline)) == [wire.REMINDER]
 
 
 # ---- ATP's indices ----

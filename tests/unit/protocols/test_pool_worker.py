@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.protocols import wire, worker_state
+from testbed.protocols import lag, wire, worker_state
 from tests.support.one_host import BASE, FULL, TINY, OneWorker, Packet
 
 US, MS = 1000, 1_000_000
@@ -315,6 +315,19 @@ def test_packets_are_paced_at_the_links_rate():
     assert worker.step(6879) == [] and len(worker.step(6880)) == 1
     assert len(worker.step(2 * 6880 + 1, ask(worker, 4))) == 1  # which takes its time, too
     assert worker.deadline == 3 * 6880
+    # What is late by less than a burst is made up for; how late it was is noted once.
+    before = worker.worker.lag.copy()
+    assert len(worker.step(5 * 6880 + 500)) == 3
+    noted = worker.worker.lag - before
+    assert noted[: lag.BUCKETS].sum() == 1 and worker.worker.lag[lag.MAXIMUM] == 2 * 6880 + 500
+
+
+def test_the_longest_round_trip_of_an_iteration_counts_in_the_next():
+    worker = new(window=40)
+    worker.step(1000)
+    worker.step(8000, *[worker.result(f) for f in range(9)])
+    assert worker.iteration == 1
+    assert (worker.state.longest_before_ns, worker.state.longest_ns) == (7000, 0)
 
 
 # ---- ATP's positions ----

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.protocols import ps_server, wire
-from testbed.workload import machine
+from testbed.protocols import wire
 from tests.support.one_host import FULL, OneServer, Packet
 
 US, MS = 1000, 1_000_000
@@ -91,28 +90,15 @@ def test_results_and_what_is_served_again_may_come_of_one_batch():
     assert who(results) == [(0, 5), (1, 5), (2, 5)]
 
 
-def test_a_small_batch_takes_what_it_has_room_for():
-    server = new()
-    for worker in EVERYBODY:
-        server.host.take(bytes(42) + server.gradient(4, worker).row.tobytes())
-    for worker in EVERYBODY:
-        server.host.take(bytes(42) + server.gradient(5, worker).row.tobytes())
-    arrived, out = server.host.arrived, machine.new_batch(8, 4, 32)
-    filled = ps_server.receive(
-        server.protocol, 1, arrived.packets, arrived.lengths, server.host.count, *out
-    )
-    assert filled == 0
-    seen = []
-    small = machine.Batch(*(part[:4] for part in out))
-    for _ in range(2):
-        assert ps_server.deadline(server.protocol) == 0
-        count = ps_server.send(server.protocol, 1, 0, *small)
-        seen += [
-            (int(small.destinations[i]) - FIRST, int(wire.fragment(small.packets[i])))
-            for i in range(count)
-        ]
-    assert seen == [(worker, fragment) for fragment in (4, 5) for worker in EVERYBODY]
-    assert ps_server.deadline(server.protocol) > 10**18
+def test_a_batch_that_is_full_goes_on_at_once():
+    server = new(room=8)
+    sent = server.step(1, *[server.gradient(f, worker) for f in (4, 5) for worker in EVERYBODY])
+    assert who(sent) == [(worker, fragment) for fragment in (4, 5) for worker in EVERYBODY]
+    server = new(room=4)
+    server.step(1, *[server.gradient(f, worker) for f in (4, 5) for worker in (0, 1)])
+    sent = server.step(2, *[server.gradient(f, 2) for f in (4, 5)])
+    assert who(sent) == [(0, 4), (1, 4), (2, 4), (0, 5)] and server.deadline == 0
+    assert who(server.step(2)) == [(1, 5), (2, 5)] and server.deadline > 10**18
 
 
 def test_a_result_whose_row_is_used_again_is_passed_over():

@@ -289,3 +289,59 @@ def test_flights_are_used_again():
     assert sorted(scoreboard.fragment[:8]) == list(range(992, 1000))
     send_scoreboard.mark_sent_again(scoreboard, 995, 5000, 50)
     assert send_scoreboard.sent_ns(scoreboard, 995) == 5000
+
+
+def test_the_oldest_without_a_result_is_known():
+    scoreboard = new([16, 4])
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    sent_until_blocked(scoreboard, 8)
+    seen = []
+    for fragment in (1, 0, 3, 2):
+        send_scoreboard.mark_received(scoreboard, fragment, 0)
+        seen.append(int(scoreboard.oldest[0]))
+    assert seen == [0, 2, 2, 4] and scoreboard.oldest[1] == 4
+
+
+def test_an_iteration_begins_as_if_there_had_been_none():
+    scoreboard = new([40, 80, 4], window=6, span=6)
+    for tensor in (2, 1, 0):
+        send_scoreboard.make_ready(scoreboard, tensor, 0)
+    while sent := sent_until_blocked(scoreboard, 6):
+        for fragment in sent:
+            send_scoreboard.mark_received(scoreboard, fragment, 0)
+    assert scoreboard.state[0].unfinished == 0
+    send_scoreboard.begin(scoreboard, 1)
+    fresh = new([40, 80, 4], window=6, span=6)
+    for name in ("status", "ready", "unsent", "missing", "oldest", "furthest", "stop", "inflight"):
+        np.testing.assert_array_equal(getattr(scoreboard, name), getattr(fresh, name), name)
+    kept = ("iteration", "row", "queue_due_ns")
+    for name in scoreboard.state.dtype.names:
+        assert name in kept or scoreboard.state[0][name] == fresh.state[0][name], name
+
+
+def test_tensors_may_be_laid_out_as_one():
+    """Three of four fragments each become one of 37 values in ten fragments."""
+    scoreboard = new([16, 16, 16, 16])
+    state = scoreboard.state[0]
+    scoreboard.first_sent_ns[0, 1] = scoreboard.done_ns[0, 1] = 5
+    send_scoreboard.lay_out(scoreboard, 1, 3, 37)
+    assert (scoreboard.first[1], scoreboard.end[1], scoreboard.missing[1]) == (4, 14, 10)
+    assert (
+        scoreboard.tensor[4:16].tolist() == [1] * 12 and scoreboard.tensor[:4].tolist() == [0] * 4
+    )
+    assert [int(send_scoreboard.values_in(scoreboard, f)) for f in (4, 12, 13, 14, 15)] == [
+        *(4, 4, 1, 0, 0)
+    ]
+    received = (scoreboard.status & send_scoreboard.RECEIVED > 0).tolist()
+    assert received == [False] * 14 + [True] * 2
+    assert scoreboard.ready.tolist() == [0, 0, 1, 1] and state.unfinished == 2
+    assert scoreboard.end[2:].tolist() == [8, 12] and scoreboard.missing[2:].tolist() == [0, 0]
+    assert scoreboard.first_sent_ns[0, 1] == scoreboard.done_ns[0, 1] == -1
+    send_scoreboard.make_ready(scoreboard, 1, 0)
+    seen, finished = [], False
+    while sent := sent_until_blocked(scoreboard, 8):
+        seen += sent
+        for fragment in sent:
+            finished = send_scoreboard.mark_received(scoreboard, fragment, 7)
+    assert seen == list(range(4, 14)) and not finished
+    assert scoreboard.done_ns[0].tolist() == [-1, 7, -1, -1]
