@@ -35,7 +35,9 @@ def only(data: Any, keys: tuple[str, ...], where: object) -> dict[str, Any]:
         raise UserError(f"{where}: found {brief(data)}; allowed: an object with {', '.join(keys)}")
     unknown = sorted(set(data) - set(keys))
     if unknown:
-        raise UserError(f"{where}: {unknown[0]!r} cannot be imported; what can: {', '.join(keys)}")
+        raise UserError(
+            f"{where}: {brief(unknown[0])} cannot be imported; what can: {', '.join(keys)}"
+        )
     return data
 
 

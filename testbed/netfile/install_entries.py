@@ -7,6 +7,7 @@ The same function fills a switch process and a `library.Switch` without any netw
 from __future__ import annotations
 
 from pathlib import Path
+from reprlib import repr as brief
 from typing import Any
 
 from p4engine.control.commands import Commands
@@ -68,7 +69,7 @@ def _install_entry(client: Any, names: Names, entry: Entry) -> None:
     keys = [key.name for key in table.match_keys]
     unknown = [name for name in entry.match if name not in keys]
     if unknown:
-        raise UserError(f"there is no key {unknown[0]!r}; it has {', '.join(keys)}")
+        raise UserError(f"there is no key {brief(unknown[0])}; it has {', '.join(keys)}")
     if table.ordered == (entry.priority is None):
         needs = "needs a priority (the higher wins)"
         raise UserError(f"an entry {needs if table.ordered else 'of this table has no priority'}")

@@ -58,7 +58,7 @@ def program_of(data: Any, path: Path) -> Path:
     if named is None:
         raise UserError(f"{path}: which P4 program the switches run is not said: give --program")
     if not isinstance(named, str):
-        raise UserError(f"{path}: found {named!r} as the P4 program; allowed: a file's name")
+        raise UserError(f"{path}: found {brief(named)} as the P4 program; allowed: a file's name")
     return near(named, path)
 
 
@@ -233,7 +233,7 @@ class P4App:
         strategy = topology.get("assignment_strategy", "mixed")
         if strategy not in STRATEGIES:
             raise UserError(
-                f"{self.path}: assignment_strategy {strategy!r}; allowed: {', '.join(STRATEGIES)}"
+                f"{self.path}: assignment_strategy {brief(strategy)}; allowed: {', '.join(STRATEGIES)}"
             )
         taken: set[str] = set()
         found = {}
@@ -318,7 +318,7 @@ class P4App:
         named = switch.get("p4_src", switch.get("program"))
         if named is not None:
             if not isinstance(named, str):
-                raise UserError(f"{where}: found {named!r} as a P4 program")
+                raise UserError(f"{where}: found {brief(named)} as a P4 program")
             made["program"] = self._relative(near(named, self.path))
         if switch.get("cli_input"):
             file = near(get(switch, "cli_input", str, where), self.path)

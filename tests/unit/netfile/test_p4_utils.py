@@ -125,6 +125,18 @@ def test_addresses_of_the_file(tmp_path):
             lambda d: d["topology"]["switches"].update(s2=[*range(300)]),
             "switch s2: found [0, 1, 2, 3, 4, 5, ...]",
         ),
+        (
+            lambda d: d["topology"].update(assignment_strategy=[*range(300)]),
+            "assignment_strategy [0, 1, 2, 3, 4, 5, ...]; allowed: l2, mixed, l3",
+        ),
+        (
+            lambda d: d.update(p4_src=[*range(300)]),
+            "found [0, 1, 2, 3, 4, 5, ...] as the P4 program",
+        ),
+        (
+            lambda d: d["topology"]["switches"]["s1"].update(p4_src=[*range(300)]),
+            "found [0, 1, 2, 3, 4, 5, ...] as a P4 program",
+        ),
     ],
 )
 def test_what_cannot_be_imported_is_named(tmp_path, capsys, change, said):
