@@ -39,6 +39,24 @@ class RunError(Exception):
         self.log = log
 
 
+# Of a message that is shown. It may quote names and values of a file, which are of any length.
+LONGEST_LINE = 1000  # characters
+MOST_LINES = 300
+
+
+def legible(message: object) -> str:
+    """A message as it is shown: long lines without their middle, and no more lines than anybody
+    reads."""
+    lines = str(message).split("\n")
+    if len(lines) > MOST_LINES:
+        lines[MOST_LINES:] = [f"... and {len(lines) - MOST_LINES} more lines"]
+    half = LONGEST_LINE // 2
+    shown = (
+        line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}" for line in lines
+    )
+    return "\n".join(shown)
+
+
 def sentence(*parts: str) -> str:
     """Join the parts of a message that are not empty: with semicolons, but not after a question."""
     text = ""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from testbed.errors import RunError, UserError, did_you_mean, sentence
+from testbed.errors import RunError, UserError, did_you_mean, legible, sentence
 from testbed.linux.import_room import ask_for_room
 from testbed.linux.shortage import SHORTAGES, shortage
 from testbed.paths import command_line, default_results, program_name
@@ -817,7 +817,7 @@ def main(arguments: list[str]) -> int:
             return 0
         return COMMANDS[options.command].call(options) or 0
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {legible(error)}", file=sys.stderr)
         return 2
     except RunError as error:
         print(describe(error), file=sys.stderr)

@@ -232,8 +232,9 @@ class P4App:
     ) -> dict[str, _Address]:
         strategy = topology.get("assignment_strategy", "mixed")
         if strategy not in STRATEGIES:
+            allowed = ", ".join(STRATEGIES)
             raise UserError(
-                f"{self.path}: assignment_strategy {brief(strategy)}; allowed: {', '.join(STRATEGIES)}"
+                f"{self.path}: assignment_strategy {brief(strategy)}; allowed: {allowed}"
             )
         taken: set[str] = set()
         found = {}

@@ -184,3 +184,23 @@ def test_an_environment_whose_python_is_gone_is_noticed(tmp_path):
     done = run_py("--help", script=tmp_path / "run.py")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr and "sudo ./demo" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "message, shown",
+    [
+        ("a line", "a line"),
+        ("x" * 1000, "x" * 1000),
+        ("a" + "x" * 5000 + "b", "a" + "x" * 499 + " ... " + "x" * 499 + "b"),
+        ("one\ntwo", "one\ntwo"),
+        (
+            "\n".join("ab"[n % 2] for n in range(302)),
+            "\n".join(["a\nb"] * 150) + "\n... and 2 more lines",
+        ),
+    ],
+)
+def test_a_message_is_as_long_as_anybody_reads(one_command, capsys, message, shown):
+    """Names and values that it quotes come from files, and may be of any length."""
+    one_command.raised.append(UserError(message))
+    assert commands.main(["go"]) == 2
+    assert capsys.readouterr().err == f"error: {shown}\n"
