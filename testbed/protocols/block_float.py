@@ -12,8 +12,6 @@ and divides the sum of the integers by the scale. That is off by at most half a 
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from testbed.protocols.jit import njit
@@ -40,7 +38,7 @@ def exponents(values: np.ndarray) -> np.ndarray:
 @njit(cache=True)
 def scale_of(exponent, workers):
     """Steps per unit of a block's values."""
-    return LARGEST_SUM / (workers * math.ldexp(1.0, exponent))
+    return LARGEST_SUM / (workers * np.ldexp(1.0, exponent))
 
 
 def error_bound(exponent: int, workers: int) -> float:

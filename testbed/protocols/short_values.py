@@ -16,8 +16,6 @@ sent so few bits instead that no sum leaves int16, each would be off by half of 
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from testbed.protocols.jit import njit
@@ -37,7 +35,7 @@ def round_off(value, bits):
 @njit(cache=True)
 def scale_of(exponent):
     """Steps per unit of a block whose values are below 2^exponent."""
-    return LARGEST * math.ldexp(1.0, -exponent)
+    return LARGEST * np.ldexp(1.0, -exponent)
 
 
 def rounded(sums: np.ndarray, workers: int) -> np.ndarray:

@@ -185,7 +185,7 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
     if fragment < 0:
         values.write_zeros(row, base, base + scoreboard.state[0].values)
     elif worker.recorded.shape[0] > 0:
-        exponent = worker.exponent[fragment]
+        exponent = np.int64(worker.exponent[fragment])
         i = scoreboard.state[0].iteration % worker.recorded.shape[0]
         start = fragment * scoreboard.state[0].values
         block = worker.recorded[i, start : start + scoreboard.state[0].values]
@@ -197,9 +197,8 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
     else:
         payload.write_values(worker, scoreboard, row, base, fragment)
     if announced >= 0:
-        following = worker.own_exponent[
-            scoreboard.state[0].iteration % worker.own_exponent.shape[0], announced
-        ]
+        i = scoreboard.state[0].iteration % worker.own_exponent.shape[0]
+        following = np.int64(worker.own_exponent[i, announced])
     wire.set_exponents(row, exponent, following)
     worker.counters[0].gradient_packets += 1
     if config.omit_zeros == 1 or config.short == 1:

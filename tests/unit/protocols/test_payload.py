@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.protocols import given, payload, send_scoreboard
+from testbed.protocols import floats, given, payload, send_scoreboard
 from testbed.protocols.given import FIXED, ROUNDED, SCALED, WHOLE
 from tests.support.one_host import BASE, OneWorker
 
@@ -100,6 +100,24 @@ def test_without_sums_in_floats_no_result_in_floats_is_right(worker):
     assert status.found == np.float32(1.0).view(np.int32)
 
 
+@pytest.mark.parametrize("iterations", [1, 2])
+def test_a_sum_in_floats_is_told_with_what_was_expected(worker, iterations):
+    sums = np.arange(2.0 * FRAGMENTS * VALUES).reshape(2, -1)[:iterations]
+    own = np.zeros(sums.shape, np.float32)
+    over = np.zeros((iterations, FRAGMENTS), np.uint8)
+    worker = worker._replace(floats=floats.new_worker_floats(over, own, sums, np.abs(sums)))
+    first = sums[2 % iterations, 12]
+    right = packet(first, first + 1, first + 2, first + 3)
+    assert payload.check_floats(worker, scoreboard_at(2), right, BASE, 3)
+    assert worker.counters[0].values_checked == 2
+    wrong = packet(first, first + 1, first + 2, -1.0)
+    assert not payload.check_floats(worker, scoreboard_at(2), wrong, BASE, 3)
+    status = worker.status[0]
+    assert (status.failed, status.iteration, status.fragment, status.position) == (1, 2, 3, 3)
+    assert status.expected == np.float32(first + 3).view(np.int32)
+    assert status.found == np.float32(-1.0).view(np.int32)
+
+
 # ---- of a program ----
 
 
@@ -130,6 +148,19 @@ def test_sums_go_back_to_the_program(worker):
     assert worker.given.words.sum() == 21
     assert worker.given.left.tolist() == [5, 3, 5]
     assert worker.counters[0].values_checked == 6 and worker.status[0].failed == 0
+
+
+def test_a_program_may_have_one_block(worker):
+    made = given.new_given(1, 1, 3)._replace(words=np.arange(ARENA, dtype=np.int32))
+    made.source[:], made.target[:] = 10, 50
+    worker = worker._replace(given=made)
+    scoreboard = send_scoreboard.new_scoreboard([7], VALUES, 8, send_scoreboard.FRONT, 8, 0)
+    send_scoreboard.begin(scoreboard, 0)
+    row = packet(1, 2, 3, 4)
+    payload.write_values(worker, scoreboard, row, BASE, 1)
+    assert values_in(row) == [14, 15, 16, 0]
+    assert payload.check_values(worker, scoreboard, packet(7, 8, 9, 0), BASE, 1)
+    assert made.words[54:57].tolist() == [7, 8, 9]
 
 
 def test_sums_in_floats_go_back_to_the_program(worker):

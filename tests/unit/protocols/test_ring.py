@@ -521,15 +521,19 @@ def test_a_member_is_done_when_its_neighbour_has_everything():
     assert ring.host.finished()
 
 
-def test_a_row_that_is_used_again_has_no_flags():
+@pytest.mark.parametrize("flagged", [0, 1])
+def test_a_row_that_is_used_again_has_no_flags(flagged):
     ring = new()
     ring.step(0)
-    parts = [partial(ring, f, index=100 + f) for f in (*MIDDLE, *LAST)]
-    ring.step(1, *parts)
-    ring.step(2, *[whole(ring, f, index=200 + f, flags=wire.OVERFLOW) for f in (*FIRST, *MIDDLE)])
-    sent = data(finish(ring, 1, 10))
-    assert ring.iteration == 2
-    begun = {p.fragment - 18: p.flags for p in sent if p.fragment >= 18}
+    for iteration in range(flagged):
+        finish(ring, iteration, iteration + 1)
+    parts = [partial(ring, f, flagged, index=100 + f) for f in (*MIDDLE, *LAST)]
+    ring.step(10, *parts)
+    sums = [whole(ring, f, flagged, flags=wire.OVERFLOW) for f in (*FIRST, *MIDDLE)]
+    ring.step(11, *sums)
+    sent = data(finish(ring, flagged + 1, 20))
+    assert ring.iteration == flagged + 2
+    begun = {p.fragment % 9: p.flags for p in sent if p.fragment >= 9 * (flagged + 2)}
     assert begun == {0: 0, 3: 0, 6: 0}
 
 
