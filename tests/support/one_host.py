@@ -97,9 +97,10 @@ class OneHost:
         trace: object = TINY,
         compute: float = 0,
         room: int = 1024,
+        aggregators: int = 16,
         **options: object,
     ) -> None:
-        memory = "" if system in ("ps", "ring") else "memory: {aggregators: 16}"
+        memory = "" if system in ("ps", "ring") else f"memory: {{aggregators: {aggregators}}}"
         text = TEXT % {
             "system": system,
             "hosts": workers + 7,

@@ -255,6 +255,15 @@ def test_a_complete_fragment_is_not_pulled():
     server.step(2000, server.gradient(0, 0, 2))
     sent = server.step(1000 + DELAY)
     assert [p.fragment for p in sent] == [1]
+    server.step(server.deadline - 1, server.gradient(1, 0, 2))
+    assert server.deadline > 10**18
+
+
+def test_a_fragment_that_becomes_complete_in_time_is_not_pulled():
+    server = new()
+    server.step(1000, server.gradient(0, 1))
+    sent = server.step(1000 + DELAY, server.gradient(0, 0, 2))
+    assert kinds(sent) == [wire.RESULT]
 
 
 def test_what_all_workers_have_passed_is_pulled_at_once():
@@ -394,13 +403,14 @@ def test_zeros_go_without_values():
 def test_workers_beyond_one_word_are_told_apart():
     server = new(workers=40)
     everybody = tuple(range(40))
-    sent = server.step(1, server.gradient(0, *[w for w in everybody if w not in (7, 39)]))
+    lacking = (7, 32, 39)
+    sent = server.step(1, server.gradient(0, *[w for w in everybody if w not in lacking]))
     assert sent == []
     assert server.step(2, server.gradient(0, 0, bitmap=1 << 40)) == []
     assert server.counters["foreign"] == 1
     sent = server.step(3, server.gradient(0, 7, 8))
-    assert [p.bitmap for p in sent if p.kind == wire.ASK] == [1 << 7, 1 << 39]
-    server.step(4, server.gradient(0, 7))
+    assert [p.bitmap for p in sent if p.kind == wire.ASK] == [1 << w for w in lacking]
+    server.step(4, server.gradient(0, 7), server.gradient(0, 32))
     (result,) = server.step(5, server.gradient(0, 39))
     assert result.bitmap == (1 << 40) - 1 and result.values == server.sum_of(everybody, 0)
     (again,) = server.step(6, server.gradient(0, 39, flags=wire.RESEND))
@@ -448,6 +458,7 @@ def test_a_position_that_collided_gets_another_index():
     worker = OneWorker("atp", window=6)
     first = {p.fragment: p.index for p in worker.step(0)}
     assert result.index == first[4] and result.extra not in first.values()
+    assert result.extra == 12  # the same in every version
     assert server.counters["rehashes"] == 1
     (following,) = server.step(3, server.gradient(0, *EVERYBODY))  # of the same position
     assert following.index == following.extra == result.extra

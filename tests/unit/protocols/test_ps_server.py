@@ -90,6 +90,16 @@ def test_results_and_what_is_served_again_may_come_of_one_batch():
     assert who(results) == [(0, 5), (1, 5), (2, 5)]
 
 
+def test_what_is_served_again_beside_results_keeps_its_length():
+    server = new(zeros="header_only")
+    server.step(1, *[server.gradient(4, w, numbers=[0, 0, 0, 0]) for w in EVERYBODY])
+    came = [server.gradient(5, w) for w in EVERYBODY]
+    came.append(server.gradient(4, 0, flags=wire.RESEND))
+    again, *results = server.step(2, *came)
+    assert (again.kind, again.length) == (wire.RESULT_ONE_ZEROS, FULL - 16)
+    assert {packet.length for packet in results} == {FULL}
+
+
 def test_a_batch_that_is_full_goes_on_at_once():
     server = new(room=8)
     sent = server.step(1, *[server.gradient(f, worker) for f in (4, 5) for worker in EVERYBODY])

@@ -224,19 +224,22 @@ def test_a_fragment_that_is_not_used_here_ends_nothing():
     ring.step(0)
     ring.scoreboard.status[1] |= send_scoreboard.RECEIVED
     assert [p.fragment for p in data(ring.step(1, partial(ring, 1)))] == [1]
-    assert ring.iteration == 0 and "results" not in ring.counters
+    assert ring.status.iterations == 0 and "results" not in ring.counters
 
 
-def test_members_beyond_one_word_are_named():
-    """Member 39 of 40 is the 32nd to add to fragment 8."""
-    ring = OneWorker("ring", number=39, workers=40, window=40, timeout="2 ms")
+@pytest.mark.parametrize("number", [31, 32, 39])
+def test_members_beyond_one_word_are_named(number):
+    """Fragment 8 begins at member 8."""
+    ring = OneWorker("ring", number=number, workers=40, window=40, timeout="2 ms")
     ring.step(0)
-    numbers = ring.sum_of(range(8, 39), 8)
-    bits = sum(1 << member for member in range(8, 39))
-    came = ring.packet(wire.GRADIENT, 8, 0, numbers, bitmap=bits, sender=38, extra=30, index=70)
+    numbers = ring.sum_of(range(8, number), 8)
+    bits = sum(1 << member for member in range(8, number))
+    fields = {"bitmap": bits, "sender": number - 1, "extra": number - 9, "index": 70}
+    came = ring.packet(wire.GRADIENT, 8, 0, numbers, **fields)
     (sent,) = data(ring.step(1, came))
-    assert sent.bitmap == bits | 1 << 39 and sent.values == ring.sum_of(range(8, 40), 8)
-    assert sent.extra == 31
+    assert sent.bitmap == bits | 1 << number
+    assert sent.values == ring.sum_of(range(8, number + 1), 8)
+    assert sent.extra == number - 8
     (late,) = acks(ring.step(100 * MS, came))
     assert (late.index, late.bitmap, late.length) == (70, 1, 4 * (BASE + 1))
 
@@ -476,6 +479,16 @@ def test_two_iterations_share_no_rows():
             assert p.values == ring.values_of(0, p.fragment % 9, p.fragment // 9).tolist()
         else:
             assert p.values == ring.sum_of((0, 1, 2), p.fragment % 9, p.fragment // 9)
+
+
+@pytest.mark.parametrize("iteration", [0, 1])
+def test_what_of_the_iteration_before_is_in_flight_is_sent_again(iteration):
+    ring = new()
+    ring.step(0)
+    for each in range(iteration + 1):
+        finish(ring, each, 10 * each + 10)
+    again = [p.fragment - 9 * iteration for p in ring.step(3 * MS) if p.flags & wire.RESEND]
+    assert sorted(f for f in again if 0 <= f < 9) == [0, 1, 3, 4, 6, 7]
 
 
 def test_an_acknowledgement_of_two_iterations_ago_confirms_nothing():

@@ -1,6 +1,7 @@
 """Which fragment a worker sends next: order, window and retransmissions."""
 
 import numpy as np
+import pytest
 
 from testbed.protocols import send_scoreboard
 from testbed.protocols.sizes import fragments_of
@@ -302,6 +303,43 @@ def test_the_oldest_without_a_result_is_known():
     assert seen == [0, 2, 2, 4] and scoreboard.oldest[1] == 4
 
 
+def test_a_stop_stays_where_the_first_result_has_put_it():
+    scoreboard = new([40, 80], window=8)
+    send_scoreboard.make_ready(scoreboard, 1, 0)
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    sent_until_blocked(scoreboard, 30)
+    for fragment in (10, 0):
+        send_scoreboard.mark_received(scoreboard, fragment, 0)
+    assert scoreboard.stop[1] == 19
+    sent_until_blocked(scoreboard, 40)
+    for fragment in (*range(11, 25), 1, 2):
+        send_scoreboard.mark_received(scoreboard, fragment, 0)
+    assert scoreboard.furthest[1] > scoreboard.stop[1] == 19
+
+
+def test_when_a_tensor_was_first_sent_is_noted():
+    scoreboard = new([8, 8], order=send_scoreboard.FIFO)
+    for tensor in (1, 0):
+        send_scoreboard.make_ready(scoreboard, tensor, 0)
+    for now in (5, 6, 7, 8):
+        fragment = int(send_scoreboard.next_fragment(scoreboard, 9))
+        send_scoreboard.mark_sent(scoreboard, fragment, now, 100)
+    assert scoreboard.first_sent_ns[0].tolist() == [7, 5]
+
+
+def test_flights_whose_timers_are_in_no_order_are_used_again():
+    """Every second timer ends before the one that was armed before it."""
+    scoreboard = new([4 * 400])
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    for now in range(400):
+        fragment = int(send_scoreboard.next_fragment(scoreboard, 8))
+        send_scoreboard.mark_sent(scoreboard, fragment, now, 50 if now % 2 else 1)
+        if now >= 7:
+            send_scoreboard.mark_received(scoreboard, fragment - 7, now)
+        send_scoreboard.next_resend_ns(scoreboard)
+    assert scoreboard.state[0].begun <= 16
+
+
 def test_an_iteration_begins_as_if_there_had_been_none():
     scoreboard = new([40, 80, 4], window=6, span=6)
     for tensor in (2, 1, 0):
@@ -319,21 +357,23 @@ def test_an_iteration_begins_as_if_there_had_been_none():
         assert name in kept or scoreboard.state[0][name] == fresh.state[0][name], name
 
 
-def test_tensors_may_be_laid_out_as_one():
-    """Three of four fragments each become one of 37 values in ten fragments."""
+@pytest.mark.parametrize("values, used", [(36, 9), (37, 10), (40, 10), (48, 12)])
+def test_tensors_may_be_laid_out_as_one(values, used):
+    """Three of four fragments each become one with fragments of four values."""
     scoreboard = new([16, 16, 16, 16])
     state = scoreboard.state[0]
     scoreboard.first_sent_ns[0, 1] = scoreboard.done_ns[0, 1] = 5
-    send_scoreboard.lay_out(scoreboard, 1, 3, 37)
-    assert (scoreboard.first[1], scoreboard.end[1], scoreboard.missing[1]) == (4, 14, 10)
+    scoreboard.status[4:] = send_scoreboard.SENT
+    send_scoreboard.lay_out(scoreboard, 1, 3, values)
+    end = 4 + used
+    assert (scoreboard.first[1], scoreboard.end[1], scoreboard.missing[1]) == (4, end, used)
     assert (
         scoreboard.tensor[4:16].tolist() == [1] * 12 and scoreboard.tensor[:4].tolist() == [0] * 4
     )
-    assert [int(send_scoreboard.values_in(scoreboard, f)) for f in (4, 12, 13, 14, 15)] == [
-        *(4, 4, 1, 0, 0)
-    ]
-    received = (scoreboard.status & send_scoreboard.RECEIVED > 0).tolist()
-    assert received == [False] * 14 + [True] * 2
+    sizes = [int(send_scoreboard.values_in(scoreboard, f)) for f in range(4, 16)]
+    assert sum(sizes) == values and sizes == sorted(sizes, reverse=True)
+    assert scoreboard.status[4:end].tolist() == [0] * used
+    assert scoreboard.status[end:].tolist() == [send_scoreboard.RECEIVED] * (12 - used)
     assert scoreboard.ready.tolist() == [0, 0, 1, 1] and state.unfinished == 2
     assert scoreboard.end[2:].tolist() == [8, 12] and scoreboard.missing[2:].tolist() == [0, 0]
     assert scoreboard.first_sent_ns[0, 1] == scoreboard.done_ns[0, 1] == -1
@@ -343,5 +383,5 @@ def test_tensors_may_be_laid_out_as_one():
         seen += sent
         for fragment in sent:
             finished = send_scoreboard.mark_received(scoreboard, fragment, 7)
-    assert seen == list(range(4, 14)) and not finished
+    assert seen == list(range(4, end)) and not finished
     assert scoreboard.done_ns[0].tolist() == [-1, 7, -1, -1]

@@ -5,8 +5,17 @@ They go in the order in which backward makes them: 4 to 8, then 3, then 0 to 2."
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from testbed.protocols import block_float, lag, send_scoreboard, short_values, switchml_worker, wire
+from testbed.protocols import (
+    block_float,
+    given,
+    lag,
+    send_scoreboard,
+    short_values,
+    switchml_worker,
+    wire,
+)
 from tests.support.one_host import BASE, FULL, OneWorker, Packet
 
 US, MS = 1000, 1_000_000
@@ -230,6 +239,14 @@ def test_the_longest_round_trip_of_an_iteration_counts_in_the_next():
     assert (worker.state.longest_before_ns, worker.state.longest_ns) == (7000, 0)
 
 
+def test_when_tensors_were_first_sent_is_noted():
+    worker = new(keys="links: {bandwidth: 100 Mbit/s}", timeout="20 ms")
+    for place in range(7):
+        worker.step(100 + 6880 * place)
+    table = worker.scoreboard.first_sent_ns[0].tolist()
+    assert table == [100 + 6 * 6880, 100 + 5 * 6880, 100]
+
+
 def test_a_job_ends_with_its_last_iteration():
     worker = new()
     sent, now = worker.step(0), 0
@@ -274,8 +291,21 @@ def test_values_of_16_bits_make_short_packets():
 TRACE = {"trace": "smallcnn", "workers": 4}
 
 
-def recorded() -> OneWorker:
-    return new(**TRACE)
+def recorded(iterations: int = 6, begin: int = 0, **options) -> OneWorker:
+    """A worker with so many recorded iterations that is at chunk `begin` of the first one."""
+    worker = new(**TRACE, **options)
+    made = worker.host.machine
+    kept = {
+        name: getattr(made.protocol, name)[:iterations]
+        for name in ("recorded", "own_exponent", "sums")
+    }
+    worker.protocol = worker.worker = made.protocol._replace(**kept)
+    worker.host.use(made._replace(protocol=worker.protocol))
+    slots = int(worker.config.window)
+    chunks = np.arange(begin, begin + slots)
+    worker.protocol.chunk[chunks % slots] = chunks
+    worker.protocol.free[:slots] = chunks % slots
+    return worker
 
 
 def announcement(worker: OneWorker, number: int, exponent: int, values=(0, 0, 0, 0)) -> Packet:
@@ -299,8 +329,9 @@ def test_the_first_window_announces_exponents():
         assert packet.values == [0] * 4 and int(wire.exponent(packet.row)) == 0
 
 
-def test_values_are_scaled_by_the_exponent_that_all_have_announced():
-    worker = recorded()
+@pytest.mark.parametrize("iterations", [1, 6])
+def test_values_are_scaled_by_the_exponent_that_all_have_announced(iterations):
+    worker = recorded(iterations)
     worker.step(0)
     first = int(worker.protocol.stream.announced[0])
     (sent,) = worker.step(1, announcement(worker, 0, 5))
@@ -322,6 +353,32 @@ def test_a_chunk_waits_for_its_exponent():
     worker.step(0)
     assert numbers(worker.step(1, announcement(worker, 1, 4))) == [9]
     assert numbers(worker.step(2, announcement(worker, 0, 4))) == [8]
+
+
+@pytest.mark.parametrize("iterations", [1, 6])
+def test_a_small_tensors_chunks_wait_for_their_exponents(iterations):
+    """The front tensor has 20 fragments and there are 32 slots, so its fragments follow their
+    announcements at once."""
+    wide = {"aggregators": 64}
+    stream = recorded(**wide).protocol.stream
+    begin = int(np.flatnonzero(stream.tensor == 0)[0])
+    worker = recorded(iterations, begin, **wide)
+    assert worker.config.window == 32
+    assert numbers(worker.step(0)) == list(range(begin, begin + 20))
+    for place in range(begin, begin + 20):
+        sent = numbers(worker.step(1 + place, announcement(worker, place, 3)))
+        assert sent == [place + 20]
+
+
+def test_the_first_fragments_exponent_is_announced_like_any_other():
+    stream = recorded().protocol.stream
+    begin = int(np.flatnonzero(stream.announced == 0)[0])
+    worker = recorded(begin=begin)
+    (first, *_) = worker.step(0)
+    exponent = int(block_float.exponents(own(worker, 0)[np.newaxis])[0])
+    assert first.fragment == begin and int(wire.next_exponent(first.row)) == exponent
+    worker.step(1, announcement(worker, begin, -3))
+    assert worker.protocol.exponent[0] == -3
 
 
 def test_an_announcement_with_values_is_wrong():
@@ -367,4 +424,8 @@ def test_tensors_are_appended_to_the_stream():
         switchml_worker.open_tensor(worker.protocol, scoreboard, tensor, 0)
     assert worker.state.chunks == 8
     assert stream.tensor[:8].tolist() == [0] * 3 + [2] * 5
+    # The next iteration's begin anew.
+    given_some = worker.protocol._replace(given=given.new_given(3, 3, 3))
+    switchml_worker.begin(given_some, scoreboard, 1)
+    assert worker.state.chunks == 0 and worker.state.first_chunk == 8
     assert stream.fragment[:8].tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
