@@ -417,6 +417,23 @@ def test_workers_beyond_one_word_are_told_apart():
     assert again.destination == FIRST + 39
 
 
+def test_requests_at_once_wait_for_the_link_too():
+    """An overlap is asked about at once, unless the link is set aside for other requests."""
+    server = new(reminder="false", keys="links: {bandwidth: 10 Mbit/s}")
+    for now, asks in ((1000, [2]), (1000, []), (MS, [2])):
+        fragment = server.counters.get("ps_overlaps", 0)
+        flags = {"flags": wire.RESEND}
+        server.step(now, server.gradient(fragment, 0, 1, **flags))
+        assert asked(server.step(now, server.gradient(fragment, 1, 2, **flags))) == asks
+
+
+def test_the_packet_that_shows_that_all_have_passed_is_pulled_for():
+    server = new()
+    server.step(1000, server.gradient(8, 0), server.gradient(8, 1))
+    (reminder,) = server.step(2000, server.gradient(6, 2))
+    check_reminder(reminder, 6)
+
+
 def test_pulls_are_paced_from_the_first_one_on():
     now = 100 * MS  # the link has been free for long
     server = new(keys="links: {bandwidth: 10 Mbit/s}")
@@ -476,6 +493,15 @@ def test_indices_that_positions_have_left_are_free_for_others():
         counted = np.bincount(server.server.positions.index, minlength=pool)
         np.testing.assert_array_equal(server.server.taken, counted)
     assert server.counters["rehashes"] == 36
+
+
+def test_a_collision_counts_though_another_sum_has_taken_its_place():
+    server = new("atp", window=6)
+    server.step(1, server.gradient(4, 0, flags=wire.COLLISION))
+    server.step(2, server.gradient(4, 0, 1))
+    (result,) = server.step(3, server.gradient(4, 2))
+    assert server.counters["ps_replaced"] == 1
+    assert server.counters["rehashes"] == 1 and result.extra != result.index
 
 
 def test_without_rehash_an_index_stays():

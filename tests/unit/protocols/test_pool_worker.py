@@ -159,19 +159,20 @@ def test_a_result_of_the_iteration_before_is_stale():
 def test_overflow_counts():
     worker = new()
     worker.step(0)
-    worker.step(1, worker.result(4, flags=wire.OVERFLOW), worker.result(5))
+    worker.step(1, worker.result(4, flags=wire.OVERFLOW), worker.result(5), worker.result(6))
     assert worker.counters["saturated"] == 1
 
 
 # ---- what the server asks for ----
 
 
-def test_what_the_server_asks_for_goes_past_the_aggregators():
+@pytest.mark.parametrize("fragment", [0, 5])
+def test_what_the_server_asks_for_goes_past_the_aggregators(fragment):
     worker = new()
     worker.step(0)
-    (again,) = worker.step(1000, ask(worker, 5))
-    assert (again.fragment, again.flags) == (5, wire.RESEND)
-    assert again.values == worker.values_of(0, 5).tolist()
+    (again,) = worker.step(1000, ask(worker, fragment))
+    assert (again.fragment, again.flags) == (fragment, wire.RESEND)
+    assert again.values == worker.values_of(0, fragment).tolist()
     counters = worker.counters
     assert counters["answered_asks"] == counters["retransmissions"] == 1
     assert "gap_resends" not in counters and counters["gradient_packets"] == 7
@@ -328,6 +329,87 @@ def test_the_longest_round_trip_of_an_iteration_counts_in_the_next():
     worker.step(8000, *[worker.result(f) for f in range(9)])
     assert worker.iteration == 1
     assert (worker.state.longest_before_ns, worker.state.longest_ns) == (7000, 0)
+
+
+def test_resends_take_their_time_on_the_link():
+    worker = new(keys="links: {bandwidth: 1 Mbit/s}", timeout="3 ms")
+    assert len(worker.step(0)) == 1
+    assert len(worker.step(3 * MS)) == 4  # one again, and three
+    assert worker.deadline == 5 * 688_000
+
+
+def test_a_fragment_that_is_here_is_not_taken_for_another():
+    """Its place among those in flight is another's by now, whose round trip is measured."""
+    worker = new()
+    worker.step(1000)
+    worker.step(2000, worker.result(4))
+    (other,) = worker.step(2500, worker.result(3))
+    expected = worker_state_with(1000, 1500, 8000, 7500)
+    worker.step(9000, worker.result(5, extra=1 + 4))
+    worker.step(10_000, worker.result(other.fragment))
+    state = worker.state
+    assert (state.round_trip_ns, state.variation_ns) == expected
+
+
+def worker_state_with(*samples: int) -> tuple[int, int]:
+    """The round trip and its variation after these."""
+    mean, variation = samples[0], samples[0] >> 1
+    for sample in samples[1:]:
+        difference = sample - mean
+        mean += difference >> 3
+        variation += (abs(difference) - variation) >> 2
+    return mean, variation
+
+
+# ---- GRID's collisions ----
+
+
+def dropping(**options) -> OneWorker:
+    link = "links: {bandwidth: 1 Gbit/s}"
+    return new("grid", collision="drop", keys=link, window=40, order="fifo", **options)
+
+
+def everything(worker: OneWorker, now: int) -> list[Packet]:
+    """What it sends until it has sent its fragments."""
+    sent = worker.step(now)
+    while worker.deadline < now + MS:
+        sent += worker.step(worker.deadline)
+    return sent
+
+
+@pytest.mark.parametrize("fragment", [0, 5])
+def test_what_a_switch_has_dropped_is_tried_again_with_a_smaller_window(fragment):
+    worker = dropping()
+    sent = everything(worker, 0)
+    assert sorted(fragments(sent)) == list(range(9))
+    credit = worker.state.credit
+    (again,) = worker.step(MS, worker.packet(wire.COLLIDED, fragment))
+    assert (again.fragment, again.flags) == (fragment, 0)  # a switch may add it this time
+    assert worker.state.credit == credit // 2
+    counters = worker.counters
+    assert counters["collisions_signalled"] == counters["retransmissions"] == 1
+    assert "answered_asks" not in counters and "gap_resends" not in counters
+    assert int(wire.node(again.row)) == int(wire.node(sent[0].row)) == 1
+    assert again.extra == sent[0].extra != 0
+
+
+def test_a_drop_of_what_is_here_or_of_another_iteration_is_passed_over():
+    worker = dropping()
+    everything(worker, 0)
+    worker.step(MS, worker.result(5))
+    credit = worker.state.credit
+    late = [worker.packet(wire.COLLIDED, 5), worker.packet(wire.COLLIDED, 4, 1)]
+    assert worker.step(MS + 1, *late) == [] and worker.state.credit == credit
+    assert worker.counters["collisions_signalled"] == worker.counters["stale"] == 1
+
+
+def test_a_dropped_and_a_wanted_fragment_are_told_apart():
+    for first, second in ((wire.COLLIDED, wire.ASK), (wire.ASK, wire.COLLIDED)):
+        worker = dropping()
+        everything(worker, 0)
+        came = [worker.packet(kind, 5 if kind == wire.ASK else 6) for kind in (first, second)]
+        sent = worker.step(MS, *came)
+        assert {p.fragment: p.flags for p in sent} == {5: wire.RESEND, 6: 0}
 
 
 # ---- ATP's positions ----
