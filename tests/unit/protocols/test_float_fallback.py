@@ -120,6 +120,17 @@ def test_an_overflow_at_the_server_is_wanted_as_floats():
     assert floats_of(sent[0]) == [6.0, 0.0, 0.0, 0.0] and sent[0].flags & wire.OVERFLOW
 
 
+def test_a_row_that_is_used_again_begins_its_sum_of_floats_anew():
+    one = server()
+    for iteration in range(4):
+        for w in EVERYBODY:
+            came = with_floats(
+                one, wire.GRADIENT, 5, w, 1, 2, 3, bitmap=1 << w, sender=w, iteration=iteration
+            )
+            sent = one.step(10 * iteration + w, came)
+        assert floats_of(sent[0]) == [6.0, 4.0, 8.0, 12.0]
+
+
 def test_one_workers_floats_make_it_a_sum_of_floats():
     one = server()
     assert one.step(1, one.gradient(5, 1, 2)) == []

@@ -161,6 +161,8 @@ def test_a_program_may_have_one_block(worker):
     assert values_in(row) == [14, 15, 16, 0]
     assert payload.check_values(worker, scoreboard, packet(7, 8, 9, 0), BASE, 1)
     assert made.words[54:57].tolist() == [7, 8, 9]
+    assert payload.check_floats(worker, scoreboard, packet(7, 8, 9, 0), BASE, 0)
+    assert worker.status[0].failed == 0
 
 
 def test_sums_in_floats_go_back_to_the_program(worker):

@@ -187,6 +187,14 @@ def test_rows_are_used_again_two_iterations_later():
     check_result(server, again, 5, 2)
 
 
+def test_a_row_that_is_used_again_has_no_flags():
+    server = new()
+    server.step(1, server.gradient(0, *EVERYBODY, flags=wire.OVERFLOW | wire.ECN | wire.RESEND))
+    server.step(2, server.gradient(1, 0, iteration=1))
+    (result,) = server.step(3, server.gradient(0, *EVERYBODY, iteration=2))
+    assert result.flags == 0
+
+
 def test_a_late_packet_of_an_unfinished_row_is_stale():
     server = new()
     server.step(1, server.gradient(0, 0))
@@ -228,17 +236,15 @@ def test_what_is_incomplete_is_pulled_and_then_asked_for():
     assert server.deadline == 1000 + DELAY
     assert server.step(1000 + DELAY - 1) == []
     seen, now = [], 0
-    for _ in range(5):
+    for _ in range(9):
         now = server.deadline
         sent = server.step(now)
         check_reminder(sent[0], 0)
         seen.append((now // US, asked(sent)))
-    first = 1 + 300
-    # Workers are asked from the third time on; the wait doubles.
-    assert seen[0] == (first, []) and seen[1] == (first + 600, [])
-    assert seen[2] == (first + 600 + 1200, [0, 2])
-    assert seen[3] == (first + 600 + 1200 + 2400, [0, 2])
-    assert server.counters["reminders"] == 5 and server.counters["asks"] == 6
+    # Workers are asked from the third time on; the wait doubles, up to the sixth time.
+    times = np.cumsum([1 + 300, 600, 1200, 2400, 4800, 9600, 19200, 19200, 19200]).tolist()
+    assert seen == [(at, [0, 2] if place >= 2 else []) for place, at in enumerate(times)]
+    assert server.counters["reminders"] == 9 and server.counters["asks"] == 14
     assert server.step(now + 1, server.gradient(0, 0, 2))[0].kind == wire.RESULT
     assert server.step(now + 10_000 * MS) == []
 

@@ -108,6 +108,9 @@ def test_what_is_not_for_it_is_foreign(system):
         assert worker.step(count, packet) == []
         assert worker.counters["foreign"] == count
     assert "results" not in worker.counters
+    cut = ask(worker, 5)
+    cut.length -= 4
+    assert worker.step(99, cut) == [] and worker.counters["foreign"] == len(foreign) + 1
     one = worker.result(4, kind=wire.RESULT_ONE)  # served again, to it alone
     worker.step(100, one)
     assert worker.counters["results"] == 1

@@ -253,6 +253,25 @@ def test_when_tensors_were_first_sent_is_noted():
     assert table[0].tolist() == [100, 100, 200]
     ring.step(300, ack(ring, 1, 2), partial(ring, 5))
     assert table[0].tolist() == [100, 100, 200] and table[1].tolist() == [-1] * 3
+    ring = new()
+    ring.step(0)
+    ring.step(100, partial(ring, 2))
+    assert ring.scoreboard.first_sent_ns[0].tolist() == [0, 0, 0]
+
+
+def test_a_sum_of_zeros_goes_without_values():
+    ring = new(zeros="header_only")
+    ring.step(0)
+    opposite = (-ring.values_of(0, 5)).tolist()
+    (sent,) = data(ring.step(1, partial(ring, 5, numbers=opposite)))
+    assert (sent.kind, sent.length) == (wire.GRADIENT_ZEROS, 4 * BASE)
+
+
+def test_a_ring_of_one_sends_nothing():
+    ring = OneWorker("ring", workers=1, window=40)
+    for now in range(1, 10):
+        assert ring.step(now) == []
+    assert ring.host.finished() and ring.counters["results"] == 4 * 9
 
 
 def test_a_tensor_that_is_done_is_not_noted_as_sent():
@@ -284,6 +303,7 @@ def test_what_comes_twice_counts_once():
     for packet in (partial(ring, 5), partial(ring, 4), whole(ring, 0)):
         assert len(data(ring.step(1, packet))) == 1
         assert data(ring.step(2, packet)) == [] and len(acks(ring.step(2, packet))) in (0, 1)
+        assert ring.status.iterations == 0
     assert ring.counters["duplicate_results"] == 6 and ring.counters["results"] == 2
 
 
@@ -546,8 +566,8 @@ def test_a_row_that_is_used_again_has_no_flags(flagged):
     ring.step(11, *sums)
     sent = data(finish(ring, flagged + 1, 20))
     assert ring.iteration == flagged + 2
-    begun = {p.fragment % 9: p.flags for p in sent if p.fragment >= 9 * (flagged + 2)}
-    assert begun == {0: 0, 3: 0, 6: 0}
+    begun = {p.fragment % 9: (p.flags, p.bitmap) for p in sent if p.fragment >= 9 * (flagged + 2)}
+    assert begun == {0: (0, 1), 3: (0, 1), 6: (0, 1)}
 
 
 def test_a_resend_of_two_iterations_ago_is_forgotten():

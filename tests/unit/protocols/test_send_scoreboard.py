@@ -245,6 +245,7 @@ def test_a_missed_fragment_is_due_soon_after_it_has_been_sent_again():
             scoreboard, int(send_scoreboard.next_fragment(scoreboard, 9)), now, 1000
         )
     send_scoreboard.mark_missed(scoreboard, 5, 90)
+    assert send_scoreboard.sent_ns(scoreboard, 5) == 90
     assert send_scoreboard.next_resend_ns(scoreboard) == 1000
     send_scoreboard.mark_sent_again(scoreboard, 5, 100, 30)
     send_scoreboard.mark_sent_again(scoreboard, 3, 110, 30)
@@ -269,6 +270,7 @@ def test_a_fragment_that_a_switch_keeps_refusing_still_times_out():
         send_scoreboard.mark_tried_again(scoreboard, 0, now)
         assert send_scoreboard.resend(scoreboard, now, 100, 50) == -1
         assert send_scoreboard.sent_ns(scoreboard, 0) == now
+        assert scoreboard.status[0] == send_scoreboard.SENT | send_scoreboard.RESENT
     assert send_scoreboard.resend(scoreboard, 100, 100, 50) == 0
     for now in range(110, 150, 10):
         send_scoreboard.mark_tried_again(scoreboard, 0, now)
@@ -315,6 +317,35 @@ def test_a_stop_stays_where_the_first_result_has_put_it():
     for fragment in (*range(11, 25), 1, 2):
         send_scoreboard.mark_received(scoreboard, fragment, 0)
     assert scoreboard.furthest[1] > scoreboard.stop[1] == 19
+
+
+def test_what_has_no_result_yet_gets_no_stop():
+    scoreboard = new([40, 80], window=8)
+    for tensor in (1, 0):
+        send_scoreboard.make_ready(scoreboard, tensor, 0)
+    sent_until_blocked(scoreboard, 30)
+    send_scoreboard.mark_received(scoreboard, 0, 0)
+    assert scoreboard.stop[1] == scoreboard.first[1] == 10
+
+
+def test_the_fronts_part_is_at_least_one():
+    scoreboard = new([80, 160], window=8)
+    send_scoreboard.make_ready(scoreboard, 1, 0)
+    assert len(sent_until_blocked(scoreboard, 8)) == 8
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    send_scoreboard.mark_received(scoreboard, 20, 0)
+    assert sent_until_blocked(scoreboard, 8) == [0]
+    send_scoreboard.mark_received(scoreboard, 0, 0)
+    # The rear has used the window up again; an eighth of it is left to the front.
+    assert sent_until_blocked(scoreboard, 8) == [28, 1]
+
+
+def test_a_span_of_one_waits_for_each_result():
+    scoreboard = new([40], window=8, span=1)
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    for fragment in range(5):
+        assert sent_until_blocked(scoreboard, 8) == [fragment]
+        send_scoreboard.mark_received(scoreboard, fragment, 0)
 
 
 def test_when_a_tensor_was_first_sent_is_noted():

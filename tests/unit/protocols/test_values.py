@@ -124,6 +124,10 @@ def test_the_first_wrong_value_is_named():
     assert row[[0, 1, 10, 11]].tolist() == [7] * 4
     assert val.wrong_generated(row, 2, 8, key, 5, 4) == -1
     assert val.wrong_generated(row, 2, 9, key, 5, 4) == 8
+    assert val.wrong_generated(np.zeros(12, np.uint32), 2, 8, key, 5, 4) == 0
+    part = [int(val.position_hash(key, place, 4)) // 5 for place in range(8)]
+    fraction = np.array([0, 0, *part], np.int32).view(np.uint32).byteswap()
+    assert val.wrong_generated(fraction, 2, 8, key, 5, 4) == 0
     row[7] ^= 1
     row[4] ^= 1 << 31
     assert val.wrong_generated(row, 2, 8, key, 5, 4) == 2
