@@ -324,8 +324,13 @@ def test_round_trips_to_the_switch_and_the_spread_of_arrivals_are_measured():
     server.step(now + 5000, server.packet(wire.REMINDER_EMPTY, 4, sender=0))
     now = server.deadline
     server.step(now)
+    server.step(now + 8000, server.packet(wire.REMINDER_EMPTY, 3, sender=0))
     server.step(now + 9000, server.gradient(3, 1, flags=wire.REMINDED | wire.PARTIAL))
     assert server.state.round_trip_ns == 4000
+    # What has been pulled says nothing of the spread.
+    before = int(server.state.spread_ns)
+    server.step(now + 10_000, server.gradient(3, 2, flags=wire.REMINDED | wire.PARTIAL))
+    assert server.state.spread_ns == before and server.counters["results"] == 4
 
 
 def test_the_answer_to_a_reminder_measures_the_round_trip():
