@@ -265,6 +265,41 @@ def test_nothing_counts_as_lost_that_was_sent_a_little_before():
     assert "gap_resends" not in worker.counters
 
 
+@pytest.mark.parametrize("early", [0, 1])
+def test_patience_ends_at_an_instant(early):
+    """7 waits for another worker's resend, so its round trip is not measured."""
+    worker = new(window=2, timeout="adaptive", order="fifo")
+    assert fragments(worker.step(1000)) == [4, 5]
+    assert fragments(worker.step(2000, worker.result(4))) == [6]
+    assert fragments(worker.step(3000, worker.result(6))) == [7]
+    then = 1000 + 10 * MS - early
+    assert fragments(worker.step(then, worker.result(7, flags=wire.RESEND))) == [8]
+    sent = worker.step(then + 1000, worker.result(8))
+    assert fragments([p for p in sent if p.flags & wire.RESEND]) == ([] if early else [5])
+
+
+def test_a_lost_result_of_a_later_iteration_is_missed_too():
+    worker = new(window=40)
+    worker.step(0)
+    worker.step(1, *[worker.result(f) for f in range(9)])
+    sent = worker.step(1000, worker.result(5, 1, extra=1 + 9 + 4))
+    assert fragments([p for p in sent if p.flags & wire.RESEND]) == [9 + 4]
+
+
+def test_priorities_follow_what_is_left_of_the_job():
+    worker = new(window=40, priority="remaining")
+    worker.config.communication_ns = worker.config.computation_ns = 2**20
+    seen = []
+    sent = worker.step(0)
+    for iteration in range(3):
+        seen.append({int(wire.word(p.row, 0) >> 16 & 0xFF) for p in sent})
+        sent = worker.step(iteration + 1, *[worker.result(f, iteration) for f in range(9)])
+    work = [(2**21) * (4 - iteration) for iteration in range(1, 3)]
+    assert [len(each) for each in seen] == [1, 1, 1]
+    for found, ns in zip(seen[1:], work, strict=True):
+        assert abs(min(found) - (255 + 6 * (16 - np.log2(ns)))) <= 1
+
+
 def test_a_fixed_timeout_leaves_gaps_alone():
     worker = new(window=2)
     worker.step(0)
@@ -345,9 +380,8 @@ def test_a_fragment_that_is_here_is_not_taken_for_another():
     """Its place among those in flight is another's by now, whose round trip is measured."""
     worker = new()
     worker.step(1000)
-    worker.step(2000, worker.result(4))
-    (other,) = worker.step(2500, worker.result(3))
-    expected = worker_state_with(1000, 1500, 8000, 7500)
+    (other,) = worker.step(2000, worker.result(4))
+    expected = worker_state_with(1000, 8000, 8000)
     worker.step(9000, worker.result(5, extra=1 + 4))
     worker.step(10_000, worker.result(other.fragment))
     state = worker.state
@@ -391,7 +425,8 @@ def test_what_a_switch_has_dropped_is_tried_again_with_a_smaller_window(fragment
     assert worker.state.credit == credit // 2
     counters = worker.counters
     assert counters["collisions_signalled"] == counters["retransmissions"] == 1
-    assert "answered_asks" not in counters and "gap_resends" not in counters
+    for name in ("answered_asks", "gap_resends", "foreign"):
+        assert name not in counters
     assert int(wire.node(again.row)) == int(wire.node(sent[0].row)) == 1
     assert again.extra == sent[0].extra != 0
 
