@@ -81,6 +81,22 @@ def test_an_addition_keeps_an_aggregator_from_ageing(system):
     assert switch.gradient(1, 0, priority=1) == []  # 7 us after the addition
 
 
+def test_a_resend_that_shares_workers_with_a_sum_goes_on_as_it_is(system):
+    switch = OneSwitch(system=system)
+    switch.gradient(0, 0)
+    sent = only(switch.gradient(0, 1, bitmap=0b011, values=[5] * 4, flags=wire.RESEND))
+    assert (sent.bitmap, sent.values, sent.flags) == (0b011, [5] * 4, wire.RESEND)
+    assert switch.counters(0)["overlaps"] == 1 and switch.occupancy()[0] == (0, 1, 0)
+
+
+def test_what_a_switch_answers_comes_from_it(system):
+    """A host's kernel drops what seems to come from the host itself."""
+    switch = OneSwitch(system=system)
+    answer = only(switch.from_server(0, wire.REMINDER, node=1))
+    assert answer.kind == wire.REMINDER_EMPTY
+    assert answer.packet["IP"].src == "10.255.0.1" and answer.packet["IP"].dst == "10.0.0.4"
+
+
 def test_a_reminder_for_another_switch_goes_on(system):
     switch = OneSwitch(system=system)
     switch.gradient(0, 0, fragment=3)
