@@ -7,6 +7,7 @@ import pytest
 from p4engine.switch.library import Switch
 
 from testbed import dataplane
+from testbed.derived.last_fragment import last_fragment
 from testbed.protocols import wire
 from testbed.protocols.sizes import FEWEST_JOBS
 from testbed.topology import host_mac, switch_mac
@@ -81,6 +82,13 @@ def test_an_addition_keeps_an_aggregator_from_ageing(system):
     assert switch.gradient(1, 0, priority=1) == []  # 7 us after the addition
 
 
+@pytest.mark.parametrize("flags", [wire.RESEND, wire.PARTIAL, wire.COLLISION])
+def test_what_passes_is_counted(system, flags):
+    switch = OneSwitch(system=system)
+    assert only(switch.gradient(0, 0, flags=flags)).bitmap == 1
+    assert switch.counters(0) == {"passes": 1}
+
+
 def test_a_resend_that_shares_workers_with_a_sum_goes_on_as_it_is(system):
     switch = OneSwitch(system=system)
     switch.gradient(0, 0)
@@ -95,6 +103,56 @@ def test_what_a_switch_answers_comes_from_it(system):
     answer = only(switch.from_server(0, wire.REMINDER, node=1))
     assert answer.kind == wire.REMINDER_EMPTY
     assert answer.packet["IP"].src == "10.255.0.1" and answer.packet["IP"].dst == "10.0.0.4"
+
+
+def test_an_overflow_stays_with_the_sum(system):
+    """Whatever is added later, and where the sum leaves again."""
+    switch = OneSwitch(system=system, release="on_result")
+    switch.gradient(0, 0, values=[2**31 - 1, 0, 0, 0])
+    switch.gradient(0, 1, values=[1, 0, 0, 0])
+    for _ in range(2):
+        assert only(switch.gradient(0, 2, values=[0, 0, 0, 0])).flags == wire.OVERFLOW
+
+
+def test_a_gradient_goes_to_its_jobs_server_wherever_it_is_addressed(system):
+    switch = OneSwitch(system=system)
+    fields = {"kind": wire.GRADIENT, "bitmap": 1, "values": [1] * 4, "flags": wire.COLLISION}
+    sent = only(switch.send(1, to="10.0.0.2", **fields))
+    assert (sent.port, sent.packet["IP"].dst) == (SERVER, "10.0.0.4")
+
+
+def test_an_aggregator_ages_after_its_time_and_not_before(system):
+    switch = OneSwitch(system=system, max_age="10 us", **KEEPS[system])
+    switch.gradient(0, 0, priority=100)
+    switch.now += 9_000  # and 1 us per packet: 10 us later
+    assert only(switch.gradient(1, 0, priority=1)).flags == wire.COLLISION
+    assert switch.gradient(1, 0, priority=1) == []  # 11 us later
+
+
+def test_a_fragment_that_the_job_does_not_have_is_left_to_the_server(system):
+    switch = OneSwitch(system=system)
+    last = last_fragment(switch.experiment, 0)
+    assert only(switch.gradient(0, 0, fragment=last + 1)).bitmap == 1
+    assert switch.occupancy()[0] == (0, 0, 0) and switch.counters(0)["outside"] == 1
+    assert switch.gradient(0, 0, fragment=last) == []
+
+
+@pytest.mark.parametrize("flag", [wire.PARTIAL, wire.COLLISION])
+def test_what_is_not_added_leaves_the_sum_where_it_is(system, flag):
+    switch = OneSwitch(system=system)
+    switch.gradient(0, 0)
+    sent = only(switch.gradient(0, 1, flags=flag))
+    assert (sent.bitmap, sent.flags) == (0b010, flag)
+    assert switch.occupancy()[0] == (0, 1, 0)
+
+
+def test_a_result_ends_an_incomplete_sum_as_discarded(system):
+    switch = OneSwitch(system=system)
+    switch.gradient(0, 0)
+    assert len(switch.from_server(0, wire.RESULT)) == 3
+    assert switch.occupancy()[0] == (0, 0, 0)
+    counted = switch.counters(0)
+    assert counted["ended_discarded"] == 1 and "ended_completed" not in counted
 
 
 def test_a_reminder_for_another_switch_goes_on(system):
