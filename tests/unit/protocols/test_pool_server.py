@@ -343,6 +343,17 @@ def test_the_answer_to_a_reminder_measures_the_round_trip():
     assert server.state.round_trip_ns == 7000
 
 
+@pytest.mark.parametrize(
+    "spread_ms, round_trip_ms, delay_ms", [(0, 1, 2), (3, 1, 7), (50, 20, 120), (90, 40, 200)]
+)
+def test_a_first_reminder_waits_for_what_is_merely_late(spread_ms, round_trip_ms, delay_ms):
+    """Twice the spread and a round trip, from 2 to 200 ms."""
+    server = OneServer("esa")
+    server.state.spread_ns, server.state.round_trip_ns = spread_ms * MS, round_trip_ms * MS
+    server.step(1000, server.gradient(3, 0))
+    assert server.deadline == 1000 + delay_ms * MS
+
+
 def test_requests_are_paced_on_a_slow_link():
     """At 10 Mbit/s, what a request calls for takes 69 us and more."""
     server = new(keys="links: {bandwidth: 10 Mbit/s}")
@@ -421,6 +432,8 @@ def test_workers_beyond_one_word_are_told_apart():
     assert server.counters["foreign"] == 1
     sent = server.step(3, server.gradient(0, 7, 8))
     assert [p.bitmap for p in sent if p.kind == wire.ASK] == [1 << w for w in lacking]
+    (reminder,) = [p for p in server.step(server.deadline) if p.kind == wire.REMINDER]
+    assert reminder.bitmap == 0 and reminder.length == 4 * (BASE + 1)
     server.step(4, server.gradient(0, 7), server.gradient(0, 32))
     (result,) = server.step(5, server.gradient(0, 39))
     assert result.bitmap == (1 << 40) - 1 and result.values == server.sum_of(everybody, 0)
