@@ -146,6 +146,18 @@ def test_what_is_not_added_leaves_the_sum_where_it_is(system, flag):
     assert switch.occupancy()[0] == (0, 1, 0)
 
 
+def test_statistics_add_up(system):
+    """Two sums take 2 us each to fill, and are held for 1 us until their result comes."""
+    switch = OneSwitch(system=system, release="on_result")
+    for fragment in (0, 1):
+        for worker in range(3):
+            switch.gradient(0, worker, fragment=fragment)
+        switch.from_server(0, wire.RESULT, fragment=fragment)
+    counted = switch.counters(0)
+    assert counted["filling_completed_ns"] == 4000 and counted["held_ns"] == 2000
+    assert counted["releases"] == 2 and counted["ended_completed"] == 2
+
+
 def test_a_result_ends_an_incomplete_sum_as_discarded(system):
     switch = OneSwitch(system=system)
     switch.gradient(0, 0)

@@ -9,6 +9,7 @@ from testbed import dataplane
 from testbed.derived.last_fragment import last_fragment
 from testbed.protocols import wire
 from testbed.protocols.sizes import FEWEST_JOBS
+from testbed.topology import switch_mac
 from tests.support.experiments import experiment
 from tests.support.switches import start_switches
 from tests.support.switchml import SECOND_SET, SlotSwitch
@@ -265,6 +266,23 @@ def test_a_sum_keeps_some_flags_of_its_contributions(flag, late):
     kept = flag in (wire.ECN, wire.OVERFLOW, wire.ROUND)
     sent = switch.chunk(0, 2)
     assert [int(packet.flags) for packet in sent] == [flag if kept else 0] * 3
+
+
+def test_a_packet_of_another_version_is_forwarded_by_its_address():
+    switch = SlotSwitch()
+    fields = {"kind": wire.GRADIENT, "bitmap": 1, "values": [1] * 4, "version": 2}
+    (sent,) = switch.send(1, to="10.0.0.2", **fields)
+    assert (sent.port, sent.bitmap, sent.flags) == (2, 1, 0)
+    assert sent.packet["Ethernet"].src == switch_mac(1) and switch.counters(0) == {}
+
+
+def test_results_come_from_the_switch():
+    switch = SlotSwitch()
+    sent = [each for worker in range(3) for each in switch.chunk(0, worker)]
+    assert len(sent) == 3
+    for each in sent:
+        assert each.packet["Ethernet"].src == switch_mac(1)
+        assert each.packet["IP"].src == "10.255.0.1"
 
 
 def test_what_goes_nowhere_does_not_leave_by_port_0():

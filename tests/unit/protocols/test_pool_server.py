@@ -272,14 +272,29 @@ def test_a_fragment_that_becomes_complete_in_time_is_not_pulled():
     assert kinds(sent) == [wire.RESULT]
 
 
-def test_what_all_workers_have_passed_is_pulled_at_once():
+@pytest.mark.parametrize("iteration", [0, 1])
+def test_what_all_workers_have_passed_is_pulled_at_once(iteration):
     server = new()
-    server.step(1000, server.gradient(4, 0, flags=wire.COLLISION))
-    assert server.step(2000, server.gradient(6, 0), server.gradient(6, 1)) == []
-    sent = server.step(3000, server.gradient(7, 2))
+    iterations(server, *range(iteration))
+
+    def gradient(fragment: int, worker: int, **fields) -> Packet:
+        return server.gradient(fragment, worker, iteration=iteration, **fields)
+
+    server.step(1000, gradient(4, 0, flags=wire.COLLISION))
+    assert server.step(2000, gradient(6, 0), gradient(6, 1)) == []
+    sent = server.step(3000, gradient(7, 2))
     for packet, fragment in zip(sent, (4, 6), strict=True):  # of 5 nothing is here
-        check_reminder(packet, fragment)
-    assert server.step(4000, server.gradient(7, 1)) == []  # 0 has sent no more than 6
+        check_reminder(packet, 9 * iteration + fragment)
+    assert server.step(4000, gradient(7, 1)) == []  # 0 has sent no more than 6
+
+
+def test_each_kind_of_arrival_is_counted():
+    server = new()
+    flags = (wire.PARTIAL, wire.COLLISION, wire.COLLISION, *[wire.RESEND] * 3)
+    for fragment, flag in enumerate(flags):
+        server.step(1, server.gradient(fragment, 0, flags=flag))
+    counted = server.counters
+    assert (counted["ps_partials"], counted["ps_collisions"], counted["ps_resends"]) == (1, 2, 3)
 
 
 def test_a_pulled_fragment_waits_for_the_answer_before_it_is_pulled_again():
@@ -430,9 +445,11 @@ def test_workers_beyond_one_word_are_told_apart():
     assert sent == []
     assert server.step(2, server.gradient(0, 0, bitmap=1 << 40)) == []
     assert server.counters["foreign"] == 1
+    server.step(2, server.gradient(5, 0))
+    assert server.counters["foreign"] == 1
     sent = server.step(3, server.gradient(0, 7, 8))
     assert [p.bitmap for p in sent if p.kind == wire.ASK] == [1 << w for w in lacking]
-    (reminder,) = [p for p in server.step(server.deadline) if p.kind == wire.REMINDER]
+    reminder = next(p for p in server.step(server.deadline) if p.kind == wire.REMINDER)
     assert reminder.bitmap == 0 and reminder.length == 4 * (BASE + 1)
     server.step(4, server.gradient(0, 7), server.gradient(0, 32))
     (result,) = server.step(5, server.gradient(0, 39))

@@ -82,6 +82,15 @@ def test_a_batch_that_is_full_goes_on_at_once(tmp_path):
     assert len(worker.step(2 * MS)) == 176 and worker.deadline > 2 * MS
 
 
+def test_wanted_fragments_wait_for_room_in_the_batch():
+    worker = new(room=2)
+    for _ in range(4):
+        worker.step(0)
+    asks = [ask(worker, fragment) for fragment in (4, 5, 6)]
+    assert len(worker.step(1000, *asks)) == 2 and worker.deadline == 0
+    assert len(worker.step(1000)) == 1 and worker.deadline > 1000
+
+
 # ---- what it takes ----
 
 

@@ -123,7 +123,7 @@ def test_a_result_of_an_idle_slot_is_foreign():
     for now in (0, 3000, 4000, 9000, 15_000):
         worker.step(now)
     assert worker.step(15_001, result(worker, 6)) == []
-    assert worker.counters["foreign"] == 1
+    assert worker.counters["foreign"] == 1 and "results" not in worker.counters
 
 
 def test_a_wrong_value_is_named():
@@ -140,7 +140,8 @@ def test_a_wrong_value_is_named():
 def test_overflow_counts():
     worker = new()
     worker.step(0)
-    worker.step(1, result(worker, 0, flags=wire.OVERFLOW), result(worker, 1))
+    came = [result(worker, number, flags=wire.OVERFLOW * (number == 0)) for number in range(3)]
+    worker.step(1, *came)
     assert worker.counters["saturated"] == 1
 
 
@@ -178,11 +179,14 @@ def test_waiting_doubles_from_time_to_time():
 def test_round_trips_are_those_of_what_was_sent_once():
     worker = new()
     worker.step(1000)
-    worker.step(5000, result(worker, 0))
+    worker.step(5000, result(worker, 1))
     assert worker.state.round_trip_ns == 4000
-    worker.step(3 * MS)  # sends all but chunk 8 again
-    worker.step(3 * MS + 100, result(worker, 1))
-    assert worker.state.round_trip_ns == 4000
+    worker.step(3 * MS)  # sends the others again
+    (following,) = worker.step(3 * MS + 100, result(worker, 0))
+    assert worker.state.round_trip_ns == 4000 and following.fragment == SLOTS
+    # The slot's next chunk has been sent once.
+    worker.step(3 * MS + 5100, result(worker, SLOTS))
+    assert worker.state.round_trip_ns == 4000 + 1000 // 8
 
 
 def test_what_was_sent_well_before_a_chunk_whose_result_is_here_is_lost():
@@ -200,6 +204,9 @@ def test_what_was_sent_well_before_a_chunk_whose_result_is_here_is_lost():
     assert [(p.fragment, p.flags) for p in sent] == [(1, wire.RESEND)]
     assert worker.counters["gap_resends"] == worker.counters["retransmissions"] == 1
     assert worker.step(now + 5000) == []
+    before = worker.state.round_trip_ns
+    worker.step(now + 6000, result(worker, 1))
+    assert worker.state.round_trip_ns == before
 
 
 def test_nothing_counts_as_lost_that_was_sent_a_little_before():
@@ -242,10 +249,12 @@ def test_the_longest_round_trip_of_an_iteration_counts_in_the_next():
 
 def test_when_tensors_were_first_sent_is_noted():
     worker = new(keys="links: {bandwidth: 100 Mbit/s}", timeout="20 ms")
-    for place in range(7):
-        worker.step(100 + 6880 * place)
+    for place in range(SLOTS):
+        worker.step(6880 * place)
     table = worker.scoreboard.first_sent_ns[0].tolist()
-    assert table == [100 + 6 * 6880, 100 + 5 * 6880, 100]
+    assert table == [6 * 6880, 5 * 6880, 0]
+    # Nothing waits for the link any more, so only the first timer is waited for.
+    assert worker.deadline == 20 * MS
 
 
 def test_a_job_ends_with_its_last_iteration():
@@ -383,13 +392,16 @@ def test_the_first_fragments_exponent_is_announced_like_any_other():
     assert worker.protocol.exponent[0] == -3
 
 
-def test_an_announcement_with_values_is_wrong():
+@pytest.mark.parametrize("place", [0, 2, 3])
+def test_an_announcement_with_values_is_wrong(place):
     worker = recorded()
     worker.step(0)
-    worker.step(1, announcement(worker, 2, 5, values=(0, 0, 7, 0)))
+    values = [0, 0, 0, 0]
+    values[place] = 7
+    worker.step(1, announcement(worker, 2, 5, values=values))
     status = worker.status
     assert status.failed == 1 and status.fragment == worker.protocol.stream.announced[2]
-    assert (status.position, status.found, status.expected) == (2, 7, 0)
+    assert (status.position, status.found, status.expected) == (place, 7, 0)
     assert status.iteration == 0
 
 
@@ -402,6 +414,16 @@ def test_recorded_values_of_16_bits_are_rounded():
     wire.expand(sent.row, sent.length, BASE, 4)
     scale = short_values.scale_of(1)
     assert sent.values == np.rint(own(worker, first).astype(np.float64) * scale).tolist()
+
+
+def test_the_first_fragments_values_are_rounded_like_any_others():
+    short = {"keys": "value_bits: 16"}
+    begin = int(np.flatnonzero(recorded(**short).protocol.stream.fragment == 0)[0])
+    worker = recorded(begin=begin, **short)
+    assert worker.step(0) == []  # its exponent is not known yet
+    worker.protocol.exponent[0] = 1
+    (sent, *_) = worker.step(1)
+    assert sent.fragment == begin and sent.flags & wire.ROUND
 
 
 def test_zeros_go_without_values():
