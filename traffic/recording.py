@@ -217,6 +217,8 @@ def load_recording(path: str | Path, folder: str | Path | None = None) -> Record
         raise TraceError(
             f"{file}: no such recording; check the path (it is relative to the experiment file)"
         ) from None
+    except OSError as error:  # a name that no file can have, or one that others may not read
+        raise TraceError(f"{file}: {error.strerror}") from None
 
 
 @lru_cache(maxsize=16)  # every worker of a job reads the same one
