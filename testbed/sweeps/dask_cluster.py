@@ -9,7 +9,6 @@ share (docs/dask.md).
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import warnings
@@ -17,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from typing import Any
+
+from p4engine.p4runtime.certificates import is_local
 
 from testbed.errors import UserError
 from testbed.results import checkout
@@ -28,6 +29,7 @@ SETTINGS = {  # below distributed.comm.tls in Dask's configuration
     "ca-file": "DASK_DISTRIBUTED__COMM__TLS__CA_FILE",
     "client.cert": "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT",
 }
+CLIENT_FILES = ("tls_ca_file", "tls_client_cert", "tls_client_key")  # in Dask's Security
 
 
 @contextmanager
@@ -55,14 +57,7 @@ def connected(address: str) -> Iterator[tuple[Any, dict[str, dict[str, Any]]]]:
 def exposure(address: str) -> str:
     """Why the scheduler at `address` is open to others than its users; "" if it is not, as far as
     the address tells."""
-    if address.startswith((*ENCRYPTED, "inproc://")):
-        return ""
-    host = address.rpartition("://")[2].rpartition(":")[0].strip("[]")
-    try:
-        local = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        local = host in ("localhost", "")
-    if local:
+    if address.startswith((*ENCRYPTED, "inproc://")) or is_local(address.rpartition("://")[2]):
         return ""
     return (
         f"the Dask scheduler at {address} is asked without TLS: anybody who reaches it can run"
@@ -83,27 +78,21 @@ def _check_certificates(address: str) -> None:
                 f" distributed.comm.tls.{key}; set it there, or {variable} to a file in PEM"
                 " (docs/dask.md)"
             )
-    files = {key: value for key, value in _files(Security()).items() if value}
-    for key, file in files.items():
+    security = Security()
+    files = {name: getattr(security, name) for name in CLIENT_FILES if getattr(security, name)}
+    for name, file in files.items():
         try:
             with open(file, "rb"):
                 pass
         except OSError as error:
-            raise UserError(f"{file}, Dask's {key}: {error.strerror}") from None
+            raise UserError(f"{file}, Dask's {name}: {error.strerror}") from None
     try:
-        Security().get_connection_args("client")
+        security.get_connection_args("client")
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        listed = ", ".join(files.values())
         raise UserError(
-            f"{address}: {listed} are not an authority, a certificate and its private key in PEM:"
-            f" {getattr(error, 'reason', None) or error}"
+            f"{address}: {', '.join(files.values())} are not an authority, a certificate and its"
+            f" private key in PEM: {getattr(error, 'reason', None) or error}"
         ) from None
-
-
-def _files(security: Any) -> dict[str, str | None]:
-    """The client's files, by their name in `security`."""
-    names = ("tls_ca_file", "tls_client_cert", "tls_client_key")
-    return {name: getattr(security, name) for name in names}
 
 
 def check_workers(client: Any, address: str) -> dict[str, dict[str, Any]]:

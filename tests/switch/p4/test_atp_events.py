@@ -6,18 +6,13 @@ import pytest
 
 from testbed import dataplane
 from testbed.protocols import wire
-from tests.support.switches import OneSwitch
+from tests.support.switches import OneSwitch, only
 
 SERVER = {0: 4, 1: 8}
 
 
 def atp_switch(**options):
     return OneSwitch(system="atp", **options)
-
-
-def only(sent):
-    assert len(sent) == 1, [(s.port, s.ina.summary()) for s in sent]
-    return sent[0]
 
 
 def counted(atp, job, *names):

@@ -11,16 +11,11 @@ from testbed.derived.last_fragment import last_fragment
 from testbed.protocols import wire
 from testbed.protocols.sizes import FEWEST_JOBS
 from testbed.topology import host_mac, switch_mac
-from tests.support.switches import OneSwitch
+from tests.support.switches import OneSwitch, only
 
 SERVER = 4  # the port of job 0's
 KEEPS = {"esa": {"downgrading": "false"}, "atp": {}}  # an owner is only lost by age
 pytestmark = pytest.mark.parametrize("system", ["esa", "atp"])
-
-
-def only(sent):
-    assert len(sent) == 1, [(s.port, s.ina.summary()) for s in sent]
-    return sent[0]
 
 
 def test_an_overflow_of_the_last_addition_alone_is_flagged(system):

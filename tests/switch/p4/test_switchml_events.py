@@ -11,13 +11,8 @@ from testbed.protocols import wire
 from testbed.protocols.sizes import FEWEST_JOBS
 from testbed.topology import switch_mac
 from tests.support.experiments import experiment
-from tests.support.switches import start_switches
+from tests.support.switches import check_ip_checksum, only, start_switches
 from tests.support.switchml import SECOND_SET, SlotSwitch
-
-
-def only(sent):
-    assert len(sent) == 1, [(s.port, s.ina.summary()) for s in sent]
-    return sent[0]
 
 
 def test_the_last_worker_makes_the_result_go_to_all():
@@ -32,9 +27,7 @@ def test_the_last_worker_makes_the_result_go_to_all():
         assert s.bitmap == 0b111 and s.values == [111] * 4
         assert s.packet["IP"].src == "10.255.0.1" and s.packet["IP"].dst == f"10.0.0.{s.port}"
         assert s.packet["Ethernet"].dst == f"02:00:00:00:00:0{s.port}"
-        checksum = s.packet["IP"].chksum
-        del s.packet["IP"].chksum
-        assert checksum == s.packet.__class__(bytes(s.packet))["IP"].chksum
+        check_ip_checksum(s.packet)
     assert switch.occupancy() == [(0, 0, 1), (1, 0, 0)]
     counted = switch.counters(0)
     assert counted["allocations"] == counted["completions"] == counted["additions"] == 1

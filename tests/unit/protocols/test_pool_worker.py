@@ -390,14 +390,14 @@ def test_a_fragment_that_is_here_is_not_taken_for_another():
     worker = new()
     worker.step(1000)
     (other,) = worker.step(2000, worker.result(4))
-    expected = worker_state_with(1000, 8000, 8000)
+    expected = smoothed(1000, 8000, 8000)
     worker.step(9000, worker.result(5, extra=1 + 4))
     worker.step(10_000, worker.result(other.fragment))
     state = worker.state
     assert (state.round_trip_ns, state.variation_ns) == expected
 
 
-def worker_state_with(*samples: int) -> tuple[int, int]:
+def smoothed(*samples: int) -> tuple[int, int]:
     """The round trip and its variation after these."""
     mean, variation = samples[0], samples[0] >> 1
     for sample in samples[1:]:

@@ -141,8 +141,7 @@ def test_lost_gradients_are_asked_for_without_reminders():
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_several_servers_have_fragments_of_their_own(number):
-    server = new(servers=2)
-    other = OneServer("ps", number=number, servers=2)
-    assert server.spec.peers == other.spec.peers
-    sent = complete(other, number, 1)
+    server = new(number=number, servers=2)
+    assert server.spec.peers == new(servers=2).spec.peers
+    sent = complete(server, number, 1)
     assert who(sent) == [(worker, number) for worker in EVERYBODY]
