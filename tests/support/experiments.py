@@ -27,6 +27,14 @@ jobs:
 ON_BMV2 = BASE + "switch: bmv2\n"
 
 
+WITHOUT_MEMORY = ("ps", "ring")  # these systems use no memory of switches
+
+
+def memory_line(system: str, aggregators: int) -> str:
+    """The line of an experiment about the switches' memory, where its system uses any."""
+    return "" if system in WITHOUT_MEMORY else f"memory: {{aggregators: {aggregators}}}"
+
+
 def bmv2_links(text: str) -> str:
     """ON_BMV2 with other links; `text` is what stands below `links:`."""
     return ON_BMV2.replace("bandwidth: 100 Mbit/s\n  delay: 10 us", text)

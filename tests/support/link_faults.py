@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.support.experiments import memory_line
+
 SYSTEMS = {
     "esa": "{name: esa}",
     "atp": "{name: atp}",
@@ -12,13 +14,13 @@ SYSTEMS = {
     "grid-two-level": "{name: grid, planner: two-level}",
     "grid-atp": "{name: grid, planner: striped, memory: atp}",
 }
-_MEMORY = "memory: {aggregators: 256}\n"
 _TEXT = """\
 name: links
 {runtime}topology: {{kind: leaf_spine, leaves: 2, spines: 2, hosts: 4}}
 links: {{bandwidth: {rate}, delay: {delay}}}
 system: {system}
-{memory}timeout: {timeout}
+{memory}
+timeout: {timeout}
 jobs:
   - {{name: a, model: resnet18, workers: {workers}, iterations: {iterations}, scale: {scale_a},
       compute_scale: 0, placement: {place_a}}}
@@ -41,7 +43,7 @@ def text(system: str, *faults: str, virtual: bool = True) -> str:
         delay="5 us" if virtual else "100 us",
         timeout="1 s" if virtual else "4 s",
         system=SYSTEMS[system],
-        memory="" if system in ("ps", "ring") else _MEMORY,
+        memory=memory_line(system, 256),
         workers=4,
         iterations=2 if virtual else 6,  # seconds, where a busy machine is late with a fault
         scale_a=0.005 if virtual else 0.004,

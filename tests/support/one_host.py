@@ -10,7 +10,7 @@ import numpy as np
 
 from testbed.derived.host_specs import plan
 from testbed.protocols import ps_server, ring_state, sizes, values, wire
-from tests.support.experiments import experiment
+from tests.support.experiments import experiment, memory_line
 from tests.support.fabric import Host
 from tests.support.histories.cases import TINY
 
@@ -100,7 +100,7 @@ class OneHost:
         aggregators: int = 16,
         **options: object,
     ) -> None:
-        memory = "" if system in ("ps", "ring") else f"memory: {{aggregators: {aggregators}}}"
+        memory = memory_line(system, aggregators)
         text = TEXT % {
             "system": system,
             "hosts": workers + 7,

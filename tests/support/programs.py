@@ -12,7 +12,7 @@ from testbed.runtimes.program import prepare
 from testbed.simulate import event_queue, loop, world
 from testbed.simulate.parts import Parts
 from testbed.workload import fed_worker, feed
-from tests.support.experiments import experiment
+from tests.support.experiments import experiment, memory_line
 from tests.support.fabric import MINUTE_NS, Fabric, Host, Schedule, perfect
 from tests.support.switches import start_switches
 
@@ -33,7 +33,7 @@ BLOCK = 64 * 16  # values
 
 
 def text(system: str, aggregators: int = 64, options: str = "", keys: str = "") -> str:
-    memory = "" if system in ("ps", "ring") else f"memory: {{aggregators: {aggregators}}}"
+    memory = memory_line(system, aggregators)
     return TEXT % (system, options, memory, keys)
 
 

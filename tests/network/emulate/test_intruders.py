@@ -16,6 +16,7 @@ from testbed.emulate.switch_backends import backend_of
 from testbed.experiment import load_text
 from testbed.results import Writer, describe
 from testbed.runtimes.program import prepare
+from tests.support.experiments import memory_line
 from tests.support.intruders import SENDER, frames
 from tests.support.matrix import first_of
 
@@ -33,7 +34,7 @@ WORKERS, SERVER, INTRUDER = 3, 4, "h6"
 
 @pytest.mark.parametrize("system", first_of(["esa", "switchml", "atp", "ps", "ring"], 1))
 def test_a_host_of_no_job_changes_nothing(tmp_path, system):
-    memory = "" if system in ("ps", "ring") else "memory: {aggregators: 256}"
+    memory = memory_line(system, 256)
     experiment = load_text(EXPERIMENT % {"system": system, "memory": memory})
     backend = backend_of(experiment, prepare(experiment))
     environment = describe(

@@ -14,10 +14,10 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+from tests.support.experiments import WITHOUT_MEMORY
 from tests.support.paths import ROOT
 
 SYSTEMS = ("esa", "atp", "switchml", "grid", "ps", "ring")
-WITHOUT_MEMORY = ("ps", "ring")
 WITHOUT_SERVER = ("switchml", "ring")
 PLANNERS = ("grid-links", "nearest", "striped")
 PROGRAM = f"{ROOT}/examples/sum_arrays.py --values 4000 --rounds 5"

@@ -16,7 +16,7 @@ import pytest
 from testbed import dataplane
 from testbed.protocols import sizes, wire
 from testbed.workload.machine import wrong_value
-from tests.support.experiments import experiment
+from tests.support.experiments import experiment, memory_line
 from tests.support.fabric import MS, Fabric, check_values
 from tests.support.matrix import first_of
 from tests.support.switches import start_switches
@@ -69,7 +69,7 @@ def fabric_of(system: str, options: str = "", forger=None, admission: str = "por
         % {
             "system": system,
             "options": options,
-            "memory": "" if system in ("ps", "ring") else "memory: {aggregators: 256}",
+            "memory": memory_line(system, 256),
             "admission": admission,
             "ps_a": ", ps: h9" if servers else "",
             "ps_b": ", ps: h10" if servers else "",

@@ -12,7 +12,7 @@ import pytest
 
 from testbed.collective import prelude
 from testbed.protocols import short_values, sizes, wire
-from tests.support.experiments import experiment
+from tests.support.experiments import experiment, memory_line
 from tests.support.fabric import lossy, perfect, run_experiment
 from tests.support.histories import cases
 from tests.support.histories.history import explain, hunt
@@ -72,7 +72,7 @@ def recording(tmp_path_factory) -> Path:
 
 
 def run(model, system, schedule, form, aggregators=6):
-    memory = "" if system in ("ps", "ring") else f"memory: {{aggregators: {aggregators}}}"
+    memory = memory_line(system, aggregators)
     parts = {"system": system, "memory": memory, "model": model, **settings(form)}
     return run_experiment(experiment(TEXT % parts), schedule)
 

@@ -11,7 +11,7 @@ import struct
 import pytest
 
 from testbed.protocols import sizes, wire
-from tests.support.experiments import experiment
+from tests.support.experiments import experiment, memory_line
 from tests.support.fabric import MS, Fabric, check_values, total
 from tests.support.matrix import first_of
 from tests.support.switches import start_switches
@@ -57,7 +57,7 @@ def changed(frame: bytes, **parts: int) -> bytes:
 
 def run(system: str, forger, iterations: int = 2, scale: float = 0.001) -> Fabric:
     """Run the job beside the forger to its end, and check every value."""
-    memory = "" if system in ("ps", "ring") else "memory: {aggregators: 16}"
+    memory = memory_line(system, 16)
     parts = {"system": system, "memory": memory, "iterations": iterations, "scale": scale}
     spec = experiment(TEXT % parts)
     fabric = Fabric(spec, start_switches(spec), forger=forger)

@@ -6,7 +6,7 @@ import pytest
 
 from testbed.runtimes.program import prepare
 from testbed.simulate.simulation import Simulation
-from tests.support.experiments import experiment
+from tests.support.experiments import experiment, memory_line
 from tests.support.virtual import run_virtual
 
 # Ten hosts, and jobs of three to six roles: some wait.
@@ -32,7 +32,7 @@ TWO_LEVEL = "{kind: two_level, tors: 2, hosts: 4, servers: 2}"
 
 
 def spec(system="esa", placement="random", topology=TWO_LEVEL, loss="0 %"):
-    memory = "" if system in ("ps", "ring") else "memory: {aggregators: 16}"
+    memory = memory_line(system, 16)
     names = {"system": system, "placement": placement, "topology": topology, "memory": memory}
     return experiment(TEXT % {**names, "loss": loss})
 

@@ -13,7 +13,7 @@ from testbed.simulate import parts, world
 from testbed.simulate.parts import Parts
 from testbed.simulate.simulation import Simulation
 from testbed.simulate.virtual_run import run_repetition
-from tests.support.experiments import experiment
+from tests.support.experiments import experiment, memory_line
 from tests.support.virtual import content
 
 TEXT = """
@@ -37,7 +37,7 @@ SYSTEMS = (
 
 
 def text(system="esa", topology=TWO_RACKS, links=""):
-    memory = "" if system in ("ps", "ring") else "memory: {aggregators: 48}"
+    memory = memory_line(system, 48)
     links = f", {links}" if links else ""
     return TEXT % {"system": system, "topology": topology, "links": links, "memory": memory}
 

@@ -9,6 +9,7 @@ from testbed.cli.recording_commands import tables
 from testbed.experiment import load, load_text
 from testbed.experiment.sweep import load_sweep
 from testbed.traffic.recording import load_recording
+from tests.support.experiments import memory_line
 from tests.support.paths import ROOT
 from tests.support.recordings import MS, SIZES, write_recording
 from tests.support.virtual import run_virtual
@@ -27,7 +28,7 @@ jobs:
 
 def run(folder, system: str, loss: str = "0 %") -> dict:
     write_recording(folder / "run.npz")
-    memory = "" if system in ("ps", "ring") else "memory: {aggregators: 64}"
+    memory = memory_line(system, 64)
     text = TEXT.format(system=system, memory=memory, loss=loss)
     return run_virtual(load_text(text, folder=folder))
 

@@ -9,7 +9,7 @@ from testbed.runtimes.program import prepare
 from testbed.simulate import loop, turns, world
 from testbed.simulate.event_queue import NEVER
 from testbed.simulate.parts import Parts
-from tests.support.experiments import experiment
+from tests.support.experiments import experiment, memory_line
 from tests.support.matrix import first_of
 
 TEXT = """
@@ -42,7 +42,7 @@ CASES = [
 
 
 def source(system: str, topology: str = STAR, delay: str = "1 us", links: str = "") -> str:
-    memory = "" if system in ("ps", "ring") else "memory: {aggregators: 48}"
+    memory = memory_line(system, 48)
     return TEXT.format(system=system, topology=topology, delay=delay, links=links, memory=memory)
 
 

@@ -15,12 +15,11 @@ from testbed.protocols.sizes import frame_bytes
 from testbed.runtimes.program import prepare
 from testbed.simulate import event_queue
 from testbed.simulate.simulation import Simulation
-from tests.support.experiments import experiment
+from tests.support.experiments import experiment, memory_line
 from tests.support.histories.cases import NETWORKS
 from tests.support.matrix import first_of
 from tests.support.virtual import content, run_virtual
 
-MEMORY = "memory: {aggregators: 48}"
 TEXT = """
 name: test
 runtime: virtual
@@ -39,7 +38,7 @@ SYSTEMS = ("esa", "atp", "switchml", "ps", "ring")
 
 
 def text(system="esa", topology=STAR, links="loss: 0 %"):
-    memory = "" if system in ("ps", "ring") else MEMORY
+    memory = memory_line(system, 48)
     return TEXT % {"system": system, "topology": topology, "links": links, "memory": memory}
 
 

@@ -8,6 +8,7 @@ from testbed.derived.host_specs import plan
 from testbed.derived.timers import timers_of
 from testbed.derived.windows import window_of
 from testbed.experiment import load_text
+from tests.support.experiments import memory_line
 
 TEXT = """
 runtime: %(runtime)s
@@ -54,7 +55,7 @@ jobs: [{name: sums, workers: 4, command: "true"}]
 
 def test_the_window_of_a_program_covers_the_waking_of_hosts_too():
     def window(rate="100 Mbit/s", system="esa", aggregators=4096):
-        memory = "" if system in ("ps", "ring") else f"memory: {{aggregators: {aggregators}}}"
+        memory = memory_line(system, aggregators)
         return window_of(load_text(PROGRAM % (rate, system, memory)), 0)
 
     # Twice 100 Mbit/s in 4 ms and 100 us are 315 frames of 326 bytes; 10 Mbit/s is a tenth of it.

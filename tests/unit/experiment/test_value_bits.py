@@ -6,7 +6,7 @@ import pytest
 
 from testbed import dataplane
 from testbed.derived.host_specs import plan
-from tests.support.experiments import experiment, message
+from tests.support.experiments import experiment, memory_line, message
 from tests.support.switches import Recorder
 
 TEXT = """
@@ -24,7 +24,7 @@ REPLAY = "model: alexnet, iterations: 1, scale: 0.001"
 
 
 def text(system="esa", options="", values=64, bits: object = 16, job=REPLAY) -> str:
-    memory = "" if system in ("ps", "ring") else "memory: {aggregators: 8}"
+    memory = memory_line(system, 8)
     return TEXT % {
         "system": system,
         "options": options,

@@ -13,6 +13,7 @@ from testbed.experiment import load_text
 from testbed.machine import memory_estimate as memory
 from testbed.protocols import send_scoreboard
 from testbed.workload.machine import new_machine
+from tests.support.experiments import memory_line
 from tests.support.paths import ROOT
 
 TEXT = """
@@ -26,7 +27,7 @@ jobs: [{model: vgg16, workers: 8, iterations: %(iterations)d, scale: %(scale)g}]
 
 
 def load(system="esa", scale=0.01, iterations=2):
-    uses = "" if system in ("ps", "ring") else "memory: {aggregators: 64}"
+    uses = memory_line(system, 64)
     parts = {"system": system, "memory": uses, "scale": scale, "iterations": iterations}
     return load_text(TEXT % parts)
 

@@ -8,6 +8,7 @@ import pytest
 from testbed.derived.host_specs import plan
 from testbed.experiment import load_text
 from testbed.protocols.host_spec import Compute, HostSpec, PoolSpec, RingSpec, SystemSpec, Tensor
+from tests.support.experiments import memory_line
 from tests.support.host_specs import JOB, OPTIONS, WORKER, host_spec
 
 TEXT = """
@@ -30,7 +31,7 @@ class OtherSpec(PoolSpec):
 
 @pytest.mark.parametrize("system", ["esa", "atp", "switchml", "ps", "ring", "{name: grid}"])
 def test_a_specification_survives_json(system):
-    memory = "" if system in ("ps", "ring") else "memory: {aggregators: 32}"
+    memory = memory_line(system, 32)
     specs = plan(load_text(TEXT % (system, memory)))
     assert {spec.role for spec in specs} >= {"worker"}
     for spec in specs:

@@ -14,6 +14,7 @@ from testbed.experiment import Experiment, load_text
 from testbed.traffic.recording import load_model, load_recording
 from testbed.workload import gradients
 from tests.support.damaged_zip import DAMAGES, damage
+from tests.support.experiments import memory_line
 from tests.support.recordings import MS, SIZES, header_of, times_of, values_of, write_recording
 
 TEXT = """
@@ -29,7 +30,7 @@ jobs:
 
 
 def experiment(folder: Path, system: str = "ps", keys: str = "") -> Experiment:
-    memory = "" if system in ("ps", "ring") else "memory: {aggregators: 64}"
+    memory = memory_line(system, 64)
     return load_text(TEXT.format(system=system, keys=keys, memory=memory), folder=folder)
 
 
