@@ -55,15 +55,13 @@ def request_from(server, place, worker, packets, lengths, destinations, filled):
 
 @njit(cache=True)
 def request_missing(server, place, packets, lengths, destinations, filled):
-    """Ask each worker that is missing in the row, as far as the batch has room; returns the new
+    """Ask each worker that is missing in the row; the batch must have room for all. Returns the new
     count."""
     config = server.config[0]
     for worker in range(config.workers):
         word = config.bitmap_words - 1 - worker // 32
         if (server.bitmap[place, word] >> np.uint32(worker % 32)) & np.uint32(1):
             continue
-        if filled == packets.shape[0]:
-            break
         filled = request_from(server, place, worker, packets, lengths, destinations, filled)
     return filled
 

@@ -163,6 +163,9 @@ def test_a_program_may_have_one_block(worker):
     assert made.words[54:57].tolist() == [7, 8, 9]
     assert payload.check_floats(worker, scoreboard, packet(7, 8, 9, 0), BASE, 0)
     assert worker.status[0].failed == 0
+    assert not payload.is_rounded(worker, scoreboard, 1)
+    made.form[:] = ROUNDED
+    assert payload.is_rounded(worker, scoreboard, 1)
 
 
 def test_sums_in_floats_go_back_to_the_program(worker):

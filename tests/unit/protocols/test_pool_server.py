@@ -461,7 +461,8 @@ def test_workers_beyond_one_word_are_told_apart():
 def test_requests_at_once_wait_for_the_link_too():
     """An overlap is asked about at once, unless the link is set aside for other requests."""
     server = new(reminder="false", keys="links: {bandwidth: 10 Mbit/s}")
-    for now, asks in ((1000, [2]), (1000, []), (MS, [2])):
+    server.state.next_request_ps = 100 * MS * 1000
+    for now, asks in ((100 * MS, [2]), (100 * MS, []), (101 * MS, [2])):
         fragment = server.counters.get("ps_overlaps", 0)
         flags = {"flags": wire.RESEND}
         server.step(now, server.gradient(fragment, 0, 1, **flags))
@@ -504,6 +505,38 @@ def test_a_batch_must_have_room_for_a_reminder_and_all_requests(results, sends, 
     sent = server.step(now, *came)
     assert kinds(sent) == [wire.RESULT] * results + [wire.REMINDER] * sends
     assert sends or kinds(server.step(server.deadline)) == [wire.REMINDER]
+
+
+@pytest.mark.parametrize("room, asks", [(6, []), (7, [2])])
+def test_requests_at_once_leave_room_for_the_results_of_what_has_come(room, asks):
+    """One result is in the batch. Two packets, this one included, may make one each, and there are
+    three workers."""
+    server = new(reminder="false", room=room)
+    server.step(1000, server.gradient(4, 0, 1, flags=wire.RESEND))
+    came = [
+        server.gradient(0, *EVERYBODY),
+        server.gradient(4, 1, 2, flags=wire.RESEND),
+        server.gradient(1, *EVERYBODY),
+    ]
+    sent = server.step(2000, *came)
+    assert [p.fragment for p in sent if p.kind == wire.RESULT] == [0, 1]
+    assert asked(sent) == asks
+
+
+def test_switches_that_a_stripe_does_not_reach_are_not_reminded():
+    server = new(aggregators=64)
+    stripes = server.server.stripes._replace(
+        of=np.array([0, 1, 0, 1, 0, 1, 0, 1, 0], np.int16), reached=np.array([[1], [0]], np.uint8)
+    )
+    server.server = server.protocol._replace(stripes=stripes)
+    server.host.use(server.host.machine._replace(protocol=server.server))
+    for iteration in (0, 1):
+        now = 10 * MS * (iteration + 1)
+        parts = [server.gradient(f, 0, iteration=iteration, flags=wire.RESEND) for f in (3, 4)]
+        server.step(now, *parts)
+        sent = server.step(server.deadline)
+        assert [(p.kind, p.fragment) for p in sent] == [(wire.REMINDER, 9 * iteration + 4)]
+        server.step(now + MS, *[server.gradient(f, *EVERYBODY) for f in range(9)])
 
 
 # ---- ATP's indices ----

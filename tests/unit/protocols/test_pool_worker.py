@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from testbed.protocols import lag, wire, worker_state
-from tests.support.one_host import BASE, FULL, TINY, OneWorker, Packet
+from tests.support.one_host import BASE, FULL, TINY, VALUES, OneWorker, Packet
 
 US, MS = 1000, 1_000_000
 SYSTEMS = ["esa", "atp", "ps"]
@@ -258,6 +258,8 @@ def test_what_was_sent_well_before_one_whose_result_is_here_is_lost(resent):
         lost = worker.step(now + 4000, worker.result(fragment))
         if fragment == 7 and not resent:
             assert [(p.fragment, p.flags) for p in lost] == [(5, wire.RESEND)]
+            # Nothing else is on the list, such as what is here.
+            assert worker.protocol.retransmit_requests[:3].tolist() == [~5, 0, 0]
         else:
             assert lost == []
     assert worker.counters.get("gap_resends", 0) == int(not resent)
@@ -407,6 +409,52 @@ def smoothed(*samples: int) -> tuple[int, int]:
     return mean, variation
 
 
+def test_requests_beyond_what_it_can_keep_are_left_to_the_next():
+    worker = new()
+    worker.step(0)
+    worker.protocol = worker.protocol._replace(retransmit_requests=np.zeros(2, np.int64))
+    worker.host.use(worker.host.machine._replace(protocol=worker.protocol))
+    sent = worker.step(1000, *[ask(worker, fragment) for fragment in (4, 5, 6)])
+    assert sorted(fragments(sent)) == [4, 5]
+
+
+# ---- shorter packets ----
+
+
+def test_values_of_16_bits_make_short_packets():
+    worker = new(keys="value_bits: 16")
+    short = 4 * BASE + 2 * 4
+    sent = worker.step(0)
+    assert {(p.length, p.flags) for p in sent} == {(short, wire.SHORT)}
+    wire.expand(sent[0].row, short, BASE, 4)
+    assert sent[0].values == worker.values_of(0, sent[0].fragment).tolist()
+
+
+def test_zeros_go_without_values():
+    worker = new(zeros="header_only", trace="smallcnn", workers=4)
+    worker.protocol.recorded[:] = 0
+    worker.protocol.recorded[:, VALUES * 4425 + 2] = 1
+    forms = {packet.fragment: (packet.kind, packet.length) for packet in worker.step(0)}
+    assert forms.pop(4425) == (wire.GRADIENT, FULL)
+    assert len(forms) == 5 and set(forms.values()) == {(wire.GRADIENT_ZEROS, 4 * BASE)}
+
+
+# ---- GRID's windows ----
+
+
+def test_a_window_grows_with_what_a_switch_has_aggregated():
+    """It begins with one fragment; one that was sent again says nothing of the switch."""
+    link = "links: {bandwidth: 1 Gbit/s}"
+    worker = new("grid", window_growth="packet", keys=link, window=40, order="fifo")
+    assert worker.state.credit == UNIT and fragments(worker.step(0)) == [4]
+    sent = worker.step(100_000, worker.result(4)) + worker.step(200_000)
+    assert worker.state.credit == 2 * UNIT and fragments(sent) == [5, 6]
+    (again, *_) = worker.step(worker.deadline)
+    assert (again.fragment, again.flags) == (5, wire.RESEND)
+    worker.step(3 * MS, worker.result(5))
+    assert 2 * UNIT < worker.state.credit < 3 * UNIT
+
+
 # ---- GRID's collisions ----
 
 
@@ -483,6 +531,16 @@ def test_a_result_gives_its_position_another_index():
     sent = worker.step(0)
     (following,) = worker.step(1, worker.result(4, extra=77))
     assert sent[0].index != 77 and following.index == 77
+
+
+def test_round_trips_of_filled_gaps_say_nothing():
+    worker = new("atp", gap=2)
+    worker.step(1000)
+    worker.step(9000, worker.result(5))
+    assert fragments(worker.step(9000, worker.result(6))) == [4]
+    assert worker.state.round_trip_ns == 8000
+    worker.step(30_000, worker.result(4))
+    assert worker.state.round_trip_ns == 8000
 
 
 def test_a_gap_is_filled_once_until_later_results_show_it_again():

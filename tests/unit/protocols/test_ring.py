@@ -257,6 +257,9 @@ def test_when_tensors_were_first_sent_is_noted():
     ring.step(0)
     ring.step(100, partial(ring, 2))
     assert ring.scoreboard.first_sent_ns[0].tolist() == [0, 0, 0]
+    finish(ring, 0, 200)
+    assert ring.iteration == 1
+    assert ring.scoreboard.first_sent_ns[1].tolist() == [201, 201, 201]
 
 
 def test_a_sum_of_zeros_goes_without_values():
@@ -537,6 +540,9 @@ def test_packets_are_paced_at_the_links_rate():
     assert len(sent) == 3
     noted = ring.worker.lag - lags
     assert noted[: lag.BUCKETS].sum() == 1 and ring.worker.lag[lag.MAXIMUM] == 3 * 6880 + 500
+    lags = ring.worker.lag.copy()
+    assert len(data(ring.step(9 * 6880, whole(ring, 0)))) == 1  # the link has been free
+    assert (ring.worker.lag == lags).all()
 
 
 def test_a_member_is_done_when_its_neighbour_has_everything():

@@ -103,6 +103,24 @@ def test_marks_leave_the_front_its_part():
     send_scoreboard.mark_received(scoreboard, 0, 0)
     finishing = sent_until_blocked(scoreboard, 1)
     assert finishing[-2:] == [1, 2]  # an eighth of 16
+    send_scoreboard.mark_received(scoreboard, 21, 0)  # of the rear: that is no room for the front
+    assert sent_until_blocked(scoreboard, 1) == []
+
+
+def test_what_comes_to_a_stop_has_a_part_of_a_small_window_too():
+    scoreboard = new([80, 160], window=16)
+    send_scoreboard.make_ready(scoreboard, 1, 0)
+    sent_until_blocked(scoreboard, 16)
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    send_scoreboard.mark_received(scoreboard, 20, 0)
+    assert sent_until_blocked(scoreboard, 16) == [0]
+    send_scoreboard.mark_received(scoreboard, 0, 0)
+    for fragment in range(21, 34):
+        send_scoreboard.mark_received(scoreboard, fragment, 0)
+    # 34 and 35 are in flight, an eighth of 16, so 36 waits; the front has a part of its own.
+    assert send_scoreboard.next_fragment(scoreboard, 1) == 1
+    send_scoreboard.mark_received(scoreboard, 34, 0)
+    assert send_scoreboard.next_fragment(scoreboard, 1) == 36
 
 
 def test_fifo_sends_as_produced_under_one_window():
@@ -369,6 +387,52 @@ def test_flights_whose_timers_are_in_no_order_are_used_again():
             send_scoreboard.mark_received(scoreboard, fragment - 7, now)
         send_scoreboard.next_resend_ns(scoreboard)
     assert scoreboard.state[0].begun <= 16
+
+
+def test_more_timers_than_the_queue_has_places_for():
+    """A fragment without a result keeps its place, while others come and go behind it."""
+    scoreboard = new([4 * 2 * send_scoreboard.MAX_QUEUE])
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    send_scoreboard.mark_sent(scoreboard, 0, 0, 10**6)
+    for now in range(1, 2 * send_scoreboard.MAX_QUEUE):
+        send_scoreboard.mark_sent(scoreboard, now, now, 10**6)
+        send_scoreboard.mark_received(scoreboard, now, now)
+        assert send_scoreboard.next_resend_ns(scoreboard) == 10**6
+
+
+def test_any_timer_can_be_brought_forward():
+    scoreboard = new([4 * 40])
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    for now in range(6):
+        send_scoreboard.mark_sent(scoreboard, now, now, 1000)
+    for now, fragment in enumerate((2, 4, 0), 10):
+        send_scoreboard.mark_sent_again(scoreboard, fragment, now, 50)
+    due = [(60, 2), (61, 4), (62, 0), (1001, 1), (1003, 3), (1005, 5)]
+    for at, fragment in due:
+        assert send_scoreboard.next_resend_ns(scoreboard) == at
+        send_scoreboard.mark_received(scoreboard, fragment, at)
+
+
+def test_flights_of_an_iteration_are_apart_whatever_was_before():
+    scoreboard = new([4 * 20])
+    for iteration, flights in enumerate((2, 6)):
+        send_scoreboard.begin(scoreboard, iteration)
+        send_scoreboard.make_ready(scoreboard, 0, 0)
+        sent = sent_until_blocked(scoreboard, flights)
+        assert len({int(scoreboard.flight[fragment]) for fragment in sent}) == flights
+        for fragment in range(20):
+            send_scoreboard.mark_received(scoreboard, fragment, 1)
+        assert send_scoreboard.next_resend_ns(scoreboard) == -1
+
+
+def test_a_result_before_its_tensor_is_ready_makes_nothing_ready():
+    scoreboard = new([40, 80])
+    for iteration in (0, 1):
+        send_scoreboard.begin(scoreboard, iteration)
+        send_scoreboard.mark_received(scoreboard, 10, 0)
+        assert sent_until_blocked(scoreboard, 8) == []
+        send_scoreboard.make_ready(scoreboard, 1, 1)
+        send_scoreboard.make_ready(scoreboard, 0, 1)
 
 
 def test_an_iteration_begins_as_if_there_had_been_none():

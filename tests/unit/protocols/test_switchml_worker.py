@@ -104,7 +104,8 @@ def test_what_is_no_result_of_the_job_is_foreign():
     ]
     for count, packet in enumerate(foreign, 1):
         assert worker.step(count, packet) == []
-        assert worker.counters["foreign"] == count
+        assert worker.counters == {"gradient_packets": 8, "foreign": count}
+        assert worker.status.failed == 0
     worker.step(100, result(worker, 0, kind=wire.RESULT_ONE))
     assert worker.counters["results"] == 1
 
@@ -207,6 +208,23 @@ def test_what_was_sent_well_before_a_chunk_whose_result_is_here_is_lost():
     before = worker.state.round_trip_ns
     worker.step(now + 6000, result(worker, 1))
     assert worker.state.round_trip_ns == before
+
+
+def test_only_timers_lengthen_the_wait_for_what_is_lost_again():
+    """Four slots. Chunks 0 and 1 are found missing twice before their timers are due."""
+    worker = new(timeout="adaptive", keys="links: {bandwidth: 100 kbit/s}", aggregators=8)
+    slow = 6_880_000  # a packet's time on the link
+    for count in range(4):
+        worker.state.round_trip_ns = 1000 * MS
+        assert numbers(worker.step(count * slow)) == [count]
+    worker.state.round_trip_ns, worker.state.variation_ns = MS, 0
+    assert numbers(worker.step(3 * slow + 4000, result(worker, 3))) == [0, 1]
+    worker.protocol.due_ns[:2] = 1000 * MS
+    assert numbers(worker.step(6 * slow)) == [7]
+    again = worker.step(6 * slow + 4000, result(worker, 7))
+    assert numbers(again) == [0, 1, 2] and {p.flags for p in again} == {wire.RESEND}
+    assert worker.counters["gap_resends"] == 5
+    assert worker.protocol.attempts[:3].tolist() == [1, 1, 1]
 
 
 def test_nothing_counts_as_lost_that_was_sent_a_little_before():
@@ -392,17 +410,32 @@ def test_the_first_fragments_exponent_is_announced_like_any_other():
     assert worker.protocol.exponent[0] == -3
 
 
+def test_recorded_iterations_are_repeated():
+    """Of one recorded iteration, iteration 1 is a repetition."""
+    worker = recorded(iterations=1)
+    worker.step(0)
+    worker.scoreboard.state[0].iteration = 1
+    (sent,) = worker.step(1, announcement(worker, 0, 5))
+    ahead = int(worker.protocol.stream.announced[SLOTS])
+    exponent = int(block_float.exponents(own(worker, ahead)[np.newaxis])[0])
+    assert int(wire.next_exponent(sent.row)) == exponent
+    scale = block_float.scale_of(5, 4)
+    fragment = int(worker.protocol.stream.fragment[SLOTS])
+    assert sent.values == np.rint(own(worker, fragment).astype(np.float64) * scale).tolist()
+
+
 @pytest.mark.parametrize("place", [0, 2, 3])
 def test_an_announcement_with_values_is_wrong(place):
     worker = recorded()
     worker.step(0)
     values = [0, 0, 0, 0]
     values[place] = 7
+    worker.scoreboard.state[0].iteration = 3
     worker.step(1, announcement(worker, 2, 5, values=values))
     status = worker.status
     assert status.failed == 1 and status.fragment == worker.protocol.stream.announced[2]
     assert (status.position, status.found, status.expected) == (place, 7, 0)
-    assert status.iteration == 0
+    assert status.iteration == 3
 
 
 def test_recorded_values_of_16_bits_are_rounded():
@@ -439,7 +472,8 @@ def test_zeros_go_without_values():
 # ---- a program's tensors join the stream as it gives them ----
 
 
-def test_tensors_are_appended_to_the_stream():
+@pytest.mark.parametrize("tensors", [1, 3])
+def test_tensors_are_appended_to_the_stream(tensors):
     worker = new()
     stream, scoreboard = worker.protocol.stream, worker.scoreboard
     send_scoreboard.begin(scoreboard, 0)
@@ -449,7 +483,7 @@ def test_tensors_are_appended_to_the_stream():
     assert worker.state.chunks == 8
     assert stream.tensor[:8].tolist() == [0] * 3 + [2] * 5
     # The next iteration's begin anew.
-    given_some = worker.protocol._replace(given=given.new_given(3, 3, 3))
+    given_some = worker.protocol._replace(given=given.new_given(tensors, tensors, 3))
     switchml_worker.begin(given_some, scoreboard, 1)
     assert worker.state.chunks == 0 and worker.state.first_chunk == 8
     assert stream.fragment[:8].tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
