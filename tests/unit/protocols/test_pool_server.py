@@ -461,8 +461,8 @@ def test_workers_beyond_one_word_are_told_apart():
 def test_requests_at_once_wait_for_the_link_too():
     """An overlap is asked about at once, unless the link is set aside for other requests."""
     server = new(reminder="false", keys="links: {bandwidth: 10 Mbit/s}")
-    server.state.next_request_ps = 100 * MS * 1000
-    for now, asks in ((100 * MS, [2]), (100 * MS, []), (101 * MS, [2])):
+    server.state.next_request_ps = 1000 * MS * 1000
+    for now, asks in ((1000 * MS, [2]), (1000 * MS, []), (1001 * MS, [2])):
         fragment = server.counters.get("ps_overlaps", 0)
         flags = {"flags": wire.RESEND}
         server.step(now, server.gradient(fragment, 0, 1, **flags))

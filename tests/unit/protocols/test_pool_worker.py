@@ -258,11 +258,20 @@ def test_what_was_sent_well_before_one_whose_result_is_here_is_lost(resent):
         lost = worker.step(now + 4000, worker.result(fragment))
         if fragment == 7 and not resent:
             assert [(p.fragment, p.flags) for p in lost] == [(5, wire.RESEND)]
-            # Nothing else is on the list, such as what is here.
-            assert worker.protocol.retransmit_requests[:3].tolist() == [~5, 0, 0]
         else:
             assert lost == []
     assert worker.counters.get("gap_resends", 0) == int(not resent)
+
+
+def test_what_is_here_is_not_lost():
+    worker = new(window=40, timeout="adaptive", order="fifo", keys="links: {bandwidth: 100 kbit/s}")
+    for count, fragment in enumerate([4, 5, 6, 7, 8]):
+        now = 1000 + count * 6_880_000
+        assert fragments(worker.step(now)) == [fragment]
+        if fragment in (4, 6):
+            assert worker.step(now + 4000, worker.result(fragment)) == []
+    assert fragments(worker.step(now + 4000, worker.result(8))) == [5]
+    assert worker.protocol.retransmit_requests[:3].tolist() == [~5, 0, 0]
 
 
 def test_nothing_counts_as_lost_that_was_sent_a_little_before():

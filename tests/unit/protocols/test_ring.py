@@ -262,6 +262,20 @@ def test_when_tensors_were_first_sent_is_noted():
     assert ring.scoreboard.first_sent_ns[1].tolist() == [201, 201, 201]
 
 
+def test_what_is_passed_on_of_the_iteration_before_is_no_first_fragment():
+    """A window of three holds it up."""
+    ring = new(compute=1, window=3)
+    for now in (0, 3000, 4000, 9000, 15_000, 16_000, 20_000):
+        ring.step(now)
+    sent = data(finish(ring, 0, 30_000))
+    assert len(sent) == 3
+    for now in (34_000, 39_000, 40_000):
+        ring.step(now)
+    (following,) = data(ring.step(40_001, ack(ring, sent[0].index)))
+    assert following.fragment < 9 and ring.iteration == 1
+    assert ring.scoreboard.first_sent_ns[1].tolist() == [-1, -1, -1]
+
+
 def test_a_sum_of_zeros_goes_without_values():
     ring = new(zeros="header_only")
     ring.step(0)
