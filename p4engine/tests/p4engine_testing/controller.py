@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +109,13 @@ class Controller:
         self.replies: Any = None
 
     def close(self) -> None:
+        """Leave, and wait until the switch has noticed: the next controller may have this one's
+        election id."""
         self._requests.put(None)
+        if self.replies is not None:
+            with suppress(grpc.RpcError):
+                for _ in self.replies:
+                    pass
         self.channel.close()
 
     def __enter__(self) -> Controller:

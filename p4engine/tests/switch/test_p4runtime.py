@@ -796,6 +796,15 @@ def test_the_largest_election_id_is_primary(served):
         assert status(first, election=high) == (0, high)
 
 
+def test_an_election_id_is_free_once_its_controller_has_left(served):
+    with Controller(served.address) as watch:
+        election = watch.arbitrate(0).election_id.low + 1
+    for _ in range(5):
+        with Controller(served.address) as made:
+            assert made.arbitrate(election).status.code == 0
+        assert not served.service.arbitration.role_of
+
+
 def test_roles_elect_apart_and_devices_are_checked(served):
     with Controller(served.address, role="other") as made:
         assert made.arbitrate(1).status.code == 0
