@@ -32,11 +32,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import testbed as tb  # noqa: E402
+from testbed import systems  # noqa: E402
 
 MAX_GROWTH = 0.05  # of the PSS after a tenth of the time
 MARKS = 10  # rows of the table
 SYSTEMS = ("esa", "atp", "switchml", "grid", "ps", "ring")
-WITHOUT_MEMORY = ("ps", "ring")
 JOBS = """
 jobs:
   - {name: a, model: resnet50, workers: 4, iterations: 2, scale: 0.02}
@@ -101,7 +101,7 @@ def kinds() -> list[tuple[str, tb.Experiment]]:
         if kind == "arrivals" and system in NO_ARRIVALS:
             continue
         keys = yaml.safe_load(KINDS[kind])
-        if system not in WITHOUT_MEMORY:
+        if systems.SYSTEMS[system].memory:
             keys["memory"] = {"aggregators": 256}
         name = f"{kind}-{system}"
         made.append((name, tb.Experiment(name=name, runtime="virtual", system=system, **keys)))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from testbed.errors import UserError
 from testbed.experiment import Experiment, load_text
+from testbed.systems import SYSTEMS
 from tests.support.paths import ROOT
 
 BASE = """\
@@ -27,12 +29,12 @@ jobs:
 ON_BMV2 = BASE + "switch: bmv2\n"
 
 
-WITHOUT_MEMORY = ("ps", "ring")  # these systems use no memory of switches
-
-
 def memory_line(system: str, aggregators: int) -> str:
-    """The line of an experiment about the switches' memory, where its system uses any."""
-    return "" if system in WITHOUT_MEMORY else f"memory: {{aggregators: {aggregators}}}"
+    """The line of an experiment about the switches' memory, where `system`, as in an experiment
+    file, uses any."""
+    chosen = yaml.safe_load(system)
+    name = chosen if isinstance(chosen, str) else chosen["name"]
+    return f"memory: {{aggregators: {aggregators}}}" if SYSTEMS[name].memory else ""
 
 
 def bmv2_links(text: str) -> str:

@@ -27,6 +27,7 @@ jobs:
 VALUES = 4
 BASE = wire.HEADER_WORDS + 1  # words before the values, with a bitmap of one word
 FULL = 4 * (BASE + VALUES)  # bytes of a packet with values
+SHORT = 4 * BASE + 2 * VALUES  # and of one with values of 16 bits
 
 
 @dataclass
@@ -74,6 +75,11 @@ class Packet:
         named = self.row[wire.HEADER_WORDS : wire.HEADER_WORDS + self.words]
         return int.from_bytes(named.tobytes(), "big")
 
+    def expand(self) -> None:
+        """Let its values have 32 bits, as for those who take it."""
+        base = wire.HEADER_WORDS + self.words
+        self.length = int(wire.expand(self.row, self.length, base, VALUES))
+
     @property
     def values(self) -> list[int]:
         return self.row[wire.HEADER_WORDS + self.words :].byteswap().view(np.int32).tolist()
@@ -100,12 +106,11 @@ class OneHost:
         aggregators: int = 16,
         **options: object,
     ) -> None:
-        memory = memory_line(system, aggregators)
         text = TEXT % {
             "system": system,
             "hosts": workers + 7,
             "options": "".join(f", {key}: {value}" for key, value in options.items()),
-            "memory": memory,
+            "memory": memory_line(system, aggregators),
             "keys": keys,
             "trace": trace,
             "workers": workers,
@@ -116,8 +121,16 @@ class OneHost:
         self.job = self.spec.job
         self.words = self.job.bitmap_width // 32
         self.host = Host(self.spec, room)
-        self.protocol = self.host.machine.protocol
         self.deadline = 0
+
+    @property
+    def protocol(self) -> Any:
+        return self.host.machine.protocol
+
+    def replace(self, **arrays: Any) -> None:
+        """Let its protocol have other arrays."""
+        machine = self.host.machine
+        self.host.use(machine._replace(protocol=machine.protocol._replace(**arrays)))
 
     @property
     def fragments(self) -> int:
@@ -204,10 +217,13 @@ class OneWorker(OneHost):
     def __init__(self, system: str, *arguments: Any, **options: Any) -> None:
         super().__init__(system, *arguments, **options)
         self.scoreboard = self.host.machine.scoreboard
-        ringed = isinstance(self.protocol, ring_state.Ring)
-        self.worker = self.protocol.worker if ringed else self.protocol
         self.config, self.state = self.worker.config[0], self.worker.state[0]
         self.status = self.worker.status[0]
+
+    @property
+    def worker(self) -> Any:
+        ringed = isinstance(self.protocol, ring_state.Ring)
+        return self.protocol.worker if ringed else self.protocol
 
     @property
     def iteration(self) -> int:
@@ -221,9 +237,12 @@ class OneServer(OneHost):
 
     def __init__(self, system: str, *arguments: Any, **options: Any) -> None:
         super().__init__(system, *arguments, **options)
-        sending = isinstance(self.protocol, ps_server.Server)
-        self.server = self.protocol.adder if sending else self.protocol
         self.config, self.state = self.server.config[0], self.server.state[0]
+
+    @property
+    def server(self) -> Any:
+        sending = isinstance(self.protocol, ps_server.Server)
+        return self.protocol.adder if sending else self.protocol
 
     def gradient(self, fragment: int, *workers: int, iteration: int = 0, **fields: Any) -> Packet:
         """The sum over these workers of a fragment."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from tests.support.experiments import WITHOUT_MEMORY
+from testbed import systems
 from tests.support.paths import ROOT
 
 SYSTEMS = ("esa", "atp", "switchml", "grid", "ps", "ring")
@@ -245,7 +245,7 @@ def _experiment(plan: Plan, rng: random.Random) -> str:
         f"system: {system}",
         f"timeout: {plan.timeout_s} s",
     ]
-    if plan.system not in WITHOUT_MEMORY:
+    if systems.SYSTEMS[plan.system].memory:
         lines.append(f"memory: {{aggregators: {rng.choice((32, 128, 512))}}}")
     if rng.random() < 0.1:
         lines.append("repetitions: 2")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from testbed.protocols import progress, wire
-from tests.support.one_host import BASE, FULL, OneServer, OneWorker, Packet
+from tests.support.one_host import BASE, FULL, SHORT, OneServer, OneWorker, Packet
 
 US, MS = 1000, 1_000_000
 TO_WORKERS, FIRST, SWITCH = 0, 1, 4  # destinations; the switch has the workers' group's address
@@ -404,10 +404,9 @@ def test_a_row_that_is_used_again_has_not_been_reminded_of():
 
 def test_values_of_16_bits_make_a_short_result():
     server = new(keys="value_bits: 16")
-    short = 4 * BASE + 2 * 4
     (result,) = server.step(1, server.gradient(4, *EVERYBODY))
-    assert (result.length, result.flags) == (short, wire.SHORT)
-    wire.expand(result.row, short, BASE, 4)
+    assert (result.length, result.flags) == (SHORT, wire.SHORT)
+    result.expand()
     assert result.values == server.sum_of(EVERYBODY, 4)
     (result,) = server.step(2, server.gradient(5, *EVERYBODY, numbers=[2**15, 0, 0, 0]))
     assert (result.length, result.flags) == (FULL, 0)
@@ -418,7 +417,7 @@ def test_a_sum_of_rounded_values_is_rounded_once_all_are_in():
     server = new(keys="value_bits: 16")
     server.step(1, server.gradient(4, 0, numbers=[2, 5, 6, -2], flags=wire.ROUND))
     (result,) = server.step(2, server.gradient(4, 1, 2, numbers=[0, 0, 0, 0], flags=wire.ROUND))
-    wire.expand(result.row, result.length, BASE, 4)
+    result.expand()
     assert result.values == [0, 1, 2, 0]  # a half to the even number
     assert result.flags == 0
 
@@ -528,8 +527,7 @@ def test_switches_that_a_stripe_does_not_reach_are_not_reminded():
     stripes = server.server.stripes._replace(
         of=np.array([0, 1, 0, 1, 0, 1, 0, 1, 0], np.int16), reached=np.array([[1], [0]], np.uint8)
     )
-    server.server = server.protocol._replace(stripes=stripes)
-    server.host.use(server.host.machine._replace(protocol=server.server))
+    server.replace(stripes=stripes)
     for iteration in (0, 1):
         now = 10 * MS * (iteration + 1)
         parts = [server.gradient(f, 0, iteration=iteration, flags=wire.RESEND) for f in (3, 4)]

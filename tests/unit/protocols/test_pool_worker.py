@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from testbed.protocols import lag, wire, worker_state
-from tests.support.one_host import BASE, FULL, TINY, VALUES, OneWorker, Packet
+from tests.support.one_host import BASE, FULL, SHORT, TINY, VALUES, OneWorker, Packet
 
 US, MS = 1000, 1_000_000
 SYSTEMS = ["esa", "atp", "ps"]
@@ -421,8 +421,7 @@ def smoothed(*samples: int) -> tuple[int, int]:
 def test_requests_beyond_what_it_can_keep_are_left_to_the_next():
     worker = new()
     worker.step(0)
-    worker.protocol = worker.protocol._replace(retransmit_requests=np.zeros(2, np.int64))
-    worker.host.use(worker.host.machine._replace(protocol=worker.protocol))
+    worker.replace(retransmit_requests=np.zeros(2, np.int64))
     sent = worker.step(1000, *[ask(worker, fragment) for fragment in (4, 5, 6)])
     assert sorted(fragments(sent)) == [4, 5]
 
@@ -432,10 +431,9 @@ def test_requests_beyond_what_it_can_keep_are_left_to_the_next():
 
 def test_values_of_16_bits_make_short_packets():
     worker = new(keys="value_bits: 16")
-    short = 4 * BASE + 2 * 4
     sent = worker.step(0)
-    assert {(p.length, p.flags) for p in sent} == {(short, wire.SHORT)}
-    wire.expand(sent[0].row, short, BASE, 4)
+    assert {(p.length, p.flags) for p in sent} == {(SHORT, wire.SHORT)}
+    sent[0].expand()
     assert sent[0].values == worker.values_of(0, sent[0].fragment).tolist()
 
 

@@ -21,6 +21,20 @@ def new(sizes, order=send_scoreboard.FRONT, values=4, iterations=2, window=8, sp
     return scoreboard
 
 
+def overtaking(window, span=0):
+    """The rear, fragments 20 to 59, has used the window up when the front, 0 to 19, becomes ready;
+    then the results of 20 and 0 come."""
+    scoreboard = new([80, 160], window=window, span=span)
+    send_scoreboard.make_ready(scoreboard, 1, 0)
+    assert sent_until_blocked(scoreboard, window) == list(range(20, 20 + window))
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    assert sent_until_blocked(scoreboard, window) == []
+    send_scoreboard.mark_received(scoreboard, 20, 0)
+    assert sent_until_blocked(scoreboard, window) == [0]
+    send_scoreboard.mark_received(scoreboard, 0, 0)
+    return scoreboard
+
+
 def test_fragments_round_up_per_tensor():
     assert fragments_of([1, 4, 5, 64], 4).tolist() == [0, 1, 2, 4, 20]
 
@@ -80,27 +94,14 @@ def test_fragments_that_not_all_workers_have_stay_within_the_window():
 
 
 def test_the_front_has_a_part_of_the_window_of_its_own():
-    scoreboard = new([80, 160], window=16)
-    send_scoreboard.make_ready(scoreboard, 1, 0)
-    assert len(sent_until_blocked(scoreboard, 16)) == 16
-    send_scoreboard.make_ready(scoreboard, 0, 0)
-    assert sent_until_blocked(scoreboard, 16) == []
-    send_scoreboard.mark_received(scoreboard, 20, 0)
-    assert sent_until_blocked(scoreboard, 16) == [0]
-    send_scoreboard.mark_received(scoreboard, 0, 0)
+    scoreboard = overtaking(16)
     # Of the rear, as much as before is in flight; of the front, an eighth of the window.
     assert sent_until_blocked(scoreboard, 16) == [36, 1, 2]
 
 
 def test_marks_leave_the_front_its_part():
     """What waits for another worker may fill a window that marks have cut to one fragment."""
-    scoreboard = new([80, 160], window=16)
-    send_scoreboard.make_ready(scoreboard, 1, 0)
-    sent_until_blocked(scoreboard, 16)
-    send_scoreboard.make_ready(scoreboard, 0, 0)
-    send_scoreboard.mark_received(scoreboard, 20, 0)
-    assert sent_until_blocked(scoreboard, 16) == [0]
-    send_scoreboard.mark_received(scoreboard, 0, 0)
+    scoreboard = overtaking(16)
     finishing = sent_until_blocked(scoreboard, 1)
     assert finishing[-2:] == [1, 2]  # an eighth of 16
     send_scoreboard.mark_received(scoreboard, 21, 0)  # of the rear: that is no room for the front
@@ -108,13 +109,7 @@ def test_marks_leave_the_front_its_part():
 
 
 def test_what_comes_to_a_stop_has_a_part_of_a_small_window_too():
-    scoreboard = new([80, 160], window=16)
-    send_scoreboard.make_ready(scoreboard, 1, 0)
-    sent_until_blocked(scoreboard, 16)
-    send_scoreboard.make_ready(scoreboard, 0, 0)
-    send_scoreboard.mark_received(scoreboard, 20, 0)
-    assert sent_until_blocked(scoreboard, 16) == [0]
-    send_scoreboard.mark_received(scoreboard, 0, 0)
+    scoreboard = overtaking(16)
     for fragment in range(21, 34):
         send_scoreboard.mark_received(scoreboard, fragment, 0)
     # 34 and 35 are in flight, an eighth of 16, so 36 waits; the front has a part of its own.
@@ -164,13 +159,7 @@ def test_a_span_counts_in_the_order_of_sending():
 
 
 def test_a_span_leaves_the_front_its_part():
-    scoreboard = new([80, 160], window=16, span=16)
-    send_scoreboard.make_ready(scoreboard, 1, 0)
-    assert len(sent_until_blocked(scoreboard, 16)) == 16
-    send_scoreboard.make_ready(scoreboard, 0, 0)
-    send_scoreboard.mark_received(scoreboard, 20, 0)
-    assert sent_until_blocked(scoreboard, 16) == [0]
-    send_scoreboard.mark_received(scoreboard, 0, 0)
+    scoreboard = overtaking(16, span=16)
     # 21 has no result and the span is used up; an eighth of the window is left to the front.
     assert sent_until_blocked(scoreboard, 16) == [1, 2]
 
@@ -348,13 +337,7 @@ def test_what_has_no_result_yet_gets_no_stop():
 
 @pytest.mark.parametrize("window", [7, 8])
 def test_the_fronts_part_is_at_least_one(window):
-    scoreboard = new([80, 160], window=window)
-    send_scoreboard.make_ready(scoreboard, 1, 0)
-    assert len(sent_until_blocked(scoreboard, window)) == window
-    send_scoreboard.make_ready(scoreboard, 0, 0)
-    send_scoreboard.mark_received(scoreboard, 20, 0)
-    assert sent_until_blocked(scoreboard, window) == [0]
-    send_scoreboard.mark_received(scoreboard, 0, 0)
+    scoreboard = overtaking(window)
     # The rear has used the window up again; a part of it is left to the front.
     assert sent_until_blocked(scoreboard, window) == [20 + window, 1]
 

@@ -16,7 +16,7 @@ from testbed.protocols import (
     switchml_worker,
     wire,
 )
-from tests.support.one_host import BASE, FULL, OneWorker, Packet
+from tests.support.one_host import BASE, FULL, SHORT, OneWorker, Packet
 
 US, MS = 1000, 1_000_000
 ORDER = [4, 5, 6, 7, 8, 3, 0, 1, 2]
@@ -302,14 +302,13 @@ def test_a_batch_that_is_full_goes_on_at_once():
 
 def test_values_of_16_bits_make_short_packets():
     worker = new(keys="value_bits: 16")
-    short = 4 * BASE + 2 * 4
     sent = worker.step(0)
-    assert {(p.length, p.flags) for p in sent} == {(short, wire.SHORT)}
-    wire.expand(sent[0].row, short, BASE, 4)
+    assert {(p.length, p.flags) for p in sent} == {(SHORT, wire.SHORT)}
+    sent[0].expand()
     assert sent[0].values == worker.values_of(0, ORDER[0]).tolist()
     came = result(worker, 0)
     came.length = int(wire.compact(came.row, BASE, 4, 0, 1))
-    assert came.length == short
+    assert came.length == SHORT
     worker.step(1, came)
     assert worker.counters["results"] == 1
 
@@ -322,13 +321,8 @@ TRACE = {"trace": "smallcnn", "workers": 4}
 def recorded(iterations: int = 6, begin: int = 0, **options) -> OneWorker:
     """A worker with so many recorded iterations that is at chunk `begin` of the first one."""
     worker = new(**TRACE, **options)
-    made = worker.host.machine
-    kept = {
-        name: getattr(made.protocol, name)[:iterations]
-        for name in ("recorded", "own_exponent", "sums")
-    }
-    worker.protocol = worker.worker = made.protocol._replace(**kept)
-    worker.host.use(made._replace(protocol=worker.protocol))
+    names = ("recorded", "own_exponent", "sums")
+    worker.replace(**{name: getattr(worker.protocol, name)[:iterations] for name in names})
     slots = int(worker.config.window)
     chunks = np.arange(begin, begin + slots)
     worker.protocol.chunk[chunks % slots] = chunks
@@ -444,7 +438,7 @@ def test_recorded_values_of_16_bits_are_rounded():
     first = int(worker.protocol.stream.announced[0])
     (sent,) = worker.step(1, announcement(worker, 0, 1))
     assert sent.flags == wire.SHORT | wire.ROUND
-    wire.expand(sent.row, sent.length, BASE, 4)
+    sent.expand()
     scale = short_values.scale_of(1)
     assert sent.values == np.rint(own(worker, first).astype(np.float64) * scale).tolist()
 

@@ -16,6 +16,7 @@ from p4engine_testing.leftovers import children_of
 from testbed import results
 from testbed.machine import kernel_probe
 from tests.support.bmv2.simple_switch import why_not
+from tests.support.experiments import memory_line
 from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.bmv2, pytest.mark.skipif(why_not() is not None, reason=str(why_not()))]
@@ -129,8 +130,7 @@ def test_a_run_is_exact_and_fills_the_tables(tmp_path):
 )
 def test_every_system_is_exact(tmp_path, system):
     text = SMALL.replace("system: {name: esa, window: 16}", f"system: {system}")
-    if system in ("ps", "ring"):
-        text = text.replace("memory: {aggregators: 16}\n", "")
+    text = text.replace("memory: {aggregators: 16}", memory_line(system, 16))
     finished(text, tmp_path / "run")
 
 
