@@ -10,6 +10,7 @@
 
 system_python=/usr/bin/python3
 environment=$here/.venv
+log=  # a file: what the step under way has printed
 python=$environment/bin/python
 # python3 from the system because Mininet is installed for that one; net-tools because Mininet calls
 # ifconfig, and ping because its pingAll does; ethtool for users who look at offload settings;
@@ -35,7 +36,11 @@ become_root() {
         HOME=$(getent passwd 0 | cut -d: -f6)
         export HOME
     fi
-    trap hand_over EXIT
+    clean_up_at_exit
+}
+
+clean_up_at_exit() {
+    trap '[ -z "$log" ] || rm -f "$log"; hand_over' EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
 }

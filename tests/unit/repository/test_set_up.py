@@ -34,7 +34,7 @@ class Checkout:
         (folder / "testbed" / "a.py").write_text("1\n")
         with (folder / "setup.sh").open("a") as script:
             script.write(
-                "become_root() { :; }\n"
+                "become_root() { clean_up_at_exit; }\n"
                 f"install_packages() {{ echo packages >> {self.calls_file}; }}\n"
                 f"install_extras() {{ echo extras $optional >> {self.calls_file}; }}\n"
                 "make_environment() {\n"
@@ -113,13 +113,25 @@ def test_a_moved_checkout_is_set_up_again(checkout):
     assert checkout.calls()[:2] == ["packages", "environment"]
 
 
-def test_set_up_that_fails_is_tried_again(checkout):
+@pytest.mark.parametrize(
+    ("how", "code", "message"),
+    [('fail "no network"', 2, "error: no network\n"), ("kill -TERM $$", 143, "")],
+)
+def test_set_up_that_ends_early_is_tried_again_and_leaves_nothing(checkout, how, code, message):
     with (checkout.folder / "setup.sh").open("a") as script:
-        script.write('make_environment() { fail "no network"; }\n')
-    done = subprocess.run([str(checkout.folder / "demo")], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr == "error: no network\n"
+        script.write(f"make_environment() {{ echo halfway >\"$log\"; {how}; }}\n")
+    temporary = checkout.folder.parent / "temporary"
+    temporary.mkdir()
+    done = subprocess.run(
+        [str(checkout.folder / "demo")],
+        capture_output=True,
+        text=True,
+        env=dict(os.environ, TMPDIR=str(temporary), log=str(checkout.folder / "demo")),
+    )
+    assert (done.returncode, done.stderr) == (code, message)
+    assert (checkout.folder / "demo").exists(), "a variable of the caller's with the same name"
     assert not (checkout.folder / ".venv").exists()
+    assert list(temporary.iterdir()) == []
 
 
 def test_arguments_go_to_pytest_as_they_are(checkout):
