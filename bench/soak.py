@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 from testbed.results import Results, find, read  # noqa: E402
 
-MAX_GROWTH = 0.05  # of a process's PSS, beside what is recorded of each iteration
+MAX_GROWTH = 0.05  # of a process's PSS
 HOSTS = 10
 GUESS = 260_000  # gradient packets/s, until a short run has measured them
 TRY_S = 20  # of that run

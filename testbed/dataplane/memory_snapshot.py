@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 from array import array
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -249,11 +250,19 @@ class SnapshotHistory:
         kept.places.append(len(self._taken))
         return True
 
-    def keep_multiples(self, step_ns: int) -> None:
-        """Forget the snapshots between the multiples of a time."""
-        self._taken = [each for each in self._taken if each.time_ns % step_ns == 0]
-        for kept in self._with_blocks.values():
-            kept.places = []
+    def keep_every_second(self) -> None:
+        """Forget every second snapshot of each switch; its first one stays."""
+        of_switch: Counter[str] = Counter()
+        kept = []
+        for each in self._taken:
+            if of_switch[each.switch] % 2 == 0:
+                kept.append(each)
+            of_switch[each.switch] += 1
+        self._taken = kept
+        for with_blocks in self._with_blocks.values():
+            with_blocks.places = []
+            with_blocks.seen = -(-with_blocks.seen // 2)
+            with_blocks.step = max(with_blocks.step // 2, 1)
         for place, each in enumerate(self._taken):
             if each.blocks is not None:
                 self._with_blocks[each.switch].places.append(place)

@@ -20,6 +20,7 @@ CPU_WINDOW_STEPS = 4
 MEMORY_STEP_NS = 100_000_000
 # A sample of a large pool takes long; it may use this share of the time, not more.
 MEMORY_SHARE = 0.02
+MEMORY_SAMPLES = 6000  # of a switch that are kept, at most
 MEMORY_LONGEST_STEP_NS = 300_000_000  # most of what it takes is waiting for a busy machine
 
 # When, and time so far, by process or thread id; all in ns.
@@ -141,7 +142,10 @@ def _share(samples: deque[Sample]) -> float:
 
 
 class MemorySampler:
-    """Snapshots of every switch's memory, over time; `latest` are the last ones, by switch."""
+    """Snapshots of every switch's memory, over time; `latest` are the last ones, by switch.
+
+    A run of any length keeps between half of MEMORY_SAMPLES and that of each switch: when there are
+    so many, every second one goes, and of those that follow every second one is kept."""
 
     def __init__(
         self,
@@ -155,6 +159,9 @@ class MemorySampler:
         self._take = take
         self._start_ns = start_ns
         self._next_ns = start_ns
+        self._ticks = 0
+        self._kept = 0  # samples of each switch
+        self._step = 1  # ticks from one kept sample to the next
         self.latest: dict[str, MemorySnapshot] = {}
         self.snapshots = SnapshotHistory()
 
@@ -164,12 +171,20 @@ class MemorySampler:
             return
         if now_ns < self._next_ns and not last:
             return
+        if self._kept == MEMORY_SAMPLES:
+            self.snapshots.keep_every_second()
+            self._kept //= 2
+            self._step *= 2
+        is_kept = last or self._ticks % self._step == 0
+        self._ticks += 1
+        self._kept += is_kept
         for name in self._switches.clients:
             time_ns = max(time.monotonic_ns() - self._start_ns, 0)
             with self._switches.asked(name, "does not answer") as client:
                 taken = self._take(client)
             self.latest[name] = taken
-            self.snapshots.add(name, time_ns, taken)
+            if is_kept:
+                self.snapshots.add(name, time_ns, taken)
         taken_ns = time.monotonic_ns() - now_ns
         pause_ns = min(int(taken_ns / MEMORY_SHARE), MEMORY_LONGEST_STEP_NS)
         self._next_ns = now_ns + max(MEMORY_STEP_NS, pause_ns)

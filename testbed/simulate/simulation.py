@@ -139,7 +139,7 @@ class Simulation:
         so that a run of any length gets between half of the largest number and that."""
         if self._samples == self._max_samples:
             self._step_ns *= 2
-            self.snapshots.keep_multiples(self._step_ns)
+            self.snapshots.keep_every_second()
             self._samples //= 2
         if time_ns % self._step_ns and not last:
             return

@@ -104,8 +104,21 @@ def test_an_event_of_a_look_that_is_forgotten_is_in_the_next():
     history = SnapshotHistory()
     for time_ns, preemptions in ((0, 0), (10, 3), (20, 3)):
         history.add("s1", time_ns, looked(0, preemptions))
-    history.keep_multiples(20)
+    history.keep_every_second()
     assert [(row["time_ns"], row["value"]) for row in history.tables()["events"]] == [(20, 3)]
+
+
+def test_every_second_look_is_forgotten_at_each_switch_by_itself():
+    history = SnapshotHistory()
+    for time_ns, switch in ((0, "s1"), (1, "s2"), (2, "s2"), (10, "s1"), (11, "s2"), (20, "s1")):
+        history.add(switch, time_ns, looked(0, 0))
+    history.keep_every_second()
+    tables = history.tables()
+    kept = [("s1", 0), ("s2", 1), ("s2", 11), ("s1", 20)]
+    whole = [row for row in tables["memory"] if row["job"] is None]
+    assert [(row["switch"], row["time_ns"]) for row in whole] == kept
+    pool = zip(tables["pool"]["switch"], tables["pool"]["time_ns"], strict=True)
+    assert sorted(pool) == sorted(kept)
 
 
 @pytest.mark.parametrize("count", [400, 401, 801, 1000, 5000])
@@ -116,3 +129,17 @@ def test_the_pool_table_keeps_so_many_snapshots(count):
     times = history.tables()["pool"]["time_ns"]
     steps = {after - before for before, after in zip(times, times[1:], strict=False)}
     assert len(times) <= looking.POOL_SNAPSHOTS and len(steps) == 1
+
+
+@pytest.mark.parametrize("count", [100, 1024, 6000])
+def test_the_pool_tables_step_is_even_where_every_second_look_was_forgotten(count):
+    history = SnapshotHistory()
+    for time_ns in range(count):
+        history.add("s1", time_ns, looked(0, 0))
+    history.keep_every_second()
+    for time_ns in range(count, 2 * count, 2):
+        history.add("s1", time_ns, looked(0, 0))
+    times = history.tables()["pool"]["time_ns"]
+    steps = {after - before for before, after in zip(times, times[1:], strict=False)}
+    assert looking.POOL_SNAPSHOTS / 2 <= len(times) <= looking.POOL_SNAPSHOTS or len(times) == count
+    assert len(steps) == 1

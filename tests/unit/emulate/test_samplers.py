@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from testbed.emulate import samplers as samples
-from testbed.emulate.samplers import CpuSampler, RunQueueDelay, WaitSampler
+from testbed.emulate.samplers import CpuSampler, MemorySampler, RunQueueDelay, WaitSampler
 from testbed.linux.processes import thread_waits
+from tests.support.live_runs import snapshot
 
 S = 1_000_000_000
 
@@ -108,6 +111,56 @@ def test_the_wait_is_that_of_the_longest_waiting_thread(monkeypatch):
     waits[11] = {11: (150, 15)}
     found.tick(41_000)
     assert found.of("s1") == (pytest.approx(0.1), 10)
+
+
+class OneIdleSwitch:
+    """What a sampler asks of a group of switches."""
+
+    clients = ("s1",)
+
+    def asked(self, name, problem):
+        return contextlib.nullcontext()
+
+
+@pytest.fixture
+def memory_sampler(monkeypatch):
+    """A sampler of one switch on a clock that the test sets (`now_ns`), which keeps 8 samples; the
+    n-th sample has n aggregators filling."""
+    clock = SimpleNamespace(now_ns=0, samples=0)
+
+    def take(client):
+        clock.samples += 1
+        return snapshot(clock.samples, 0)
+
+    monkeypatch.setattr(samples.time, "monotonic_ns", lambda: clock.now_ns)
+    monkeypatch.setattr(samples, "MEMORY_SAMPLES", 8)
+    return MemorySampler(OneIdleSwitch(), take, 0), clock
+
+
+@pytest.mark.parametrize("ticks", [1, 7, 8, 9, 16, 17, 100, 1000])
+def test_a_run_of_any_length_keeps_samples_at_equal_steps(memory_sampler, ticks):
+    sampler, clock = memory_sampler
+    for _ in range(ticks):
+        sampler.tick(clock.now_ns)
+        clock.now_ns += samples.MEMORY_STEP_NS
+        assert sampler.latest["s1"].filling == clock.samples, "what is shown is the newest"
+    assert clock.samples == ticks
+    rows = [row for row in sampler.snapshots.tables()["memory"] if row["job"] is None]
+    times = [row["time_ns"] // samples.MEMORY_STEP_NS for row in rows]
+    assert times[0] == 0 and min(ticks, 4) <= len(times) <= 8
+    assert [row["occupied"] for row in rows] == [time + 1 for time in times]
+    steps = {after - before for before, after in zip(times, times[1:], strict=False)}
+    assert len(steps) == (ticks > 1)
+
+
+def test_the_last_sample_is_always_kept(memory_sampler):
+    sampler, clock = memory_sampler
+    for _ in range(100):
+        sampler.tick(clock.now_ns)
+        clock.now_ns += samples.MEMORY_STEP_NS
+    clock.now_ns -= 1
+    sampler.tick(clock.now_ns, last=True)
+    assert sampler.snapshots.tables()["memory"][-1]["time_ns"] == clock.now_ns
 
 
 def test_the_kernel_reports_waits():

@@ -119,7 +119,7 @@ def test_a_moved_checkout_is_set_up_again(checkout):
 )
 def test_set_up_that_ends_early_is_tried_again_and_leaves_nothing(checkout, how, code, message):
     with (checkout.folder / "setup.sh").open("a") as script:
-        script.write(f"make_environment() {{ echo halfway >\"$log\"; {how}; }}\n")
+        script.write(f'make_environment() {{ echo halfway >"$log"; {how}; }}\n')
     temporary = checkout.folder.parent / "temporary"
     temporary.mkdir()
     done = subprocess.run(
