@@ -75,9 +75,18 @@ def test_points_on_mininet_need_workers_that_are_root():
         dask_cluster.root_workers({"w2": found["w2"]})
 
 
+@pytest.fixture
+def distributed(tmp_path):
+    """Dask's package, whose schedulers and workers keep their files in the test's folder."""
+    package = pytest.importorskip("distributed")
+    import dask
+
+    with dask.config.set({"temporary-directory": str(tmp_path / "dask")}):
+        yield package
+
+
 @pytest.mark.slow
-def test_a_worker_that_is_killed_costs_no_point(tmp_path, monkeypatch):
-    distributed = pytest.importorskip("distributed")
+def test_a_worker_that_is_killed_costs_no_point(tmp_path, monkeypatch, distributed):
     monkeypatch.setattr("testbed.runtimes.interrupts.install", lambda: None)
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # a worker that is new has nothing to compile
     file, results = tmp_path / "spread.yaml", tmp_path / "results"
@@ -177,8 +186,9 @@ def test_certificates_that_are_missing_or_broken_are_named(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_sweep_over_tls_and_nobody_without_a_certificate(tmp_path, monkeypatch, capfd):
-    distributed = pytest.importorskip("distributed")
+def test_a_sweep_over_tls_and_nobody_without_a_certificate(
+    tmp_path, monkeypatch, capfd, distributed
+):
     import dask
 
     monkeypatch.setattr("testbed.runtimes.interrupts.install", lambda: None)
