@@ -28,6 +28,9 @@ import pytest
 from hypothesis import settings
 from p4engine.backend.c_build import find_c_compiler
 
+from p4engine_testing.temporary_files import no_temporary_file_left, temporary_folder
+
+__all__ = ["no_temporary_file_left", "temporary_folder"]  # fixtures of all tests
 SIDE_BY_SIDE = ("unit", "switch", "network", "browser")
 ALONE = "alone"  # a folder
 MARKERS = (

@@ -100,3 +100,31 @@ def test_next():
     write(tmp_path, "unit/test_a", tests)
     code, said = run_tests(tmp_path, "--timeout", "0.2")
     assert code == 1 and "1 failed, 1 passed" in said and "Timeout (>0.2s)" in said
+
+
+LEAVING = """
+import subprocess, tempfile
+
+def test_named():
+    tempfile.mkstemp(prefix="forgotten")
+
+def test_child():
+    subprocess.run("cp /dev/null $(mktemp)", shell=True, check=True)
+
+def test_tidy():
+    with tempfile.TemporaryDirectory():
+        pass
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["one process", "side by side"])
+def test_a_test_that_leaves_a_temporary_file_fails(tmp_path, monkeypatch, options):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    monkeypatch.setenv("TMPDIR", str(mine))
+    write(tmp_path, "unit/test_leaving", LEAVING)
+    code, said = run_tests(tmp_path, *options)
+    assert code == 1 and "3 passed, 2 errors" in said, said
+    errors = [line.rpartition("::")[2] for line in said.splitlines() if line[:6] == "ERROR "]
+    assert sorted(name.split(" ")[0] for name in errors) == ["test_child", "test_named"], said
+    assert [path.name.split("-")[0] for path in mine.iterdir()] == ["pytest"], "its own are gone"
