@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-# Python's own folder, which goes when the process ends, and that of a pytest that a test runs.
-LASTING = ("pymp-", "pytest-of-")
+# Python's own folder, which goes when the process ends, that of a pytest that a test runs, and
+# PyTorch's cache.
+LASTING = ("pymp-", "pytest-of-", "torchinductor_")
 
 
 @pytest.fixture(scope="session")
