@@ -10,8 +10,8 @@
 
 system_python=/usr/bin/python3
 environment=$here/.venv
-log=  # a file: what the step under way has printed
 python=$environment/bin/python
+log=  # a file: what the step under way has printed
 # python3 from the system because Mininet is installed for that one; net-tools because Mininet calls
 # ifconfig, and ping because its pingAll does; ethtool for users who look at offload settings;
 # libseccomp2 and bubblewrap confine what the labs grade.
@@ -162,6 +162,7 @@ set_up() {
         install_packages
         make_environment
         rm -f "$log"
+        log=
         set_up_inputs >"$stamp"
         set_up_inputs >"$stamp${groups:-}"
     fi

@@ -251,7 +251,8 @@ class SnapshotHistory:
         return True
 
     def keep_every_second(self) -> None:
-        """Forget every second snapshot of each switch; its first one stays."""
+        """Forget every second snapshot of each switch; its first one stays. Steps between kept
+        blocks are counted in snapshots, of which there are half as many from now on."""
         of_switch: Counter[str] = Counter()
         kept = []
         for each in self._taken:

@@ -160,7 +160,6 @@ class MemorySampler:
         self._start_ns = start_ns
         self._next_ns = start_ns
         self._ticks = 0
-        self._kept = 0  # samples of each switch
         self._step = 1  # ticks from one kept sample to the next
         self.latest: dict[str, MemorySnapshot] = {}
         self.snapshots = SnapshotHistory()
@@ -171,13 +170,12 @@ class MemorySampler:
             return
         if now_ns < self._next_ns and not last:
             return
-        if self._kept == MEMORY_SAMPLES:
+        kept = -(-self._ticks // self._step)  # samples of each switch
+        if kept == MEMORY_SAMPLES:
             self.snapshots.keep_every_second()
-            self._kept //= 2
             self._step *= 2
         is_kept = last or self._ticks % self._step == 0
         self._ticks += 1
-        self._kept += is_kept
         for name in self._switches.clients:
             time_ns = max(time.monotonic_ns() - self._start_ns, 0)
             with self._switches.asked(name, "does not answer") as client:

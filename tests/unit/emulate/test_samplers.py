@@ -1,4 +1,5 @@
-"""Processor shares: the worst second counts, wherever it lies."""
+"""Processor shares, whose worst second counts wherever it lies; samples of memory, which a run of
+any length has a bounded number of."""
 
 from __future__ import annotations
 
