@@ -218,10 +218,13 @@ def rate(network, plan):
         frozenset({"valid", *_PLANS, "never_worse"}),
         more="""
 
+_clock = time.process_time
+
 def plan(network):
     time.process_time = time.monotonic = time.perf_counter = lambda: 0.0
-    for number in range(1, 60000000):
-        number * number
+    end = _clock() + 2.0
+    while _clock() < end:
+        pass
     return plan_nearest(network)
 """,
     ),

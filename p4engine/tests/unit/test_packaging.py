@@ -18,8 +18,8 @@ FRAME = "02000000000902000000000188b5"
 
 
 def run(*command: object, cwd: Path, environment: dict[str, str] | None = None) -> str:
-    """The output of a command that must succeed; nothing of this process's Python reaches it."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    """The output of a command that must succeed; no setting of Python or pytest reaches it."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST"))}
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
