@@ -24,6 +24,7 @@ TCP_HEADERS = 14 + 20 + 20  # of a segment without options, which count as part 
 UDP_HEADERS = 14 + 20 + 8
 TOTAL_RETRANS = 100  # where struct tcp_info has the number of segments that were sent again
 BEHIND = 0.05  # share of its packets that a sender may be late with at its end
+GROWING_S = 10  # a sender that gets later all this time will not catch up any more
 NAP_NS = 200_000  # shorter waits are not worth a sleep of their own
 
 
@@ -105,6 +106,23 @@ def sending_until(flow: dict[str, Any], now_ns: int) -> tuple[bool, int]:
     return on, changes_ns if until_ns < 0 else min(changes_ns, until_ns)
 
 
+class Backlog:
+    """Whether the packets that a sender is late with become more and more, looked at every second.
+
+    One that stood still for a while, as its machine may, is late too, but then it catches up.
+    """
+
+    def __init__(self) -> None:
+        self.packets = self.looked_ns = self.grown = 0
+
+    def grows(self, packets: int, now_ns: int) -> bool:
+        """Whether it has grown from each of the last GROWING_S seconds to the next."""
+        if now_ns - self.looked_ns >= SECOND:
+            self.grown = self.grown + 1 if packets > self.packets else 0
+            self.packets, self.looked_ns = packets, now_ns
+        return self.grown >= GROWING_S
+
+
 def packets_due(flow: dict[str, Any], interval_ns: float, now_ns: int) -> int:
     """How many packets of a constant rate are due until a time: one at the beginning of each time
     of sending, and then one per interval."""
@@ -130,11 +148,13 @@ def _send_packets(flow: dict[str, Any], address: str, control: Control) -> dict[
         sending.connect((address, PORT + flow["number"]))
         control.say(ready=True)
         control.wait_start()
-        sent = 0
+        sent, backlog = 0, Backlog()
         try:
             while True:
                 now_ns = control.now_ns()
                 due = packets_due(flow, interval_ns, now_ns)
+                if backlog.grows(due - sent, now_ns) and _late(due, sent):
+                    break
                 for _ in range(min(due - sent, 64)):
                     try:
                         sending.send(packet)
@@ -152,7 +172,7 @@ def _send_packets(flow: dict[str, Any], address: str, control: Control) -> dict[
                     control.sleep_until(until_ns if until_ns >= 0 else now_ns + 3600 * SECOND)
         except Stopped:
             due = packets_due(flow, interval_ns, control.now_ns())
-    if due - sent > max(BEHIND * due, 64):
+    if _late(due, sent):
         control.say(
             failed=f"it could send {sent} of {due} packets: this machine is too slow for"
             f" {flow['rate_bps'] / 1e6:g} Mbit/s in packets of {flow['packet_bytes']} B; take a"
@@ -160,6 +180,10 @@ def _send_packets(flow: dict[str, Any], address: str, control: Control) -> dict[
         )
         raise SystemExit(1)
     return {"packets_sent": sent}
+
+
+def _late(due: int, sent: int) -> bool:
+    return due - sent > max(BEHIND * due, 64)
 
 
 def _receive_packets(flow: dict[str, Any], control: Control) -> dict[str, Any]:

@@ -42,10 +42,13 @@ def test_flows_carry_what_they_should_and_the_job_stays_exact(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_rate_that_the_machine_cannot_send_fails_the_run(tmp_path):
+@pytest.mark.parametrize("source", ["h6", "h1"])
+def test_a_rate_that_the_machine_cannot_send_fails_the_run(source, tmp_path):
+    """At its end, and long before that where the flow leaves a worker too little of its link."""
     path = tmp_path / "background.yaml"
-    path.write_text(TEXT.replace("rate: 2 Mbit/s", "rate: 500 Gbit/s, packet: 160 B"))
+    text = TEXT.replace("rate: 2 Mbit/s", "rate: 500 Gbit/s, packet: 160 B")
+    path.write_text(text.replace("from: h1", f"from: {source}"))
     done = run(path, tmp_path / "results", "--no-report")
     assert done.returncode == 1
-    assert "background flow rate (cbr, h1 to h7): it could send" in done.stderr
+    assert f"background flow rate (cbr, {source} to h7): it could send" in done.stderr
     assert "take a lower rate or larger packets" in done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.network.flow_process import packets_due, sending_until
+from testbed.network.flow_process import Backlog, packets_due, sending_until
 
 FLOW = {"start_ns": 100, "end_ns": None, "on_ns": None, "off_ns": None}
 PULSED = FLOW | {"on_ns": 10, "off_ns": 30, "end_ns": 185}
@@ -38,3 +38,17 @@ def test_packets_due_are_those_of_a_step_by_step_count(flow, interval_ns):
     if flow["end_ns"] is not None:  # the packet due at the very end may count
         counted, found = counted[: flow["end_ns"]], found[: flow["end_ns"]]
     assert found == counted
+
+
+def grows(backlogs: list[int], each_ns: int = 1_000_000_000) -> list[bool]:
+    backlog = Backlog()
+    return [backlog.grows(packets, n * each_ns) for n, packets in enumerate(backlogs, 1)]
+
+
+def test_a_sender_that_falls_further_behind_for_ten_seconds_is_given_up():
+    assert grows([100 * n for n in range(1, 12)]) == [False] * 9 + [True, True]
+    # The machine stood still, and the sender catches up; a second without growth begins anew.
+    assert not any(grows([0, 0, 9000, *range(8000, 0, -500), 0, 0]))
+    assert not any(grows([*range(1, 10), 9, *range(10, 19)]))
+    # It is looked at once a second, however often it is asked.
+    assert grows(list(range(1, 101)), 100_000_000) == [False] * 99 + [True]
