@@ -20,7 +20,7 @@ CPU_WINDOW_STEPS = 4
 MEMORY_STEP_NS = 100_000_000
 # A sample of a large pool takes long; it may use this share of the time, not more.
 MEMORY_SHARE = 0.02
-MEMORY_SAMPLES = 6000  # of a switch that are kept, at most
+MEMORY_SAMPLES = 2000  # of a switch that are kept, at most
 MEMORY_LONGEST_STEP_NS = 300_000_000  # most of what it takes is waiting for a busy machine
 
 # When, and time so far, by process or thread id; all in ns.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass
-from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def stat_fields(pid: int, thread: int | None = None) -> list[str] | None:
     gone."""
     place = f"/proc/{pid}" if thread is None else f"/proc/{pid}/task/{thread}"
     try:
-        text = Path(f"{place}/stat").read_text()
+        text = _read(f"{place}/stat")
     except (FileNotFoundError, ProcessLookupError):
         return None
     # The command, in parentheses, may hold anything, parentheses included.
@@ -84,11 +83,18 @@ def thread_waits(pid: int) -> dict[int, tuple[int, int]]:
     waits = {}
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
-            text = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text()
+            text = _read(f"/proc/{pid}/task/{thread}/schedstat")
             waits[int(thread)] = int(text.split()[1]), int(text.split()[2])
     except (FileNotFoundError, ProcessLookupError):
         pass
     return waits
+
+
+def _read(path: str) -> str:
+    """The text of a file. Without pathlib, whose paths enter every part into Python's table of
+    interned strings, which grows by megabytes under thousands of them."""
+    with open(path) as file:  # noqa: PTH123
+        return file.read()
 
 
 def _cpu_ns(fields: list[str]) -> int:

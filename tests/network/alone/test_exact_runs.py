@@ -87,7 +87,10 @@ def test_the_quickstart_is_exact(tmp_path):
         "reminders_empty",
         "results_passed",
     ):
-        assert seen[event] >= 100, (event, seen[event])
+        # What is flushed is a matter of luck: reminders find full sums or none, unless the last
+        # packets of a sum are late.
+        least = 1 if event == "flushed" else 100
+        assert seen[event] >= least, (event, seen[event])
 
 
 def test_a_run_that_loses_packets_on_every_link_is_exact(tmp_path):
