@@ -357,7 +357,8 @@ _DECLARED = (
         "memory",
         "Samples of the number of aggregators in use, for pictures. Shares of time come from"
         " switch_counters, which do not depend on a sampling period. A switch has at least one"
-        " row, so that its pool size is known.",
+        " row, so that its pool size is known, and no more than about 2,000 samples: the longer a"
+        " run is, the longer are their steps.",
         (
             _REPETITION,
             _SWITCH,

@@ -87,8 +87,7 @@ def test_the_quickstart_is_exact(tmp_path):
         "reminders_empty",
         "results_passed",
     ):
-        # What is flushed is a matter of luck: reminders find full sums or none, unless the last
-        # packets of a sum are late.
+        # Whether a reminder finds a part of a sum depends on the machine: 34 to 320 did.
         least = 1 if event == "flushed" else 100
         assert seen[event] >= least, (event, seen[event])
 
