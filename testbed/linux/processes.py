@@ -91,9 +91,9 @@ def thread_waits(pid: int) -> dict[int, tuple[int, int]]:
 
 
 def _read(path: str) -> str:
-    """The text of a file. Without pathlib, whose paths enter every part into Python's table of
-    interned strings, which grows by megabytes under thousands of them."""
-    with open(path) as file:  # noqa: PTH123
+    """The text of a file. Not through pathlib: it interns every part of a path, and thousands of
+    paths make Python's table of interned strings megabytes larger."""
+    with open(path) as file:
         return file.read()
 
 

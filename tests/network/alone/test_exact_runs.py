@@ -103,9 +103,10 @@ def test_a_run_that_loses_packets_on_every_link_is_exact(tmp_path):
         share = losses[direction] / (packets[direction] + losses[direction])
         assert 0.008 < share < 0.012, (direction, share)
     assert (read.jobs.retransmissions > 0).all()
-    # What the quickstart cannot reach: these need packets that come twice, and sums that are held.
+    # What the quickstart cannot reach, or by chance only: these need packets that come twice, sums
+    # that are held, and sums of which a part is lost.
     seen = events(read)
-    for event in ("duplicates", "re_emissions", "preemptions_held", "releases"):
+    for event in ("duplicates", "re_emissions", "preemptions_held", "releases", "flushes"):
         assert seen[event] > 0, event
 
 
