@@ -253,7 +253,7 @@ def reference() -> str:
     parts += ["### jobs[].placement\n", _text(Placement), _table(Placement)]
     parts += ["## arrivals\n", _text(Arrivals), ARRIVALS, _table(Arrivals)]
     parts += ["### arrivals.poisson\n", _text(Poisson), _table(Poisson)]
-    parts += ["### arrivals.poisson.kinds[]\n", _text(Kind), KINDS_OF_JOBS]
+    parts += ["### arrivals.poisson.kinds[]\n", _text(JobKind), KINDS_OF_JOBS]
     parts += [_table(JobKind, leave_out=JobShape)]
     parts += ["### arrivals.cluster_trace\n", _text(ClusterTrace), CLUSTER_TRACE]
     parts += [_table(ClusterTrace)]

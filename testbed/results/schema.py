@@ -20,7 +20,7 @@ from testbed.results.counters import COUNTERS, EVENTS
 SWEEP_FILE = "sweep.json"  # in the folder of a sweep: what was varied
 FORMAT = 1  # of the folder; raised when a reader of the old format would misread the new one
 
-# The measures that a figure of a sweep can show. analysis/data/sweep_measures.py describes each.
+# The measures that a figure of a sweep can show. analysis/data/sweep_chart_data.py describes each.
 FIGURE_MEASURES = (
     "ps_packets_per_fragment",
     "jct",

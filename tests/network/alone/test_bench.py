@@ -32,7 +32,6 @@ SMALL = {
         ["--minutes", "0.01", "--scale", "0.002", "--system", "ring"],
     ],
     "soak_virtual": [["--minutes", "0.01"]],
-    "startup": [["--hosts", "2", "--repeat", "1"]],
     "switch_alone": [["--rounds", "1", "--seconds", "0.1"]],
     "tables": [["--entries", "100", "--kind", "exact"]],
     "virtual": [
