@@ -53,9 +53,6 @@ if __name__ == "__main__":
     sys.path[:1] = [HERE, os.path.join(HERE, "p4engine", "src")]
     try:
         from testbed.cli.main import entry
-    except MemoryError:
-        sys.stderr.write("failed: memory ran out; raise its limit (ulimit -v)\n")
-        sys.exit(1)
     except ImportError as error:
         stop("%s; the set-up is incomplete: %s" % (error, REMEDY))
     sys.exit(entry())

@@ -11,6 +11,7 @@ traceback.
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 
@@ -37,6 +38,18 @@ class RunError(Exception):
         super().__init__(message)
         self.log_tail = log_tail
         self.log = log
+
+
+def shortage(error: BaseException | None) -> str:
+    """The cause and its remedy if an exception says that memory or the room of a file system ran
+    out, else "". The command's last message and the results folder give the same cause."""
+    code = error.errno if isinstance(error, OSError) else None
+    if isinstance(error, MemoryError) or code == errno.ENOMEM:
+        return "memory ran out; take a smaller experiment, or close other programs"
+    if isinstance(error, OSError) and code in (errno.ENOSPC, errno.EDQUOT):
+        where = f" of {error.filename}" if error.filename else ""
+        return f"the file system{where} is full; make room on it"
+    return ""
 
 
 # Of a message that is shown. It may quote names and values of a file, which are of any length.

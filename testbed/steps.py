@@ -10,7 +10,6 @@ no live view is shown within one, since a terminal has one such line.
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import io
 import threading
@@ -20,8 +19,6 @@ from typing import Any, Protocol
 
 from rich.console import Console, RenderableType
 from rich.live import Live
-
-from testbed.linux.memory_limits import threads_may_start
 
 FIRST_S = 1.5  # what takes less says nothing
 REPEAT_S = 3.0  # lines where there is no terminal
@@ -91,31 +88,18 @@ class NotebookArea:
 @contextlib.contextmanager
 def step(console: Console | None, text: str | Callable[[], str]) -> Iterator[None]:
     """Name what is done inside. text: what, as in "building the network"; or a function that says
-    how far it is, which another thread calls. None or a quiet console: nothing is shown, nor where
-    threads may find no memory, because Python itself complains about one that cannot begin."""
-    if console is None or console.quiet or not threads_may_start():
+    how far it is, which another thread calls. None or a quiet console: nothing is shown."""
+    if console is None or console.quiet:
         yield
         return
-    begun, ended, told = (threading.Event() for _ in range(3))
-
-    def tell() -> None:
-        begun.set()
-        try:
-            _tell(console, text, ended)
-        except MemoryError:
-            pass  # nothing is shown; the step itself says so if it needs more
-        finally:
-            told.set()
-
-    # `Thread.start` would wait for ever for a thread that finds no memory for its first line.
-    with contextlib.suppress(RuntimeError):
-        _thread.start_new_thread(tell, ())
+    ended = threading.Event()
+    thread = threading.Thread(target=_tell, args=(console, text, ended), daemon=True)
+    thread.start()
     try:
         yield
     finally:
         ended.set()
-        if begun.is_set():
-            told.wait()
+        thread.join()
 
 
 def _tell(console: Console, text: str | Callable[[], str], ended: threading.Event) -> None:

@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from testbed.errors import RunError, UserError, did_you_mean, legible, sentence
-from testbed.linux.import_room import ask_for_room
-from testbed.linux.shortage import SHORTAGES, shortage
+from testbed.errors import RunError, UserError, did_you_mean, legible, sentence, shortage
 from testbed.paths import command_line, default_results, program_name
 from testbed.runtimes import interrupts
 
@@ -829,9 +827,7 @@ def main(arguments: list[str]) -> int:
         # `ina show FILE | head`: the reader has enough. Python must not complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except SHORTAGES as error:
-        if isinstance(error, MemoryError):  # frees what its frames hold: a message takes memory
-            error.__traceback__ = error.__context__ = None
+    except (MemoryError, OSError) as error:
         if not (cause := shortage(error)):
             raise
         print(f"failed: {cause}", file=sys.stderr)
@@ -842,14 +838,7 @@ def entry() -> int:
     """The command `ina`."""
     # A PATH that sudo has reset may not have the folders of ip and ifconfig.
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
-    ask_for_room()
-    try:
-        return main(sys.argv[1:])
-    except SHORTAGES as error:  # memory ran out again while its message was made
-        if not (cause := shortage(error)):
-            raise
-    print(f"failed: {cause}", file=sys.stderr)
-    return 1
+    return main(sys.argv[1:])
 
 
 def describe(error: RunError) -> str:

@@ -1,3 +1,3 @@
 """What Python's standard library does not offer of Linux: namespaces and other kernel calls,
-processor time and identity of processes, scheduling, limits of memory and what has run out, and the
-user behind sudo. Imports nothing of the testbed."""
+processor time and identity of processes, scheduling, limits of memory, and the user behind sudo.
+Imports nothing of the testbed."""

@@ -1,32 +1,18 @@
-"""How much memory this process may take, and whether it has run out.
+"""The memory that this process may take, and the processes that the kernel killed for lack of it.
 
-Three things limit it: the machine, the process's control group (of version 1 or 2, and those above
-it, as a container or a batch system sets them up), and the limit of its address space (`ulimit
--v`). A process that exceeds the last one gets an error from the kernel, which looks different in
-every library. One that exceeds the others is killed with signal 9.
+Three limits exist: the machine, the process's control group (of version 1 or 2, and those above it,
+as a container or a batch system sets them up), and its address space (`ulimit -v`). A process that
+exceeds one of the first two is killed with signal 9.
 """
 
 from __future__ import annotations
 
-import errno
 import resource
 from collections.abc import Iterator
 from pathlib import Path
 
 GROUPS = Path("/sys/fs/cgroup")
 _MIB = 1 << 20
-# What libraries say that cannot map a file or start a thread.
-_SAID = (
-    "failed to map segment",
-    "cannot allocate memory",
-    "could not find/load shared object file",
-    "unable to allocate",
-    "can't start new thread",
-    "failed to launch worker thread",
-    "error return without exception set",
-    "std::bad_alloc",
-    "codec configuration error when writing image file",
-)
 
 
 def available_bytes() -> int:
@@ -47,12 +33,6 @@ def address_space_bytes() -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
-def threads_may_start() -> bool:
-    """Whether libraries may count on threads of their own. Where the address space is limited, one
-    may not start, and pyarrow waits for it for ever."""
-    return address_space_bytes() is None
-
-
 def kills() -> int:
     """How many processes of this machine the kernel has killed so far because memory ran out."""
     try:
@@ -60,22 +40,6 @@ def kills() -> int:
     except OSError:
         return 0
     return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
-
-
-def ran_out(error: BaseException) -> bool:
-    """Whether an exception says that there is no more memory."""
-    if isinstance(error, MemoryError):
-        return True
-    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
-        return True
-    return says_so(str(error))
-
-
-def says_so(text: str) -> bool:
-    """Whether the message of a library means that there is no more memory."""
-    # The same words can have other causes where nothing limits the address space.
-    limited = address_space_bytes() is not None
-    return limited and any(words in text.lower() for words in _SAID)
 
 
 def advice() -> str:

@@ -43,11 +43,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from testbed.errors import RunError
+from testbed.errors import RunError, shortage
 from testbed.linux import kernel, memory_limits
-from testbed.linux.import_room import ask_for_room
 from testbed.linux.ownership import hand_over
-from testbed.linux.shortage import shortage
 from testbed.paths import import_path
 
 MAX_MESSAGE = 65536
@@ -77,8 +75,6 @@ class Process:
         assert self.code is not None
         if self.out_of_memory:
             return f"was killed by the kernel, since memory ran out; {memory_limits.advice()}"
-        if self._memory_error:
-            return f"ran out of memory; {memory_limits.advice()}"
         if self.code < 0:
             return f"was killed by signal {-self.code}"
         if self._disk_full:
@@ -92,14 +88,7 @@ class Process:
     @property
     def last_words(self) -> str:
         """The end of its log, if that says more than `how_it_ended`."""
-        return "" if self._memory_error or self._disk_full else self.log_tail()
-
-    @property
-    def _memory_error(self) -> bool:
-        if not self.code or self.code < 0 and self.code != -signal.SIGABRT:  # libraries abort
-            return False
-        said = self.log_tail(1)
-        return "MemoryError" in said or memory_limits.says_so(said)
+        return "" if self._disk_full else self.log_tail()
 
     @property
     def _disk_full(self) -> bool:
@@ -430,6 +419,8 @@ def _child(message: dict, descriptors: list[int], parent: int) -> None:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
         if isinstance(error.code, str):
             print(error.code, file=sys.stderr)
+    except MemoryError:
+        print("memory ran out", file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -453,7 +444,6 @@ def main(arguments: list[str]) -> int:
     kernel.set_command_line(f"ina {arguments[2]}")
     channel = socket.socket(fileno=int(arguments[0]))
     gc.disable()  # of what is imported nothing is garbage: to look for it takes a tenth of the time
-    ask_for_room()
     try:
         for name in arguments[3:]:
             target, _, argument = name.partition(" ")

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from testbed.config.data_files import DataError, read_json, read_yaml, require
-from testbed.linux import memory_limits
-from testbed.linux.memory_limits import threads_may_start
 from testbed.linux.process_identity import is_alive
 from testbed.results.errors import ResultsError
 from testbed.results.schema import FORMAT, TABLES, Table
@@ -205,11 +203,10 @@ def _load(table: Table, path: Path) -> pd.DataFrame:
     if path.exists():
         try:
             # One file, no data set: not `read_table`, which imports the data set machinery.
-            threads = threads_may_start()
-            rows = parquet.ParquetFile(path, pre_buffer=threads).read(use_threads=threads)
+            rows = parquet.ParquetFile(path).read()
+        except MemoryError:  # Arrow's is an ArrowException as well
+            raise
         except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-            if memory_limits.ran_out(error):  # Arrow's MemoryError is an ArrowException
-                raise
             raise ResultsError(f"{path} is damaged: {error}") from None
         for column, declared in zip(table.columns, arrow_schema(table), strict=True):
             if column.name in rows.column_names:
@@ -223,7 +220,7 @@ def _load(table: Table, path: Path) -> pd.DataFrame:
         rows = rows.select([column.name for column in table.columns])
     else:
         rows = arrow_schema(table).empty_table()
-    frame = rows.to_pandas(types_mapper=_nullable_type, use_threads=threads_may_start())
+    frame = rows.to_pandas(types_mapper=_nullable_type)
     # Only a nullable column carries pandas' own nullable dtype; the rest are plain numpy.
     plain = {
         column.name: column.dtype

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import did_you_mean, sentence
-from testbed.linux.memory_limits import threads_may_start
 from testbed.results.errors import SchemaError
 from testbed.results.schema import FORMAT, Column, Table
 
@@ -182,8 +181,8 @@ def _check_order(table: Table, rows: pa.Table) -> None:
 
 def check_key(table: Table, rows: pa.Table) -> None:
     """Raises SchemaError when two of `rows` carry the same key (a null equals a null)."""
-    keys, threads = list(table.key), threads_may_start()
-    groups = rows.select(keys).group_by(keys, use_threads=threads).aggregate([([], "count_all")])
+    keys = list(table.key)
+    groups = rows.select(keys).group_by(keys).aggregate([([], "count_all")])
     if groups.num_rows == rows.num_rows:
         return
     import pyarrow.compute as pc

@@ -20,10 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import RunError
+from testbed.errors import RunError, shortage
 from testbed.linux.ownership import hand_over
 from testbed.linux.process_identity import identity
-from testbed.linux.shortage import shortage
 from testbed.results.errors import ResultsError, SchemaError
 from testbed.results.fidelity import broken
 from testbed.results.schema import FORMAT, TABLES

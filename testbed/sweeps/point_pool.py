@@ -21,11 +21,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
-from testbed.errors import RunError, UserError
+from testbed.errors import RunError, UserError, shortage
 from testbed.linux import memory_limits
-from testbed.linux.import_room import ask_for_room
 from testbed.linux.kernel import die_with_parent
-from testbed.linux.shortage import SHORTAGES, shortage
 from testbed.sweeps.point_process import run_point
 
 if TYPE_CHECKING:
@@ -76,17 +74,10 @@ class _Pool(ProcessPoolExecutor):
 
 
 def _called(path: str, start: int) -> Any:
-    try:
-        with open(path, "rb") as calls:
-            calls.seek(start)
-            call, given, options = pickle.load(calls)
-        return call(*given, **options)
-    except SHORTAGES as error:
-        cause = shortage(error)
-        if not cause:
-            raise
-    # Without the first error, whose frames hold memory that the pool needs to send this one.
-    raise RunError(cause)
+    with open(path, "rb") as calls:
+        calls.seek(start)
+        call, given, options = pickle.load(calls)
+    return call(*given, **options)
 
 
 class _Process(SpawnProcess):
@@ -145,21 +136,20 @@ def run_points(
         except BrokenProcessPool:
             error = _lost(memory_limits.kills() > kills)
         except Exception as broken:  # the process is gone, or a defect; the others go on
-            error = f"{type(broken).__name__}: {broken}"
+            error = shortage(broken) or f"{type(broken).__name__}: {broken}"
         yield waiting[future], error
 
 
 def _lost(killed: bool) -> str:
     if killed:
         return f"memory ran out, and the kernel ended a process; {memory_limits.advice()}"
-    why = "a process of the sweep ended suddenly, and the others with it"
-    if memory_limits.address_space_bytes() is not None:
-        return f"{why}; memory may have run out: {memory_limits.advice()}"
-    return f"{why}; run the sweep again for the points that are left"
+    return (
+        "a process of the sweep ended suddenly, and the others with it; run the sweep again for"
+        " the points that are left"
+    )
 
 
 def _begin(parent: int) -> None:
     """In a new process of the pool: it ends at once with Ctrl-C, and with the parent."""
-    ask_for_room()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     die_with_parent(parent)

@@ -16,9 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.errors import RunError, UserError
-from testbed.linux.import_room import ask_for_room
-from testbed.linux.shortage import SHORTAGES, shortage
+from testbed.errors import RunError, UserError, shortage
 from testbed.paths import import_path
 from testbed.steps import quiet_console
 
@@ -41,10 +39,10 @@ def run_point(experiment: Experiment, parent: str) -> str:
         after_run(folder, quiet, draw=False)
     except (RunError, UserError) as error:
         return str(error)
-    except SHORTAGES as error:
-        if not (cause := shortage(error)):
-            raise
-        return cause
+    except (MemoryError, OSError) as error:
+        if cause := shortage(error):
+            return cause
+        raise
     return ""
 
 
@@ -73,7 +71,6 @@ def main(parent: int) -> int:
     from testbed.runtimes import interrupts
 
     die_with_parent(parent)
-    ask_for_room()
     interrupts.install()
     experiment, folder = pickle.load(sys.stdin.buffer)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import io
 import threading
 
@@ -83,42 +82,3 @@ def test_an_error_ends_the_step():
     with pytest.raises(ValueError), steps.step(console(Shown()), "failing"):
         raise ValueError
     assert threading.active_count() <= before
-
-
-@pytest.mark.parametrize("error", [None, RuntimeError("can't start new thread")])
-def test_a_step_goes_on_without_a_thread(monkeypatch, error):
-    """There is no memory for one, or it ends before its first line."""
-
-    def start(*_: object) -> int:
-        if error is not None:
-            raise error
-        return 1
-
-    monkeypatch.setattr(_thread, "start_new_thread", start)
-    text = io.StringIO()
-    with steps.step(Console(file=text), "building"):
-        done = True
-    assert done and text.getvalue() == ""
-
-
-def test_no_thread_begins_where_the_address_space_is_limited(monkeypatch):
-    """Python writes a line of its own about a thread that finds no memory to begin."""
-    started: list[object] = []
-    monkeypatch.setattr(steps, "threads_may_start", lambda: False)
-    monkeypatch.setattr(_thread, "start_new_thread", lambda *_: started.append(1))
-    with steps.step(console(Shown()), "building"):
-        pass
-    assert not started
-
-
-def test_a_step_that_finds_no_memory_to_show_itself_goes_on(monkeypatch, recwarn):
-    monkeypatch.setattr(steps, "FIRST_S", 0)
-    asked = threading.Event()
-
-    def text() -> str:
-        asked.set()
-        raise MemoryError
-
-    with steps.step(console(Shown()), text):
-        assert asked.wait(10)
-    assert not recwarn.list  # pytest's, of an exception in a thread

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -90,11 +89,6 @@ def _registry(made: Environment, kib: int, stack: contextlib.ExitStack) -> None:
     made.wrapper += [str(kib), str(registry.DIRECTORY)]
 
 
-def _address_space(made: Environment, mib: int, stack: contextlib.ExitStack) -> None:
-    limit = mib << 20
-    made._prepare.append(lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
-
-
 def _memory_group(made: Environment, mib: int, stack: contextlib.ExitStack) -> None:
     made.group = _group(made, "memory", stack)
     memory_file(made.group).write_text(str(mib << 20))
@@ -149,7 +143,6 @@ def _busy(made: Environment, count: int, stack: contextlib.ExitStack) -> None:
 _SETTINGS = {
     "results KiB": _results,
     "registry KiB": _registry,
-    "address space MiB": _address_space,
     "group MiB": _memory_group,
     "quota %": _quota,
     "one processor": _one_processor,

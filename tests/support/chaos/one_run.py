@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -29,13 +28,6 @@ LIMIT_S = 180  # of a run, on a machine that does much else
 GONE_S = 8  # for what has been killed to be gone
 _LOOK_S = 0.05  # how often processes are looked for
 _TICK_S = 0.005
-# How C libraries end their process where the address space has no more room, which nothing in the
-# process can prevent: what they print, and the exit code.
-_LIBRARY_ENDS = {
-    "OpenBLAS error: Memory allocation still failed": 1,
-    "cannot allocate memory for thread-local data: ABORT": 127,
-    "LLVM ERROR: out of memory": -signal.SIGABRT,
-}
 _MEMBER = re.compile(r"workers: \[(?P<workers>[^\]]*)\](?:, ps: h(?P<server>\d+))?")
 
 
@@ -71,14 +63,7 @@ class Ended:
     @property
     def killed(self) -> bool:
         """Whether the runner could not say how it ended."""
-        return self.code == -signal.SIGKILL or self.ended_by_library
-
-    @property
-    def ended_by_library(self) -> bool:
-        """Whether a C library ended the runner because its address space had no more room."""
-        return "address space MiB" in self.plan.setting and any(
-            self.code == code and text in self.errors for text, code in _LIBRARY_ENDS.items()
-        )
+        return self.code == -signal.SIGKILL
 
 
 def carry_out(plan: Plan, folder: Path) -> Ended:
@@ -266,20 +251,12 @@ class _Event:
 
     def _limit(self, what: Happening) -> list[str]:
         """From now on there is less memory."""
-        if what.victim == "group":
-            assert self.around.group is not None
-            try:
-                memory_file(self.around.group).write_text(str(what.amount))
-            except OSError:  # more is in use, and cannot be taken away
-                return []
-            return ["the control group"]
-        everybody = self._chosen(Happening("limit", what.moment, "everybody")) or {}
-        for pid in everybody:
-            try:
-                resource.prlimit(pid, resource.RLIMIT_AS, (what.amount, what.amount))
-            except ProcessLookupError:
-                pass
-        return ["the address space"]
+        assert self.around.group is not None
+        try:
+            memory_file(self.around.group).write_text(str(what.amount))
+        except OSError:  # more is in use, and cannot be taken away
+            return []
+        return ["the control group"]
 
     def _storm(self, what: Happening) -> list[str] | None:
         """A stranger floods its switch with what claims to be the jobs'."""

@@ -180,14 +180,12 @@ def _disk(plan: Plan, rng: random.Random) -> None:
 
 
 def _memory(plan: Plan, rng: random.Random) -> None:
-    how = rng.choice(("address space", "group"))
-    low, high = {"address space": (100, 3000), "group": (60, 700)}[how]
-    limit = rng.randint(low, high)
+    limit = rng.randint(60, 700)
     if rng.random() < 0.6:
-        plan.setting[f"{how} MiB"] = limit
+        plan.setting["group MiB"] = limit
     else:
-        plan.setting[f"{how} MiB"] = 16384
-        plan.happenings.append(Happening("limit", _moment(rng), how, amount=limit << 20))
+        plan.setting["group MiB"] = 16384
+        plan.happenings.append(Happening("limit", _moment(rng), "group", amount=limit << 20))
 
 
 def _cpu(plan: Plan, rng: random.Random) -> None:

@@ -9,7 +9,7 @@ from matplotlib.container import ErrorbarContainer
 from testbed.analysis.figures import figure_files
 from testbed.analysis.figures import run_figures as figures
 from testbed.analysis.style.plot_style import PlotStyle, job_color, job_hatch, plot_styles
-from testbed.linux.shortage import shortage
+from testbed.errors import shortage
 from testbed.results import Writer, read
 from tests.support.synthetic_results import ENVIRONMENT, tables, write_run
 

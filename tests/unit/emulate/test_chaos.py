@@ -13,12 +13,6 @@ from tests.support.chaos.plans import KINDS, PLAIN_EVERY, SYSTEMS, Happening, Mo
 
 JOB = {"name": "a", "outcome": "finished", "exact": True, "values": 10, "iterations": 2}
 JOB |= {"workers": 3, "values_checked": 60}
-# A C library's last words where the address space has no more room, and the exit code.
-LIBRARY_ENDS = [
-    (1, "OpenBLAS error: Memory allocation still failed after 10 retries, giving up.\n"),
-    (127, "cannot allocate memory for thread-local data: ABORT\n"),
-    (-6, "LLVM ERROR: out of memory\nAllocation failed\n"),
-]
 
 
 def ended(code: int = 0, *done: Done, **more: Any) -> Ended:
@@ -118,16 +112,6 @@ def test_a_run_that_keeps_its_promises(sound):
 )
 def test_a_run_that_breaks_one_is_found(found, words):
     assert any(words in each for each in broken(found)), broken(found)
-
-
-@pytest.mark.parametrize(("code", "errors"), LIBRARY_ENDS)
-def test_a_c_library_may_end_a_run_in_a_small_address_space_alone(code, errors):
-    plan = Plan(1, 1, "esa", setting={"address space MiB": 300})
-    end = ended(code, plan=plan, errors=errors, state="killed")
-    assert outcome(end) == "killed" and broken(end) == []
-    assert broken(ended(code, plan=plan, errors=errors, state="running"))
-    assert broken(ended(code, errors=errors, state="killed"))
-    assert broken(ended(code, plan=plan, errors="", state="killed"))
 
 
 def test_how_a_run_ended_in_a_word():

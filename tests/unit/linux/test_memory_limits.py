@@ -1,19 +1,13 @@
-"""What limits a process's memory, and what running out of it looks like."""
+"""The limits of a process's memory."""
 
 from __future__ import annotations
 
-import errno
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from testbed.linux import memory_limits
-from testbed.linux.shortage import shortage
-from tests.support.experiments import changed
-from tests.support.paths import ROOT
 
 MIB = 1 << 20
 
@@ -60,62 +54,6 @@ def test_the_tightest_group_counts(groups, version):
     assert "its control group allows" in memory_limits.advice()
 
 
-def test_what_says_that_memory_ran_out(monkeypatch):
-    assert memory_limits.ran_out(MemoryError())
-    assert memory_limits.ran_out(OSError(errno.ENOMEM, "x"))
-    lost = ImportError("a.so: failed to map segment from shared object")
-    assert not memory_limits.ran_out(lost)
+def test_advice_names_the_limit_of_the_address_space(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (500 * MIB, 500 * MIB))
-    assert memory_limits.ran_out(lost)
-    assert memory_limits.says_so("OSError: Could not find/load shared object file 'x.so' from y")
-    assert memory_limits.says_so("terminate called after throwing an instance of 'std::bad_alloc'")
-    said = SystemError("error return without exception set")
-    assert shortage(said).startswith("memory ran out; `ulimit -v` allows 500 MiB")
-    assert not memory_limits.ran_out(ImportError("no module named x"))
     assert memory_limits.advice().startswith("`ulimit -v` allows 500 MiB")
-
-
-@pytest.mark.parametrize(
-    ("system", "mib"),
-    [
-        ("{name: esa, window: 64}", 211),
-        ("{name: esa, window: 64}", 300),
-        ("{name: grid, planner: striped}", 380),
-        ("{name: grid, planner: striped}", 398),
-    ],
-)
-def test_a_command_says_so_in_one_line(tmp_path, system, mib):
-    """The first has no room for Arrow, the last two none for scipy's OpenBLAS."""
-    file = tmp_path / "small.yaml"
-    text = changed("{name: esa, window: 64}", system)
-    file.write_text(text + "runtime: virtual\n")
-    done = limited(mib, str(file), "--results", str(tmp_path))
-    assert done.returncode in (1, 2) and "Traceback" not in done.stderr
-    assert says_so(done.stderr.strip().splitlines()[-1], mib)
-
-
-@pytest.mark.parametrize("mib", [440, 570])
-def test_a_sweeps_points_say_so(tmp_path, mib):
-    """In their processes a library cannot be loaded, or no error be sent with its traceback."""
-    file = tmp_path / "small.yaml"
-    text = changed("{name: esa, window: 64}", "esa")
-    file.write_text(text + "runtime: virtual\nsweep: {memory.aggregators: [16, 32]}\n")
-    done = limited(mib, "sweep", str(file), "--processes", "1", "--results", str(tmp_path))
-    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
-    points = [line for line in done.stdout.splitlines() if " of 2: " in line]
-    assert len(points) == 2 and all(says_so(line, mib) for line in points), done.stdout
-
-
-def limited(mib: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command in an address space of so much."""
-    return subprocess.run(
-        [sys.executable, str(ROOT / "run.py"), *arguments],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (mib * MIB, mib * MIB)),
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-
-
-def says_so(line: str, mib: int) -> bool:
-    return "memory" in line and f"`ulimit -v` allows {mib} MiB" in line
