@@ -11,7 +11,7 @@ from typing import Any
 
 from p4engine.backend.trace_hooks import Trace
 from p4engine.frontend import ast
-from p4engine.frontend.checker.check_program import Checker
+from p4engine.frontend.checker.checker import Checker
 from p4engine.frontend.diagnostics import Diagnostics, Fatal, Place
 from p4engine.frontend.types import Type
 from p4engine.middle.digests import find_digests

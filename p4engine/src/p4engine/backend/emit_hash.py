@@ -13,7 +13,7 @@ from p4engine.backend.emit_left import LeftEmitter
 from p4engine.backend.emit_numbers import NumberEmitter
 from p4engine.frontend import ast
 from p4engine.frontend.ast import Symbol
-from p4engine.frontend.checker.check_constructors import known_at_instantiation
+from p4engine.frontend.checker.check_values import known_at_instantiation
 from p4engine.frontend.types import Bits, Type
 from p4engine.middle.instantiate import TableInstance
 

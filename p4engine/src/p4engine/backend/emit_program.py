@@ -29,7 +29,7 @@ from p4engine.backend.emit_request import FIELD_LIST_OF_CALL, RequestEmitter
 from p4engine.backend.emit_stmt import StatementEmitter
 from p4engine.backend.emit_table import TableEmitter
 from p4engine.backend.trace_hooks import Trace
-from p4engine.frontend.checker.check_program import Checker
+from p4engine.frontend.checker.checker import Checker
 from p4engine.frontend.diagnostics import Diagnostics
 from p4engine.frontend.types import Composite, Type, underlying
 from p4engine.middle.architecture import BLOCKS

@@ -8,7 +8,7 @@ manager mean by name or number are compared with what the program declares.
 from __future__ import annotations
 
 from p4engine.frontend import ast
-from p4engine.frontend.checker.check_program import Checker
+from p4engine.frontend.checker.checker import Checker
 from p4engine.frontend.diagnostics import Diagnostics
 from p4engine.frontend.types import (
     BOOL,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from p4engine.frontend import ast, fold
-from p4engine.frontend.checker.check_program import Checker
 from p4engine.frontend.checker.check_usage import children
+from p4engine.frontend.checker.checker import Checker
 from p4engine.frontend.diagnostics import Diagnostics, InternalError, Place
 from p4engine.frontend.parser.parse_annotations import string_value
 from p4engine.frontend.types import (

@@ -1,13 +1,23 @@
-"""What all parts of the checker share: the scopes, the place in the program, the findings."""
+"""The state of one run of the checker: scopes, the place in the program, rules, findings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, TypeAlias
 
 from p4engine.frontend import ast
 from p4engine.frontend.diagnostics import Diagnostics, Place, did_you_mean
 from p4engine.frontend.types import UNKNOWN, Composite, Type
+
+# For a class of nodes, the function that checks one (the second argument). A rule for expressions
+# returns the type, and sets `const` where the value is known at compile time.
+ExpressionRules: TypeAlias = "Mapping[type[ast.Expr], Callable[[Checker, Any], Type]]"
+DeclarationRules: TypeAlias = "Mapping[type[ast.Decl], Callable[[Checker, Any], None]]"
+
+Block: TypeAlias = ast.Parser | ast.Control
+# The id of a function, the type arguments, and the values of parameters of type int.
+InstanceKey: TypeAlias = tuple[int, tuple[Type, ...], tuple[tuple[str, int], ...]]
 
 
 class Scope:
@@ -19,7 +29,7 @@ class Scope:
         self.names: dict[str, ast.Declared] = {}
 
     def find(self, name: str) -> ast.Declared | None:
-        """What `name` means here, or None."""
+        """The declaration of `name` that is visible here, or None."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.names:
@@ -28,7 +38,7 @@ class Scope:
         return None
 
     def visible(self) -> set[str]:
-        """All names that mean something here."""
+        """All names that are visible here."""
         names: set[str] = set()
         scope: Scope | None = self
         while scope is not None:
@@ -37,23 +47,53 @@ class Scope:
         return names
 
 
-class Context:
-    """The state of one run of the checker."""
+class Checker:
+    """The argument `c` of all rules. Later passes read the findings."""
 
-    def __init__(self, diagnostics: Diagnostics) -> None:
+    def __init__(
+        self,
+        diagnostics: Diagnostics,
+        expression_rules: ExpressionRules,
+        declaration_rules: DeclarationRules,
+    ) -> None:
         self.diagnostics = diagnostics
-        # Where the checker is.
+        self._expression_rules, self._declaration_rules = expression_rules, declaration_rules
+        # The place in the program.
         self.globals = self.scope = Scope(None)
         self.in_parser = False
         self.in_action = False
         self.in_argument_of_action = False
         self.returns: Type | None = None  # the result type of the function around, if any
         self.loops = 0
-        # What it found.
-        self.errors: dict[str, int] = {}
+        # Generic declarations by id: the unchecked source and the scope around it; their copies.
+        self.block_sources: dict[int, tuple[Block, Scope]] = {}
+        self.block_copies: dict[tuple[int, tuple[Type, ...]], Block] = {}
+        self.function_sources: dict[int, tuple[ast.Block | None, Scope]] = {}
+        self.function_copies: dict[InstanceKey, ast.Function] = {}
+        self.function_depth = 0
+        # Findings.
+        self.errors: dict[str, int] = {}  # the numbers of the members of `error`
         self.match_kinds: dict[str, ast.Constant] = {}  # names that a declaration can hide
-        self.composites: list[Composite] = []
-        self.main: ast.Instance | None = None
+        self.composites: list[Composite] = []  # headers, unions and structs in source order
+        self.main_instance: ast.Instance | None = None
+
+    @property
+    def main(self) -> ast.Instance:
+        """The package instance `main`, which a program without errors has."""
+        assert self.main_instance is not None
+        return self.main_instance
+
+    # ---- rules ----
+
+    def check(self, e: ast.Expr) -> Type:
+        """Check an expression by the rule for its class. Returns its type."""
+        rule = self._expression_rules.get(type(e))
+        e.type = self.error(e.place, "this cannot stand here") if rule is None else rule(self, e)
+        return e.type
+
+    def check_declaration(self, decl: ast.Decl) -> None:
+        """Check a declaration by the rule for its class, and enter it into the scope."""
+        self._declaration_rules[type(decl)](self, decl)
 
     # ---- messages ----
 
