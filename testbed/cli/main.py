@@ -353,16 +353,16 @@ def _completion(options: Namespace) -> int | None:
 
 
 def _import_arguments(parser: Parser) -> None:
-    parser.add_argument("topology", type=Path, metavar="FILE.json", help="a topology.json")
+    parser.add_argument("topology", type=Path, metavar="FILE.json", help="a p4app.json")
     parser.add_argument("--program", type=Path, metavar="FILE.p4", help="of all switches")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE.yaml", help="what to write")
 
 
 def _import(options: Namespace) -> int | None:
     _import_schemas()
-    from testbed.netfile.tutorials import import_topology
+    from testbed.netfile.p4_utils import import_app
 
-    return import_topology(options.topology, options.program, options.output)
+    return import_app(options.topology, options.program, options.output)
 
 
 def _report_arguments(parser: Parser) -> None:
@@ -709,7 +709,7 @@ COMMANDS = {
     "completion": Command(
         "what makes a shell complete commands and options", _completion_arguments, _completion
     ),
-    "import": Command("a network file out of a P4 tutorials' topology", _import_arguments, _import),
+    "import": Command("a network file out of a p4app.json of p4-utils", _import_arguments, _import),
     "report": Command("tables and figures again; compare runs", _report_arguments, _report),
     "twin": Command(
         "run a Mininet run's experiment in virtual time, and compare", _twin_arguments, _twin

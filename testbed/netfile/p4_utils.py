@@ -1,10 +1,12 @@
 """Network files out of p4-utils' p4app.json.
 
-Such a file names hosts, switches and links, and a *strategy* that gives hosts their addresses: all
-hosts in one subnet (`l2`), those of a switch in one (`mixed`), each in its own (`l3`), or as the
-file says (`manual`). What p4-utils works out from that (addresses, gateways, entries for ARP) is
-written out in the network file. Ports of a switch are counted in the order of links, as p4-utils
-does, because command files name them by number.
+    run.py import p4app.json [--program FILE.p4] [-o FILE.yaml]
+
+The network file stands by itself. A p4app.json names hosts, switches and links, and a *strategy*
+that gives hosts their addresses: all hosts in one subnet (`l2`), those of a switch in one
+(`mixed`), each in its own (`l3`), or as the file says (`manual`). What p4-utils works out from that
+(addresses, gateways, entries for ARP) is written out in the network file. Ports of a switch are
+counted in the order of links, as p4-utils does, because command files name them by number.
 """
 
 from __future__ import annotations
@@ -17,11 +19,17 @@ from pathlib import Path
 from reprlib import repr as brief
 from typing import Any, NamedTuple
 
-from testbed.config.data_files import read_text
-from testbed.config.yaml_document import Inline
+from testbed.config.data_files import read_json, read_text
+from testbed.config.yaml_document import Inline, write_yaml
 from testbed.errors import UserError
-from testbed.netfile.import_parts import as_list, get, latency, near, only
+from testbed.netfile.load_network import load_network
+from testbed.paths import command_line, program_name
 
+HEAD = """\
+# Made from {source} by `{program} import`.
+# `{run}` starts the network and runs the checks;
+# with --cli Mininet's command line opens afterwards.
+"""
 TOP = (
     *("program", "p4_src", "topology", "cli", "pcap_dump", "enable_log", "cpu_port"),
     *("switch", "switch_cli", "compiler", "options", "exec_scripts", "tasks_file"),
@@ -47,19 +55,55 @@ SWITCH = ("cli_input", "p4_src", "program", "cpu_port")
 STRATEGIES = ("l2", "mixed", "l3", "manual")
 
 
-def is_p4app(data: Any) -> bool:
-    """Whether a JSON file is one of p4-utils."""
-    return isinstance(data, dict) and "topology" in data
+def import_app(source: Path, program: Path | None, output: Path | None) -> int:
+    """Write a network file for the p4app.json `source`.
+
+    program: of all switches; None: the one that the file names. output: the file to write; None:
+    named after the program. Raises UserError."""
+    data = read_json(source)
+    if not isinstance(data, dict) or "topology" not in data:
+        raise UserError(
+            f"{source}: a p4app.json of p4-utils has the key 'topology'; exercises of the P4"
+            " tutorials run with their own Makefiles: p4engine/docs/shims.md"
+        )
+    program = program or _program_of(data, source)
+    output = output or Path(f"{program.stem}.yaml")
+    folder = output.absolute().parent
+    if not folder.is_dir():
+        raise UserError(f"{output}: there is no folder {folder}: make it first")
+    if output.exists():
+        raise UserError(f"{output} is there already: remove it, or name another with -o")
+    app = P4App(data, source, program, folder)
+    made = {"name": program.stem, "network": app.network(), "checks": [{"ping": "all"}]}
+    head = HEAD.format(
+        source=source.name, program=program_name(), run=command_line(output.name, root=True)
+    )
+    try:
+        output.write_text(head + write_yaml(made))
+    except OSError as error:
+        raise UserError(f"{output} cannot be written: {error.strerror}") from None
+    try:
+        load_network(output)
+    except UserError as error:
+        output.unlink()
+        raise UserError(
+            f"{source}: this topology is not a valid network. Lines are those of the network file"
+            f" that would have been written.\n{error}"
+        ) from None
+    for note in app.notes:
+        print(note)
+    print(f"written: {output}; next: {command_line(str(output), root=True)}")
+    return 0
 
 
-def program_of(data: Any, path: Path) -> Path:
+def _program_of(data: Any, path: Path) -> Path:
     """The P4 program of all switches. Raises UserError."""
     named = data.get("p4_src", data.get("program"))
     if named is None:
         raise UserError(f"{path}: which P4 program the switches run is not said: give --program")
     if not isinstance(named, str):
         raise UserError(f"{path}: found {brief(named)} as the P4 program; allowed: a file's name")
-    return near(named, path)
+    return _near(named, path)
 
 
 class _Address(NamedTuple):
@@ -88,16 +132,16 @@ class P4App:
 
     def network(self) -> dict[str, Any]:
         """What the network file holds. Raises UserError for what cannot be imported."""
-        only(self.data, TOP, self.path)
+        _only(self.data, TOP, self.path)
         self._check_top()
-        topology = only(get(self.data, "topology", dict, self.path), TOPOLOGY, self.path)
-        hosts = get(topology, "hosts", dict, self.path)
-        switches = get(topology, "switches", dict, self.path)
+        topology = _only(_get(self.data, "topology", dict, self.path), TOPOLOGY, self.path)
+        hosts = _get(topology, "hosts", dict, self.path)
+        switches = _get(topology, "switches", dict, self.path)
         for name, host in hosts.items():
-            only(host, HOST, f"{self.path}: host {name}")
+            _only(host, HOST, f"{self.path}: host {name}")
         for name, switch in switches.items():
-            only(switch, SWITCH, f"{self.path}: switch {name}")
-        links = [self._link(each, topology) for each in get(topology, "links", list, self.path)]
+            _only(switch, SWITCH, f"{self.path}: switch {name}")
+        links = [self._link(each, topology) for each in _get(topology, "links", list, self.path)]
         at = self._attached(links, hosts, switches)
         addresses = self._addresses(topology, hosts, at)
         return {
@@ -143,12 +187,12 @@ class P4App:
             raise UserError(
                 f"{self.path}: {brief(link)} is not a link: two ends, and an object with settings"
             )
-        defaults = get(topology, "default", dict, self.path) if "default" in topology else {}
+        defaults = _get(topology, "default", dict, self.path) if "default" in topology else {}
         kept = {key: value for key, value in defaults.items() if not key.startswith("auto_")}
         old = {key[len("default_") :]: topology[key] for key in topology if key[:8] == "default_"}
         given = link[2] if len(link) == 3 else {}
-        only(given, LINK, f"{self.path}: link {link[:2]}")
-        only(kept, LINK, f"{self.path}: default")
+        _only(given, LINK, f"{self.path}: link {link[:2]}")
+        _only(kept, LINK, f"{self.path}: default")
         return link[0], link[1], {**old, **kept, **given}
 
     def _numbered(
@@ -187,7 +231,7 @@ class P4App:
             made["bandwidth"] = f"{settings['bw']:g} Mbit/s"
         if settings.get("delay") is not None:
             try:
-                delay = latency(settings["delay"])
+                delay = _latency(settings["delay"])
             except ValueError:
                 raise UserError(f"{where}: {brief(settings['delay'])} is no delay") from None
             if delay != "0 ms":
@@ -273,7 +317,7 @@ class P4App:
 
     def _manual(self, name: str, host: Any) -> _Address:
         where = f"{self.path}: host {name}"
-        text = get(host, "ip", str, where)
+        text = _get(host, "ip", str, where)
         try:
             ip = ipaddress.IPv4Interface(text)
         except ValueError:
@@ -288,7 +332,7 @@ class P4App:
     ) -> dict[str, Any]:
         own = addresses[name]
         commands = [*self._entries(name, topology, addresses)]
-        commands += as_list(host, "commands", f"{self.path}: host {name}")
+        commands += _as_list(host, "commands", f"{self.path}: host {name}")
         made: dict[str, Any] = {"ip": str(own.ip), "mac": own.mac}
         return made | ({"commands": commands} if commands else {})
 
@@ -320,9 +364,9 @@ class P4App:
         if named is not None:
             if not isinstance(named, str):
                 raise UserError(f"{where}: found {brief(named)} as a P4 program")
-            made["program"] = self._relative(near(named, self.path))
+            made["program"] = self._relative(_near(named, self.path))
         if switch.get("cli_input"):
-            file = near(get(switch, "cli_input", str, where), self.path)
+            file = _near(_get(switch, "cli_input", str, where), self.path)
             lines = read_text(file).splitlines()
             made["commands"] = [line for line in lines if line.split("#")[0].strip()]
         return made
@@ -358,3 +402,54 @@ def _subnet(id_: int) -> ipaddress.IPv4Network:
 def _mac(ip: ipaddress.IPv4Interface, second: int) -> str:
     """The MAC address that p4-utils makes of an IP address: of a host, or of the port before it."""
     return ":".join(f"{byte:02x}" for byte in (0, second, *ip.ip.packed))
+
+
+def _near(name: str, topology: Path) -> Path:
+    """A file that the topology names. It is relative to the folder of the topology,
+    or to the one above. Raises UserError."""
+    folder = topology.absolute().parent
+    for base in (folder, folder.parent):
+        if os.path.isfile(base / name):  # also where a name is too long to be one
+            return base / name
+    raise UserError(f"{topology}: there is no file {name} in {folder} or above")
+
+
+def _get(data: Any, key: str, kind: type, where: object) -> Any:
+    """The value of a key that must be there. Raises UserError."""
+    found = data.get(key) if isinstance(data, dict) else None
+    if not isinstance(found, kind):
+        raise UserError(f"{where}: there is no {key!r} as these topologies have it")
+    return found
+
+
+def _only(data: Any, keys: tuple[str, ...], where: object) -> dict[str, Any]:
+    """`data`, an object without other keys than these. Raises UserError."""
+    if not isinstance(data, dict):
+        raise UserError(f"{where}: found {brief(data)}; allowed: an object with {', '.join(keys)}")
+    unknown = sorted(set(data) - set(keys))
+    if unknown:
+        raise UserError(
+            f"{where}: {brief(unknown[0])} cannot be imported; what can: {', '.join(keys)}"
+        )
+    return data
+
+
+def _as_list(data: dict[str, Any], key: str, where: object) -> list[Any]:
+    """A list that may be left out."""
+    return _get(data, key, list, where) if key in data else []
+
+
+def _latency(value: Any) -> str:
+    """A link's latency with its unit: a number is milliseconds, text is what Mininet takes. Raises
+    ValueError."""
+    if isinstance(value, int | float):
+        try:
+            return f"{value:g} ms"
+        except OverflowError:  # an integer of hundreds of digits
+            raise ValueError("too large") from None
+    text = str(value).strip()
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz").strip()
+    unit = text[len(number) :].strip() or "us"  # as tc reads it
+    if float(number) == 0:
+        return "0 ms"
+    return f"{number} {unit}"

@@ -260,9 +260,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     ),
     (
         r"RUN import \S+\.json( --program \S+)?",
-        Elsewhere(
-            "tests/unit/netfile/test_tutorials.py::test_a_topology_of_the_tutorials_becomes_a_network_file"
-        ),
+        Elsewhere("tests/unit/netfile/test_p4_utils.py::test_hosts_of_a_switch_share_a_subnet"),
     ),
     (
         r"RUN check basic\.yaml",

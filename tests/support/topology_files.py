@@ -1,4 +1,5 @@
-"""Topologies of others with all that belongs to them: one of the P4 tutorials, one of p4-utils."""
+"""A network file with something in each of its sections, and a p4app.json of p4-utils with all that
+belongs to it."""
 
 from __future__ import annotations
 
@@ -7,75 +8,37 @@ from pathlib import Path
 
 from p4engine_testing import DATA
 
+PROGRAM = DATA / "p4runtime.p4"
 
-def exercise(folder: Path) -> Path:
-    """A topology with its runtime files, as the P4 tutorials lay them out."""
-    (folder / "topo").mkdir()
-    (folder / "mine.p4").write_text((DATA / "p4runtime.p4").read_text())
-    topology = {
-        "hosts": {
-            "h1": {"ip": "10.0.1.1/24", "mac": "08:00:00:00:01:01", "commands": ["ip link"]},
-            "h2": {"ip": "10.0.2.2/24", "mac": "08:00:00:00:02:02"},
-        },
-        "switches": {
-            "s1": {"runtime_json": "topo/s1-runtime.json"},
-            "s2": {"cpu_port": "510", "priority_queues": 8},
-        },
-        "links": [["h1", "s1-p2"], ["s1-p1", "s2-p3", 5, 0.5], ["h2", "s2-p1", "2ms"]],
-    }
-    runtime = {
-        "target": "bmv2",
-        "p4info": "build/mine.p4info.txt",
-        "bmv2_json": "build/mine.json",
-        "table_entries": [
-            {
-                "table": "MyIngress.stations",
-                "default_action": True,
-                "action_name": "MyIngress.drop",
-                "action_params": {},
-            },
-            {
-                "table": "MyIngress.prefixes",
-                "match": {
-                    "hdr.ethernet.destination": ["08:00:00:00:00:00", 40],
-                    "standard.ingress_port": 4,
-                },
-                "action_name": "MyIngress.send",
-                "action_params": {"port": 3},
-            },
-            {
-                "table": "MyIngress.rules",
-                "match": {
-                    "hdr.ethernet.source": [256, 65280],
-                    "hdr.ethernet.type": [8, 9],
-                    "meta.known": 1,
-                },
-                "priority": 3,
-                "action_name": "MyIngress.drop",
-                "action_params": {},
-            },
-        ],
-        "multicast_group_entries": [
-            {
-                "multicast_group_id": 2,
-                "replicas": [
-                    {"egress_port": 1, "instance": 1},
-                    {"egress_port": 2, "instance": 0},
-                ],
-            }
-        ],
-        "clone_session_entries": [
-            {
-                "clone_session_id": 9,
-                "replicas": [{"egress_port": 2, "instance": 1}],
-                "packet_length_bytes": 128,
-            },
-            {"clone_session_id": 10, "replicas": [{"egress_port": 2}]},
-        ],
-    }
-    (folder / "topo" / "s1-runtime.json").write_text(json.dumps(runtime))
-    (folder / "topo" / "topology.json").write_text(json.dumps(topology))
-    return folder / "topo" / "topology.json"
+NETWORK = f"""
+network:
+  program: {PROGRAM}
+  hosts:
+    h1: {{ip: 10.0.1.1/24}}
+    h2: {{ip: 10.0.1.2/24, mac: "08:00:00:00:00:02", commands: [ip link]}}
+  switches:
+    s1:
+      entries:
+        - {{table: stations, match: {{hdr.ethernet.destination: "08:00:00:00:00:02"}},
+           action: send, params: {{port: 2}}}}
+        - {{table: rules, match: {{hdr.ethernet.type: 1 -> 5, hdr.ethernet.source: 1 &&& 3}},
+           action: drop, priority: 9}}
+        - {{table: stations, default: true, action: multicast, params: {{group: 4}}}}
+      multicast: [{{group: 4, replicas: [{{port: 1}}, {{port: 2, instance: 7}}]}}]
+      clones:
+        - {{session: 3, replicas: [{{port: 2}}], packet_length_bytes: 20}}
+        - {{session: 4, replicas: [{{port: 2}}, {{port: 1, instance: 5}}], packet_length_bytes: 30}}
+        - {{session: 5, replicas: [{{port: 2}}]}}
+      commands: [register_write words 3 77]
+    s2: {{}}
+  links:
+    - {{between: [h1, s1-p3]}}
+    - {{between: [s2, h2], delay: 3 ms}}
+    - {{between: [s2, s1-p1], bandwidth: 5 Mbit/s}}
+checks:
+  - {{ping: [h1, h2]}}
+  - {{run: "true", on: h1}}
+"""
 
 
 def app(folder: Path, **topology) -> Path:

@@ -77,12 +77,7 @@ def _experiment(path: Path) -> None:
 
 
 def _network(folder: Path) -> list[Path]:
-    main(["import", str(topology_files.exercise(folder)), "-o", str(folder / "mine.yaml")])
-    return [folder / "mine.yaml"]
-
-
-def _tutorial(folder: Path) -> list[Path]:
-    return [topology_files.exercise(folder), folder / "topo" / "s1-runtime.json"]
+    return _one("mine.yaml", topology_files.NETWORK, folder)
 
 
 def _imported(topology: Path) -> int:
@@ -167,7 +162,6 @@ def _unpack(path: Path) -> None:
 READERS: dict[str, Reader] = {
     "experiment": Reader(_experiments, _experiment),
     "network": Reader(_network, load_network),
-    "tutorial": Reader(_tutorial, lambda path: _imported(path.with_name("topology.json"))),
     "p4app": Reader(_p4app, lambda path: _imported(path.with_name("p4app.json"))),
     "model": Reader(_models, lambda path: load_trace(str(path))),
     "gradients": Reader(

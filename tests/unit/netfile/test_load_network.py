@@ -5,44 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from p4engine_testing import DATA
 
 from testbed.cli.main import main
 from testbed.errors import UserError
 from testbed.netfile.install_entries import compile_all, dry_run, install
 from testbed.netfile.load_network import is_network, load_network
-
-PROGRAM = DATA / "p4runtime.p4"
-
-FILE = f"""
-network:
-  program: {PROGRAM}
-  hosts:
-    h1: {{ip: 10.0.1.1/24}}
-    h2: {{ip: 10.0.1.2/24, mac: "08:00:00:00:00:02", commands: [ip link]}}
-  switches:
-    s1:
-      entries:
-        - {{table: stations, match: {{hdr.ethernet.destination: "08:00:00:00:00:02"}},
-           action: send, params: {{port: 2}}}}
-        - {{table: rules, match: {{hdr.ethernet.type: 1 -> 5, hdr.ethernet.source: 1 &&& 3}},
-           action: drop, priority: 9}}
-        - {{table: stations, default: true, action: multicast, params: {{group: 4}}}}
-      multicast: [{{group: 4, replicas: [{{port: 1}}, {{port: 2, instance: 7}}]}}]
-      clones:
-        - {{session: 3, replicas: [{{port: 2}}], packet_length_bytes: 20}}
-        - {{session: 4, replicas: [{{port: 2}}, {{port: 1, instance: 5}}], packet_length_bytes: 30}}
-        - {{session: 5, replicas: [{{port: 2}}]}}
-      commands: [register_write words 3 77]
-    s2: {{}}
-  links:
-    - {{between: [h1, s1-p3]}}
-    - {{between: [s2, h2], delay: 3 ms}}
-    - {{between: [s2, s1-p1], bandwidth: 5 Mbit/s}}
-checks:
-  - {{ping: [h1, h2]}}
-  - {{run: "true", on: h1}}
-"""
+from tests.support.topology_files import NETWORK, PROGRAM
 
 
 def written(folder: Path, text: str) -> Path:
@@ -52,7 +20,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_a_file_is_read_and_its_entries_fit_the_program(tmp_path, capsys):
-    path = written(tmp_path, FILE)
+    path = written(tmp_path, NETWORK)
     plan = load_network(path)
     assert plan.name == "net" and is_network(path)
     assert plan.ports == ((None, 3), (None, None), (None, 1))
@@ -68,7 +36,7 @@ def test_a_file_is_read_and_its_entries_fit_the_program(tmp_path, capsys):
 def test_clones_are_cut_off_where_the_file_says(tmp_path):
     from p4engine.switch.library import Switch
 
-    plan = load_network(written(tmp_path, FILE))
+    plan = load_network(written(tmp_path, NETWORK))
     switch = Switch(compile_all(plan)[PROGRAM])
     install("s1", plan.net.switches["s1"], switch)
     assert [switch.mirror_get(session) for session in (3, 4, 5)] == [
@@ -97,9 +65,9 @@ def test_clones_are_cut_off_where_the_file_says(tmp_path):
     ],
 )
 def test_mistakes_are_named_with_their_place(tmp_path, old, new, said):
-    assert old in FILE
+    assert old in NETWORK
     with pytest.raises(UserError) as caught:
-        load_network(written(tmp_path, FILE.replace(old, new)))
+        load_network(written(tmp_path, NETWORK.replace(old, new)))
     assert said in str(caught.value) and "line " in str(caught.value)
 
 
@@ -116,8 +84,8 @@ def test_mistakes_are_named_with_their_place(tmp_path, old, new, said):
     ],
 )
 def test_entries_that_do_not_fit_the_program_are_named(tmp_path, old, new, said):
-    assert old in FILE
-    plan = load_network(written(tmp_path, FILE.replace(old, new)))
+    assert old in NETWORK
+    plan = load_network(written(tmp_path, NETWORK.replace(old, new)))
     if not said:
         dry_run(plan)
         return

@@ -10,6 +10,7 @@ import pytest
 from testbed.cli.main import main
 from testbed.netfile.install_entries import dry_run
 from testbed.netfile.load_network import load_network
+from testbed.netfile.p4_utils import _latency
 from tests.support.topology_files import app
 
 
@@ -148,3 +149,42 @@ def test_what_cannot_be_imported_is_named(tmp_path, capsys, change, said):
     error = capsys.readouterr().err
     assert said in error and "p4app.json" in error
     assert not (tmp_path / "out.yaml").exists()
+
+
+def test_files_that_cannot_be_read_or_written_are_named(tmp_path, capsys):
+    path = app(tmp_path)
+    given = json.loads(path.read_text())
+
+    def message(output="made.yaml", **changes):
+        changed = {"topology": given["topology"] | changes}
+        path.write_text(json.dumps(given | changed))
+        assert main(["import", str(path), "-o", str(tmp_path / output)]) == 2
+        return capsys.readouterr().err
+
+    assert "make it first" in message("no/such/made.yaml")
+    (tmp_path / "there.yaml").touch()
+    assert "is there already" in message("there.yaml")
+    (tmp_path / "commands.txt").write_bytes(b"table_add \xff")
+    found = message(switches={"s1": {"cli_input": "commands.txt"}, "s2": {}})
+    assert "commands.txt can't be read: not UTF-8" in found
+    found = message(switches={"s1": {"cli_input": "x" * 300}, "s2": {}})
+    assert "there is no file xxx" in found
+    path.write_text('{"hosts": {}, "switches": {}, "links": []}')
+    assert main(["import", str(path)]) == 2
+    assert "P4 tutorials run with their own Makefiles" in capsys.readouterr().err
+    path.write_text("[" * 5000)
+    assert main(["import", str(path)]) == 2
+    assert "can't be read" in capsys.readouterr().err
+    assert not (tmp_path / "made.yaml").exists()
+
+
+def test_latencies_are_read_as_mininet_reads_them():
+    assert [_latency(each) for each in (5, 0.5, "0", "0ms", "20ms", "7", "1s")] == [
+        "5 ms",
+        "0.5 ms",
+        "0 ms",
+        "0 ms",
+        "20 ms",
+        "7 us",
+        "1 s",
+    ]
